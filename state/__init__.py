@@ -1,0 +1,1 @@
+"""What stays: the RocksDB store, its codecs, and the invariants of what it holds. Never imports `streams`."""

@@ -1,0 +1,1 @@
+"""What moves: reading pages, sketching, the operators, the engines that run them, and the questions asked of them."""
