@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from state.errors import LostfoundError, StateError
 
-__all__ = ["InputError", "LostfoundError", "SettingsError", "StateError"]
+__all__ = ["BadUrl", "InputError", "LostfoundError", "ReadError", "SettingsError", "StateError"]
 
 
 class SettingsError(LostfoundError):
@@ -13,3 +13,11 @@ class SettingsError(LostfoundError):
 
 class InputError(LostfoundError):
     """What was handed in cannot be used: a path, a URL, a sweep's name."""
+
+
+class BadUrl(InputError, ValueError):
+    """Not an http or https URL with a host that can be looked up, or too long."""
+
+
+class ReadError(InputError):
+    """An input path is missing, or cannot be opened or read."""

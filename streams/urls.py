@@ -1,0 +1,218 @@
+"""URL keys: SURT order, so that a host, a domain or a directory is one range of keys.
+
+    https://ci.flink.apache.org:8080/2019/05/x.html?q=1#top
+      -> org,apache,flink,ci:8080)/2019/05/x.html?q=1
+         ───────┬─────────── ──┬── ┬────────┬────────
+         host labels reversed  │   │        path and query as WHATWG normalises them
+                 a port that is not the scheme's   always there: closes the host
+
+Scheme, user info and fragment are not part of a key: http and https of one page share it. IP addresses are not
+reversed (`192.0.2.7)/`, `[2001:db8::1])/`). A key is ASCII and holds no byte below 0x21, so that a 0 can end it.
+
+Parsing, IDNA and normalisation are can_ada's (WHATWG URL). After that a host may hold only letters, digits, `.`, `_`
+and `-`: the standard also allows `,` and `)`, which no name server serves and which would make keys ambiguous.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+import can_ada
+
+from streams.errors import BadUrl
+
+if TYPE_CHECKING:
+    from tldextract import TLDExtract
+
+__all__ = [
+    "URL_BYTES_MAX",
+    "directory_prefix",
+    "domain_of",
+    "domain_prefix",
+    "domain_ranges",
+    "host_of",
+    "host_prefix",
+    "key_host",
+    "key_url",
+    "path_words",
+    "registered_domain",
+    "url_key",
+]
+
+URL_BYTES_MAX = 2048
+HOSTS_CACHED = 65_536
+_PORTS = {"http:": "80", "https:": "443"}
+_HOST = re.compile(r"[a-z0-9_-]+(?:\.[a-z0-9_-]+)*\.?|\[[0-9a-f:.]+\]", re.ASCII)
+_IPV4 = re.compile(r"\d+\.\d+\.\d+\.\d+", re.ASCII)
+_HINT = "Only http:// and https:// URLs with a host name are pages that can be kept."
+
+
+def url_key(url: str, url_bytes_max: int = URL_BYTES_MAX) -> bytes:
+    """The key of a URL, see the module; raises BadUrl for what is no http(s) URL with a host, or is too long.
+
+    The limit holds for the URL as given and for its key (which percent-encoding can make longer), in bytes.
+    """
+    parsed = _parse(url, url_bytes_max)
+    key = _host_key(parsed.hostname, parsed.port) + (parsed.pathname + parsed.search).encode("ascii")
+    if len(key) > url_bytes_max:
+        raise BadUrl(f"URL key of {len(key)} bytes, more than url_bytes_max {url_bytes_max}: {_shown(url)}", _HINT)
+    return key
+
+
+def key_url(key: bytes, scheme: str = "https") -> str:
+    """A URL that has this key: `url_key(key_url(key, scheme)) == key` unless the port is the scheme's own."""
+    return f"{scheme}://{key_host(key, port=True)}{_path(key).decode('ascii')}"
+
+
+def key_host(key: bytes, *, port: bool = False) -> str:
+    """The host name in a key, in reading order; with `port`, followed by the key's port where it has one."""
+    name = host_prefix(key)[:-1].decode("ascii")
+    # The colons of an IPv6 address stand inside its brackets.
+    name, colon, number = (name, "", "") if name.endswith("]") else name.rpartition(":")
+    if not colon:
+        name, number = name or number, ""
+    if "," in name:
+        name = ".".join(reversed(name.split(",")))
+    return name + colon + number if port else name
+
+
+def host_prefix(key: bytes) -> bytes:
+    """What all keys of this host and port begin with, and no others: up to the `)`."""
+    end = key.find(b")")
+    if end < 1:
+        raise BadUrl(f"Not a URL key: {key[:80]!r} has no host closed by ')'.", "Keys are made by url_key().")
+    return key[: end + 1]
+
+
+def directory_prefix(key: bytes) -> bytes:
+    """What all keys in the directory of this key begin with: up to the last `/` of the path."""
+    return key[: key.rfind(b"/", 0, _query(key)) + 1]
+
+
+def domain_prefix(key: bytes) -> bytes:
+    """The reversed registered domain (`org,apache`): one short name for a site, the same for all its hosts and ports.
+
+    Not to be scanned for as it is (`org,apachecon)` begins with it too): for that see `domain_ranges`.
+    """
+    return _domain_key(key_host(key))
+
+
+def domain_ranges(key: bytes) -> tuple[tuple[bytes, bytes], ...]:
+    """The two ranges [start, stop) that hold all keys of this key's registered domain, and no others.
+
+    `)` and `,` (the domain and its subdomains) lie together below `-`; a port on the bare domain lies apart.
+    """
+    domain = domain_prefix(key)
+    return (domain + b")", domain + b"-"), (domain + b":", domain + b";")
+
+
+def host_of(url: str) -> str:
+    """The host name of a URL, lower case, in its ASCII form, without port; raises BadUrl."""
+    host: str = _parse(url).hostname
+    return host.rstrip(".")
+
+
+def domain_of(url: str) -> str:
+    """The registered domain of a URL's host; raises BadUrl."""
+    return registered_domain(host_of(url))
+
+
+@lru_cache(maxsize=HOSTS_CACHED)
+def registered_domain(host: str) -> str:
+    """The name under which a host was registered: `docs.a.co.uk` -> `a.co.uk`.
+
+    By the public suffix list that comes with tldextract (never fetched). IP addresses, single names and public
+    suffixes themselves have none: then it is the host.
+    """
+    if "." not in host or host[0] == "[" or _IPV4.fullmatch(host):
+        return host
+    found = _suffixes().extract_str(host)
+    if not found.suffix:  # a top-level domain that the list does not know: its default rule is `*`
+        return ".".join(host.split(".")[-2:])
+    return f"{found.domain}.{found.suffix}" if found.domain else host
+
+
+_SPLIT = re.compile(r"[^\W_]+")
+# HTMLParser -> HTML Parser; ModelAdmin -> Model Admin; utf8, v2 and 3d stay whole.
+_CAMEL = re.compile(r"[A-Z]+\d*(?![a-z])|[A-Z]?[a-z]+\d*|\d+[a-z]?(?![a-z])|\d+")
+_MIXED = re.compile(r"(?<=\d)(?=[^\W\d])|(?<=[^\W\d])(?=\d)")
+_EXTENSION = re.compile(r"\.(?:[xs]?html?|php\d?|aspx?|jspx?|cgi|cfm|rst|md|txt)$", re.IGNORECASE)
+_INDEX = frozenset({"index", "default"})
+_TURNS_MAX = 2  # more changes between letters and digits than this: an id, which has no words in it
+
+
+def path_words(url: str) -> list[str]:
+    """The words of a URL's path and of its query's values, in order, lower case; raises BadUrl.
+
+    Split at what is no letter or digit and at camelCase; ids (`a3f9c2`) and other scripts stay whole. Extensions of
+    pages and a last segment `index` or `default` say nothing and are left out.
+    """
+    parsed = _parse(url)
+    head, _, last = parsed.pathname.rpartition("/")
+    last = _EXTENSION.sub("", last)
+    if last.lower() in _INDEX:
+        last = ""
+    values = [pair.partition("=")[2] or pair for pair in parsed.search[1:].split("&")]
+    text = unquote("/".join((head, last, *values)), errors="replace")
+    return [word for run in _SPLIT.findall(text) for word in _run_words(run)]
+
+
+def _run_words(run: str) -> list[str]:
+    if not run.isascii() or len(_MIXED.findall(run)) > _TURNS_MAX:
+        return [run.lower()]
+    return [word.lower() for word in _CAMEL.findall(run)]
+
+
+def _parse(url: str, url_bytes_max: int = URL_BYTES_MAX) -> can_ada.URL:
+    if len(url) > url_bytes_max or (not url.isascii() and len(url.encode(errors="replace")) > url_bytes_max):
+        raise BadUrl(f"URL longer than url_bytes_max {url_bytes_max} bytes: {_shown(url)}", _HINT)
+    try:
+        parsed = can_ada.parse(url)
+    except (ValueError, TypeError):  # TypeError: a lone surrogate, which has no UTF-8
+        raise BadUrl(f"Not a URL: {_shown(url)}", _HINT) from None
+    if parsed.protocol not in _PORTS:
+        raise BadUrl(f"Not an http or https URL: {_shown(url)}", _HINT)
+    return parsed
+
+
+@lru_cache(maxsize=HOSTS_CACHED)
+def _host_key(host: str, port: str) -> bytes:
+    """`port` is empty where it is the scheme's own."""
+    if not _HOST.fullmatch(host):
+        raise BadUrl(f"Not a host name: {_shown(host)}", _HINT)
+    return _reversed(host) + (f":{port})".encode() if port else b")")
+
+
+@lru_cache(maxsize=HOSTS_CACHED)
+def _domain_key(host: str) -> bytes:
+    return _reversed(registered_domain(host))
+
+
+def _reversed(host: str) -> bytes:
+    if host[0] == "[" or _IPV4.fullmatch(host):
+        return host.encode("ascii")
+    return ",".join(reversed(host.rstrip(".").split("."))).encode("ascii")
+
+
+def _path(key: bytes) -> bytes:
+    return key[len(host_prefix(key)) :]
+
+
+def _query(key: bytes) -> int:
+    """Where the query begins, or the end of the key."""
+    at = key.find(b"?")
+    return len(key) if at < 0 else at
+
+
+@cache
+def _suffixes() -> TLDExtract:
+    from tldextract import TLDExtract  # takes 90 ms to import, which a command without sites need not pay
+
+    return TLDExtract(suffix_list_urls=(), cache_dir=None)
+
+
+def _shown(text: str) -> str:
+    return ascii(text if len(text) <= 200 else text[:200] + "...")
