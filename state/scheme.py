@@ -6,8 +6,8 @@ field, so state of one scheme never mixes with sketches of another.
 
 from __future__ import annotations
 
-import msgspec
 import mmh3
+import msgspec
 
 TOKENISER = 1  # raised whenever the same text would give other tokens
 

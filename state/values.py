@@ -29,10 +29,9 @@ class Sketch(msgspec.Struct, frozen=True, eq=False):
 
 
 class DocumentRow(msgspec.Struct, frozen=True, eq=False):
-    """A stored document: its sketch and what is shown of it."""
+    """A stored document: its sketch and when it was first seen. Title and text are kept apart, in `texts`."""
 
     sketch: Sketch
-    title: str
     first_seen: int  # ms since the epoch, UTC, of the capture that brought it
 
 

@@ -1,0 +1,102 @@
+"""A capture's row in `captures`.
+
+    key    url key │ 00 │ sweep 4 │ time 8 (ms)
+    value  version 1 │ flags 1 │ status 2 │ extractor 1 │ [document 16] │ [raw 8] │ [redirect 2+n] │ [url 2+n]
+
+    flags  1 https   2 document   4 raw fingerprint   8 redirect   16 url, where the key does not give it back
+
+A url key is the URL in SURT order without its scheme: `org,example,www:8080)/path?query`. It holds no NUL, so that
+the captures of one URL are one range, in order of sweep and time.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from state.values import Capture
+
+VERSION = 1
+HTTPS, DOCUMENT, RAW, REDIRECT, URL = 1, 2, 4, 8, 16
+_HEAD = struct.Struct(">BBHB")
+_TAIL = struct.Struct(">IQ")
+
+
+def history(key: bytes) -> bytes:
+    """The prefix of all captures of one URL."""
+    return key + b"\0"
+
+
+def encode_key(key: bytes, sweep: int, time: int) -> bytes:
+    """The row key of one capture."""
+    return key + b"\0" + _TAIL.pack(sweep, time)
+
+
+def decode_key(row: bytes) -> tuple[bytes, int, int]:
+    """Split a row key into url key, sweep and time (ms)."""
+    at = len(row) - _TAIL.size
+    if at < 2 or row[at - 1] != 0:
+        raise ValueError(f"not a capture key: {row[:80]!r}")
+    sweep, time = _TAIL.unpack_from(row, at)
+    return row[: at - 1], sweep, time
+
+
+def url_of(key: bytes, *, https: bool) -> str:
+    """The URL that a url key stands for."""
+    host, _, path = key.decode("utf-8", "surrogateescape").partition(")")
+    name, colon, port = host.rpartition(":")
+    labels = name if colon and port.isdigit() else host
+    suffix = f":{port}" if labels is not host else ""
+    return f"http{'s' if https else ''}://{'.'.join(reversed(labels.split(',')))}{suffix}{path}"
+
+
+def encode(capture: Capture) -> bytes:
+    """Pack everything that the key does not say."""
+    https = capture.url.startswith("https:")
+    flags = HTTPS if https else 0
+    parts = []
+    if capture.document is not None:
+        flags |= DOCUMENT
+        parts.append(capture.document)
+    if capture.raw:
+        flags |= RAW
+        parts.append(capture.raw)
+    if capture.redirect is not None:
+        flags |= REDIRECT
+        parts.append(_text(capture.redirect))
+    if url_of(capture.key, https=https) != capture.url:
+        flags |= URL
+        parts.append(_text(capture.url))
+    return _HEAD.pack(VERSION, flags, capture.status, capture.extractor) + b"".join(parts)
+
+
+def decode(row: bytes, value: bytes) -> Capture:
+    """Unpack a capture from its row key and value."""
+    key, sweep, time = decode_key(row)
+    if len(value) < _HEAD.size or value[0] != VERSION:
+        raise ValueError("not a capture of version 1: cut short, or written by a newer lostfound")
+    _, flags, status, extractor = _HEAD.unpack_from(value)
+    at = _HEAD.size
+    document, raw, redirect = None, b"", None
+    if flags & DOCUMENT:
+        document, at = value[at : at + 16], at + 16
+    if flags & RAW:
+        raw, at = value[at : at + 8], at + 8
+    if flags & REDIRECT:
+        redirect, at = _read(value, at)
+    if flags & URL:
+        url, at = _read(value, at)
+    else:
+        url = url_of(key, https=bool(flags & HTTPS))
+    if at != len(value):
+        raise ValueError(f"a capture of {len(value)} bytes should have {at}: cut short, or another format")
+    return Capture(key, url, sweep, time, status, document, raw, redirect, extractor)
+
+
+def _text(text: str) -> bytes:
+    data = text.encode("utf-8", "surrogateescape")
+    return len(data).to_bytes(2, "big") + data
+
+
+def _read(value: bytes, at: int) -> tuple[str, int]:
+    end = at + 2 + int.from_bytes(value[at : at + 2], "big")
+    return value[at + 2 : end].decode("utf-8", "surrogateescape"), end

@@ -1,0 +1,35 @@
+"""A verified pair in `edges`, kept once, under the smaller id.
+
+    key    smaller document id 16 │ larger document id 16
+    value  version 1 │ resemblance 2 │ containment of the smaller in the larger 2 │ and the other way 2
+
+Shares are written as 0..65535.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from state.values import ID_BYTES, Edge
+
+VERSION = 1
+_VALUE = struct.Struct(">BHHH")
+_ONE = 65535
+
+
+def encode(edge: Edge) -> tuple[bytes, bytes]:
+    """Key and value of a pair, the same whichever way round it is given."""
+    if edge.b < edge.a:
+        edge = Edge(edge.b, edge.a, edge.resemblance, edge.contained, edge.containment)
+    figures = (edge.resemblance, edge.containment, edge.contained)
+    return edge.a + edge.b, _VALUE.pack(VERSION, *(round(min(max(f, 0.0), 1.0) * _ONE) for f in figures))
+
+
+def decode(key: bytes, value: bytes) -> Edge:
+    """Unpack a pair."""
+    if len(key) != 2 * ID_BYTES:
+        raise ValueError(f"an edge has a key of {2 * ID_BYTES} bytes, not {len(key)}")
+    if len(value) != _VALUE.size or value[0] != VERSION:
+        raise ValueError("not an edge of version 1: cut short, or written by a newer lostfound")
+    _, resemblance, containment, contained = _VALUE.unpack(value)
+    return Edge(key[:ID_BYTES], key[ID_BYTES:], resemblance / _ONE, containment / _ONE, contained / _ONE)

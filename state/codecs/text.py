@@ -1,0 +1,62 @@
+"""A document's title and text in `texts`.
+
+    value  version 1 │ dictionary 1 │ zstd frame of: title, 0A, text
+
+The dictionary number says which trained dictionary the frame was made with; 0 is none. Dictionaries are in `meta`
+under "dictionary" ‖ number and are never changed, so a frame can always be read.
+"""
+
+from __future__ import annotations
+
+import zstandard
+
+VERSION = 1
+TEXT_BYTES_MAX = 64 << 20  # what a frame may unfold to
+
+
+class TextCodec:
+    """Compresses with the newest dictionary and reads with any; one instance a thread."""
+
+    def __init__(self, dictionaries: dict[int, bytes], level: int = 3) -> None:
+        self.newest = max(dictionaries, default=0)
+        self._dictionaries = {n: zstandard.ZstdCompressionDict(data) for n, data in dictionaries.items()}
+        held = self._dictionaries.get(self.newest)
+        if held:
+            held.precompute_compress(level=level)
+        self._writer = zstandard.ZstdCompressor(level=level, dict_data=held, write_content_size=True)
+        self._readers: dict[int, zstandard.ZstdDecompressor] = {}
+
+    def encode(self, title: str, text: str) -> bytes:
+        """Pack title and text; surrogates that no UTF-8 can hold become question marks."""
+        data = f"{title.replace(chr(10), ' ')}\n{text}".encode("utf-8", "replace")
+        return bytes((VERSION, self.newest)) + self._writer.compress(data)
+
+    def decode(self, value: bytes) -> tuple[str, str]:
+        """Unpack title and text."""
+        if len(value) < 2 or value[0] != VERSION:
+            raise ValueError("not a text of version 1: cut short, or written by a newer lostfound")
+        number = value[1]
+        if number and number not in self._dictionaries:
+            raise ValueError(f"a text needs dictionary {number}, which this state does not hold")
+        reader = self._readers.get(number)
+        if reader is None:
+            reader = zstandard.ZstdDecompressor(dict_data=self._dictionaries.get(number))
+            self._readers[number] = reader
+        try:
+            data = reader.decompress(value[2:], max_output_size=TEXT_BYTES_MAX)
+        except zstandard.ZstdError as error:
+            raise ValueError(f"a kept text does not unfold: {error}") from error
+        title, _, text = data.decode("utf-8", "replace").partition("\n")
+        return title, text
+
+
+def train(texts: list[str], size_bytes: int = 64 << 10) -> bytes | None:
+    """A dictionary for texts like these, or None when there is too little to learn from."""
+    samples: list[bytes | bytearray | memoryview[int]]
+    samples = [text[: 16 << 10].encode("utf-8", "replace") for text in texts if text]
+    if len(samples) < 64 or sum(map(len, samples)) < 8 * size_bytes:
+        return None
+    try:
+        return bytes(zstandard.train_dictionary(size_bytes, samples).as_bytes())
+    except zstandard.ZstdError:
+        return None  # texts too much alike: nothing to gain from a dictionary either

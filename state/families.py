@@ -1,0 +1,67 @@
+"""The column families: what each holds, under which key, and how it is stored.
+
+captures   url key ‖ 00 ‖ sweep 4 ‖ time 8     -> status, document, raw fingerprint, redirect
+documents  document id 16                      -> sketch, sizes, first seen
+locations  document id 16 ‖ url key            -> first seen
+bands      band 1 ‖ rows of the signature      -> document prefixes, 5 bytes each
+samples    sampled shingle 4 ‖ document prefix -> nothing
+words      site 4 ‖ word 4 ‖ document prefix   -> nothing
+edges      document id 16 ‖ document id 16     -> resemblance, containments
+parents    document id 16                      -> parent
+members    root 16 ‖ document id 16            -> nothing
+texts      document id 16                      -> title and canonical text, compressed
+sweeps     "s" ‖ number, "h" ‖ number ‖ host   -> the sweep, its captures a host
+meta       name                                -> scheme, format, cursors, counters, dictionaries
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import NamedTuple
+
+
+class Family(StrEnum):
+    """Column families by name."""
+
+    CAPTURES = "captures"
+    DOCUMENTS = "documents"
+    LOCATIONS = "locations"
+    BANDS = "bands"
+    SAMPLES = "samples"
+    WORDS = "words"
+    EDGES = "edges"
+    PARENTS = "parents"
+    MEMBERS = "members"
+    TEXTS = "texts"
+    SWEEPS = "sweeps"
+    META = "meta"
+
+
+class Storage(NamedTuple):
+    """How a family is stored; why stands beside each in `STORAGE`."""
+
+    write_buffer_mib: int = 8
+    bloom_bits: int = 0  # 0: no filter (families that are only scanned)
+    compressed: bool = True
+    block_kib: int = 8
+
+
+STORAGE: dict[Family, Storage] = {
+    # Read by one seek a page, newest last; URLs share long prefixes and compress well.
+    Family.CAPTURES: Storage(write_buffer_mib=16),
+    # Point look-ups of mostly absent ids: the filter answers them. Sketches are noise: compressing them is waste.
+    Family.DOCUMENTS: Storage(write_buffer_mib=32, bloom_bits=10, compressed=False),
+    Family.LOCATIONS: Storage(write_buffer_mib=16),
+    # 24 look-ups a document, nearly all absent: a large buffer with a filter of its own, and filters below.
+    Family.BANDS: Storage(write_buffer_mib=64, bloom_bits=10),
+    # Written blindly, scanned by prefix only when something is searched for.
+    Family.SAMPLES: Storage(write_buffer_mib=32),
+    Family.WORDS: Storage(write_buffer_mib=32),
+    Family.EDGES: Storage(),
+    Family.PARENTS: Storage(bloom_bits=10),
+    Family.MEMBERS: Storage(),
+    # Compressed by a trained dictionary already.
+    Family.TEXTS: Storage(write_buffer_mib=32, compressed=False, block_kib=16),
+    Family.SWEEPS: Storage(),
+    Family.META: Storage(),
+}

@@ -1,0 +1,238 @@
+"""The store: one RocksDB with a column family a role. The only module that knows rocksdict.
+
+One writer, any number of readers. A writer commits `Changes` in one write batch across families: after a crash all
+of a batch is there or none of it. A reader opens the same folder as a secondary instance, takes no lock, and sees
+what the writer had committed when it opened or last caught up.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import msgspec
+import rocksdict as rocks
+
+from state.changes import Changes
+from state.errors import StateError, StateLocked, StateMissing
+from state.families import STORAGE, Family, Storage
+
+MIB = 1 << 20
+
+
+class StoreLimits(msgspec.Struct, frozen=True):
+    """What RocksDB may use, whatever the size of the corpus."""
+
+    cache_mib: int = 256
+    write_buffers_mib: int = 256  # of all families together
+    background_jobs: int = 2
+
+
+class Store:
+    """An open state folder."""
+
+    def __init__(self, path: Path, limits: StoreLimits | None = None, *, writable: bool = True) -> None:
+        """Open the RocksDB in `path`; a writer makes it when it is not there.
+
+        Raises StateMissing when a reader finds nothing, StateLocked when another writer has it open.
+        """
+        self.path = path
+        self.writable = writable
+        limits = limits or StoreLimits()
+        self._side_folder = None if writable else Path(tempfile.mkdtemp(prefix="lostfound-reader-"))
+        if not writable and not (path / "CURRENT").exists():
+            self._remove_side_folder()
+            raise StateMissing(f"no state in {path}", "name the folder with --data-dir, or ingest something first")
+        # Shared by all families, so that memory is bounded as a whole and not a family at a time.
+        self._cache = rocks.Cache(limits.cache_mib * MIB)
+        families = {name: _options(storage, self._cache, limits) for name, storage in _all_families()}
+        base = _options(Storage(), self._cache, limits)
+        if writable:
+            base.create_if_missing(True)
+            base.create_missing_column_families(True)
+            base.set_max_background_jobs(limits.background_jobs)
+            base.set_db_write_buffer_size(limits.write_buffers_mib * MIB)
+            path.mkdir(parents=True, exist_ok=True)
+        base.set_max_open_files(-1)  # a reader keeps files that the writer has since replaced
+        base.set_keep_log_file_num(2)
+        access = rocks.AccessType.read_write() if writable else rocks.AccessType.secondary(str(self._side_folder))
+        try:
+            self._db = rocks.Rdict(str(path), base, column_families=families, access_type=access)
+        except Exception as error:  # rocksdict raises plain Exception for everything
+            self._remove_side_folder()
+            raise _open_error(path, error) from error
+        self._families = {family: self._db.get_column_family(family.value) for family in Family}
+        self._handles = {family: self._db.get_column_family_handle(family.value) for family in Family}
+
+    def get(self, family: Family, key: bytes) -> bytes | None:
+        """The value of one key."""
+        value: bytes | None = self._families[family].get(key)
+        return value
+
+    def get_many(self, family: Family, keys: Sequence[bytes]) -> list[bytes | None]:
+        """The values of many keys, in their order; sorted keys are read fastest."""
+        if not keys:
+            return []
+        values: Any = self._families[family].get(list(keys))
+        return list(values)
+
+    def scan(self, family: Family, prefix: bytes = b"", start: bytes | None = None) -> Iterator[tuple[bytes, bytes]]:
+        """Rows whose key begins with `prefix`, ascending, from `start` on."""
+        cursor = self._families[family].iter()
+        cursor.seek(prefix if start is None else max(start, prefix))
+        while cursor.valid():
+            key = cursor.key()
+            if not key.startswith(prefix):
+                return
+            yield key, cursor.value()
+            cursor.next()
+
+    def last(self, family: Family, prefixes: Sequence[bytes]) -> list[tuple[bytes, bytes] | None]:
+        """For each prefix the row with the greatest key under it."""
+        cursor = self._families[family].iter()
+        found: list[tuple[bytes, bytes] | None] = []
+        for prefix in prefixes:
+            cursor.seek_for_prev(prefix + b"\xff" * 13)
+            key = cursor.key() if cursor.valid() else b""
+            found.append((key, cursor.value()) if key.startswith(prefix) and key else None)
+        return found
+
+    def firsts(self, family: Family, prefixes: Sequence[bytes]) -> list[list[tuple[bytes, bytes]]]:
+        """For each prefix the rows under it (few are expected: prefixes of ids)."""
+        cursor = self._families[family].iter()
+        found = []
+        for prefix in prefixes:
+            rows = []
+            cursor.seek(prefix)
+            while cursor.valid() and (key := cursor.key()).startswith(prefix):
+                rows.append((key, cursor.value()))
+                cursor.next()
+            found.append(rows)
+        return found
+
+    def write(self, changes: Changes, *, sync: bool = False) -> None:
+        """Commit all changes at once, or none of them."""
+        batch = rocks.WriteBatch(raw_mode=True)
+        for family, keys in changes.deletes.items():
+            handle = self._handles[family]
+            for key in keys:
+                batch.delete(key, handle)
+        for family, rows in changes.puts.items():
+            handle = self._handles[family]
+            for key in sorted(rows):  # in order, the memtable inserts beside its last place
+                batch.put(key, rows[key], handle)
+        if sync:
+            options = rocks.WriteOptions()
+            options.sync = True
+            self._db.write(batch, options)
+        else:
+            self._db.write(batch)
+
+    def catch_up(self) -> None:
+        """Let a reader see what the writer has committed since."""
+        if not self.writable:
+            self._db.try_catch_up_with_primary()
+
+    def flush(self) -> None:
+        """Write all buffers to files."""
+        for family in self._families.values():
+            family.flush()
+
+    def compact(self, family: Family | None = None) -> None:
+        """Merge the files of one family or all; for measuring, RocksDB does its own."""
+        for name in [family] if family else Family:
+            self._families[name].compact_range(None, None)
+
+    def checkpoint(self, path: Path) -> None:
+        """A consistent copy made of hard links where the file system has them; works while writing."""
+        try:
+            rocks.Checkpoint(self._db).create_checkpoint(str(path))
+        except Exception as error:
+            raise StateError(f"no backup made in {path}: {error}", "name a folder that does not exist yet") from error
+
+    def bytes_on_disk(self, family: Family) -> int:
+        """Bytes of a family's files; what is still in memory is not in it."""
+        return int(self._families[family].property_int_value("rocksdb.total-sst-files-size") or 0)
+
+    def bytes_in_memory(self) -> dict[str, int]:
+        """Bytes that RocksDB holds: cache, write buffers, and readers' tables."""
+        held = {"cache": int(self._cache.get_usage())}
+        for name, what in (("buffers", "cur-size-all-mem-tables"), ("tables", "estimate-table-readers-mem")):
+            held[name] = sum(int(f.property_int_value(f"rocksdb.{what}") or 0) for f in self._families.values())
+        return held
+
+    def estimated_keys(self, family: Family) -> int:
+        """RocksDB's own estimate of the keys of a family."""
+        return int(self._families[family].property_int_value("rocksdb.estimate-num-keys") or 0)
+
+    def close(self) -> None:
+        """Stop background work and let go of the folder."""
+        for family in self._families.values():
+            family.close()
+        self._families = {}
+        if self.writable:
+            with suppress(Exception):  # already closing: there is no background work to stop
+                self._db.cancel_all_background(True)
+        self._db.close()
+        self._remove_side_folder()
+
+    def _remove_side_folder(self) -> None:
+        if self._side_folder is not None:
+            shutil.rmtree(self._side_folder, ignore_errors=True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _all_families() -> list[tuple[str, Storage]]:
+    return [("default", Storage()), *((family.value, STORAGE[family]) for family in Family)]
+
+
+def _options(storage: Storage, cache: Any, limits: StoreLimits) -> Any:
+    """Options of one family. On reopening they must be given again, or the block cache silently falls to 8 MiB."""
+    options = rocks.Options(raw_mode=True)
+    table = rocks.BlockBasedOptions()
+    table.set_block_cache(cache)
+    table.set_block_size(storage.block_kib * 1024)
+    table.set_format_version(5)
+    # Index and filters live in the cache, so that they count against its bound.
+    table.set_cache_index_and_filter_blocks(True)
+    table.set_pin_l0_filter_and_index_blocks_in_cache(True)
+    options.set_write_buffer_size(storage.write_buffer_mib * MIB)
+    options.set_max_write_buffer_number(3)
+    if storage.bloom_bits:
+        table.set_bloom_filter(storage.bloom_bits, False)
+        options.set_memtable_prefix_bloom_ratio(0.1)
+        options.set_memtable_whole_key_filtering(True)
+    options.set_block_based_table_factory(table)
+    if storage.compressed:
+        options.set_compression_type(rocks.DBCompressionType.lz4())
+        options.set_bottommost_compression_type(rocks.DBCompressionType.zstd())
+    else:
+        options.set_compression_type(rocks.DBCompressionType.none())
+    options.set_level_compaction_dynamic_level_bytes(True)
+    options.set_max_background_jobs(limits.background_jobs)
+    return options
+
+
+def _open_error(path: Path, error: Exception) -> StateError:
+    said = str(error)
+    if "lock" in said.lower():
+        return StateLocked(f"the state in {path} is open for writing elsewhere", "wait for the other command to end")
+    if "Column families not opened" in said or "Column family not found" in said:
+        return StateError(
+            f"the folder {path} holds other column families than this version's", "name another --data-dir"
+        )
+    return StateError(
+        f"the state in {path} does not open: {said}", "try `lostfound state check`, or restore a backup"
+    )
