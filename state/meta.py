@@ -1,0 +1,87 @@
+"""What the state says of itself: format, scheme, cursors, counters and dictionaries, each under a name in `meta`."""
+
+from __future__ import annotations
+
+import msgspec
+
+from state.changes import Changes
+from state.errors import StateRefused
+from state.families import Family
+from state.scheme import Scheme
+from state.store import Store
+
+FORMAT = 1  # raised with any change of a layout that an older release could not read
+_FORMAT, _SCHEME, _COUNTERS = b"format", b"scheme", b"counters"
+_CURSOR, _DICTIONARY = b"cursor:", b"dictionary:"
+
+
+def scheme(store: Store) -> Scheme | None:
+    """The scheme that the state was made with, or None when it is new."""
+    value = store.get(Family.META, _SCHEME)
+    return msgspec.json.decode(value, type=Scheme) if value else None
+
+
+def agree(store: Store, wanted: Scheme | None) -> Scheme:
+    """Claim a new state for `wanted`, or check that an old one fits; `None` takes what is there.
+
+    Raises StateRefused, naming both sides, for a newer format or another scheme.
+    """
+    held_format = int(store.get(Family.META, _FORMAT) or FORMAT)
+    if held_format > FORMAT:
+        raise StateRefused(
+            f"the state in {store.path} has format {held_format}, this lostfound reads up to {FORMAT}",
+            "use the newer lostfound that wrote it",
+        )
+    held = scheme(store)
+    if held is None:
+        made = wanted or Scheme()
+        if store.writable:
+            changes = Changes()
+            changes.put(Family.META, _FORMAT, str(FORMAT).encode())
+            changes.put(Family.META, _SCHEME, msgspec.json.encode(made))
+            store.write(changes, sync=True)
+        return made
+    if wanted is not None and wanted.id != held.id:
+        raise StateRefused(
+            f"the state in {store.path} has scheme {held.id}, the settings say {wanted.id} ({_difference(held, wanted)})",
+            "use the settings it was made with, or another --data-dir",
+        )
+    return held
+
+
+def _difference(held: Scheme, wanted: Scheme) -> str:
+    fields = [name for name in Scheme.__struct_fields__ if getattr(held, name) != getattr(wanted, name)]
+    shown = (f"{n} {getattr(held, n)} there, {getattr(wanted, n)} here" for n in fields if n != "seed")
+    return ", ".join([*shown, *(["another seed"] if "seed" in fields else [])])
+
+
+def counters(store: Store) -> dict[str, int]:
+    """Totals since the state was made, by name."""
+    value = store.get(Family.META, _COUNTERS)
+    return msgspec.json.decode(value, type=dict[str, int]) if value else {}
+
+
+def put_counters(changes: Changes, totals: dict[str, int]) -> None:
+    """Write all totals."""
+    changes.put(Family.META, _COUNTERS, msgspec.json.encode(totals))
+
+
+def cursor(store: Store, name: str) -> bytes | None:
+    """Where an input stands, as its reader wrote it."""
+    return store.get(Family.META, _CURSOR + name.encode())
+
+
+def put_cursor(changes: Changes, name: str, value: bytes) -> None:
+    """Write where an input stands."""
+    changes.put(Family.META, _CURSOR + name.encode(), value)
+
+
+def dictionaries(store: Store) -> dict[int, bytes]:
+    """Trained dictionaries of kept texts by number."""
+    rows = store.scan(Family.META, _DICTIONARY)
+    return {key[len(_DICTIONARY)]: value for key, value in rows}
+
+
+def put_dictionary(changes: Changes, number: int, data: bytes) -> None:
+    """Keep a dictionary; a number is never used twice."""
+    changes.put(Family.META, _DICTIONARY + bytes((number,)), data)

@@ -1,0 +1,112 @@
+"""Sweeps: their life, their number, and how many captures each host gave.
+
+    key    "s" │ number 4                 value  JSON: name, state, opened, committed, captures
+    key    "h" │ number 4 │ host key      value  count 8
+
+A sweep is opened, filled, and committed or cancelled. Only a committed sweep can make a URL missing. Cancelling
+first marks the sweep, then removes what it brought, so that a crash between finds the mark and goes on.
+"""
+
+from __future__ import annotations
+
+import struct
+
+import msgspec
+
+from state.changes import Changes
+from state.errors import StateError
+from state.families import Family
+from state.store import Store
+from state.values import Sweep, SweepState
+
+_KEY = struct.Struct(">cI")
+_COUNT = struct.Struct(">Q")
+
+# From a state, the states that may follow: the whole life of a sweep.
+LIFE: dict[SweepState, frozenset[SweepState]] = {
+    SweepState.OPEN: frozenset({SweepState.COMMITTED, SweepState.CANCELLING}),
+    SweepState.COMMITTED: frozenset({SweepState.CANCELLING}),
+    SweepState.CANCELLING: frozenset({SweepState.CANCELLED}),
+    SweepState.CANCELLED: frozenset(),
+}
+
+
+class _Row(msgspec.Struct, frozen=True):
+    name: str
+    state: int
+    opened: int
+    committed: int = 0
+    captures: int = 0
+
+
+def all_sweeps(store: Store) -> list[Sweep]:
+    """All sweeps, in order of number; cancelled ones too."""
+    return [decode(key, value) for key, value in store.scan(Family.SWEEPS, b"s")]
+
+
+def named(store: Store, name: str) -> Sweep | None:
+    """The sweep of this name that is not cancelled; a cancelled name is free again."""
+    held = (s for s in all_sweeps(store) if s.name == name and s.state is not SweepState.CANCELLED)
+    return next(held, None)
+
+
+def new(store: Store, name: str, now: int) -> Sweep:
+    """The next sweep, not yet written; raises StateError when the name is taken or unusable."""
+    if not name or len(name) > 200 or not name.isprintable():
+        raise StateError(f"{name!r} is no name for a sweep", "use 1 to 200 printable characters, such as 2026-11")
+    if named(store, name):
+        raise StateError(f"there is a sweep {name!r} already", "`lostfound sweep list` shows all")
+    number = max((s.number for s in all_sweeps(store)), default=0) + 1
+    return Sweep(number, name, SweepState.OPEN, opened=now)
+
+
+def moved_on(sweep: Sweep, state: SweepState, now: int = 0) -> Sweep:
+    """The sweep in its next state; raises StateError for a step that its life does not have."""
+    if state not in LIFE[sweep.state]:
+        raise StateError(
+            f"sweep {sweep.name!r} is {sweep.state.name.lower()} and cannot become {state.name.lower()}",
+            "`lostfound sweep list` shows the state of each",
+        )
+    committed = now if state is SweepState.COMMITTED else sweep.committed
+    return msgspec.structs.replace(sweep, state=state, committed=committed)
+
+
+def put(changes: Changes, sweep: Sweep) -> None:
+    """Write a sweep's row."""
+    row = _Row(sweep.name, int(sweep.state), sweep.opened, sweep.committed, sweep.captures)
+    changes.put(Family.SWEEPS, _KEY.pack(b"s", sweep.number), msgspec.json.encode(row))
+
+
+def decode(key: bytes, value: bytes) -> Sweep:
+    """Unpack a sweep from its row."""
+    try:
+        row = msgspec.json.decode(value, type=_Row)
+    except msgspec.DecodeError as error:
+        raise ValueError(f"not a sweep's row: {error}") from error
+    _, number = _KEY.unpack(key)
+    return Sweep(number, row.name, SweepState(row.state), row.opened, row.committed, row.captures)
+
+
+def host_key(number: int, host: bytes) -> bytes:
+    """The key of one host's count in one sweep."""
+    return _KEY.pack(b"h", number) + host
+
+
+def hosts(store: Store, number: int) -> dict[bytes, int]:
+    """Captures a host key of one sweep."""
+    prefix = _KEY.pack(b"h", number)
+    return {key[len(prefix) :]: _COUNT.unpack(value)[0] for key, value in store.scan(Family.SWEEPS, prefix)}
+
+
+def add_hosts(store: Store, changes: Changes, number: int, counts: dict[bytes, int]) -> None:
+    """Add to the counts of hosts."""
+    keys = [host_key(number, host) for host in counts]
+    for key, held, more in zip(keys, store.get_many(Family.SWEEPS, keys), counts.values(), strict=True):
+        count = more + (_COUNT.unpack(held)[0] if held else 0)
+        changes.put(Family.SWEEPS, key, _COUNT.pack(count))
+
+
+def host_count(store: Store, number: int, host: bytes) -> int:
+    """Captures of one host in one sweep."""
+    value = store.get(Family.SWEEPS, host_key(number, host))
+    return int(_COUNT.unpack(value)[0]) if value else 0

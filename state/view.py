@@ -1,0 +1,129 @@
+"""A reading view of the state: every question that queries ask of it, as values.
+
+Works on a writer's store and on a reader's alike. Lists that could be long take a limit.
+"""
+
+from __future__ import annotations
+
+import struct
+from functools import lru_cache
+from itertools import islice
+
+from state import meta, sweeps
+from state.codecs import capture, document, edge, posting
+from state.codecs.text import TextCodec
+from state.families import Family
+from state.store import Store
+from state.values import ID_BYTES, Capture, DocumentRow, Edge, Sweep, SweepState
+
+_U32 = struct.Struct(">I")
+
+
+class View:
+    """What the state holds, read as it is asked for."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.scheme = meta.agree(store, None)
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Catch up with the writer and drop what was read of sweeps and dictionaries."""
+        self.store.catch_up()
+        self._sweeps = sweeps.all_sweeps(self.store)
+        self._hidden = {s.number for s in self._sweeps if s.state in (SweepState.CANCELLING, SweepState.CANCELLED)}
+        self._texts = TextCodec(meta.dictionaries(self.store))
+        self._host_count = lru_cache(maxsize=65_536)(self._read_host_count)
+
+    def sweeps(self) -> list[Sweep]:
+        """Open and committed sweeps, in order of number."""
+        return [sweep for sweep in self._sweeps if sweep.number not in self._hidden]
+
+    def sweep_hosts(self, number: int) -> dict[bytes, int]:
+        """Captures of one sweep by host key (`org,apache,flink)`)."""
+        return sweeps.hosts(self.store, number)
+
+    def host_captures(self, number: int, host: bytes) -> int:
+        """Captures of one host in one sweep."""
+        return self._host_count(number, host)
+
+    def _read_host_count(self, number: int, host: bytes) -> int:
+        return sweeps.host_count(self.store, number, host)
+
+    def captures(self, key: bytes) -> list[Capture]:
+        """All captures of one URL, in order of sweep and time."""
+        rows = self.store.scan(Family.CAPTURES, capture.history(key))
+        held = (capture.decode(row, value) for row, value in rows)
+        return [c for c in held if c.sweep not in self._hidden]
+
+    def captures_under(self, prefix: bytes, limit: int, start: bytes | None = None) -> list[Capture]:
+        """Captures of all URLs whose key begins with `prefix`, in order of key, sweep and time."""
+        rows = self.store.scan(Family.CAPTURES, prefix, start)
+        held = (capture.decode(row, value) for row, value in rows)
+        return list(islice((c for c in held if c.sweep not in self._hidden), limit))
+
+    def document(self, document_id: bytes) -> DocumentRow | None:
+        """A document by its id."""
+        value = self.store.get(Family.DOCUMENTS, document_id)
+        return document.decode(document_id, value) if value is not None else None
+
+    def documents_by_prefix(self, prefix: bytes) -> list[DocumentRow]:
+        """Documents whose id begins with a posting's prefix; nearly always one."""
+        (rows,) = self.store.firsts(Family.DOCUMENTS, [prefix])
+        return [document.decode(key, value) for key, value in rows]
+
+    def documents_by_prefixes(self, prefixes: list[bytes]) -> list[DocumentRow]:
+        """The documents of many prefixes, in their order."""
+        found = self.store.firsts(Family.DOCUMENTS, prefixes)
+        return [document.decode(key, value) for rows in found for key, value in rows]
+
+    def locations(self, document_id: bytes, limit: int) -> list[bytes]:
+        """Keys of the URLs that hold or held a document."""
+        rows = self.store.scan(Family.LOCATIONS, document_id)
+        return [key[ID_BYTES:] for key, _ in islice(rows, limit)]
+
+    def text(self, document_id: bytes) -> str | None:
+        """A document's kept text, or None where texts are not kept."""
+        both = self.title_and_text(document_id)
+        return both[1] if both else None
+
+    def title_and_text(self, document_id: bytes) -> tuple[str, str] | None:
+        """A document's title and kept text."""
+        value = self.store.get(Family.TEXTS, document_id)
+        return self._texts.decode(value) if value is not None else None
+
+    def bucket(self, bucket: bytes) -> list[bytes]:
+        """Prefixes of the documents in a bucket."""
+        value = self.store.get(Family.BANDS, bucket)
+        return posting.decode(value) if value else []
+
+    def buckets(self, buckets: list[bytes]) -> list[list[bytes]]:
+        """Prefixes of the documents of many buckets, in their order."""
+        return [posting.decode(v) if v else [] for v in self.store.get_many(Family.BANDS, buckets)]
+
+    def sample_postings(self, value: int, limit: int) -> list[bytes]:
+        """Prefixes of documents that a sampled shingle names, at most `limit`."""
+        return self._postings(Family.SAMPLES, _U32.pack(value), limit)
+
+    def word_postings(self, site: bytes, word: int, limit: int) -> list[bytes]:
+        """Prefixes of documents of a site (4 bytes) that a word (its hash) names, at most `limit`."""
+        return self._postings(Family.WORDS, site + _U32.pack(word), limit)
+
+    def _postings(self, family: Family, prefix: bytes, limit: int) -> list[bytes]:
+        return [key[len(prefix) :] for key, _ in islice(self.store.scan(family, prefix), limit)]
+
+    def edges_from(self, document_id: bytes) -> list[Edge]:
+        """Edges kept under this document: those to documents of a larger id."""
+        return [edge.decode(key, value) for key, value in self.store.scan(Family.EDGES, document_id)]
+
+    def root(self, document_id: bytes) -> bytes:
+        """The representative of a document's cluster; itself when it is alone."""
+        node = document_id
+        while (parent := self.store.get(Family.PARENTS, node)) is not None:
+            node = parent
+        return node
+
+    def members(self, root: bytes, limit: int | None = None) -> list[bytes]:
+        """Documents of a root's cluster, the root first."""
+        rows = self.store.scan(Family.MEMBERS, root)
+        return [root, *(key[ID_BYTES:] for key, _ in islice(rows, limit))]
