@@ -1,0 +1,55 @@
+#!/usr/bin/env bash
+# A real Kafka broker in KRaft mode, for machines without Docker: Java, and archives that Maven fetches (about 43 MB).
+#
+#   broker.sh fetch HOME             archives into HOME/libs; installs a JRE and Maven if they lack and we are root
+#   broker.sh run HOME DATA PORT     serve 127.0.0.1:PORT from DATA in the foreground; the controller takes PORT+1
+#
+# DATA is formatted on first use. `run` replaces this shell by the broker: a signal to its pid reaches Java itself.
+set -euo pipefail
+here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
+
+fail() { echo "broker: $*" >&2; exit 1; }
+
+need() { # COMMAND PACKAGE
+    command -v "$1" >/dev/null && return
+    [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null || fail "$1 is missing: install it (on Debian: apt-get install $2)"
+    echo "broker: installing $2 for $1 ..." >&2
+    apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$2" >&2
+}
+
+fetch() { # HOME
+    mkdir -p "$1"
+    need java default-jre-headless
+    need mvn maven
+    echo "broker: fetching Kafka's archives into $1/libs ..." >&2
+    rm -rf "$1/libs"
+    mvn -q -B -f "$here/pom.xml" dependency:copy-dependencies -DincludeScope=runtime \
+        -DoutputDirectory="$(cd "$1" && pwd)/libs" >&2 || fail "Maven could not fetch the archives; see its words above"
+    touch "$1/libs/.complete"
+}
+
+java_run() { # HOME CLASS ARGUMENT... (Java expands libs/* itself)
+    local home="$1"
+    shift
+    exec java -Xmx512m -Dlog4j2.configurationFile="$here/log4j2.properties" -cp "$home/libs/*" "$@"
+}
+
+run() { # HOME DATA PORT
+    local home="$1" data="$2" port="$3"
+    [ -e "$home/libs/.complete" ] || fail "no archives in $home: run broker.sh fetch $home first"
+    mkdir -p "$data"
+    sed -e "s|@PORT@|$port|g; s|@CONTROLLER_PORT@|$((port + 1))|g; s|@LOGS@|$(cd "$data" && pwd)/logs|" \
+        "$here/server.properties" >"$data/server.properties"
+    if [ ! -e "$data/logs/meta.properties" ]; then
+        local id
+        id="$(java_run "$home" kafka.tools.StorageTool random-uuid)"
+        (java_run "$home" kafka.tools.StorageTool format -t "$id" -c "$data/server.properties") >&2
+    fi
+    java_run "$home" kafka.Kafka "$data/server.properties"
+}
+
+case "${1:-}:$#" in
+fetch:2) fetch "$2" ;;
+run:4) run "$2" "$3" "$4" ;;
+*) sed -n '2,8s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2; exit 2 ;;
+esac
