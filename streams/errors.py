@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from state.errors import LostfoundError, StateError
 
-__all__ = ["BadUrl", "InputError", "LostfoundError", "ReadError", "SettingsError", "StateError"]
+__all__ = ["BadRecord", "BadUrl", "InputError", "LostfoundError", "ReadError", "SettingsError", "StateError"]
 
 
 class SettingsError(LostfoundError):
@@ -21,3 +21,7 @@ class BadUrl(InputError, ValueError):
 
 class ReadError(InputError):
     """An input path is missing, or cannot be opened or read."""
+
+
+class BadRecord(LostfoundError):
+    """A record was refused, and bad records were to stop the ingest; names the place and the reason."""
