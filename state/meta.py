@@ -43,7 +43,8 @@ def agree(store: Store, wanted: Scheme | None) -> Scheme:
         return made
     if wanted is not None and wanted.id != held.id:
         raise StateRefused(
-            f"the state in {store.path} has scheme {held.id}, the settings say {wanted.id} ({_difference(held, wanted)})",
+            f"the state in {store.path} has scheme {held.id}, the settings say {wanted.id}"
+            f" ({_difference(held, wanted)})",
             "use the settings it was made with, or another --data-dir",
         )
     return held

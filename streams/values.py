@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from state.values import Capture
+
 
 class Origin(msgspec.Struct, frozen=True):
     """Where a record came from, for dead letters and for going on after a stop.
@@ -46,3 +48,41 @@ class Rejected(msgspec.Struct, frozen=True):
     detail: str
     origin: Origin
     url: str = ""
+
+
+class Material(msgspec.Struct, frozen=True):
+    """What a page brings of its document, ready to be stored: bytes, so that a batch travels between processes."""
+
+    document: bytes  # 16 bytes
+    row: bytes  # the row of `documents`
+    buckets: bytes  # bands x (1 + rows) bytes
+    samples: bytes  # 4 bytes a sampled shingle that is indexed
+    text: bytes  # the row of `texts`; empty when texts are not kept
+
+
+class SketchedPage(msgspec.Struct, frozen=True):
+    """A page after sketching: its capture, and its document's material unless the document is known to be stored."""
+
+    capture: Capture
+    material: Material | None = None
+    words: bytes = b""  # 8 bytes (site, word) an entry of the words index
+    revisit_of: bytes | None = None  # key of the URL whose capture this one repeats
+    origin: Origin = Origin("", 0)
+
+
+class Arrival(msgspec.Struct, frozen=True):
+    """A document at a URL that did not hold it before: what `capture` sends to `admit`."""
+
+    document: bytes
+    key: bytes  # url key
+    time: int  # ms
+    words: bytes
+    material: Material | None
+
+
+class Pair(msgspec.Struct, frozen=True):
+    """A candidate pair: a document, the prefix of another, and in how many buckets they met."""
+
+    document: bytes
+    prefix: bytes
+    collisions: int

@@ -1,0 +1,187 @@
+"""The embedded engine: one process, one RocksDB, the operators called one after another on a micro-batch.
+
+A batch's changes and the input's cursor go into one write batch: a crash at any instant leaves all of a batch or
+none of it, and a restart goes on at the cursor.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict, deque
+from collections.abc import Sequence
+
+import msgspec
+
+from state import meta, sweeps
+from state.changes import Changes
+from state.codecs import capture as capture_codec
+from state.codecs import document as document_codec
+from state.families import Family
+from state.store import Store
+from state.values import ID_BYTES, Capture, Sketch, Sweep
+from streams.operators import admit, capture, join, probe, verify
+from streams.settings import Settings
+from streams.urls import host_prefix
+from streams.values import Material, Pair, Rejected, SketchedPage
+
+SKETCHES_CACHED = 20_000  # of candidates: the members of crowded clusters are asked for again and again
+
+
+class BatchReport(msgspec.Struct, frozen=True):
+    """What became of a batch."""
+
+    pages: int
+    new: int  # documents seen for the first time
+    unchanged: int  # pages whose URL held the same document last time
+    near: int  # new documents that found a near-duplicate
+    rejected: list[Rejected]
+
+
+class Engine:
+    """Runs the operators over a writer's store."""
+
+    def __init__(self, store: Store, settings: Settings) -> None:
+        """Raises StateRefused when the store was made with another scheme or by a newer version."""
+        self.store = store
+        self.settings = settings
+        self.scheme = meta.agree(store, settings.scheme)
+        self.counters = Counter(meta.counters(store))
+        self._sketches: OrderedDict[bytes, list[Sketch]] = OrderedDict()
+
+    def last_captures(self, keys: Sequence[bytes]) -> dict[bytes, Capture]:
+        """The last capture of each URL that has one."""
+        found = self.store.last(Family.CAPTURES, [capture_codec.history(key) for key in keys])
+        return {key: capture_codec.decode(*row) for key, row in zip(keys, found, strict=True) if row}
+
+    def apply(
+        self, sweep: Sweep, pages: Sequence[SketchedPage], rejected: Sequence[Rejected], changes: Changes
+    ) -> BatchReport:
+        """Take a batch through the operators and commit it together with `changes` (the input's cursor)."""
+        captured = capture.capture(pages, self.last_captures(capture.needs(pages)))
+        admitted = self._admit(captured)
+        probed = self._probe(admitted.new)
+        verified = self._verify(admitted.new, probed.pairs)
+        for part in (captured.changes, admitted.changes, probed.changes, verified.changes):
+            changes.update(part)
+        self._join(verified.unions, changes)
+        self._account(sweep, captured.captures, changes)
+        refused = [*rejected, *captured.unresolved]
+        ids = {material.document for material in admitted.new}
+        report = BatchReport(len(pages), len(ids), captured.unchanged, len(ids & verified.near), refused)
+        self._count(report, compared=verified.compared, crowded_out=probed.crowded_out, changes=changes)
+        self.store.write(changes)
+        return report
+
+    def _admit(self, captured: capture.Captured) -> admit.Admitted:
+        ids, places = admit.needs(captured.arrivals)
+        known = _held(ids, self.store.get_many(Family.DOCUMENTS, ids))
+        places = [place for place in places if place[:ID_BYTES] in known]
+        return admit.admit(captured.arrivals, known, _held(places, self.store.get_many(Family.LOCATIONS, places)))
+
+    def _probe(self, new: Sequence[Material]) -> probe.Probed:
+        batch = probe.arrange(new, self.scheme.bucket_bytes)
+        limits = self.settings.limits
+        return probe.probe(
+            batch,
+            self.store.get_many(Family.BANDS, batch.keys),
+            postings_max=limits.bucket_postings_max,
+            candidates_max=limits.candidates_max,
+        )
+
+    def _verify(self, new: Sequence[Material], pairs: Sequence[Pair]) -> verify.Verified:
+        asked = {pair.document for pair in pairs}
+        asking: dict[bytes, Sketch] = {}
+        for material in new:
+            if material.document in asked:
+                asking[material.document] = document_codec.decode(material.document, material.row).sketch
+        for material in new:
+            self._sketches.pop(material.document[:5], None)
+        local: dict[bytes, list[Sketch]] = {}
+        wanted = {pair.prefix for pair in pairs}
+        for material in new:
+            prefix = material.document[:5]
+            if prefix in wanted:
+                row = document_codec.decode(material.document, material.row)
+                local.setdefault(prefix, []).append(asking.get(material.document, row.sketch))
+        for prefix, held in self._stored_sketches(sorted(wanted)).items():
+            local.setdefault(prefix, []).extend(held)
+        return verify.verify(pairs, asking, local, self.settings.policy.threshold)
+
+    def _stored_sketches(self, prefixes: Sequence[bytes]) -> dict[bytes, list[Sketch]]:
+        """Sketches by prefix, through a cache of those asked for last."""
+        found = {prefix: held for prefix in prefixes if (held := self._sketches.get(prefix))}
+        missing = [prefix for prefix in prefixes if prefix not in found]
+        for prefix, rows in zip(missing, self.store.firsts(Family.DOCUMENTS, missing), strict=True):
+            if rows:
+                found[prefix] = [document_codec.decode(key, value).sketch for key, value in rows]
+        for prefix, held in found.items():
+            self._sketches[prefix] = held
+            self._sketches.move_to_end(prefix)
+        while len(self._sketches) > SKETCHES_CACHED:
+            self._sketches.popitem(last=False)
+        return found
+
+    def _join(self, unions: Sequence[join.Union], changes: Changes) -> None:
+        join_all(self.store, unions, changes)
+
+    def _account(self, sweep: Sweep, captures: Sequence[Capture], changes: Changes) -> None:
+        """Count captures by host, and in the sweep."""
+        hosts = Counter(host_prefix(c.key) for c in captures)
+        sweeps.add_hosts(self.store, changes, sweep.number, hosts)
+
+    def _count(self, report: BatchReport, *, compared: int, crowded_out: int, changes: Changes) -> None:
+        self.counters.update(
+            pages=report.pages,
+            documents=report.new,
+            unchanged=report.unchanged,
+            near_duplicates=report.near,
+            rejected=len(report.rejected),
+            pairs_verified=compared,
+            bucket_postings_max=crowded_out,
+        )
+        meta.put_counters(changes, dict(self.counters))
+
+
+def join_all(store: Store, unions: Sequence[join.Union], changes: Changes) -> None:
+    """Drive union and hand-over steps to their end over a store and the changes already made in this batch."""
+    parents, members = changes.family(Family.PARENTS), changes.family(Family.MEMBERS)
+    cleared = changes.deletes.setdefault(Family.PARENTS, set())
+
+    stored: dict[bytes, bytes | None] = {}
+    nodes = sorted({node for u in unions for node in (u.larger, u.smaller)})
+    stored.update(zip(nodes, store.get_many(Family.PARENTS, nodes), strict=True))
+
+    def parent(node: bytes) -> bytes | None:
+        if (held := parents.get(node)) is not None:
+            return held
+        if node in cleared:
+            return None
+        if node not in stored:
+            stored[node] = store.get(Family.PARENTS, node)
+        return stored[node]
+
+    def list_members(root: bytes) -> list[bytes]:
+        gone = changes.deletes.get(Family.MEMBERS, set())
+        held = {key for key, _ in store.scan(Family.MEMBERS, root) if key not in gone}
+        held.update(key for key in members if key.startswith(root))
+        return [key[ID_BYTES:] for key in sorted(held)]
+
+    queue: deque[join.Union] = deque(unions)
+    lost: list[tuple[bytes, list[bytes]]] = []
+    while queue:
+        message = queue.popleft()
+        step = join.union_step(message, parent(message.larger), ())
+        if step.handovers:
+            lost.append((message.larger, list_members(message.larger)))
+        changes.update(step.changes)
+        queue.extend(step.unions)
+    for node, held in lost:
+        handover = join.Handover(node, (node, *held))
+        for member in held:
+            changes.delete(Family.MEMBERS, node + member)
+        while (above := parent(handover.root)) is not None:
+            handover = join.Handover(above, handover.members)
+        changes.update(join.handover_step(handover, None).changes)
+
+
+def _held(keys: Sequence[bytes], values: Sequence[bytes | None]) -> dict[bytes, bytes]:
+    return {key: value for key, value in zip(keys, values, strict=True) if value is not None}

@@ -1,0 +1,63 @@
+"""admit: keeps a document the first time it is seen, and every URL that it is seen at."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from state.changes import Changes
+from state.families import Family
+from state.values import PREFIX_BYTES
+from streams.values import Arrival, Material
+
+_TIME = struct.Struct(">Q")
+_SAMPLE_BYTES = 4
+_WORD_BYTES = 8
+
+
+class Admitted(msgspec.Struct, frozen=True):
+    """What `admit` makes of a batch: `new` holds the material of documents seen for the first time, in order."""
+
+    changes: Changes
+    new: list[Material]
+
+
+def needs(arrivals: Sequence[Arrival]) -> tuple[list[bytes], list[bytes]]:
+    """Document ids and location keys whose rows are asked for."""
+    documents = {arrival.document for arrival in arrivals}
+    return sorted(documents), sorted(arrival.document + arrival.key for arrival in arrivals)
+
+
+def admit(
+    arrivals: Sequence[Arrival], documents: Mapping[bytes, bytes], locations: Mapping[bytes, bytes]
+) -> Admitted:
+    """Keep what is new; `documents` and `locations` hold the rows that are there already.
+
+    An arrival without material is of a document that the engine knows to be stored.
+    """
+    changes = Changes()
+    rows, places = changes.family(Family.DOCUMENTS), changes.family(Family.LOCATIONS)
+    texts, samples, words = (changes.family(f) for f in (Family.TEXTS, Family.SAMPLES, Family.WORDS))
+    new: list[Material] = []
+    for arrival in arrivals:
+        document, material = arrival.document, arrival.material
+        if document not in documents and document not in rows and material is not None:
+            new.append(material)
+            rows[document] = material.row
+            if material.text:
+                texts[document] = material.text
+            _index(samples, material.samples, _SAMPLE_BYTES, document[:PREFIX_BYTES])
+        place = document + arrival.key
+        seen = _TIME.pack(arrival.time)
+        held = places.get(place) or locations.get(place)
+        if held is None or seen < held:
+            places[place] = seen
+            _index(words, arrival.words, _WORD_BYTES, document[:PREFIX_BYTES])
+    return Admitted(changes, new)
+
+
+def _index(rows: dict[bytes, bytes], entries: bytes, width: int, prefix: bytes) -> None:
+    for at in range(0, len(entries), width):
+        rows[entries[at : at + width] + prefix] = b""
