@@ -1,0 +1,327 @@
+"""Text to sketch in one pass, compiled by numba; `streams.sketching` is the way in and imports this on first use.
+
+    UTF-8 bytes ─▶ folded bytes, 0 between words ─▶ word bounds ─▶ token hashes + canonical bytes
+                ─▶ rolling hash over w tokens ─▶ h, a mixed 64-bit value a shingle
+                      ├─ v = h >> 32 names the shingle: counted, and kept in the sample where v mod 2^k == 0
+                      └─ h mod 2^32 places it: times `bins`, the upper half is its bin and the lower half its rank there
+
+So a shingle's bin and rank say nothing about whether it is sampled, and the two estimates stay independent.
+
+The signature is one-permutation hashing (Li, Owen, Zhang 2012) with optimal densification (Shrivastava 2017): an
+empty bin takes the winner of another bin, found by hashing. A bin keeps 8 bits of a hash of (its number, the winner's
+v), so that a document of one shingle does not repeat one byte. The sample is Broder's V_k(A), k the least that fits.
+
+All loops are in unsigned 64-bit arithmetic, where numba neither wraps indices nor turns to floats, and words are read
+eight bytes at a time, little end first, which the compiler makes one load.
+"""
+
+# Compiled functions take numba's types, which annotations cannot name, and columns one by one.
+# mypy: allow-untyped-defs
+# ruff: noqa: ANN001, ANN201, ANN202, PLR0917
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numba
+import numpy as np
+from numba import uint8, uint32, uint64
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+# What became of a text.
+WHOLE, CUT, HARD = 0, 1, 2
+
+_EMPTY = np.uint64(0xFFFF_FFFF_FFFF_FFFF)
+_MULTIPLIER = np.uint64(0x9E37_79B9_7F4A_7C15)
+_LOW_32 = np.uint64(0xFFFF_FFFF)
+
+
+def jit(**options: Any) -> Callable[[Any], Any]:
+    """`numba.njit` with a cache on disk where there is a place for one, without where there is none."""
+
+    def decorate(function: Any) -> Any:
+        try:
+            return numba.njit(cache=True, nogil=True, **options)(function)
+        except RuntimeError:  # neither this folder nor the user's cache folder can be written
+            return numba.njit(nogil=True, **options)(function)
+
+    return decorate
+
+
+@jit(inline="always")
+def _mix(h):
+    """Murmur3's 64-bit finaliser: every bit of the result depends on every bit of `h`."""
+    h ^= h >> uint64(33)
+    h *= uint64(0xFF51AFD7ED558CCD)
+    h ^= h >> uint64(33)
+    h *= uint64(0xC4CEB9FE1A85EC53)
+    return h ^ (h >> uint64(33))
+
+
+@jit(inline="always")
+def _load(data, i):
+    low = (
+        uint64(data[i])
+        | uint64(data[i + uint64(1)]) << uint64(8)
+        | uint64(data[i + uint64(2)]) << uint64(16)
+        | uint64(data[i + uint64(3)]) << uint64(24)
+    )
+    high = (
+        uint64(data[i + uint64(4)])
+        | uint64(data[i + uint64(5)]) << uint64(8)
+        | uint64(data[i + uint64(6)]) << uint64(16)
+        | uint64(data[i + uint64(7)]) << uint64(24)
+    )
+    return low | high << uint64(32)
+
+
+@jit()
+def _fold_ascii(data, start, end, ascii_fold, folded, bounds):
+    """Fold bytes known to be ASCII; `bounds` gets each word's start and end in turn. Returns their count."""
+    count, inside = uint64(0), False
+    size = uint64(end - start)
+    first = uint64(start)
+    for n in range(size):
+        i = uint64(n)
+        byte = ascii_fold[data[first + i]]
+        folded[i] = byte
+        word = byte != uint8(0)
+        bounds[count] = i
+        count += uint64(word != inside)
+        inside = word
+    bounds[count] = size
+    return count + uint64(inside)
+
+
+@jit()
+def _fold(data, start, end, normal, ascii_fold, table, folded):
+    """Fold valid UTF-8; words and characters that are words end in a 0. Returns the length, or -1 where a character
+    must be normalised first (never for a text that already is, as `normal` says).
+    """
+    i, end, o = uint64(start), uint64(end), uint64(0)
+    after_solo = False
+    while i < end:
+        byte = uint64(data[i])
+        if byte < uint64(0x80):
+            if after_solo:
+                folded[o] = uint8(0)
+                o += uint64(1)
+                after_solo = False
+            folded[o] = ascii_fold[byte]
+            o += uint64(1)
+            i += uint64(1)
+            continue
+        size = uint64(2) + uint64(byte >= uint64(0xE0)) + uint64(byte >= uint64(0xF0))
+        point = byte & (uint64(0x7F) >> size)
+        for n in range(1, size):
+            point = point << uint64(6) | uint64(data[i + uint64(n)]) & uint64(0x3F)
+        i += size
+        entry = uint64(table[point])
+        if entry >> uint64(31) and not normal:
+            return -1
+        kind = entry >> uint64(24) & uint64(7)
+        if kind == uint64(4):  # IGNORED
+            continue
+        if kind == uint64(3) or (after_solo and kind != uint64(2)):  # SOLO, or whatever but a MARK after one
+            folded[o] = uint8(0)
+            o += uint64(1)
+        after_solo = kind == uint64(3) or (after_solo and kind == uint64(2))
+        if kind == uint64(0):  # SEPARATOR
+            folded[o] = uint8(0)
+            o += uint64(1)
+        elif point == uint64(0xDF):  # sharp s
+            folded[o] = folded[o + uint64(1)] = uint8(0x73)
+            o += uint64(2)
+        else:
+            o = _put(entry & uint64(0x1FFFFF), folded, o)
+    return np.int64(o)
+
+
+@jit(inline="always")
+def _put(point, out, o):
+    """Write a code point as UTF-8 at `o`; returns where the next one goes."""
+    if point < uint64(0x80):
+        out[o] = uint8(point)
+        return o + uint64(1)
+    if point < uint64(0x800):
+        out[o] = uint8(uint64(0xC0) | point >> uint64(6))
+        o += uint64(1)
+    else:
+        if point < uint64(0x10000):
+            out[o] = uint8(uint64(0xE0) | point >> uint64(12))
+            o += uint64(1)
+        else:
+            out[o] = uint8(uint64(0xF0) | point >> uint64(18))
+            out[o + uint64(1)] = uint8(uint64(0x80) | point >> uint64(12) & uint64(0x3F))
+            o += uint64(2)
+        out[o] = uint8(uint64(0x80) | point >> uint64(6) & uint64(0x3F))
+        o += uint64(1)
+    out[o] = uint8(uint64(0x80) | point & uint64(0x3F))
+    return o + uint64(1)
+
+
+@jit()
+def _bounds(folded, size, bounds):
+    """Each word's start and end in turn; returns their count."""
+    count, inside = uint64(0), False
+    for n in range(size):
+        i = uint64(n)
+        word = folded[i] != uint8(0)
+        bounds[count] = i
+        count += uint64(word != inside)
+        inside = word
+    bounds[count] = uint64(size)
+    return count + uint64(inside)
+
+
+@jit()
+def _tokens(folded, bounds, count, seed, canonical, at, hashes):
+    """Hash each word, and write it at `canonical[at:]`, one space after each. Returns the end of what was written.
+
+    Copies run up to 7 bytes over; the next word overwrites them.
+    """
+    o = uint64(at)
+    for t in range(count):
+        start, end = uint64(bounds[uint64(2) * uint64(t)]), uint64(bounds[uint64(2) * uint64(t) + uint64(1)])
+        h = seed
+        while start + uint64(8) < end:
+            for n in range(8):
+                canonical[o + uint64(n)] = folded[start + uint64(n)]
+            h = (h ^ _load(folded, start)) * _MULTIPLIER
+            h ^= h >> uint64(32)
+            start += uint64(8)
+            o += uint64(8)
+        for n in range(8):
+            canonical[o + uint64(n)] = folded[start + uint64(n)]
+        size = end - start  # 1 to 8
+        h = (h ^ (_load(folded, start) & (_EMPTY >> (uint64(64) - uint64(8) * size)))) * _MULTIPLIER
+        hashes[uint64(t)] = h ^ (h >> uint64(32))
+        canonical[o + size] = uint8(0x20)
+        o += size + uint64(1)
+    return o
+
+
+@jit()
+def tokenise(
+    data, start, end, is_ascii, normal, tokens_max, seed, ascii_fold, table, folded, bounds, canonical, at, hashes
+):
+    """Canonical tokens of one text: (tokens, end of its canonical bytes, WHOLE, CUT or HARD)."""
+    if is_ascii:
+        edges = _fold_ascii(data, start, end, ascii_fold, folded, bounds)
+        for n in range(8):  # what a read of eight bytes may see behind the last word
+            folded[uint64(end - start + n)] = uint8(0)
+    else:
+        size = _fold(data, start, end, normal, ascii_fold, table, folded)
+        if size < 0:
+            return 0, at, HARD
+        edges = _bounds(folded, size, bounds)
+    edges = (edges + uint64(1)) // uint64(2)
+    tokens = min(np.int64(edges), tokens_max)
+    written = np.int64(_tokens(folded, bounds, tokens, seed, canonical, at, hashes))
+    return tokens, written, CUT if np.int64(edges) > tokens else WHOLE
+
+
+@jit()
+def shingle(hashes, tokens, words, base, place, seed, bins, slots, distinct, winners):
+    """Values of all shingles, each once, in `distinct`; each bin's winner (rank << 32 | v) in `winners`.
+
+    `place` is base**words mod 2**64, of the token that leaves the rolling hash. A text shorter than a shingle gives
+    one, of all its tokens. Returns the number of distinct shingles.
+    """
+    winners[:] = _EMPTY
+    if tokens == 0:
+        return 0
+    size = uint64(16)
+    while size < uint64(2 * tokens):
+        size *= uint64(2)
+    slots[: np.int64(size)] = uint32(0)
+    mask = size - uint64(1)
+    rolling, count = uint64(0), uint64(0)
+    for n in range(min(words, tokens) - 1):
+        rolling = rolling * base + hashes[uint64(n)]
+    for n in range(min(words, tokens) - 1, tokens):
+        i = uint64(n)
+        rolling = rolling * base + hashes[i]
+        if n >= words:
+            rolling -= place * hashes[i - uint64(words)]
+        h = _mix(rolling ^ seed)
+        v = max(uint32(h >> uint64(32)), uint32(1))  # 0 marks an empty slot
+        slot = uint64(v) & mask
+        seen = slots[slot]
+        while seen != uint32(0) and seen != v:
+            slot = (slot + uint64(1)) & mask
+            seen = slots[slot]
+        slots[slot] = v
+        distinct[count] = v
+        count += uint64(seen != v)
+        placed = (h & _LOW_32) * uint64(bins)
+        winner = (placed << uint64(32)) | uint64(v)
+        winners[placed >> uint64(32)] = min(winners[placed >> uint64(32)], winner)
+    return np.int64(count)
+
+
+@jit()
+def take_sample(distinct, count, sample_max, sample):
+    """The values of `distinct` that are 0 mod 2**k, ascending, k the least with at most `sample_max`: (size, k).
+
+    Reorders `distinct`.
+    """
+    exponent, left = 0, uint64(count)
+    while left > uint64(sample_max):
+        kept = uint64(0)
+        bit = uint32(1) << uint32(exponent)
+        for n in range(left):
+            value = distinct[uint64(n)]
+            distinct[kept] = value
+            kept += uint64((value & bit) == uint32(0))
+        left = kept
+        exponent += 1
+    for n in range(left):  # at most sample_max: counting the smaller ones sorts without a branch
+        value, rank = distinct[uint64(n)], uint32(0)
+        for m in range(left):
+            rank += uint32(distinct[uint64(m)] < value)
+        sample[uint64(rank)] = value
+    return np.int64(left), exponent
+
+
+@jit()
+def sign(winners, bin_seeds, seed, signature):
+    """The signature's bytes; at least one bin must have a winner."""
+    bins = uint64(winners.size)
+    for n in range(bins):
+        winner, probe = winners[uint64(n)], uint64(0)
+        while winner == _EMPTY:  # ends: each probe meets a winner with a chance of at least 1 / bins
+            h = _mix(seed ^ (uint64(n) << uint64(32) | probe))
+            winner = winners[(h >> uint64(32)) * bins >> uint64(32)]
+            probe += uint64(1)
+        h32 = uint32(winner & _LOW_32) ^ bin_seeds[uint64(n)]
+        h32 = (h32 ^ h32 >> uint32(16)) * uint32(0x85EBCA6B)
+        h32 = (h32 ^ h32 >> uint32(13)) * uint32(0xC2B2AE35)
+        signature[uint64(n)] = uint8(h32 >> uint32(24))
+
+
+@jit()
+def sketch_columns(
+    data, offsets, is_ascii, normal, limits, seeds, bin_seeds, ascii_fold, table,
+    folded, bounds, hashes, slots, distinct, winners, canonical,
+    ends, signatures, samples, sizes, exponents, shingles, tokens, fates,
+):  # fmt: skip
+    """Sketch texts `data[offsets[i]:offsets[i + 1]]` into columns. `streams.sketching` says what each array is."""
+    shingle_words, sample_max, tokens_max = limits
+    token_seed, shingle_seed, probe_seed, base, place = seeds
+    at = 0
+    for i in range(offsets.size - 1):
+        tokens[i], at, fates[i] = tokenise(
+            data, offsets[i], offsets[i + 1], is_ascii[i], normal, tokens_max, token_seed,
+            ascii_fold, table, folded, bounds, canonical, at, hashes,
+        )  # fmt: skip
+        ends[i] = at
+        count = shingle(
+            hashes, tokens[i], shingle_words, base, place, shingle_seed, winners.size, slots, distinct, winners
+        )
+        shingles[i] = count
+        sizes[i], exponents[i] = take_sample(distinct, count, sample_max, samples[i])
+        if count:
+            sign(winners, bin_seeds, probe_seed, signatures[i])
