@@ -1,0 +1,110 @@
+"""The group of all commands, and what happens when one goes wrong."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from types import FrameType
+
+import click
+
+from streams.cli.exits import Exit, of_error
+from streams.cli.options import Place, common
+from streams.errors import LostfoundError
+
+_COMPLETE = "_LOSTFOUND_COMPLETE"
+
+
+class _Terminated(KeyboardInterrupt):
+    """SIGTERM: ends a command as Ctrl-C does, so that both leave the same state."""
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(package_name="lostfound", message="%(prog)s %(version)s")
+@common
+@click.pass_context
+def cli(context: click.Context) -> None:
+    """Near-duplicates of crawled pages, kept up to date, and where moved pages went.
+
+    Crawl sweeps go in with `lostfound ingest`; then ask: what is this a copy of, and where did this URL go?
+    """
+    place = context.ensure_object(Place)
+    if place.verbosity:
+        from streams.cli.logs import configure
+
+        configure(place.verbosity)
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command and return its exit code; errors that are meant for people become a line and a hint."""
+    try:
+        with cli.make_context("lostfound", list(arguments), obj=_place_from_environment()) as context:
+            code = cli.invoke(context)
+        sys.stdout.flush()
+    except click.exceptions.Exit as asked:
+        return _flushed(asked.exit_code)
+    except click.ClickException as error:
+        error.show()
+        return Exit.USAGE
+    except LostfoundError as error:
+        _tell(str(error), error.hint)
+        return of_error(error)
+    except BrokenPipeError:
+        _discard_stdout()
+        return Exit.CLOSED_PIPE
+    except (KeyboardInterrupt, click.Abort):
+        _tell("interrupted", "what was committed stays; the same command goes on from there")
+        return Exit.INTERRUPTED
+    return int(code or Exit.OK)
+
+
+def main() -> None:
+    """The `lostfound` command."""
+    if instruction := os.environ.get(_COMPLETE):
+        from click.shell_completion import shell_complete
+
+        sys.exit(shell_complete(cli, {}, "lostfound", _COMPLETE, instruction))
+    signal.signal(signal.SIGTERM, _terminate)
+    try:
+        code = run(sys.argv[1:])
+    except Exception:  # noqa: BLE001 - the last place where one can be named a fault of ours
+        import traceback
+
+        traceback.print_exc()
+        _tell("this is a fault of lostfound", "please report it with the lines above")
+        code = Exit.BUG
+    sys.exit(code)
+
+
+def _terminate(_signal: int, _frame: FrameType | None) -> None:
+    raise _Terminated
+
+
+def _place_from_environment() -> Place:
+    place = Place()
+    if data_dir := os.environ.get("LOSTFOUND_DATA_DIR"):
+        place.data_dir = Path(data_dir)
+    return place
+
+
+def _flushed(code: int) -> int:
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _discard_stdout()
+        return Exit.CLOSED_PIPE
+    return code
+
+
+def _discard_stdout() -> None:
+    """Let what is still buffered go nowhere: the interpreter flushes once more at its end, and would complain."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _tell(message: str, hint: str) -> None:
+    click.secho(f"lostfound: {message}", fg="red" if not hint else None, err=True)
+    if hint:
+        click.secho(f"  {hint}", dim=True, err=True)

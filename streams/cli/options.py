@@ -1,0 +1,64 @@
+"""What commands share: where the state is, which settings hold, and how an answer is written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+DATA_DIR = Path("var")
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass
+class Place:
+    """Where a command works; filled from the group's options, the command's own win."""
+
+    data_dir: Path = DATA_DIR
+    config: Path | None = None
+    verbosity: int = 0
+
+
+def _into_place(context: click.Context, option: click.Parameter, value: Any) -> None:
+    if value is not None and option.name:
+        setattr(context.ensure_object(Place), option.name, value)
+
+
+def common(command: F) -> F:
+    """The options that the group and every command take, so that they may stand before or after its name."""
+    for option in (
+        click.option(
+            "-v",
+            "--verbose",
+            "verbosity",
+            count=True,
+            default=None,
+            expose_value=False,
+            callback=_into_place,
+            help="Log more to stderr; -vv for everything.",
+        ),
+        click.option(
+            "--config",
+            type=click.Path(dir_okay=False, path_type=Path),
+            expose_value=False,
+            callback=_into_place,
+            help="Settings that differ from the defaults (TOML; LOSTFOUND_CONFIG).",
+        ),
+        click.option(
+            "--data-dir",
+            type=click.Path(file_okay=False, path_type=Path),
+            expose_value=False,
+            callback=_into_place,
+            help="Folder of the state (LOSTFOUND_DATA_DIR; default: var).",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def as_json(command: F) -> F:
+    """The option for machines."""
+    return click.option("--json", "json", is_flag=True, help="One JSON object a line, as docs/json.md says.")(command)
