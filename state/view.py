@@ -90,7 +90,11 @@ class View:
     def title_and_text(self, document_id: bytes) -> tuple[str, str] | None:
         """A document's title and kept text."""
         value = self.store.get(Family.TEXTS, document_id)
-        return self._texts.decode(value) if value is not None else None
+        return self.decode_text(value) if value is not None else None
+
+    def decode_text(self, value: bytes) -> tuple[str, str]:
+        """Title and text of a row of `texts`."""
+        return self._texts.decode(value)
 
     def bucket(self, bucket: bytes) -> list[bytes]:
         """Prefixes of the documents in a bucket."""

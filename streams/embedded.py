@@ -7,7 +7,7 @@ none of it, and a restart goes on at the cursor.
 from __future__ import annotations
 
 from collections import Counter, OrderedDict, deque
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import msgspec
 
@@ -17,7 +17,7 @@ from state.codecs import capture as capture_codec
 from state.codecs import document as document_codec
 from state.families import Family
 from state.store import Store
-from state.values import ID_BYTES, Capture, Sketch, Sweep
+from state.values import ID_BYTES, PREFIX_BYTES, Capture, Sketch, Sweep
 from streams.operators import admit, capture, join, probe, verify
 from streams.settings import Settings
 from streams.urls import host_prefix
@@ -53,23 +53,23 @@ class Engine:
         return {key: capture_codec.decode(*row) for key, row in zip(keys, found, strict=True) if row}
 
     def apply(
-        self, sweep: Sweep, pages: Sequence[SketchedPage], rejected: Sequence[Rejected], changes: Changes
-    ) -> BatchReport:
-        """Take a batch through the operators and commit it together with `changes` (the input's cursor)."""
+        self, sweep: Sweep, pages: Sequence[SketchedPage], rejected: Sequence[Rejected]
+    ) -> tuple[Changes, BatchReport]:
+        """Take a batch through the operators; the caller commits the changes together with its cursor."""
         captured = capture.capture(pages, self.last_captures(capture.needs(pages)))
         admitted = self._admit(captured)
         probed = self._probe(admitted.new)
         verified = self._verify(admitted.new, probed.pairs)
+        changes = Changes()
         for part in (captured.changes, admitted.changes, probed.changes, verified.changes):
             changes.update(part)
-        self._join(verified.unions, changes)
+        ids = {material.document for material in admitted.new}
+        join_all(self.store, verified.unions, changes, fresh=ids)
         self._account(sweep, captured.captures, changes)
         refused = [*rejected, *captured.unresolved]
-        ids = {material.document for material in admitted.new}
         report = BatchReport(len(pages), len(ids), captured.unchanged, len(ids & verified.near), refused)
         self._count(report, compared=verified.compared, crowded_out=probed.crowded_out, changes=changes)
-        self.store.write(changes)
-        return report
+        return changes, report
 
     def _admit(self, captured: capture.Captured) -> admit.Admitted:
         ids, places = admit.needs(captured.arrivals)
@@ -88,23 +88,21 @@ class Engine:
         )
 
     def _verify(self, new: Sequence[Material], pairs: Sequence[Pair]) -> verify.Verified:
+        wanted = {pair.prefix for pair in pairs}
         asked = {pair.document for pair in pairs}
         asking: dict[bytes, Sketch] = {}
+        candidates: dict[bytes, list[Sketch]] = {}
         for material in new:
-            if material.document in asked:
-                asking[material.document] = document_codec.decode(material.document, material.row).sketch
-        for material in new:
-            self._sketches.pop(material.document[:5], None)
-        local: dict[bytes, list[Sketch]] = {}
-        wanted = {pair.prefix for pair in pairs}
-        for material in new:
-            prefix = material.document[:5]
-            if prefix in wanted:
-                row = document_codec.decode(material.document, material.row)
-                local.setdefault(prefix, []).append(asking.get(material.document, row.sketch))
+            prefix = material.document[:PREFIX_BYTES]
+            if material.document not in asked and prefix not in wanted:
+                continue
+            self._sketches.pop(prefix, None)  # a second document of one prefix: read both anew next time
+            sketch = document_codec.decode(material.document, material.row).sketch
+            asking[material.document] = sketch
+            candidates.setdefault(prefix, []).append(sketch)
         for prefix, held in self._stored_sketches(sorted(wanted)).items():
-            local.setdefault(prefix, []).extend(held)
-        return verify.verify(pairs, asking, local, self.settings.policy.threshold)
+            candidates.setdefault(prefix, []).extend(held)
+        return verify.verify(pairs, asking, candidates, self.settings.policy.threshold)
 
     def _stored_sketches(self, prefixes: Sequence[bytes]) -> dict[bytes, list[Sketch]]:
         """Sketches by prefix, through a cache of those asked for last."""
@@ -119,9 +117,6 @@ class Engine:
         while len(self._sketches) > SKETCHES_CACHED:
             self._sketches.popitem(last=False)
         return found
-
-    def _join(self, unions: Sequence[join.Union], changes: Changes) -> None:
-        join_all(self.store, unions, changes)
 
     def _account(self, sweep: Sweep, captures: Sequence[Capture], changes: Changes) -> None:
         """Count captures by host, and in the sweep."""
@@ -141,46 +136,62 @@ class Engine:
         meta.put_counters(changes, dict(self.counters))
 
 
-def join_all(store: Store, unions: Sequence[join.Union], changes: Changes) -> None:
-    """Drive union and hand-over steps to their end over a store and the changes already made in this batch."""
-    parents, members = changes.family(Family.PARENTS), changes.family(Family.MEMBERS)
-    cleared = changes.deletes.setdefault(Family.PARENTS, set())
+def join_all(store: Store, unions: Sequence[join.Union], changes: Changes, fresh: Collection[bytes] = ()) -> None:
+    """Drive union and hand-over steps to their end over a store and the changes already made in this batch.
 
-    stored: dict[bytes, bytes | None] = {}
-    nodes = sorted({node for u in unions for node in (u.larger, u.smaller)})
-    stored.update(zip(nodes, store.get_many(Family.PARENTS, nodes), strict=True))
-
-    def parent(node: bytes) -> bytes | None:
-        if (held := parents.get(node)) is not None:
-            return held
-        if node in cleared:
-            return None
-        if node not in stored:
-            stored[node] = store.get(Family.PARENTS, node)
-        return stored[node]
-
-    def list_members(root: bytes) -> list[bytes]:
-        gone = changes.deletes.get(Family.MEMBERS, set())
-        held = {key for key, _ in store.scan(Family.MEMBERS, root) if key not in gone}
-        held.update(key for key in members if key.startswith(root))
-        return [key[ID_BYTES:] for key in sorted(held)]
-
-    queue: deque[join.Union] = deque(unions)
+    `fresh` are documents that the state did not hold before the batch: they have no members to look for.
+    """
+    forest = _Forest(store, changes, {node for u in unions for node in (u.larger, u.smaller)}, fresh)
+    queue = deque(unions)
     lost: list[tuple[bytes, list[bytes]]] = []
     while queue:
         message = queue.popleft()
-        step = join.union_step(message, parent(message.larger), ())
+        if forest.root(message.larger) == forest.root(message.smaller):
+            continue
+        step = join.union_step(message, forest.parent(message.larger), ())
         if step.handovers:
-            lost.append((message.larger, list_members(message.larger)))
+            node = message.larger
+            lost.append((node, [] if node in fresh else forest.members(node)))
+            forest.known[node] = message.smaller
         changes.update(step.changes)
         queue.extend(step.unions)
     for node, held in lost:
-        handover = join.Handover(node, (node, *held))
+        root = forest.root(node)
+        # Pointing straight at the root keeps paths short; pointers only ever decrease.
+        changes.put(Family.PARENTS, node, root)
         for member in held:
             changes.delete(Family.MEMBERS, node + member)
-        while (above := parent(handover.root)) is not None:
-            handover = join.Handover(above, handover.members)
-        changes.update(join.handover_step(handover, None).changes)
+        changes.update(join.handover_step(join.Handover(root, (node, *held)), None).changes)
+
+
+class _Forest:
+    """Parents as the store and this batch's changes have them."""
+
+    def __init__(self, store: Store, changes: Changes, nodes: set[bytes], fresh: Collection[bytes]) -> None:
+        self.store = store
+        self.members_deleted = changes.deletes.get(Family.MEMBERS, set())
+        cleared = changes.deletes.get(Family.PARENTS, set())
+        asked = sorted(nodes - cleared - set(fresh))
+        self.known: dict[bytes, bytes | None] = dict.fromkeys([*cleared, *fresh])
+        self.known.update(zip(asked, store.get_many(Family.PARENTS, asked), strict=True))
+        self.known.update(changes.family(Family.PARENTS))
+
+    def parent(self, node: bytes) -> bytes | None:
+        """A node's pointer; None for a root."""
+        if node not in self.known:
+            self.known[node] = self.store.get(Family.PARENTS, node)
+        return self.known[node]
+
+    def root(self, node: bytes) -> bytes:
+        """The end of the pointers, read once a node."""
+        while (above := self.parent(node)) is not None:
+            node = above
+        return node
+
+    def members(self, root: bytes) -> list[bytes]:
+        """The documents listed under a root that just got a parent."""
+        held = (key for key, _ in self.store.scan(Family.MEMBERS, root) if key not in self.members_deleted)
+        return [key[ID_BYTES:] for key in held]
 
 
 def _held(keys: Sequence[bytes], values: Sequence[bytes | None]) -> dict[bytes, bytes]:

@@ -12,7 +12,7 @@ from state.codecs import edge as codec
 from state.families import Family
 from state.values import Edge, Sketch
 from streams.operators.join import Union, union
-from streams.sketching import compare_pairs
+from streams.sketching import compare_pairs, gather
 from streams.values import Pair
 
 
@@ -55,7 +55,8 @@ def verify(
     if not met:
         return Verified(changes, [], 0, set())
     lefts, rights = np.array(sorted(met), np.int64).T
-    found = compare_pairs(sketches, lefts, rights)
+    columns = gather(sketches)
+    found = compare_pairs(columns, columns, lefts, rights)
     rows = changes.family(Family.EDGES)
     unions: list[Union] = []
     near: set[bytes] = set()

@@ -1,0 +1,59 @@
+"""Dead letters: what was refused, with the reason and the place, one JSON object a line.
+
+    {"reason", "detail", "url", "source", "member", "offset", "sweep"}
+
+The file is written before the batch is committed, and the cursor holds its length. What a crash left behind that
+length belongs to a batch that will be taken again, and is cut off.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from streams.values import Rejected
+
+
+class Letter(msgspec.Struct, frozen=True):
+    """One line of the file."""
+
+    reason: str
+    detail: str
+    url: str
+    source: str
+    member: str
+    offset: int
+    sweep: str
+
+
+class DeadLetters:
+    """The open file of one run."""
+
+    def __init__(self, path: Path, sweep: str) -> None:
+        self.path = path
+        self.sweep = sweep
+
+    def length(self) -> int:
+        """Bytes of the file; 0 when there is none."""
+        return self.path.stat().st_size if self.path.exists() else 0
+
+    def cut(self, length: int) -> None:
+        """Cut off what was written behind a committed batch."""
+        if self.length() > length:
+            os.truncate(self.path, length)
+
+    def write(self, rejected: Sequence[Rejected]) -> int:
+        """Append and return the new length in bytes."""
+        if rejected:
+            encoder = msgspec.json.Encoder()
+            lines = (encoder.encode(self._letter(item)) + b"\n" for item in rejected)
+            with self.path.open("ab") as file:
+                file.write(b"".join(lines))
+        return self.length()
+
+    def _letter(self, item: Rejected) -> Letter:
+        origin = item.origin
+        return Letter(item.reason, item.detail, item.url, origin.source, origin.member, origin.offset, self.sweep)

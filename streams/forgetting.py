@@ -1,0 +1,209 @@
+"""Forgetting: removing pages and documents, and the trace of a cancelled sweep, rebuilding only what they touched.
+
+A union-find cannot take a union back. So the component of a removed document is dissolved and joined again from the
+edges that are left. A removal is committed in one write batch a component, so that a crash leaves it done or not.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Collection, Iterable
+
+import msgspec
+
+from state import sweeps
+from state.changes import Changes
+from state.codecs import capture as capture_codec
+from state.codecs import document as document_codec
+from state.codecs import posting
+from state.families import Family
+from state.store import Store
+from state.values import ID_BYTES, PREFIX_BYTES, Capture, Sketch, Sweep, SweepState
+from state.view import View
+from streams import sketching
+from streams.embedded import join_all
+from streams.operators.join import union
+from streams.terms import index_samples, site_key
+from streams.urls import host_prefix
+
+_TIME = struct.Struct(">Q")
+CAPTURES_A_BATCH = 2_000
+
+
+class Forgotten(msgspec.Struct, frozen=True):
+    """What a removal removed, and how many documents were joined anew because of it."""
+
+    captures: int
+    documents: int
+    rejoined: int
+
+
+def forget_document(store: Store, document: bytes) -> Forgotten:
+    """Remove a document, and every capture of it."""
+    view = View(store)
+    gone = [
+        capture
+        for key in view.locations(document, limit=1 << 62)
+        for capture in view.captures(key)
+        if capture.document == document
+    ]
+    return _remove(store, gone, also={document})
+
+
+def forget_url(store: Store, key: bytes) -> Forgotten:
+    """Remove a URL's captures, and the documents that no other URL holds or held."""
+    return _remove(store, View(store).captures(key))
+
+
+def cancel_sweep(store: Store, sweep: Sweep) -> Forgotten:
+    """Take back everything that a sweep brought. Begun again after a crash, it goes on."""
+    if sweep.state is not SweepState.CANCELLING:
+        sweep = sweeps.moved_on(sweep, SweepState.CANCELLING)
+        changes = Changes()
+        sweeps.put(changes, sweep)
+        store.write(changes, sync=True)
+    total = Forgotten(0, 0, 0)
+    while batch := _captures_of(store, sweep.number):
+        done = _remove(store, batch)
+        total = Forgotten(*(a + b for a, b in zip(_numbers(total), _numbers(done), strict=True)))
+    changes = Changes()
+    sweeps.put(changes, msgspec.structs.replace(sweeps.moved_on(sweep, SweepState.CANCELLED), captures=0))
+    for host in sweeps.hosts(store, sweep.number):
+        changes.delete(Family.SWEEPS, sweeps.host_key(sweep.number, host))
+    store.write(changes, sync=True)
+    return total
+
+
+def finish_cancelling(store: Store) -> None:
+    """Go on with cancellations that a crash cut short; every writer does this when it opens the state."""
+    for sweep in sweeps.all_sweeps(store):
+        if sweep.state is SweepState.CANCELLING:
+            cancel_sweep(store, sweep)
+
+
+def _numbers(forgotten: Forgotten) -> tuple[int, int, int]:
+    return forgotten.captures, forgotten.documents, forgotten.rejoined
+
+
+def _captures_of(store: Store, sweep: int) -> list[Capture]:
+    found: list[Capture] = []
+    for row, value in store.scan(Family.CAPTURES):
+        if capture_codec.decode_key(row)[1] == sweep:
+            found.append(capture_codec.decode(row, value))
+            if len(found) >= CAPTURES_A_BATCH:
+                break
+    return found
+
+
+def _remove(store: Store, captures: Iterable[Capture], also: Collection[bytes] = ()) -> Forgotten:
+    """Remove captures, the locations that held by them alone, and the documents that are then nowhere."""
+    captures = list(captures)
+    changes = Changes()
+    going = {capture_codec.encode_key(c.key, c.sweep, c.time) for c in captures}
+    for row in going:
+        changes.delete(Family.CAPTURES, row)
+    _uncount(store, changes, captures)
+    gone: dict[bytes, Sketch] = {}
+    for document in {c.document for c in captures if c.document} | set(also):
+        value = store.get(Family.DOCUMENTS, document)
+        if value is None:
+            continue
+        left = _left(store, changes, document, going)
+        held = document_codec.decode(document, value)
+        if left is None or document in also:
+            gone[document] = held.sketch
+        elif left != held.first_seen:
+            mended = msgspec.structs.replace(held, first_seen=left)
+            changes.put(Family.DOCUMENTS, document, document_codec.encode(mended))
+    for document, sketch in gone.items():
+        _drop_document(store, changes, document, sketch)
+    _drop_postings(store, changes, gone)
+    rejoined = _rejoin(store, changes, gone)
+    store.write(changes, sync=True)
+    return Forgotten(len(captures), len(gone), rejoined)
+
+
+def _uncount(store: Store, changes: Changes, captures: list[Capture]) -> None:
+    """Take the captures off the counts of their sweeps' hosts."""
+    for number in {c.sweep for c in captures}:
+        counts: dict[bytes, int] = {}
+        for capture in captures:
+            if capture.sweep == number:
+                host = host_prefix(capture.key)
+                counts[host] = counts.get(host, 0) - 1
+        sweeps.add_hosts(store, changes, number, counts)
+
+
+def _left(store: Store, changes: Changes, document: bytes, going: Collection[bytes]) -> int | None:
+    """When the captures that stay first saw a document, ms; None when none stays. Mends the locations."""
+    first: int | None = None
+    for place, held in list(store.scan(Family.LOCATIONS, document)):
+        key = place[ID_BYTES:]
+        times = [
+            capture_codec.decode_key(row)[2]
+            for row, value in store.scan(Family.CAPTURES, capture_codec.history(key))
+            if row not in going and capture_codec.decode(row, value).document == document
+        ]
+        if not times:
+            changes.delete(Family.LOCATIONS, place)
+            continue
+        if (seen := _TIME.pack(min(times))) != held:
+            changes.put(Family.LOCATIONS, place, seen)
+        first = min(times) if first is None else min(first, *times)
+    return first
+
+
+def _drop_document(store: Store, changes: Changes, document: bytes, sketch: Sketch) -> None:
+    changes.delete(Family.DOCUMENTS, document)
+    changes.delete(Family.TEXTS, document)
+    for place, _ in store.scan(Family.LOCATIONS, document):
+        changes.delete(Family.LOCATIONS, place)
+    indexed = index_samples(sketch)
+    for at in range(0, len(indexed), 4):
+        changes.delete(Family.SAMPLES, indexed[at : at + 4] + document[:PREFIX_BYTES])
+
+
+def _drop_postings(store: Store, changes: Changes, gone: dict[bytes, Sketch]) -> None:
+    """Take documents out of their buckets and out of the words of their sites."""
+    if not gone:
+        return
+    scheme = View(store).scheme
+    sites: set[bytes] = set()
+    for document, sketch in gone.items():
+        prefix = document[:PREFIX_BYTES]
+        for raw in sketching.buckets(sketch.signature[None, :], scheme)[0]:
+            bucket = raw.tobytes()
+            value = changes.family(Family.BANDS).get(bucket) or store.get(Family.BANDS, bucket) or b""
+            kept = [held for held in posting.decode(value) if held != prefix]
+            if kept:
+                changes.put(Family.BANDS, bucket, posting.encode(kept))
+            else:
+                changes.delete(Family.BANDS, bucket)
+        sites.update(site_key(place[ID_BYTES:]) for place, _ in store.scan(Family.LOCATIONS, document))
+    prefixes = {document[:PREFIX_BYTES] for document in gone}
+    for site in sites:
+        for row, _ in store.scan(Family.WORDS, site):
+            if row[-PREFIX_BYTES:] in prefixes:
+                changes.delete(Family.WORDS, row)
+
+
+def _rejoin(store: Store, changes: Changes, gone: Collection[bytes]) -> int:
+    """Dissolve the components of removed documents and join what is left by the edges that are left."""
+    view = View(store)
+    unions = []
+    left: set[bytes] = set()
+    for root in {view.root(document) for document in gone}:
+        members = view.members(root)
+        for member in members:
+            changes.delete(Family.PARENTS, member)
+            if member != root:
+                changes.delete(Family.MEMBERS, root + member)
+            for row, _ in store.scan(Family.EDGES, member):
+                other = row[ID_BYTES:]
+                if member in gone or other in gone:
+                    changes.delete(Family.EDGES, row)
+                else:
+                    unions.append(union(member, other))
+        left.update(member for member in members if member not in gone)
+    join_all(store, unions, changes)
+    return len(left)

@@ -1,0 +1,320 @@
+"""Ingest: crawl files in, one sweep, micro-batch by micro-batch.
+
+    read ─▶ batch ─▶ (unchanged? ─▶) sketch in workers ─▶ Engine.apply: state + cursor in one write
+
+The cursor says how far the input was taken and how long the dead letters were then. A run that was cut short goes on
+behind the last committed batch; dead letters written after it are cut off, so none is double and none is lost.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from itertools import islice
+
+import mmh3
+import msgspec
+
+from state import meta, sweeps
+from state.changes import Changes
+from state.codecs.text import train
+from state.families import Family
+from state.store import Store
+from state.values import Capture, Sweep, SweepState
+from state.view import View
+from streams.dead_letters import DeadLetters
+from streams.embedded import Engine
+from streams.errors import BadRecord, BadUrl, InputError
+from streams.forgetting import finish_cancelling
+from streams.operators.sketch import FOUND, Sketched, Task, raw_fingerprint
+from streams.readers import Position, ReadLimits, read, size
+from streams.settings import Settings
+from streams.urls import url_key
+from streams.values import Page, Rejected, SketchedPage
+from streams.workers import Workers
+
+DEAD_LETTERS = "dead-letters.jsonl"
+TRAIN_FROM = 1_000  # documents kept before a dictionary is learned from them
+
+
+class Cursor(msgspec.Struct):
+    """Where one input of one sweep stands; committed with every batch."""
+
+    position: Position | None = None
+    finished: bool = False
+    dead_letter_bytes: int = 0
+    pages: int = 0
+    new: int = 0
+    unchanged: int = 0
+    near: int = 0
+    rejected: dict[str, int] = {}
+
+
+class Progress(msgspec.Struct, frozen=True):
+    """How far an ingest is: bytes of input read, and the counts so far."""
+
+    bytes_read: int
+    bytes_all: int  # 0 when not known
+    counts: Cursor
+
+
+class Summary(msgspec.Struct, frozen=True):
+    """What an ingest did. `status` is "ingested", "resumed" or "nothing to do"."""
+
+    sweep: str
+    status: str
+    committed: bool
+    pages: int
+    new: int
+    unchanged: int
+    near_duplicates: int
+    rejected: dict[str, int]
+    dead_letters: str
+
+
+class _Batch(msgspec.Struct):
+    """A micro-batch on its way: pages known to be unchanged, and the results of sketching the others."""
+
+    slots: list[SketchedPage | Rejected | None]  # None: the next of the sketched
+    sketched: Future[Sketched]
+    asked: int
+    position: Position
+
+
+def ingest(
+    store: Store,
+    settings: Settings,
+    paths: Sequence[str],
+    sweep_name: str,
+    *,
+    now: int,
+    keep_open: bool = False,
+    fail_on_rejected: bool = False,
+    report: Callable[[Progress], None] = lambda _: None,
+) -> Summary:
+    """Read `paths` into a sweep, opened if it is not there, and commit it unless `keep_open`.
+
+    `now` is ms since the epoch: the sweep's time of opening and committing, and of pages that do not say theirs.
+    Raises InputError for a committed sweep and other paths; BadRecord at the first bad record when
+    `fail_on_rejected`, with everything before it kept.
+    """
+    finish_cancelling(store)
+    engine = Engine(store, settings)
+    sweep = _sweep(store, sweep_name, now)
+    name = f"{sweep.number}:{mmh3.hash_bytes(chr(0).join(_absolute(paths))).hex()}"
+    held = meta.cursor(store, name)
+    cursor = msgspec.json.decode(held, type=Cursor) if held else Cursor()
+    if sweep.state is SweepState.COMMITTED and not cursor.finished:
+        raise InputError(
+            f"sweep {sweep_name!r} is committed: it takes no more pages", "choose another name with --sweep"
+        )
+    status = "nothing to do" if cursor.finished else "resumed" if cursor.position else "ingested"
+    letters = DeadLetters(store.path / DEAD_LETTERS, sweep_name)
+    if not cursor.finished:
+        if held:
+            letters.cut(cursor.dead_letter_bytes)
+        run = _Run(engine, sweep, paths, name, cursor, letters, fail_on_rejected, report, now)
+        run.take_all()
+    if sweep.state is SweepState.OPEN and not keep_open:
+        sweep = commit(store, sweep, now)
+    return Summary(
+        sweep.name,
+        status,
+        sweep.state is SweepState.COMMITTED,
+        cursor.pages,
+        cursor.new,
+        cursor.unchanged,
+        cursor.near,
+        cursor.rejected,
+        str(letters.path),
+    )
+
+
+def commit(store: Store, sweep: Sweep, now: int) -> Sweep:
+    """Commit a sweep: from now on it makes URLs that it did not hold missing."""
+    captures = sum(sweeps.hosts(store, sweep.number).values())
+    done = msgspec.structs.replace(sweeps.moved_on(sweep, SweepState.COMMITTED, now), captures=captures)
+    changes = Changes()
+    sweeps.put(changes, done)
+    store.write(changes, sync=True)
+    return done
+
+
+def open_sweep(store: Store, name: str, now: int) -> Sweep:
+    """Open a new sweep; raises StateError when there is one of this name."""
+    sweep = sweeps.new(store, name, now)
+    changes = Changes()
+    sweeps.put(changes, sweep)
+    store.write(changes, sync=True)
+    return sweep
+
+
+def _sweep(store: Store, name: str, now: int) -> Sweep:
+    return sweeps.named(store, name) or open_sweep(store, name, now)
+
+
+def _absolute(paths: Sequence[str]) -> list[str]:
+    return [path if path == "-" else os.path.abspath(path) for path in paths]  # noqa: PTH100 - keeps symlinks
+
+
+class _Run:
+    """One pass over an input, from its cursor to its end."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        sweep: Sweep,
+        paths: Sequence[str],
+        name: str,
+        cursor: Cursor,
+        letters: DeadLetters,
+        fail_on_rejected: bool,
+        report: Callable[[Progress], None],
+        now: int,
+    ) -> None:
+        self.engine, self.sweep, self.paths, self.name = engine, sweep, paths, name
+        self.cursor, self.letters, self.fail_on_rejected, self.report = cursor, letters, fail_on_rejected, report
+        self.now = now
+        self.bytes_all = size(paths)
+        self.dictionaries = meta.dictionaries(engine.store)
+
+    def take_all(self) -> None:
+        """Read, sketch and apply until the input ends."""
+        settings = self.engine.settings
+        wanted = settings.ingest.workers or len(os.sched_getaffinity(0))
+        count = wanted if self.bytes_all == 0 or self.bytes_all >= settings.ingest.workers_from_bytes else 1
+        with Workers(count, self.engine.scheme, settings.policy, settings.limits) as workers:
+            under_way: deque[_Batch] = deque()
+            for position, items in self._batches():
+                under_way.append(self._start(workers, position, items))
+                if len(under_way) > (count + 1 if count > 1 else 0):
+                    self._finish(under_way.popleft())
+            while under_way:
+                self._finish(under_way.popleft())
+        self.cursor.finished = True
+        changes = Changes()
+        self._put_cursor(changes)
+        self.engine.store.write(changes, sync=True)
+
+    def _batches(self) -> Iterator[tuple[Position, list[Page | Rejected]]]:
+        limits, most = self.engine.settings.limits, self.engine.settings.ingest
+        read_limits = ReadLimits(
+            page_bytes_max=limits.page_bytes_max,
+            line_bytes_max=limits.line_bytes_max,
+            url_bytes_max=limits.url_bytes_max,
+        )
+        items: list[Page | Rejected] = []
+        weight = 0
+        position: Position | None = None
+        for position, item in read(self.paths, read_limits, start=self.cursor.position):
+            items.append(item)
+            if isinstance(item, Page):
+                weight += len(item.body or item.text or "")
+            if len(items) >= most.batch_pages or weight >= most.batch_bytes:
+                yield position, items
+                items, weight = [], 0
+        if items and position is not None:
+            yield position, items
+
+    def _start(self, workers: Workers, position: Position, items: list[Page | Rejected]) -> _Batch:
+        slots: list[SketchedPage | Rejected | None] = []
+        pages: list[Page] = []
+        dated = [_dated(item, self.now) for item in items]
+        for item, known in zip(dated, self._unchanged(dated), strict=True):
+            if isinstance(item, Rejected) or known is not None:
+                slots.append(known if isinstance(item, Page) else item)
+            else:
+                slots.append(None)
+                pages.append(item)
+        newest = max(self.dictionaries, default=0)
+        task = Task(self.sweep.number, pages, newest, self.dictionaries.get(newest, b""))
+        return _Batch(slots, workers.submit(task), len(pages), position)
+
+    def _unchanged(self, items: Sequence[Page | Rejected]) -> list[SketchedPage | None]:
+        """For each page whose URL was served the same bytes last time: its capture, without sketching again."""
+        asked: list[tuple[int, Page, bytes]] = []
+        for i, item in enumerate(items):
+            if isinstance(item, Page) and item.status in FOUND and (item.body or item.text) is not None:
+                try:
+                    asked.append((i, item, url_key(item.url, self.engine.settings.limits.url_bytes_max)))
+                except BadUrl:
+                    continue  # the sketch operator rejects it, with the reason
+        last = self.engine.last_captures(sorted({key for _, _, key in asked}))
+        known: list[SketchedPage | None] = [None] * len(items)
+        for i, page, key in asked:
+            before = last.get(key)
+            if before is None or before.document is None or before.status not in FOUND:
+                continue
+            raw = raw_fingerprint(page)
+            if raw == before.raw:
+                held = Capture(
+                    key, page.url, self.sweep.number, page.time, page.status, before.document, raw,
+                    extractor=before.extractor,
+                )  # fmt: skip
+                known[i] = SketchedPage(held, origin=page.origin)
+        return known
+
+    def _finish(self, batch: _Batch) -> None:
+        results = iter(batch.sketched.result())
+        pages: list[SketchedPage] = []
+        rejected: list[Rejected] = []
+        for slot in batch.slots:
+            for result in [slot] if slot is not None else next(results):
+                if isinstance(result, Rejected):
+                    rejected.append(result)
+                else:
+                    pages.append(result)
+        if rejected and self.fail_on_rejected:
+            raise _bad_record(rejected[0])
+        changes, report = self.engine.apply(self.sweep, pages, rejected)
+        cursor = self.cursor
+        cursor.position = batch.position
+        cursor.pages += len(batch.slots)
+        cursor.new += report.new
+        cursor.unchanged += report.unchanged
+        cursor.near += report.near
+        reasons = Counter(item.reason for item in report.rejected)
+        cursor.rejected = dict(Counter(cursor.rejected) + reasons)
+        cursor.dead_letter_bytes = self.letters.write(report.rejected)
+        self._put_cursor(changes)
+        self.engine.store.write(changes)
+        self.report(Progress(batch.position.bytes_read, self.bytes_all, cursor))
+        self._learn()
+
+    def _put_cursor(self, changes: Changes) -> None:
+        meta.put_cursor(changes, self.name, msgspec.json.encode(self.cursor))
+
+    def _learn(self) -> None:
+        """Learn a dictionary for kept texts, once there are enough of them to learn from."""
+        engine = self.engine
+        if self.dictionaries or not engine.settings.policy.keep_texts:
+            return
+        if engine.counters["documents"] < TRAIN_FROM:
+            return
+        view = View(engine.store)
+        rows = islice(engine.store.scan(Family.TEXTS), TRAIN_FROM)
+        data = train([view.decode_text(value)[1] for _, value in rows])
+        # An empty one says that there was nothing to learn, so that it is not tried again.
+        self.dictionaries = {1: data} if data else {0: b""}
+        if data:
+            changes = Changes()
+            meta.put_dictionary(changes, 1, data)
+            engine.store.write(changes, sync=True)
+
+
+def _dated(item: Page | Rejected, now: int) -> Page | Rejected:
+    """A page whose record gives no time was fetched now, as far as anyone can tell."""
+    if isinstance(item, Page) and item.time == 0:
+        return msgspec.structs.replace(item, time=now)
+    return item
+
+
+def _bad_record(item: Rejected) -> BadRecord:
+    origin = item.origin
+    place = f"{origin.source}{':' + origin.member if origin.member else ''} at {origin.offset}"
+    return BadRecord(
+        f"{place}: {item.reason}: {item.detail}",
+        "mend the input and run the same command again, or leave --bad-records to keep it in the dead letters",
+    )
