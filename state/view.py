@@ -6,6 +6,7 @@ Works on a writer's store and on a reader's alike. Lists that could be long take
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 from functools import lru_cache
 from itertools import islice
 
@@ -55,6 +56,13 @@ class View:
         rows = self.store.scan(Family.CAPTURES, capture.history(key))
         held = (capture.decode(row, value) for row, value in rows)
         return [c for c in held if c.sweep not in self._hidden]
+
+    def all_captures(self) -> Iterator[Capture]:
+        """Every capture, in order of key, sweep and time."""
+        for row, value in self.store.scan(Family.CAPTURES):
+            held = capture.decode(row, value)
+            if held.sweep not in self._hidden:
+                yield held
 
     def captures_under(self, prefix: bytes, limit: int, start: bytes | None = None) -> list[Capture]:
         """Captures of all URLs whose key begins with `prefix`, in order of key, sweep and time."""

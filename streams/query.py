@@ -1,0 +1,279 @@
+"""Questions about documents and clusters: what is this a copy of, what belongs together, what was here before."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from itertools import groupby
+
+import msgspec
+import numpy as np
+
+from state.codecs import edge as edge_codec
+from state.families import Family
+from state.values import ID_BYTES, PREFIX_BYTES, Capture, DocumentRow, Sketch
+from state.view import View
+from streams import sketching
+from streams.errors import InputError
+from streams.settings import Settings
+from streams.urls import url_key
+
+
+class Match(msgspec.Struct, frozen=True):
+    """A stored document that is like the one asked for; figures with their standard errors."""
+
+    document: str
+    resemblance: float
+    resemblance_error: float
+    containment: float  # of the asked document in this one
+    containment_error: float
+    contained: float  # of this one in the asked document
+    contained_error: float
+    exact: bool
+    cluster: str
+    title: str
+    urls: list[str]
+    first_seen: int  # ms
+    last_seen: int  # ms
+
+
+class Version(msgspec.Struct, frozen=True):
+    """One capture of a URL, and how much it resembles the version before it (None: there is none to compare)."""
+
+    url: str
+    time: int  # ms
+    sweep: str
+    status: int
+    document: str | None
+    redirect: str | None
+    resemblance: float | None
+
+
+class Cluster(msgspec.Struct, frozen=True):
+    """Documents that belong together and the URLs that hold or held them; both bounded, the counts are not."""
+
+    cluster: str
+    documents: list[str]
+    urls: list[str]
+    document_count: int
+    url_count: int
+
+
+def similar(view: View, settings: Settings, sketch: Sketch, *, limit: int = 20) -> list[Match]:
+    """Stored documents like this one, most alike first.
+
+    Candidates come from the LSH bands, ranked by colliding buckets, and from the sampled shingles, which also find
+    a short document inside a long one.
+    """
+    rows = _candidates(view, settings, sketch)
+    if not rows:
+        return []
+    held = sketching.gather([row.sketch for row in rows])
+    asked = sketching.gather([sketch])
+    lefts, rights = np.zeros(len(rows), np.int64), np.arange(len(rows))
+    found = sketching.compare_pairs(asked, held, lefts, rights)
+    strength = np.maximum(found.resemblance, np.maximum(found.containment, found.contained))
+    order = np.lexsort((-strength, -found.resemblance))
+    matches: list[Match] = []
+    for at in order.tolist():
+        figures = found.comparison(at)
+        if max(figures.resemblance, figures.containment, figures.contained) < settings.policy.threshold:
+            continue
+        if (match := _match(view, settings, rows[at], figures)) is not None:
+            matches.append(match)
+        if len(matches) >= limit:
+            break
+    return matches
+
+
+def _candidates(view: View, settings: Settings, sketch: Sketch) -> list[DocumentRow]:
+    limits = settings.limits
+    buckets = sketching.buckets(sketch.signature[None, :], view.scheme)[0]
+    collisions: Counter[bytes] = Counter()
+    for postings in view.buckets([bucket.tobytes() for bucket in buckets]):
+        collisions.update(postings)
+    by_bands = sorted(collisions, key=lambda prefix: (-collisions[prefix], prefix))[: 4 * limits.candidates_max]
+    shared: Counter[bytes] = Counter()
+    for value in most_sampled(sketch):
+        postings = view.sample_postings(value, limits.sample_postings_max + 1)
+        if len(postings) <= limits.sample_postings_max:  # more than that is mechanical text
+            shared.update(postings)
+    by_samples = sorted(shared, key=lambda prefix: (-shared[prefix], prefix))[: 2 * limits.candidates_max]
+    own = sketch.document[:PREFIX_BYTES]
+    return view.documents_by_prefixes(list(dict.fromkeys([own, *by_bands, *by_samples])))
+
+
+def most_sampled(sketch: Sketch, most: int = 16) -> list[int]:
+    """The sampled shingles divisible by the greatest powers of two: those that long documents still hold."""
+    values = sketch.sample.astype(np.int64)
+    order = np.argsort(-(values & -values), kind="stable")
+    return [int(v) for v in values[order[:most]]]
+
+
+def _match(view: View, settings: Settings, row: DocumentRow, figures: sketching.Comparison) -> Match | None:
+    document = row.sketch.document
+    urls, first, last = seen(view, document, settings.limits.members_shown_max)
+    if not urls:
+        return None  # only an open cancellation holds it
+    kept = view.title_and_text(document)
+    return Match(
+        document.hex(),
+        figures.resemblance,
+        figures.resemblance_error,
+        figures.containment,
+        figures.containment_error,
+        figures.contained,
+        figures.contained_error,
+        figures.exact,
+        view.root(document).hex(),
+        kept[0] if kept else "",
+        urls,
+        first,
+        last,
+    )
+
+
+def seen(view: View, document: bytes, limit: int, sweep: int | None = None) -> tuple[list[str], int, int]:
+    """URLs that hold or held a document (at most `limit`), and when it was first and last seen there, ms."""
+    urls: list[str] = []
+    first, last = 0, 0
+    for key in view.locations(document, limit):
+        held = [c for c in view.captures(key) if c.document == document and sweep in (None, c.sweep)]
+        if held:
+            urls.append(held[-1].url)
+            times = [c.time for c in held]
+            first, last = min(first or times[0], *times), max(last, *times)
+    return urls, first, last
+
+
+def versions(view: View, url: str) -> list[Version]:
+    """The history of a URL: each capture with its resemblance to the version before."""
+    names = {sweep.number: sweep.name for sweep in view.sweeps()}
+    before: Capture | None = None
+    history = []
+    for held in view.captures(url_key(url)):
+        likeness = None
+        if before is not None and before.document and held.document:
+            likeness = 1.0 if before.document == held.document else _resemblance(view, before.document, held.document)
+        document = held.document.hex() if held.document else None
+        history.append(
+            Version(held.url, held.time, names[held.sweep], held.status, document, held.redirect, likeness)
+        )
+        before = held if held.document else before
+    return history
+
+
+def _resemblance(view: View, a: bytes, b: bytes) -> float | None:
+    rows = [view.document(a), view.document(b)]
+    if rows[0] is None or rows[1] is None:
+        return None
+    return sketching.compare(rows[0].sketch, rows[1].sketch).resemblance
+
+
+def resolve(view: View, named: str) -> bytes:
+    """The document that a URL holds now, or that a hex id (or its unique beginning) names.
+
+    Raises InputError when there is none, or when the beginning fits several.
+    """
+    if "://" in named:
+        held = [c.document for c in view.captures(url_key(named)) if c.document]
+        if not held:
+            raise InputError(f"no capture of {named} holds a document", "`lostfound find URL` says more")
+        return held[-1] or b""
+    try:
+        prefix = bytes.fromhex(named)
+    except ValueError:
+        prefix = b""
+    if not PREFIX_BYTES <= len(prefix) <= ID_BYTES:
+        raise InputError(f"{named!r} is neither a URL nor a document id", "an id has 10 to 32 hex digits")
+    rows = view.documents_by_prefix(prefix)
+    if len(rows) != 1:
+        raise InputError(f"{len(rows)} documents have an id that begins with {named}", "give more of its digits")
+    return rows[0].sketch.document
+
+
+def cluster(view: View, document: bytes, limit: int) -> Cluster:
+    """The cluster of a document; a document alone is a cluster of one."""
+    root = view.root(document)
+    return _cluster(view, root, view.members(root), limit)
+
+
+def clusters(view: View, *, min_size: int = 2, limit: int | None = None) -> Iterator[Cluster]:
+    """All clusters, biggest first: those with at least `min_size` documents or URLs.
+
+    A document alone at one URL is a cluster of one; these come last, in order of id, without being held in memory.
+    """
+    documents: Counter[bytes] = Counter()
+    for key, _ in view.store.scan(Family.MEMBERS):
+        documents[key[:ID_BYTES]] += 1
+    places: Counter[bytes] = Counter()  # of documents at several URLs only
+    for document, rows in groupby(view.store.scan(Family.LOCATIONS), key=lambda row: row[0][:ID_BYTES]):
+        if (count := sum(1 for _ in rows)) > 1:
+            places[document] = count
+    sizes = {root: count + 1 for root, count in documents.items()}
+    for document, count in places.items():
+        root = view.root(document)
+        sizes[root] = max(sizes.get(root, 1), count)
+    large = (root for root, size in sizes.items() if size >= min_size)
+    for root in sorted(large, key=lambda root: (-sizes[root], root)):
+        yield _cluster(view, root, view.members(root), limit)
+    if min_size > 1:
+        return
+    for key, _ in view.store.scan(Family.DOCUMENTS):
+        if key not in sizes and view.store.get(Family.PARENTS, key) is None:
+            yield _cluster(view, key, [key], limit)
+
+
+def clusters_by_policy(
+    view: View, *, threshold: float, containment: bool, sweep: int | None, min_size: int, limit: int | None
+) -> Iterator[Cluster]:
+    """Clusters by another policy, from the edges that are kept: no page is read or sketched again.
+
+    `threshold` must not be below the one of the ingest. With `containment`, a pair also counts when one of the two
+    holds the other to at least the threshold. With `sweep`, only what that sweep captured takes part.
+    """
+    wanted = _captured_by(view, sweep) if sweep is not None else None
+    forest = _Forest()
+    for key, value in view.store.scan(Family.EDGES):
+        pair = edge_codec.decode(key, value)
+        alike = max(pair.resemblance, pair.containment, pair.contained) if containment else pair.resemblance
+        if alike >= threshold and (wanted is None or (pair.a in wanted and pair.b in wanted)):
+            forest.union(pair.a, pair.b)
+    groups: dict[bytes, list[bytes]] = {}
+    for node in sorted(forest.parents):
+        groups.setdefault(forest.root(node), []).append(node)
+    alone = wanted if wanted is not None else (key for key, _ in view.store.scan(Family.DOCUMENTS))
+    groups.update((key, [key]) for key in alone if key not in forest.parents)
+    for members in sorted(groups.values(), key=lambda members: (-len(members), members[0])):
+        found = _cluster(view, members[0], members, limit, sweep)
+        if max(found.document_count, found.url_count) >= min_size:
+            yield found
+
+
+class _Forest:
+    """A union-find in memory; the root of each tree is its smallest id."""
+
+    def __init__(self) -> None:
+        self.parents: dict[bytes, bytes] = {}
+
+    def root(self, node: bytes) -> bytes:
+        parents = self.parents
+        while (above := parents.setdefault(node, node)) != node:
+            parents[node] = node = parents.setdefault(above, above)
+        return node
+
+    def union(self, a: bytes, b: bytes) -> None:
+        x, y = self.root(a), self.root(b)
+        self.parents[max(x, y)] = min(x, y)
+
+
+def _captured_by(view: View, sweep: int) -> set[bytes]:
+    return {c.document for c in view.all_captures() if c.sweep == sweep and c.document}
+
+
+def _cluster(view: View, root: bytes, members: list[bytes], limit: int | None, sweep: int | None = None) -> Cluster:
+    urls: set[str] = set()
+    for member in members:
+        urls.update(seen(view, member, limit or 1 << 62, sweep)[0])
+    shown = [member.hex() for member in members[:limit]]
+    return Cluster(root.hex(), shown, sorted(urls)[:limit], len(members), len(urls))
