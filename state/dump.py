@@ -1,0 +1,63 @@
+"""`state dump`: every row of a family as a JSON object, for people and for debugging."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from state import sweeps
+from state.codecs import capture, document, edge, posting
+from state.families import Family
+from state.store import Store
+from state.values import ID_BYTES, PREFIX_BYTES
+from state.view import View
+
+
+def dump(store: Store, family: Family, prefix: bytes = b"") -> Iterator[dict[str, Any]]:
+    """Rows of one family in order of key; one that does not decode is shown in hex with the error."""
+    view = View(store)
+    for key, value in store.scan(family, prefix):
+        try:
+            yield _row(view, family, key, value)
+        except ValueError as error:
+            yield {"key": key.hex(), "value": value.hex(), "error": str(error)}
+
+
+def _row(view: View, family: Family, key: bytes, value: bytes) -> dict[str, Any]:
+    match family:
+        case Family.CAPTURES:
+            held = capture.decode(key, value)
+            return {
+                **msgspec.structs.asdict(held),
+                "key": held.key.decode("utf-8", "replace"),
+                "document": held.document.hex() if held.document else None,
+                "raw": held.raw.hex(),
+            }
+        case Family.DOCUMENTS:
+            row = document.decode(key, value)
+            sketch = msgspec.structs.asdict(row.sketch)
+            arrays = {"signature": row.sketch.signature.tobytes().hex(), "sample": row.sketch.sample.tolist()}
+            return {**sketch, **arrays, "document": key.hex(), "first_seen": row.first_seen}
+        case Family.LOCATIONS:
+            seen = int.from_bytes(value, "big")
+            return {"document": key[:ID_BYTES].hex(), "key": key[ID_BYTES:].decode(), "first_seen": seen}
+        case Family.BANDS:
+            return {"bucket": key.hex(), "postings": [prefix.hex() for prefix in posting.decode(value)]}
+        case Family.SAMPLES | Family.WORDS:
+            return {"entry": key[:-PREFIX_BYTES].hex(), "posting": key[-PREFIX_BYTES:].hex()}
+        case Family.EDGES:
+            pair = edge.decode(key, value)
+            return {**msgspec.structs.asdict(pair), "a": pair.a.hex(), "b": pair.b.hex()}
+        case Family.PARENTS:
+            return {"document": key.hex(), "parent": value.hex()}
+        case Family.MEMBERS:
+            return {"root": key[:ID_BYTES].hex(), "document": key[ID_BYTES:].hex()}
+        case Family.TEXTS:
+            title, text = view.decode_text(value)
+            return {"document": key.hex(), "title": title, "text": text}
+        case Family.SWEEPS if key.startswith(b"s"):
+            return msgspec.structs.asdict(sweeps.decode(key, value))
+        case _:
+            return {"key": key.decode("latin-1"), "value": value.decode("latin-1")}
