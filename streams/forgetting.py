@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable
 
 import msgspec
 
-from state import sweeps
+from state import meta, sweeps
 from state.changes import Changes
 from state.codecs import capture as capture_codec
 from state.codecs import document as document_codec
@@ -119,6 +119,9 @@ def _remove(store: Store, captures: Iterable[Capture], also: Collection[bytes] =
         _drop_document(store, changes, document, sketch)
     _drop_postings(store, changes, gone)
     rejoined = _rejoin(store, changes, gone)
+    totals = meta.counters(store)
+    totals["documents"] = totals.get("documents", 0) - len(gone)
+    meta.put_counters(changes, totals)
     store.write(changes, sync=True)
     return Forgotten(len(captures), len(gone), rejoined)
 

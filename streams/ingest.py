@@ -75,12 +75,12 @@ class Summary(msgspec.Struct, frozen=True):
 
 
 class _Batch(msgspec.Struct):
-    """A micro-batch on its way: pages known to be unchanged, and the results of sketching the others."""
+    """A micro-batch on its way: pages known to be unchanged, and the others while they are sketched."""
 
-    slots: list[SketchedPage | Rejected | None]  # None: the next of the sketched
+    slots: list[SketchedPage | Rejected | None]  # None: the next page of the sketched
     sketched: Future[Sketched]
-    asked: int
     position: Position
+    bytes_read: int
 
 
 def ingest(
@@ -115,7 +115,7 @@ def ingest(
     if not cursor.finished:
         if held:
             letters.cut(cursor.dead_letter_bytes)
-        run = _Run(engine, sweep, paths, name, cursor, letters, fail_on_rejected, report, now)
+        run = _Run(engine, sweep, _absolute(paths), name, cursor, letters, fail_on_rejected, report, now)
         run.take_all()
     if sweep.state is SweepState.OPEN and not keep_open:
         sweep = commit(store, sweep, now)
@@ -187,8 +187,8 @@ class _Run:
         count = wanted if self.bytes_all == 0 or self.bytes_all >= settings.ingest.workers_from_bytes else 1
         with Workers(count, self.engine.scheme, settings.policy, settings.limits) as workers:
             under_way: deque[_Batch] = deque()
-            for position, items in self._batches():
-                under_way.append(self._start(workers, position, items))
+            for position, bytes_read, items in self._batches():
+                under_way.append(self._start(workers, position, bytes_read, items))
                 if len(under_way) > (count + 1 if count > 1 else 0):
                     self._finish(under_way.popleft())
             while under_way:
@@ -198,7 +198,7 @@ class _Run:
         self._put_cursor(changes)
         self.engine.store.write(changes, sync=True)
 
-    def _batches(self) -> Iterator[tuple[Position, list[Page | Rejected]]]:
+    def _batches(self) -> Iterator[tuple[Position, int, list[Page | Rejected]]]:
         limits, most = self.engine.settings.limits, self.engine.settings.ingest
         read_limits = ReadLimits(
             page_bytes_max=limits.page_bytes_max,
@@ -208,17 +208,18 @@ class _Run:
         items: list[Page | Rejected] = []
         weight = 0
         position: Position | None = None
-        for position, item in read(self.paths, read_limits, start=self.cursor.position):
+        reading = read(self.paths, read_limits, start=self.cursor.position)
+        for position, item in reading:
             items.append(item)
             if isinstance(item, Page):
                 weight += len(item.body or item.text or "")
             if len(items) >= most.batch_pages or weight >= most.batch_bytes:
-                yield position, items
+                yield position, reading.bytes_done, items
                 items, weight = [], 0
         if items and position is not None:
-            yield position, items
+            yield position, reading.bytes_done, items
 
-    def _start(self, workers: Workers, position: Position, items: list[Page | Rejected]) -> _Batch:
+    def _start(self, workers: Workers, position: Position, bytes_read: int, items: list[Page | Rejected]) -> _Batch:
         slots: list[SketchedPage | Rejected | None] = []
         pages: list[Page] = []
         dated = [_dated(item, self.now) for item in items]
@@ -230,7 +231,7 @@ class _Run:
                 pages.append(item)
         newest = max(self.dictionaries, default=0)
         task = Task(self.sweep.number, pages, newest, self.dictionaries.get(newest, b""))
-        return _Batch(slots, workers.submit(task), len(pages), position)
+        return _Batch(slots, workers.submit(task), position, bytes_read)
 
     def _unchanged(self, items: Sequence[Page | Rejected]) -> list[SketchedPage | None]:
         """For each page whose URL was served the same bytes last time: its capture, without sketching again."""
@@ -280,7 +281,7 @@ class _Run:
         cursor.dead_letter_bytes = self.letters.write(report.rejected)
         self._put_cursor(changes)
         self.engine.store.write(changes)
-        self.report(Progress(batch.position.bytes_read, self.bytes_all, cursor))
+        self.report(Progress(batch.bytes_read, self.bytes_all, cursor))
         self._learn()
 
     def _put_cursor(self, changes: Changes) -> None:
