@@ -16,6 +16,7 @@ from state.view import View
 from streams import sketching
 from streams.errors import InputError
 from streams.settings import Settings
+from streams.terms import most_sampled
 from streams.urls import url_key
 
 
@@ -101,13 +102,6 @@ def _candidates(view: View, settings: Settings, sketch: Sketch) -> list[Document
     by_samples = sorted(shared, key=lambda prefix: (-shared[prefix], prefix))[: 2 * limits.candidates_max]
     own = sketch.document[:PREFIX_BYTES]
     return view.documents_by_prefixes(list(dict.fromkeys([own, *by_bands, *by_samples])))
-
-
-def most_sampled(sketch: Sketch, most: int = 16) -> list[int]:
-    """The sampled shingles divisible by the greatest powers of two: those that long documents still hold."""
-    values = sketch.sample.astype(np.int64)
-    order = np.argsort(-(values & -values), kind="stable")
-    return [int(v) for v in values[order[:most]]]
 
 
 def _match(view: View, settings: Settings, row: DocumentRow, figures: sketching.Comparison) -> Match | None:
