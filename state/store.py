@@ -10,7 +10,6 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -174,10 +173,8 @@ class Store:
         """Stop background work and let go of the folder."""
         for family in self._families.values():
             family.close()
-        self._families = {}
-        if self.writable:
-            with suppress(Exception):  # already closing: there is no background work to stop
-                self._db.cancel_all_background(True)
+        # Handles keep the database, and its lock, alive.
+        self._families, self._handles = {}, {}
         self._db.close()
         self._remove_side_folder()
 
