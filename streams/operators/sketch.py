@@ -1,0 +1,117 @@
+"""sketch: turns pages into captures and material; without state, so that every core can run it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from state.codecs import document as document_codec
+from state.codecs.text import TextCodec
+from state.scheme import Scheme
+from state.values import Capture, DocumentRow, Sketch
+from streams import sketching
+from streams.errors import BadUrl
+from streams.settings import Limits, Policy
+from streams.terms import index_samples, index_words
+from streams.text import Extracted, TextError, extract
+from streams.urls import url_key
+from streams.values import Material, Page, Rejected, SketchedPage
+
+REDIRECTS = range(300, 400)
+FOUND = range(200, 300)
+
+
+class Task(msgspec.Struct, frozen=True):
+    """Pages of one sweep to be sketched, and the newest dictionary to keep their texts with."""
+
+    sweep: int
+    pages: list[Page]
+    dictionary: int = 0
+    dictionary_bytes: bytes = b""
+
+
+Sketched = list[list[SketchedPage | Rejected]]
+"""For each page of a task, what became of it."""
+
+
+class SketchStage:
+    """The operator with what it keeps between batches: scratch of the kernel, the dictionary last used."""
+
+    def __init__(self, scheme: Scheme, policy: Policy, limits: Limits) -> None:
+        self.scheme, self.policy, self.limits = scheme, policy, limits
+        self.sketcher = sketching.Sketcher(scheme, limits.tokens_max)
+        self._texts = TextCodec({})
+
+    def __call__(self, task: Task) -> Sketched:
+        """What became of each page, in order.
+
+        A page is one SketchedPage or one Rejected, or both: one that has a URL but no text that can be sketched
+        keeps a capture without a document, and is rejected.
+        """
+        if task.dictionary != self._texts.newest:
+            self._texts = TextCodec({task.dictionary: task.dictionary_bytes})
+        results: Sketched = []
+        waiting: list[_Waiting] = []
+        for page in task.pages:
+            try:
+                key = url_key(page.url, self.limits.url_bytes_max)
+                of = url_key(page.revisit_of, self.limits.url_bytes_max) if page.revisit_of is not None else None
+            except BadUrl as error:
+                results.append([Rejected("bad_url", str(error), page.origin, page.url[:200])])
+                continue
+            bare = Capture(key, page.url, task.sweep, page.time, page.status, None, b"", page.redirect)
+            results.append([SketchedPage(bare, revisit_of=of, origin=page.origin)])
+            if of is not None or page.status not in FOUND or (page.body is None and page.text is None):
+                continue
+            try:
+                extracted = extract(page, page_bytes_max=self.limits.page_bytes_max)
+            except TextError as error:
+                results[-1].append(Rejected(error.reason, error.detail, page.origin, page.url))
+            else:
+                waiting.append(_Waiting(len(results) - 1, page, bare, extracted))
+        self._sketch(results, waiting)
+        return results
+
+    def _sketch(self, results: Sketched, waiting: Sequence[_Waiting]) -> None:
+        """Put the sketched pages into their places of `results`."""
+        batch = self.sketcher.sketch_batch([each.extracted.text for each in waiting])
+        buckets = sketching.buckets(batch.signatures, self.scheme)
+        for i, (at, page, bare, extracted) in enumerate(waiting):
+            kept = msgspec.structs.replace(bare, raw=raw_fingerprint(page), extractor=int(extracted.extractor))
+            if extracted.meta_refresh is not None:
+                kept = msgspec.structs.replace(kept, redirect=extracted.meta_refresh)
+                results[at] = [SketchedPage(kept, origin=page.origin)]
+            elif batch.shingles[i] == 0:
+                refused = Rejected("no_text", "the page holds no word", page.origin, page.url)
+                results[at] = [SketchedPage(kept, origin=page.origin), refused]
+            else:
+                sketch = batch.sketch(i)
+                kept = msgspec.structs.replace(kept, document=sketch.document)
+                words = index_words(page.url, extracted.text, self.sketcher) if self.policy.index_find else b""
+                material = self._material(sketch, page.time, buckets[i].tobytes(), extracted)
+                results[at] = [SketchedPage(kept, material, words, origin=page.origin)]
+
+    def _material(self, sketch: Sketch, time: int, buckets: bytes, extracted: Extracted) -> Material:
+        return Material(
+            sketch.document,
+            document_codec.encode(DocumentRow(sketch, time)),
+            buckets,
+            index_samples(sketch) if self.policy.index_find else b"",
+            self._texts.encode(extracted.title, extracted.text) if self.policy.keep_texts else b"",
+        )
+
+
+class _Waiting(NamedTuple):
+    at: int  # place of the page in the results
+    page: Page
+    bare: Capture
+    extracted: Extracted
+
+
+def raw_fingerprint(page: Page) -> bytes:
+    """8 bytes over everything that the text of a page is made from."""
+    if page.text is not None:
+        return sketching.fingerprint(b"text\0" + page.text.encode("utf-8", "replace"))
+    return sketching.fingerprint(f"{page.mime}\0{page.charset}\0".encode() + (page.body or b""))
