@@ -1,59 +1,101 @@
-"""What goes into the indexes that `find` looks candidates up in: sampled shingles, and words of a site.
+"""What of a document goes into the indexes that `find` looks candidates up in.
 
-Both are coordinated samples: two documents that share much choose the same entries, without knowing of each other.
-Words that turn out to be common are passed over when they are read, by the length of their postings.
+    words    site 4 │ word 4 │ document prefix 5     at most WORDS_MAX entries a document and URL
+    samples           value 4 │ document prefix 5    at most SAMPLES_MAX entries a document
+
+Both must be chosen alike for two documents that share words (a coordinated sample), from the document alone: how
+common a word is on its site is not known while pages arrive. A word that turns out to be common is passed over when
+the index is read, where a limit on its postings bites.
+
+- **Words**: those with the least ranks of -ln(u)/weight (weighted sampling without replacement, Efraimidis and
+  Spirakis 2006), where u in (0, 1] is a function of the word only. The weight grows with the word's count, so that a
+  page's subject is more likely kept than a passing word, and is small for words that fill more than one token in
+  SHARE, which are mostly grammar.
+- **Path words**, hashed as words of the text are, so that the words of an old path also find them in new texts.
+- **The page's name**: the last segment of the path without its separators (`parent_services` and `parentservices`
+  are one), as a word of its own kind: few pages of a site share it, and a page often keeps it when it moves.
+- **Sampled shingles** divisible by the greatest powers of two: a long document, whose sample is thin, still holds
+  those of the page that was folded into it.
 """
 
 from __future__ import annotations
 
-import struct
+import re
+from typing import TYPE_CHECKING
 
 import mmh3
 import numpy as np
+from numpy.typing import NDArray
 
-from state.values import Sketch
-from streams.sketching import Sketcher
 from streams.urls import domain_prefix, path_words, url_key
 
-SAMPLES_INDEXED = 16
-WORDS_INDEXED = 18
-PATH_WORDS_INDEXED = 6
-_PATH = "path:"  # keeps path words apart from words of the text
+if TYPE_CHECKING:
+    from state.values import Sketch
+    from streams.sketching import Sketcher
 
-_U32 = struct.Struct(">I")
+TEXT_WORDS_MAX = 16
+PATH_WORDS_MAX = 6
+WORDS_MAX = TEXT_WORDS_MAX + PATH_WORDS_MAX + 1  # and the page's name
+SAMPLES_MAX = 16
+SHARE = 80  # a word that is more than one token in this many is mostly grammar
+_GRAMMAR_WEIGHT = 0.05
+
+_EXTENSION = re.compile(r"\.[a-z]{2,5}\d?$")
+_SEPARATORS = re.compile(r"[\W_]+")
+_INDEXES = frozenset({"", "index", "default", "home", "readme", "main"})
 
 
 def site_key(key: bytes) -> bytes:
-    """4 bytes that name the site (the registered domain) of a url key."""
-    return mmh3.mmh3_32_digest(domain_prefix(key))
+    """4 bytes that name the site of a url key: its registered domain, whatever the host."""
+    return mmh3.hash(domain_prefix(key), signed=False).to_bytes(4, "big")
 
 
-def most_sampled(sketch: Sketch, most: int = SAMPLES_INDEXED) -> list[int]:
-    """The sampled shingles divisible by the greatest powers of two: those that longer documents sample too."""
-    values = sketch.sample.astype(np.int64)
-    order = np.argsort(-(values & -values), kind="stable")
-    return [int(v) for v in values[order[:most]]]
+def page_name(url: str) -> str:
+    """The last segment of a URL's path that says something, lower case, without separators and extension."""
+    path = url.split("#", 1)[0].split("?", 1)[0].split("://", 1)[-1].lower()
+    for segment in reversed(path.split("/")[1:]):
+        name = _SEPARATORS.sub("", _EXTENSION.sub("", segment))
+        if name not in _INDEXES:
+            return name
+    return ""
 
 
-def index_samples(sketch: Sketch) -> bytes:
-    """Entries of the samples index, 4 bytes each."""
-    return np.array(most_sampled(sketch), ">u4").tobytes()
+def name_hash(name: str) -> int:
+    """The word that stands for a page's name: never that of the same letters in a text."""
+    return int(mmh3.hash("/" + name, signed=False))
 
 
-def text_words(text: str, sketcher: Sketcher, most: int = WORDS_INDEXED) -> list[int]:
-    """The words of a text with the smallest hashes."""
-    hashes, _ = sketcher.word_hashes(text)
-    return [int(h) for h in hashes[:most]]
+def text_words(words: NDArray[np.uint32], counts: NDArray[np.int64]) -> NDArray[np.uint32]:
+    """The words of a text that are indexed, from all its distinct word hashes and their counts."""
+    tokens = int(counts.sum())
+    weights = np.log1p(counts)
+    weights[counts > max(3, tokens // SHARE)] = _GRAMMAR_WEIGHT
+    ranks = -np.log((words.astype(np.float64) + 1.0) / 2.0**32) / weights
+    return words[np.argsort(ranks, kind="stable")[:TEXT_WORDS_MAX]]
 
 
-def url_words(url: str, most: int = PATH_WORDS_INDEXED) -> list[int]:
-    """The words of a URL's path, the last first: they say most about the page."""
-    words = dict.fromkeys(reversed(path_words(url)))
-    return [mmh3.hash(_PATH + word, signed=False) for word in list(words)[:most]]
+def path_terms(url: str, sketcher: Sketcher) -> list[int]:
+    """Hashes of a URL's last path words and of its page's name."""
+    words = list(dict.fromkeys(reversed(path_words(url))))[:PATH_WORDS_MAX]
+    hashes = sketcher.word_hashes(" ".join(words))[0][:PATH_WORDS_MAX].tolist() if words else []
+    name = page_name(url)
+    return [*hashes, name_hash(name)] if name else hashes
 
 
 def index_words(url: str, text: str, sketcher: Sketcher) -> bytes:
-    """Entries of the words index, 8 bytes each: site, word."""
+    """The entries of one page for the `words` index: site and word, 8 bytes each, without the document's prefix."""
     site = site_key(url_key(url))
-    words = dict.fromkeys([*text_words(text, sketcher), *url_words(url)])
-    return b"".join(site + _U32.pack(word) for word in words)
+    chosen = {*text_words(*sketcher.word_hashes(text)).tolist(), *path_terms(url, sketcher)}
+    return b"".join(site + word.to_bytes(4, "big") for word in sorted(chosen))
+
+
+def most_sampled(sketch: Sketch, most: int = SAMPLES_MAX) -> list[int]:
+    """The sampled shingles divisible by the greatest powers of two, those first."""
+    values = sketch.sample.astype(np.int64)
+    order = np.argsort(-(values & -values), kind="stable")
+    return [int(value) for value in values[order[:most]]]
+
+
+def index_samples(sketch: Sketch) -> bytes:
+    """The entries of one document for the `samples` index: 4 bytes each, without the document's prefix."""
+    return b"".join(value.to_bytes(4, "big") for value in most_sampled(sketch))

@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from state.scheme import Scheme
+from streams import terms
+from streams.sketching import Sketcher
+from streams.urls import url_key
+
+URL = "https://docs.example.org/guide/parent_services.html"
+
+
+@pytest.fixture(scope="module")
+def sketcher() -> Sketcher:
+    return Sketcher(Scheme())
+
+
+def words_of(entries: bytes) -> set[bytes]:
+    return {entries[at + 4 : at + 8] for at in range(0, len(entries), 8)}
+
+
+@pytest.mark.parametrize(
+    ("url", "name"),
+    [
+        (URL, "parentservices"),
+        ("https://a.example/x/ParentServices/", "parentservices"),
+        ("https://a.example/x/parent-services/index.html?a=/b.html#/c", "parentservices"),
+        ("https://a.example/", ""),
+        ("https://a.example", ""),
+        ("https://a.example/2019/05/03/release-1.6.3.html", "release163"),
+    ],
+)
+def test_page_name(url: str, name: str) -> None:
+    assert terms.page_name(url) == name
+
+
+def test_hosts_of_one_domain_are_one_site() -> None:
+    assert terms.site_key(url_key("https://docs.example.co.uk/a")) == terms.site_key(
+        url_key("http://example.co.uk/b")
+    )
+    assert terms.site_key(url_key("https://a.example.org/")) != terms.site_key(url_key("https://a.example.net/"))
+
+
+def test_index_words_is_bounded_and_coordinated(sketcher: Sketcher) -> None:
+    text = " ".join(f"word{n}" for n in range(4000))
+    entries = terms.index_words(URL, text, sketcher)
+    assert len(entries) == 8 * len(words_of(entries))
+    assert len(entries) <= 8 * terms.WORDS_MAX
+    assert entries == terms.index_words(URL, text, sketcher)
+    near = terms.index_words(URL, text + " a few more words", sketcher)
+    assert len(words_of(entries) & words_of(near)) >= len(words_of(entries)) - 4
+
+
+def test_words_of_the_subject_come_before_grammar(sketcher: Sketcher) -> None:
+    grammar = [f"g{n}" for n in range(10)] * 50
+    subject = [f"subject{n}" for n in range(terms.TEXT_WORDS_MAX)] * 4
+    words, counts = sketcher.word_hashes(" ".join(grammar + subject))
+    chosen = set(terms.text_words(words, counts).tolist())
+    about = set(sketcher.word_hashes(" ".join(subject))[0].tolist())
+    assert len(chosen & about) >= 12
+
+
+def test_old_path_words_find_a_new_text(sketcher: Sketcher) -> None:
+    hashes = terms.path_terms(URL, sketcher)
+    assert set(sketcher.word_hashes("parent services")[0].tolist()) <= set(hashes)
+    assert terms.name_hash("parentservices") in hashes
+
+
+@given(st.text(max_size=200), st.text(max_size=60))
+def test_any_page_is_indexed_within_limits(text: str, path: str) -> None:
+    sketcher = Sketcher(Scheme())
+    url = "https://example.org/" + path
+    try:
+        url_key(url)
+    except ValueError:
+        return
+    entries = terms.index_words(url, text, sketcher)
+    assert len(entries) % 8 == 0
+    assert len(entries) <= 8 * terms.WORDS_MAX
+
+
+def test_samples_keep_the_rarest_of_the_modulus(sketcher: Sketcher) -> None:
+    long = sketcher.sketch(" ".join(f"w{n * n}" for n in range(5000)))
+    kept = terms.most_sampled(long)
+    assert len(kept) == terms.SAMPLES_MAX
+    assert set(kept) <= set(long.sample.tolist())
+    power = [value & -value for value in kept]
+    assert power == sorted(power, reverse=True)
+    entries = terms.index_samples(long)
+    assert np.frombuffer(entries, dtype=">u4").tolist() == kept
