@@ -1,0 +1,172 @@
+"""JSONL: a line is a page. Names are ours and Common Crawl's; what is not known is passed over.
+
+Decoded by msgspec straight into the fields below. Common Crawl's `crawl` is accepted and not used: a sweep is named
+when it is read.
+"""
+
+from __future__ import annotations
+
+import binascii
+import re
+from collections.abc import Iterator
+
+import msgspec
+
+from streams.errors import BadUrl
+from streams.readers import payload, times
+from streams.readers.unpack import Unpacked
+from streams.readers.values import Item, Position, ReadLimits
+from streams.urls import url_key
+from streams.values import Origin, Page, Rejected
+
+_STATUS_FOUND = 302
+_BARE_DIGEST = re.compile(r"[A-Z2-7]{32}")  # SHA-1 in base32, as in Common Crawl's index, without its name
+_BOM = b"\xef\xbb\xbf"
+
+
+class Line(msgspec.Struct):
+    """One line as decoded; see docs/formats-input.md for what each field becomes."""
+
+    url: str = ""
+    fetch_time: str | float | None = None
+    fetched_at: str | float | None = None
+    html: str | None = None
+    text: str | None = None
+    body: str | None = None
+    title: str | None = None
+    status: int | None = None
+    fetch_status: int | None = None
+    redirect: str | None = None
+    fetch_redirect: str | None = None
+    mime: str | None = None
+    content_mime_type: str | None = None
+    charset: str | None = None
+    content_charset: str | None = None
+    digest: str | None = None
+    content_digest: str | None = None
+    crawl: str | None = None
+
+
+_decode = msgspec.json.Decoder(Line).decode
+
+
+def walk(stream: Unpacked, limits: ReadLimits, source: str, member: str = "", line: int = 0) -> Iterator[Item]:
+    """All pages and refusals, each with the place after it; `line` is the number of the first line read."""
+    while True:
+        data = stream.readline(limits.line_bytes_max)
+        if not data:
+            if not stream.fault:
+                return
+            item: Page | Rejected | None = Rejected(stream.fault, stream.fault_detail, Origin(source, line, member))
+            if stream.fault == "truncated" or not stream.resync(_begins):
+                stream.give_up()
+        else:
+            item = _item(data, stream, limits, Origin(source, line, member))
+            line += 1
+        if item is not None:
+            offset, inner = stream.place()
+            yield Position(source, member, offset, inner, line), item
+
+
+def _begins(head: bytes) -> bool:
+    return head.startswith(b'{"')
+
+
+def _item(data: bytes, stream: Unpacked, limits: ReadLimits, origin: Origin) -> Page | Rejected | None:
+    whole = data.endswith(b"\n")
+    if not whole and len(data) >= limits.line_bytes_max and stream.first() >= 0:
+        stream.skip_line()
+        return Rejected("too_big", f"line longer than line_bytes_max {limits.line_bytes_max}", origin)
+    if origin.offset == 0:
+        data = data.removeprefix(_BOM)
+    if not whole and stream.fault:
+        return None  # cut off by a fault, which is reported next
+    if data.isspace():
+        return None
+    try:
+        line = _decode(data)
+    except msgspec.ValidationError as error:
+        return Rejected(_invalid(data, str(error)), str(error), origin)
+    except msgspec.DecodeError as error:
+        return Rejected("bad_json" if whole else "truncated", str(error), origin)
+    except RecursionError:
+        return Rejected("bad_json", "nested too deeply", origin)
+    except UnicodeError as error:
+        return Rejected("bad_utf8", str(error)[:200], origin)
+    try:
+        return _page(line, len(data), limits, origin)
+    except payload.Refused as error:
+        return Rejected(error.reason, error.detail, origin, _shown(line.url, limits))
+
+
+def _invalid(data: bytes, message: str) -> str:
+    """What msgspec's one error for JSON that does not fit stands for: not an object, or a field that is wrong."""
+    return "bad_field" if "at `$." in message or data.lstrip().startswith(b"{") else "bad_json"
+
+
+def _page(line: Line, line_bytes: int, limits: ReadLimits, origin: Origin) -> Page | Rejected:
+    url = line.url
+    if not url:
+        return Rejected("no_url", "no `url`", origin)
+    try:
+        url_key(url, limits.url_bytes_max)
+    except BadUrl as error:
+        return Rejected("bad_url", str(error), origin, _shown(url, limits))
+    given = line.fetch_time if line.fetch_time is not None else line.fetched_at
+    time = 0 if given is None else times.millis(given)
+    if time is None:
+        return Rejected("bad_time", f"`fetch_time` or `fetched_at` is {str(given)[:80]!r}", origin, url)
+    location = line.fetch_redirect or line.redirect
+    target = payload.redirect_target(url, location, limits) if location else None
+    status = line.fetch_status if line.fetch_status is not None else line.status
+    if status is None:
+        status = _STATUS_FOUND if target else 200
+    if not 100 <= status <= 999:
+        return Rejected("bad_field", f"status {status} is no HTTP status", origin, url)
+    body, text = (None, None) if target else _content(line, line_bytes, limits)
+    if body is None and text is None and not target and status == 200:
+        return Rejected("no_content", "neither `html`, `text`, `body` nor a redirect", origin, url)
+    charset = line.content_charset or line.charset or ""
+    return Page(
+        url,
+        time,
+        status=status,
+        body=body,
+        text=text,
+        mime=(line.content_mime_type or line.mime or ("text/html" if line.html is not None else "")).lower(),
+        charset="utf-8" if line.html is not None and line.body is None else charset.lower(),
+        redirect=target,
+        digest=_digest(line.content_digest or line.digest or ""),
+        title=line.title or "",
+        origin=origin,
+    )
+
+
+def _content(line: Line, line_bytes: int, limits: ReadLimits) -> tuple[bytes | None, str | None]:
+    """Body or text; of several, the one nearest to what was served."""
+    limit = limits.page_bytes_max
+    body: bytes | None = None
+    if line.body is not None:
+        try:
+            body = binascii.a2b_base64(line.body.encode("ascii"), strict_mode=False)
+        except ValueError as error:
+            raise payload.Refused("bad_base64", str(error)) from None
+    elif line.html is not None:
+        body = line.html.encode()
+    if body is not None:
+        if len(body) > limit:
+            raise payload.Refused("too_big", f"{len(body)} bytes, more than page_bytes_max {limit}")
+        return body, None
+    text = line.text
+    # A line is longer than its text in UTF-8, so that most texts need not be measured.
+    if text is not None and line_bytes > limit and len(text.encode()) > limit:
+        raise payload.Refused("too_big", f"text of more than page_bytes_max {limit} bytes")
+    return None, text
+
+
+def _digest(digest: str) -> str:
+    return f"sha1:{digest}" if _BARE_DIGEST.fullmatch(digest) else digest
+
+
+def _shown(url: str, limits: ReadLimits) -> str:
+    return url[: limits.url_bytes_max]

@@ -1,0 +1,86 @@
+"""What WARC and ARC share: one record after another out of a stream that may be broken anywhere."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+
+import msgspec
+
+from streams.readers.unpack import Unpacked
+from streams.readers.values import Item, Position, ReadLimits
+from streams.values import Origin, Page, Rejected
+
+_NEWLINES = frozenset(b"\r\n")
+
+
+class Framing(msgspec.Struct, frozen=True):
+    """How one format's records begin and are read."""
+
+    begins: Callable[[bytes], bool]  # whether a record may begin with these bytes, of which there are enough
+    header: re.Pattern[bytes]  # a record's first line, sure enough to be looked for within rubbish
+    header_bytes: int  # more than `header` matches
+    record: Callable[[Unpacked, ReadLimits, Origin], Page | Rejected | None]  # None: understood, and no page
+
+
+def walk(stream: Unpacked, framing: Framing, limits: ReadLimits, source: str, member: str = "") -> Iterator[Item]:
+    """All pages and refusals of a stream, each with the place after it. Raises nothing for bad content."""
+    while True:
+        stream.skip_blank()
+        origin = Origin(source, stream.place()[0], member)
+        item: Page | Rejected | None
+        if stream.first() >= 0:
+            item = framing.record(stream, limits, origin)
+        elif stream.fault:
+            item = Rejected(stream.fault, stream.fault_detail, origin)
+        else:
+            return
+        if isinstance(item, Rejected):
+            _recover(stream, framing, item)
+        if item is not None:
+            offset, inner = stream.place()
+            yield Position(source, member, offset, inner), item
+
+
+def _recover(stream: Unpacked, framing: Framing, item: Rejected) -> None:
+    """Move to where reading can go on."""
+    if item.reason in {"garbage", "bad_length", "bad_header"} and not stream.fault:
+        stream.find(framing.header, framing.header_bytes)
+    cut_off = "truncated" in {item.reason, stream.fault}
+    if cut_off or (stream.fault and not stream.resync(framing.begins)):
+        stream.give_up()
+
+
+def block_of(stream: Unpacked, size: int, limits: ReadLimits, origin: Origin, url: str) -> bytes | Rejected:
+    """A record's content of `size` bytes, if there is that much, it may be kept, and a record can begin after it."""
+    if size > limits.page_bytes_max + limits.header_bytes_max:
+        done = stream.skip(size)
+        if done == size:
+            return Rejected("too_big", f"record of {size} bytes, page_bytes_max {limits.page_bytes_max}", origin, url)
+        return short(stream, size, done, origin, url)
+    block = stream.read(size)
+    if len(block) < size:
+        return short(stream, size, len(block), origin, url)
+    return block if ends(stream) else wrong_length(size, origin, url)
+
+
+def passed(stream: Unpacked, size: int, origin: Origin, url: str) -> Rejected | None:
+    """Pass over a record's content that is not wanted."""
+    done = stream.skip(size)
+    if done < size:
+        return short(stream, size, done, origin, url)
+    return None if ends(stream) else wrong_length(size, origin, url)
+
+
+def ends(stream: Unpacked) -> bool:
+    """Whether the stream stands where a record can have ended: at a newline, a frame's start, or the end."""
+    return stream.first() in _NEWLINES or stream.first() < 0 or stream.at_frame_start()
+
+
+def wrong_length(size: int, origin: Origin, url: str) -> Rejected:
+    return Rejected("bad_length", f"the record does not end after the {size} bytes that it names", origin, url)
+
+
+def short(stream: Unpacked, size: int, done: int, origin: Origin, url: str) -> Rejected:
+    detail = stream.fault_detail or f"the input ends after {done} of {size} bytes"
+    return Rejected(stream.fault or "truncated", detail, origin, url)

@@ -1,0 +1,63 @@
+"""What reading is asked and answers: limits, positions, and why a record was refused."""
+
+from __future__ import annotations
+
+import msgspec
+
+from streams.urls import URL_BYTES_MAX
+from streams.values import Page, Rejected
+
+__all__ = ["REASONS", "Item", "Position", "ReadLimits"]
+
+MIB = 1 << 20
+
+REASONS: dict[str, str] = {
+    "bad_base64": "the `body` of a line is not base64",
+    "bad_encoding": "the body does not decode by its Content-Encoding, or that is one we do not know",
+    "bad_field": "a field has the wrong type or a value out of range",
+    "bad_header": "a record's header cannot be read: too long, or without a usable length",
+    "bad_json": "a line is not a JSON object",
+    "bad_length": "a record does not end where its length says; it is left out up to the next record",
+    "bad_time": "the time of the fetch cannot be read (one that is not given at all is 0)",
+    "bad_url": "not an http or https URL with a host, or longer than `url_bytes_max`",
+    "bad_utf8": "a line is not UTF-8",
+    "bad_zip": "not a readable zip file, or its directory is too big",
+    "corrupt": "compressed data does not decompress; reading goes on at the next gzip member or zstd frame",
+    "garbage": "bytes between records that are none",
+    "no_archive": "a WACZ without a WARC in it",
+    "no_content": "a line with neither `html`, `text`, `body` nor a redirect",
+    "no_url": "a record or line without a URL",
+    "segmented": "a part of a page cut into several WARC records",
+    "too_big": "longer than `page_bytes_max`, `line_bytes_max` or `skip_bytes_max`, before or after decoding",
+    "truncated": "the input ends within a record",
+    "unknown_format": "none of the formats that are read",
+}
+
+
+class ReadLimits(msgspec.Struct, frozen=True):
+    """What one record may cost. All are bytes; memory for reading is a small multiple of the largest."""
+
+    page_bytes_max: int = 10 * MIB  # of a page, decoded
+    line_bytes_max: int = 32 * MIB  # of a JSONL line; escapes and base64 make a line longer than its page
+    url_bytes_max: int = URL_BYTES_MAX
+    header_bytes_max: int = 64 << 10  # of a WARC, ARC or HTTP header
+    skip_bytes_max: int = 4096 * MIB  # unpacked bytes passed over for one refused record: stops zip bombs
+    window_bytes_max: int = 128 * MIB  # zstd's window, which its decoder must hold in memory
+    directory_bytes_max: int = 16 * MIB  # of a WACZ's zip directory
+
+
+class Position(msgspec.Struct, frozen=True):
+    """The place right after an item; reading from there gives the items that follow it, exactly.
+
+    `offset` is a byte offset in the file (or in `member`, a file inside a WACZ): of the gzip member or zstd frame in
+    compressed ones, where `inner` counts the unpacked bytes since. `line` is the number of the next line, JSONL only.
+    """
+
+    source: str
+    member: str = ""
+    offset: int = 0
+    inner: int = 0
+    line: int = 0
+
+
+Item = tuple[Position, Page | Rejected]

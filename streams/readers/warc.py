@@ -1,0 +1,151 @@
+"""WARC 0.17 to 1.1 and WET, plain or in gzip members or zstd frames (ISO 28500; the framing of IIPC's WARC 1.1).
+
+Of a record's header only what a page needs is read. Requests, metadata and warcinfo are passed over, and so are
+records of schemes that hold no page (`dns:`, `urn:`, ...). The reasons for reading the framing here: docs/decisions/.
+"""
+
+from __future__ import annotations
+
+import re
+
+from streams.errors import BadUrl
+from streams.readers import payload, records, times
+from streams.readers.unpack import Unpacked
+from streams.readers.values import ReadLimits
+from streams.urls import url_key
+from streams.values import Origin, Page, Rejected
+
+_KEPT = frozenset({b"response", b"resource", b"revisit", b"conversion"})
+_HEADER = re.compile(rb"WARC/\d\.\d+[ \t]*\r?\n(?:WARC-|Content-)", re.IGNORECASE)
+_SCHEME = re.compile(r"\s*<?\s*https?:", re.IGNORECASE)
+
+_Fields = dict[bytes, bytes]
+
+
+def record(stream: Unpacked, limits: ReadLimits, origin: Origin) -> Page | Rejected | None:
+    """One record, from its first byte to the blank lines after it."""
+    head = stream.read_head(limits.header_bytes_max)
+    if not head.startswith(b"WARC/"):
+        return Rejected("garbage", f"no WARC record, but {head[:40]!r}", origin)
+    if not head.endswith((b"\n\r\n", b"\n\n")):
+        if stream.first() < 0:
+            return records.short(stream, limits.header_bytes_max, len(head), origin, "")
+        return Rejected("bad_header", f"longer than header_bytes_max {limits.header_bytes_max}", origin)
+    fields = _fields(head)
+    length = fields.get(b"content-length", b"")
+    url = payload.text_of(fields.get(b"warc-target-uri", b"")).strip("<> ")
+    if not length.isdigit() or len(length) > 18:
+        return Rejected("bad_header", f"Content-Length is {length[:40]!r}", origin, url[: limits.url_bytes_max])
+    size = int(length)
+    kind = fields.get(b"warc-type", b"").lower()
+    if kind not in _KEPT or (url and not _SCHEME.match(url)):
+        return records.passed(stream, size, origin, url)
+    refused = _refused(fields, url, limits, origin)
+    if refused is not None:
+        return records.passed(stream, size, origin, refused.url) or refused
+    block = records.block_of(stream, size, limits, origin, url)
+    if isinstance(block, Rejected):
+        return block
+    try:
+        return _page(kind, fields, url, block, limits, origin)
+    except payload.Refused as error:
+        return Rejected(error.reason, error.detail, origin, url)
+
+
+def _begins(head: bytes) -> bool:
+    return head.startswith(b"WARC/")
+
+
+FRAMING = records.Framing(_begins, _HEADER, 64, record)
+
+
+def _fields(head: bytes) -> _Fields:
+    """Lower-case name -> value; of a repeated field the first, continued lines joined."""
+    fields: _Fields = {}
+    name = b""
+    for line in head.split(b"\n")[1:]:
+        if line[:1] in {b" ", b"\t"}:
+            fields[name] = fields.get(name, b"") + b" " + line.strip()
+            continue
+        name, _, value = line.partition(b":")
+        name = name.strip().lower()
+        fields.setdefault(name, value.strip())
+    return fields
+
+
+def _refused(fields: _Fields, url: str, limits: ReadLimits, origin: Origin) -> Rejected | None:
+    """Why a record is refused by its header alone."""
+    if not url:
+        return Rejected("no_url", "no WARC-Target-URI", origin)
+    try:
+        url_key(url, limits.url_bytes_max)
+    except BadUrl as error:
+        return Rejected("bad_url", str(error), origin, url[: limits.url_bytes_max])
+    if b"warc-segment-number" in fields:
+        return Rejected("segmented", "WARC-Segment-Number: only whole records are read", origin, url)
+    return None
+
+
+def _page(
+    kind: bytes, fields: _Fields, url: str, block: bytes, limits: ReadLimits, origin: Origin
+) -> Page | Rejected:
+    response = payload.parse(block, limits) if kind in {b"response", b"revisit"} else None
+    time = _time(fields, response)
+    if time is None:
+        shown = payload.text_of(fields.get(b"warc-date", b""))[:80]
+        return Rejected("bad_time", f"WARC-Date is {shown!r}", origin, url)
+    digest = payload.text_of(fields.get(b"warc-payload-digest", b""))
+    if kind == b"revisit":
+        return _revisit(fields, url, response, time, digest, limits, origin)
+    if response is not None:
+        return payload.page_of(response, url, time, digest, limits, origin)
+    if len(block) > limits.page_bytes_max:
+        raise payload.Refused("too_big", f"{len(block)} bytes, page_bytes_max {limits.page_bytes_max}")
+    if kind == b"conversion":
+        return Page(url, time, text=block.decode(errors="replace"), mime="text/plain", digest=digest, origin=origin)
+    mime, charset = payload.media_type(payload.text_of(fields.get(b"content-type", b"")))
+    if mime == "application/http":  # what it says it is, it is not
+        mime, charset = "", ""
+    return Page(url, time, body=block, mime=mime, charset=charset, digest=digest, origin=origin)
+
+
+def _time(fields: _Fields, response: payload.Response | None) -> int | None:
+    """WARC-Date; where that is none, the Date that the server gave, of either header. 0: nothing is said."""
+    declared = payload.text_of(fields.get(b"warc-date", b""))
+    time = times.millis(declared)
+    if time is None:
+        time = times.http_millis(payload.text_of(fields.get(b"date", b"")))
+    if time is None and response is not None:
+        time = times.http_millis(response.fields.get("date"))
+    return 0 if time is None and not declared else time
+
+
+def _revisit(
+    fields: _Fields,
+    url: str,
+    response: payload.Response | None,
+    time: int,
+    digest: str,
+    limits: ReadLimits,
+    origin: Origin,
+) -> Page:
+    """What was fetched again, unchanged.
+
+    One that names no URL repeats an earlier capture of its own: "server not modified" can mean nothing else, and the
+    crawlers that gave only a digest looked for it in the history of the URL.
+    """
+    refers_to = payload.text_of(fields.get(b"warc-refers-to-target-uri", b"")).strip("<> ") or url
+    target = payload.target_of(response, url, limits) if response else None
+    mime, charset = payload.media_type(response.fields.get("content-type", "")) if response else ("", "")
+    return Page(
+        url,
+        time,
+        status=response.status if response else 200,
+        mime=mime,
+        charset=charset,
+        redirect=target,
+        revisit_of=refers_to[: limits.url_bytes_max],
+        revisit_time=times.millis(payload.text_of(fields.get(b"warc-refers-to-date", b""))),
+        digest=digest,
+        origin=origin,
+    )
