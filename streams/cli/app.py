@@ -11,6 +11,7 @@ from types import FrameType
 
 import click
 
+from streams.cli import clusters, ingest, queries, state, sweeps
 from streams.cli.exits import Exit, of_error
 from streams.cli.options import Place, common
 from streams.errors import LostfoundError
@@ -31,11 +32,20 @@ def cli(context: click.Context) -> None:
 
     Crawl sweeps go in with `lostfound ingest`; then ask: what is this a copy of, and where did this URL go?
     """
-    place = context.ensure_object(Place)
-    if place.verbosity:
-        from streams.cli.logs import configure
+    context.ensure_object(Place)
 
-        configure(place.verbosity)
+
+for command in (
+    ingest.command,
+    sweeps.command,
+    queries.similar,
+    clusters.cluster,
+    clusters.clusters,
+    queries.captures,
+    clusters.forget,
+    state.command,
+):
+    cli.add_command(command)
 
 
 def run(arguments: Sequence[str]) -> int:

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+
+if TYPE_CHECKING:
+    from state.store import Store
+    from state.view import View
+    from streams.settings import Settings
 
 DATA_DIR = Path("var")
 F = TypeVar("F", bound=Callable[..., Any])
@@ -20,6 +27,38 @@ class Place:
     data_dir: Path = DATA_DIR
     config: Path | None = None
     verbosity: int = 0
+
+    def settings(self) -> Settings:
+        """The defaults, and the user's file over them; raises SettingsError."""
+        from streams.cli.logs import configure
+        from streams.settings import load
+
+        configure(self.verbosity)
+        return load(self.config)
+
+    @contextmanager
+    def writer(self) -> Iterator[tuple[Store, Settings]]:
+        """The state opened for writing, made when it is not there; raises StateError."""
+        from state.store import Store
+
+        settings = self.settings()
+        with Store(self.data_dir, settings.store) as store:
+            yield store, settings
+
+    @contextmanager
+    def reader(self) -> Iterator[tuple[View, Settings]]:
+        """A reading view of the state; works while another process writes. Raises StateError."""
+        from state.store import Store
+        from state.view import View
+
+        settings = self.settings()
+        with Store(self.data_dir, settings.store, writable=False) as store:
+            yield View(store), settings
+
+
+def now_ms() -> int:
+    """The time, in ms since the epoch: read here, at the edge, and handed down."""
+    return time.time_ns() // 1_000_000
 
 
 def _into_place(context: click.Context, option: click.Parameter, value: Any) -> None:

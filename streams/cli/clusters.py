@@ -1,0 +1,177 @@
+"""`lostfound cluster` and `clusters`: what belongs together, by the policy of the ingest or another; and `forget`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import TYPE_CHECKING
+
+import click
+
+from streams.cli.exits import Exit
+from streams.cli.options import F, Place, as_json, common
+from streams.cli.rows import as_row, write_json
+from streams.errors import InputError
+
+if TYPE_CHECKING:
+    from state.view import View
+    from streams.query import Cluster
+    from streams.settings import Settings
+
+LISTED_MAX = 1_000  # clusters of a table; more are for machines
+
+
+def _policy(command: F) -> F:
+    """Options that ask for clusters by another policy than the ingest's, from the edges that are kept."""
+    for option in (
+        click.option("--sweep", "name", metavar="NAME", help="Only documents that this sweep captured."),
+        click.option("--containment", is_flag=True, help="A page inside a longer one counts as well."),
+        click.option(
+            "--threshold", type=click.FloatRange(0, 1), help="A stricter resemblance than the one at ingest."
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+@click.command("cluster")
+@click.argument("named", metavar="URL|DOC")
+@_policy
+@as_json
+@common
+@click.pass_obj
+def cluster(
+    place: Place, named: str, threshold: float | None, containment: bool, name: str | None, json: bool
+) -> None:
+    """Show the cluster of a URL's present document, or of a document named by its id."""
+    from streams import query, show
+    from streams.members import members
+
+    with place.reader() as (view, settings):
+        document = query.resolve(view, named)
+        most = settings.limits.members_shown_max
+        if threshold is None and not containment and name is None:
+            found = query.cluster(view, document, most)
+        else:
+            every = _by_policy(view, settings, threshold, containment, name, 1)
+            found = _holding(document.hex(), every, most)
+        held = members(view, found, document, most)
+    if json:
+        write_json({**as_row(found), "asked": document.hex(), "members": [as_row(each) for each in held]})
+    else:
+        show.out(show.cluster(found, held))
+
+
+@click.command("clusters")
+@click.option("--min-size", type=click.IntRange(1), default=2, show_default=True, help="Documents or URLs a cluster.")
+@click.option("--limit", type=click.IntRange(1), help="Only so many clusters, the biggest.")
+@_policy
+@as_json
+@common
+@click.pass_obj
+def clusters(
+    place: Place,
+    min_size: int,
+    limit: int | None,
+    threshold: float | None,
+    containment: bool,
+    name: str | None,
+    json: bool,
+) -> Exit | None:
+    """List all clusters, biggest first. With --json every document and URL of each."""
+    from streams import query, show
+    from streams.members import title
+
+    shown = 0
+    with place.reader() as (view, settings):
+        if threshold is None and not containment and name is None:
+            found = query.clusters(view, min_size=min_size)
+        else:
+            found = _by_policy(view, settings, threshold, containment, name, min_size)
+        if json:
+            for shown, each in enumerate(islice(found, limit), start=1):  # noqa: B007 - counted
+                write_json(each)
+        else:
+            listed = list(islice(found, limit or LISTED_MAX))
+            shown = len(listed)
+            if listed:
+                show.out(show.clusters(listed, lambda document: title(view, bytes.fromhex(document))))
+    if not shown:
+        click.echo(f"no cluster has {min_size} documents or URLs", err=True)
+        return Exit.NOTHING
+    if shown == LISTED_MAX and not json:
+        click.echo(f"the biggest {shown:,} are shown; --limit shows more, --json all", err=True)
+    return None
+
+
+@click.command("forget")
+@click.argument("named", metavar="URL|DOC")
+@as_json
+@common
+@click.pass_obj
+def forget(place: Place, named: str, json: bool) -> Exit | None:
+    """Remove a URL with its captures, or a document with all of its; rebuild only their clusters.
+
+    It cannot be undone, but by ingesting the pages again.
+    """
+    from state.view import View
+    from streams import query
+    from streams.forgetting import forget_document, forget_url
+    from streams.urls import url_key
+
+    with place.writer() as (store, _):
+        if "://" in named:
+            done = forget_url(store, url_key(named))
+        else:
+            done = forget_document(store, query.resolve(View(store), named))
+    if json:
+        write_json(done)
+    elif done.captures or done.documents:
+        click.echo(
+            f"forgot {done.captures:,} captures and {done.documents:,} documents; "
+            f"{done.rejoined:,} others were joined anew"
+        )
+    if done.captures or done.documents:
+        return None
+    click.echo(f"nothing is kept of {named}", err=True)
+    return Exit.NOTHING
+
+
+def _holding(document: str, clusters: Iterator[Cluster], most: int) -> Cluster:
+    """The one of these clusters that holds a document, with at most so many documents and URLs shown."""
+    import msgspec
+
+    for each in clusters:
+        if document in each.documents:
+            return msgspec.structs.replace(each, documents=each.documents[:most], urls=each.urls[:most])
+    raise InputError(f"that sweep did not capture document {document}", "leave --sweep out to ask all sweeps")
+
+
+def _by_policy(
+    view: View,
+    settings: Settings,
+    threshold: float | None,
+    containment: bool,
+    name: str | None,
+    min_size: int,
+) -> Iterator[Cluster]:
+    """Clusters by the options given; raises InputError where the kept edges cannot tell."""
+    from streams import query
+
+    least = settings.policy.threshold
+    if threshold is not None and threshold < least:
+        raise InputError(
+            f"--threshold {threshold} is below the {least} of the ingest: no edges were kept down there",
+            "ask for a higher one, or ingest again with a lower policy.threshold",
+        )
+    numbers = {sweep.name: sweep.number for sweep in view.sweeps()}
+    if name is not None and name not in numbers:
+        raise InputError(f"there is no sweep {name!r}", "`lostfound sweep list` shows all")
+    return query.clusters_by_policy(
+        view,
+        threshold=threshold if threshold is not None else least,
+        containment=containment,
+        sweep=numbers[name] if name is not None else None,
+        min_size=min_size,
+        limit=None,
+    )

@@ -1,0 +1,33 @@
+"""Answers for machines: structs of the library as JSON objects, one a line. docs/json.md is the contract."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import click
+
+TIMES = frozenset({"time", "opened", "committed", "first_seen", "last_seen"})  # fields that are ms since the epoch
+
+
+def iso(ms: int) -> str:
+    """Milliseconds since the epoch as `2024-05-14T09:00:00Z`."""
+    return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def as_row(value: Any) -> dict[str, Any]:
+    """A struct's fields, with times in ISO 8601 and null where there is none."""
+    import msgspec
+
+    row: dict[str, Any] = msgspec.to_builtins(value)
+    for name in TIMES & row.keys():
+        row[name] = iso(row[name]) if row[name] else None
+    return row
+
+
+def write_json(*values: Any) -> None:
+    """One JSON object a line on stdout."""
+    import msgspec
+
+    for value in values:
+        click.echo(msgspec.json.encode(value))

@@ -1,0 +1,87 @@
+"""`lostfound sweep`: the life of sweeps."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from streams.cli.options import Place, as_json, common, now_ms
+from streams.cli.rows import as_row, write_json
+from streams.errors import InputError
+
+if TYPE_CHECKING:
+    from state.store import Store
+    from state.values import Sweep
+
+
+@click.group("sweep")
+def command() -> None:
+    """Open, commit, cancel and list sweeps.
+
+    A URL is missing only once a sweep that should have held it is committed.
+    """
+
+
+@command.command("open")
+@click.argument("name")
+@common
+@click.pass_obj
+def open_(place: Place, name: str) -> None:
+    """Open a sweep; `ingest` opens one by itself when there is none of its name."""
+    from streams.ingest import open_sweep
+
+    with place.writer() as (store, _):
+        open_sweep(store, name, now_ms())
+    click.echo(f"sweep {name} is open")
+
+
+@command.command("commit")
+@click.argument("name")
+@common
+@click.pass_obj
+def commit(place: Place, name: str) -> None:
+    """Commit an open sweep: what it does not hold counts as missing from now on."""
+    from streams import ingest
+
+    with place.writer() as (store, _):
+        done = ingest.commit(store, _named(store, name), now_ms())
+    click.echo(f"sweep {name} is committed with {done.captures:,} captures")
+
+
+@command.command("cancel")
+@click.argument("name")
+@common
+@click.pass_obj
+def cancel(place: Place, name: str) -> None:
+    """Take back everything that a sweep brought, open or committed."""
+    from streams.forgetting import cancel_sweep
+
+    with place.writer() as (store, _):
+        gone = cancel_sweep(store, _named(store, name))
+    click.echo(f"sweep {name} is cancelled: {gone.captures:,} captures and {gone.documents:,} documents are gone")
+
+
+@command.command("list")
+@as_json
+@common
+@click.pass_obj
+def list_(place: Place, json: bool) -> None:
+    """List all sweeps in their order."""
+    with place.reader() as (view, _):
+        sweeps = view.sweeps()
+    if json:
+        write_json(*({**as_row(sweep), "state": sweep.state.name.lower()} for sweep in sweeps))
+    else:
+        from streams import show
+
+        show.out(show.sweeps(sweeps))
+
+
+def _named(store: Store, name: str) -> Sweep:
+    from state.sweeps import named
+
+    sweep = named(store, name)
+    if sweep is None:
+        raise InputError(f"there is no sweep {name!r}", "`lostfound sweep list` shows all")
+    return sweep

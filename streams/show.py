@@ -1,0 +1,242 @@
+"""Answers on a terminal: tables that stay aligned, colour only where it means something.
+
+Everything here turns values into rich renderables; `out` prints them to stdout. Colour and boxes vanish when stdout
+is not a terminal; the words stay the same.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from rich.console import Console, Group, RenderableType
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+from rich.text import Text
+
+from state.stats import Hot, Stats
+from state.values import Sweep, SweepState
+from streams import ingest
+from streams.cli.rows import iso
+from streams.members import Member
+from streams.query import Cluster, Match, Version
+
+PLAIN_WIDTH = 160  # columns where stdout is no terminal: URLs should not be folded for a pipe
+URLS_SHOWN = 3  # of one document or cluster in a table; --json has all
+DOCUMENT_DIGITS = 10  # of an id in a table: enough to hand back to `cluster`
+
+SURE, LIKELY = 0.8, 0.5  # confidences from which a figure is shown green, and yellow
+
+
+def console(*, stderr: bool = False) -> Console:
+    """The terminal, or a wide plain page where there is none."""
+    stream = sys.stderr if stderr else sys.stdout
+    width = None if stream.isatty() or "COLUMNS" in os.environ else PLAIN_WIDTH
+    return Console(file=stream, highlight=False, width=width, soft_wrap=False)
+
+
+def out(*parts: RenderableType) -> None:
+    """Print to stdout."""
+    to = console()
+    for part in parts:
+        to.print(part)
+
+
+def day(ms: int) -> str:
+    """Milliseconds since the epoch as a day, or nothing for 0."""
+    return iso(ms)[:10] if ms else ""
+
+
+def table(*columns: str) -> Table:
+    """A table of the house: no box, quiet heads; a column named `>so` stands on the right."""
+    made = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
+    for name in columns:
+        made.add_column(
+            name.removeprefix(">"),
+            justify="right" if name.startswith(">") else "left",
+            no_wrap=name.startswith(">"),
+            overflow="fold",
+        )
+    return made
+
+
+def figure(value: float | None) -> Text:
+    """A share with two digits, coloured by how much it says."""
+    if value is None:
+        return Text("")
+    style = "green" if value >= SURE else "yellow" if value >= LIKELY else "dim"
+    return Text(f"{value:.2f}", style=style)
+
+
+def measured(value: float, error: float) -> Text:
+    """A figure with its standard error, or alone when it was counted."""
+    shown = figure(value)
+    return shown.append(f" ±{error:.2f}", style="dim") if error >= 0.005 else shown  # below, it would read ±0.00
+
+
+def some(urls: Sequence[str], count: int | None = None) -> Text:
+    """The first URLs, one a line, and how many more there are."""
+    more = (count if count is not None else len(urls)) - min(len(urls), URLS_SHOWN)
+    shown = Text("\n".join(urls[:URLS_SHOWN]))
+    return shown.append(f"\nand {more:,} more", style="dim") if more > 0 else shown
+
+
+@contextmanager
+def ingest_bar(sweep: str, quiet: bool) -> Iterator[Callable[[ingest.Progress], None]]:
+    """A progress bar on stderr, when that is a terminal: share of the input, pages/s, what became of them."""
+    to = console(stderr=True)
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(24),
+        TextColumn("{task.fields[said]}"),
+        TimeRemainingColumn(compact=True),
+    )
+    with Progress(*columns, console=to, disable=quiet or not to.is_terminal, transient=True) as bar:
+        at = bar.add_task(f"sweep {sweep}", total=None, said="")
+
+        def report(progress: ingest.Progress) -> None:
+            seconds = bar.tasks[at].elapsed or 1e-9
+            counts = progress.counts
+            said = (
+                f"{counts.pages:,} pages  {counts.pages / seconds:,.0f}/s  new {counts.new:,}"
+                f"  unchanged {counts.unchanged:,}  near-duplicate {counts.near:,}"
+                f"  rejected {sum(counts.rejected.values()):,}"
+            )
+            bar.update(at, completed=progress.bytes_read, total=progress.bytes_all or None, said=said)
+
+        yield report
+
+
+def ingested(summary: ingest.Summary, seconds: float) -> RenderableType:
+    """What an ingest did."""
+    state = "committed" if summary.committed else "still open"
+    if summary.status == "nothing to do":
+        return Text(
+            f"sweep {summary.sweep} holds this input already ({summary.pages:,} pages, {state}): nothing to do"
+        )
+    rate = f"{summary.pages / seconds:,.0f}/s" if seconds else ""
+    head = Text.assemble(
+        (f"sweep {summary.sweep}", "bold"),
+        f"  {summary.pages:,} pages in {seconds:.1f} s ({rate}), {state}",
+        (", after a stop" if summary.status == "resumed" else "", "dim"),
+    )
+    body = Text(
+        f"  new {summary.new:,}   unchanged {summary.unchanged:,}   near-duplicate {summary.near_duplicates:,}"
+        f"   rejected {sum(summary.rejected.values()):,}"
+    )
+    if not summary.rejected:
+        return Group(head, body)
+    reasons = ", ".join(f"{reason} {count:,}" for reason, count in sorted(summary.rejected.items()))
+    return Group(head, body, Text(f"  rejected: {reasons}; each is in {summary.dead_letters}", style="yellow"))
+
+
+def sweeps(found: Sequence[Sweep]) -> RenderableType:
+    """All sweeps, a line each."""
+    shown = table("sweep", "state", "opened", "committed", ">captures")
+    for sweep in found:
+        captures = f"{sweep.captures:,}" if sweep.state is SweepState.COMMITTED else ""
+        shown.add_row(
+            sweep.name,
+            sweep.state.name.lower(),
+            iso(sweep.opened),
+            iso(sweep.committed) if sweep.committed else "",
+            captures,
+        )
+    return shown
+
+
+def clusters(found: Sequence[Cluster], titles: Callable[[str], str]) -> RenderableType:
+    """Clusters, a line each; `titles` gives a document's title."""
+    shown = table("cluster", ">documents", ">urls", "title", "pages")
+    for each in found:
+        shown.add_row(
+            each.cluster[:DOCUMENT_DIGITS],
+            f"{each.document_count:,}",
+            f"{each.url_count:,}",
+            next((title for document in each.documents[:20] if (title := titles(document))), ""),
+            some(each.urls, each.url_count),
+        )
+    return shown
+
+
+def cluster(found: Cluster, members: Sequence[Member]) -> RenderableType:
+    """One cluster: its members, most like the asked document first."""
+    head = Text.assemble(
+        ("cluster ", "dim"),
+        (found.cluster, "bold"),
+        f"  {found.document_count:,} documents at {found.url_count:,} URLs",
+    )
+    shown = table("document", ">resemblance", ">in it", ">of it", "first seen", "last seen", "title", "pages")
+    for each in members:
+        shown.add_row(
+            each.document[:DOCUMENT_DIGITS],
+            figure(each.resemblance),
+            figure(each.containment),
+            figure(each.contained),
+            day(each.first_seen),
+            day(each.last_seen),
+            each.title,
+            some(each.urls),
+        )
+    return Group(head, Text(), shown)
+
+
+def matches(found: Sequence[Match]) -> RenderableType:
+    """Documents like the asked one."""
+    shown = table("document", ">resemblance", ">in it", ">of it", "cluster", "first seen", "last seen", "pages")
+    for each in found:
+        shown.add_row(
+            each.document[:DOCUMENT_DIGITS],
+            measured(each.resemblance, each.resemblance_error),
+            measured(each.containment, each.containment_error),
+            measured(each.contained, each.contained_error),
+            each.cluster[:DOCUMENT_DIGITS],
+            day(each.first_seen),
+            day(each.last_seen),
+            some(each.urls),
+        )
+    return shown
+
+
+def history(found: Sequence[Version]) -> RenderableType:
+    """The captures of a URL, oldest first."""
+    shown = table("sweep", "time", ">status", "document", ">like the one before", "")
+    for each in found:
+        note = f"→ {each.redirect}" if each.redirect else ""
+        shown.add_row(
+            each.sweep,
+            iso(each.time),
+            str(each.status),
+            (each.document or "")[:DOCUMENT_DIGITS],
+            Text("unchanged", style="dim") if each.resemblance == 1.0 else figure(each.resemblance),
+            note,
+        )
+    return shown
+
+
+def stats(found: Stats) -> RenderableType:
+    """The state by column family, and its counters."""
+    families = table("column family", ">keys (about)", ">on disk")
+    for family in found.families:
+        families.add_row(family.family, f"{family.keys_estimated:,}", _mega(family.bytes_on_disk))
+    families.add_row("all", "", _mega(sum(family.bytes_on_disk for family in found.families)), style="bold")
+    counters = table("counter", ">since the state was made")
+    for name, count in sorted(found.counters.items()):
+        counters.add_row(name, f"{count:,}")
+    held = ", ".join(f"{count:,} {state}" for state, count in found.sweeps.items() if count) or "none"
+    head = Text(f"{found.path}  scheme {found.scheme}  {found.documents:,} documents  sweeps: {held}")
+    return Group(head, Text(), families, Text(), counters)
+
+
+def hot(found: Sequence[Hot]) -> RenderableType:
+    """Buckets and samples at their limits, the fullest first."""
+    shown = table("kind", "key", ">documents")
+    for each in sorted(found, key=lambda each: -each.documents):
+        shown.add_row(each.kind, each.key, f"{each.documents:,}")
+    return shown
+
+
+def _mega(count: int) -> str:
+    return f"{count / 1e6:,.1f} MB"
