@@ -10,18 +10,21 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from rich.console import Console, Group, RenderableType
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
-from state.stats import Hot, Stats
-from state.values import Sweep, SweepState
-from streams import ingest
 from streams.cli.rows import iso
-from streams.members import Member
-from streams.query import Cluster, Match, Version
+
+if TYPE_CHECKING:
+    from state.stats import Hot, Stats
+    from state.values import Sweep
+    from streams import ingest
+    from streams.members import Member
+    from streams.query import Cluster, Match, Version
 
 PLAIN_WIDTH = 160  # columns where stdout is no terminal: URLs should not be folded for a pipe
 URLS_SHOWN = 3  # of one document or cluster in a table; --json has all
@@ -136,7 +139,7 @@ def sweeps(found: Sequence[Sweep]) -> RenderableType:
     """All sweeps, a line each."""
     shown = table("sweep", "state", "opened", "committed", ">captures")
     for sweep in found:
-        captures = f"{sweep.captures:,}" if sweep.state is SweepState.COMMITTED else ""
+        captures = f"{sweep.captures:,}" if sweep.committed else ""
         shown.add_row(
             sweep.name,
             sweep.state.name.lower(),

@@ -1,0 +1,54 @@
+"""The image and the compose file, by every means short of a Docker engine, which test machines may not have."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+DOCKERFILE = (ROOT / "docker" / "Dockerfile").read_text(encoding="utf-8")
+COMPOSE = (ROOT / "docker" / "compose.yaml").read_text(encoding="utf-8")
+
+
+def test_images_are_pinned() -> None:
+    named = re.findall(r"^FROM (\S+)", DOCKERFILE, re.MULTILINE) + re.findall(r"image: (\S+)", COMPOSE)
+    assert named
+    assert all(re.search(r":\d+\.\d+", name) for name in named)
+
+
+def test_the_image_runs_without_root_and_says_how_it_is() -> None:
+    last = DOCKERFILE.rsplit("\nFROM ", 1)[1]
+    assert re.search(r"^USER lostfound$", last, re.MULTILINE)
+    assert re.search(r"^HEALTHCHECK .*CMD", last, re.MULTILINE)
+
+
+def test_what_the_image_copies_is_there_and_not_ignored() -> None:
+    allowed = {line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
+    copied = [words.split()[:-1] for words in re.findall(r"^COPY (?!--from)(.*)$", DOCKERFILE, re.MULTILINE)]
+    sources = {source for words in copied for source in words}
+    assert sources == allowed
+    assert all((ROOT / source).exists() for source in sources)
+
+
+def test_the_brokers_with_and_without_docker_are_of_one_version() -> None:
+    pom = ET.parse(ROOT / "docker" / "broker" / "pom.xml")
+    space = {"m": "http://maven.apache.org/POM/4.0.0"}
+    archives = {
+        d.findtext("m:artifactId", "", space): d.findtext("m:version", "", space)
+        for d in pom.iterfind(".//m:dependency", space)
+    }
+    assert f"image: apache/kafka:{archives['kafka_2.13']}" in COMPOSE
+
+
+def test_compose_reads_the_file() -> None:
+    docker = shutil.which("docker")
+    if docker is None or subprocess.run([docker, "compose", "version"], capture_output=True, check=False).returncode:
+        pytest.skip("no docker compose here to read the file with")
+    command = [docker, "compose", "-f", str(ROOT / "docker" / "compose.yaml"), "--profile", "command", "config", "-q"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,91 @@
+"""House rules about who knows whom, read from the source as Python sees it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+MODULES = sorted(path for package in ("streams", "state") for path in (ROOT / package).rglob("*.py"))
+HEAVY = {"numba", "rocksdict", "rich", "structlog", "faust", "aiokafka", "fastwarc", "resiliparse", "tldextract"}
+
+
+def imports(path: Path, *, top_only: bool = False) -> Iterator[str]:
+    """Full names of the modules that a file imports; with `top_only` those that importing it runs."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    nodes = _outside_functions(tree) if top_only else ast.walk(tree)
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: imports are written in full"
+            assert node.module
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def _outside_functions(tree: ast.AST) -> Iterator[ast.AST]:
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
+            continue
+        yield node
+        yield from _outside_functions(node)
+
+
+def importers(package: str) -> set[str]:
+    return {
+        path.relative_to(ROOT).as_posix()
+        for path in MODULES
+        if any(name.split(".")[0] == package for name in imports(path))
+    }
+
+
+def name_of(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def test_there_are_modules_to_look_at() -> None:
+    assert len(MODULES) > 20
+
+
+def test_state_never_imports_streams() -> None:
+    assert not {name for name in importers("streams") if name.startswith("state/")}
+
+
+def test_only_the_store_knows_rocksdb() -> None:
+    assert importers("rocksdict") == {"state/store.py"}
+
+
+def test_only_the_faust_engine_knows_faust() -> None:
+    assert not {name for name in importers("faust") if not name.startswith("streams/faust")}
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "streams" / "operators").glob("*.py")), ids=name_of)
+def test_operators_do_no_input_or_output(path: Path) -> None:
+    """No clock, no chance, no disk, no broker: what an operator needs comes in as an argument."""
+    forbidden = {
+        "time",
+        "datetime",
+        "random",
+        "os",
+        "pathlib",
+        "socket",
+        "rocksdict",
+        "aiokafka",
+        "faust",
+        "state.store",
+    }
+    used = {name for name in imports(path) if name in forbidden or name.split(".")[0] in forbidden}
+    assert not used
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "streams" / "cli").glob("*.py")), ids=name_of)
+def test_commands_import_heavy_libraries_late(path: Path) -> None:
+    if path.name == "logs.py":  # imported late itself
+        return
+    assert not {name.split(".")[0] for name in imports(path, top_only=True)} & HEAVY
