@@ -36,7 +36,6 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     bucket_postings_max: Annotated[int, Meta(ge=1, le=10_000)]
     sample_postings_max: Count
     candidates_max: Count
-    edges_max: Count
     members_shown_max: Count
 
 

@@ -9,11 +9,16 @@ Shares are written as 0..65535.
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
 
 from state.values import ID_BYTES, Edge
 
 VERSION = 1
 _VALUE = struct.Struct(">BHHH")
+_ROW = np.dtype([("version", "u1"), ("resemblance", ">u2"), ("containment", ">u2"), ("contained", ">u2")])
 _ONE = 65535
 
 
@@ -22,7 +27,25 @@ def encode(edge: Edge) -> tuple[bytes, bytes]:
     if edge.b < edge.a:
         edge = Edge(edge.b, edge.a, edge.resemblance, edge.contained, edge.containment)
     figures = (edge.resemblance, edge.containment, edge.contained)
-    return edge.a + edge.b, _VALUE.pack(VERSION, *(round(min(max(f, 0.0), 1.0) * _ONE) for f in figures))
+    return edge.a + edge.b, _VALUE.pack(VERSION, *[round(share * _ONE) for share in figures])
+
+
+def encode_many(
+    ids: Sequence[bytes],
+    smaller: NDArray[np.int64],
+    larger: NDArray[np.int64],
+    resemblance: NDArray[np.float64],
+    containment: NDArray[np.float64],
+    contained: NDArray[np.float64],
+) -> dict[bytes, bytes]:
+    """Keys and values of many pairs, given as columns: pair i is of ids[smaller[i]] and ids[larger[i]]."""
+    table = np.zeros(len(smaller), _ROW)
+    table["version"] = VERSION
+    for name, column in (("resemblance", resemblance), ("containment", containment), ("contained", contained)):
+        table[name] = np.rint(column * _ONE)
+    values, width = table.tobytes(), _VALUE.size
+    pairs = zip(smaller.tolist(), larger.tolist(), strict=True)
+    return {ids[a] + ids[b]: values[i * width : (i + 1) * width] for i, (a, b) in enumerate(pairs)}
 
 
 def decode(key: bytes, value: bytes) -> Edge:

@@ -47,9 +47,7 @@ def arrange(new: Sequence[Material], bucket_bytes: int) -> BucketBatch:
         return BucketBatch([], [], np.zeros(1, np.int64), np.zeros(0, np.int64))
     raw = b"".join(material.buckets for material in new)
     table = np.frombuffer(raw, np.uint8).reshape(-1, bucket_bytes)
-    wide = np.zeros((len(table), 8), np.uint8)
-    wide[:, 8 - bucket_bytes :] = table
-    numbers = wide.view(">u8").ravel().astype(np.uint64)
+    numbers = _numbers(table)
     order = np.argsort(numbers, kind="stable")
     _, firsts = np.unique(numbers[order], return_index=True)
     starts = np.append(firsts, len(order)).astype(np.int64)
@@ -66,8 +64,7 @@ def probe(batch: BucketBatch, held: Sequence[bytes | None], *, postings_max: int
     changes = Changes()
     puts = changes.family(Family.BANDS)
     prefixes = [document[:PREFIX_BYTES] for document in batch.documents]
-    asking: list[int] = []
-    nominated: list[bytes] = []
+    nominations = _Nominations()
     crowded_out = 0
     starts, rows = batch.starts.tolist(), batch.rows.tolist()
     for i, (key, value) in enumerate(zip(batch.keys, held, strict=True)):
@@ -75,38 +72,63 @@ def probe(batch: BucketBatch, held: Sequence[bytes | None], *, postings_max: int
         if value is None and end - start == 1:
             puts[key] = prefixes[rows[start]]  # nearly every bucket of unrelated pages
             continue
-        before = posting.decode(value) if value else []
         arriving = rows[start:end]
-        union = sorted({*before, *(prefixes[row] for row in arriving)})
-        kept = union[:postings_max]
-        crowded_out += len(union) - len(kept)
-        if kept != before:
-            puts[key] = b"".join(kept)
-        for row in arriving:
-            asking.extend([row] * len(kept))
-            nominated.extend(kept)
-    return Probed(changes, _rank(batch.documents, asking, nominated, candidates_max), crowded_out)
+        union = sorted({*posting.decode(value or b""), *(prefixes[row] for row in arriving)})
+        kept = b"".join(union[:postings_max])
+        crowded_out += max(0, len(union) - postings_max)
+        if kept != value:
+            puts[key] = kept
+        nominations.add(arriving, kept)
+    return Probed(changes, nominations.best(batch.documents, candidates_max), crowded_out)
 
 
-def _rank(documents: list[bytes], asking: list[int], nominated: list[bytes], candidates_max: int) -> list[Pair]:
-    """Count the collisions of each (document, prefix) and keep the best of each document."""
-    if not asking:
-        return []
-    prefixes = np.frombuffer(b"".join(b"\0\0\0" + p for p in nominated), ">u8").astype(np.uint64)
-    who = np.asarray(asking, np.uint64)
-    names, which = np.unique(prefixes, return_inverse=True)
-    codes, collisions = np.unique(who * np.uint64(len(names)) + which.astype(np.uint64), return_counts=True)
-    row, name = np.divmod(codes, np.uint64(len(names)))
-    order = np.lexsort((name, -collisions, row))
-    pairs: list[Pair] = []
-    current, taken = -1, 0
-    for at in order.tolist():
-        asks = int(row[at])
-        if asks != current:
-            current, taken = asks, 0
-        prefix = int(names[int(name[at])]).to_bytes(PREFIX_BYTES, "big")
-        if taken >= candidates_max or documents[asks].startswith(prefix):
-            continue
-        pairs.append(Pair(documents[asks], prefix, int(collisions[at])))
-        taken += 1
-    return pairs
+class _Nominations:
+    """Which documents of a batch met which postings; a bucket's postings are held once, however many met them."""
+
+    def __init__(self) -> None:
+        self.rows: list[int] = []
+        self.buckets: list[int] = []
+        self.postings: list[bytes] = []
+
+    def add(self, rows: list[int], postings: bytes) -> None:
+        self.rows += rows
+        self.buckets += [len(self.postings)] * len(rows)
+        self.postings.append(postings)
+
+    def best(self, documents: list[bytes], candidates_max: int) -> list[Pair]:
+        """For each document the prefixes that it met most often, ties by prefix."""
+        if not self.rows:
+            return []
+        packed = np.frombuffer(b"".join(self.postings), np.uint8).reshape(-1, PREFIX_BYTES)
+        names, which = np.unique(_numbers(packed), return_inverse=True)
+        sizes = np.array([len(p) // PREFIX_BYTES for p in self.postings], np.int64)
+        buckets = np.array(self.buckets, np.int64)
+        met = which[_ranges(np.cumsum(sizes)[buckets] - sizes[buckets], sizes[buckets])]
+        rows = np.repeat(np.array(self.rows, np.int64), sizes[buckets])
+        codes, collisions = np.unique(rows * len(names) + met, return_counts=True)
+        row, name = np.divmod(codes, len(names))
+        own = _numbers(
+            np.frombuffer(b"".join(d[:PREFIX_BYTES] for d in documents), np.uint8).reshape(-1, PREFIX_BYTES)
+        )
+        others = names[name] != own[row]
+        row, name, collisions = row[others], name[others], collisions[others]
+        order = np.lexsort((name, -collisions, row))
+        row, name, collisions = row[order], name[order], collisions[order]
+        place = np.arange(len(row)) - np.searchsorted(row, row)
+        first = place < candidates_max
+        found = zip(row[first].tolist(), names[name[first]].tolist(), collisions[first].tolist(), strict=True)
+        return [Pair(documents[r], n.to_bytes(PREFIX_BYTES, "big"), c) for r, n, c in found]
+
+
+def _numbers(rows: NDArray[np.uint8]) -> NDArray[np.int64]:
+    """Rows of up to 7 bytes as numbers, in the same order."""
+    wide = np.zeros((len(rows), 8), np.uint8)
+    wide[:, 8 - rows.shape[1] :] = rows
+    return wide.view(">i8").ravel().astype(np.int64)
+
+
+def _ranges(starts: NDArray[np.int64], sizes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The numbers start, start + 1, ..., start + size - 1 of each pair, one range after another."""
+    before = np.cumsum(sizes) - sizes
+    shifts: NDArray[np.int64] = np.repeat(starts - before, sizes)
+    return np.arange(len(shifts)) + shifts

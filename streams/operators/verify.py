@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from state.changes import Changes
 from state.codecs import edge as codec
 from state.families import Family
-from state.values import Edge, Sketch
+from state.values import Sketch
 from streams.operators.join import Union, union
 from streams.sketching import compare_pairs, gather
 from streams.values import Pair
@@ -35,36 +35,40 @@ def verify(
 
     A prefix without a sketch is of a document that was forgotten since, and is passed over.
     """
-    sketches: list[Sketch] = []
-    places: dict[bytes, int] = {}
-
-    def place(sketch: Sketch) -> int:
-        if (at := places.get(sketch.document)) is None:
-            at = places[sketch.document] = len(sketches)
-            sketches.append(sketch)
-        return at
-
-    met: set[tuple[int, int]] = set()
+    found = {pair.prefix: candidates.get(pair.prefix, ()) for pair in pairs}
+    sketches = {sketch.document: sketch for held in (asking.values(), *found.values()) for sketch in held}
+    ids = sorted(sketches)
+    places = {document: at for at, document in enumerate(ids)}
+    by_prefix = {prefix: [places[sketch.document] for sketch in held] for prefix, held in found.items()}
+    met = set()
     for pair in pairs:
-        left = place(asking[pair.document])
-        for candidate in candidates.get(pair.prefix, ()):
-            right = place(candidate)
-            if left != right:
-                met.add((left, right) if left < right else (right, left))
-    changes = Changes()
+        asks = places[pair.document]
+        for other in by_prefix[pair.prefix]:
+            if asks != other:
+                met.add((asks, other) if asks < other else (other, asks))
     if not met:
-        return Verified(changes, [], 0, set())
+        return Verified(Changes(), [], 0, set())
     lefts, rights = np.array(sorted(met), np.int64).T
-    columns = gather(sketches)
-    found = compare_pairs(columns, columns, lefts, rights)
-    rows = changes.family(Family.EDGES)
-    unions: list[Union] = []
-    near: set[bytes] = set()
-    for at in np.flatnonzero(found.resemblance >= threshold).tolist():
-        a, b = sketches[int(lefts[at])].document, sketches[int(rights[at])].document
-        figures = (found.resemblance[at], found.containment[at], found.contained[at])
-        key, value = codec.encode(Edge(a, b, *map(float, figures)))
-        rows[key] = value
-        unions.append(union(a, b))
-        near.update((a, b))
-    return Verified(changes, unions, len(met), near)
+    columns = gather([sketches[document] for document in ids])
+    compared = compare_pairs(columns, columns, lefts, rights)
+    near = np.flatnonzero(compared.resemblance >= threshold)
+    lefts, rights = lefts[near], rights[near]
+    changes = Changes()
+    shares = (compared.resemblance[near], compared.containment[near], compared.contained[near])
+    changes.family(Family.EDGES).update(codec.encode_many(ids, lefts, rights, *shares))
+    unions = [union(ids[left], ids[right]) for left, right in _spanning(len(ids), lefts.tolist(), rights.tolist())]
+    return Verified(changes, unions, len(met), {ids[i] for i in np.union1d(lefts, rights).tolist()})
+
+
+def _spanning(nodes: int, lefts: list[int], rights: list[int]) -> Iterator[tuple[int, int]]:
+    """As few of the pairs as give the same components: a crowd of n documents needs n - 1 unions, not one a pair."""
+    parents = list(range(nodes))
+    for a, b in zip(lefts, rights, strict=True):
+        left, right = a, b
+        while parents[left] != left:
+            parents[left] = left = parents[parents[left]]
+        while parents[right] != right:
+            parents[right] = right = parents[parents[right]]
+        if left != right:
+            parents[right] = left
+            yield a, b
