@@ -124,8 +124,7 @@ def _member_items(archive: zipfile.ZipFile, after: Position, limits: ReadLimits)
     if after.offset == END:
         return
     try:
-        with wacz.member(archive, name) as raw:
-            head = raw.read(sources.HEAD_BYTES)
+        head = wacz.head(archive, name)
         with wacz.member(archive, name) as raw:
             stream = Unpacked(raw, kind_of(head), limits, after.offset, after.inner)
             yield from _walk(stream, sources.format_of(head, name), after, limits)

@@ -39,7 +39,7 @@ def record(stream: Unpacked, limits: ReadLimits, origin: Origin) -> Page | Rejec
     url = payload.text_of(found[1]).strip()
     size = int(found[4])
     if not url.lower().startswith(("http:", "https:")):
-        refused = records.passed(stream, size, origin, url)
+        refused = records.passed(stream, size, begins, origin, url)
         if refused is None or refused.reason != "bad_length" or not url.startswith(_FILE):
             return refused
         stream.find(_HEADER, _LINE_BYTES_MAX)  # many writers got the length of the file's own record wrong
@@ -48,8 +48,8 @@ def record(stream: Unpacked, limits: ReadLimits, origin: Origin) -> Page | Rejec
         url_key(url, limits.url_bytes_max)
     except BadUrl as error:
         shown = url[: limits.url_bytes_max]
-        return records.passed(stream, size, origin, shown) or Rejected("bad_url", str(error), origin, shown)
-    block = records.block_of(stream, size, limits, origin, url)
+        return records.passed(stream, size, begins, origin, shown) or Rejected("bad_url", str(error), origin, shown)
+    block = records.block_of(stream, size, begins, limits, origin, url)
     if isinstance(block, Rejected):
         return block
     time = times.arc_millis(found[2].decode("ascii"))

@@ -148,7 +148,8 @@ def _content(line: Line, line_bytes: int, limits: ReadLimits) -> tuple[bytes | N
     body: bytes | None = None
     if line.body is not None:
         try:
-            body = binascii.a2b_base64(line.body.encode("ascii"), strict_mode=False)
+            packed = b"".join(line.body.encode("ascii").split())  # MIME's base64 is broken into lines
+            body = binascii.a2b_base64(packed, strict_mode=True)
         except ValueError as error:
             raise payload.Refused("bad_base64", str(error)) from None
     elif line.html is not None:

@@ -113,6 +113,8 @@ def _dechunked(body: bytes) -> bytes:
         if size is None:
             break
         end = size.end() + int(size[1], 16)
+        if not parts and end > len(body) and not size[0].endswith(b"\r\n"):
+            return body  # a line that happens to be hexadecimal
         if end == size.end():
             return b"".join(parts)  # the last chunk; trailers follow
         if end < len(body) and body[end : end + 1] not in {b"\r", b"\n"}:

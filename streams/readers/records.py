@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
-from streams.readers.unpack import Unpacked
+from streams.readers.unpack import Begins, Unpacked
 from streams.readers.values import Item, Position, ReadLimits
 from streams.values import Origin, Page, Rejected
 
@@ -17,7 +17,7 @@ _NEWLINES = frozenset(b"\r\n")
 class Framing(msgspec.Struct, frozen=True):
     """How one format's records begin and are read."""
 
-    begins: Callable[[bytes], bool]  # whether a record may begin with these bytes, of which there are enough
+    begins: Begins
     header: re.Pattern[bytes]  # a record's first line, sure enough to be looked for within rubbish
     header_bytes: int  # more than `header` matches
     record: Callable[[Unpacked, ReadLimits, Origin], Page | Rejected | None]  # None: understood, and no page
@@ -51,22 +51,24 @@ def _recover(stream: Unpacked, framing: Framing, item: Rejected) -> None:
         stream.give_up()
 
 
-def block_of(stream: Unpacked, size: int, limits: ReadLimits, origin: Origin, url: str) -> bytes | Rejected:
+def block_of(
+    stream: Unpacked, size: int, begins: Begins, limits: ReadLimits, origin: Origin, url: str
+) -> bytes | Rejected:
     """A record's content of `size` bytes, if there is that much, it may be kept, and a record can begin after it."""
     if size > limits.page_bytes_max + limits.header_bytes_max:
-        done = stream.skip(size)
+        done = stream.skip(size, begins)
         if done == size:
             return Rejected("too_big", f"record of {size} bytes, page_bytes_max {limits.page_bytes_max}", origin, url)
         return short(stream, size, done, origin, url)
-    block = stream.read(size)
+    block = stream.read(size, begins)
     if len(block) < size:
         return short(stream, size, len(block), origin, url)
     return block if ends(stream) else wrong_length(size, origin, url)
 
 
-def passed(stream: Unpacked, size: int, origin: Origin, url: str) -> Rejected | None:
+def passed(stream: Unpacked, size: int, begins: Begins, origin: Origin, url: str) -> Rejected | None:
     """Pass over a record's content that is not wanted."""
-    done = stream.skip(size)
+    done = stream.skip(size, begins)
     if done < size:
         return short(stream, size, done, origin, url)
     return None if ends(stream) else wrong_length(size, origin, url)
@@ -82,5 +84,8 @@ def wrong_length(size: int, origin: Origin, url: str) -> Rejected:
 
 
 def short(stream: Unpacked, size: int, done: int, origin: Origin, url: str) -> Rejected:
+    """Why there was less of a record than its length says."""
+    if stream.first() >= 0:
+        return wrong_length(size, origin, url)
     detail = stream.fault_detail or f"the input ends after {done} of {size} bytes"
     return Rejected(stream.fault or "truncated", detail, origin, url)

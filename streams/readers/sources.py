@@ -84,7 +84,7 @@ def opened(name: str) -> Iterator[BinaryIO]:
         yield cast("BinaryIO", sys.stdin.buffer)
         return
     try:
-        file = Path(name).open("rb")
+        file = Path(name).open("rb")  # noqa: SIM115 - errors of opening only, not of what is done with the file
     except OSError as error:
         raise ReadError(f"Cannot open {name}: {error.strerror}", "Check that it is a file you may read.") from error
     with file:

@@ -31,7 +31,14 @@ END = 2**63 - 1  # the offset of a place after which nothing is to be read
 _BLOCKS_A_CHUNK = 4  # a zstd block unpacks to at most 128 KiB
 _BLANK_LINE = re.compile(rb"\r?\n\r?\n")
 _BLANK = re.compile(rb"[\r\n\t \0]*")
-_BROKEN = (zlib.error, EOFError, zipfile.BadZipFile, NotImplementedError, RuntimeError)
+BROKEN = (zlib.error, EOFError, zipfile.BadZipFile, NotImplementedError, RuntimeError)  # of reading a file in a zip
+
+
+Begins = Callable[[bytes], bool]  # whether a record begins with these bytes
+
+
+def _never(_: bytes) -> bool:
+    return False
 
 
 def kind_of(head: bytes) -> str:
@@ -100,25 +107,25 @@ class Unpacked:
                 return -1
         return self._chunk[self._pos]
 
-    def read(self, count: int) -> bytes:
-        """Up to `count` bytes; fewer only at the end."""
+    def read(self, count: int, begins: Begins = _never) -> bytes:
+        """Up to `count` bytes; fewer at the end, and before a frame that begins with a record."""
         end = self._pos + count
         if end <= len(self._chunk):
             data = self._chunk[self._pos : end]
             self._pos = end
             return data
         parts = []
-        while count and self.first() >= 0:
+        while count and self.first() >= 0 and not (self.at_frame_start() and begins(self._chunk)):
             part = self._chunk[self._pos : self._pos + count]
             self._pos += len(part)
             count -= len(part)
             parts.append(part)
         return b"".join(parts)
 
-    def skip(self, count: int) -> int:
-        """Pass over up to `count` bytes; returns how many. In a packed file `skip_bytes_max` ends it with a fault."""
+    def skip(self, count: int, begins: Begins = _never) -> int:
+        """Like `read`, without the bytes; returns how many. Past `skip_bytes_max` a packed file ends with a fault."""
         done = 0
-        while done < count and self.first() >= 0:
+        while done < count and self.first() >= 0 and not (self.at_frame_start() and begins(self._chunk)):
             step = min(count - done, len(self._chunk) - self._pos)
             self._pos += step
             done += step
@@ -203,7 +210,7 @@ class Unpacked:
         self.fault = self.fault_detail = ""
         self._chunk, self._rest, self._pos, self._dead, self._ended = b"", b"", 0, True, True
 
-    def resync(self, accept: Callable[[bytes], bool]) -> bool:
+    def resync(self, accept: Begins) -> bool:
         """After a fault: go on at the next frame whose first bytes `accept` takes. False: there is none."""
         start = self._rest_at if self._codec is None else self._frame + 1
         self.fault = self.fault_detail = ""
@@ -390,7 +397,7 @@ class Unpacked:
             return b""
         try:
             return self._raw.read(CHUNK_BYTES if self._kind == "plain" else RAW_BYTES)
-        except _BROKEN as error:  # a member of a broken zip
+        except BROKEN as error:  # a member of a broken zip
             self._dead = True
             return self._fail("corrupt", f"zip: {error}")
         except OSError as error:

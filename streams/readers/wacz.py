@@ -7,7 +7,8 @@ import zipfile
 from typing import BinaryIO
 
 from streams.readers.payload import Refused
-from streams.readers.sources import named
+from streams.readers.sources import HEAD_BYTES, named
+from streams.readers.unpack import BROKEN
 from streams.readers.values import ReadLimits
 
 _END = b"PK\x05\x06"
@@ -50,6 +51,15 @@ def member(archive: zipfile.ZipFile, name: str) -> BinaryIO:
         return archive.open(info)  # type: ignore[return-value]
     except (zipfile.BadZipFile, NotImplementedError, RuntimeError, ValueError, OSError, struct.error) as error:
         raise Refused("bad_zip", f"{name}: {error}") from None
+
+
+def head(archive: zipfile.ZipFile, name: str) -> bytes:
+    """The first bytes of a file inside; none where they cannot be read, which reading it then reports."""
+    with member(archive, name) as file:
+        try:
+            return file.read(HEAD_BYTES)
+        except BROKEN:
+            return b""
 
 
 def _directory_bytes(file: BinaryIO) -> int:

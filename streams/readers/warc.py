@@ -39,11 +39,11 @@ def record(stream: Unpacked, limits: ReadLimits, origin: Origin) -> Page | Rejec
     size = int(length)
     kind = fields.get(b"warc-type", b"").lower()
     if kind not in _KEPT or (url and not _SCHEME.match(url)):
-        return records.passed(stream, size, origin, url)
+        return records.passed(stream, size, _begins, origin, url)
     refused = _refused(fields, url, limits, origin)
     if refused is not None:
-        return records.passed(stream, size, origin, refused.url) or refused
-    block = records.block_of(stream, size, limits, origin, url)
+        return records.passed(stream, size, _begins, origin, refused.url) or refused
+    block = records.block_of(stream, size, _begins, limits, origin, url)
     if isinstance(block, Rejected):
         return block
     try:

@@ -1,0 +1,115 @@
+"""Crawl files written by hand: records as bytes, packed as crawlers pack them."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import zstandard
+
+from streams.readers import Position, ReadLimits, read
+from streams.values import Page, Rejected
+
+HTML = b"<html><title>A</title><body>one two three</body></html>"
+
+
+class Build:
+    """What the tests write their files with."""
+
+    html = HTML
+
+    @staticmethod
+    def http(body: bytes = HTML, status: str = "200 OK", **headers: str) -> bytes:
+        fields = {"Content-Type": "text/html; charset=UTF-8"} | {k.replace("_", "-"): v for k, v in headers.items()}
+        head = "".join(f"{name}: {value}\r\n" for name, value in fields.items())
+        return f"HTTP/1.1 {status}\r\n{head}\r\n".encode() + body
+
+    @staticmethod
+    def warc(
+        block: bytes | None = None,
+        kind: str = "response",
+        url: str | None = "http://a.org/x",
+        version: str = "1.0",
+        newline: str = "\r\n",
+        **headers: str | None,
+    ) -> bytes:
+        block = Build.http() if block is None else block
+        fields: dict[str, str | None] = {
+            "WARC-Type": kind,
+            "WARC-Target-URI": url,
+            "WARC-Date": "2020-01-02T03:04:05Z",
+            "Content-Type": "application/http; msgtype=response",
+            "Content-Length": str(len(block)),
+        } | {name.replace("_", "-"): value for name, value in headers.items()}
+        lines = [f"WARC/{version}", *(f"{name}: {value}" for name, value in fields.items() if value is not None), "", ""]
+        return newline.join(lines).encode() + block + b"\r\n\r\n"
+
+    @staticmethod
+    def arc(block: bytes | None = None, url: str = "http://a.org/x", size: int | None = None) -> bytes:
+        block = Build.http() if block is None else block
+        size = len(block) if size is None else size
+        return f"{url} 192.0.2.7 20080509190241 text/html {size}\n".encode() + block + b"\n"
+
+    @staticmethod
+    def wacz(members: dict[str, bytes], method: int = zipfile.ZIP_STORED) -> bytes:
+        file = io.BytesIO()
+        with zipfile.ZipFile(file, "w", method) as archive:
+            for name, data in members.items():
+                archive.writestr(name, data)
+        return file.getvalue()
+
+    @staticmethod
+    def gz(*records: bytes) -> bytes:
+        return b"".join(gzip.compress(record, mtime=0) for record in records)
+
+    @staticmethod
+    def zst(*records: bytes) -> bytes:
+        return b"".join(map(zstandard.ZstdCompressor(write_checksum=True).compress, records))
+
+
+@pytest.fixture(scope="session")
+def build() -> type[Build]:
+    return Build
+
+
+Items = list[tuple[Position, Page | Rejected]]
+
+
+@pytest.fixture
+def items(tmp_path: Path) -> Callable[..., Items]:
+    """Items of some bytes; `start` goes on after a position."""
+
+    def items_of(
+        data: bytes, name: str = "a.bin", limits: ReadLimits | None = None, start: Position | None = None
+    ) -> Items:
+        path = tmp_path / name
+        path.write_bytes(data)
+        return list(read([path], limits, start))
+
+    return items_of
+
+
+@pytest.fixture
+def pages(items: Callable[..., Items]) -> Callable[..., list[Page]]:
+    """Items that must all be pages."""
+
+    def pages_of(data: bytes, name: str = "a.bin", limits: ReadLimits | None = None) -> list[Page]:
+        found = [item for _, item in items(data, name, limits)]
+        assert all(isinstance(item, Page) for item in found), found
+        return found
+
+    return pages_of
+
+
+@pytest.fixture
+def kinds(items: Callable[..., Items]) -> Callable[..., list[str]]:
+    """Each item as its reason, or as "page"."""
+
+    def kinds_of(data: bytes, name: str = "a.bin", limits: ReadLimits | None = None) -> list[str]:
+        return ["page" if isinstance(item, Page) else item.reason for _, item in items(data, name, limits)]
+
+    return kinds_of

@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+import pytest
+
+from streams.readers import ReadLimits
+from streams.values import Page
+
+FILE = b"1 0 Crawler\nURL IP-address Archive-date Content-type Archive-length\n"
+
+
+def head(build, size=len(FILE)):
+    return build.arc(FILE, "filedesc://a.arc", size)
+
+
+def test_response(build, pages):
+    (page,) = pages(head(build) + build.arc())
+    assert (page.url, page.status, page.body, page.mime) == ("http://a.org/x", 200, build.html, "text/html")
+    assert page.time == 1_210_359_761_000
+
+
+@pytest.mark.parametrize("size", [len(FILE) - 1, len(FILE) + 1, 0])
+def test_length_of_the_files_own_record_may_be_wrong(build, pages, size):
+    assert len(pages(head(build, size) + build.arc() * 2)) == 2
+
+
+def test_packed_and_without_the_files_own_record(build, pages):
+    records = [build.arc(url=f"http://a.org/{i}") for i in range(4)]
+    for data in (b"".join(records), build.gz(*records), build.zst(*records), build.gz(b"".join(records))):
+        assert [page.url for page in pages(data)] == [f"http://a.org/{i}" for i in range(4)]
+
+
+def test_odd_records(build, pages):
+    lines = [
+        b"http://a.org/with space 192.0.2.7 20080509190241 text/html 2\nhi\n",
+        b"http://a.org/v2 192.0.2.7 20080509190241 text/html 200 checksum - 0 name.arc 2\nhi\n",
+        b"http://a.org/v6 2001:db8::1 20080509190241 text/html; charset=x 2\nhi\n",
+        b"http://a.org/no-type 192.0.2.7 20080509190241 2\nhi\n",
+        b"http://a.org/short-date 192.0.2.7 20080509 text/html 2\r\nhi\r\n",
+        b"dns:a.org 192.0.2.7 20080509190241 text/dns 2\nhi\n",
+        b"http://a.org/empty - 20080509190241 text/html 0\n\n",
+    ]
+    found = pages(b"".join(lines))
+    names = ["with space", "v2", "v6", "no-type", "short-date", "empty"]
+    assert [page.url for page in found] == [f"http://a.org/{name}" for name in names]
+    assert {page.body for page in found} == {b"hi", b""}
+    assert found[2].charset == "x"
+
+
+def test_broken(build, kinds):
+    good = build.arc()
+    size = len(build.http())
+    assert kinds(good + b"rubbish\n\nmore of it\n" + good) == ["page", "garbage", "page"]
+    assert kinds(good + build.arc(size=size - 7) + good) == ["page", "bad_length", "page"]
+    assert kinds(build.gz(good, build.arc(size=size + 99), good)) == ["page", "bad_length", "page"]
+    assert kinds(good + build.arc(size=10**17)) == ["page", "truncated"]
+    assert kinds(good + build.arc(url="http://") + good) == ["page", "bad_url", "page"]
+    assert kinds(good + good.replace(b"20080509", b"20089999") + good) == ["page", "bad_time", "page"]
+    assert kinds(b"x" * 100_000 + b"\n" + good, "a.arc") == ["garbage", "page"]
+
+
+def test_too_big(build, items):
+    limits = ReadLimits(page_bytes_max=1000, header_bytes_max=1000)
+    found = [item for _, item in items(build.arc(bytes(1500)) + build.arc(bytes(5000)) + build.arc(), limits=limits)]
+    assert [getattr(item, "reason", "page") for item in found] == ["too_big", "too_big", "page"]
+    assert isinstance(found[-1], Page)

@@ -1,0 +1,173 @@
+from __future__ import annotations
+
+import base64
+import json
+import tracemalloc
+
+import pytest
+
+from streams.readers import ReadLimits, read
+from streams.values import Page
+
+TIME = 1_577_934_245_000
+
+
+def line(**fields):
+    return json.dumps({"url": "http://a.org/x", "fetched_at": "2020-01-02T03:04:05Z", "text": "hi"} | fields).encode() + b"\n"
+
+
+def test_our_names(pages):
+    text, html, body = pages(
+        line(title="T") + line(text=None, html="<p>h\u00e9") + line(text=None, body=base64.b64encode(b"\xff<p>").decode())
+    )
+    assert (text.text, text.body, text.title, text.time) == ("hi", None, "T", TIME)
+    assert (html.text, html.body, html.mime, html.charset) == (None, "<p>h\u00e9".encode(), "text/html", "utf-8")
+    assert (body.text, body.body, body.mime) == (None, b"\xff<p>", "")
+    assert [page.origin.offset for page in (text, html, body)] == [0, 1, 2]
+
+
+def test_common_crawls_names(pages):
+    page, moved = pages(
+        line(
+            fetch_time="2020-01-02 03:04:05.000",
+            fetched_at=None,
+            fetch_status=404,
+            content_mime_type="Text/HTML",
+            content_charset="UTF-8",
+            content_digest="JYALUFUVIXVI4FO2MG77VTAVWAT3KYTG",
+            crawl="CC-MAIN-2020-05",
+            url_host_name="a.org",
+            unknown={"deep": [1, None]},
+        )
+        + line(fetch_status=301, fetch_redirect="/y", text=None, content_digest="sha1:X")
+    )
+    assert (page.time, page.status, page.mime, page.charset) == (TIME, 404, "text/html", "utf-8")
+    assert page.digest == "sha1:JYALUFUVIXVI4FO2MG77VTAVWAT3KYTG"
+    assert (moved.status, moved.redirect, moved.text, moved.digest) == (301, "http://a.org/y", None, "sha1:X")
+
+
+def test_a_redirect_without_status(pages):
+    (page,) = pages(line(text=None, redirect="https://b.org/"))
+    assert (page.status, page.redirect) == (302, "https://b.org/")
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        "2020-01-02T03:04:05Z",
+        "2020-01-02T04:04:05+01:00",
+        "2020-01-02 03:04:05",
+        "20200102030405",
+        "1577934245",
+        1_577_934_245,
+        1_577_934_245.0,
+        1_577_934_245_000,
+    ],
+)
+def test_times(pages, given):
+    assert [page.time for page in pages(line(fetched_at=given))] == [TIME]
+
+
+def test_a_time_that_is_not_given(pages):
+    assert [page.time for page in pages(line(fetched_at=None))] == [0]
+
+
+def test_packed_and_blank_lines_and_bom(build, pages):
+    lines = [line(url=f"http://a.org/{i}") for i in range(5)]
+    plain = b"".join(lines)
+    variants = [
+        plain,
+        b"\xef\xbb\xbf" + plain,
+        plain.rstrip(b"\n"),
+        plain.replace(b"\n", b"\r\n"),
+        plain.replace(b"\n", b"\n\n \n"),
+        build.gz(plain),
+        build.gz(*lines),
+        build.zst(plain),
+        build.zst(plain[:100], plain[100:]),
+    ]
+    for data in variants:
+        assert [page.url for page in pages(data)] == [f"http://a.org/{i}" for i in range(5)]
+
+
+REFUSED = [
+    (b"{", "bad_json"),
+    (b"5", "bad_json"),
+    (b"[]", "bad_json"),
+    (b"\x00\x00", "bad_json"),
+    (b'{"url": "http://a.org/"} x', "bad_json"),
+    (b'{"text": "\\ud800"}', "bad_json"),
+    (b'{"a":' * 100_000, "bad_json"),
+    (b"[" * 100_000, "bad_json"),
+    (b'{"text": "\xff"}', "bad_utf8"),
+    ("{\"text\": \"h\u00e9\"}".encode("utf-16"), "bad_json"),
+    (b"{}", "no_url"),
+    (line(url="").strip(), "no_url"),
+    (line(url="ftp://a.org/").strip(), "bad_url"),
+    (line(url="http://a.org/" + "x" * 3000).strip(), "bad_url"),
+    (line(url=5).strip(), "bad_field"),
+    (line(url=None).strip(), "bad_field"),
+    (line(text=["x"]).strip(), "bad_field"),
+    (line(fetch_status="200").strip(), "bad_field"),
+    (line(fetch_status=7).strip(), "bad_field"),
+    (line(fetched_at=True).strip(), "bad_field"),
+    (line(fetched_at="yesterday").strip(), "bad_time"),
+    (line(fetched_at=-1).strip(), "bad_time"),
+    (line(fetched_at=1e300).strip(), "bad_time"),
+    (line(fetched_at="9" * 400).strip(), "bad_time"),
+    (line(body="*").strip(), "bad_base64"),
+    (line(body="\u00e9").strip(), "bad_base64"),
+    (line(text=None).strip(), "no_content"),
+]
+
+
+@pytest.mark.parametrize(("bad", "reason"), REFUSED, ids=[f"{reason}-{i}" for i, (_, reason) in enumerate(REFUSED)])
+def test_refused(items, bad, reason):
+    found = [item for _, item in items(line() + bad + b"\n" + line(), "a.jsonl")]
+    if b"\n" in bad:  # UTF-16 holds bytes that look like newlines
+        assert isinstance(found[0], Page)
+        assert isinstance(found[-1], Page)
+        return
+    first, refused, last = found
+    assert isinstance(first, Page)
+    assert isinstance(last, Page)
+    assert (refused.reason, refused.origin.offset, last.origin.offset) == (reason, 1, 2)
+    assert len(refused.detail) < 1000
+
+
+def test_nuls_in_text_are_kept(pages):
+    assert [page.text for page in pages(line(text="a\x00b"))] == ["a\x00b"]
+
+
+def test_too_big(kinds):
+    limits = ReadLimits(page_bytes_max=1000, line_bytes_max=3000)
+    data = line() + line(text="x" * 1001) + line(html="x" * 1001, text=None) + line(text="x" * 4000) + line()
+    assert kinds(data, limits=limits) == ["page", "too_big", "too_big", "too_big", "page"]
+    assert kinds(line(text="\u00e9" * 400), limits=limits) == ["page"]
+    assert kinds(line() + line(text="x" * 4000).strip(), limits=limits) == ["page", "too_big"]
+
+
+def test_cut_off(build, kinds):
+    assert kinds((line() + line())[:-9]) == ["page", "truncated"]
+    assert kinds(build.gz(line() * 9)[:-9]) == ["page"] * 9 + ["truncated"]
+
+
+def test_damage_in_one_gzip_member_of_many(build, kinds):
+    bad = bytearray(build.gz(line(text="x" * 500)))
+    bad[40] ^= 0xFF
+    assert kinds(build.gz(line()) + bytes(bad) + build.gz(line())) == ["page", "corrupt", "page"]
+
+
+@pytest.mark.parametrize("pack", ["plain", "gz", "zst"])
+def test_memory_is_bounded_by_the_longest_line(build, tmp_path, pack):
+    limits = ReadLimits(line_bytes_max=1 << 20)
+    data = line() + b'{"text": "' + b"x" * 100_000_000 + b'"}\n' + line()
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(data if pack == "plain" else getattr(build, pack)(data))
+    del data
+    tracemalloc.start()
+    found = [item for _, item in read([path], limits)]
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert [getattr(item, "reason", "page") for item in found] == ["page", "too_big", "page"]
+    assert peak < 8 << 20

@@ -1,0 +1,137 @@
+from __future__ import annotations
+
+import io
+import os
+import sys
+
+import pytest
+
+from streams.errors import ReadError
+from streams.readers import Position, read, size
+
+LINE = b'{"url": "http://a.org/%d", "fetched_at": 1577934245, "text": "hi"}\n'
+
+
+def urls(found):
+    return [item.url for _, item in found]
+
+
+@pytest.fixture
+def folder(tmp_path, build):
+    for name, data in {
+        "b/2.jsonl": LINE % 3,
+        "b/.hidden.jsonl": LINE % 99,
+        "b/notes.txt": b"not a crawl file",
+        "b/stats.json": b'{"pages": 3}',
+        "a.jsonl": LINE % 1,
+        "a/no-extension": build.gz(build.warc(url="http://a.org/0")),
+        "b/1.jsonl.gz": build.gz(LINE % 2),
+        ".git/x.jsonl": LINE % 98,
+    }.items():
+        path = tmp_path / "crawl" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+    return tmp_path / "crawl"
+
+
+def test_folder_in_sorted_order(folder):
+    assert urls(read([folder])) == [f"http://a.org/{i}" for i in range(4)]
+
+
+def test_each_file_once(folder):
+    assert urls(read([folder / "a.jsonl", folder, folder / "a.jsonl"])) == [f"http://a.org/{i}" for i in (1, 0, 2, 3)]
+
+
+def test_size_and_bytes_done(folder):
+    reading = read([folder])
+    done = [reading.bytes_done]
+    for _ in reading:
+        done.append(reading.bytes_done)
+    assert done == sorted(done)
+    assert done[0] == 0
+    assert reading.bytes_done == size([folder]) > 0
+
+
+def test_missing_and_unreadable(tmp_path):
+    for paths in ([tmp_path / "missing"], [tmp_path, tmp_path / "missing"], ["a\0b"]):
+        with pytest.raises(ReadError) as caught:
+            read(paths)
+        assert caught.value.hint
+        with pytest.raises(ReadError):
+            size(paths)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read every file")
+def test_no_permission(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(LINE % 1)
+    path.chmod(0)
+    with pytest.raises(ReadError):
+        list(read([path]))
+
+
+def test_a_place_in_another_file(folder):
+    with pytest.raises(ReadError):
+        read([folder], start=Position("elsewhere.jsonl"))
+
+
+def test_unknown_and_empty(items):
+    ((_, item),) = items(b"%PDF-1.4 nothing for us", "a.pdf")
+    assert item.reason == "unknown_format"
+    assert "WARC" in item.detail
+    assert items(b"", "a.pdf") == []
+    assert items(b"", "a.warc.gz") == []
+
+
+def test_named_wrongly(build, pages):
+    assert len(pages(build.gz(build.warc()), "a.jsonl")) == 1
+    assert len(pages(build.warc(), "a.wacz")) == 1
+    assert len(pages(build.zst(LINE % 1), "a.gz")) == 1
+
+
+class Pipe(io.RawIOBase):
+    """Standard input from another program: no seeking, and reads that give less than was asked for."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer) -> int:
+        part = self.data[: min(len(buffer), 5000)]
+        self.data = self.data[len(part) :]
+        buffer[: len(part)] = part
+        return len(part)
+
+
+@pytest.fixture
+def stdin(monkeypatch):
+    def put(data: bytes) -> None:
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(Pipe(data))))
+
+    return put
+
+
+def test_standard_input(stdin, build):
+    records = [build.warc(build.http(os.urandom(9000)), url=f"http://a.org/{i}") for i in range(9)]
+    lines = [LINE % i for i in range(9)]
+    for data in (b"".join(records), build.gz(*records), build.zst(*records), b"".join(lines), build.gz(b"".join(lines))):
+        stdin(data)
+        found = list(read(["-"]))
+        assert urls(found) == [f"http://a.org/{i}" for i in range(9)]
+        stdin(data)
+        assert urls(read(["-"], start=found[4][0])) == [f"http://a.org/{i}" for i in range(5, 9)]
+        assert not sys.stdin.closed
+    assert size(["-"]) == 0
+
+
+def test_wacz_on_a_pipe(stdin, build):
+    stdin(build.wacz({"archive/a.warc": build.warc()}))
+    with pytest.raises(ReadError):
+        list(read(["-"]))
+
+
+def test_corrupt_on_a_pipe_ends_it(stdin, build):
+    stdin(build.gz(build.warc()) + b"rubbish" + build.gz(build.warc()))
+    assert [getattr(item, "reason", "page") for _, item in read(["-"])] == ["page", "garbage"]

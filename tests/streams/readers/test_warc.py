@@ -1,0 +1,298 @@
+from __future__ import annotations
+
+import gzip
+import zlib
+
+import brotli
+import pytest
+import zstandard
+
+from streams.readers import ReadLimits
+from streams.values import Origin, Page
+
+TIME = 1_577_934_245_000
+
+
+def test_response(build, pages):
+    data = build.warc(WARC_Payload_Digest="sha1:ABC")
+    (page,) = pages(data, "a.warc")
+    assert page == Page(
+        "http://a.org/x",
+        TIME,
+        body=build.html,
+        mime="text/html",
+        charset="utf-8",
+        digest="sha1:ABC",
+        origin=Origin(page.origin.source, 0),
+    )
+
+
+@pytest.mark.parametrize("version", ["0.17", "0.18", "1.0", "1.1"])
+@pytest.mark.parametrize("newline", ["\r\n", "\n"])
+def test_versions_and_newlines(build, pages, version, newline):
+    data = build.warc(version=version, newline=newline) * 3
+    assert [page.body for page in pages(data)] == [build.html] * 3
+
+
+def test_packed(build, pages):
+    records = [build.warc(url=f"http://a.org/{i}") for i in range(5)]
+    plain = pages(b"".join(records))
+    for data in (
+        build.gz(*records),
+        build.gz(b"".join(records)),
+        build.gz(b"".join(records[:2]), b"".join(records[2:])),
+        build.zst(*records),
+        build.zst(b"".join(records)),
+        build.gz(records[0]) + b"\0" * 700 + build.gz(*records[1:]),
+    ):
+        found = pages(data)
+        assert [(page.url, page.body) for page in found] == [(page.url, page.body) for page in plain]
+    offsets = [page.origin.offset for page in pages(build.gz(*records))]
+    assert offsets == [len(build.gz(*records[:i])) for i in range(5)]
+
+
+def test_zstd_with_a_dictionary_in_front(build, pages):
+    records = [build.warc(url=f"http://a.org/{i}") for i in range(5)]
+    dictionary = zstandard.ZstdCompressionDict(b"".join(records))
+    codec = zstandard.ZstdCompressor(dict_data=dictionary)
+    raw = dictionary.as_bytes()
+    for kept in (raw, zstandard.compress(raw)):
+        head = b"\x5d\x2a\x4d\x18" + len(kept).to_bytes(4, "little") + kept
+        data = head + b"".join(map(codec.compress, records))
+        assert [page.body for page in pages(data, "a.warc.zst")] == [build.html] * 5
+
+
+def test_other_records_are_passed_over(build, pages):
+    data = b"".join(
+        [
+            build.warc(b"software: x\r\n", "warcinfo", None, Content_Type="application/warc-fields"),
+            build.warc(b"GET / HTTP/1.1\r\n\r\n", "request"),
+            build.warc(b"via: x\r\n", "metadata"),
+            build.warc(b"20200101\nx", "response", "dns:a.org", Content_Type="text/dns"),
+            build.warc(b"x", "resource", "urn:x:y"),
+            build.warc(b"x", "nonsense"),
+            build.warc(b"x", "continuation"),
+        ]
+    )
+    assert pages(data, "a.warc") == []
+
+
+def test_resource_and_conversion(build, pages):
+    resource, conversion = pages(
+        build.warc(b"<p>hi", "resource", Content_Type="Text/HTML; Charset=Latin1")
+        + build.warc("h\u00e9".encode() + b"\xff", "conversion", "<http://a.org/y>", Content_Type="text/plain")
+    )
+    assert (resource.body, resource.mime, resource.charset) == (b"<p>hi", "text/html", "latin1")
+    assert (conversion.url, conversion.text, conversion.body) == ("http://a.org/y", "h\u00e9\ufffd", None)
+
+
+def test_redirects(build, pages):
+    def redirect(location, status="301 Moved"):
+        return build.warc(build.http(b"moved", status, Location=location))
+
+    absolute, relative, unusable, not_modified = pages(
+        redirect("https://b.org/y") + redirect("../z?q=1") + redirect("mailto:x@y.org") + redirect("/q", "200 OK")
+    )
+    assert (absolute.status, absolute.redirect, absolute.body) == (301, "https://b.org/y", None)
+    assert relative.redirect == "http://a.org/z?q=1"
+    assert (unusable.redirect, unusable.body) == (None, b"moved")
+    assert (not_modified.redirect, not_modified.body) == (None, b"moved")
+
+
+def test_errors_are_pages(build, pages):
+    (page,) = pages(build.warc(build.http(b"no", "404 Not Found")))
+    assert (page.status, page.body) == (404, b"no")
+
+
+def test_revisits(build, pages):
+    named, digest_only, without_http, moved = pages(
+        build.warc(
+            build.http(b""),
+            "revisit",
+            WARC_Refers_To_Target_URI="http://b.org/",
+            WARC_Refers_To_Date="2020-01-01T00:00:00Z",
+            WARC_Payload_Digest="sha1:ABC",
+        )
+        + build.warc(build.http(b"", "304 Not Modified"), "revisit", WARC_Payload_Digest="sha1:ABC")
+        + build.warc(b"", "revisit")
+        + build.warc(build.http(b"", "302 Found", Location="/y"), "revisit")
+    )
+    assert (named.revisit_of, named.revisit_time) == ("http://b.org/", 1_577_836_800_000)
+    assert (named.digest, named.body, named.text, named.status) == ("sha1:ABC", None, None, 200)
+    assert (digest_only.revisit_of, digest_only.revisit_time) == ("http://a.org/x", None)
+    assert (digest_only.digest, digest_only.status) == ("sha1:ABC", 304)
+    assert (without_http.revisit_of, without_http.status) == ("http://a.org/x", 200)
+    assert (moved.redirect, moved.status) == ("http://a.org/y", 302)
+
+
+def test_without_http_headers(build, pages):
+    named, claimed = pages(
+        build.warc(b"<p>hi", Content_Type="text/html; charset=utf-8") + build.warc(b"<p>hi there", newline="\n")
+    )
+    assert (named.body, named.mime, named.charset, named.status) == (b"<p>hi", "text/html", "utf-8", 200)
+    assert (claimed.body, claimed.mime) == (b"<p>hi there", "")
+
+
+def test_times(build, items):
+    data = b"".join(
+        [
+            build.warc(WARC_Date="2020-01-02T03:04:05.678901Z", version="1.1"),
+            build.warc(WARC_Date="null", Date="Thu, 02 Jan 2020 03:04:05 GMT"),
+            build.warc(build.http(Date="Thu, 02 Jan 2020 03:04:05 GMT"), WARC_Date="null"),
+            build.warc(WARC_Date=None),
+            build.warc(WARC_Date="null"),
+        ]
+    )
+    *found, bad = [item for _, item in items(data)]
+    assert [page.time for page in found] == [TIME + 679, TIME, TIME, 0]
+    assert bad.reason == "bad_time"
+
+
+CODINGS = [
+    ("gzip", gzip.compress),
+    ("x-gzip", gzip.compress),
+    ("deflate", zlib.compress),
+    ("deflate", lambda body: zlib.compress(body, wbits=-15)),
+    ("br", brotli.compress),
+    ("zstd", zstandard.compress),
+    ("identity", bytes),
+    ("deflate, gzip", lambda body: gzip.compress(zlib.compress(body))),
+]
+
+
+@pytest.mark.parametrize(("coding", "pack"), CODINGS)
+def test_content_encodings(build, pages, coding, pack):
+    body = build.html * 50
+    (page,) = pages(build.warc(build.http(pack(body), Content_Encoding=coding)))
+    assert page.body == body
+
+
+@pytest.mark.parametrize("coding", ["gzip", "deflate", "br", "zstd"])
+def test_decoded_already(build, pages, coding):
+    (page,) = pages(build.warc(build.http(build.html, Content_Encoding=coding)))
+    assert page.body == build.html
+
+
+@pytest.mark.parametrize(
+    ("coding", "pack"), [("gzip", gzip.compress), ("deflate", zlib.compress), ("br", brotli.compress), ("zstd", zstandard.compress)]
+)
+def test_body_bombs(build, items, coding, pack):
+    limits = ReadLimits(page_bytes_max=100_000)
+    ((_, item),) = items(build.warc(build.http(pack(bytes(5_000_000)), Content_Encoding=coding)), limits=limits)
+    assert (item.reason, item.url) == ("too_big", "http://a.org/x")
+
+
+def test_encodings_that_do_not_decode(build, kinds):
+    junk = b"\x1f\x8b\x08" + b"\xff" * 50
+    assert kinds(build.warc(build.http(junk, Content_Encoding="gzip"))) == ["bad_encoding"]
+    assert kinds(build.warc(build.http(junk, Content_Encoding="sdch"))) == ["bad_encoding"]
+    assert kinds(build.warc(build.http(junk, Content_Encoding="gzip,gzip,gzip,gzip"))) == ["bad_encoding"]
+
+
+def test_cut_off_encoding_gives_what_came(build, pages):
+    body = build.html * 500
+    packed = gzip.compress(body)
+    (page,) = pages(build.warc(build.http(packed[:-20], Content_Encoding="gzip")))
+    assert body.startswith(page.body)
+    assert len(page.body) > 100
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        (b"3\r\nabc\r\n2;x=y\r\nde\r\n0\r\n\r\n", b"abcde"),
+        (b"3\nabc\n0\n\n", b"abc"),
+        (b"3\r\nabc\r\nff\r\nrest", b"abcrest"),
+        (b"3\r\nabc\r\nnot a size", b"abcnot a size"),
+        (b"<p>never chunked", b"<p>never chunked"),
+        (b"abc\nnever chunked, though it begins like one", b"abc\nnever chunked, though it begins like one"),
+        (b"0\r\n\r\n", b""),
+        (b"ffffffff\r\nabc", b"abc"),
+        (b"", b""),
+    ],
+)
+def test_chunked(build, pages, body, expected):
+    (page,) = pages(build.warc(build.http(body, Transfer_Encoding="chunked")))
+    assert page.body == expected
+
+
+def test_chunked_and_packed(build, pages):
+    packed = gzip.compress(build.html)
+    body = b"%x\r\n%b\r\n0\r\n\r\n" % (len(packed), packed)
+    (page,) = pages(build.warc(build.http(body, Transfer_Encoding="chunked", Content_Encoding="gzip")))
+    assert page.body == build.html
+
+
+def test_refused_by_the_header(build, items):
+    data = b"".join(
+        [
+            build.warc(url=None),
+            build.warc(url="http://"),
+            build.warc(url="http://a.org/" + "x" * 3000),
+            build.warc(WARC_Segment_Number="1"),
+            build.warc(),
+        ]
+    )
+    found = [item for _, item in items(data)]
+    assert [item.reason for item in found[:-1]] == ["no_url", "bad_url", "bad_url", "segmented"]
+    assert isinstance(found[-1], Page)
+    assert len(found[2].url) == 2048
+
+
+@pytest.mark.parametrize("pack", ["plain", "gz", "zst"])
+def test_broken_framing_goes_on_at_the_next_record(build, kinds, pack):
+    good = build.warc()
+    block = len(build.http())
+    cases = {
+        "too short": (build.warc(Content_Length=str(block - 5)), "bad_length"),
+        "too long": (build.warc(Content_Length=str(block + 9)), "bad_length"),
+        "no length": (build.warc(Content_Length=None), "bad_header"),
+        "negative": (build.warc(Content_Length="-5"), "bad_header"),
+        "no number": (build.warc(Content_Length="x"), "bad_header"),
+        "header": (b"WARC/1.0\r\nX: " + b"y" * 100_000 + b"\r\n\r\n", "bad_header"),
+        "garbage": (b"some rubbish\r\n\r\n<p>WARC/1.0", "garbage"),
+    }
+    for bad, reason in cases.values():
+        parts = [good, bad, good, good]
+        data = b"".join(parts) if pack == "plain" else getattr(build, pack)(*parts)
+        expected = ["page", reason, "page", "page"]
+        if bad is cases["too long"][0] and pack == "plain":
+            expected.pop()  # its length takes the next record's first line; a frame's end stops that
+        assert kinds(data, "a.warc") == expected
+
+
+@pytest.mark.parametrize("pack", ["gz", "zst"])
+def test_corrupt_members_go_on_at_the_next(build, kinds, pack):
+    packed = getattr(build, pack)(build.warc(build.http(bytes(range(256)) * 40)))
+    good = getattr(build, pack)(build.warc())
+    for at in (len(packed) // 2, len(packed) - 3):
+        bad = bytearray(packed)
+        bad[at] ^= 0xFF
+        found = kinds(good + bytes(bad) + good, "a.warc")
+        assert found[0] == found[-1] == "page"
+        assert "corrupt" in found
+    assert kinds(good + b"rubbish" * 9 + good, "a.warc") == ["page", "garbage", "page"]
+
+
+def test_too_big_is_passed_over(build, kinds):
+    limits = ReadLimits(page_bytes_max=1000, header_bytes_max=2000)
+    data = build.warc() + build.warc(build.http(bytes(5000))) + build.warc(b"x" * 1500, "conversion") + build.warc()
+    assert kinds(data, limits=limits) == ["page", "too_big", "too_big", "page"]
+
+
+def test_archive_bombs_are_left_at_the_limit(build, kinds):
+    limits = ReadLimits(page_bytes_max=1000, header_bytes_max=2000, skip_bytes_max=1_000_000)
+    for pack in (build.gz, build.zst):
+        bomb, good = build.warc(build.http(bytes(30_000_000))), build.warc()
+        assert kinds(pack(good, bomb, good), limits=limits) == ["page", "too_big", "page"]
+        assert kinds(pack(good, bytes(30_000_000), good), "a.warc", limits) == ["page", "page"]
+        rubbish = b"x" * 30_000_000
+        assert kinds(pack(good, rubbish, good), "a.warc", limits) == ["page", "garbage", "page"]
+
+
+def test_zstd_window_beyond_the_limit(build, kinds):
+    parameters = zstandard.ZstdCompressionParameters.from_level(3, window_log=27)
+    codec = zstandard.ZstdCompressor(compression_params=parameters).compressobj()  # size unknown: a window is named
+    data = codec.compress(build.warc()) + codec.flush()
+    assert kinds(data, "a.warc") == ["page"]
+    assert kinds(data, "a.warc", ReadLimits(window_bytes_max=1 << 20)) == ["corrupt"]
