@@ -43,6 +43,8 @@ class TextCodec:
             reader = zstandard.ZstdDecompressor(dict_data=self._dictionaries.get(number))
             self._readers[number] = reader
         try:
+            if zstandard.frame_content_size(value[2:]) > TEXT_BYTES_MAX:  # is allocated before anything is unfolded
+                raise ValueError(f"a kept text says that it unfolds to more than {TEXT_BYTES_MAX} bytes")
             data = reader.decompress(value[2:], max_output_size=TEXT_BYTES_MAX)
         except zstandard.ZstdError as error:
             raise ValueError(f"a kept text does not unfold: {error}") from error

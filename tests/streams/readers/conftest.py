@@ -45,7 +45,12 @@ class Build:
             "Content-Type": "application/http; msgtype=response",
             "Content-Length": str(len(block)),
         } | {name.replace("_", "-"): value for name, value in headers.items()}
-        lines = [f"WARC/{version}", *(f"{name}: {value}" for name, value in fields.items() if value is not None), "", ""]
+        lines = [
+            f"WARC/{version}",
+            *(f"{name}: {value}" for name, value in fields.items() if value is not None),
+            "",
+            "",
+        ]
         return newline.join(lines).encode() + block + b"\r\n\r\n"
 
     @staticmethod

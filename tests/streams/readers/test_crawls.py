@@ -44,7 +44,9 @@ def test_pages(crawl, name):
 
 def test_warc_and_arc_of_one_crawl_agree(crawl):
     arc, warc = ([item for _, item in read([crawl(f"archive-2008.{kind}.gz")])] for kind in ("arc", "warc"))
-    assert [(a.url, a.status, a.body, a.redirect) for a in arc] == [(w.url, w.status, w.body, w.redirect) for w in warc]
+    assert [(a.url, a.status, a.body, a.redirect) for a in arc] == [
+        (w.url, w.status, w.body, w.redirect) for w in warc
+    ]
 
 
 def test_hosts_of_the_arc_that_strict_readers_refuse(crawl):
@@ -73,7 +75,9 @@ def test_resume(crawl, name):
 def test_bodies_decode(crawl):
     """Chunked, gzipped and already decoded bodies of 2008 to 2020 come out as markup."""
     for name in ("archive-2008.warc.gz", "commoncrawl-2008.arc.zst", "iana-2014.warc.gz", "resiliparse-2020.warc"):
-        html = [page for _, page in read([crawl(name)]) if page.body and page.mime == "text/html" and page.status == 200]
+        html = [
+            page for _, page in read([crawl(name)]) if page.body and page.mime == "text/html" and page.status == 200
+        ]
         markup = [page for page in html if b"<" in page.body[:2000]]
         assert len(markup) >= 0.95 * len(html) > 0
         assert not any(page.body.startswith(b"\x1f\x8b") for page in html)

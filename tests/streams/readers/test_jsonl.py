@@ -13,12 +13,17 @@ TIME = 1_577_934_245_000
 
 
 def line(**fields):
-    return json.dumps({"url": "http://a.org/x", "fetched_at": "2020-01-02T03:04:05Z", "text": "hi"} | fields).encode() + b"\n"
+    return (
+        json.dumps({"url": "http://a.org/x", "fetched_at": "2020-01-02T03:04:05Z", "text": "hi"} | fields).encode()
+        + b"\n"
+    )
 
 
 def test_our_names(pages):
     text, html, body = pages(
-        line(title="T") + line(text=None, html="<p>h\u00e9") + line(text=None, body=base64.b64encode(b"\xff<p>").decode())
+        line(title="T")
+        + line(text=None, html="<p>h\u00e9")
+        + line(text=None, body=base64.b64encode(b"\xff<p>").decode())
     )
     assert (text.text, text.body, text.title, text.time) == ("hi", None, "T", TIME)
     assert (html.text, html.body, html.mime, html.charset) == (None, "<p>h\u00e9".encode(), "text/html", "utf-8")
@@ -100,7 +105,7 @@ REFUSED = [
     (b'{"a":' * 100_000, "bad_json"),
     (b"[" * 100_000, "bad_json"),
     (b'{"text": "\xff"}', "bad_utf8"),
-    ("{\"text\": \"h\u00e9\"}".encode("utf-16"), "bad_json"),
+    ('{"text": "h\u00e9"}'.encode("utf-16"), "bad_json"),
     (b"{}", "no_url"),
     (line(url="").strip(), "no_url"),
     (line(url="ftp://a.org/").strip(), "bad_url"),

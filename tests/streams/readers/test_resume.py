@@ -103,7 +103,13 @@ def test_cut_at_every_byte(build, tmp_path, kind):
     record = build.arc() if "arc" in kind and "warc" not in kind else build.warc()
     parts = [line(i) for i in range(3)] if "jsonl" in kind else [record] * 3
     pack = {"gz": build.gz, "zst": build.zst}.get(kind.rpartition(".")[2])
-    data = pack(*parts) if pack else build.wacz({"archive/a.warc": b"".join(parts)}) if kind == "a.wacz" else b"".join(parts)
+    data = (
+        pack(*parts)
+        if pack
+        else build.wacz({"archive/a.warc": b"".join(parts)})
+        if kind == "a.wacz"
+        else b"".join(parts)
+    )
     path = tmp_path / kind
     most = 0
     for end in range(len(data) + 1):

@@ -45,8 +45,7 @@ def test_each_file_once(folder):
 def test_size_and_bytes_done(folder):
     reading = read([folder])
     done = [reading.bytes_done]
-    for _ in reading:
-        done.append(reading.bytes_done)
+    done += [reading.bytes_done for _ in reading]
     assert done == sorted(done)
     assert done[0] == 0
     assert reading.bytes_done == size([folder]) > 0
@@ -116,7 +115,13 @@ def stdin(monkeypatch):
 def test_standard_input(stdin, build):
     records = [build.warc(build.http(os.urandom(9000)), url=f"http://a.org/{i}") for i in range(9)]
     lines = [LINE % i for i in range(9)]
-    for data in (b"".join(records), build.gz(*records), build.zst(*records), b"".join(lines), build.gz(b"".join(lines))):
+    for data in (
+        b"".join(records),
+        build.gz(*records),
+        build.zst(*records),
+        b"".join(lines),
+        build.gz(b"".join(lines)),
+    ):
         stdin(data)
         found = list(read(["-"]))
         assert urls(found) == [f"http://a.org/{i}" for i in range(9)]

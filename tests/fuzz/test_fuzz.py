@@ -1,0 +1,16 @@
+"""A short seeded run of the fuzz target; `make fuzz` is the long one."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_short_run() -> None:
+    command = [sys.executable, "-m", "tests.fuzz", "--seconds", "5", "--seed", "1"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert all(f"{target}: " in done.stdout for target in ("readers", "urls", "codecs"))
