@@ -43,7 +43,7 @@ class Storage(NamedTuple):
     write_buffer_mib: int = 8
     bloom_bits: int = 0  # 0: no filter (families that are only scanned)
     compressed: bool = True
-    block_kib: int = 8
+    block_kib: int = 16
 
 
 STORAGE: dict[Family, Storage] = {
@@ -52,7 +52,7 @@ STORAGE: dict[Family, Storage] = {
     # Point look-ups of mostly absent ids: the filter answers them. Sketches are noise: compressing them is waste.
     Family.DOCUMENTS: Storage(write_buffer_mib=32, bloom_bits=10, compressed=False),
     Family.LOCATIONS: Storage(write_buffer_mib=16),
-    # 24 look-ups a document, nearly all absent: a large buffer with a filter of its own, and filters below.
+    # A look-up a band and document, nearly all absent: a large buffer with a filter of its own, and filters below.
     Family.BANDS: Storage(write_buffer_mib=64, bloom_bits=10),
     # Written blindly, scanned by prefix only when something is searched for.
     Family.SAMPLES: Storage(write_buffer_mib=32),
@@ -61,7 +61,7 @@ STORAGE: dict[Family, Storage] = {
     Family.PARENTS: Storage(bloom_bits=10),
     Family.MEMBERS: Storage(),
     # Compressed by a trained dictionary already.
-    Family.TEXTS: Storage(write_buffer_mib=32, compressed=False, block_kib=16),
+    Family.TEXTS: Storage(write_buffer_mib=32, compressed=False),
     Family.SWEEPS: Storage(),
     Family.META: Storage(),
 }

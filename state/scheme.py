@@ -15,10 +15,10 @@ TOKENISER = 1  # raised whenever the same text would give other tokens
 class Scheme(msgspec.Struct, frozen=True):
     """How pages become sketches. Lengths are in tokens, counts are of bins, bands, rows and sampled shingles."""
 
-    extractor: str = "resiliparse-all"
+    extractor: str = "resiliparse-body"
     tokeniser: int = TOKENISER
     shingle_words: int = 4
-    bands: int = 24
+    bands: int = 20
     rows: int = 5
     sample_max: int = 64
     seed: int = 0x10575F0D

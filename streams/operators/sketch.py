@@ -66,7 +66,7 @@ class SketchStage:
             if of is not None or page.status not in FOUND or (page.body is None and page.text is None):
                 continue
             try:
-                extracted = extract(page, page_bytes_max=self.limits.page_bytes_max)
+                extracted = extract(page, self.limits.page_bytes_max, self.scheme.extractor)
             except TextError as error:
                 results[-1].append(Rejected(error.reason, error.detail, page.origin, page.url))
             else:
