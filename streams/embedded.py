@@ -65,7 +65,7 @@ class Engine:
             changes.update(part)
         ids = {material.document for material in admitted.new}
         join_all(self.store, verified.unions, changes, fresh=ids)
-        self._account(sweep, captured.captures, changes)
+        self._account(sweep, captured, changes)
         refused = [*rejected, *captured.unresolved]
         report = BatchReport(len(pages), len(ids), captured.unchanged, len(ids & verified.near), refused)
         self._count(report, compared=verified.compared, crowded_out=probed.crowded_out, changes=changes)
@@ -118,9 +118,11 @@ class Engine:
             self._sketches.popitem(last=False)
         return found
 
-    def _account(self, sweep: Sweep, captures: Sequence[Capture], changes: Changes) -> None:
-        """Count captures by host, and in the sweep."""
-        hosts = Counter(host_prefix(c.key) for c in captures)
+    def _account(self, sweep: Sweep, captured: capture.Captured, changes: Changes) -> None:
+        """Count captures by host; one that was there already, from a page handed in twice, counts once."""
+        hosts = Counter(host_prefix(c.key) for c in captured.captures)
+        there = _held(captured.repeated, self.store.get_many(Family.CAPTURES, captured.repeated))
+        hosts.subtract(host_prefix(row) for row in there)
         sweeps.add_hosts(self.store, changes, sweep.number, hosts)
 
     def _count(self, report: BatchReport, *, compared: int, crowded_out: int, changes: Changes) -> None:

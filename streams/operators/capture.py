@@ -18,7 +18,8 @@ class Captured(msgspec.Struct, frozen=True):
 
     changes: Changes
     arrivals: list[Arrival]
-    captures: list[Capture]
+    captures: list[Capture]  # one a row written
+    repeated: list[bytes]  # rows of URLs that this sweep has captured before: perhaps the same row again
     unchanged: int
     unresolved: list[Rejected]
 
@@ -33,14 +34,15 @@ def needs(pages: Sequence[SketchedPage]) -> list[bytes]:
 def capture(pages: Sequence[SketchedPage], last: Mapping[bytes, Capture]) -> Captured:
     """Write each page's capture; `last` holds the last capture of each URL that has one.
 
-    A revisit takes the document of the capture that it repeats; one whose capture is not known is written without
-    a document and reported as `revisit_unresolved`.
+    A revisit takes the document of the capture that it repeats, if that has one; a revisit of a capture that is not
+    known is written without a document and reported as `revisit_unresolved`.
     """
     latest = dict(last)
     changes = Changes()
     rows = changes.family(Family.CAPTURES)
     arrivals: list[Arrival] = []
     captures: list[Capture] = []
+    repeated: list[bytes] = []
     unresolved: list[Rejected] = []
     unchanged = 0
     for page in pages:
@@ -48,22 +50,26 @@ def capture(pages: Sequence[SketchedPage], last: Mapping[bytes, Capture]) -> Cap
         if page.revisit_of is not None:
             held, problem = _revisited(page, latest)
             unresolved.extend(problem)
-        rows[codec.encode_key(held.key, held.sweep, held.time)] = codec.encode(held)
-        captures.append(held)
+        row = codec.encode_key(held.key, held.sweep, held.time)
+        if row not in rows:
+            captures.append(held)
+        rows[row] = codec.encode(held)
         before = latest.get(held.key)
         latest[held.key] = held
+        if before is not None and before.sweep == held.sweep:
+            repeated.append(row)
         if held.document is None:
             continue
         if before is not None and before.document == held.document:
             unchanged += 1
         else:
             arrivals.append(Arrival(held.document, held.key, held.time, page.words, page.material))
-    return Captured(changes, arrivals, captures, unchanged, unresolved)
+    return Captured(changes, arrivals, captures, repeated, unchanged, unresolved)
 
 
 def _revisited(page: SketchedPage, latest: Mapping[bytes, Capture]) -> tuple[Capture, list[Rejected]]:
     repeated = latest.get(page.revisit_of or b"")
-    if repeated is None or repeated.document is None:
+    if repeated is None:
         detail = "the capture that this revisit repeats is not in the state"
         return page.capture, [Rejected("revisit_unresolved", detail, page.origin, page.capture.url)]
     return (
