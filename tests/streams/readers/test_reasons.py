@@ -1,0 +1,34 @@
+"""The reasons are a contract: the table in the docs, the one in the code and what the code gives are the same."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import streams.readers
+from streams.readers import REASONS, ReadLimits
+
+ROOT = Path(__file__).parents[3]
+DOC = (ROOT / "docs" / "formats-input.md").read_text()
+SOURCES = "".join(path.read_text() for path in Path(streams.readers.__file__).parent.glob("*.py"))
+
+
+def test_docs_have_the_codes_table():
+    table = DOC.split("| reason | meaning |")[1].split("\n\n")[0]
+    assert dict(re.findall(r"^\| `(\w+)` \| (.*) \|$", table, re.MULTILINE)) == REASONS
+
+
+def test_each_reason_is_given_somewhere():
+    for reason in REASONS:
+        assert SOURCES.count(f'"{reason}"') >= 2, reason
+
+
+def test_docs_have_each_limit():
+    assert set(re.findall(r"^\| `(\w+_max)`", DOC, re.MULTILINE)) == set(ReadLimits.__struct_fields__)
+
+
+def test_docs_have_each_field():
+    from streams.readers.jsonl import Line
+
+    named = DOC.split("## JSONL")[1].split("## What")[0]
+    assert set(Line.__struct_fields__) <= set(re.findall(r"`(\w+)`", named))
