@@ -97,7 +97,7 @@ def _sketched(content: bytes, scheme: Scheme, settings: Settings) -> Sketch:
     from streams.values import Page
 
     try:
-        extracted = extract(Page("", 0, body=content), page_bytes_max=settings.limits.page_bytes_max)
+        extracted = extract(Page("", 0, body=content), settings.limits.page_bytes_max, scheme.extractor)
     except TextError as error:
         raise InputError(f"no text can be won from it: {error.detail}", "hand in HTML or plain text") from error
     sketch = Sketcher(scheme, settings.limits.tokens_max).sketch(extracted.text)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -71,7 +71,7 @@ def list_(place: Place, json: bool) -> None:
     with place.reader() as (view, _):
         sweeps = view.sweeps()
     if json:
-        write_json(*({**as_row(sweep), "state": sweep.state.name.lower()} for sweep in sweeps))
+        write_json(*(_row(sweep) for sweep in sweeps))
     else:
         from streams import show
 
@@ -85,3 +85,8 @@ def _named(store: Store, name: str) -> Sweep:
     if sweep is None:
         raise InputError(f"there is no sweep {name!r}", "`lostfound sweep list` shows all")
     return sweep
+
+
+def _row(sweep: Sweep) -> dict[str, Any]:
+    row = as_row(sweep)
+    return {"sweep": row.pop("name"), **row, "state": sweep.state.name.lower()}
