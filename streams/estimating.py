@@ -16,7 +16,7 @@ undrawn, the more they tell. Where both samples hold all shingles, the answer is
 
 # Compiled functions take numba's types, which annotations cannot name, and columns one by one.
 # mypy: allow-untyped-defs
-# ruff: noqa: ANN001, ANN201, ANN202, PLR0917
+# ruff: noqa: ANN001, ANN201, ANN202
 
 from __future__ import annotations
 

@@ -2,8 +2,8 @@
 
     UTF-8 bytes ─▶ folded bytes, 0 between words ─▶ word bounds ─▶ token hashes + canonical bytes
                 ─▶ rolling hash over w tokens ─▶ h, a mixed 64-bit value a shingle
-                      ├─ v = h >> 32 names the shingle: counted, and kept in the sample where v mod 2^k == 0
-                      └─ h mod 2^32 places it: times `bins`, the upper half is its bin and the lower half its rank there
+                      ├─ v = h >> 32 names the shingle: counted, kept in the sample where v mod 2^k == 0
+                      └─ h mod 2^32 places it: times `bins`, the upper half is its bin, the lower half its rank there
 
 So a shingle's bin and rank say nothing about whether it is sampled, and the two estimates stay independent.
 
@@ -17,7 +17,7 @@ eight bytes at a time, little end first, which the compiler makes one load.
 
 # Compiled functions take numba's types, which annotations cannot name, and columns one by one.
 # mypy: allow-untyped-defs
-# ruff: noqa: ANN001, ANN201, ANN202, PLR0917
+# ruff: noqa: ANN001, ANN201, ANN202
 
 from __future__ import annotations
 
@@ -325,3 +325,63 @@ def sketch_columns(
         sizes[i], exponents[i] = take_sample(distinct, count, sample_max, samples[i])
         if count:
             sign(winners, bin_seeds, probe_seed, signatures[i])
+
+
+_FORMATTING = (
+    b"b",
+    b"i",
+    b"s",
+    b"u",
+    b"tt",
+    b"em",
+    b"big",
+    b"font",
+    b"code",
+    b"nobr",
+    b"small",
+    b"strike",
+    b"strong",
+)
+_FORMATTING_NAMES = np.array([int.from_bytes(name, "big") for name in _FORMATTING], dtype=np.uint64)
+_HTML, _BODY, _UL, _OL = (np.uint64(int.from_bytes(name, "big")) for name in (b"html", b"body", b"ul", b"ol"))
+
+
+def weigh_markup(data: bytes) -> tuple[int, int, int, int, int]:
+    """What bounds a parser's work on `data` from above: (tags, formatting elements that may be open at once, steps to
+    tell attributes apart, <html> and <body> tags, lists). See `streams.markup`.
+    """
+    counts = _weigh(np.frombuffer(data + b"<", dtype=np.uint8), _FORMATTING_NAMES)
+    tags, formatting, steps, roots, lists = (int(count) for count in counts)
+    return tags, formatting, steps, roots, lists
+
+
+@jit()
+def _weigh(data, names):
+    tags = formatting = steps = roots = lists = uint64(0)
+    words, apart = uint64(0), False
+    bare = np.zeros(names.size, dtype=np.uint8)
+    for n in range(data.size - 1):
+        i = uint64(n)
+        byte = data[i]
+        if byte != uint8(0x3C):
+            # Whatever may part two attributes: white space, a slash, a quote.
+            parts = byte <= uint8(0x20) or byte == uint8(0x2F) or byte == uint8(0x22) or byte == uint8(0x27)
+            words += uint64(apart and not parts)
+            apart = parts
+            continue
+        steps += words * words
+        words, apart = uint64(0), False
+        tags += uint64(data[i + uint64(1)] == uint8(0x2F) or (data[i + uint64(1)] | uint8(0x20)) - uint8(0x61) < 26)
+        name, end = uint64(0), i + uint64(1)
+        while (data[end] | uint8(0x20)) - uint8(0x61) < 26 and end < i + uint64(8):
+            name = name << uint64(8) | uint64(data[end] | uint8(0x20))
+            end += uint64(1)
+        roots += uint64(name in (_HTML, _BODY))
+        lists += uint64(name in (_UL, _OL))
+        whole = not (uint8(0x61) <= data[end] | uint8(0x20) <= uint8(0x7A))
+        for k in range(names.size):
+            # Of elements of one name without attributes, three at most stay open.
+            if whole and names[k] == name and (data[end] != uint8(0x3E) or bare[k] < 3):
+                formatting += uint64(1)
+                bare[k] += data[end] == uint8(0x3E)
+    return tags, formatting, steps + words * words, roots, lists

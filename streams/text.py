@@ -1,0 +1,203 @@
+"""Pages to text: which charset, which parser, what of a page counts, and what is refused.
+
+What of an HTML page counts is the scheme's `extractor`:
+
+    resiliparse-all   all visible text
+    resiliparse-body  all visible text but that of <nav>, <footer> and <aside>; all of it where nothing else is left
+
+docs/decisions says what each does to the resemblance of pages. Nothing here raises for what a page holds, but
+`TextError` with a reason for the dead letters.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urljoin
+
+import msgspec
+
+from state.values import Extractor
+from streams import markup
+from streams.errors import LostfoundError
+
+if TYPE_CHECKING:
+    from streams.values import Page
+
+PAGE_BYTES_MAX = 10 << 20
+TITLE_CHARS_MAX = 200
+REFRESH_SECONDS_MAX = 15  # a page that sends its readers on later than this is a page of its own
+_HEAD_CHARS = 1 << 16  # where the words that announce a refresh or a canonical link are looked for
+_SNIFF_BYTES = 1024
+
+SKIPPED = {"resiliparse-all": (), "resiliparse-body": ("nav", "footer", "aside")}
+
+_HTML_TYPES = frozenset(["text/html", "application/xhtml+xml", "application/xml", "text/xml"])
+_SEVEN_BIT = frozenset(["iso2022_jp", "utf-16-le", "utf-16-be"])  # valid UTF-8 byte for byte, and mean something else
+_BOMS = ((b"\xef\xbb\xbf", "utf-8"), (b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
+_MAGIC = (b"%PDF-", b"\x89PNG", b"GIF8", b"\xff\xd8\xff", b"PK\x03\x04", b"\x1f\x8b", b"RIFF", b"\x7fELF", b"\0\0\0")
+_META_CHARSET = re.compile(rb"<meta[^<>]{0,200}?charset\s*=\s*[\"']?\s*([\w.:-]{1,40})", re.IGNORECASE)
+_LOOKS_LIKE_HTML = re.compile(
+    rb"\s*(?:<\?xml[^>]{0,200}>\s*)?(?:<!--|<!doctype\s+html|<(?:html|head|body|title|meta|p|div|h1|table)\b)",
+    re.IGNORECASE,
+)
+_REFRESH = re.compile(r"\s*(\d{1,9})[\d.]*\s*[;,]?\s*(?:url\s*=)?\s*[\"']?\s*([^\"'\s][^\"']{0,4000})", re.IGNORECASE)
+
+
+class TextError(LostfoundError):
+    """A page without usable text: `reason` is a short stable word for the dead letters, `detail` is for people."""
+
+    def __init__(self, reason: str, detail: str) -> None:
+        super().__init__(f"{reason}: {detail}")
+        self.reason = reason
+        self.detail = detail
+
+
+class Extracted(msgspec.Struct, frozen=True):
+    """The text of a page; `canonical` and `meta_refresh` are absolute URLs that the page itself names."""
+
+    text: str
+    title: str
+    extractor: Extractor
+    canonical: str | None = None
+    meta_refresh: str | None = None
+
+
+def extract(page: Page, page_bytes_max: int = PAGE_BYTES_MAX, extractor: str = "resiliparse-body") -> Extracted:
+    """The text of a page with a body or a text, in time and memory bounded by its size.
+
+    Raises TextError: `too_big`, `not_text` (pictures, PDF, archives), `no_text`, `parse_failed`.
+    """
+    if page.text is not None:
+        return _of_text(page, page.text, page_bytes_max)
+    body = page.body or b""
+    if len(body) > page_bytes_max:
+        raise TextError("too_big", f"{len(body)} bytes, more than page_bytes_max = {page_bytes_max}")
+    is_html = _is_html(page.mime, body)
+    decoded = decode(body, page.charset)
+    if not is_html:
+        return _of_text(page, decoded, page_bytes_max)
+    return _of_html(page, decoded, SKIPPED[extractor])
+
+
+def decode(body: bytes, charset: str = "") -> str:
+    """Bytes as text; never raises. A byte order mark wins, then UTF-8 where the bytes are valid UTF-8, whatever is
+    declared, as wrong declarations are common and accidental UTF-8 is not; then the server, the page, a guess.
+    """
+    from resiliparse.parse.encoding import detect_encoding, map_encoding_to_html5
+
+    for bom, encoding in _BOMS:
+        if body.startswith(bom):
+            return body[len(bom) :].decode(encoding, "replace")
+    declared = _known(charset) or _known(_in_meta(body))
+    if declared not in _SEVEN_BIT:
+        try:
+            return body.decode()
+        except UnicodeDecodeError:
+            pass
+    if declared in {"", "utf-8"}:
+        declared = map_encoding_to_html5(detect_encoding(body, max_len=1 << 16) or "utf-8") or "utf-8"
+    return body.decode(declared, "replace")
+
+
+def _known(charset: str) -> str:
+    from resiliparse.parse.encoding import map_encoding_to_html5
+
+    name = map_encoding_to_html5(charset.strip().strip("\"'"), fallback_utf8=False) if charset else None
+    return name or ""
+
+
+def _in_meta(body: bytes) -> str:
+    found = _META_CHARSET.search(body, 0, _SNIFF_BYTES)
+    return found[1].decode("ascii", "replace") if found else ""
+
+
+def _is_html(mime: str, body: bytes) -> bool:
+    if body.startswith(_MAGIC):
+        raise TextError("not_text", f"the body starts like a binary file ({mime or 'no type given'})")
+    if mime in _HTML_TYPES:
+        return True
+    if mime.startswith("text/"):
+        return False
+    if mime not in {"", "application/octet-stream", "unknown/unknown"}:
+        raise TextError("not_text", f"of type {mime[:100]}")
+    if _LOOKS_LIKE_HTML.match(body, 0, _SNIFF_BYTES):
+        return True
+    if b"\0" in body[:_SNIFF_BYTES] and not body.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise TextError("not_text", "binary, and no type given")
+    return False
+
+
+def _of_text(page: Page, text: str, chars_max: int) -> Extracted:
+    if len(text) > chars_max:
+        raise TextError("too_big", f"{len(text)} characters, more than page_bytes_max = {chars_max}")
+    if "\0" in text:
+        text = text.replace("\0", " ")
+    if not text or text.isspace():
+        raise TextError("no_text", "empty")
+    return Extracted(text, _tidy(page.title), Extractor.TEXT)
+
+
+def _of_html(page: Page, source: str, skipped: tuple[str, ...]) -> Extracted:
+    if "\0" in source:
+        source = source.replace("\0", " ")
+    if not source or source.isspace():
+        raise TextError("no_text", "empty")
+    if markup.is_heavy(source):
+        text = markup.strip_tags(source, skipped) or markup.strip_tags(source)
+        extracted = Extracted(text, _tidy(page.title or markup.title_of(source)), Extractor.HTML_FALLBACK)
+    else:
+        extracted = _parsed(page, source, skipped)
+    if not extracted.text and extracted.meta_refresh is None:
+        raise TextError("no_text", "no visible text")
+    return extracted
+
+
+def _parsed(page: Page, source: str, skipped: tuple[str, ...]) -> Extracted:
+    from resiliparse.extract.html2text import extract_plain_text
+    from resiliparse.parse.html import HTMLParserException, HTMLTree
+
+    try:
+        tree = HTMLTree.parse(source)
+        text = extract_plain_text(tree, list_bullets=False, skip_elements=list(skipped)).strip()
+        kind = Extractor.HTML
+        if skipped and not text:
+            text = extract_plain_text(tree, list_bullets=False).strip()
+            kind = Extractor.HTML_FALLBACK
+    except HTMLParserException as error:
+        raise TextError("parse_failed", str(error)) from error
+    head = source[:_HEAD_CHARS]
+    return Extracted(
+        text,
+        _tidy(page.title or tree.title or ""),
+        kind,
+        _canonical(tree, page.url) if "canonical" in head else None,
+        _meta_refresh(tree, page.url) if any(word in head for word in ("refresh", "Refresh", "REFRESH")) else None,
+    )
+
+
+def _canonical(tree: Any, url: str) -> str | None:
+    link = tree.document.query_selector("link[rel=canonical]")
+    return _absolute(url, link.getattr("href") or "") if link else None
+
+
+def _meta_refresh(tree: Any, url: str) -> str | None:
+    meta = tree.document.query_selector(":not(noscript) > meta[http-equiv=refresh i]")
+    found = _REFRESH.match(meta.getattr("content") or "") if meta else None
+    if found is None or int(found[1]) > REFRESH_SECONDS_MAX:
+        return None
+    target = _absolute(url, found[2])
+    return target if target != url else None
+
+
+def _absolute(url: str, reference: str) -> str | None:
+    try:
+        target = urljoin(url, reference.strip())
+    except ValueError:
+        return None
+    return target if target.startswith(("http://", "https://")) else None
+
+
+def _tidy(title: str) -> str:
+    """A title on one line, of bounded length."""
+    return " ".join(title[: 10 * TITLE_CHARS_MAX].replace("\0", " ").split())[:TITLE_CHARS_MAX]
