@@ -1,0 +1,113 @@
+"""Pages that are no page's new home: copies of whole trees, and error pages served with status 200."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from streams import sketching
+from streams.terms import page_name
+from streams.urls import directory_prefix, host_prefix, key_url
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from state.values import Capture, DocumentRow
+    from streams.find.view import FindView
+
+_LOCATIONS_READ = 64
+_CAPTURES_READ = 256
+_NEIGHBOURS_MAX = 24
+_NEIGHBOURS_MIN = 3
+_COPY_RESEMBLANCE = 0.4
+
+
+class SoftErrors:
+    """Finds documents that many unrelated URLs of a host hold: error pages served as if all were well."""
+
+    def __init__(self, view: FindView, urls_min: int) -> None:
+        self._view, self._urls_min = view, urls_min
+        self._known = lru_cache(maxsize=16_384)(self._look)
+
+    def suspected(self, document: bytes, key: bytes) -> bool:
+        """At least `urls_min` URLs of this key's host, no two with the same page name, hold or held the document.
+
+        The same name says that they are one page: under old and new paths, versions, languages.
+        """
+        return self._known(document, host_prefix(key))
+
+    def _look(self, document: bytes, host: bytes) -> bool:
+        keys = self._view.locations(document, _LOCATIONS_READ)
+        return len({page_name(key_url(key)) for key in keys if key.startswith(host)}) >= self._urls_min
+
+
+class Copies:
+    """Tells whether a candidate lies in a copy of the tree that the old URL was in."""
+
+    def __init__(
+        self, view: FindView, row: Callable[[bytes], DocumentRow | None], latest: Callable[[bytes], int]
+    ) -> None:
+        self._view, self._row, self._latest = view, row, latest
+        self._share = lru_cache(maxsize=4096)(self._read_share)
+
+    def share(self, old: bytes, candidate: bytes, last: int) -> float:
+        """Of living pages beside the old one, the share with a copy where the candidate would be the old one's.
+
+        0 where the two URLs do not end alike, or fewer than three such pages are known. `last` is the sweep in which
+        the old URL was held last: only pages that were beside it then count.
+        """
+        before, after = _heads(old, candidate)
+        if before == after:
+            return 0.0
+        return self._share(before, after, directory_prefix(old), last)
+
+    def _read_share(self, before: bytes, after: bytes, folder: bytes, last: int) -> float:
+        neighbours = self._neighbours(before, after, folder, last)
+        if len(neighbours) < _NEIGHBOURS_MIN:
+            return 0.0
+        copies = sum(self._copied(after + key[len(before) :], captures) for key, captures in neighbours.items())
+        return copies / len(neighbours)
+
+    def _neighbours(self, before: bytes, after: bytes, folder: bytes, last: int) -> dict[bytes, list[Capture]]:
+        found: dict[bytes, list[Capture]] = {}
+        latest = self._latest(host_prefix(folder))
+        for start in dict.fromkeys((folder, before)):
+            urls: dict[bytes, list[Capture]] = {}
+            for capture in self._view.captures_under(before, _CAPTURES_READ, start):
+                if capture.document is not None:
+                    urls.setdefault(capture.key, []).append(capture)
+            for key, captures in urls.items():
+                sweeps = {c.sweep for c in captures}
+                inside = len(after) > len(before) and key.startswith(after)
+                if last in sweeps and latest in sweeps and not inside and len(found) < _NEIGHBOURS_MAX:
+                    found[key] = captures
+            if len(found) >= _NEIGHBOURS_MIN * 2:
+                break
+        return found
+
+    def _copied(self, key: bytes, captures: list[Capture]) -> bool:
+        """The URL holds today what the neighbour with these captures holds or held."""
+        latest = self._latest(host_prefix(key))
+        today = next((c.document for c in self._view.captures(key) if c.sweep == latest), None)
+        if today is None:
+            return False
+        versions = list(dict.fromkeys(c.document for c in captures if c.document is not None))
+        if today in versions:
+            return True
+        rows = [row for row in map(self._row, versions[-4:]) if row is not None]
+        row = self._row(today)
+        if row is None or not rows:
+            return False
+        figures = sketching.compare_many(row.sketch, [each.sketch for each in rows])
+        return bool(figures.resemblance.max() >= _COPY_RESEMBLANCE)
+
+
+def _heads(old: bytes, new: bytes) -> tuple[bytes, bytes]:
+    """Two keys without the path segments that both end with; the same where they share no last segment."""
+    a, b = old.split(b"/"), new.split(b"/")
+    common = 0
+    while common < min(len(a), len(b)) - 1 and a[-1 - common] == b[-1 - common]:
+        common += 1
+    if not any(a[len(a) - common :]):
+        return old, old
+    return b"/".join(a[: len(a) - common]) + b"/", b"/".join(b[: len(b) - common]) + b"/"

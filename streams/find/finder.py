@@ -1,0 +1,251 @@
+"""Where did this URL go: the lost and found of Broder, Glassman, Manasse and Zweig (1997), grown up.
+
+URL ─▶ life (alive? missing since which sweep?) ─▶ redirects seen ─▶ trace (gather, rank, go on from stops)
+    ─▶ rewrite rules learned from the sure moves among all URLs asked ─▶ confidence ─▶ answer
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from itertools import islice
+from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import urljoin
+
+from streams.errors import BadUrl
+from streams.find import score as scoring
+from streams.find.answer import Answer, iso
+from streams.find.copies import Copies, SoftErrors
+from streams.find.gather import Gatherer, Question
+from streams.find.history import Calendar, Life
+from streams.find.lives import Lives
+from streams.find.paths import Predicted, Rules
+from streams.find.report import Found, Redirected, candidates_of, guess, soft_404
+from streams.find.texts import Texts
+from streams.find.trace import Trace, Tracer
+from streams.sketching import Sketcher
+from streams.terms import page_name
+from streams.urls import directory_prefix, url_key
+
+if TYPE_CHECKING:
+    from streams.find.answer import Candidate
+    from streams.find.trace import Ranked
+    from streams.find.view import FindView
+    from streams.settings import Settings
+
+BLOCK = 2_000  # URLs whose first pass is done before the rules learned from it are used
+LEARN_CONFIDENCE_MIN = 0.7
+NEIGHBOURS = 24  # missing URLs beside a single one, asked too so that rules can be learned
+_NEIGHBOURS_READ = 512
+_REDIRECTS_MAX = 8
+
+
+class _Case(NamedTuple):
+    """One URL between the passes."""
+
+    url: str
+    life: Life | None
+    question: Question | None = None
+    trace: Trace | None = None
+    redirected: Redirected | None = None
+
+
+class Finder:
+    """Answers where URLs went, from one state of a view. `counters` tells which limits bit."""
+
+    def __init__(self, view: FindView, settings: Settings) -> None:
+        find = settings.find
+        self._view, self._settings = view, find
+        sketcher = Sketcher(view.scheme, settings.limits.tokens_max)
+        self._calendar = Calendar(view)
+        self._soft = SoftErrors(view, find.soft_404_urls)
+        self._lives = Lives(view, self._calendar, self._soft)
+        row = lru_cache(maxsize=8192)(view.document)
+        gatherer = Gatherer(
+            view,
+            self._calendar,
+            sketcher,
+            gathered_max=find.gathered_max,
+            candidates_max=find.candidates_max,
+            sample_postings_max=settings.limits.sample_postings_max,
+        )
+        self.counters: Counter[str] = gatherer.counters
+        self._tracer = Tracer(
+            view,
+            self._calendar,
+            self._lives,
+            gatherer,
+            Texts(view, sketcher),
+            row,
+            soft=self._soft,
+            copies=Copies(view, row, self._calendar.latest),
+            site_documents=find.site_sample_documents,
+        )
+        self._rules = Rules([])
+
+    def find(self, url: str) -> Answer:
+        """The answer for one URL, by its own evidence and the rules learned so far."""
+        return self._answer(self._case(url))
+
+    def find_many(self, urls: Iterable[str]) -> Iterator[Answer]:
+        """Answers for many URLs, in their order.
+
+        Sure moves among them teach rewrite rules, which then speak for the others: of the same block of URLs and of
+        later ones. Of few URLs, missing ones beside them are asked along for their rules.
+        """
+        waiting = iter(urls)
+        moves: dict[str, str] = {}
+        while block := list(islice(waiting, BLOCK)):
+            cases = [self._case(url) for url in block]
+            known = {case.url for case in cases}
+            extra = [url for case in cases for url in self._beside(case)] if len(block) <= NEIGHBOURS // 4 else []
+            others = (self._case(url) for url in dict.fromkeys(extra) if url not in known)
+            for case in [*cases, *others]:
+                if (target := self._sure_move(case)) is not None:
+                    moves[case.url] = target
+            self._rules = Rules(moves.items())
+            yield from map(self._answer, cases)
+
+    def ranked_urls(self, url: str) -> list[str]:
+        """URLs of all candidates that would be ranked: what the look-ups lost is not among them."""
+        trace = self._case(url).trace
+        return [each.life.held[-1].url for each in trace.ranked] if trace else []
+
+    def _case(self, url: str) -> _Case:
+        try:
+            key = url_key(url)
+        except BadUrl:
+            return _Case(url, None)
+        life = self._lives.checked(key)
+        redirected = self._redirected(life)
+        if life.alive:
+            missed = self._left_behind(life)
+            if missed is None:
+                return _Case(url, life)
+            question = self._tracer.question(life, missed)
+            return _Case(url, life, question, self._appeared_only(question))
+        if not life.held and not life.refused:
+            return _Case(url, life)
+        missed = life.missed if life.missed is not None else self._calendar.latest(key)
+        question = self._tracer.question(life, missed)
+        also = [redirected.key] if redirected else []
+        return _Case(url, life, question, self._tracer.trace(question, also), redirected)
+
+    def _left_behind(self, life: Life) -> int | None:
+        """The first later sweep, of other hosts altogether: the whole site may have moved there."""
+        last = life.last.sweep if life.last else 0
+        return next((n for n in self._calendar.committed if n > last), None)
+
+    def _appeared_only(self, question: Question) -> Trace | None:
+        """A trace in which only candidates count that first came with the sweep of other hosts, when it is sure."""
+        trace = self._tracer.trace(question)
+        new = Trace([each for each in trace.ranked if each.life.held[0].sweep >= question.missed], trace.stops)
+        return new if self._confidence(question, new, None) >= self._settings.confidence_min else None
+
+    def _redirected(self, life: Life) -> Redirected | None:
+        """Where the crawler was sent from this URL, to the end of the chain."""
+        captures = [c for c in life.refused if c.redirect]
+        if not captures:
+            return None
+        url, chain = captures[-1].url, [life.key]
+        target = captures[-1].redirect or ""
+        for _ in range(_REDIRECTS_MAX):
+            try:
+                url = urljoin(url, target)
+                key = url_key(url)
+            except ValueError:
+                return None
+            if key in chain:
+                return None
+            chain.append(key)
+            there = self._lives.checked(key)
+            onward = [c for c in there.refused if c.redirect]
+            if there.alive or not onward:
+                return Redirected(url, key, there, self._polite(life, key), len(chain) - 1)
+            target = onward[-1].redirect or ""
+        return None
+
+    def _polite(self, life: Life, target: bytes) -> bool:
+        """The redirect leads to a home page, or many pages beside this one are sent to the same place."""
+        path = target[target.find(b")") + 1 :]
+        if path in {b"", b"/"} and life.key[life.key.find(b")") + 1 :] not in {b"", b"/"}:
+            return True
+        beside = self._view.captures_under(directory_prefix(life.key), _NEIGHBOURS_READ)
+        sent = {page_name(c.url) for c in beside if c.redirect and _key(urljoin(c.url, c.redirect)) == target}
+        return len(sent) >= self._settings.soft_404_urls
+
+    def _beside(self, case: _Case) -> list[str]:
+        """Missing URLs in the folder of one that has no sure answer, those nearest by name first."""
+        if case.life is None or case.trace is None or self._sure_move(case) is not None:
+            return []
+        captures = self._view.captures_under(directory_prefix(case.life.key), _NEIGHBOURS_READ)
+        urls = {c.key: c.url for c in captures if c.key != case.life.key}
+        missing = [url for key, url in urls.items() if (life := self._lives.of(key)).held and life.missed is not None]
+        return missing[:NEIGHBOURS]
+
+    def _sure_move(self, case: _Case) -> str | None:
+        """Where a URL surely went, to learn from; copies of trees and doubted redirects teach nothing."""
+        if case.trace is None or case.question is None or not case.trace.ranked:
+            return None
+        best = case.trace.ranked[0]
+        if best.traits.replica > scoring.REPLICA_FROM or case.trace.stops:
+            return None
+        sure = self._confidence(case.question, case.trace, None) >= LEARN_CONFIDENCE_MIN
+        return best.life.last.url if sure and best.life.last else None
+
+    def _confidence(self, question: Question, trace: Trace, redirected: Redirected | None) -> float:
+        found = Found(question, trace.ranked, trace.stops, redirected, {})
+        return max((c.confidence for c in candidates_of(found, 1)), default=0.0)
+
+    def _answer(self, case: _Case) -> Answer:
+        life = case.life
+        if life is None:
+            return Answer(case.url, "unknown", None, None, [])
+        last = life.last
+        seen = iso(last.time) if last else None
+        document = last.document.hex() if last and last.document else None
+        if life.alive and case.trace is None:
+            return Answer(case.url, "alive", seen, document, [])
+        if case.question is None:
+            return Answer(case.url, "unknown", None, None, self._guesses(case))
+        found = self._with_rules(case, case.question, case.trace or Trace([], []))
+        candidates = candidates_of(found, self._settings.answers_max)
+        if life.refused and life.refused[-1].document is not None and life.refused[-1].redirect is None:
+            candidates = [*candidates, soft_404(life)]
+        sure = bool(candidates) and candidates[0].confidence >= self._settings.confidence_min
+        return Answer(case.url, "moved" if sure else "gone", seen, document, candidates)
+
+    def _with_rules(self, case: _Case, question: Question, trace: Trace) -> Found:
+        """The trace with what rules add to it: targets that the last sweep really holds."""
+        predicted: dict[bytes, Predicted] = {}
+        for each in self._rules.predict(case.url):
+            if (key := _key("https:" + each.target)) is not None and key != question.key:
+                predicted.setdefault(key, each)
+        known = {each.life.key for each in trace.ranked}
+        ranked = [*trace.ranked, *self._tracer.rank_more(question, [key for key in predicted if key not in known])]
+        led = [self._led(question, each, predicted.get(each.life.key)) for each in ranked]
+        led.sort(key=lambda each: (-each.score, each.life.key))
+        return Found(question, led, trace.stops, case.redirected, predicted)
+
+    def _led(self, question: Question, each: Ranked, predicted: Predicted | None) -> Ranked:
+        if predicted is None or self._tracer.copied(question, each.life.key) > scoring.REPLICA_FROM:
+            return each
+        traits = each.traits._replace(rule=predicted.confidence)
+        return each._replace(traits=traits, score=each.score + scoring.RULE * predicted.confidence)
+
+    def _guesses(self, case: _Case) -> list[Candidate]:
+        """Candidates for a URL that no sweep held: only where rules lead to a page that is there."""
+        found: list[Candidate] = []
+        for each in self._rules.predict(case.url):
+            key = _key("https:" + each.target)
+            if key is not None and (life := self._lives.checked(key)).alive:
+                found.append(guess(life, each))
+        return found[: self._settings.answers_max]
+
+
+def _key(url: str) -> bytes | None:
+    try:
+        return url_key(url)
+    except ValueError:
+        return None

@@ -1,0 +1,90 @@
+"""The ranking, and how sure an answer is. docs/decisions tells how both came about.
+
+    score = (containment + cosine) x (1 - 0.85 beside) + 1.2 path + 0.05 appeared - 1.5 replica + 0.4 rule
+
+`beside` is the resemblance to what the candidate held while the old URL was alive: a copy that stood there all along
+is not where the page went. `replica` says that most pages around the old one, which are still alive, have a copy at
+the place where this candidate would be the old one's: then it belongs to a copied tree, not to a move.
+
+Where texts are not kept there are no cosines, and sketches give the rest.
+
+The confidence is logistic in three figures that a person can check: the score, how far the second candidate lies
+behind (by share of the score), and whether the candidate appeared when the old URL went missing. Its coefficients
+were fitted on twelve documentation sites with their variants (frozen old versions, templates, hashed URLs), each site
+weighed by the root of its rows, and checked on sites left out of the fit.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+BESIDE = 0.85
+PATH = 1.2
+APPEARED = 0.05
+REPLICA = 1.5
+RULE = 0.4
+SKETCH_CONTAINMENT = 1.2
+REPLICA_FROM = 0.5
+
+# Where the page went by way of a URL that is dead too: weights of the direct score and of that from the last stop.
+CHAIN = 0.8
+CHAIN_CONFIDENCE_MIN = 0.4
+HOPS_MAX = 4
+STUB_SHARE = 0.4  # a last version shorter than this share of the longest is a stub: the longest is asked
+
+REDIRECT_CONFIDENCE = 0.97
+REDIRECT_DOUBTED = 0.45
+REDIRECT_CONTENT_MIN = 0.25
+
+
+class Traits(NamedTuple):
+    """What is known of one candidate for one old URL; shares from 0 to 1."""
+
+    resemblance: float = 0.0
+    containment: float = 0.0  # all shingles alike, as it is shown
+    weighed: float = 0.0  # the mean of `containment` and containment by rarity
+    cosine: float | None = None  # None: no texts
+    beside: float = 0.0
+    path: float = 0.0
+    appeared: bool = False
+    replica: float = 0.0  # share of living neighbours with a copy there
+    rule: float = 0.0  # confidence of the rule that leads here
+
+
+class Weights(NamedTuple):
+    """Coefficients of the confidence: constant, score, relative margin, appeared."""
+
+    constant: float
+    score: float
+    margin: float
+    appeared: float
+
+
+# With texts kept, and from sketches alone.
+WITH_TEXTS = Weights(-2.4, 1.5, 3.1, 0.44)
+FROM_SKETCHES = Weights(-2.4, 1.7, 3.1, 0.44)
+
+
+def score(traits: Traits) -> float:
+    """How good a candidate is, for ranking candidates of one old URL."""
+    content = SKETCH_CONTAINMENT * traits.containment if traits.cosine is None else traits.weighed + traits.cosine
+    return (
+        content * (1 - BESIDE * traits.beside)
+        + PATH * traits.path
+        + APPEARED * traits.appeared
+        - REPLICA * (traits.replica > REPLICA_FROM)
+        + RULE * traits.rule
+    )
+
+
+def confidence(best: float, second: float, *, appeared: bool, weights: Weights = WITH_TEXTS) -> float:
+    """The share of answers like this one that are right, given the two best scores."""
+    margin = min(1.0, max(0.0, (best - second) / max(best, 0.2)))
+    z = weights.constant + weights.score * best + weights.margin * margin + weights.appeared * appeared
+    return 1 / (1 + math.exp(-z))
+
+
+def doubtful_redirect(traits: Traits) -> bool:
+    """Nothing but a redirect speaks for this candidate: neither its content nor its path."""
+    return max(traits.containment, traits.cosine or 0.0, traits.path) < REDIRECT_CONTENT_MIN

@@ -1,0 +1,188 @@
+"""How alike a page and its candidates are by their kept texts, and how common words and shingles are on their site.
+
+    containment   (c + c') / 2 of the asked page's shingles in the candidate: c counts shingles alike, c' weighs each
+                  by how rare it is on the site, so that menus and other mechanical text count for little
+    cosine        of TF-IDF vectors (1 + ln counts, IDF of the site): sees pages that were rewritten
+
+A site's figures come from a bounded sample of its URLs, read once.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections import OrderedDict
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streams.urls import directory_prefix
+
+if TYPE_CHECKING:
+    from state.values import Capture
+    from streams.find.view import FindView
+    from streams.sketching import Sketcher
+
+_SCAN_MAX = 4096  # captures read in one run; a site with more is sampled directory by directory
+_SKIPS_MAX = 96
+_SKIP_CAPTURES = 64
+_COMMON_FROM = 3  # documents of the sample that may share a shingle before it weighs less
+_SITE_LEAST = 8
+
+
+class TextFeatures(NamedTuple):
+    """A text as columns, both ascending: distinct shingles, and distinct words with 1 + ln of their counts."""
+
+    shingles: NDArray[np.uint32]
+    words: NDArray[np.uint32]
+    weights: NDArray[np.float64]
+
+
+class Likeness(NamedTuple):
+    """How alike the asked page a and a candidate b are, 0 to 1."""
+
+    resemblance: float
+    containment: float  # of a in b, all shingles alike
+    rare_containment: float  # of a in b, shingles weighed by rarity
+    cosine: float
+
+
+class Texts:
+    """Features of documents by id, the last `size` of them kept."""
+
+    def __init__(self, view: FindView, sketcher: Sketcher, size: int = 4096) -> None:
+        self._view, self._sketcher, self._size = view, sketcher, size
+        self._kept: OrderedDict[bytes, TextFeatures | None] = OrderedDict()
+
+    def get(self, document: bytes) -> TextFeatures | None:
+        """Features of a document, None where its text is not kept."""
+        if document in self._kept:
+            self._kept.move_to_end(document)
+            return self._kept[document]
+        text = self._view.text(document)
+        features = self.of(text) if text is not None else None
+        self._kept[document] = features
+        if len(self._kept) > self._size:
+            self._kept.popitem(last=False)
+        return features
+
+    def of(self, text: str) -> TextFeatures:
+        """Features of a text."""
+        shingles = self._sketcher.shingle_hashes(text)
+        words, counts = self._sketcher.word_hashes(text)
+        return TextFeatures(shingles, words, np.log1p(counts.astype(np.float64)))
+
+
+class Site:
+    """How rare words and shingles are in a sample of a site: of its last sweep, and of earlier ones."""
+
+    def __init__(self, captures: list[list[Capture]], texts: Texts, last: int) -> None:
+        self._captures, self._texts = captures, texts
+        documents = self._held_in(last)
+        self._count = len(documents)
+        self._words, self._word_counts = _tally([f.words for f in documents])
+        self._common: dict[int, tuple[NDArray[np.uint32], NDArray[np.float64]]] = {}
+        self._last = last
+
+    def _held_in(self, sweep: int) -> list[TextFeatures]:
+        held = {c.document for each in self._captures for c in each if c.sweep == sweep and c.document is not None}
+        return [f for f in map(self._texts.get, sorted(held)) if f is not None]
+
+    def idf(self, words: NDArray[np.uint32]) -> NDArray[np.float64]:
+        """ln((1 + documents) / (1 + documents with the word)), at least 0."""
+        counts = _look_up(words, self._words, self._word_counts)
+        return np.asarray(np.log((1.0 + self._count) / (1.0 + counts)))
+
+    def rarity(self, shingles: NDArray[np.uint32], sweep: int) -> NDArray[np.float64]:
+        """Weights of shingles, 1 for rare ones to 0 for those on every page of the last sweep or of `sweep`."""
+        weights = np.ones(len(shingles))
+        for number in {self._last, sweep}:
+            if number not in self._common:
+                self._common[number] = self._read_common(number)
+            common, share = self._common[number]
+            weights = np.minimum(weights, 1.0 - _look_up(shingles, common, share))
+        return weights
+
+    def _read_common(self, sweep: int) -> tuple[NDArray[np.uint32], NDArray[np.float64]]:
+        documents = self._held_in(sweep)
+        shingles, counts = _tally([f.shingles for f in documents])
+        total = max(len(documents), _SITE_LEAST)
+        common = counts > _COMMON_FROM
+        rare = np.log(total / counts[common]) / np.log(total / _COMMON_FROM)
+        return shingles[common], 1.0 - np.clip(rare, 0.0, 1.0)
+
+
+class Asked:
+    """The asked page, made ready to be compared with many."""
+
+    def __init__(self, features: TextFeatures, site: Site, sweep: int) -> None:
+        self._features, self._site = features, site
+        self._rarity = site.rarity(features.shingles, sweep)
+        self._rare_total = float(self._rarity.sum()) + 2.0  # a page of nothing but menus is contained in nothing
+        self._vector = features.weights * site.idf(features.words)
+        self._norm = float(np.sqrt(self._vector @ self._vector))
+
+    def like(self, other: TextFeatures) -> Likeness:
+        """Compare with a candidate's text."""
+        a = self._features
+        shared = _places(a.shingles, other.shingles)
+        common = len(shared)
+        union = len(a.shingles) + len(other.shingles) - common
+        vector = other.weights * self._site.idf(other.words)
+        norm = self._norm * float(np.sqrt(vector @ vector))
+        mine = _places(a.words, other.words)
+        theirs = np.searchsorted(other.words, a.words[mine])
+        return Likeness(
+            common / union if union else 1.0,
+            common / len(a.shingles) if len(a.shingles) else 0.0,
+            float(self._rarity[shared].sum()) / self._rare_total,
+            float(self._vector[mine] @ vector[theirs]) / norm if norm > 0 else 0.0,
+        )
+
+
+def sample_site(view: FindView, host: bytes, urls_max: int) -> list[list[Capture]]:
+    """Captures of at most `urls_max` URLs of a host, a list a URL; spread over its directories where it is large."""
+    captures = view.captures_under(host, _SCAN_MAX)
+    if len(captures) == _SCAN_MAX:
+        captures = _skim(view, host)
+    urls: dict[bytes, list[Capture]] = {}
+    for capture in captures:
+        urls.setdefault(capture.key, []).append(capture)
+    chosen = sorted(urls, key=lambda key: (zlib.crc32(key), key))[:urls_max]
+    return [urls[key] for key in chosen]
+
+
+def _skim(view: FindView, host: bytes) -> list[Capture]:
+    """The first captures of each directory, for as many directories as the limit allows."""
+    found: list[Capture] = []
+    start: bytes | None = None
+    for _ in range(_SKIPS_MAX):
+        captures = view.captures_under(host, _SKIP_CAPTURES, start)
+        found += captures
+        if len(captures) < _SKIP_CAPTURES:
+            break
+        start = directory_prefix(captures[-1].key) + b"\xff"
+    return found
+
+
+def _tally(columns: list[NDArray[np.uint32]]) -> tuple[NDArray[np.uint32], NDArray[np.float64]]:
+    if not columns:
+        return np.empty(0, np.uint32), np.empty(0)
+    values, counts = np.unique(np.concatenate(columns), return_counts=True)
+    return values, counts.astype(np.float64)
+
+
+def _look_up(values: NDArray[np.uint32], keys: NDArray[np.uint32], held: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The held figure of each value, 0 where there is none; `keys` ascending."""
+    if not len(keys):
+        return np.zeros(len(values))
+    at = np.minimum(np.searchsorted(keys, values), len(keys) - 1)
+    return np.where(keys[at] == values, held[at], 0.0)
+
+
+def _places(a: NDArray[np.uint32], b: NDArray[np.uint32]) -> NDArray[np.int64]:
+    """Places in `a` of the values that `b` holds too; both ascending and distinct."""
+    if not len(a) or not len(b):
+        return np.empty(0, np.int64)
+    at = np.minimum(np.searchsorted(b, a), len(b) - 1)
+    return np.flatnonzero(b[at] == a)

@@ -1,0 +1,265 @@
+"""Follows one old URL to where its page lives: gathers candidates, ranks them, and goes on from a stop that died too.
+
+A page that moved twice is found by way of its first stop: the stop's last text and URL are nearer to where it is now
+than the old ones. So where the best candidate is itself dead, and sure enough, the search goes on from there, and
+scores from there count four fifths.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+
+from streams import sketching
+from streams.find import score as scoring
+from streams.find.gather import Gatherer, Question
+from streams.find.paths import path_features, path_likeness
+from streams.find.score import Traits
+from streams.find.texts import Asked, Site, Texts, sample_site
+from streams.urls import host_prefix
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from state.values import DocumentRow
+    from streams.find.copies import Copies, SoftErrors
+    from streams.find.history import Calendar, Life
+    from streams.find.lives import Lives
+    from streams.find.view import FindView
+
+_LOCATIONS_MAX = 16
+_URLS_MAX = 128
+_VERSIONS_MAX = 3
+_TOP = 12  # candidates looked at closely: for copies of trees and error pages, and handed on to the next stop
+
+
+class Ranked(NamedTuple):
+    """A candidate with its traits and scores: its own, and with what the stops on the way say."""
+
+    life: Life
+    traits: Traits
+    score: float
+
+
+class Stop(NamedTuple):
+    """A dead URL that the page went by, and how sure that is."""
+
+    url: str
+    confidence: float
+
+
+class Trace(msgspec.Struct, frozen=True):
+    """What was found for one URL: living candidates, best first, and the stops on the way to them."""
+
+    ranked: list[Ranked]
+    stops: list[Stop]
+
+    @property
+    def certainty(self) -> float:
+        """How sure it is that all stops are right."""
+        product = 1.0
+        for stop in self.stops:
+            product *= stop.confidence
+        return product
+
+
+class Tracer:
+    """Traces old URLs over one state of the view; texts, rows and site figures are shared between them."""
+
+    def __init__(
+        self,
+        view: FindView,
+        calendar: Calendar,
+        lives: Lives,
+        gatherer: Gatherer,
+        texts: Texts,
+        row: Callable[[bytes], DocumentRow | None],
+        *,
+        soft: SoftErrors,
+        copies: Copies,
+        site_documents: int,
+    ) -> None:
+        self._view, self._calendar, self._lives, self._gatherer = view, calendar, lives, gatherer
+        self._texts, self._soft, self._copies = texts, soft, copies
+        self._row = row
+        self._sites = lru_cache(maxsize=64)(self._read_site)
+        self._site_documents = site_documents
+
+    def question(self, life: Life, missed: int) -> Question:
+        """What is asked for a URL missing in a sweep: its last document, or the longest where that is a stub."""
+        last = life.last
+        row = self._asked_row(life)
+        features = self._texts.get(row.sketch.document) if row else None
+        url = last.url if last else life.refused[-1].url
+        return Question(life.key, url, row, features, last.sweep if last else missed, missed)
+
+    def _asked_row(self, life: Life) -> DocumentRow | None:
+        rows = [row for row in (self._row(d) for d in life.documents_from(0)[-8:]) if row is not None]
+        if not rows:
+            return None
+        last = self._row(life.last.document) if life.last and life.last.document else None
+        longest = max(rows, key=lambda row: row.sketch.shingles)
+        if last is None or last.sketch.shingles < scoring.STUB_SHARE * longest.sketch.shingles:
+            return longest
+        return last
+
+    def trace(
+        self, asked: Question, also: Iterable[bytes] = (), seen: frozenset[bytes] = frozenset(), hops: int = 0
+    ) -> Trace:
+        """Trace one question; `also` are keys of candidates to be ranked whatever the indexes say."""
+        seen |= {asked.key}
+        compare = self._comparer(asked)
+        candidates = {life.key: life for life in self._candidates(asked, also, seen)}
+        ranked = self._look_closely(asked, [self._rank(asked, life, compare) for life in candidates.values()])
+        living = [each for each in ranked if each.life.alive]
+        stop = self._stop(asked, ranked, living) if hops < scoring.HOPS_MAX else None
+        if stop is None:
+            return Trace(living, [])
+        dead, confidence = stop
+        onward = self.trace(
+            self.question(dead.life, dead.life.missed or asked.missed),
+            [each.life.key for each in living[:_TOP]],
+            seen,
+            hops + 1,
+        )
+        if not onward.ranked:
+            return Trace(living, [])
+        direct = {each.life.key: each for each in living}
+        for each in onward.ranked[:_TOP]:
+            if each.life.key not in direct:
+                direct[each.life.key] = self._rank(asked, each.life, compare)
+        far = {each.life.key: each.score for each in onward.ranked}
+        both = [
+            each._replace(score=(1 - scoring.CHAIN) * each.score + scoring.CHAIN * far.get(key, 0.0))
+            for key, each in direct.items()
+        ]
+        url = dead.life.last.url if dead.life.last else ""
+        return Trace(_best_first(both), [Stop(url, confidence), *onward.stops])
+
+    def rank_more(self, asked: Question, keys: Iterable[bytes]) -> list[Ranked]:
+        """Rank further living candidates, such as those that rules lead to."""
+        compare = self._comparer(asked)
+        lives = (self._lives.of(key) for key in keys)
+        return [self._rank(asked, life, compare) for life in lives if life.alive and not self._is_soft(life)]
+
+    def copied(self, asked: Question, key: bytes) -> float:
+        """The share of the old page's neighbours that have a copy beside this candidate."""
+        return self._copies.share(asked.key, key, asked.last)
+
+    def _stop(self, asked: Question, ranked: list[Ranked], living: list[Ranked]) -> tuple[Ranked, float] | None:
+        """The dead candidate that the page went by, when it beats all living ones."""
+        dead = [each for each in ranked if not each.life.alive and (each.life.missed or 0) > asked.missed]
+        if not dead or (living and living[0].score > dead[0].score):
+            return None
+        second = max((each.score for each in ranked if each is not dead[0]), default=0.0)
+        confidence = scoring.confidence(
+            dead[0].score, second, appeared=dead[0].traits.appeared, weights=self._weights(asked)
+        )
+        return (dead[0], confidence) if confidence >= scoring.CHAIN_CONFIDENCE_MIN else None
+
+    def _weights(self, asked: Question) -> scoring.Weights:
+        return scoring.FROM_SKETCHES if asked.features is None else scoring.WITH_TEXTS
+
+    def _candidates(self, asked: Question, also: Iterable[bytes], seen: frozenset[bytes]) -> list[Life]:
+        """Lives of URLs that held a page when the old one no longer did."""
+        gathered = self._gatherer.gather(asked)
+        keys = dict.fromkeys(also)
+        for row in gathered.documents:
+            keys.update(dict.fromkeys(self._view.locations(row.sketch.document, _LOCATIONS_MAX)))
+        first = list(keys)[:_URLS_MAX]
+        if len(keys) > _URLS_MAX:
+            self._gatherer.counters["find_urls_max"] += 1
+        lives = (self._lives.of(key) for key in dict.fromkeys([*first, *gathered.urls]) if key not in seen)
+        return [life for life in lives if life.last is not None and life.last.sweep >= asked.missed]
+
+    def _rank(self, asked: Question, life: Life, compare: _Comparer) -> Ranked:
+        url = life.last.url if life.last else ""
+        versions = life.documents_from(asked.missed)
+        if len(versions) > _VERSIONS_MAX:
+            versions = [versions[0], *versions[-(_VERSIONS_MAX - 1) :]]
+        before = life.document_at(asked.last)
+        figures = [compare.like(document) for document in versions]
+        traits = Traits(
+            resemblance=max((f.resemblance for f in figures), default=0.0),
+            containment=max((f.containment for f in figures), default=0.0),
+            weighed=max((f.weighed for f in figures), default=0.0),
+            cosine=max((f.cosine or 0.0 for f in figures), default=0.0) if compare.texts else None,
+            beside=compare.like(before).resemblance if before is not None else 0.0,
+            path=path_likeness(_path(asked.url), _path(url)),
+            appeared=life.held[0].sweep == asked.missed,
+        )
+        return Ranked(life, traits, scoring.score(traits))
+
+    def _look_closely(self, asked: Question, ranked: list[Ranked]) -> list[Ranked]:
+        """Best first, with error pages taken out and copies of trees told among those that might be first."""
+        waiting = _best_first(ranked)
+        looked: list[Ranked] = []
+        for each in waiting[:_TOP]:
+            if self._is_soft(each.life):
+                continue
+            copied = self.copied(asked, each.life.key)
+            traits = each.traits._replace(replica=copied)
+            looked.append(Ranked(each.life, traits, scoring.score(traits)))
+        return _best_first([*looked, *waiting[_TOP:]])
+
+    def _is_soft(self, life: Life) -> bool:
+        last = life.last
+        return last is not None and last.document is not None and self._soft.suspected(last.document, life.key)
+
+    def _comparer(self, asked: Question) -> _Comparer:
+        site = None
+        if asked.features is not None:
+            site = Asked(asked.features, self._sites(host_prefix(asked.key)), asked.last)
+        return _Comparer(asked, site, self._texts, self._row)
+
+    def _read_site(self, host: bytes) -> Site:
+        return Site(sample_site(self._view, host, self._site_documents), self._texts, self._calendar.latest(host))
+
+
+class _Figures(NamedTuple):
+    resemblance: float
+    containment: float
+    weighed: float
+    cosine: float | None
+
+
+class _Comparer:
+    """Compares the asked page with documents, each once: on texts where they are kept, on sketches elsewhere."""
+
+    def __init__(
+        self, asked: Question, site: Asked | None, texts: Texts, row: Callable[[bytes], DocumentRow | None]
+    ) -> None:
+        self._asked, self._site, self._texts, self._row = asked, site, texts, row
+        self._known: dict[bytes, _Figures] = {}
+
+    @property
+    def texts(self) -> bool:
+        """The asked page's text is kept."""
+        return self._site is not None
+
+    def like(self, document: bytes) -> _Figures:
+        """Figures of one document."""
+        if document not in self._known:
+            self._known[document] = self._compare(document)
+        return self._known[document]
+
+    def _compare(self, document: bytes) -> _Figures:
+        other = self._texts.get(document) if self._site is not None else None
+        if self._site is not None and other is not None:
+            found = self._site.like(other)
+            weighed = (found.containment + found.rare_containment) / 2
+            return _Figures(found.resemblance, found.containment, weighed, found.cosine)
+        row = self._row(document)
+        if row is None or self._asked.row is None:
+            return _Figures(0.0, 0.0, 0.0, None)
+        figures = sketching.compare(self._asked.row.sketch, row.sketch)
+        return _Figures(figures.resemblance, figures.containment, figures.containment, None)
+
+
+_path = lru_cache(maxsize=65_536)(path_features)
+
+
+def _best_first(ranked: list[Ranked]) -> list[Ranked]:
+    return sorted(ranked, key=lambda each: (-each.score, each.life.key))
