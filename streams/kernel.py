@@ -21,6 +21,7 @@ eight bytes at a time, little end first, which the compiler makes one load.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import numba
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 # What became of a text.
+WORD_SHARE = 80  # a word that is more than one token in this many is mostly grammar
+GRAMMAR_WEIGHT = 0.05
 WHOLE, CUT, HARD = 0, 1, 2
 
 _EMPTY = np.uint64(0xFFFF_FFFF_FFFF_FFFF)
@@ -303,10 +306,50 @@ def sign(winners, bin_seeds, seed, signature):
 
 
 @jit()
+def choose_words(hashes, tokens, slots, places, tally, ranks, chosen):
+    """The words of a text that are indexed: those of least rank, see `streams.terms`, which has the same in numpy.
+
+    Fills `chosen`, ascending by rank, and returns how many there are.
+    """
+    size = uint64(16)
+    while size < uint64(2 * tokens):
+        size *= uint64(2)
+    slots[: np.int64(size)] = uint32(0)
+    mask = size - uint64(1)
+    distinct = uint64(0)
+    for n in range(tokens):
+        word = max(uint32(hashes[uint64(n)] >> uint64(32)), uint32(1))  # 0 marks an empty slot
+        slot = uint64(word) & mask
+        while slots[slot] != uint32(0) and slots[slot] != word:
+            slot = (slot + uint64(1)) & mask
+        if slots[slot] == uint32(0):
+            slots[slot] = word
+            places[distinct] = uint32(slot)
+            tally[slot] = uint32(0)
+            distinct += uint64(1)
+        tally[slot] += uint32(1)
+    frequent = uint32(max(3, tokens // WORD_SHARE))
+    taken = 0
+    for n in range(distinct):
+        slot = uint64(places[uint64(n)])
+        weight = GRAMMAR_WEIGHT if tally[slot] > frequent else math.log1p(float(tally[slot]))
+        rank = -math.log((float(slots[slot]) + 1.0) / 4294967296.0) / weight
+        if taken == chosen.size and rank >= ranks[taken - 1]:
+            continue
+        at = taken if taken < chosen.size else taken - 1
+        while at > 0 and ranks[at - 1] > rank:
+            ranks[at], chosen[at] = ranks[at - 1], chosen[at - 1]
+            at -= 1
+        ranks[at], chosen[at] = rank, slots[slot]
+        taken = min(taken + 1, chosen.size)
+    return taken
+
+
+@jit()
 def sketch_columns(
     data, offsets, is_ascii, normal, limits, seeds, bin_seeds, ascii_fold, table,
-    folded, bounds, hashes, slots, distinct, winners, canonical,
-    ends, signatures, samples, sizes, exponents, shingles, tokens, fates,
+    folded, bounds, hashes, slots, distinct, winners, canonical, tally, ranks,
+    ends, signatures, samples, sizes, exponents, shingles, tokens, words, word_counts, fates,
 ):  # fmt: skip
     """Sketch texts `data[offsets[i]:offsets[i + 1]]` into columns. `streams.sketching` says what each array is."""
     shingle_words, sample_max, tokens_max = limits
@@ -325,6 +368,8 @@ def sketch_columns(
         sizes[i], exponents[i] = take_sample(distinct, count, sample_max, samples[i])
         if count:
             sign(winners, bin_seeds, probe_seed, signatures[i])
+        if words.shape[1]:
+            word_counts[i] = choose_words(hashes, tokens[i], slots, distinct, tally, ranks, words[i])
 
 
 _FORMATTING = (

@@ -63,6 +63,8 @@ class SketchBatch(msgspec.Struct, frozen=True, eq=False):
     shingles: NDArray[np.int64]  # distinct
     tokens: NDArray[np.int64]
     cut: NDArray[np.bool_]  # the text had more than tokens_max tokens
+    words: NDArray[np.uint32]  # [n, words_max], the words to index in the first word_counts[i], see `streams.terms`
+    word_counts: NDArray[np.int64]
 
     def __len__(self) -> int:
         return len(self.documents)
@@ -128,6 +130,8 @@ def gather(sketches: Sequence[Sketch]) -> SketchBatch:
         np.ascontiguousarray(counts[:, 1]),
         np.ascontiguousarray(counts[:, 2]),
         np.zeros(n, dtype=np.bool_),
+        np.zeros((n, 0), dtype=np.uint32),
+        np.zeros(n, dtype=np.int64),
     )
 
 
@@ -178,19 +182,25 @@ class Sketcher:
         """The sketch of one text; of many, `sketch_batch` is several times as fast."""
         return self.sketch_batch([text]).sketch(0)
 
-    def sketch_batch(self, texts: Sequence[str]) -> SketchBatch:
-        """Sketches of `texts`, in their order. Most of the work is done without the GIL."""
-        columns, digests, fates = self._columns(texts, normal=False)
+    def sketch_batch(self, texts: Sequence[str], words_max: int = 0) -> SketchBatch:
+        """Sketches of `texts`, in their order, and up to `words_max` words of each to index.
+
+        Most of the work is done without the GIL.
+        """
+        columns, digests, fates = self._columns(texts, words_max, normal=False)
         hard = np.flatnonzero(fates == _kernel().HARD).tolist()
         if hard:
-            again, again_digests, again_fates = self._columns([_normal(texts[i]) for i in hard], normal=True)
+            again, again_digests, again_fates = self._columns(
+                [_normal(texts[i]) for i in hard], words_max, normal=True
+            )
             for column, values in zip(columns, again, strict=True):
                 column[hard] = values
             fates[hard] = again_fates
             for i, digest in zip(hard, again_digests, strict=True):
                 digests[i] = digest
-        signatures, samples, sizes, exponents, shingles, tokens = columns
-        return SketchBatch(digests, signatures, samples, sizes, exponents, shingles, tokens, fates == _kernel().CUT)
+        signatures, samples, sizes, exponents, shingles, tokens, words, counts = columns
+        cut = fates == _kernel().CUT
+        return SketchBatch(digests, signatures, samples, sizes, exponents, shingles, tokens, cut, words, counts)
 
     def shingle_hashes(self, text: str) -> NDArray[np.uint32]:
         """All distinct shingles of a text, ascending: what its sample is drawn from."""
@@ -230,7 +240,7 @@ class Sketcher:
         return scratch, tokens, end
 
     def _columns(
-        self, texts: Sequence[str], *, normal: bool
+        self, texts: Sequence[str], words_max: int, *, normal: bool
     ) -> tuple[tuple[NDArray[Any], ...], list[bytes], NDArray[np.uint8]]:
         n, scheme = len(texts), self.scheme
         encoded = [text.encode("utf-8", "replace") for text in texts]
@@ -242,6 +252,8 @@ class Sketcher:
             np.zeros((n, scheme.bins), dtype=np.uint8),
             np.zeros((n, scheme.sample_max), dtype=np.uint32),
             *(np.zeros(n, dtype=np.int64) for _ in range(4)),
+            np.zeros((n, words_max), dtype=np.uint32),
+            np.zeros(n, dtype=np.int64),
         )
         ends, fates = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.uint8)
         _kernel().sketch_columns(
@@ -249,7 +261,7 @@ class Sketcher:
             (scheme.shingle_words, scheme.sample_max, self.tokens_max), self._seeds, self._bin_seeds,
             _ASCII_FOLD, unicode_table.load(),
             scratch.folded, scratch.bounds, scratch.hashes, scratch.slots, scratch.distinct, scratch.winners,
-            scratch.canonical, ends, *columns, fates,
+            scratch.canonical, scratch.tally, np.zeros(words_max), ends, *columns, fates,
         )  # fmt: skip
         view, at, digests = scratch.canonical.data, 0, []
         for end in ends.tolist():
@@ -283,8 +295,9 @@ class _Scratch:
         self.slots = np.zeros(max(16, 1 << (2 * words - 1).bit_length()), dtype=np.uint32)
         self.distinct = np.zeros(words + 1, dtype=np.uint32)
         self.winners = np.zeros(bins, dtype=np.uint64)
+        self.tally = np.zeros_like(self.slots)
         self.canonical = np.zeros(all_bytes * 2 + 64, dtype=np.uint8)
-        arrays = (self.folded, self.bounds, self.hashes, self.slots, self.distinct, self.canonical)
+        arrays = (self.folded, self.bounds, self.hashes, self.slots, self.tally, self.distinct, self.canonical)
         self.nbytes = sum(array.nbytes for array in arrays)
 
 

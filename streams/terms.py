@@ -21,13 +21,14 @@ the index is read, where a limit on its postings bites.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import mmh3
 import numpy as np
 from numpy.typing import NDArray
 
-from streams.urls import domain_prefix, path_words, url_key
+from streams.urls import domain_prefix, path_words
 
 if TYPE_CHECKING:
     from state.values import Sketch
@@ -37,8 +38,7 @@ TEXT_WORDS_MAX = 16
 PATH_WORDS_MAX = 6
 WORDS_MAX = TEXT_WORDS_MAX + PATH_WORDS_MAX + 1  # and the page's name
 SAMPLES_MAX = 16
-SHARE = 80  # a word that is more than one token in this many is mostly grammar
-_GRAMMAR_WEIGHT = 0.05
+WORDS_CACHED = 65_536  # of paths: pages of one site share most of them
 
 _EXTENSION = re.compile(r"\.[a-z]{2,5}\d?$")
 _SEPARATORS = re.compile(r"[\W_]+")
@@ -66,10 +66,15 @@ def name_hash(name: str) -> int:
 
 
 def text_words(words: NDArray[np.uint32], counts: NDArray[np.int64]) -> NDArray[np.uint32]:
-    """The words of a text that are indexed, from all its distinct word hashes and their counts."""
+    """The words of a text that are indexed, from all its distinct word hashes and their counts.
+
+    `Sketcher.sketch_batch` makes the same choice in its one pass.
+    """
+    from streams.kernel import GRAMMAR_WEIGHT, WORD_SHARE
+
     tokens = int(counts.sum())
     weights = np.log1p(counts)
-    weights[counts > max(3, tokens // SHARE)] = _GRAMMAR_WEIGHT
+    weights[counts > max(3, tokens // WORD_SHARE)] = GRAMMAR_WEIGHT
     ranks = -np.log((words.astype(np.float64) + 1.0) / 2.0**32) / weights
     return words[np.argsort(ranks, kind="stable")[:TEXT_WORDS_MAX]]
 
@@ -77,16 +82,25 @@ def text_words(words: NDArray[np.uint32], counts: NDArray[np.int64]) -> NDArray[
 def path_terms(url: str, sketcher: Sketcher) -> list[int]:
     """Hashes of a URL's last path words and of its page's name."""
     words = list(dict.fromkeys(reversed(path_words(url))))[:PATH_WORDS_MAX]
-    hashes = sketcher.word_hashes(" ".join(words))[0][:PATH_WORDS_MAX].tolist() if words else []
+    hashes = [word for each in words for word in _hashes(each, sketcher)][:PATH_WORDS_MAX]
     name = page_name(url)
     return [*hashes, name_hash(name)] if name else hashes
 
 
-def index_words(url: str, text: str, sketcher: Sketcher) -> bytes:
-    """The entries of one page for the `words` index: site and word, 8 bytes each, without the document's prefix."""
-    site = site_key(url_key(url))
-    chosen = {*text_words(*sketcher.word_hashes(text)).tolist(), *path_terms(url, sketcher)}
-    return b"".join(site + word.to_bytes(4, "big") for word in sorted(chosen))
+@lru_cache(maxsize=WORDS_CACHED)
+def _hashes(word: str, sketcher: Sketcher) -> list[int]:
+    """The hashes of a path word as words of a text have them: several in scripts without spaces."""
+    return [int(each) for each in sketcher.word_hashes(word)[0]]
+
+
+def index_words(key: bytes, url: str, chosen: NDArray[np.uint32], sketcher: Sketcher) -> bytes:
+    """The entries of one page for the `words` index: site and word, 8 bytes each, without the document's prefix.
+
+    `key` is the URL's key, `chosen` what `text_words` gives, which the sketcher has made on its way.
+    """
+    site = site_key(key)
+    words = {*chosen.tolist(), *path_terms(url, sketcher)}
+    return b"".join([site + word.to_bytes(4, "big") for word in sorted(words)])
 
 
 def most_sampled(sketch: Sketch, most: int = SAMPLES_MAX) -> list[int]:

@@ -14,7 +14,7 @@ from state.values import Capture, DocumentRow, Sketch
 from streams import sketching
 from streams.errors import BadUrl
 from streams.settings import Limits, Policy
-from streams.terms import index_samples, index_words
+from streams.terms import TEXT_WORDS_MAX, index_samples, index_words
 from streams.text import Extracted, TextError, extract
 from streams.urls import url_key
 from streams.values import Material, Page, Rejected, SketchedPage
@@ -76,7 +76,8 @@ class SketchStage:
 
     def _sketch(self, results: Sketched, waiting: Sequence[_Waiting]) -> None:
         """Put the sketched pages into their places of `results`."""
-        batch = self.sketcher.sketch_batch([each.extracted.text for each in waiting])
+        words_max = TEXT_WORDS_MAX if self.policy.index_find else 0
+        batch = self.sketcher.sketch_batch([each.extracted.text for each in waiting], words_max)
         buckets = sketching.buckets(batch.signatures, self.scheme)
         for i, (at, page, bare, extracted) in enumerate(waiting):
             kept = msgspec.structs.replace(bare, raw=raw_fingerprint(page), extractor=int(extracted.extractor))
@@ -89,7 +90,8 @@ class SketchStage:
             else:
                 sketch = batch.sketch(i)
                 kept = msgspec.structs.replace(kept, document=sketch.document)
-                words = index_words(page.url, extracted.text, self.sketcher) if self.policy.index_find else b""
+                chosen = batch.words[i, : batch.word_counts[i]]
+                words = index_words(bare.key, page.url, chosen, self.sketcher) if words_max else b""
                 material = self._material(sketch, page.time, buckets[i].tobytes(), extracted)
                 results[at] = [SketchedPage(kept, material, words, origin=page.origin)]
 

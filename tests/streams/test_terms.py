@@ -18,6 +18,11 @@ def sketcher() -> Sketcher:
     return Sketcher(Scheme())
 
 
+def index_words(url: str, text: str, sketcher: Sketcher) -> bytes:
+    batch = sketcher.sketch_batch([text], terms.TEXT_WORDS_MAX)
+    return terms.index_words(url_key(url), url, batch.words[0, : batch.word_counts[0]], sketcher)
+
+
 def words_of(entries: bytes) -> set[bytes]:
     return {entries[at + 4 : at + 8] for at in range(0, len(entries), 8)}
 
@@ -46,11 +51,11 @@ def test_hosts_of_one_domain_are_one_site() -> None:
 
 def test_index_words_is_bounded_and_coordinated(sketcher: Sketcher) -> None:
     text = " ".join(f"word{n}" for n in range(4000))
-    entries = terms.index_words(URL, text, sketcher)
+    entries = index_words(URL, text, sketcher)
     assert len(entries) == 8 * len(words_of(entries))
     assert len(entries) <= 8 * terms.WORDS_MAX
-    assert entries == terms.index_words(URL, text, sketcher)
-    near = terms.index_words(URL, text + " a few more words", sketcher)
+    assert entries == index_words(URL, text, sketcher)
+    near = index_words(URL, text + " a few more words", sketcher)
     assert len(words_of(entries) & words_of(near)) >= len(words_of(entries)) - 4
 
 
@@ -77,7 +82,7 @@ def test_any_page_is_indexed_within_limits(text: str, path: str) -> None:
         url_key(url)
     except ValueError:
         return
-    entries = terms.index_words(url, text, sketcher)
+    entries = index_words(url, text, sketcher)
     assert len(entries) % 8 == 0
     assert len(entries) <= 8 * terms.WORDS_MAX
 
@@ -91,3 +96,12 @@ def test_samples_keep_the_rarest_of_the_modulus(sketcher: Sketcher) -> None:
     assert power == sorted(power, reverse=True)
     entries = terms.index_samples(long)
     assert np.frombuffer(entries, dtype=">u4").tolist() == kept
+
+
+@given(st.lists(st.sampled_from(["the", "crawl", "near", "duplicate", "naïve", "漢字", "x1"]), max_size=400))
+def test_the_sketcher_chooses_the_same_words(tokens: list[str]) -> None:
+    sketcher = Sketcher(Scheme())
+    text = " ".join(tokens)
+    batch = sketcher.sketch_batch([text], terms.TEXT_WORDS_MAX)
+    expected = terms.text_words(*sketcher.word_hashes(text))
+    assert batch.words[0, : batch.word_counts[0]].tolist() == expected.tolist()
