@@ -215,4 +215,4 @@ def _suffixes() -> TLDExtract:
 
 
 def _shown(text: str) -> str:
-    return ascii(text if len(text) <= 200 else text[:200] + "...")
+    return ascii(text) if len(text) <= 40 else ascii(text[:200])[:200] + "..."

@@ -399,7 +399,7 @@ class Unpacked:
             return self._raw.read(CHUNK_BYTES if self._kind == "plain" else RAW_BYTES)
         except BROKEN as error:  # a member of a broken zip
             self._dead = True
-            return self._fail("corrupt", f"zip: {error}")
+            return self._fail("corrupt", f"zip: {error}"[:500])
         except OSError as error:
             name = getattr(self._raw, "name", "the input")
             raise ReadError(f"Cannot read {name}: {error}", "Check the disk, then run the same again.") from error

@@ -19,6 +19,7 @@ _LOCATOR_BYTES = 20
 _END_64_BYTES = 56
 _IN_64 = 0xFFFFFFFF
 _ENCRYPTED = 1
+_SHOWN_CHARS = 500  # of a message that quotes names from the zip
 
 
 def opened(file: BinaryIO, limits: ReadLimits) -> zipfile.ZipFile:
@@ -29,7 +30,7 @@ def opened(file: BinaryIO, limits: ReadLimits) -> zipfile.ZipFile:
     try:
         archive = zipfile.ZipFile(file)
     except (zipfile.BadZipFile, ValueError, NotImplementedError, struct.error, OSError) as error:
-        raise Refused("bad_zip", str(error)) from None
+        raise Refused("bad_zip", str(error)[:_SHOWN_CHARS]) from None
     if not members(archive):
         names = ", ".join(archive.namelist()[:5])
         raise Refused("no_archive", f"a zip without archive/*.warc.gz; it holds {names[:200] or 'nothing'}")
@@ -46,11 +47,11 @@ def member(archive: zipfile.ZipFile, name: str) -> BinaryIO:
     """A file inside; raises Refused (`bad_zip`)."""
     info = archive.getinfo(name)
     if info.flag_bits & _ENCRYPTED:
-        raise Refused("bad_zip", f"{name} is encrypted")
+        raise Refused("bad_zip", f"encrypted: {name}"[:_SHOWN_CHARS])
     try:
         return archive.open(info)  # type: ignore[return-value]
     except (zipfile.BadZipFile, NotImplementedError, RuntimeError, ValueError, OSError, struct.error) as error:
-        raise Refused("bad_zip", f"{name}: {error}") from None
+        raise Refused("bad_zip", f"{name}: {error}"[:_SHOWN_CHARS]) from None
 
 
 def head(archive: zipfile.ZipFile, name: str) -> bytes:

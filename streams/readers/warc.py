@@ -1,7 +1,7 @@
 """WARC 0.17 to 1.1 and WET, plain or in gzip members or zstd frames (ISO 28500; the framing of IIPC's WARC 1.1).
 
 Of a record's header only what a page needs is read. Requests, metadata and warcinfo are passed over, and so are
-records of schemes that hold no page (`dns:`, `urn:`, ...). Why the framing is read here: docs/decisions/warc-framing.md.
+records of schemes that hold no page (`dns:`, `urn:`, ...). Why framing is read here: docs/decisions/warc-framing.md.
 """
 
 from __future__ import annotations
