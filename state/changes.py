@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from state.codecs import posting
+from state.codecs import parent, posting
 from state.families import Family
 
 
@@ -37,11 +37,16 @@ class Changes:
         return self.puts.setdefault(family, {})
 
     def update(self, other: Changes) -> None:
-        """Add what another operator changed."""
+        """Add what another operator changed after this."""
+        for family, keys in other.deletes.items():
+            held = self.family(family)
+            for key in keys:
+                held.pop(key, None)
+            self.deletes.setdefault(family, set()).update(keys)
         for family, rows in other.puts.items():
             self.family(family).update(rows)
-        for family, keys in other.deletes.items():
-            self.deletes.setdefault(family, set()).update(keys)
+            if family in self.deletes:
+                self.deletes[family].difference_update(rows)
 
     def __len__(self) -> int:
         return sum(map(len, self.puts.values())) + sum(map(len, self.deletes.values()))
@@ -55,22 +60,18 @@ def _larger(old: bytes, new: bytes) -> bytes:
     return max(old, new)
 
 
-def _kept(old: bytes, _new: bytes) -> bytes:
-    return old
-
-
 MERGES: dict[Family, Callable[[bytes, bytes], bytes]] = {
     Family.BANDS: posting.union,
-    Family.PARENTS: _smaller,  # parent pointers only decrease
+    Family.PARENTS: parent.union,  # so the parent, which is the least link, only decreases
     Family.LOCATIONS: _smaller,  # first seen
-    Family.CAPTURES: _larger,  # same URL, sweep and instant: one of them, whatever came first
-    Family.TEXTS: _kept,  # the same canonical text, perhaps compressed with another dictionary
+    Family.CAPTURES: _larger,  # the same capture; a revisit whose document is known sorts last
+    Family.TEXTS: _smaller,  # the same canonical text, as one of its pages wrote it
     Family.DOCUMENTS: _smaller,  # the same sketch; the earlier first-seen sorts first
 }
 
 
 def merge(family: Family, old: bytes | None, new: bytes) -> bytes:
-    """The value that a key holds once both facts are known; commutative and idempotent."""
+    """The value that a key holds once both facts are known; commutative, associative and idempotent."""
     if old is None or old == new:
         return new
     return MERGES.get(family, _larger)(old, new)

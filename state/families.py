@@ -1,13 +1,13 @@
 """The column families: what each holds, under which key, and how it is stored.
 
-captures   url key ‖ 00 ‖ sweep 4 ‖ time 8     -> status, document, raw fingerprint, redirect
+captures   url key ‖ 00 ‖ sweep 4 ‖ time 8 ‖ 2 -> status, document, raw fingerprint, redirect
 documents  document id 16                      -> sketch, sizes, first seen
 locations  document id 16 ‖ url key            -> first seen
 bands      band 1 ‖ rows of the signature      -> document prefixes, 5 bytes each
 samples    sampled shingle 4 ‖ document prefix -> nothing
 words      site 4 ‖ word 4 ‖ document prefix   -> nothing
 edges      document id 16 ‖ document id 16     -> resemblance, containments
-parents    document id 16                      -> parent
+parents    document id 16                      -> links 16 each, the least is the parent
 members    root 16 ‖ document id 16            -> nothing
 texts      document id 16                      -> title and canonical text, compressed
 sweeps     "s" ‖ number, "h" ‖ number ‖ host   -> the sweep, its captures a host

@@ -22,6 +22,7 @@ from state.errors import StateError, StateLocked, StateMissing
 from state.families import STORAGE, Family, Storage
 
 MIB = 1 << 20
+_LAST = b"\xff" * 32  # above whatever follows a prefix, up to two ids
 
 
 class StoreLimits(msgspec.Struct, frozen=True):
@@ -91,12 +92,23 @@ class Store:
             yield key, cursor.value()
             cursor.next()
 
+    def descend(self, family: Family, prefix: bytes, start: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """Rows whose key begins with `prefix`, descending, from `start` down."""
+        cursor = self._families[family].iter()
+        cursor.seek_for_prev(start)
+        while cursor.valid():
+            key = cursor.key()
+            if not key.startswith(prefix):
+                return
+            yield key, cursor.value()
+            cursor.prev()
+
     def last(self, family: Family, prefixes: Sequence[bytes]) -> list[tuple[bytes, bytes] | None]:
         """For each prefix the row with the greatest key under it."""
         cursor = self._families[family].iter()
         found: list[tuple[bytes, bytes] | None] = []
         for prefix in prefixes:
-            cursor.seek_for_prev(prefix + b"\xff" * 13)
+            cursor.seek_for_prev(prefix + _LAST)
             key = cursor.key() if cursor.valid() else b""
             found.append((key, cursor.value()) if key.startswith(prefix) and key else None)
         return found

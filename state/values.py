@@ -47,6 +47,7 @@ class Capture(msgspec.Struct, frozen=True):
     raw: bytes  # 8 bytes: fingerprint of the raw bytes, b"" when there were none
     redirect: str | None = None
     extractor: int = 0  # Extractor
+    tie: int = 0  # tells apart captures of one URL within one instant; 0 until it is kept
 
 
 class Extractor(IntEnum):

@@ -99,7 +99,7 @@ def _remove(store: Store, captures: Iterable[Capture], also: Collection[bytes] =
     """Remove captures, the locations that held by them alone, and the documents that are then nowhere."""
     captures = list(captures)
     changes = Changes()
-    going = {capture_codec.encode_key(c.key, c.sweep, c.time) for c in captures}
+    going = {capture_codec.row_key(c) for c in captures}
     for row in going:
         changes.delete(Family.CAPTURES, row)
     _uncount(store, changes, captures)

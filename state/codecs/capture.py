@@ -1,24 +1,30 @@
 """A capture's row in `captures`.
 
-    key    url key │ 00 │ sweep 4 │ time 8 (ms)
+    key    url key │ 00 │ sweep 4 │ time 8 (ms) │ tie 2
     value  version 1 │ flags 1 │ status 2 │ extractor 1 │ [document 16] │ [raw 8] │ [redirect 2+n] │ [url 2+n]
 
     flags  1 https   2 document   4 raw fingerprint   8 redirect   16 url, where the key does not give it back
 
 A url key is the URL in SURT order without its scheme: `org,example,www:8080)/path?query`. It holds no NUL, so that
-the captures of one URL are one range, in order of sweep and time.
+the captures of one URL are one range, in order of sweep and time. The tie tells apart what came back within one
+instant, most often http and its redirect to https, which share a key and a crawler's second; what was found sorts
+after what was not.
 """
 
 from __future__ import annotations
 
 import struct
 
+import mmh3
+
 from state.values import Capture
 
 VERSION = 1
 HTTPS, DOCUMENT, RAW, REDIRECT, URL = 1, 2, 4, 8, 16
 _HEAD = struct.Struct(">BBHB")
-_TAIL = struct.Struct(">IQ")
+_TAIL = struct.Struct(">IQH")
+_FOUND = 0x8000  # of a tie
+TIE_MAX = 0xFFFF
 
 
 def history(key: bytes) -> bytes:
@@ -26,18 +32,29 @@ def history(key: bytes) -> bytes:
     return key + b"\0"
 
 
-def encode_key(key: bytes, sweep: int, time: int) -> bytes:
+def tie(capture: Capture) -> int:
+    """The tie of a capture, never 0, from what the crawler said of it and not from what became of it."""
+    said = f"{capture.status} {capture.url}\n{capture.redirect or ''}\n".encode("utf-8", "surrogatepass")
+    found = _FOUND if 200 <= capture.status < 300 else 0
+    return found | (mmh3.hash(said + capture.raw, signed=False) % (_FOUND - 1) + 1)
+
+
+def encode_key(key: bytes, sweep: int, time: int, tie: int) -> bytes:
     """The row key of one capture."""
-    return key + b"\0" + _TAIL.pack(sweep, time)
+    return key + b"\0" + _TAIL.pack(sweep, time, tie)
 
 
-def decode_key(row: bytes) -> tuple[bytes, int, int]:
-    """Split a row key into url key, sweep and time (ms)."""
+def row_key(capture: Capture) -> bytes:
+    """The row key of one capture."""
+    return encode_key(capture.key, capture.sweep, capture.time, capture.tie)
+
+
+def decode_key(row: bytes) -> tuple[bytes, int, int, int]:
+    """Split a row key into url key, sweep, time (ms) and tie."""
     at = len(row) - _TAIL.size
-    if at < 2 or row[at - 1] != 0:
+    if at < 2 or row.find(b"\0") != at - 1:
         raise ValueError(f"not a capture key: {row[:80]!r}")
-    sweep, time = _TAIL.unpack_from(row, at)
-    return row[: at - 1], sweep, time
+    return (row[: at - 1], *_TAIL.unpack_from(row, at))
 
 
 def url_of(key: bytes, *, https: bool) -> str:
@@ -71,7 +88,7 @@ def encode(capture: Capture) -> bytes:
 
 def decode(row: bytes, value: bytes) -> Capture:
     """Unpack a capture from its row key and value."""
-    key, sweep, time = decode_key(row)
+    key, sweep, time, tie = decode_key(row)
     if len(value) < _HEAD.size or value[0] != VERSION:
         raise ValueError("not a capture of version 1: cut short, or written by a newer lostfound")
     _, flags, status, extractor = _HEAD.unpack_from(value)
@@ -89,14 +106,14 @@ def decode(row: bytes, value: bytes) -> Capture:
         url = url_of(key, https=bool(flags & HTTPS))
     if at != len(value):
         raise ValueError(f"a capture of {len(value)} bytes should have {at}: cut short, or another format")
-    return Capture(key, url, sweep, time, status, document, raw, redirect, extractor)
+    return Capture(key, url, sweep, time, status, document, raw, redirect, extractor, tie)
 
 
 def _text(text: str) -> bytes:
-    data = text.encode("utf-8", "surrogateescape")
+    data = text.encode("utf-8", "surrogatepass")
     return len(data).to_bytes(2, "big") + data
 
 
 def _read(value: bytes, at: int) -> tuple[str, int]:
     end = at + 2 + int.from_bytes(value[at : at + 2], "big")
-    return value[at + 2 : end].decode("utf-8", "surrogateescape"), end
+    return value[at + 2 : end].decode("utf-8", "surrogatepass"), end

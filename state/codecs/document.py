@@ -1,9 +1,10 @@
 """A document's row in `documents`.
 
     key    document id 16
-    value  version 1 │ first seen 6 (ms) │ exponent 1 │ tokens 4 │ shingles 4 │ bins 2 │ signature │ sample
+    value  version 1 │ first seen 6 (ms) │ exponent 1 │ tokens 4 │ shingles 4 │ bins 2 │ sampled 2
+           │ signature │ sample
 
-The signature has one byte a bin, the sample four bytes a shingle to the end. First seen comes early, so that of two
+The signature has one byte a bin, the sample four bytes a sampled shingle. First seen comes early, so that of two
 rows of one document the earlier sorts first.
 """
 
@@ -16,7 +17,8 @@ import numpy as np
 from state.values import ID_BYTES, DocumentRow, Sketch
 
 VERSION = 1
-_HEAD = struct.Struct(">B6sBIIH")
+_HEAD = struct.Struct(">B6sBIIHH")
+_SEEN = slice(1, 7)
 _BIG = np.dtype(">u4")
 
 
@@ -30,6 +32,7 @@ def encode(row: DocumentRow) -> bytes:
         sketch.tokens,
         sketch.shingles,
         len(sketch.signature),
+        len(sketch.sample),
     )
     return head + sketch.signature.tobytes() + sketch.sample.astype(_BIG).tobytes()
 
@@ -40,11 +43,21 @@ def decode(document: bytes, value: bytes) -> DocumentRow:
         raise ValueError(f"a document id has {ID_BYTES} bytes, not {len(document)}")
     if len(value) < _HEAD.size or value[0] != VERSION:
         raise ValueError("not a document row of version 1: cut short, or written by a newer lostfound")
-    _, seen, exponent, tokens, shingles, bins = _HEAD.unpack_from(value)
+    _, seen, exponent, tokens, shingles, bins, sampled = _HEAD.unpack_from(value)
     at = _HEAD.size + bins
-    if len(value) < at or (len(value) - at) % 4:
-        raise ValueError(f"a document row of {len(value)} bytes does not fit {bins} bins: cut short")
+    if len(value) != at + 4 * sampled:
+        raise ValueError(f"a document row of {len(value)} bytes should have {at + 4 * sampled}: cut short")
     signature = np.frombuffer(value, np.uint8, bins, _HEAD.size)
     sample = np.frombuffer(value, _BIG, offset=at).astype(np.uint32)
     sketch = Sketch(document, signature, sample, exponent, shingles, tokens)
     return DocumentRow(sketch, int.from_bytes(seen, "big"))
+
+
+def first_seen(value: bytes) -> int:
+    """When a row's document was first seen, ms."""
+    return int.from_bytes(value[_SEEN], "big")
+
+
+def seen_at(value: bytes, time: int) -> bytes:
+    """The same row, first seen at `time`, ms."""
+    return value[: _SEEN.start] + time.to_bytes(6, "big") + value[_SEEN.stop :]

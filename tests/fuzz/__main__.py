@@ -185,7 +185,7 @@ A_SKETCH = Sketch(b"d" * 16, np.arange(120, dtype=np.uint8), np.arange(9, dtype=
 AN_EDGE = edge.encode(Edge(b"a" * 16, b"b" * 16, 0.75, 0.5, 1.0))
 TEXTS = text.TextCodec({})
 ROWS: dict[str, tuple[Callable[..., object], tuple[bytes, ...]]] = {
-    "capture": (capture.decode, (capture.encode_key(A_CAPTURE.key, 1, A_CAPTURE.time), capture.encode(A_CAPTURE))),
+    "capture": (capture.decode, (capture.row_key(A_CAPTURE), capture.encode(A_CAPTURE))),
     "document": (document.decode, (b"d" * 16, document.encode(DocumentRow(A_SKETCH, 1577934245000)))),
     "edge": (edge.decode, AN_EDGE),
     "posting": (posting.decode, (posting.encode([b"abcde", b"fghij"]),)),
