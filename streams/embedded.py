@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter, OrderedDict, deque
 from collections.abc import Collection, Sequence
+from itertools import islice
 
 import msgspec
 
@@ -23,6 +24,7 @@ from streams.settings import Settings
 from streams.urls import host_prefix
 from streams.values import Material, Pair, Rejected, SketchedPage
 
+LOOKED_BACK = 16  # captures without a document that a revisit's look back passes over
 SKETCHES_CACHED = 20_000  # of candidates: the members of crowded clusters are asked for again and again
 
 
@@ -52,11 +54,24 @@ class Engine:
         found = self.store.last(Family.CAPTURES, [capture_codec.history(key) for key in keys])
         return {key: capture_codec.decode(*row) for key, row in zip(keys, found, strict=True) if row}
 
+    def captures_before(self, instants: Sequence[capture.Instant]) -> dict[capture.Instant, list[Capture]]:
+        """Captures up to each instant, from the last one back to the last that has a document."""
+        found: dict[capture.Instant, list[Capture]] = {}
+        for key, sweep, time in instants:
+            start = capture_codec.encode_key(key, sweep, time, capture_codec.TIE_MAX)
+            held = found[key, sweep, time] = []
+            for row in islice(self.store.descend(Family.CAPTURES, capture_codec.history(key), start), LOOKED_BACK):
+                held.append(capture_codec.decode(*row))
+                if held[-1].document is not None:
+                    break
+        return found
+
     def apply(
         self, sweep: Sweep, pages: Sequence[SketchedPage], rejected: Sequence[Rejected]
     ) -> tuple[Changes, BatchReport]:
         """Take a batch through the operators; the caller commits the changes together with its cursor."""
-        captured = capture.capture(pages, self.last_captures(capture.needs(pages)))
+        resolved = capture.resolve(pages, self.captures_before(capture.looks_back(pages)))
+        captured = capture.capture(resolved.pages, self.last_captures(capture.needs(pages)))
         admitted = self._admit(captured)
         probed = self._probe(admitted.new)
         verified = self._verify(admitted.new, probed.pairs)
@@ -66,9 +81,9 @@ class Engine:
         ids = {material.document for material in admitted.new}
         join_all(self.store, verified.unions, changes, fresh=ids)
         self._account(sweep, captured, changes)
-        refused = [*rejected, *captured.unresolved]
+        refused = [*rejected, *resolved.unresolved]
         report = BatchReport(len(pages), len(ids), captured.unchanged, len(ids & verified.near), refused)
-        self._count(report, compared=verified.compared, crowded_out=probed.crowded_out, changes=changes)
+        self._count(report, probed, verified, changes)
         return changes, report
 
     def _admit(self, captured: capture.Captured) -> admit.Admitted:
@@ -125,15 +140,16 @@ class Engine:
         hosts.subtract(host_prefix(row) for row in there)
         sweeps.add_hosts(self.store, changes, sweep.number, hosts)
 
-    def _count(self, report: BatchReport, *, compared: int, crowded_out: int, changes: Changes) -> None:
+    def _count(self, report: BatchReport, probed: probe.Probed, verified: verify.Verified, changes: Changes) -> None:
         self.counters.update(
             pages=report.pages,
             documents=report.new,
             unchanged=report.unchanged,
             near_duplicates=report.near,
             rejected=len(report.rejected),
-            pairs_verified=compared,
-            bucket_postings_max=crowded_out,
+            pairs_verified=verified.compared,
+            bucket_postings_max=probed.crowded_out,
+            candidates_max=probed.passed_over,
         )
         meta.put_counters(changes, dict(self.counters))
 

@@ -86,3 +86,18 @@ class Pair(msgspec.Struct, frozen=True):
     document: bytes
     prefix: bytes
     collisions: int
+
+
+class Announcement(msgspec.Struct, frozen=True):
+    """Buckets of a new document, those of one owner: what `admit` sends to `probe` where buckets have owners."""
+
+    document: bytes
+    buckets: bytes  # 1 + rows bytes each
+
+
+class Question(msgspec.Struct, frozen=True):
+    """A document and the prefix of another that it is to be compared with, for the owner of the other."""
+
+    document: bytes
+    row: bytes  # the row of `documents`
+    prefix: bytes

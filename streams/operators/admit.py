@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from state.changes import Changes
+from state.codecs import document as codec
 from state.families import Family
 from state.values import PREFIX_BYTES
 from streams.values import Arrival, Material
@@ -18,10 +19,15 @@ _WORD_BYTES = 8
 
 
 class Admitted(msgspec.Struct, frozen=True):
-    """What `admit` makes of a batch: `new` holds the material of documents seen for the first time, in order."""
+    """What `admit` makes of a batch.
+
+    `new` holds the material of documents seen for the first time, in order. `again` holds that of documents that
+    are known, but by what looks like the same arrival: an engine that may hand a message in twice sends these on too.
+    """
 
     changes: Changes
     new: list[Material]
+    again: list[Material]
 
 
 def needs(arrivals: Sequence[Arrival]) -> tuple[list[bytes], list[bytes]]:
@@ -35,27 +41,33 @@ def admit(
 ) -> Admitted:
     """Keep what is new; `documents` and `locations` hold the rows that are there already.
 
-    An arrival without material is of a document that the engine knows to be stored.
+    An arrival without material is of a document that is stored, or that another arrival brings.
     """
     changes = Changes()
     rows, places = changes.family(Family.DOCUMENTS), changes.family(Family.LOCATIONS)
     texts, samples, words = (changes.family(f) for f in (Family.TEXTS, Family.SAMPLES, Family.WORDS))
     new: list[Material] = []
+    again: list[Material] = []
     for arrival in arrivals:
         document, material = arrival.document, arrival.material
-        if document not in documents and document not in rows and material is not None:
+        place, seen = document + arrival.key, _TIME.pack(arrival.time)
+        row = rows.get(document) or documents.get(document)
+        if row is not None:
+            if codec.first_seen(row) > arrival.time:
+                rows[document] = codec.seen_at(row, arrival.time)
+            if material is not None and locations.get(place) == seen:
+                again.append(material)
+        elif material is not None:
             new.append(material)
             rows[document] = material.row
             if material.text:
                 texts[document] = material.text
             _index(samples, material.samples, _SAMPLE_BYTES, document[:PREFIX_BYTES])
-        place = document + arrival.key
-        seen = _TIME.pack(arrival.time)
         held = places.get(place) or locations.get(place)
         if held is None or seen < held:
             places[place] = seen
-            _index(words, arrival.words, _WORD_BYTES, document[:PREFIX_BYTES])
-    return Admitted(changes, new)
+        _index(words, arrival.words, _WORD_BYTES, document[:PREFIX_BYTES])
+    return Admitted(changes, new, again)
 
 
 def _index(rows: dict[bytes, bytes], entries: bytes, width: int, prefix: bytes) -> None:

@@ -12,6 +12,9 @@ from state.families import Family
 from state.values import Capture
 from streams.values import Arrival, Rejected, SketchedPage
 
+Instant = tuple[bytes, int, int]
+"""A url key, a sweep, and a time in ms: where a look back begins."""
+
 
 class Captured(msgspec.Struct, frozen=True):
     """What `capture` makes of a batch."""
@@ -19,23 +22,69 @@ class Captured(msgspec.Struct, frozen=True):
     changes: Changes
     arrivals: list[Arrival]
     captures: list[Capture]  # one a row written
-    repeated: list[bytes]  # rows of URLs that this sweep has captured before: perhaps the same row again
+    repeated: list[bytes]  # rows that may have been there already, of pages handed in twice or late
     unchanged: int
+
+
+class Resolved(msgspec.Struct, frozen=True):
+    """What `resolve` makes of a batch: the pages in their order, and the revisits of nothing that is known."""
+
+    pages: list[SketchedPage]
     unresolved: list[Rejected]
 
 
 def needs(pages: Sequence[SketchedPage]) -> list[bytes]:
     """Keys of the URLs whose last capture is asked for."""
-    keys = {page.capture.key for page in pages}
-    keys.update(page.revisit_of for page in pages if page.revisit_of)
-    return sorted(keys)
+    return sorted({page.capture.key for page in pages})
+
+
+def looks_back(pages: Sequence[SketchedPage]) -> list[Instant]:
+    """Of each revisit, the instant from which the capture that it repeats is looked for."""
+    revisits = ((page.revisit_of, page.capture) for page in pages if page.revisit_of is not None)
+    return sorted({(of, held.sweep, held.time) for of, held in revisits})
+
+
+def resolve(pages: Sequence[SketchedPage], before: Mapping[Instant, Sequence[Capture]]) -> Resolved:
+    """Give each revisit the document of the capture that it repeats: that URL's last one up to its own instant.
+
+    `before` holds captures that the state has up to each instant that is looked back from. What came later does not
+    count, so that a revisit handed in again finds what it found. A revisit of a URL that never held a document (a
+    picture) has none either; one of a URL that is not known is reported as `revisit_unresolved`.
+    """
+    batch: dict[bytes, list[Capture]] = {}
+    resolved: list[SketchedPage] = []
+    unresolved: list[Rejected] = []
+    for page in pages:
+        held, of = page.capture, page.revisit_of
+        if of is not None:
+            known = [*batch.get(of, ()), *before.get((of, held.sweep, held.time), ())]
+            known = [c for c in known if (c.sweep, c.time) <= (held.sweep, held.time)]
+            if not known:
+                detail = "the capture that this revisit repeats is not in the state"
+                unresolved.append(Rejected("revisit_unresolved", detail, page.origin, held.url))
+            held = _repeating(held, known)
+            page = msgspec.structs.replace(page, capture=held, revisit_of=None)  # noqa: PLW2901 - the page, resolved
+        batch.setdefault(held.key, []).append(held)
+        resolved.append(page)
+    return Resolved(resolved, unresolved)
+
+
+def _repeating(held: Capture, known: Sequence[Capture]) -> Capture:
+    with_document = [c for c in known if c.document is not None]
+    if not with_document:
+        return held
+    last = max(with_document, key=lambda c: (c.sweep, c.time, c.tie))
+    # The tie stays that of the record as the crawler wrote it, whatever it turned out to repeat.
+    return msgspec.structs.replace(
+        held, document=last.document, raw=last.raw, extractor=last.extractor, tie=held.tie or codec.tie(held)
+    )
 
 
 def capture(pages: Sequence[SketchedPage], last: Mapping[bytes, Capture]) -> Captured:
     """Write each page's capture; `last` holds the last capture of each URL that has one.
 
-    A revisit takes the document of the capture that it repeats, if that has one; a revisit of a capture that is not
-    known is written without a document and reported as `revisit_unresolved`.
+    A document is sent on when the URL did not hold it last time, or when this capture is from before that time:
+    pages may come in any order and more than once.
     """
     latest = dict(last)
     changes = Changes()
@@ -43,38 +92,28 @@ def capture(pages: Sequence[SketchedPage], last: Mapping[bytes, Capture]) -> Cap
     arrivals: list[Arrival] = []
     captures: list[Capture] = []
     repeated: list[bytes] = []
-    unresolved: list[Rejected] = []
     unchanged = 0
     for page in pages:
         held = page.capture
-        if page.revisit_of is not None:
-            held, problem = _revisited(page, latest)
-            unresolved.extend(problem)
-        row = codec.encode_key(held.key, held.sweep, held.time)
+        if not held.tie:
+            held = msgspec.structs.replace(held, tie=codec.tie(held))
+        row = codec.row_key(held)
         if row not in rows:
             captures.append(held)
         rows[row] = codec.encode(held)
         before = latest.get(held.key)
-        latest[held.key] = held
-        if before is not None and before.sweep == held.sweep:
+        if before is None or _instant(before) < _instant(held):
+            latest[held.key] = held
+        else:
             repeated.append(row)
         if held.document is None:
             continue
-        if before is not None and before.document == held.document:
+        if before is not None and before.document == held.document and before.time <= held.time:
             unchanged += 1
         else:
             arrivals.append(Arrival(held.document, held.key, held.time, page.words, page.material))
-    return Captured(changes, arrivals, captures, repeated, unchanged, unresolved)
+    return Captured(changes, arrivals, captures, repeated, unchanged)
 
 
-def _revisited(page: SketchedPage, latest: Mapping[bytes, Capture]) -> tuple[Capture, list[Rejected]]:
-    repeated = latest.get(page.revisit_of or b"")
-    if repeated is None:
-        detail = "the capture that this revisit repeats is not in the state"
-        return page.capture, [Rejected("revisit_unresolved", detail, page.origin, page.capture.url)]
-    return (
-        msgspec.structs.replace(
-            page.capture, document=repeated.document, raw=repeated.raw, extractor=repeated.extractor
-        ),
-        [],
-    )
+def _instant(held: Capture) -> tuple[int, int, int]:
+    return held.sweep, held.time, held.tie

@@ -17,7 +17,7 @@ from state.changes import Changes
 from state.codecs import posting
 from state.families import Family
 from state.values import PREFIX_BYTES
-from streams.values import Material, Pair
+from streams.values import Announcement, Material, Pair
 
 
 class BucketBatch(msgspec.Struct, frozen=True, eq=False):
@@ -38,9 +38,10 @@ class Probed(msgspec.Struct, frozen=True):
     changes: Changes
     pairs: list[Pair]
     crowded_out: int  # postings that a full bucket did not keep
+    passed_over: int  # candidates beyond `candidates_max`
 
 
-def arrange(new: Sequence[Material], bucket_bytes: int) -> BucketBatch:
+def arrange(new: Sequence[Material | Announcement], bucket_bytes: int) -> BucketBatch:
     """Group the buckets of a batch, so that each is read and written once, in key order."""
     documents = [material.document for material in new]
     if not new:
@@ -51,9 +52,10 @@ def arrange(new: Sequence[Material], bucket_bytes: int) -> BucketBatch:
     order = np.argsort(numbers, kind="stable")
     _, firsts = np.unique(numbers[order], return_index=True)
     starts = np.append(firsts, len(order)).astype(np.int64)
-    each = len(table) // len(new)
+    counts = [len(material.buckets) // bucket_bytes for material in new]
+    owners = np.repeat(np.arange(len(new)), counts)
     keys = [raw[at : at + bucket_bytes] for at in (order[firsts] * bucket_bytes).tolist()]
-    return BucketBatch(documents, keys, starts, order // each)
+    return BucketBatch(documents, keys, starts, owners[order])
 
 
 def probe(batch: BucketBatch, held: Sequence[bytes | None], *, postings_max: int, candidates_max: int) -> Probed:
@@ -79,7 +81,8 @@ def probe(batch: BucketBatch, held: Sequence[bytes | None], *, postings_max: int
         if kept != value:
             puts[key] = kept
         nominations.add(arriving, kept)
-    return Probed(changes, nominations.best(batch.documents, candidates_max), crowded_out)
+    pairs, passed_over = nominations.best(batch.documents, candidates_max)
+    return Probed(changes, pairs, crowded_out, passed_over)
 
 
 class _Nominations:
@@ -95,10 +98,10 @@ class _Nominations:
         self.buckets += [len(self.postings)] * len(rows)
         self.postings.append(postings)
 
-    def best(self, documents: list[bytes], candidates_max: int) -> list[Pair]:
-        """For each document the prefixes that it met most often, ties by prefix."""
+    def best(self, documents: list[bytes], candidates_max: int) -> tuple[list[Pair], int]:
+        """For each document the prefixes that it met most often, ties by prefix; and how many more it met."""
         if not self.rows:
-            return []
+            return [], 0
         packed = np.frombuffer(b"".join(self.postings), np.uint8).reshape(-1, PREFIX_BYTES)
         names, which = np.unique(_numbers(packed), return_inverse=True)
         sizes = np.array([len(p) // PREFIX_BYTES for p in self.postings], np.int64)
@@ -117,7 +120,8 @@ class _Nominations:
         place = np.arange(len(row)) - np.searchsorted(row, row)
         first = place < candidates_max
         found = zip(row[first].tolist(), names[name[first]].tolist(), collisions[first].tolist(), strict=True)
-        return [Pair(documents[r], n.to_bytes(PREFIX_BYTES, "big"), c) for r, n, c in found]
+        pairs = [Pair(documents[r], n.to_bytes(PREFIX_BYTES, "big"), c) for r, n, c in found]
+        return pairs, len(row) - len(pairs)
 
 
 def _numbers(rows: NDArray[np.uint8]) -> NDArray[np.int64]:

@@ -14,7 +14,7 @@ from state.values import Capture, DocumentRow, Sketch
 from streams import sketching
 from streams.errors import BadUrl
 from streams.settings import Limits, Policy
-from streams.terms import TEXT_WORDS_MAX, index_samples, index_words
+from streams.terms import TEXT_WORDS_MAX, index_samples_of, index_words
 from streams.text import Extracted, TextError, extract
 from streams.urls import url_key
 from streams.values import Material, Page, Rejected, SketchedPage
@@ -79,6 +79,7 @@ class SketchStage:
         words_max = TEXT_WORDS_MAX if self.policy.index_find else 0
         batch = self.sketcher.sketch_batch([each.extracted.text for each in waiting], words_max)
         buckets = sketching.buckets(batch.signatures, self.scheme)
+        samples = index_samples_of(batch) if self.policy.index_find else [b""] * len(batch)
         for i, (at, page, bare, extracted) in enumerate(waiting):
             kept = msgspec.structs.replace(bare, raw=raw_fingerprint(page), extractor=int(extracted.extractor))
             if extracted.meta_refresh is not None:
@@ -92,15 +93,15 @@ class SketchStage:
                 kept = msgspec.structs.replace(kept, document=sketch.document)
                 chosen = batch.words[i, : batch.word_counts[i]]
                 words = index_words(bare.key, page.url, chosen, self.sketcher) if words_max else b""
-                material = self._material(sketch, page.time, buckets[i].tobytes(), extracted)
+                material = self._material(sketch, page.time, buckets[i].tobytes(), samples[i], extracted)
                 results[at] = [SketchedPage(kept, material, words, origin=page.origin)]
 
-    def _material(self, sketch: Sketch, time: int, buckets: bytes, extracted: Extracted) -> Material:
+    def _material(self, sketch: Sketch, time: int, buckets: bytes, samples: bytes, extracted: Extracted) -> Material:
         return Material(
             sketch.document,
             document_codec.encode(DocumentRow(sketch, time)),
             buckets,
-            index_samples(sketch) if self.policy.index_find else b"",
+            samples,
             self._texts.encode(extracted.title, extracted.text) if self.policy.keep_texts else b"",
         )
 
