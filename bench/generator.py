@@ -1,0 +1,363 @@
+"""Synthetic pages with the statistics of crawled text: any slice of an endless corpus, from (seed, index) alone.
+
+Nothing is drawn from a sequential generator. Every choice is a hash of a key and a place (splitmix64 over whole numpy
+columns), so that page 4,999,999 costs what page 0 costs, a slice made twice is the same bytes, and a near-copy shares
+words with its original because both ask for the same (key, place).
+
+- **Words**: a Zipf-Mandelbrot law over pronounceable words. A share of each text is drawn from its own topic, and a share
+  repeats what the text said before (Simon's model of 1955), so that words come in bursts.
+- **Lengths**: log-normal.
+- **Duplicates**: some pages are exact and some are near-copies of a cluster's text. Clusters are chosen by a power law,
+  so that few are huge and most have two members. Near-copies are edited word by word or by replacing a block, to a
+  resemblance that is uniform between `resemblance_min` and 1.
+- **Sites**: chosen by a power law too; each has a template (navigation, footer) around its texts, directories for its
+  URLs, and a spelling: plain ASCII or with accents.
+
+Run as a command it writes JSONL: `python -m bench.generator --documents 1000 > pages.jsonl`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from streams.values import Origin, Page
+
+U64 = NDArray[np.uint64]
+WORDS = 200_000  # of the vocabulary, in each of the two spellings
+BLOCK = 256  # pages made together: their columns fit the CPU's second-level cache
+FIRST_FETCH = 1_735_689_600_000  # 2025-01-01T00:00:00Z in ms
+SWEEP_APART = 30 * 86_400_000  # ms between sweeps
+
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_ZIPF_SHIFT, _ZIPF_EXPONENT = 2.7, 1.07
+_TOPIC_WORDS = 150
+_TOPICAL, _REPEATED = 0.30, 0.15  # shares of a text's words
+_SENTENCE, _PARAGRAPH = 17, 90  # words, on average
+
+# What a hash is asked for; the numbers only have to differ.
+_SALTS = {
+    name: np.uint64(0xD1B54A32D192ED03 * (at + 1) & (1 << 64) - 1)
+    for at, name in enumerate(
+        ("page", "cluster", "pick", "kind", "site", "home", "length", "length2", "target", "how", "edit", "from",
+         "topic", "words", "repeat", "head", "foot", "spelling", "path", "mirror", "change", "name", "crowd", "break")
+    )
+}  # fmt: skip
+
+
+class Shape(msgspec.Struct, frozen=True):
+    """What the corpus is like. Lengths in words, shares of pages."""
+
+    seed: int = 1
+    words_median: int = 300
+    words_sigma: float = 0.7
+    words_max: int = 5000
+    exact_share: float = 0.08
+    near_share: float = 0.17
+    resemblance_min: float = 0.45  # of a near-copy to its cluster's text
+    cluster_skew: float = 2.5  # 1: all clusters alike; larger: the largest take more
+    pages_a_cluster: int = 12  # pages that the corpus grows by before it has one more cluster
+    pages_a_site: int = 400
+    template_median: int = 35  # words of navigation and footer together
+    crowd: bool = False  # all pages are near-copies of one
+    crowd_resemblance_min: float = 0.85
+    changed_share: float = 0.0  # of pages that differ from the sweep before
+
+
+class _Plan(msgspec.Struct, frozen=True):
+    """What a block of pages will be, as columns."""
+
+    index: U64
+    base: U64  # key of the words that a page shares with its cluster, or its own
+    own: U64  # key of the words that only it has
+    words: NDArray[np.int64]
+    scattered: NDArray[np.float64]  # share of words replaced one by one
+    block: NDArray[np.float64]  # share of words replaced as one block
+    site: U64
+    text_site: U64  # whose template stands around the text
+
+
+def pages(shape: Shape, start: int, stop: int, *, sweep: int = 0, html: bool = False) -> Iterator[Page]:
+    """Pages `start` to `stop` of a corpus as sweep number `sweep` fetched them."""
+    for first in range(start, stop, BLOCK):
+        indexes = np.arange(first, min(first + BLOCK, stop), dtype=np.uint64)
+        plan = _plan(shape, indexes, sweep)
+        for i, text in enumerate(_texts(shape, plan)):
+            index = first + i
+            url = _url(shape, int(plan.site[i]), index)
+            time = FIRST_FETCH + sweep * SWEEP_APART + index * 40
+            title = text[:60].split(".")[0].strip()
+            if html:
+                body = as_html(title, text, url).encode()
+                yield Page(url, time, body=body, mime="text/html", charset="utf-8", origin=Origin("synthetic", index))
+            else:
+                yield Page(url, time, text=text, title=title, origin=Origin("synthetic", index))
+
+
+def texts(shape: Shape, start: int, stop: int) -> list[str]:
+    """Only the texts of pages `start` to `stop`."""
+    found: list[str] = []
+    for first in range(start, stop, BLOCK):
+        indexes = np.arange(first, min(first + BLOCK, stop), dtype=np.uint64)
+        found += _texts(shape, _plan(shape, indexes, 0))
+    return found
+
+
+def lines(made: Iterator[Page]) -> Iterator[bytes]:
+    """Pages as lines of JSONL that `lostfound ingest` reads."""
+    encode = msgspec.json.Encoder().encode
+    for page in made:
+        line: dict[str, Any] = {"url": page.url, "fetch_time": page.time}
+        if page.body is not None:
+            line["html"] = page.body.decode()
+        else:
+            line |= {"text": page.text, "title": page.title}
+        yield encode(line) + b"\n"
+
+
+def _mix(keys: U64) -> U64:
+    """Splitmix64's finaliser, on a column."""
+    z = keys + _GOLDEN
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))
+
+
+def _hash(keys: U64, salt: str, seed: int = 0) -> U64:
+    return _mix(keys * _GOLDEN ^ _SALTS[salt] ^ np.uint64(seed * 0xA24BAED4963EE407 & (1 << 64) - 1))
+
+
+def _unit(hashes: U64) -> NDArray[np.float64]:
+    """Hashes as numbers in (0, 1)."""
+    return ((hashes >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
+
+
+def _log_normal(keys: U64, median: float, sigma: float) -> NDArray[np.float64]:
+    radius = np.sqrt(-2.0 * np.log(_unit(_hash(keys, "length"))))
+    return median * np.exp(sigma * radius * np.cos(2 * np.pi * _unit(_hash(keys, "length2"))))
+
+
+def _plan(shape: Shape, index: U64, sweep: int) -> _Plan:
+    seed = shape.seed
+    own = _hash(index, "page", seed)
+    chance = _unit(_hash(own, "kind"))
+    exact = (chance < shape.exact_share) & (not shape.crowd)
+    near = (chance < shape.exact_share + shape.near_share) | shape.crowd
+    clusters = 1.0 + (index // np.uint64(shape.pages_a_cluster)).astype(np.float64)
+    pick = np.floor(clusters * _unit(_hash(own, "pick")) ** shape.cluster_skew).astype(np.uint64)
+    cluster = _hash(pick * np.uint64(not shape.crowd), "crowd" if shape.crowd else "cluster", seed)
+    base = np.where(near, cluster, own)
+    site = _site(shape, own, index)
+    home = _site(shape, _hash(cluster, "home"), pick * np.uint64(0 if shape.crowd else shape.pages_a_cluster))
+    at_home = near & (_unit(_hash(own, "mirror")) < 0.5)
+    floor = shape.crowd_resemblance_min if shape.crowd else shape.resemblance_min
+    resemblance = floor + (1 - floor) * _unit(_hash(own, "target"))
+    resemblance = np.where(near & ~exact, resemblance, 1.0)
+    kept = 2 * resemblance / (1 + resemblance)  # of a text's shingles
+    as_block = _unit(_hash(own, "how")) < 0.5
+    scattered = np.where(as_block, 0.0, 1 - kept**0.25)
+    block = np.where(as_block, 1 - kept, 0.0)
+    if sweep and shape.changed_share:
+        changed = _unit(_hash(own, "change", sweep)) < shape.changed_share
+        scattered = np.where(changed, np.maximum(scattered, 0.02), scattered)
+        own = np.where(changed, _hash(own, "change", sweep + 7), own)
+    words = np.clip(_log_normal(base, shape.words_median, shape.words_sigma), 12, shape.words_max).astype(np.int64)
+    return _Plan(
+        index, base, own, words, scattered, block,
+        np.where(at_home, home, site), np.where(exact | at_home | shape.crowd, home, site),
+    )  # fmt: skip
+
+
+def _site(shape: Shape, keys: U64, index: U64) -> U64:
+    """A site for each page: of those that exist by then, early ones more often."""
+    sites = 2.0 + (index // np.uint64(shape.pages_a_site)).astype(np.float64)
+    return np.floor(sites * _unit(_hash(keys, "site")) ** 2.0).astype(np.uint64)
+
+
+def _texts(shape: Shape, plan: _Plan) -> list[str]:
+    site_key = _hash(plan.text_site, "site", shape.seed)
+    template = np.clip(_log_normal(site_key, shape.template_median, 0.6), 4, 400).astype(np.int64)
+    head = template * 3 // 4
+    total = plan.words + template
+    ends = np.cumsum(total)
+    starts = ends - total
+    row = np.repeat(np.arange(len(total)), total)
+    place = np.arange(int(ends[-1])) - starts[row]
+    inner = place - head[row]
+    in_head, in_foot = inner < 0, inner >= plan.words[row]
+    position = place.astype(np.uint64)
+    # A replaced block starts anywhere; a word on its own is replaced by chance.
+    first = np.floor(_unit(_hash(plan.own, "from")) * (1 - plan.block) * plan.words)
+    in_block = (inner >= first[row]) & (inner < (first + plan.block * plan.words)[row])
+    edited = _unit(_hash(plan.own[row] + position, "edit")) < plan.scattered[row]
+    inner_place = np.where(in_head | in_foot, position, np.maximum(inner, 0).astype(np.uint64))
+    key = np.where(edited | in_block, plan.own[row], plan.base[row])
+    key = np.where(in_head | in_foot, site_key[row], key)
+    words = _draw(key, inner_place)
+    accented = (_hash(plan.text_site, "spelling", shape.seed) & np.uint64(7)) < 3
+    words += (accented * WORDS * len(_ENDINGS))[row]
+    words += _ending(key, inner_place, starts) * WORDS
+    return _written(words, starts, ends)
+
+
+def _draw(key: U64, place: U64) -> NDArray[np.int64]:
+    """The word at each (key, place)."""
+    hashes = _hash(key + place * np.uint64(0x2545F4914F6CDD1D), "words")
+    unit = _unit(hashes << np.uint64(12))
+    chosen = (hashes >> np.uint64(52)).astype(np.float64) / 4096.0
+    repeated = np.flatnonzero(chosen < _REPEATED)
+    if len(repeated):
+        earlier = np.floor(unit[repeated] * place[repeated].astype(np.float64)).astype(np.uint64)
+        again = _hash(key[repeated] + earlier * np.uint64(0x2545F4914F6CDD1D), "words")
+        unit[repeated] = _unit(again << np.uint64(12))
+        chosen[repeated] = (again >> np.uint64(52)).astype(np.float64) / 4096.0
+    words = _zipf(unit)
+    topical = np.flatnonzero((chosen >= _REPEATED) & (chosen < _REPEATED + _TOPICAL))
+    topic = _hash(key[topical], "topic") % np.uint64(20_000)
+    rank = np.floor(_TOPIC_WORDS * unit[topical] ** 2.5).astype(np.uint64)
+    words[topical] = 500 + (_mix(topic * np.uint64(_TOPIC_WORDS) + rank) % np.uint64(WORDS - 500)).astype(np.int64)
+    return words
+
+
+def _zipf(unit: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Ranks from 0 of a Zipf-Mandelbrot law, p(r) ~ (r + shift) ** -exponent, by the inverse of its integral."""
+    power = 1.0 - _ZIPF_EXPONENT
+    low, high = _ZIPF_SHIFT**power, (WORDS + _ZIPF_SHIFT) ** power
+    ranks = (low + unit * (high - low)) ** (1.0 / power) - _ZIPF_SHIFT
+    return np.clip(ranks, 0, WORDS - 1).astype(np.int64)
+
+
+_ENDINGS = (" ", ", ", ". ", ".\n\n")
+
+
+def _ending(key: U64, place: U64, starts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """What follows each word: a number of `_ENDINGS`."""
+    chance = _unit(_hash(key + place * np.uint64(0x9FB21C651E98DF25), "break"))
+    endings = (chance < 1 / 9).astype(np.int64) + (chance < 1 / _SENTENCE) + (chance < 1 / _PARAGRAPH)
+    endings[starts] = 0
+    return endings
+
+
+def _written(words: NDArray[np.int64], starts: NDArray[np.int64], ends: NDArray[np.int64]) -> list[str]:
+    written = _vocabulary()[words].tolist()
+    bounds = zip(starts.tolist(), ends.tolist(), strict=True)
+    return ["".join(written[a:b]).rstrip().capitalize() for a, b in bounds]
+
+
+@cache
+def _vocabulary() -> NDArray[np.object_]:
+    """Words of one to five syllables with what follows them, common ones short: object[2 * endings * WORDS].
+
+    The first half is plain, the second the same words with some accents.
+    """
+    onsets = [*"bcdfghklmnprstvwbdlmnrst", "br", "ch", "gr", "pl", "st", "th", "tr"]
+    vowels = [*"aeiouaeio", "ai", "ou"]
+    codas = ["", "", "n", "r", "s", "l", "t"]
+    syllables = [o + v + c for o in onsets for v in vowels for c in codas]
+    order = np.argsort(_mix(np.arange(len(syllables), dtype=np.uint64)))
+    syllables = [syllables[i] for i in order]
+    accents = str.maketrans("euo", "éüö")
+    words: list[str] = []
+    seen: set[str] = set()
+    rank = 0
+    while len(words) < WORDS:
+        numbers = _mix(np.arange(rank, rank + 4096, dtype=np.uint64) + np.uint64(1 << 40)).tolist()
+        for number in numbers:
+            # Short words first, as in any language.
+            count = 1 if len(words) < 200 else 1 + number % 2 if len(words) < 4000 else 2 + (number % 4 == 0)
+            word = ""
+            for at in range(count):
+                word += syllables[(number >> 9 * (at + 1)) % len(syllables)]
+            if word not in seen:
+                seen.add(word)
+                words.append(word)
+        rank += 4096
+    words = words[:WORDS]
+    accented = [word.translate(accents) if i % 5 == 0 else word for i, word in enumerate(words)]
+    return np.array([word + end for half in (words, accented) for end in _ENDINGS for word in half], dtype=object)
+
+
+@cache
+def _host(seed: int, site: int) -> tuple[str, tuple[str, ...]]:
+    """A site's scheme and host, and its directories."""
+    table = _vocabulary()
+    numbers = _hash(np.arange(40, dtype=np.uint64) + np.uint64(site * 64), "name", seed).tolist()
+    names = [table[number % 20_000].strip() for number in numbers]
+    ending = (".com", ".org", ".net", ".de", ".co.uk", ".fr", ".edu")[numbers[-1] % 7]
+    host = f"https://{('www.', '', 'docs.')[numbers[-2] % 3]}{names[0]}{names[1]}{site}{ending}"
+    return host, tuple(
+        f"/{a}" if i % 3 else f"/{a}/{b}" for i, (a, b) in enumerate(zip(names[2:12], names[12:22], strict=True))
+    )
+
+
+def _url(shape: Shape, site: int, index: int) -> str:
+    host, folders = _host(shape.seed, site)
+    number = ((index + 1) * 0x9E3779B97F4A7C15 + shape.seed) & (1 << 64) - 1
+    table = _vocabulary()
+    slug = "-".join(table[(number >> shift) % 30_000].strip() for shift in (8, 24, 40))
+    return f"{host}{folders[(number >> 50) % len(folders)]}/{slug}-{index}.html"
+
+
+def as_html(title: str, text: str, url: str) -> str:
+    """A page of ordinary make around a text: head, navigation, paragraphs with links, scripts, footer."""
+    host = url.split("/", 3)[2]
+    menu = "".join(
+        f'<li class="menu-item menu-item-{i}"><a href="https://{host}/section-{i}/" data-track="nav-{i}">'
+        f'<span class="label">{word}</span></a></li>\n'
+        for i, word in enumerate(text.split()[:24])
+    )
+    body = []
+    for i, paragraph in enumerate(text.split("\n\n")):
+        sentences = paragraph.split(". ")
+        if i % 3 == 1:
+            sentences[0] = f'<a href="/read/{i}" class="inline">{sentences[0]}</a>'
+        if i % 4 == 2:
+            sentences[-1] = f"<em>{sentences[-1]}</em>"
+        heading = f'<h2 id="part-{i}">{sentences[0][:40]}</h2>\n' if i % 5 == 3 else ""
+        body.append(f'{heading}<div class="block block-{i}"><p>{". ".join(sentences)}</p></div>\n')
+    return _HTML.format(title=title, url=url, menu=menu, body="".join(body), style=_STYLE, script=_SCRIPT, host=host)
+
+
+_STYLE = "\n".join(f".block-{i} {{ margin: {i}px 0 {i}px 4%; color: #{i * 4099:06x}; }}" for i in range(40))
+_SCRIPT = "\n".join(f'window.queue.push(["event{i}", {{"page": {i}, "sent": false}}]);' for i in range(40))
+_HTML = """<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8"><title>{title}</title>
+<link rel="canonical" href="{url}"><meta name="viewport" content="width=device-width">
+<style>{style}</style><script>window.queue = []; {script}</script></head>
+<body><header><a href="https://{host}/" class="logo"><img src="/logo.svg" alt=""></a>
+<nav class="menu"><ul>
+{menu}</ul></nav></header>
+<main id="content"><article><h1>{title}</h1>
+{body}</article></main>
+<footer><p class="small">&copy; 2025 {host} &middot; <a href="/imprint">imprint</a></p></footer>
+<script>{script}</script></body></html>
+"""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Write synthetic pages as JSONL to standard output.")
+    parser.add_argument("--documents", type=int, default=1000)
+    parser.add_argument("--start", type=int, default=0, help="index of the first page")
+    parser.add_argument("--sweep", type=int, default=0)
+    parser.add_argument("--html", action="store_true")
+    for field in msgspec.structs.fields(Shape):
+        if field.name == "crowd":
+            parser.add_argument("--crowd", action="store_true")
+        else:
+            parser.add_argument(f"--{field.name.replace('_', '-')}", type=type(field.default), default=field.default)
+    given = vars(parser.parse_args())
+    shape = Shape(**{name: given[name] for name in Shape.__struct_fields__})
+    made = pages(shape, given["start"], given["start"] + given["documents"], sweep=given["sweep"], html=given["html"])
+    for line in lines(made):
+        sys.stdout.buffer.write(line)
+
+
+if __name__ == "__main__":
+    main()
