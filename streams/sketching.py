@@ -220,6 +220,12 @@ class Sketcher:
         starts = np.flatnonzero(np.concatenate((np.ones(min(tokens, 1), dtype=bool), words[1:] != words[:-1])))
         return words[starts], np.diff(starts, append=tokens)
 
+    def token_hashes(self, text: str) -> list[int]:
+        """The word hash of each token of a short text, in order."""
+        scratch, tokens, _ = self._tokenise(text)
+        hashes: list[int] = (scratch.hashes[:tokens] >> np.uint64(32)).tolist()
+        return hashes
+
     def canonical(self, text: str) -> str:
         """The canonical tokens of a text, one space between two: texts with the same are the same document."""
         scratch, _, end = self._tokenise(text)

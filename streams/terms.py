@@ -32,7 +32,7 @@ from streams.urls import domain_prefix, path_words
 
 if TYPE_CHECKING:
     from state.values import Sketch
-    from streams.sketching import Sketcher
+    from streams.sketching import SketchBatch, Sketcher
 
 TEXT_WORDS_MAX = 16
 PATH_WORDS_MAX = 6
@@ -76,7 +76,7 @@ def text_words(words: NDArray[np.uint32], counts: NDArray[np.int64]) -> NDArray[
     weights = np.log1p(counts)
     weights[counts > max(3, tokens // WORD_SHARE)] = GRAMMAR_WEIGHT
     ranks = -np.log((words.astype(np.float64) + 1.0) / 2.0**32) / weights
-    return words[np.argsort(ranks, kind="stable")[:TEXT_WORDS_MAX]]
+    return words[np.argsort(ranks, kind="stable")[:most]]
 
 
 def path_terms(url: str, sketcher: Sketcher) -> list[int]:
@@ -90,7 +90,7 @@ def path_terms(url: str, sketcher: Sketcher) -> list[int]:
 @lru_cache(maxsize=WORDS_CACHED)
 def _hashes(word: str, sketcher: Sketcher) -> list[int]:
     """The hashes of a path word as words of a text have them: several in scripts without spaces."""
-    return [int(each) for each in sketcher.word_hashes(word)[0]]
+    return sketcher.token_hashes(word)
 
 
 def index_words(key: bytes, url: str, chosen: NDArray[np.uint32], sketcher: Sketcher) -> bytes:
@@ -112,4 +112,14 @@ def most_sampled(sketch: Sketch, most: int = SAMPLES_MAX) -> list[int]:
 
 def index_samples(sketch: Sketch) -> bytes:
     """The entries of one document for the `samples` index: 4 bytes each, without the document's prefix."""
-    return b"".join(value.to_bytes(4, "big") for value in most_sampled(sketch))
+    return np.array(most_sampled(sketch), ">u4").tobytes()
+
+
+def index_samples_of(batch: SketchBatch) -> list[bytes]:
+    """The entries of each document of a batch, as `index_samples` gives them."""
+    values = batch.samples.astype(np.int64)
+    filled = np.arange(values.shape[1]) < batch.sample_sizes[:, None]
+    order = np.argsort(np.where(filled, -(values & -values), 1), axis=1, kind="stable")[:, :SAMPLES_MAX]
+    chosen = np.take_along_axis(batch.samples, order, axis=1).astype(">u4")
+    sizes = np.minimum(batch.sample_sizes, SAMPLES_MAX).tolist()
+    return [row[:size].tobytes() for row, size in zip(chosen, sizes, strict=True)]

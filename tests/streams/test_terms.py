@@ -105,3 +105,10 @@ def test_the_sketcher_chooses_the_same_words(tokens: list[str]) -> None:
     batch = sketcher.sketch_batch([text], terms.TEXT_WORDS_MAX)
     expected = terms.text_words(*sketcher.word_hashes(text))
     assert batch.words[0, : batch.word_counts[0]].tolist() == expected.tolist()
+
+
+@given(st.lists(st.text("abcdef ", max_size=900), max_size=4))
+def test_a_batch_indexes_the_same_samples(texts: list[str]) -> None:
+    batch = Sketcher(Scheme()).sketch_batch(texts)
+    each = [terms.index_samples(batch.sketch(i)) for i in range(len(texts))]
+    assert terms.index_samples_of(batch) == each
