@@ -65,8 +65,10 @@ def name_hash(name: str) -> int:
     return int(mmh3.hash("/" + name, signed=False))
 
 
-def text_words(words: NDArray[np.uint32], counts: NDArray[np.int64]) -> NDArray[np.uint32]:
-    """The words of a text that are indexed, from all its distinct word hashes and their counts.
+def text_words(
+    words: NDArray[np.uint32], counts: NDArray[np.int64], most: int = TEXT_WORDS_MAX
+) -> NDArray[np.uint32]:
+    """The words of a text that are indexed, or the `most` likeliest to be, from all its word hashes and their counts.
 
     `Sketcher.sketch_batch` makes the same choice in its one pass.
     """
