@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import re
 
+import msgspec
+
 from streams.errors import BadUrl
 from streams.readers import payload, records, times
 from streams.readers.unpack import Unpacked
@@ -22,22 +24,52 @@ from streams.values import Origin, Page, Rejected
 
 _FILE = "filedesc:"
 _LINE_BYTES_MAX = 16 << 10
-_IP = rb"(?:\d{1,3}(?:\.\d{1,3}){3}|[0-9a-fA-F:]*:[0-9a-fA-F:.]*|-)"
-_REST = rb"[^\r\n]*?)[ \t]+" + _IP + rb"[ \t]+(\d{8,17})[ \t]+(?:([^\r\n]*)[ \t])?(\d{1,18})[ \t]*\r?\n"
-_LINE = re.compile(rb"([a-zA-Z][a-zA-Z0-9+.-]*:" + _REST)
-_HEADER = re.compile(rb"^((?:https?|ftp|dns|filedesc):" + _REST, re.MULTILINE)
+_SCHEME = re.compile(rb"[a-zA-Z][a-zA-Z0-9+.-]{0,15}:")
+_IP = re.compile(rb"\d{1,3}(?:\.\d{1,3}){3}|[0-9a-fA-F.:]{2,45}|-")
+# Bounded repeats: this is searched for in rubbish, which must not make it slow.
+_HEADER = re.compile(
+    rb"^(?:https?|ftp|dns|filedesc):[^\r\n]{0,4096}? [0-9a-fA-F.:-]{1,45} \d{8,17} [^\r\n]{0,400}?\d{1,18}[ ]?\r?\n",
+    re.MULTILINE,
+)
+
+
+class Line(msgspec.Struct, frozen=True):
+    """A record's line."""
+
+    url: str
+    date: str
+    mime: str
+    size: int
+
+
+def parse_line(line: bytes) -> Line | None:
+    """The fields of a record's line; None where it is none.
+
+    Between the URL, which may hold spaces, and the length stand an IP address and a date, which tell where it ends.
+    """
+    words = line.split()
+    if not line.endswith(b"\n") or len(words) < 4 or not _SCHEME.match(words[0]) or not _number(words[-1], 1, 18):
+        return None
+    for i in range(2, len(words) - 1):
+        if _number(words[i], 8, 17) and _IP.fullmatch(words[i - 1]):
+            url, mime = (payload.text_of(b" ".join(part)) for part in (words[: i - 1], words[i + 1 : -1]))
+            return Line(url, words[i].decode("ascii"), mime, int(words[-1]))
+    return None
+
+
+def _number(word: bytes, digits_min: int, digits_max: int) -> bool:
+    return digits_min <= len(word) <= digits_max and word.isdigit()
 
 
 def record(stream: Unpacked, limits: ReadLimits, origin: Origin) -> Page | Rejected | None:
     """One record, from its line to the end of its content."""
     line = stream.readline(_LINE_BYTES_MAX)
-    found = _LINE.fullmatch(line)
+    found = parse_line(line)
     if found is None:
         if stream.first() < 0 and b"\n" not in line:
             return records.short(stream, _LINE_BYTES_MAX, len(line), origin, "")
         return Rejected("garbage", f"no ARC record, but {line[:40]!r}", origin)
-    url = payload.text_of(found[1]).strip()
-    size = int(found[4])
+    url, size = found.url, found.size
     if not url.lower().startswith(("http:", "https:")):
         refused = records.passed(stream, size, begins, origin, url)
         if refused is None or refused.reason != "bad_length" or not url.startswith(_FILE):
@@ -52,28 +84,28 @@ def record(stream: Unpacked, limits: ReadLimits, origin: Origin) -> Page | Rejec
     block = records.block_of(stream, size, begins, limits, origin, url)
     if isinstance(block, Rejected):
         return block
-    time = times.arc_millis(found[2].decode("ascii"))
+    time = times.arc_millis(found.date)
     if time is None:
-        return Rejected("bad_time", f"archive date is {found[2].decode('ascii')}", origin, url)
+        return Rejected("bad_time", f"archive date is {found.date}", origin, url)
     try:
-        return _page(url, time, found[3] or b"", block, limits, origin)
+        return _page(url, time, found.mime, block, limits, origin)
     except payload.Refused as error:
         return Rejected(error.reason, error.detail, origin, url)
 
 
 def begins(head: bytes) -> bool:
     """Whether these bytes begin an ARC file or record."""
-    return _LINE.match(head) is not None
+    return parse_line(head[: head.find(b"\n") + 1]) is not None
 
 
 FRAMING = records.Framing(begins, _HEADER, _LINE_BYTES_MAX, record)
 
 
-def _page(url: str, time: int, declared: bytes, block: bytes, limits: ReadLimits, origin: Origin) -> Page:
+def _page(url: str, time: int, declared: str, block: bytes, limits: ReadLimits, origin: Origin) -> Page:
     response = payload.parse(block, limits)
     if response is not None:
         return payload.page_of(response, url, time, "", limits, origin)
     if len(block) > limits.page_bytes_max:
         raise payload.Refused("too_big", f"{len(block)} bytes, page_bytes_max {limits.page_bytes_max}")
-    mime, charset = payload.media_type(payload.text_of(declared))
+    mime, charset = payload.media_type(declared)
     return Page(url, time, body=block, mime=mime, charset=charset, origin=origin)

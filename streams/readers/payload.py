@@ -25,6 +25,7 @@ _FIELD = re.compile(
 _CHUNK = re.compile(rb"[ \t]*([0-9A-Fa-f]{1,8})[ \t]*(?:;[^\r\n]*)?\r?\n")
 _CHARSET = re.compile(r"charset\s*=\s*[\"']?\s*([^\s\"';,]+)", re.IGNORECASE)
 _MIME = re.compile(r"[a-z0-9!#$&^_.+-]+/[a-z0-9!#$&^_.+-]+")
+_TYPE_CHARS_MAX = 256  # of a Content-Type
 _CODINGS_MAX = 3  # codings laid over one another; browsers and servers use one
 
 
@@ -68,6 +69,7 @@ def text_of(value: bytes) -> str:
 
 def media_type(value: str) -> tuple[str, str]:
     """`Text/HTML; charset="UTF-8"` -> ("text/html", "utf-8"); empty where not said."""
+    value = value[:_TYPE_CHARS_MAX]
     mime = _MIME.match(value.strip().lower())
     charset = _CHARSET.search(value)
     return mime[0] if mime else "", charset[1].lower()[:40] if charset else ""

@@ -8,6 +8,7 @@ from email.utils import parsedate_to_datetime
 
 MILLIS_MAX = 253_402_300_799_999  # the end of the year 9999
 _SECONDS_MAX = 100_000_000_000  # a number below this is seconds (up to the year 5138), else milliseconds
+_DATE_CHARS_MAX = 64  # of an HTTP date
 _DIGITS = "20000101000000"
 
 
@@ -45,7 +46,7 @@ _PARTS = ((0, 4), (4, 6), (6, 8), (8, 10), (10, 12), (12, 14))
 def http_millis(value: str | None) -> int | None:
     """`Sat, 10 Oct 2020 08:02:16 GMT`, of HTTP's Date header."""
     try:
-        when = parsedate_to_datetime(value or "")
+        when = parsedate_to_datetime((value or "")[:_DATE_CHARS_MAX])
     except (ValueError, TypeError, IndexError, OverflowError):
         return None
     return _since_epoch(when)

@@ -26,6 +26,7 @@ CHUNK_BYTES = 256 << 10
 GZIP = b"\x1f\x8b"
 ZSTD = b"\x28\xb5\x2f\xfd"
 _SKIPPABLE = re.compile(rb"[\x50-\x5f]\x2a\x4d\x18", re.DOTALL)
+_GZIP_PROBE_BYTES = 4096  # enough for the first words of a member
 _DICTIONARY = b"\x5d\x2a\x4d\x18"  # a first frame holding the dictionary of all others (IIPC, "WARC zstd")
 END = 2**63 - 1  # the offset of a place after which nothing is to be read
 _BLOCKS_A_CHUNK = 4  # a zstd block unpacks to at most 128 KiB
@@ -219,21 +220,24 @@ class Unpacked:
             return False
         magic = GZIP + b"\x08" if self._kind == "gzip" else ZSTD
         self._move(start)
-        while self._have(len(magic)):
-            at = self._rest.find(magic)
-            if at < 0:
-                self._use(len(self._rest) - len(magic) + 1)
+        seen = 0  # raw bytes at hand that begin no record
+        while self._have(seen + len(magic)):
+            at = self._rest.find(magic, seen)
+            if at < 0 or at > RAW_BYTES:  # drop what is behind us
+                self._use(at if at > 0 else len(self._rest) - len(magic) + 1)
+                seen = 0
                 continue
-            self._use(at)
-            if accept(self._probe()):
+            if accept(self._probe(at)):
+                self._use(at)
                 return True
-            self._use(1)
+            seen = at + 1
         return False
 
-    def _probe(self) -> bytes:
-        """The first bytes of the frame at hand, which stays at hand."""
-        self._have(RAW_BYTES)
-        head = self._rest[:RAW_BYTES]
+    def _probe(self, at: int) -> bytes:
+        """The first unpacked bytes of what may be a frame, `at` bytes into the raw bytes at hand."""
+        size = _GZIP_PROBE_BYTES if self._kind == "gzip" else RAW_BYTES
+        self._have(at + size)
+        head = self._rest[at : at + size]
         try:
             if self._kind == "gzip":
                 return zlib.decompressobj(31).decompress(head, 4096)

@@ -17,7 +17,7 @@ from streams.values import Origin, Page, Rejected
 
 _KEPT = frozenset({b"response", b"resource", b"revisit", b"conversion"})
 _HEADER = re.compile(rb"WARC/\d\.\d+[ \t]*\r?\n(?:WARC-|Content-)", re.IGNORECASE)
-_SCHEME = re.compile(r"\s*<?\s*https?:", re.IGNORECASE)
+_FOLDED = re.compile(rb"\r?\n[ \t]+")
 
 _Fields = dict[bytes, bytes]
 
@@ -33,12 +33,12 @@ def record(stream: Unpacked, limits: ReadLimits, origin: Origin) -> Page | Rejec
         return Rejected("bad_header", f"longer than header_bytes_max {limits.header_bytes_max}", origin)
     fields = _fields(head)
     length = fields.get(b"content-length", b"")
-    url = payload.text_of(fields.get(b"warc-target-uri", b"")).strip("<> ")
+    url = payload.text_of(fields.get(b"warc-target-uri", b"")).strip("<> \t")
     if not length.isdigit() or len(length) > 18:
         return Rejected("bad_header", f"Content-Length is {length[:40]!r}", origin, url[: limits.url_bytes_max])
     size = int(length)
     kind = fields.get(b"warc-type", b"").lower()
-    if kind not in _KEPT or (url and not _SCHEME.match(url)):
+    if kind not in _KEPT or (url and not url[:6].lower().startswith(("http:", "https:"))):
         return records.passed(stream, size, _begins, origin, url)
     refused = _refused(fields, url, limits, origin)
     if refused is not None:
@@ -62,14 +62,9 @@ FRAMING = records.Framing(_begins, _HEADER, 64, record)
 def _fields(head: bytes) -> _Fields:
     """Lower-case name -> value; of a repeated field the first, continued lines joined."""
     fields: _Fields = {}
-    name = b""
-    for line in head.split(b"\n")[1:]:
-        if line[:1] in {b" ", b"\t"}:
-            fields[name] = fields.get(name, b"") + b" " + line.strip()
-            continue
+    for line in _FOLDED.sub(b" ", head).split(b"\n")[1:]:
         name, _, value = line.partition(b":")
-        name = name.strip().lower()
-        fields.setdefault(name, value.strip())
+        fields.setdefault(name.strip().lower(), value.strip())
     return fields
 
 
@@ -134,7 +129,7 @@ def _revisit(
     One that names no URL repeats an earlier capture of its own: "server not modified" can mean nothing else, and the
     crawlers that gave only a digest looked for it in the history of the URL.
     """
-    refers_to = payload.text_of(fields.get(b"warc-refers-to-target-uri", b"")).strip("<> ") or url
+    refers_to = payload.text_of(fields.get(b"warc-refers-to-target-uri", b"")).strip("<> \t") or url
     target = payload.target_of(response, url, limits) if response else None
     mime, charset = payload.media_type(response.fields.get("content-type", "")) if response else ("", "")
     return Page(
