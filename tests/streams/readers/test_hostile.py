@@ -28,7 +28,7 @@ HOSTILE = {
     "url of spaces": ("a.warc", lambda build: build.warc().replace(b"http://a.org/x", b"<\t" + SPACES + b"x") * 40),
     "folded header": (
         "a.warc",
-        build.warc().replace(b"\r\n\r\n", b"\r\nX: y" + b"\r\n z" * 15_000 + b"\r\n\r\n", 1) * 40,
+        lambda build: build.warc().replace(b"\r\n\r\n", b"\r\nX: y" + b"\r\n z" * 15_000 + b"\r\n\r\n", 1) * 40,
     ),
     "versions": ("a.warc", lambda build: build.warc() + b"rubbish " + b"WARC/1.1" * 500_000),
     "headers": ("a.warc", lambda build: b"WARC/1.0\r\nWARC-\r\n\r\n" * 20_000),
