@@ -32,9 +32,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 # What became of a text.
+WHOLE, CUT, HARD = 0, 1, 2
+
 WORD_SHARE = 80  # a word that is more than one token in this many is mostly grammar
 GRAMMAR_WEIGHT = 0.05
-WHOLE, CUT, HARD = 0, 1, 2
 
 _EMPTY = np.uint64(0xFFFF_FFFF_FFFF_FFFF)
 _MULTIPLIER = np.uint64(0x9E37_79B9_7F4A_7C15)
@@ -372,21 +373,7 @@ def sketch_columns(
             word_counts[i] = choose_words(hashes, tokens[i], slots, distinct, tally, ranks, words[i])
 
 
-_FORMATTING = (
-    b"b",
-    b"i",
-    b"s",
-    b"u",
-    b"tt",
-    b"em",
-    b"big",
-    b"font",
-    b"code",
-    b"nobr",
-    b"small",
-    b"strike",
-    b"strong",
-)
+_FORMATTING = b"b i s u tt em big font code nobr small strike strong".split()
 _FORMATTING_NAMES = np.array([int.from_bytes(name, "big") for name in _FORMATTING], dtype=np.uint64)
 _HTML, _BODY, _UL, _OL = (np.uint64(int.from_bytes(name, "big")) for name in (b"html", b"body", b"ul", b"ol"))
 

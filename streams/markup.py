@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-TAGS_MAX = 50_000  # end tags walk the open elements: at most half its square
+TAGS_MAX = 30_000  # some tags walk all elements that are open: about a second at this many
 REOPENED_MAX = 1_000_000  # elements that unclosed formatting may be copied to, at some 400 bytes each
 ATTRIBUTE_STEPS_MAX = 200_000_000  # a new attribute is compared with the tag's others
 ROOTS_MAX = 100  # each further <html> or <body> hands its attributes to the first

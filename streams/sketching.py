@@ -116,6 +116,7 @@ class Comparisons(msgspec.Struct, frozen=True, eq=False):
 def gather(sketches: Sequence[Sketch]) -> SketchBatch:
     """Single sketches of one scheme as columns."""
     n = len(sketches)
+    bins = len(sketches[0].signature) if sketches else 0
     sizes = np.fromiter((len(s.sample) for s in sketches), dtype=np.int64, count=n)
     samples = np.zeros((n, int(sizes.max(initial=0))), dtype=np.uint32)
     for row, sketch in zip(samples, sketches, strict=True):
@@ -123,7 +124,7 @@ def gather(sketches: Sequence[Sketch]) -> SketchBatch:
     counts = np.array([(s.exponent, s.shingles, s.tokens) for s in sketches], dtype=np.int64).reshape(n, 3)
     return SketchBatch(
         [s.document for s in sketches],
-        np.array([s.signature for s in sketches], dtype=np.uint8).reshape(n, -1),
+        np.array([s.signature for s in sketches], dtype=np.uint8).reshape(n, bins),
         samples,
         sizes,
         np.ascontiguousarray(counts[:, 0]),

@@ -5,8 +5,8 @@ What of an HTML page counts is the scheme's `extractor`:
     resiliparse-all   all visible text
     resiliparse-body  all visible text but that of <nav>, <footer> and <aside>; all of it where nothing else is left
 
-docs/decisions says what each does to the resemblance of pages. Nothing here raises for what a page holds, but
-`TextError` with a reason for the dead letters.
+docs/decisions says what each does to the resemblance of pages. Whatever a page holds, it
+raises nothing but `TextError`, with a reason for the dead letters.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import msgspec
 
 from state.values import Extractor
 from streams import markup
-from streams.errors import LostfoundError
+from streams.errors import LostfoundError, SettingsError
 
 if TYPE_CHECKING:
     from streams.values import Page
@@ -29,6 +29,8 @@ TITLE_CHARS_MAX = 200
 REFRESH_SECONDS_MAX = 15  # a page that sends its readers on later than this is a page of its own
 _HEAD_CHARS = 1 << 16  # where the words that announce a refresh or a canonical link are looked for
 _SNIFF_BYTES = 1024
+_GUESS_BYTES, _GUESS_TELLING_BYTES = 1 << 16, 16
+_ASCII = bytes(range(128))
 
 SKIPPED = {"resiliparse-all": (), "resiliparse-body": ("nav", "footer", "aside")}
 
@@ -66,7 +68,8 @@ class Extracted(msgspec.Struct, frozen=True):
 def extract(page: Page, page_bytes_max: int = PAGE_BYTES_MAX, extractor: str = "resiliparse-body") -> Extracted:
     """The text of a page with a body or a text, in time and memory bounded by its size.
 
-    Raises TextError: `too_big`, `not_text` (pictures, PDF, archives), `no_text`, `parse_failed`.
+    Raises TextError: `too_big`, `not_text` (pictures, PDF, archives), `no_text`, `parse_failed`; SettingsError where
+    there is no such extractor.
     """
     if page.text is not None:
         return _of_text(page, page.text, page_bytes_max)
@@ -77,6 +80,8 @@ def extract(page: Page, page_bytes_max: int = PAGE_BYTES_MAX, extractor: str = "
     decoded = decode(body, page.charset)
     if not is_html:
         return _of_text(page, decoded, page_bytes_max)
+    if extractor not in SKIPPED:
+        raise SettingsError(f"there is no extractor {extractor!r}", f"it is one of {', '.join(SKIPPED)}")
     return _of_html(page, decoded, SKIPPED[extractor])
 
 
@@ -84,7 +89,7 @@ def decode(body: bytes, charset: str = "") -> str:
     """Bytes as text; never raises. A byte order mark wins, then UTF-8 where the bytes are valid UTF-8, whatever is
     declared, as wrong declarations are common and accidental UTF-8 is not; then the server, the page, a guess.
     """
-    from resiliparse.parse.encoding import detect_encoding, map_encoding_to_html5
+    from resiliparse.parse.encoding import detect_encoding
 
     for bom, encoding in _BOMS:
         if body.startswith(bom):
@@ -96,8 +101,10 @@ def decode(body: bytes, charset: str = "") -> str:
         except UnicodeDecodeError:
             pass
     if declared in {"", "utf-8"}:
-        declared = map_encoding_to_html5(detect_encoding(body, max_len=1 << 16) or "utf-8") or "utf-8"
-    return body.decode(declared, "replace")
+        # From few bytes a guess is a toss: windows-1252 is what browsers take.
+        telling = len(body[:_GUESS_BYTES].translate(None, _ASCII)) >= _GUESS_TELLING_BYTES
+        declared = _known(detect_encoding(body, max_len=_GUESS_BYTES) or "") if telling else "cp1252"
+    return body.decode(declared or "cp1252", "replace")
 
 
 def _known(charset: str) -> str:
