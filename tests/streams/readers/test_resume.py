@@ -20,6 +20,13 @@ def line(i: int, size: int = 10) -> bytes:
     return b'{"url": "http://a.org/%d", "fetched_at": 1577934245, "text": "%b"}\n' % (i, b"x" * size)
 
 
+class Samples(dict[str, bytes]):
+    """Files by name."""
+
+    def __repr__(self) -> str:  # hypothesis shows it beside each failing case
+        return "samples"
+
+
 @pytest.fixture(scope="module")
 def samples(build):
     """A small file of each kind, good and bad records mixed."""
@@ -37,7 +44,7 @@ def samples(build):
     lines = [line(0), b"{\n", b"\n", line(1, 40_000), line(2, 9000), b'{"url": 5}\n', line(3)]
     bad = build.gz(warcs[-1])
     members = {"archive/a.warc.gz": build.gz(*warcs), "archive/b.warc": b"".join(warcs), "archive/c.warc": b""}
-    return {
+    files = {
         "a.warc": b"".join(warcs),
         "a.warc.gz": build.gz(*warcs),
         "single.warc.gz": build.gz(b"".join(warcs)),
@@ -52,6 +59,7 @@ def samples(build):
         "a.wacz": build.wacz(members),
         "deflated.wacz": build.wacz(members, zipfile.ZIP_DEFLATED),
     }
+    return Samples(files)
 
 
 KINDS = [
@@ -130,9 +138,9 @@ def test_damaged_files_resume_too(samples, tmp_path, kind, seed):
     chance = random.Random(seed)
     data = bytearray(samples[kind])
     for _ in range(chance.randint(1, 6)):
-        at = chance.randrange(len(data))
+        at = chance.randrange(len(data) + 1)
         if chance.random() < 0.5:
-            data[at] = chance.randrange(256)
+            data[at : at + 1] = chance.randbytes(1)
         else:
             del data[at : at + chance.randint(1, 200)]
     path = tmp_path / kind
