@@ -28,6 +28,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from bench.html import page as as_html
 from streams.values import Origin, Page
 
 U64 = NDArray[np.uint64]
@@ -95,7 +96,8 @@ def pages(shape: Shape, start: int, stop: int, *, sweep: int = 0, html: bool = F
             time = FIRST_FETCH + sweep * SWEEP_APART + index * 40
             title = text[:60].split(".")[0].strip()
             if html:
-                body = as_html(title, text, url).encode()
+                labels = _host(shape.seed, int(plan.site[i]))[2]
+                body = as_html(title, text, url, labels).encode()
                 yield Page(url, time, body=body, mime="text/html", charset="utf-8", origin=Origin("synthetic", index))
             else:
                 yield Page(url, time, text=text, title=title, origin=Origin("synthetic", index))
@@ -285,60 +287,24 @@ def _vocabulary() -> NDArray[np.object_]:
 
 
 @cache
-def _host(seed: int, site: int) -> tuple[str, tuple[str, ...]]:
-    """A site's scheme and host, and its directories."""
+def _host(seed: int, site: int) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
+    """A site's scheme and host, its directories, and the words of its links."""
     table = _vocabulary()
-    numbers = _hash(np.arange(40, dtype=np.uint64) + np.uint64(site * 64), "name", seed).tolist()
+    numbers = _hash(np.arange(124, dtype=np.uint64) + np.uint64(site * 128), "name", seed).tolist()
     names = [table[number % 20_000].strip() for number in numbers]
     ending = (".com", ".org", ".net", ".de", ".co.uk", ".fr", ".edu")[numbers[-1] % 7]
     host = f"https://{('www.', '', 'docs.')[numbers[-2] % 3]}{names[0]}{names[1]}{site}{ending}"
-    return host, tuple(
-        f"/{a}" if i % 3 else f"/{a}/{b}" for i, (a, b) in enumerate(zip(names[2:12], names[12:22], strict=True))
-    )
+    pairs = zip(names[2:12], names[12:22], strict=True)
+    folders = tuple(f"/{a}" if i % 3 else f"/{a}/{b}" for i, (a, b) in enumerate(pairs))
+    return host, folders, tuple(names[22:122])
 
 
 def _url(shape: Shape, site: int, index: int) -> str:
-    host, folders = _host(shape.seed, site)
+    host, folders, _ = _host(shape.seed, site)
     number = ((index + 1) * 0x9E3779B97F4A7C15 + shape.seed) & (1 << 64) - 1
     table = _vocabulary()
     slug = "-".join(table[(number >> shift) % 30_000].strip() for shift in (8, 24, 40))
     return f"{host}{folders[(number >> 50) % len(folders)]}/{slug}-{index}.html"
-
-
-def as_html(title: str, text: str, url: str) -> str:
-    """A page of ordinary make around a text: head, navigation, paragraphs with links, scripts, footer."""
-    host = url.split("/", 3)[2]
-    menu = "".join(
-        f'<li class="menu-item menu-item-{i}"><a href="https://{host}/section-{i}/" data-track="nav-{i}">'
-        f'<span class="label">{word}</span></a></li>\n'
-        for i, word in enumerate(text.split()[:24])
-    )
-    body = []
-    for i, paragraph in enumerate(text.split("\n\n")):
-        sentences = paragraph.split(". ")
-        if i % 3 == 1:
-            sentences[0] = f'<a href="/read/{i}" class="inline">{sentences[0]}</a>'
-        if i % 4 == 2:
-            sentences[-1] = f"<em>{sentences[-1]}</em>"
-        heading = f'<h2 id="part-{i}">{sentences[0][:40]}</h2>\n' if i % 5 == 3 else ""
-        body.append(f'{heading}<div class="block block-{i}"><p>{". ".join(sentences)}</p></div>\n')
-    return _HTML.format(title=title, url=url, menu=menu, body="".join(body), style=_STYLE, script=_SCRIPT, host=host)
-
-
-_STYLE = "\n".join(f".block-{i} {{ margin: {i}px 0 {i}px 4%; color: #{i * 4099:06x}; }}" for i in range(40))
-_SCRIPT = "\n".join(f'window.queue.push(["event{i}", {{"page": {i}, "sent": false}}]);' for i in range(40))
-_HTML = """<!DOCTYPE html>
-<html lang="en"><head><meta charset="utf-8"><title>{title}</title>
-<link rel="canonical" href="{url}"><meta name="viewport" content="width=device-width">
-<style>{style}</style><script>window.queue = []; {script}</script></head>
-<body><header><a href="https://{host}/" class="logo"><img src="/logo.svg" alt=""></a>
-<nav class="menu"><ul>
-{menu}</ul></nav></header>
-<main id="content"><article><h1>{title}</h1>
-{body}</article></main>
-<footer><p class="small">&copy; 2025 {host} &middot; <a href="/imprint">imprint</a></p></footer>
-<script>{script}</script></body></html>
-"""
 
 
 def main() -> None:

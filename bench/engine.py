@@ -1,0 +1,154 @@
+"""What the embedded engine takes: each function is one run, made in a process of its own by `bench.measure`.
+
+All go through `streams.ingest.ingest`, as the command does: JSONL is read, sketched, looked up, verified, joined and
+committed. One process, no workers, so that a document's cost is seen whole.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from bench.measure import ROOT, Stopwatch, memory_mib
+from state.families import Family
+from state.store import Store
+from streams import settings as settings_module
+from streams.ingest import Summary, ingest
+from streams.settings import Settings
+
+FETCHED = 1_767_225_600_000  # 2026-01-01T00:00:00Z in ms: when the sweeps here are opened
+CLUSTERS_ONLY = {"keep_texts": False, "index_find": False}
+
+
+def write_pages(path: Path, documents: int, **options: Any) -> Path:
+    """Synthetic pages as JSONL, made by another process so that this one's memory is the engine's."""
+    command = [sys.executable, "-m", "bench.generator", "--documents", str(documents)]
+    for name, value in options.items():
+        flag = f"--{name.replace('_', '-')}"
+        command += [flag] if value is True else [] if value is False else [flag, str(value)]
+    with path.open("wb") as out:
+        subprocess.run(command, cwd=ROOT, stdout=out, check=True)
+    return path
+
+
+def one_process(policy: dict[str, Any] | None = None, store: dict[str, Any] | None = None) -> Settings:
+    """The default settings without worker processes."""
+    return settings_module.load(overrides={"ingest": {"workers": 1}, "policy": policy or {}, "store": store or {}})
+
+
+@contextmanager
+def scratch() -> Iterator[Path]:
+    """A folder that is gone afterwards."""
+    folder = Path(tempfile.mkdtemp(prefix="lostfound-bench-"))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def take(store: Store, settings: Settings, path: Path, sweep: str) -> Summary:
+    """Ingest one file into a sweep."""
+    return ingest(store, settings, [str(path)], sweep, now=FETCHED)
+
+
+def warm_up(folder: Path, settings: Settings, *, html: bool = False) -> None:
+    """Load and compile everything once, in a state of its own."""
+    pages = write_pages(folder / "warm.jsonl", 300, start=900_000_000, near_share=0.5, html=html)
+    with Store(folder / "warm", settings.store) as store:
+        take(store, settings, pages, "warm")
+        take(store, settings, pages, "warm again")
+
+
+def clusters(
+    documents: int, shape: dict[str, Any], policy: dict[str, Any] | None = None, *, sweeps: int = 1
+) -> dict[str, Any]:
+    """Pages to verified, persisted clusters; with `sweeps`, the same pages again as later sweeps fetched them.
+
+    The time until the store is closed is counted; each sweep's figures stand in `sweeps`.
+    """
+    settings = one_process(policy)
+    with scratch() as folder:
+        warm_up(folder, settings)
+        files = [write_pages(folder / f"{n}.jsonl", documents, sweep=n, **shape) for n in range(sweeps)]
+        whole, each, rss = Stopwatch(), [], memory_mib()
+        store = Store(folder / "state", settings.store)
+        for n, path in enumerate(files):
+            watch = Stopwatch()
+            with whole.running(), watch.running():
+                summary = take(store, settings, path, f"sweep {n}")
+            each.append({**watch.figures(documents), "new": summary.new, "unchanged": summary.unchanged})
+        disk = {family.value: store.bytes_on_disk(family) for family in Family}
+        with whole.running():
+            store.close()
+        found = whole.figures(documents * sweeps)
+        return {
+            **found,
+            "rss_grown_mib": memory_mib() - rss,
+            "near": summary.near_duplicates,
+            "sweeps": each,
+            "disk": disk,
+        }
+
+
+def html_pages(documents: int, shape: dict[str, Any]) -> dict[str, Any]:
+    """HTML pages to clusters, and what of that the HTML parser takes by itself on the same bodies."""
+    from resiliparse.extract.html2text import extract_plain_text
+    from resiliparse.parse.html import HTMLTree
+
+    settings = one_process()
+    with scratch() as folder:
+        warm_up(folder, settings, html=True)
+        path = write_pages(folder / "pages.jsonl", documents, html=True, **shape)
+        watch, parser, reader = Stopwatch(), Stopwatch(), Stopwatch()
+        store = Store(folder / "state", settings.store)
+        with watch.running():
+            take(store, settings, path, "sweep")
+            store.close()
+        with reader.running():
+            bodies = list(_bodies(path))
+        with parser.running():
+            for body in bodies:
+                extract_plain_text(HTMLTree.parse(body.decode()), list_bullets=False)
+        return {
+            **watch.figures(documents),
+            "parser": parser.figures(documents),
+            "reader": reader.figures(documents),
+            "page_bytes": sum(map(len, bodies)) // documents,
+        }
+
+
+def _bodies(path: Path) -> Iterator[bytes]:
+    from streams.readers import ReadLimits, read
+    from streams.values import Page
+
+    for _, item in read([str(path)], ReadLimits()):
+        if isinstance(item, Page) and item.body is not None:
+            yield item.body
+
+
+def profile(documents: int, shape: dict[str, Any] | None = None, **policy: Any) -> None:
+    """Where the time of `clusters` goes, by function, to standard output: for people, not for the table."""
+    import cProfile
+    import pstats
+
+    settings = one_process(policy)
+    with scratch() as folder:
+        warm_up(folder, settings)
+        path = write_pages(folder / "pages.jsonl", documents, **(shape or {}))
+        with Store(folder / "state", settings.store) as store:
+            started = time.perf_counter()
+            profiler = cProfile.Profile()
+            profiler.runcall(take, store, settings, path, "sweep")
+            print(f"{(time.perf_counter() - started) / documents * 1e6:.1f} µs a document with the profiler's own")
+            pstats.Stats(profiler).sort_stats("tottime").print_stats(40)
+
+
+if __name__ == "__main__":
+    profile(int(sys.argv[1]) if len(sys.argv) > 1 else 20_000)
