@@ -60,6 +60,20 @@ def page_name(url: str) -> str:
     return ""
 
 
+def segment_names(url: str) -> list[str]:
+    """Names that the segments of a URL's path would give a page, the last first, each with and without a final s.
+
+    A page that is folded into the one above it, or into a chapter, often finds it under such a name.
+    """
+    path = url.split("#", 1)[0].split("?", 1)[0].split("://", 1)[-1].lower()
+    names: dict[str, None] = {}
+    for segment in reversed(path.split("/")[1:]):
+        name = _SEPARATORS.sub("", _EXTENSION.sub("", segment))
+        if name not in _INDEXES:
+            names.update(dict.fromkeys((name, name.removesuffix("s"), name.removesuffix("s") + "s")))
+    return list(names)
+
+
 def name_hash(name: str) -> int:
     """The word that stands for a page's name: never that of the same letters in a text."""
     return int(mmh3.hash("/" + name, signed=False))

@@ -67,7 +67,6 @@ class Finder:
             self._calendar,
             sketcher,
             gathered_max=find.gathered_max,
-            candidates_max=find.candidates_max,
             sample_postings_max=settings.limits.sample_postings_max,
         )
         self.counters: Counter[str] = gatherer.counters
@@ -80,6 +79,7 @@ class Finder:
             row,
             soft=self._soft,
             copies=Copies(view, row, self._calendar.latest),
+            candidates_max=find.candidates_max,
             site_documents=find.site_sample_documents,
         )
         self._rules = Rules([])

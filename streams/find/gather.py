@@ -8,20 +8,21 @@
 | path     | pages with its path words or its name               | 7 words, postings a word                  |
 | paths    | the same path elsewhere, and pages above it         | hosts of the domain, new hosts            |
 
-Documents are then compared by their sketches, and the best of each source are kept, so that none crowds out another.
+Documents are then compared by their sketches, and ordered so that the best of each source come first in turn.
 """
 
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
+from itertools import product
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from state.values import DocumentRow
+from state.values import PREFIX_BYTES, DocumentRow
 from streams import sketching
-from streams.terms import most_sampled, path_terms, site_key, text_words
+from streams.terms import most_sampled, name_hash, path_terms, segment_names, site_key, text_words
 from streams.urls import directory_prefix, host_prefix
 
 if TYPE_CHECKING:
@@ -32,15 +33,16 @@ if TYPE_CHECKING:
     from streams.find.view import FindView
     from streams.sketching import Sketcher
 
-WORD_POSTINGS_MAX = 128  # a word or name that more pages of a site share is passed over
+WORD_POSTINGS_MAX = 400  # a word or name that more documents of a site share is passed over
+ASKED_WORDS_MAX = 48
+NAMES_MAX = 18
+_HOT_KEPT = 100_000  # words known to be common, so that they are not read again
 SITES_MAX = 4
 HOSTS_MAX = 16
-# Shares of `candidates_max` that each source may fill before the rest competes.
-QUOTAS = {"content": 0.45, "words": 0.25, "path": 0.30}
 
 
 class Gathered(NamedTuple):
-    """Documents that may hold the page now, best first, and URLs to be looked at by their own right."""
+    """Documents that may be of the page, the most promising first, and URLs to be looked at by their own right."""
 
     documents: list[DocumentRow]
     urls: list[bytes]
@@ -67,65 +69,57 @@ class Gatherer:
         sketcher: Sketcher,
         *,
         gathered_max: int,
-        candidates_max: int,
         sample_postings_max: int,
     ) -> None:
         self._view, self._calendar, self._sketcher = view, calendar, sketcher
-        self._gathered_max, self._candidates_max = gathered_max, candidates_max
+        self._gathered_max = gathered_max
         self._sample_postings_max = sample_postings_max
         self.counters: Counter[str] = Counter()
+        self._hot: set[tuple[bytes, int]] = set()
 
     def gather(self, asked: Question) -> Gathered:
         """Candidates for one question."""
-        content = self._by_content(asked.row) if asked.row else Counter[bytes]()
+        content = self._by_content(asked.row) if asked.row else {}
         sites = self._sites(asked)
-        words = text_words_of(asked.features)
-        by_words = self._by_words(sites, words)
-        by_path = self._by_words(sites, path_terms(asked.url, self._sketcher))
-        total: Counter[bytes] = Counter()
+        by_words = self._by_words(sites, asked_words(asked.features))
+        names = [name_hash(name) for name in segment_names(asked.url)[:NAMES_MAX]]
+        by_path = self._by_words(sites, dict.fromkeys([*names, *path_terms(asked.url, self._sketcher)]))
+        total: dict[bytes, float] = defaultdict(float)
         for found in (content, by_words, by_path):
             most = max(found.values(), default=1.0)
             for prefix, strength in found.items():
-                total[prefix] += strength / most  # type: ignore[assignment]
+                total[prefix] += strength / most
         chosen = sorted(total, key=lambda prefix: (-total[prefix], prefix))
         if len(chosen) > self._gathered_max:
             self.counters["gathered_max"] += 1
         rows = self._view.documents_by_prefixes(chosen[: self._gathered_max])
-        return Gathered(self._choose(asked, rows, by_words, by_path), self._by_position(asked))
+        return Gathered(self._take_turns(asked, rows, by_words, by_path), self._by_position(asked))
 
-    def _choose(
-        self, asked: Question, rows: list[DocumentRow], by_words: Counter[bytes], by_path: Counter[bytes]
+    def _take_turns(
+        self, asked: Question, rows: list[DocumentRow], by_words: dict[bytes, float], by_path: dict[bytes, float]
     ) -> list[DocumentRow]:
-        """The best documents of each source, at most `candidates_max`."""
-        most = self._candidates_max
-        if len(rows) <= most:
-            return rows
-        self.counters["find_candidates_max"] += 1
+        """All documents, the best of each source in turn, so that none crowds out another."""
         alike = np.zeros(len(rows))
-        if asked.row is not None:
+        if asked.row is not None and rows:
             figures = sketching.compare_many(asked.row.sketch, [row.sketch for row in rows])
             alike = figures.containment + figures.resemblance
-        prefixes = [row.sketch.document[:5] for row in rows]
-        columns = {
-            "content": alike,
-            "words": np.array([by_words.get(prefix, 0.0) for prefix in prefixes]),
-            "path": np.array([by_path.get(prefix, 0.0) for prefix in prefixes]),
-        }
-        chosen: dict[int, None] = {}
-        for name, column in columns.items():
-            order = [int(at) for at in np.argsort(-column, kind="stable") if column[at] > 0]
-            chosen.update(dict.fromkeys(order[: int(QUOTAS[name] * most)]))
-        both = sum(column / max(float(column.max()), 1e-9) for column in columns.values())
-        rest = np.argsort(-np.asarray(both), kind="stable")
-        chosen.update(dict.fromkeys(int(at) for at in rest))
-        return [rows[at] for at in list(chosen)[:most]]
+        prefixes = [row.sketch.document[:PREFIX_BYTES] for row in rows]
+        columns = [
+            alike,
+            np.array([by_path.get(prefix, 0.0) for prefix in prefixes]),
+            np.array([by_words.get(prefix, 0.0) for prefix in prefixes]),
+        ]
+        columns.append(np.sum([column / max(float(column.max(initial=0)), 1e-9) for column in columns], axis=0))
+        orders = [np.argsort(-column, kind="stable").tolist() for column in columns]
+        return [rows[at] for at in dict.fromkeys(at for turn in zip(*orders, strict=True) for at in turn)]
 
-    def _by_content(self, row: DocumentRow) -> Counter[bytes]:
+    def _by_content(self, row: DocumentRow) -> dict[bytes, float]:
         """Strengths of documents that share bands or sampled shingles with the asked one."""
-        found: Counter[bytes] = Counter()
+        found: dict[bytes, float] = defaultdict(float)
         buckets = sketching.buckets(row.sketch.signature[None, :], self._view.scheme)[0]
         for postings in self._view.buckets([bucket.tobytes() for bucket in buckets]):
-            found.update(postings)
+            for prefix in postings:
+                found[prefix] += 1.0
         values = most_sampled(row.sketch)
         limit = self._sample_postings_max
         for value in values:
@@ -133,7 +127,7 @@ class Gatherer:
             if len(postings) > limit:
                 self.counters["sample_postings_max"] += 1
                 continue
-            weight = 1 + round(4 / math.log2(2 + len(postings)))
+            weight = 1.0 + 4.0 / math.log2(2 + len(postings))
             for prefix in postings:
                 found[prefix] += weight
         return found
@@ -143,18 +137,22 @@ class Gatherer:
         hosts = [host_prefix(asked.key), *self._calendar.new_hosts(asked.missed, asked.last, SITES_MAX - 1)]
         return list(dict.fromkeys(site_key(host + b"/") for host in hosts))[:SITES_MAX]
 
-    def _by_words(self, sites: list[bytes], words: Iterable[int]) -> Counter[bytes]:
+    def _by_words(self, sites: list[bytes], words: Iterable[int]) -> dict[bytes, float]:
         """Strengths of documents that share words, rare ones for more."""
-        found: Counter[bytes] = Counter()
-        for word in words:
-            for site in sites:
-                postings = self._view.word_postings(site, word, WORD_POSTINGS_MAX + 1)
-                if len(postings) > WORD_POSTINGS_MAX:
-                    self.counters["word_postings_max"] += 1
-                    continue
-                weight = math.log(2 * WORD_POSTINGS_MAX / (1 + len(postings)))
-                for prefix in postings:
-                    found[prefix] += weight  # type: ignore[assignment]
+        found: dict[bytes, float] = defaultdict(float)
+        for site, word in product(sites, words):
+            if (site, word) in self._hot:
+                self.counters["word_postings_max"] += 1
+                continue
+            postings = self._view.word_postings(site, word, WORD_POSTINGS_MAX + 1)
+            if len(postings) > WORD_POSTINGS_MAX:
+                self.counters["word_postings_max"] += 1
+                if len(self._hot) < _HOT_KEPT:
+                    self._hot.add((site, word))
+                continue
+            weight = math.log(2 * WORD_POSTINGS_MAX / (1 + len(postings)))
+            for prefix in postings:
+                found[prefix] += weight
         return found
 
     def _by_position(self, asked: Question) -> list[bytes]:
@@ -170,12 +168,12 @@ class Gatherer:
         return [*elsewhere[:HOSTS_MAX], *above(asked.key)]
 
 
-def text_words_of(features: TextFeatures | None) -> list[int]:
-    """The indexed words of the asked text."""
+def asked_words(features: TextFeatures | None) -> list[int]:
+    """Words of the asked text that are looked up: more than are indexed of one, as another text has other counts."""
     if features is None:
         return []
     counts = np.expm1(features.weights).round().astype(np.int64)
-    return [int(word) for word in text_words(features.words, counts)]
+    return [int(word) for word in text_words(features.words, counts, ASKED_WORDS_MAX)]
 
 
 def above(key: bytes) -> list[bytes]:

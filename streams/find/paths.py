@@ -2,7 +2,7 @@
 
 A rule is a pair of prefixes: https://a/doc/x.html moved to https://b/guide/x/ gives `//a/doc/*.html -> //b/guide/*/`.
 It is learned at every word boundary inside the part that both URLs end with, so that `/doc/x/*` and `/doc/*` compete
-by how often each held and how often it failed.
+by how often each held and how often it failed. Pages of one folder that went to one page give `/doc/* -> /doc.html`.
 """
 
 from __future__ import annotations
@@ -52,15 +52,20 @@ def path_likeness(a: PathFeatures, b: PathFeatures) -> float:
 
 
 class Rule(NamedTuple):
-    """`before*before_end -> after*after_end`, without scheme."""
+    """`before*before_end -> after*after_end`, without scheme; `folded` ones lead to one page, without a second star."""
 
     before: str
     before_end: str
     after: str
     after_end: str
+    folded: bool = False
 
     def __str__(self) -> str:
-        return f"{self.before}*{self.before_end} -> {self.after}*{self.after_end}"
+        return f"{self.before}*{self.before_end} -> {self.after}{'' if self.folded else '*'}{self.after_end}"
+
+    def target(self, stem: str) -> str:
+        """Where the rule leads a URL with this stem."""
+        return self.after + ("" if self.folded else stem[len(self.before) :]) + self.after_end
 
 
 class Predicted(NamedTuple):
@@ -79,6 +84,8 @@ class Rules:
         pairs = [(old, _stem(old), _stem(new)) for old, new in moves]
         self._support: dict[Rule, set[str]] = defaultdict(set)
         for old, (before, before_end), (after, after_end) in pairs:
+            folder = before[: before.rfind("/") + 1]
+            self._support[Rule(folder, before_end, after + after_end, "", folded=True)].add(old)
             if (before, before_end) != (after, after_end):
                 for head, new_head in _cuts(before, after):
                     self._support[Rule(head, before_end, new_head, after_end)].add(old)
@@ -104,7 +111,7 @@ class Rules:
                 if support < _SUPPORT_MIN:
                     continue
                 confidence = support / (self._applies[head] - own + 1.0)
-                target = rule.after + stem[len(rule.before) :] + rule.after_end
+                target = rule.target(stem)
                 if target not in found or found[target].confidence < confidence:
                     found[target] = Predicted(target, confidence, rule, support)
         return sorted(found.values(), key=lambda p: (-p.confidence, p.target))

@@ -28,6 +28,7 @@ _SKIPS_MAX = 96
 _SKIP_CAPTURES = 64
 _COMMON_FROM = 3  # documents of the sample that may share a shingle before it weighs less
 _SITE_LEAST = 8
+_VECTORS_KEPT = 4096
 
 
 class TextFeatures(NamedTuple):
@@ -83,6 +84,7 @@ class Site:
         self._words, self._word_counts = _tally([f.words for f in documents])
         self._common: dict[int, tuple[NDArray[np.uint32], NDArray[np.float64]]] = {}
         self._last = last
+        self._vectors: dict[bytes, tuple[NDArray[np.float64], float]] = {}
 
     def _held_in(self, sweep: int) -> list[TextFeatures]:
         held = {c.document for each in self._captures for c in each if c.sweep == sweep and c.document is not None}
@@ -92,6 +94,15 @@ class Site:
         """ln((1 + documents) / (1 + documents with the word)), at least 0."""
         counts = _look_up(words, self._words, self._word_counts)
         return np.asarray(np.log((1.0 + self._count) / (1.0 + counts)))
+
+    def vector(self, document: bytes, features: TextFeatures) -> tuple[NDArray[np.float64], float]:
+        """The TF-IDF vector of a document over its words, and its length."""
+        if document not in self._vectors:
+            if len(self._vectors) >= _VECTORS_KEPT:
+                self._vectors.pop(next(iter(self._vectors)))
+            vector = features.weights * self.idf(features.words)
+            self._vectors[document] = vector, float(np.sqrt(vector @ vector))
+        return self._vectors[document]
 
     def rarity(self, shingles: NDArray[np.uint32], sweep: int) -> NDArray[np.float64]:
         """Weights of shingles, 1 for rare ones to 0 for those on every page of the last sweep or of `sweep`."""
@@ -122,14 +133,14 @@ class Asked:
         self._vector = features.weights * site.idf(features.words)
         self._norm = float(np.sqrt(self._vector @ self._vector))
 
-    def like(self, other: TextFeatures) -> Likeness:
-        """Compare with a candidate's text."""
+    def like(self, document: bytes, other: TextFeatures) -> Likeness:
+        """Compare with a candidate's text, that of a document."""
         a = self._features
         shared = _places(a.shingles, other.shingles)
         common = len(shared)
         union = len(a.shingles) + len(other.shingles) - common
-        vector = other.weights * self._site.idf(other.words)
-        norm = self._norm * float(np.sqrt(vector @ vector))
+        vector, length = self._site.vector(document, other)
+        norm = self._norm * length
         mine = _places(a.words, other.words)
         theirs = np.searchsorted(other.words, a.words[mine])
         return Likeness(

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from streams.find.view import FindView
 
 _LOCATIONS_MAX = 16
-_URLS_MAX = 128
 _VERSIONS_MAX = 3
 _TOP = 12  # candidates looked at closely: for copies of trees and error pages, and handed on to the next stop
 
@@ -79,13 +78,14 @@ class Tracer:
         *,
         soft: SoftErrors,
         copies: Copies,
+        candidates_max: int,
         site_documents: int,
     ) -> None:
         self._view, self._calendar, self._lives, self._gatherer = view, calendar, lives, gatherer
         self._texts, self._soft, self._copies = texts, soft, copies
         self._row = row
         self._sites = lru_cache(maxsize=64)(self._read_site)
-        self._site_documents = site_documents
+        self._candidates_max, self._site_documents = candidates_max, site_documents
 
     def question(self, life: Life, missed: int) -> Question:
         """What is asked for a URL missing in a sweep: its last document, or the longest where that is a stub."""
@@ -165,14 +165,25 @@ class Tracer:
     def _candidates(self, asked: Question, also: Iterable[bytes], seen: frozenset[bytes]) -> list[Life]:
         """Lives of URLs that held a page when the old one no longer did."""
         gathered = self._gatherer.gather(asked)
-        keys = dict.fromkeys(also)
+        lives: dict[bytes, Life] = {}
+        for key in (*also, *gathered.urls):
+            self._take(key, asked, seen, lives)
+        most = len(lives) + self._candidates_max
         for row in gathered.documents:
-            keys.update(dict.fromkeys(self._view.locations(row.sketch.document, _LOCATIONS_MAX)))
-        first = list(keys)[:_URLS_MAX]
-        if len(keys) > _URLS_MAX:
-            self._gatherer.counters["find_urls_max"] += 1
-        lives = (self._lives.of(key) for key in dict.fromkeys([*first, *gathered.urls]) if key not in seen)
-        return [life for life in lives if life.last is not None and life.last.sweep >= asked.missed]
+            for key in self._view.locations(row.sketch.document, _LOCATIONS_MAX):
+                self._take(key, asked, seen, lives)
+            if len(lives) >= most:
+                self._gatherer.counters["find_candidates_max"] += 1
+                break
+        return list(lives.values())
+
+    def _take(self, key: bytes, asked: Question, seen: frozenset[bytes], lives: dict[bytes, Life]) -> None:
+        """Add a URL's life when it held a page at a time when the old one no longer did."""
+        if key in lives or key in seen:
+            return
+        life = self._lives.of(key)
+        if life.last is not None and life.last.sweep >= asked.missed:
+            lives[key] = life
 
     def _rank(self, asked: Question, life: Life, compare: _Comparer) -> Ranked:
         url = life.last.url if life.last else ""
@@ -248,7 +259,7 @@ class _Comparer:
     def _compare(self, document: bytes) -> _Figures:
         other = self._texts.get(document) if self._site is not None else None
         if self._site is not None and other is not None:
-            found = self._site.like(other)
+            found = self._site.like(document, other)
             weighed = (found.containment + found.rare_containment) / 2
             return _Figures(found.resemblance, found.containment, weighed, found.cosine)
         row = self._row(document)
