@@ -73,7 +73,7 @@ soak: $(STAMPS)/test
 
 ## make fuzz         readers and codecs fed with rubbish until FUZZ_SECONDS (300) are over
 fuzz: $(STAMPS)/test
-	@$(BIN)/python -m tests.fuzz
+	@$(BIN)/python -m tests.fuzz --seconds $${FUZZ_SECONDS:-300}
 
 ## make broker       a Kafka broker on BROKER_PORT (9092), without Docker, until Ctrl-C
 broker: $(BROKER)/libs/.complete

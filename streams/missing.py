@@ -1,4 +1,4 @@
-"""Which URLs are missing: the questions for `find`, when nobody brings a list of dead links."""
+"""Which URLs may be missing: the questions for `find`, when nobody brings a list of dead links."""
 
 from __future__ import annotations
 
@@ -7,19 +7,16 @@ from itertools import groupby
 
 from state.values import SweepState
 from state.view import View
-from streams.urls import host_prefix
 
 
-def missing(view: View) -> Iterator[str]:
-    """URLs that held a page once, and none in the last committed sweep that visited their host, in order of key.
+def suspects(view: View) -> Iterator[str]:
+    """URLs that held a page once, but in no sweep since the last committed one, in order of key.
 
-    A sweep that did not visit a host says nothing about its pages.
+    Whether such a URL is missing, or that sweep was of another site, is for `find` to say.
     """
     committed = [sweep.number for sweep in view.sweeps() if sweep.state is SweepState.COMMITTED]
-    for key, captures in groupby(view.all_captures(), key=lambda capture: capture.key):
-        history = list(captures)
-        host = host_prefix(key)
-        visited = next((number for number in reversed(committed) if view.host_captures(number, host)), None)
-        pages = [capture for capture in history if capture.document]
-        if visited is not None and pages and pages[-1].sweep < visited:
+    newest = max(committed, default=0)
+    for _, captures in groupby(view.all_captures(), key=lambda capture: capture.key):
+        pages = [capture for capture in captures if capture.document]
+        if pages and pages[-1].sweep < newest:
             yield pages[-1].url

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from state.stats import Hot, Stats
     from state.values import Sweep
     from streams import ingest
+    from streams.find.answer import Answer, Evidence
     from streams.members import Member
     from streams.query import Cluster, Match, Version
 
@@ -31,6 +32,7 @@ URLS_SHOWN = 3  # of one document or cluster in a table; --json has all
 DOCUMENT_DIGITS = 10  # of an id in a table: enough to hand back to `cluster`
 
 SURE, LIKELY = 0.8, 0.5  # confidences from which a figure is shown green, and yellow
+UNLIKELY = 0.05  # candidates below this are for --json
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -216,6 +218,77 @@ def history(found: Sequence[Version]) -> RenderableType:
             Text("unchanged", style="dim") if each.resemblance == 1.0 else figure(each.resemblance),
             note,
         )
+    return shown
+
+
+# What each kind of evidence says, for people; figure and detail follow.
+REASONS = {
+    "redirect": "redirects there",
+    "redirect_of_many": "redirects there, as many others do",
+    "suspected_soft_404": "serves an error page",
+    "target_missing": "which is missing too",
+    "not_captured": "which no sweep holds",
+    "stop": "by way of",
+    "folded_in": "folded in",
+    "words": "words",
+    "appeared": "appeared just then",
+    "stood_beside": "stood beside it",
+    "copied_tree": "a copied tree",
+    "path": "path",
+    "rule": "rule",
+    "same_domain": "same domain",
+    "other_domain": "other domain",
+}
+
+
+def reasons(evidence: Sequence[Evidence], *, in_full: bool = False) -> Text:
+    """Evidence in a line; in full with the rules and URLs that it names."""
+    said = []
+    for each in evidence:
+        if each.kind == "same_host":  # goes without saying
+            continue
+        words = [REASONS.get(each.kind, each.kind)]
+        if each.value is not None:
+            words.append(f"{each.value:.2f}")
+        if in_full and each.detail and each.kind in {"rule", "stop"}:
+            words.append(each.detail)
+        said.append(" ".join(words))
+    return Text(" · ".join(said), style="dim")
+
+
+STATUS_STYLES = {"alive": "green", "moved": "bold green", "gone": "red", "unknown": "dim"}
+
+
+def answer(found: Answer) -> RenderableType:
+    """One answer with its likelier candidates, and the evidence for each."""
+    seen = f", last seen {found.last_seen[:10]}" if found.last_seen else ""
+    head = Text.assemble(found.url, "  ", (found.status, STATUS_STYLES[found.status]), seen)
+    if not found.candidates:
+        return head
+    likely = [each for each in found.candidates if each.confidence >= UNLIKELY] or found.candidates[:1]
+    shown = table(">confidence", ">resemblance", ">in it", "since", "candidate")
+    for each in likely:
+        shown.add_row(
+            figure(each.confidence),
+            figure(each.resemblance),
+            figure(each.containment),
+            (each.first_seen or "")[:10],
+            Text.assemble((each.url, "bold"), "\n", reasons(each.evidence, in_full=True)),
+        )
+    rest = len(found.candidates) - len(likely)
+    return Group(head, Text(), shown, *([Text(f"{rest} less likely", style="dim")] if rest else []))
+
+
+def answers(found: Sequence[Answer]) -> RenderableType:
+    """Many answers, each with its best candidate under it."""
+    shown = table("", ">confidence", "url")
+    for each in found:
+        best = each.candidates[0] if each.status == "moved" else None
+        where = Text(each.url)
+        if best is not None:
+            where.append("\n→ ").append(best.url, style="bold").append("\n  ").append(reasons(best.evidence))
+        status = Text(each.status, style=STATUS_STYLES[each.status])
+        shown.add_row(status, figure(best.confidence if best else None), where)
     return shown
 
 

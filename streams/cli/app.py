@@ -11,7 +11,7 @@ from types import FrameType
 
 import click
 
-from streams.cli import clusters, ingest, queries, state, sweeps
+from streams.cli import clusters, demo, find, ingest, queries, state, sweeps
 from streams.cli.exits import Exit, of_error
 from streams.cli.options import Place, common
 from streams.errors import LostfoundError
@@ -42,8 +42,10 @@ for command in (
     clusters.cluster,
     clusters.clusters,
     queries.captures,
+    find.command,
     clusters.forget,
     state.command,
+    demo.command,
 ):
     cli.add_command(command)
 

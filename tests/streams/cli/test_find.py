@@ -1,0 +1,131 @@
+"""`lostfound find` on the sample set: statuses, inputs and output forms."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from streams.cli import app
+from tests.streams.cli.conftest import SITE, Done, Lostfound
+
+MOVED = {
+    "/guide/calibration.html": "/manual/calibration/",
+    "/guide/logging.html": "/manual/logging/",
+    "/guide/export.html": "/manual/export/",
+    "/guide/alerts.html": "/manual/logging/",  # folded in
+}
+GONE = "/radio/packet.html"
+FORMS = ("nginx", "apache", "netlify", "csv")
+
+
+@pytest.fixture(scope="module")
+def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One state for all of these, which only ask."""
+    folder = tmp_path_factory.mktemp("data")
+    for sweep in ("2023-03", "2024-05", "2025-09"):
+        path = Path(app.__file__).parents[1] / "sample" / f"{sweep}.jsonl"
+        assert app.run(["--data-dir", str(folder), "ingest", str(path), "--sweep", sweep]) == 0
+    return folder
+
+
+@pytest.fixture
+def find(lostfound: Lostfound, data_dir: Path) -> Lostfound:
+    def run(*arguments: object) -> Done:
+        return lostfound("--data-dir", data_dir, "find", *arguments)
+
+    return run
+
+
+@pytest.mark.parametrize(("old", "new"), MOVED.items())
+def test_moved_pages_are_found(find: Lostfound, old: str, new: str) -> None:
+    (answer,) = find(SITE + old, "--json").rows
+    best = answer["candidates"][0]
+    assert (answer["status"], best["url"]) == ("moved", SITE + new)
+    assert best["confidence"] > 0.5
+    assert best["containment"] > 0.8
+    assert best["evidence"]
+    assert list(answer) == ["url", "status", "last_seen", "document", "candidates"]
+
+
+def test_gone_alive_and_unknown(find: Lostfound) -> None:
+    done = find(SITE + GONE, f"{SITE}/faq.html", f"{SITE}/never.html", "--json")
+    assert [row["status"] for row in done.rows] == ["gone", "alive", "unknown"]
+    assert done.code == 0
+
+
+def test_only_unknown_urls_are_an_answer_of_nothing(find: Lostfound) -> None:
+    done = find(f"{SITE}/never.html", "--json")
+    assert done.code == 1
+    assert done.rows[0]["status"] == "unknown"
+
+
+def test_what_is_no_url_is_unknown_and_stops_nothing(find: Lostfound, tmp_path: Path) -> None:
+    (tmp_path / "urls").write_text(f"# dead links\n\nno url at all\n  {SITE}{GONE}\n")
+    rows = find("--from-file", tmp_path / "urls", "--json").rows
+    assert [(row["url"], row["status"]) for row in rows] == [("no url at all", "unknown"), (SITE + GONE, "gone")]
+
+
+def test_urls_from_stdin(find: Lostfound, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(f"{SITE}{GONE}\n".encode())))
+    assert [row["status"] for row in find("--from-file", "-", "--json").rows] == ["gone"]
+
+
+def test_all_that_is_missing(find: Lostfound) -> None:
+    rows = find("--missing", "--json").rows
+    assert {row["url"].removeprefix(SITE) for row in rows} == {*MOVED, GONE}
+
+
+def test_csv_has_a_row_a_url(find: Lostfound) -> None:
+    rows = list(csv.DictReader(find("--missing", "--csv").out.splitlines()))
+    found = {row["url"]: row["now_at"] for row in rows if row["status"] == "moved"}
+    assert found == {SITE + old: SITE + new for old, new in MOVED.items()}
+
+
+def test_csv_writes_no_formula(find: Lostfound, tmp_path: Path) -> None:
+    (tmp_path / "urls").write_text("=1+1\n")
+    done = find("--from-file", tmp_path / "urls", "--csv")
+    assert done.out.splitlines()[1].startswith("'=1+1,unknown")
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_redirect_maps_hold_every_move(find: Lostfound, form: str) -> None:
+    out = find("--missing", "--redirects", form).out
+    assert all(any(old in line and new in line for line in out.splitlines()) for old, new in MOVED.items())
+    assert GONE not in out
+
+
+def test_redirects_may_be_stricter(find: Lostfound) -> None:
+    done = find("--missing", "--redirects", "csv", "--min-confidence", "1")
+    assert len(done.out.splitlines()) == 1
+
+
+def test_the_table_shows_what_became_of_each(find: Lostfound) -> None:
+    done = find("--missing")
+    assert "→ https://www.windvane.example/manual/logging/" in done.out
+    assert done.err == "1 gone, 4 moved\n"
+    assert "→" not in find(f"{SITE}/faq.html").out
+
+
+def test_the_answer_shows_its_evidence(find: Lostfound) -> None:
+    assert "redirects there" in find(f"{SITE}/guide/calibration.html").out
+    assert "less likely" in find(f"{SITE}/guide/calibration.html").out
+
+
+@pytest.mark.parametrize("arguments", [(), ("--missing", "--json", "--csv"), ("--from-file", "nowhere.txt")])
+def test_wrong_use(find: Lostfound, arguments: tuple[str, ...]) -> None:
+    assert find(*arguments).code == 2
+
+
+def test_nothing_is_missing_from_one_sweep(lostfound: Lostfound, tmp_path: Path) -> None:
+    pages = tmp_path / "pages.jsonl"
+    pages.write_text(
+        json.dumps({"url": "https://a.example/", "text": "the only page of all", "fetch_time": "2026-01-01"})
+    )
+    lostfound("ingest", pages, "--sweep", "only")
+    done = lostfound("find", "--missing")
+    assert (done.code, done.out, done.err) == (1, "", "no URL is missing\n")
