@@ -1,6 +1,6 @@
 """Text to sketch in one pass, compiled by numba; `streams.sketching` is the way in and imports this on first use.
 
-    UTF-8 bytes ─▶ folded bytes, 0 between words ─▶ word bounds ─▶ token hashes + canonical bytes
+    UTF-8 bytes ─▶ folded bytes and the bounds of words ─▶ token hashes + canonical bytes
                 ─▶ rolling hash over w tokens ─▶ h, a mixed 64-bit value a shingle
                       ├─ v = h >> 32 names the shingle: counted, kept in the sample where v mod 2^k == 0
                       └─ h mod 2^32 places it: times `bins`, the upper half is its bin, the lower half its rank there
@@ -36,6 +36,7 @@ WHOLE, CUT, HARD = 0, 1, 2
 
 WORD_SHARE = 80  # a word that is more than one token in this many is mostly grammar
 GRAMMAR_WEIGHT = 0.05
+_LOG_2 = math.log1p(1.0)
 
 _EMPTY = np.uint64(0xFFFF_FFFF_FFFF_FFFF)
 _MULTIPLIER = np.uint64(0x9E37_79B9_7F4A_7C15)
@@ -96,26 +97,35 @@ def _fold_ascii(data, start, end, ascii_fold, folded, bounds):
         count += uint64(word != inside)
         inside = word
     bounds[count] = size
-    return count + uint64(inside)
+    return np.int64(count + uint64(inside))
 
 
 @jit()
-def _fold(data, start, end, normal, ascii_fold, table, folded):
-    """Fold valid UTF-8; words and characters that are words end in a 0. Returns the length, or -1 where a character
-    must be normalised first (never for a text that already is, as `normal` says).
+def _fold(data, start, end, normal, ascii_fold, table, folded, bounds):
+    """Fold valid UTF-8, as `_fold_ascii` does. A character that is a word ends the one before it and itself, but for
+    the marks that follow. Returns -1 where a character must be normalised first (never where `normal` says it is).
     """
-    i, end, o = uint64(start), uint64(end), uint64(0)
-    after_solo = False
+    i, end, o, count = uint64(start), uint64(end), uint64(0), uint64(0)
+    inside = after_solo = False
     while i < end:
         byte = uint64(data[i])
         if byte < uint64(0x80):
             if after_solo:
-                folded[o] = uint8(0)
+                bounds[count] = o
+                count += uint64(1)
+                inside = after_solo = False
+            while byte < uint64(0x80):
+                fold = ascii_fold[byte]
+                word = fold != uint8(0)
+                folded[o] = fold
+                bounds[count] = o
+                count += uint64(word != inside)
+                inside = word
                 o += uint64(1)
-                after_solo = False
-            folded[o] = ascii_fold[byte]
-            o += uint64(1)
-            i += uint64(1)
+                i += uint64(1)
+                if i == end:
+                    break
+                byte = uint64(data[i])
             continue
         size = uint64(2) + uint64(byte >= uint64(0xE0)) + uint64(byte >= uint64(0xF0))
         point = byte & (uint64(0x7F) >> size)
@@ -128,19 +138,23 @@ def _fold(data, start, end, normal, ascii_fold, table, folded):
         kind = entry >> uint64(24) & uint64(7)
         if kind == uint64(4):  # IGNORED
             continue
-        if kind == uint64(3) or (after_solo and kind != uint64(2)):  # SOLO, or whatever but a MARK after one
-            folded[o] = uint8(0)
-            o += uint64(1)
-        after_solo = kind == uint64(3) or (after_solo and kind == uint64(2))
-        if kind == uint64(0):  # SEPARATOR
-            folded[o] = uint8(0)
-            o += uint64(1)
-        elif point == uint64(0xDF):  # sharp s
+        solo, mark = kind == uint64(3), kind == uint64(2)
+        word = kind != uint64(0)
+        if inside and (not word or solo or (after_solo and not mark)):
+            bounds[count] = o
+            count += uint64(1)
+            inside = False
+        after_solo = solo or (after_solo and mark)
+        bounds[count] = o
+        count += uint64(word and not inside)
+        inside = word
+        if point == uint64(0xDF):  # sharp s
             folded[o] = folded[o + uint64(1)] = uint8(0x73)
             o += uint64(2)
-        else:
+        elif word:
             o = _put(entry & uint64(0x1FFFFF), folded, o)
-    return np.int64(o)
+    bounds[count] = o
+    return np.int64(count + uint64(inside))
 
 
 @jit(inline="always")
@@ -164,20 +178,6 @@ def _put(point, out, o):
         o += uint64(1)
     out[o] = uint8(uint64(0x80) | point & uint64(0x3F))
     return o + uint64(1)
-
-
-@jit()
-def _bounds(folded, size, bounds):
-    """Each word's start and end in turn; returns their count."""
-    count, inside = uint64(0), False
-    for n in range(size):
-        i = uint64(n)
-        word = folded[i] != uint8(0)
-        bounds[count] = i
-        count += uint64(word != inside)
-        inside = word
-    bounds[count] = uint64(size)
-    return count + uint64(inside)
 
 
 @jit()
@@ -214,17 +214,14 @@ def tokenise(
     """Canonical tokens of one text: (tokens, end of its canonical bytes, WHOLE, CUT or HARD)."""
     if is_ascii:
         edges = _fold_ascii(data, start, end, ascii_fold, folded, bounds)
-        for n in range(8):  # what a read of eight bytes may see behind the last word
-            folded[uint64(end - start + n)] = uint8(0)
     else:
-        size = _fold(data, start, end, normal, ascii_fold, table, folded)
-        if size < 0:
+        edges = _fold(data, start, end, normal, ascii_fold, table, folded, bounds)
+        if edges < 0:
             return 0, at, HARD
-        edges = _bounds(folded, size, bounds)
-    edges = (edges + uint64(1)) // uint64(2)
-    tokens = min(np.int64(edges), tokens_max)
+    words = edges // 2
+    tokens = min(words, tokens_max)
     written = np.int64(_tokens(folded, bounds, tokens, seed, canonical, at, hashes))
-    return tokens, written, CUT if np.int64(edges) > tokens else WHOLE
+    return tokens, written, CUT if words > tokens else WHOLE
 
 
 @jit()
@@ -321,20 +318,25 @@ def choose_words(hashes, tokens, slots, places, tally, ranks, chosen):
     for n in range(tokens):
         word = max(uint32(hashes[uint64(n)] >> uint64(32)), uint32(1))  # 0 marks an empty slot
         slot = uint64(word) & mask
-        while slots[slot] != uint32(0) and slots[slot] != word:
+        seen = slots[slot]
+        while seen != uint32(0) and seen != word:
             slot = (slot + uint64(1)) & mask
-        if slots[slot] == uint32(0):
-            slots[slot] = word
-            places[distinct] = uint32(slot)
-            tally[slot] = uint32(0)
-            distinct += uint64(1)
-        tally[slot] += uint32(1)
+            seen = slots[slot]
+        slots[slot] = word
+        places[distinct] = uint32(slot)
+        distinct += uint64(seen != word)
+        tally[slot] = tally[slot] * uint32(seen == word) + uint32(1)
     frequent = uint32(max(3, tokens // WORD_SHARE))
     taken = 0
     for n in range(distinct):
         slot = uint64(places[uint64(n)])
-        weight = GRAMMAR_WEIGHT if tally[slot] > frequent else math.log1p(float(tally[slot]))
-        rank = -math.log((float(slots[slot]) + 1.0) / 4294967296.0) / weight
+        weight = GRAMMAR_WEIGHT
+        if tally[slot] <= frequent:
+            weight = math.log1p(float(tally[slot])) if tally[slot] > uint32(1) else _LOG_2
+        chance = (float(slots[slot]) + 1.0) / 4294967296.0
+        if taken == chosen.size and 1.0 - chance >= ranks[taken - 1] * weight:
+            continue  # -log(chance) is no less than 1 - chance: most words need no logarithm
+        rank = -math.log(chance) / weight
         if taken == chosen.size and rank >= ranks[taken - 1]:
             continue
         at = taken if taken < chosen.size else taken - 1

@@ -292,8 +292,8 @@ class _Scratch:
 
     def __init__(self, text_bytes: int, all_bytes: int, bins: int) -> None:
         self.text_bytes, self.all_bytes = text_bytes, all_bytes
-        # Folding makes a text at most half as long again: a letter of two bytes may fold to one of three, and a
-        # character that is a word brings a 0. The rest is room to read and write eight bytes at a time.
+        # Folding makes a text at most half as long again, as a letter of two bytes may fold to one of three. The rest
+        # is room to read and write eight bytes at a time.
         length = text_bytes * 3 // 2 + 64
         words = length // 2 + 1
         self.folded = np.zeros(length, dtype=np.uint8)
