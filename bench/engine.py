@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 from bench.measure import ROOT, Stopwatch, memory_mib
-from state.families import Family
 from state.store import Store
 from streams import settings as settings_module
 from streams.ingest import Summary, ingest
@@ -77,32 +76,31 @@ def clusters(
     with scratch() as folder:
         warm_up(folder, settings)
         files = [write_pages(folder / f"{n}.jsonl", documents, sweep=n, **shape) for n in range(sweeps)]
-        whole, each, rss = Stopwatch(), [], memory_mib()
+        whole, each, rss, near = Stopwatch(), [], memory_mib(), 0
         store = Store(folder / "state", settings.store)
         for n, path in enumerate(files):
             watch = Stopwatch()
             with whole.running(), watch.running():
                 summary = take(store, settings, path, f"sweep {n}")
+            near += summary.near_duplicates
             each.append({**watch.figures(documents), "new": summary.new, "unchanged": summary.unchanged})
-        disk = {family.value: store.bytes_on_disk(family) for family in Family}
         with whole.running():
             store.close()
         found = whole.figures(documents * sweeps)
         return {
             **found,
             "rss_grown_mib": memory_mib() - rss,
-            "near": summary.near_duplicates,
+            "near": near,
             "sweeps": each,
-            "disk": disk,
         }
 
 
-def html_pages(documents: int, shape: dict[str, Any]) -> dict[str, Any]:
+def html_pages(documents: int, shape: dict[str, Any], policy: dict[str, Any] | None = None) -> dict[str, Any]:
     """HTML pages to clusters, and what of that the HTML parser takes by itself on the same bodies."""
     from resiliparse.extract.html2text import extract_plain_text
     from resiliparse.parse.html import HTMLTree
 
-    settings = one_process()
+    settings = one_process(policy)
     with scratch() as folder:
         warm_up(folder, settings, html=True)
         path = write_pages(folder / "pages.jsonl", documents, html=True, **shape)
