@@ -87,20 +87,28 @@ class _Plan(msgspec.Struct, frozen=True):
 
 def pages(shape: Shape, start: int, stop: int, *, sweep: int = 0, html: bool = False) -> Iterator[Page]:
     """Pages `start` to `stop` of a corpus as sweep number `sweep` fetched them."""
-    for first in range(start, stop, BLOCK):
-        indexes = np.arange(first, min(first + BLOCK, stop), dtype=np.uint64)
-        plan = _plan(shape, indexes, sweep)
-        for i, text in enumerate(_texts(shape, plan)):
-            index = first + i
-            url = _url(shape, int(plan.site[i]), index)
+    return pages_at(shape, np.arange(start, stop, dtype=np.uint64), sweep=sweep, html=html)
+
+
+def pages_at(shape: Shape, indexes: U64, *, sweep: int = 0, html: bool = False) -> Iterator[Page]:
+    """The pages of these indexes."""
+    for at in range(0, len(indexes), BLOCK):
+        plan = _plan(shape, indexes[at : at + BLOCK], sweep)
+        for index, site, text in zip(plan.index.tolist(), plan.site.tolist(), _texts(shape, plan), strict=True):
+            url = _url(shape, site, index)
             time = FIRST_FETCH + sweep * SWEEP_APART + index * 40
             title = text[:60].split(".")[0].strip()
+            origin = Origin("synthetic", index)
             if html:
-                labels = _host(shape.seed, int(plan.site[i]))[2]
-                body = as_html(title, text, url, labels).encode()
-                yield Page(url, time, body=body, mime="text/html", charset="utf-8", origin=Origin("synthetic", index))
+                body = as_html(title, text, url, _host(shape.seed, site)[2]).encode()
+                yield Page(url, time, body=body, mime="text/html", charset="utf-8", origin=origin)
             else:
-                yield Page(url, time, text=text, title=title, origin=Origin("synthetic", index))
+                yield Page(url, time, text=text, title=title, origin=origin)
+
+
+def sites_of(shape: Shape, start: int, stop: int) -> U64:
+    """The number of the site of each page from `start` to `stop`: what can be known without writing texts."""
+    return _plan(shape, np.arange(start, stop, dtype=np.uint64), 0).site
 
 
 def texts(shape: Shape, start: int, stop: int) -> list[str]:
@@ -110,6 +118,11 @@ def texts(shape: Shape, start: int, stop: int) -> list[str]:
         indexes = np.arange(first, min(first + BLOCK, stop), dtype=np.uint64)
         found += _texts(shape, _plan(shape, indexes, 0))
     return found
+
+
+def texts_of(start: int, stop: int, **shape: Any) -> dict[str, Any]:
+    """Texts as a dict, for `bench.measure.in_child`."""
+    return {"texts": texts(Shape(**shape), start, stop)}
 
 
 def lines(made: Iterator[Page]) -> Iterator[bytes]:

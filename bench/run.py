@@ -21,7 +21,6 @@ from rich.table import Table
 from bench import peers
 from bench.engine import CLUSTERS_ONLY
 from bench.measure import OUT, in_child
-from state.scheme import Scheme
 from streams import settings as settings_module
 
 CROWD = {"crowd": True}

@@ -1,0 +1,282 @@
+"""Grown to millions of documents: rate, memory, disk and latencies against size, with a plot. `make bench-scale`.
+
+Synthetic pages go through `ingest` in chunks, in one process. After each chunk a sample is taken; at some sizes also a
+checkpoint: the sweep is committed, some sites are crawled again with pages moved and gone, and `similar` and `find` are
+timed. What is done is kept in bench/out/scale/samples.jsonl and the state: a run that was stopped goes on by the
+same command (`--fresh` starts anew).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from bench.engine import FETCHED, one_process, warm_up, write_pages
+from bench.measure import OUT, ROOT, Stopwatch, in_child, memory_mib
+from state.families import Family
+from state.store import Store
+from state.view import View
+from streams.ingest import ingest
+from streams.settings import Settings
+
+FOLDER = OUT / "scale"
+SAMPLES = FOLDER / "samples.jsonl"
+CHECKPOINTS = (0.02, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0)  # of the documents grown to
+ASKED = 500  # queries a checkpoint
+CLUSTERING = (Family.DOCUMENTS, Family.BANDS, Family.EDGES, Family.PARENTS, Family.MEMBERS)
+FINDING = (Family.SAMPLES, Family.WORDS)
+RATE_AT = 100_000  # documents at which the rate is taken that the last one is compared with
+
+Sample = dict[str, Any]
+
+
+class Growth:
+    """A state that is grown chunk by chunk, and what is known about it so far."""
+
+    def __init__(self, data_dir: Path, documents: int, chunk: int, settings: Settings) -> None:
+        self.documents, self.chunk, self.settings = documents, chunk, settings
+        self.scratch = data_dir / "scratch"
+        self.scratch.mkdir(parents=True, exist_ok=True)
+        warm_up(self.scratch, settings)
+        self.store = Store(data_dir / "state", settings.store)
+        self.samples: list[Sample] = []
+        if SAMPLES.exists():
+            self.samples = [json.loads(line) for line in SAMPLES.read_text().splitlines()]
+        chunks = -(-documents // chunk)
+        self.stops = sorted({max(1, round(share * chunks)) * chunk for share in CHECKPOINTS})
+
+    def grow(self) -> None:
+        """Ingest what is missing, a chunk at a time."""
+        done = self.samples[-1]["documents"] if self.samples else 0
+        for start in range(done, self.documents, self.chunk):
+            sample = self._chunk(start)
+            if sample["documents"] in self.stops:
+                sample["checkpoint"] = self._checkpoint(sample["documents"])
+            self.samples.append(sample)
+            with SAMPLES.open("a") as out:
+                out.write(json.dumps(sample) + "\n")
+            print(_told(sample), file=sys.stderr, flush=True)
+
+    def _chunk(self, start: int) -> Sample:
+        """Ingest pages `start` and following into the sweep of the stretch that they belong to."""
+        path = write_pages(self.scratch / f"chunk-{start}.jsonl", self.chunk, start=start)
+        stretch = next(stop for stop in self.stops if stop > start)
+        watch = Stopwatch()
+        with watch.running():
+            summary = ingest(
+                self.store, self.settings, [str(path)], f"grown to {stretch}", now=FETCHED + start, keep_open=True
+            )
+        path.unlink()
+        return {
+            # A chunk that a stopped run had begun says nothing about the rate.
+            **(watch.figures(self.chunk) if summary.status == "ingested" else {}),
+            "rss_mib": memory_mib(),
+            "rss_peak_mib": memory_mib("VmHWM"),
+            "memory": self.store.bytes_in_memory(),
+            "disk": {family.value: self.store.bytes_on_disk(family) for family in Family},
+            "documents": start + self.chunk,
+            "near": summary.near_duplicates,
+        }
+
+    def _checkpoint(self, size: int) -> dict[str, Any]:
+        """Commit, crawl some sites again, and time questions about fresh texts and dead URLs."""
+        number = self.stops.index(size) + 1
+        empty = self.scratch / "empty.jsonl"
+        empty.write_text("")
+        ingest(self.store, self.settings, [str(empty)], f"grown to {size}", now=FETCHED + size)
+        again, asked = self.scratch / f"again-{size}.jsonl", self.scratch / f"asked-{size}.jsonl"
+        command = [
+            sys.executable,
+            "-m",
+            "bench.recrawl",
+            "--grown",
+            str(size),
+            "--sweep",
+            str(number),
+            "--asked",
+            str(asked),
+        ]
+        with again.open("wb") as out:
+            subprocess.run(command, cwd=ROOT, stdout=out, check=True)
+        watch = Stopwatch()
+        with watch.running():
+            summary = ingest(self.store, self.settings, [str(again)], f"again at {size}", now=FETCHED + size + 1)
+        questions = [json.loads(line) for line in asked.read_text().splitlines()]
+        again.unlink()
+        return {
+            "recrawled": summary.pages,
+            "recrawl_rate": round(summary.pages / watch.seconds),
+            **self._similar(size),
+            **self._find(questions[:: max(1, len(questions) // ASKED)][:ASKED]),
+            "rss_mib": memory_mib(),
+        }
+
+    def _similar(self, size: int) -> dict[str, Any]:
+        from streams.query import similar
+        from streams.sketching import Sketcher
+
+        view, sketcher = View(self.store), Sketcher(self.settings.scheme)
+        # Texts that were never seen, from another process: a quarter are near-copies of what was.
+        fresh = in_child("bench.generator:texts_of", start=self.documents + size, stop=self.documents + size + ASKED)
+        times, found = _timed(lambda text: similar(view, self.settings, sketcher.sketch(text)), fresh["texts"])
+        return {**_quantiles("similar", times), "similar_found": sum(map(bool, found))}
+
+    def _find(self, questions: list[dict[str, Any]]) -> dict[str, Any]:
+        from streams.find import Finder
+
+        finder = Finder(View(self.store), self.settings)
+        times, answers = _timed(finder.find, [question["url"] for question in questions])
+        moved = [(a, q["moved"]) for a, q in zip(answers, questions, strict=True) if q["moved"]]
+        first = sum(bool(a.candidates) and a.candidates[0].url == new for a, new in moved)
+        return {
+            **_quantiles("find", times),
+            "find_asked": len(questions),
+            "find_hit1": round(first / max(1, len(moved)), 4),
+        }
+
+
+def _timed(ask: Callable[[Any], Any], questions: list[Any]) -> tuple[list[float], list[Any]]:
+    """Milliseconds of each question, one after another, and the answers; the first ten warm up."""
+    times, answers = [], []
+    for question in [*questions[:10], *questions]:
+        started = time.perf_counter()
+        answers.append(ask(question))
+        times.append(1000 * (time.perf_counter() - started))
+    return times[10:], answers[10:]
+
+
+def _quantiles(name: str, times: list[float]) -> dict[str, float]:
+    if not times:
+        return {}
+    return {
+        f"{name}_p50_ms": round(float(np.quantile(times, 0.5)), 3),
+        f"{name}_p99_ms": round(float(np.quantile(times, 0.99)), 3),
+    }
+
+
+def per_document(sample: Sample, families: tuple[Family, ...]) -> float:
+    """Bytes on disk a document."""
+    return float(sum(sample["disk"][family.value] for family in families) / sample["documents"])
+
+
+def _told(sample: Sample) -> str:
+    rate = f"{sample['documents_a_second']:,.0f}/s" if "documents_a_second" in sample else "resumed"
+    at = sample.get("checkpoint", {})
+    asked = f", similar p99 {at['similar_p99_ms']} ms, find p99 {at.get('find_p99_ms')} ms" if at else ""
+    return (
+        f"{sample['documents']:>10,} documents, {rate}, {sample['rss_mib']} MiB, clusters "
+        f"{per_document(sample, CLUSTERING):.0f} B, find {per_document(sample, FINDING):.0f} B a document{asked}"
+    )
+
+
+def report(samples: list[Sample]) -> Table:
+    """The targets beside what was measured."""
+    timed = [sample for sample in samples if "documents_a_second" in sample]
+    early = [s for s in timed if s["documents"] <= RATE_AT] or timed[:1]
+    late = timed[-max(1, len(early)) :]
+    last = samples[-1]
+    asked = next((s["checkpoint"] for s in reversed(samples) if "checkpoint" in s), {})
+    shown = Table(title=f"Grown to {last['documents']:,} documents")
+    for name in ("what", "measured", "target", ""):
+        shown.add_column(name)
+    for what, value, target, most in (
+        ("rate at the end to that at 100,000, wall", _mean(late, "documents_a_second") / _mean(early, "documents_a_second"), 0.7, False),
+        ("the same by CPU seconds", _mean(early, "cpu_us_a_document") / _mean(late, "cpu_us_a_document"), None, False),
+        ("resident memory at its peak, MiB", last["rss_peak_mib"], 1024, True),
+        ("sketches, bands, edges, clusters: bytes a document", per_document(last, CLUSTERING), 600, True),
+        ("what find adds: bytes a document", per_document(last, FINDING), 600, True),
+        ("captures and locations: bytes a document", per_document(last, (Family.CAPTURES, Family.LOCATIONS)), None, True),
+        ("kept texts: bytes a document", per_document(last, (Family.TEXTS,)), None, True),
+        ("similar, p99 ms", asked.get("similar_p99_ms", 0.0), 5, True),
+        ("find, p99 ms", asked.get("find_p99_ms", 0.0), 20, True),
+    ):  # fmt: skip
+        met = None if target is None else value <= target if most else value >= target
+        verdict = {None: "", True: "[green]met[/green]", False: "[red]missed[/red]"}[met]
+        shown.add_row(what, f"{value:,.2f}", "" if target is None else f"{'≤' if most else '≥'} {target}", verdict)
+    return shown
+
+
+def _mean(samples: list[Sample], figure: str) -> float:
+    return float(np.mean([sample[figure] for sample in samples]))
+
+
+def plot(samples: list[Sample], path: Path) -> None:
+    """Rate, memory, disk and latencies against size."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    from matplotlib import pyplot as plt
+
+    figure, ((rate, memory), (disk, latency)) = plt.subplots(2, 2, figsize=(13, 8.5), layout="constrained")
+    timed = [sample for sample in samples if "documents_a_second" in sample]
+    rate.plot([s["documents"] / 1e6 for s in timed], [s["documents_a_second"] for s in timed], label="wall clock")
+    rate.plot(
+        [s["documents"] / 1e6 for s in timed], [1e6 / s["cpu_us_a_document"] for s in timed], label="a CPU second"
+    )
+    rate.axhline(0.7 * timed[0]["documents_a_second"], ls=":", c="gray", label="0.7 of the first")
+    rate.set(title="pages a second, one process", ylim=(0, None))
+    sizes = [sample["documents"] / 1e6 for sample in samples]
+    memory.plot(sizes, [s["rss_mib"] for s in samples], label="resident")
+    for name in samples[0]["memory"]:
+        memory.plot(sizes, [s["memory"][name] / (1 << 20) for s in samples], label=f"RocksDB {name}", lw=1)
+    memory.axhline(1024, ls=":", c="gray")
+    memory.set(title="memory, MiB", ylim=(0, None))
+    held = [f for f in Family if max(s["disk"][f.value] for s in samples) > 0.002 * sum(samples[-1]["disk"].values())]
+    stacked = [[s["disk"][f.value] / s["documents"] for s in samples] for f in held]
+    disk.stackplot(sizes, stacked, labels=[f.value for f in held])
+    disk.set(title="disk, bytes a document", ylim=(0, None))
+    asked = [sample for sample in samples if "checkpoint" in sample]
+    for name, colour in (("similar", "C0"), ("find", "C1")):
+        for quantile, style in (("p50", "--"), ("p99", "-")):
+            points = [s["checkpoint"].get(f"{name}_{quantile}_ms", np.nan) for s in asked]
+            latency.plot(
+                [s["documents"] / 1e6 for s in asked],
+                points,
+                c=colour,
+                ls=style,
+                marker="o",
+                label=f"{name} {quantile}",
+            )
+    latency.set(title="latency, ms", yscale="log")
+    for axes in (rate, memory, disk, latency):
+        axes.set_xlabel("million documents")
+        axes.grid(alpha=0.3)
+        axes.legend(fontsize=8, loc="best")
+    figure.savefig(path, dpi=110)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Grow a state to many synthetic documents and watch it.")
+    parser.add_argument("--documents", type=int, default=5_000_000)
+    parser.add_argument("--chunk", type=int, default=50_000, help="documents between two samples")
+    parser.add_argument("--data-dir", type=Path, default=ROOT / "var" / "bench-scale")
+    parser.add_argument("--no-texts", action="store_true", help="keep no texts: smaller, and find ranks on sketches")
+    parser.add_argument("--fresh", action="store_true", help="forget an earlier run")
+    given = parser.parse_args()
+    if given.fresh:
+        shutil.rmtree(given.data_dir, ignore_errors=True)
+        shutil.rmtree(FOLDER, ignore_errors=True)
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    growth = Growth(given.data_dir, given.documents, given.chunk, one_process({"keep_texts": not given.no_texts}))
+    growth.grow()
+    growth.store.close()
+    plot(growth.samples, FOLDER / "scale.png")
+    with (FOLDER / "scale.txt").open("w") as file:
+        Console(file=file, width=120).print(report(growth.samples))
+    Console().print(report(growth.samples))
+    print(f"plot: {FOLDER / 'scale.png'}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()
