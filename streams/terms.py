@@ -34,7 +34,8 @@ if TYPE_CHECKING:
     from state.values import Sketch
     from streams.sketching import SketchBatch, Sketcher
 
-TEXT_WORDS_MAX = 16
+TEXT_WORDS_MIN, TEXT_WORDS_MAX = 12, 48
+_SHINGLES_A_WORD = 32
 PATH_WORDS_MAX = 6
 WORDS_MAX = TEXT_WORDS_MAX + PATH_WORDS_MAX + 1  # and the page's name
 SAMPLES_MAX = 16
@@ -93,6 +94,11 @@ def text_words(
     weights[counts > max(3, tokens // WORD_SHARE)] = GRAMMAR_WEIGHT
     ranks = -np.log((words.astype(np.float64) + 1.0) / 2.0**32) / weights
     return words[np.argsort(ranks, kind="stable")[:most]]
+
+
+def indexed_words(shingles: int) -> int:
+    """How many words are indexed of a text with this many shingles: a long one is about more, and takes others in."""
+    return min(max(shingles // _SHINGLES_A_WORD, TEXT_WORDS_MIN), TEXT_WORDS_MAX)
 
 
 def path_terms(url: str, sketcher: Sketcher) -> list[int]:

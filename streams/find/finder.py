@@ -120,7 +120,7 @@ class Finder:
         life = self._lives.checked(key)
         redirected = self._redirected(life)
         if life.alive:
-            missed = self._left_behind(life)
+            missed = self._tracer.missed_since(life)
             if missed is None:
                 return _Case(url, life)
             question = self._tracer.question(life, missed)
@@ -131,11 +131,6 @@ class Finder:
         question = self._tracer.question(life, missed)
         also = [redirected.key] if redirected else []
         return _Case(url, life, question, self._tracer.trace(question, also), redirected)
-
-    def _left_behind(self, life: Life) -> int | None:
-        """The first later sweep, of other hosts altogether: the whole site may have moved there."""
-        last = life.last.sweep if life.last else 0
-        return next((n for n in self._calendar.committed if n > last), None)
 
     def _appeared_only(self, question: Question) -> Trace | None:
         """A trace in which only candidates count that first came with the sweep of other hosts, when it is sure."""
@@ -230,6 +225,8 @@ class Finder:
 
     def _led(self, question: Question, each: Ranked, predicted: Predicted | None) -> Ranked:
         if predicted is None or self._tracer.copied(question, each.life.key) > scoring.REPLICA_FROM:
+            return each
+        if predicted.rule.folded:  # where others of its folder went is worth a look, no more
             return each
         traits = each.traits._replace(rule=predicted.confidence)
         return each._replace(traits=traits, score=each.score + scoring.RULE * predicted.confidence)

@@ -34,17 +34,18 @@ if TYPE_CHECKING:
     from streams.sketching import Sketcher
 
 WORD_POSTINGS_MAX = 400  # a word or name that more documents of a site share is passed over
-ASKED_WORDS_MAX = 48
+ASKED_WORDS_MAX = 64
 NAMES_MAX = 18
+COMPARED_MAX = 128  # documents compared by sketch
 _HOT_KEPT = 100_000  # words known to be common, so that they are not read again
 SITES_MAX = 4
 HOSTS_MAX = 16
 
 
 class Gathered(NamedTuple):
-    """Documents that may be of the page, the most promising first, and URLs to be looked at by their own right."""
+    """Prefixes of documents of the page perhaps, the most promising first, and URLs to be looked at of themselves."""
 
-    documents: list[DocumentRow]
+    documents: list[bytes]
     urls: list[bytes]
 
 
@@ -89,29 +90,23 @@ class Gatherer:
             most = max(found.values(), default=1.0)
             for prefix, strength in found.items():
                 total[prefix] += strength / most
-        chosen = sorted(total, key=lambda prefix: (-total[prefix], prefix))
-        if len(chosen) > self._gathered_max:
+        if len(total) > self._gathered_max:
             self.counters["gathered_max"] += 1
-        rows = self._view.documents_by_prefixes(chosen[: self._gathered_max])
-        return Gathered(self._take_turns(asked, rows, by_words, by_path), self._by_position(asked))
+            chosen = sorted(total, key=lambda prefix: (-total[prefix], prefix))[: self._gathered_max]
+        else:
+            chosen = sorted(total)
+        alike = self._alike(asked, content)
+        return Gathered(_take_turns(chosen, [alike, by_path, by_words, total]), self._by_position(asked))
 
-    def _take_turns(
-        self, asked: Question, rows: list[DocumentRow], by_words: dict[bytes, float], by_path: dict[bytes, float]
-    ) -> list[DocumentRow]:
-        """All documents, the best of each source in turn, so that none crowds out another."""
-        alike = np.zeros(len(rows))
-        if asked.row is not None and rows:
-            figures = sketching.compare_many(asked.row.sketch, [row.sketch for row in rows])
-            alike = figures.containment + figures.resemblance
-        prefixes = [row.sketch.document[:PREFIX_BYTES] for row in rows]
-        columns = [
-            alike,
-            np.array([by_path.get(prefix, 0.0) for prefix in prefixes]),
-            np.array([by_words.get(prefix, 0.0) for prefix in prefixes]),
-        ]
-        columns.append(np.sum([column / max(float(column.max(initial=0)), 1e-9) for column in columns], axis=0))
-        orders = [np.argsort(-column, kind="stable").tolist() for column in columns]
-        return [rows[at] for at in dict.fromkeys(at for turn in zip(*orders, strict=True) for at in turn)]
+    def _alike(self, asked: Question, content: dict[bytes, float]) -> dict[bytes, float]:
+        """Containment and resemblance by sketches, of documents that share most with the asked one."""
+        if asked.row is None:
+            return {}
+        chosen = sorted(content, key=lambda prefix: (-content[prefix], prefix))[:COMPARED_MAX]
+        rows = self._view.documents_by_prefixes(chosen)
+        figures = sketching.compare_many(asked.row.sketch, [row.sketch for row in rows])
+        alike = (figures.containment + figures.resemblance).tolist()
+        return {row.sketch.document[:PREFIX_BYTES]: each for row, each in zip(rows, alike, strict=True)}
 
     def _by_content(self, row: DocumentRow) -> dict[bytes, float]:
         """Strengths of documents that share bands or sampled shingles with the asked one."""
@@ -166,6 +161,16 @@ class Gatherer:
             others += self._calendar.new_hosts(number, asked.last, SITES_MAX)
         elsewhere = [other + path for other in dict.fromkeys(others) if other != host]
         return [*elsewhere[:HOSTS_MAX], *above(asked.key)]
+
+
+def _take_turns(chosen: list[bytes], sources: list[dict[bytes, float]]) -> list[bytes]:
+    """All that was chosen, the best of each source in turn, so that none crowds out another."""
+    orders = [_strongest_first(chosen, source) for source in sources]
+    return list(dict.fromkeys(at for turn in zip(*orders, strict=True) for at in turn))
+
+
+def _strongest_first(prefixes: list[bytes], strengths: dict[bytes, float]) -> list[bytes]:
+    return sorted(prefixes, key=lambda prefix: -strengths.get(prefix, 0.0))
 
 
 def asked_words(features: TextFeatures | None) -> list[int]:

@@ -52,7 +52,7 @@ def path_likeness(a: PathFeatures, b: PathFeatures) -> float:
 
 
 class Rule(NamedTuple):
-    """`before*before_end -> after*after_end`, without scheme; `folded` ones lead to one page, without a second star."""
+    """`before*before_end -> after*after_end`, without scheme; `folded` ones lead to one page."""
 
     before: str
     before_end: str

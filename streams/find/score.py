@@ -1,6 +1,7 @@
 """The ranking, and how sure an answer is. docs/decisions tells how both came about.
 
-    score = (containment + cosine) x (1 - 0.85 beside) + 1.2 path + 0.05 appeared - 1.5 replica + 0.4 rule
+    score = (containment + cosine + 0.1 title) x (1 - 0.85 beside) + 1.2 path + 0.05 appeared
+            - 1.5 replica + 0.4 rule
 
 `beside` is the resemblance to what the candidate held while the old URL was alive: a copy that stood there all along
 is not where the page went. `replica` says that most pages around the old one, which are still alive, have a copy at
@@ -21,6 +22,7 @@ from typing import NamedTuple
 
 BESIDE = 0.85
 PATH = 1.2
+TITLE = 0.1
 APPEARED = 0.05
 REPLICA = 1.5
 RULE = 0.4
@@ -31,6 +33,7 @@ REPLICA_FROM = 0.5
 CHAIN = 0.8
 CHAIN_CONFIDENCE_MIN = 0.4
 HOPS_MAX = 4
+LEFT_BEHIND_MIN = 1.2  # a host that is no longer visited is left only for what is very much like it
 STUB_SHARE = 0.4  # a last version shorter than this share of the longest is a stub: the longest is asked
 
 REDIRECT_CONFIDENCE = 0.97
@@ -45,6 +48,7 @@ class Traits(NamedTuple):
     containment: float = 0.0  # all shingles alike, as it is shown
     weighed: float = 0.0  # the mean of `containment` and containment by rarity
     cosine: float | None = None  # None: no texts
+    title: float = 0.0
     beside: float = 0.0
     path: float = 0.0
     appeared: bool = False
@@ -68,7 +72,11 @@ FROM_SKETCHES = Weights(-2.4, 1.7, 3.1, 0.44)
 
 def score(traits: Traits) -> float:
     """How good a candidate is, for ranking candidates of one old URL."""
-    content = SKETCH_CONTAINMENT * traits.containment if traits.cosine is None else traits.weighed + traits.cosine
+    content = (
+        SKETCH_CONTAINMENT * traits.containment
+        if traits.cosine is None
+        else traits.weighed + traits.cosine + TITLE * traits.title
+    )
     return (
         content * (1 - BESIDE * traits.beside)
         + PATH * traits.path

@@ -2,7 +2,9 @@
 
     containment   (c + c') / 2 of the asked page's shingles in the candidate: c counts shingles alike, c' weighs each
                   by how rare it is on the site, so that menus and other mechanical text count for little
-    cosine        of TF-IDF vectors (1 + ln counts, IDF of the site): sees pages that were rewritten
+    cosine        of TF-IDF vectors (ln(1 + counts), IDF of the site): sees pages that were rewritten
+    title         share of the asked page's title in the candidate's, by squared IDF; the first words stand in for a
+                  title where there is none
 
 A site's figures come from a bounded sample of its URLs, read once.
 """
@@ -29,14 +31,17 @@ _SKIP_CAPTURES = 64
 _COMMON_FROM = 3  # documents of the sample that may share a shingle before it weighs less
 _SITE_LEAST = 8
 _VECTORS_KEPT = 4096
+_LEAD_CHARACTERS = 300
+_LEAD_WORDS = 12
 
 
 class TextFeatures(NamedTuple):
-    """A text as columns, both ascending: distinct shingles, and distinct words with 1 + ln of their counts."""
+    """A text as columns, each ascending: distinct shingles, distinct words with ln(1 + count), words of the title."""
 
     shingles: NDArray[np.uint32]
     words: NDArray[np.uint32]
     weights: NDArray[np.float64]
+    title: NDArray[np.uint32]
 
 
 class Likeness(NamedTuple):
@@ -46,6 +51,7 @@ class Likeness(NamedTuple):
     containment: float  # of a in b, all shingles alike
     rare_containment: float  # of a in b, shingles weighed by rarity
     cosine: float
+    title: float  # of a's in b's
 
 
 class Texts:
@@ -60,18 +66,20 @@ class Texts:
         if document in self._kept:
             self._kept.move_to_end(document)
             return self._kept[document]
-        text = self._view.text(document)
-        features = self.of(text) if text is not None else None
+        held = self._view.title_and_text(document)
+        features = self.of(*held) if held is not None else None
         self._kept[document] = features
         if len(self._kept) > self._size:
             self._kept.popitem(last=False)
         return features
 
-    def of(self, text: str) -> TextFeatures:
-        """Features of a text."""
+    def of(self, title: str, text: str) -> TextFeatures:
+        """Features of a text with its title."""
         shingles = self._sketcher.shingle_hashes(text)
         words, counts = self._sketcher.word_hashes(text)
-        return TextFeatures(shingles, words, np.log1p(counts.astype(np.float64)))
+        lead = title.strip() or " ".join(text[:_LEAD_CHARACTERS].split()[:_LEAD_WORDS])
+        named = self._sketcher.word_hashes(lead[:_LEAD_CHARACTERS])[0]
+        return TextFeatures(shingles, words, np.log1p(counts.astype(np.float64)), named)
 
 
 class Site:
@@ -132,6 +140,8 @@ class Asked:
         self._rare_total = float(self._rarity.sum()) + 2.0  # a page of nothing but menus is contained in nothing
         self._vector = features.weights * site.idf(features.words)
         self._norm = float(np.sqrt(self._vector @ self._vector))
+        self._title = site.idf(features.title) ** 2
+        self._title_total = max(float(self._title.sum()), 1e-9)
 
     def like(self, document: bytes, other: TextFeatures) -> Likeness:
         """Compare with a candidate's text, that of a document."""
@@ -148,6 +158,7 @@ class Asked:
             common / len(a.shingles) if len(a.shingles) else 0.0,
             float(self._rarity[shared].sum()) / self._rare_total,
             float(self._vector[mine] @ vector[theirs]) / norm if norm > 0 else 0.0,
+            float(self._title[_places(a.title, other.title)].sum()) / self._title_total,
         )
 
 

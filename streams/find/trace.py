@@ -114,16 +114,18 @@ class Tracer:
         candidates = {life.key: life for life in self._candidates(asked, also, seen)}
         ranked = self._look_closely(asked, [self._rank(asked, life, compare) for life in candidates.values()])
         living = [each for each in ranked if each.life.alive]
-        stop = self._stop(asked, ranked, living) if hops < scoring.HOPS_MAX else None
+        stop = self._stop(asked, ranked) if hops < scoring.HOPS_MAX else None
         if stop is None:
             return Trace(living, [])
-        dead, confidence = stop
-        onward = self.trace(
-            self.question(dead.life, dead.life.missed or asked.missed),
-            [each.life.key for each in living[:_TOP]],
-            seen,
-            hops + 1,
-        )
+        dead, missed, confidence = stop
+        also = [each.life.key for each in living[:_TOP]]
+        onward = self.trace(self.question(dead.life, missed), also, seen, hops + 1)
+        if dead.life.alive:
+            # Left behind, not missing: it moved only if something came with the other hosts.
+            onward = Trace([each for each in onward.ranked if each.life.held[0].sweep >= missed], onward.stops)
+            if not onward.ranked or onward.ranked[0].score < scoring.LEFT_BEHIND_MIN:
+                return Trace(living, [])
+            living = [each for each in living if self.missed_since(each.life) is None]
         if not onward.ranked:
             return Trace(living, [])
         direct = {each.life.key: each for each in living}
@@ -148,16 +150,26 @@ class Tracer:
         """The share of the old page's neighbours that have a copy beside this candidate."""
         return self._copies.share(asked.key, key, asked.last)
 
-    def _stop(self, asked: Question, ranked: list[Ranked], living: list[Ranked]) -> tuple[Ranked, float] | None:
-        """The dead candidate that the page went by, when it beats all living ones."""
-        dead = [each for each in ranked if not each.life.alive and (each.life.missed or 0) > asked.missed]
-        if not dead or (living and living[0].score > dead[0].score):
+    def _stop(self, asked: Question, ranked: list[Ranked]) -> tuple[Ranked, int, float] | None:
+        """The best candidate when it has died too, or was left behind: with its missing sweep and how sure it is."""
+        if not ranked:
             return None
-        second = max((each.score for each in ranked if each is not dead[0]), default=0.0)
+        best = ranked[0]
+        missed = self.missed_since(best.life)
+        if missed is None or missed <= asked.missed:
+            return None
+        second = ranked[1].score if len(ranked) > 1 else 0.0
         confidence = scoring.confidence(
-            dead[0].score, second, appeared=dead[0].traits.appeared, weights=self._weights(asked)
+            best.score, second, appeared=best.traits.appeared, weights=self._weights(asked)
         )
-        return (dead[0], confidence) if confidence >= scoring.CHAIN_CONFIDENCE_MIN else None
+        return (best, missed, confidence) if confidence >= scoring.CHAIN_CONFIDENCE_MIN else None
+
+    def missed_since(self, life: Life) -> int | None:
+        """The sweep that missed a URL; for one whose host was no longer visited, the first sweep of other hosts."""
+        if life.missed is not None:
+            return life.missed
+        last = life.last.sweep if life.last else 0
+        return next((number for number in self._calendar.committed if number > last), None)
 
     def _weights(self, asked: Question) -> scoring.Weights:
         return scoring.FROM_SKETCHES if asked.features is None else scoring.WITH_TEXTS
@@ -169,8 +181,8 @@ class Tracer:
         for key in (*also, *gathered.urls):
             self._take(key, asked, seen, lives)
         most = len(lives) + self._candidates_max
-        for row in gathered.documents:
-            for key in self._view.locations(row.sketch.document, _LOCATIONS_MAX):
+        for document in gathered.documents:
+            for key in self._view.locations(document, _LOCATIONS_MAX):
                 self._take(key, asked, seen, lives)
             if len(lives) >= most:
                 self._gatherer.counters["find_candidates_max"] += 1
@@ -197,6 +209,7 @@ class Tracer:
             containment=max((f.containment for f in figures), default=0.0),
             weighed=max((f.weighed for f in figures), default=0.0),
             cosine=max((f.cosine or 0.0 for f in figures), default=0.0) if compare.texts else None,
+            title=max((f.title for f in figures), default=0.0),
             beside=compare.like(before).resemblance if before is not None else 0.0,
             path=path_likeness(_path(asked.url), _path(url)),
             appeared=life.held[0].sweep == asked.missed,
@@ -234,6 +247,7 @@ class _Figures(NamedTuple):
     containment: float
     weighed: float
     cosine: float | None
+    title: float
 
 
 class _Comparer:
@@ -261,12 +275,12 @@ class _Comparer:
         if self._site is not None and other is not None:
             found = self._site.like(document, other)
             weighed = (found.containment + found.rare_containment) / 2
-            return _Figures(found.resemblance, found.containment, weighed, found.cosine)
+            return _Figures(found.resemblance, found.containment, weighed, found.cosine, found.title)
         row = self._row(document)
         if row is None or self._asked.row is None:
-            return _Figures(0.0, 0.0, 0.0, None)
+            return _Figures(0.0, 0.0, 0.0, None, 0.0)
         figures = sketching.compare(self._asked.row.sketch, row.sketch)
-        return _Figures(figures.resemblance, figures.containment, figures.containment, None)
+        return _Figures(figures.resemblance, figures.containment, figures.containment, None, 0.0)
 
 
 _path = lru_cache(maxsize=65_536)(path_features)

@@ -38,10 +38,10 @@ class FindView(Protocol):
         """A document by its id."""
 
     def locations(self, document_id: bytes, limit: int) -> list[bytes]:
-        """Keys of the URLs that hold or held a document."""
+        """Keys of the URLs that hold or held a document, or all documents whose ids begin with what is given."""
 
-    def text(self, document_id: bytes) -> str | None:
-        """A document's kept text, or None where texts are not kept."""
+    def title_and_text(self, document_id: bytes) -> tuple[str, str] | None:
+        """A document's title and kept text, or None where texts are not kept."""
 
     def buckets(self, buckets: list[bytes]) -> list[list[bytes]]:
         """Prefixes of the documents in LSH buckets."""

@@ -14,7 +14,7 @@ from state.values import Capture, DocumentRow, Sketch
 from streams import sketching
 from streams.errors import BadUrl
 from streams.settings import Limits, Policy
-from streams.terms import TEXT_WORDS_MAX, index_samples_of, index_words
+from streams.terms import TEXT_WORDS_MAX, index_samples_of, index_words, indexed_words
 from streams.text import Extracted, TextError, extract
 from streams.urls import url_key
 from streams.values import Material, Page, Rejected, SketchedPage
@@ -91,7 +91,7 @@ class SketchStage:
             else:
                 sketch = batch.sketch(i)
                 kept = msgspec.structs.replace(kept, document=sketch.document)
-                chosen = batch.words[i, : batch.word_counts[i]]
+                chosen = batch.words[i, : min(batch.word_counts[i], indexed_words(int(batch.shingles[i])))]
                 words = index_words(bare.key, page.url, chosen, self.sketcher) if words_max else b""
                 material = self._material(sketch, page.time, buckets[i].tobytes(), samples[i], extracted)
                 results[at] = [SketchedPage(kept, material, words, origin=page.origin)]
