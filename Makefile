@@ -15,7 +15,7 @@ PYTHON ?= $(shell for candidate in python3 python3.13 python3.12 python3.11; do 
 	&& echo $$candidate && break; done)
 JOBS ?= 2
 
-.PHONY: help run test lint bench bench-scale soak fuzz broker clean
+.PHONY: help run test lint bench bench-scale soak fuzz broker picture clean
 
 help:
 	@sed -n 's/^## //p' Makefile
@@ -78,6 +78,10 @@ fuzz: $(STAMPS)/test
 ## make broker       a Kafka broker on BROKER_PORT (9092), without Docker, until Ctrl-C
 broker: $(BROKER)/libs/.complete
 	@exec docker/broker/broker.sh run $(BROKER) $(BROKER)/data $${BROKER_PORT:-9092}
+
+## make picture      docs/demo.svg, from what `make run` prints
+picture: $(STAMPS)/run
+	@FORCE_COLOR=1 COLUMNS=100 $(BIN)/lostfound demo | sed '/Ask on/,$$d' | $(BIN)/python -m tests.docs.picture >docs/demo.svg
 
 ## make clean        takes away what these made: .venv/, caches, and var/ but for your data in var/state
 clean:

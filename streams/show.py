@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from rich.console import Console, Group, RenderableType
+from rich.padding import Padding
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from state.stats import Hot, Stats
     from state.values import Sweep
     from streams import ingest
-    from streams.find.answer import Answer, Evidence
+    from streams.find.answer import Answer, Candidate
     from streams.members import Member
     from streams.query import Cluster, Match, Version
 
@@ -33,6 +34,7 @@ DOCUMENT_DIGITS = 10  # of an id in a table: enough to hand back to `cluster`
 
 SURE, LIKELY = 0.8, 0.5  # confidences from which a figure is shown green, and yellow
 UNLIKELY = 0.05  # candidates below this are for --json
+ALIKE = 0.1  # a resemblance from which it is a reason
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -98,7 +100,7 @@ def ingest_bar(sweep: str, quiet: bool) -> Iterator[Callable[[ingest.Progress], 
         TextColumn("{task.fields[said]}"),
         TimeRemainingColumn(compact=True),
     )
-    with Progress(*columns, console=to, disable=quiet or not to.is_terminal, transient=True) as bar:
+    with Progress(*columns, console=to, disable=quiet or not sys.stderr.isatty(), transient=True) as bar:
         at = bar.add_task(f"sweep {sweep}", total=None, said="")
 
         def report(progress: ingest.Progress) -> None:
@@ -152,57 +154,68 @@ def sweeps(found: Sequence[Sweep]) -> RenderableType:
     return shown
 
 
+def blocks(columns: Sequence[tuple[str, int]], rows: Iterable[tuple[Sequence[str | Text], Text]]) -> RenderableType:
+    """Rows of short figures, each with URLs under it, which would be folded to pieces in a column of their own.
+
+    A column is its name and width in characters; a name `>so` stands on the right, the last column needs no width.
+    """
+
+    def line(cells: Sequence[str | Text], style: str = "") -> Text:
+        made = Text(style=style, no_wrap=True, overflow="ellipsis")
+        for (name, width), cell in zip(columns, cells, strict=True):
+            text = cell.copy() if isinstance(cell, Text) else Text(cell)
+            text.align("right" if name.startswith(">") else "left", max(width, len(text)))
+            made.append(text).append("  ")
+        made.rstrip()
+        return made
+
+    parts: list[RenderableType] = [line([name.removeprefix(">") for name, _ in columns], "dim")]
+    for cells, below in rows:
+        parts += [line(cells), Padding(below, (0, 0, 0, 4), expand=False)]
+    return Group(*parts)
+
+
 def clusters(found: Sequence[Cluster], titles: Callable[[str], str]) -> RenderableType:
-    """Clusters, a line each; `titles` gives a document's title."""
-    shown = table("cluster", ">documents", ">urls", "title", "pages")
-    for each in found:
-        shown.add_row(
-            each.cluster[:DOCUMENT_DIGITS],
-            f"{each.document_count:,}",
-            f"{each.url_count:,}",
-            next((title for document in each.documents[:20] if (title := titles(document))), ""),
-            some(each.urls, each.url_count),
-        )
-    return shown
+    """Clusters with their first URLs; `titles` gives a document's title."""
+
+    def row(each: Cluster) -> tuple[Sequence[str | Text], Text]:
+        title = next((title for document in each.documents[:20] if (title := titles(document))), "")
+        counts = (f"{each.document_count:,}", f"{each.url_count:,}")
+        return (each.cluster[:DOCUMENT_DIGITS], *counts, title), some(each.urls, each.url_count)
+
+    return blocks((("cluster", DOCUMENT_DIGITS), (">documents", 9), (">urls", 5), ("title", 0)), map(row, found))
 
 
 def cluster(found: Cluster, members: Sequence[Member]) -> RenderableType:
     """One cluster: its members, most like the asked document first."""
-    head = Text.assemble(
-        ("cluster ", "dim"),
-        (found.cluster, "bold"),
-        f"  {found.document_count:,} documents at {found.url_count:,} URLs",
-    )
-    shown = table("document", ">resemblance", ">in it", ">of it", "first seen", "last seen", "title", "pages")
-    for each in members:
-        shown.add_row(
-            each.document[:DOCUMENT_DIGITS],
-            figure(each.resemblance),
-            figure(each.containment),
-            figure(each.contained),
-            day(each.first_seen),
-            day(each.last_seen),
-            each.title,
-            some(each.urls),
-        )
-    return Group(head, Text(), shown)
+    counts = f"  {found.document_count:,} documents at {found.url_count:,} URLs"
+    head = Text.assemble(("cluster ", "dim"), (found.cluster, "bold"), counts)
+
+    def row(each: Member) -> tuple[Sequence[str | Text], Text]:
+        figures = (figure(each.resemblance), figure(each.containment), figure(each.contained))
+        seen = (day(each.first_seen), day(each.last_seen))
+        return (each.document[:DOCUMENT_DIGITS], *figures, *seen, each.title), some(each.urls)
+
+    figures = (("document", DOCUMENT_DIGITS), (">resemblance", 11), (">in it", 5), (">of it", 5))
+    seen = (("first seen", 10), ("last seen", 10), ("title", 0))
+    return Group(head, Text(), blocks((*figures, *seen), map(row, members)))
 
 
 def matches(found: Sequence[Match]) -> RenderableType:
     """Documents like the asked one."""
-    shown = table("document", ">resemblance", ">in it", ">of it", "cluster", "first seen", "last seen", "pages")
-    for each in found:
-        shown.add_row(
-            each.document[:DOCUMENT_DIGITS],
+
+    def row(each: Match) -> tuple[Sequence[str | Text], Text]:
+        figures = (
             measured(each.resemblance, each.resemblance_error),
             measured(each.containment, each.containment_error),
             measured(each.contained, each.contained_error),
-            each.cluster[:DOCUMENT_DIGITS],
-            day(each.first_seen),
-            day(each.last_seen),
-            some(each.urls),
         )
-    return shown
+        seen = (day(each.first_seen), day(each.last_seen))
+        return (each.document[:DOCUMENT_DIGITS], *figures, *seen, each.cluster[:DOCUMENT_DIGITS]), some(each.urls)
+
+    figures = (("document", DOCUMENT_DIGITS), (">resemblance", 11), (">in it", 10), (">of it", 10))
+    seen = (("first seen", 10), ("last seen", 10), ("cluster", 0))
+    return blocks((*figures, *seen), map(row, found))
 
 
 def history(found: Sequence[Version]) -> RenderableType:
@@ -241,10 +254,12 @@ REASONS = {
 }
 
 
-def reasons(evidence: Sequence[Evidence], *, in_full: bool = False) -> Text:
-    """Evidence in a line; in full with the rules and URLs that it names."""
+def reasons(found: Candidate, *, in_full: bool = False) -> Text:
+    """A candidate's evidence in a line; in full with the rules and URLs that it names."""
     said = []
-    for each in evidence:
+    if not in_full and found.resemblance is not None and found.resemblance >= ALIKE:
+        said.append(f"alike {found.resemblance:.2f}")
+    for each in found.evidence:
         if each.kind == "same_host":  # goes without saying
             continue
         words = [REASONS.get(each.kind, each.kind)]
@@ -273,7 +288,7 @@ def answer(found: Answer) -> RenderableType:
             figure(each.resemblance),
             figure(each.containment),
             (each.first_seen or "")[:10],
-            Text.assemble((each.url, "bold"), "\n", reasons(each.evidence, in_full=True)),
+            Text.assemble((each.url, "bold"), "\n", reasons(each, in_full=True)),
         )
     rest = len(found.candidates) - len(likely)
     return Group(head, Text(), shown, *([Text(f"{rest} less likely", style="dim")] if rest else []))
@@ -286,7 +301,7 @@ def answers(found: Sequence[Answer]) -> RenderableType:
         best = each.candidates[0] if each.status == "moved" else None
         where = Text(each.url)
         if best is not None:
-            where.append("\n→ ").append(best.url, style="bold").append("\n  ").append(reasons(best.evidence))
+            where.append("\n→ ").append(best.url, style="bold").append("\n  ").append(reasons(best))
         status = Text(each.status, style=STATUS_STYLES[each.status])
         shown.add_row(status, figure(best.confidence if best else None), where)
     return shown

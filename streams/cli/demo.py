@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.resources
 import shutil
+import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -91,7 +92,7 @@ def _manuals(folder: Path) -> Site | None:
     click.echo(f"fetching {about}, as source archives from the package index ...", err=True)
     try:
         to = show.console(stderr=True)
-        with Progress(*columns, console=to, disable=not to.is_terminal, transient=True) as bar:
+        with Progress(*columns, console=to, disable=not sys.stderr.isatty(), transient=True) as bar:
             at = bar.add_task("archives", total=len(made))
             archives = manuals.fetch(folder / "archives", lambda _: bar.advance(at))
         for edition, archive in archives.items():

@@ -68,7 +68,7 @@ def moves(answers: Sequence[Answer], prefix: str) -> None:
     for each in moved[:MOVES_SHOWN]:
         best = each.candidates[0]
         where = Text.assemble(_short(each.url, prefix), " → ", (_short(best.url, prefix), "bold"), "\n")
-        shown.add_row(show.figure(best.confidence), where.append(show.reasons(best.evidence)))
+        shown.add_row(show.figure(best.confidence), where.append(show.reasons(best)))
     _indented(shown)
     _rest(len(moved) - MOVES_SHOWN)
 

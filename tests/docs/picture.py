@@ -1,0 +1,67 @@
+"""Makes docs/demo.svg of what `lostfound demo` prints: ANSI on stdin, SVG on stdout. `make picture` runs it."""
+
+from __future__ import annotations
+
+import io
+import re
+import sys
+
+from rich.console import Console
+from rich.terminal_theme import TerminalTheme
+from rich.text import Text
+
+WIDTH = 100
+# Calm on white and on black: GitHub shows the picture on both.
+THEME = TerminalTheme(
+    (250, 250, 248),
+    (40, 42, 46),
+    [
+        (40, 42, 46),
+        (178, 34, 34),
+        (34, 124, 58),
+        (160, 110, 0),
+        (40, 84, 160),
+        (130, 60, 140),
+        (0, 110, 125),
+        (90, 90, 90),
+    ],
+    [
+        (120, 120, 120),
+        (200, 50, 50),
+        (34, 140, 66),
+        (176, 122, 0),
+        (50, 100, 190),
+        (150, 70, 160),
+        (0, 130, 148),
+        (60, 60, 60),
+    ],
+)
+
+TEXT = re.compile(r'<text class="([\w-]+)" x="([\d.]+)" y="([\d.]+)" textLength="([\d.]+)"([^>]*)>([^<]*)</text>')
+CELL = 12.2  # width of a character, as rich sets it
+SPACE = "&#160;"
+
+
+def tight(found: re.Match[str]) -> str:
+    """A piece of text without the spaces around it: not every viewer keeps those."""
+    kind, x, y, length, rest, text = found.groups()
+    bare = text
+    while bare.startswith(SPACE):
+        bare = bare.removeprefix(SPACE)
+    before = (len(text) - len(bare)) // len(SPACE)
+    after = 0
+    while bare.endswith(SPACE):
+        bare, after = bare.removesuffix(SPACE), after + 1
+    if not bare.strip():
+        return ""
+    x, length = f"{float(x) + before * CELL:.1f}", f"{float(length) - (before + after) * CELL:.1f}"
+    return f'<text class="{kind}" x="{x}" y="{y}" textLength="{length}"{rest}>{bare}</text>'
+
+
+console = Console(record=True, width=WIDTH, file=io.StringIO(), force_terminal=True, color_system="truecolor")
+console.print(Text.from_ansi(sys.stdin.read()), end="")
+picture = console.export_svg(title="lostfound demo", theme=THEME, unique_id="demo")
+# The fonts that rich names would be fetched from elsewhere; whoever looks at the picture has a monospaced one.
+picture = re.sub(r"\s*@font-face \{.*?\}", "", picture, flags=re.DOTALL)
+picture = TEXT.sub(tight, picture).replace("Fira Code", "ui-monospace, Menlo, Consolas")
+sys.stdout.write("\n".join(line.rstrip() for line in picture.splitlines() if line.strip()) + "\n")
