@@ -50,14 +50,17 @@ class Copies:
         self._view, self._row, self._latest = view, row, latest
         self._share = lru_cache(maxsize=4096)(self._read_share)
 
-    def share(self, old: bytes, candidate: bytes, last: int) -> float:
+    def share(self, old: bytes, candidate: bytes, last: int, missed: int) -> float:
         """Of living pages beside the old one, the share with a copy where the candidate would be the old one's.
 
         0 where the two URLs do not end alike, or fewer than three such pages are known. `last` is the sweep in which
-        the old URL was held last: only pages that were beside it then count.
+        the old URL was held last and `missed` the one that missed it: only pages that were beside it then and
+        outlived it count. Where a whole host moved there are none.
         """
         before, after = _heads(old, candidate)
         if before == after:
+            return 0.0
+        if self._latest(host_prefix(old)) < missed:
             return 0.0
         return self._share(before, after, directory_prefix(old), last)
 

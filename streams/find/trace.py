@@ -148,7 +148,7 @@ class Tracer:
 
     def copied(self, asked: Question, key: bytes) -> float:
         """The share of the old page's neighbours that have a copy beside this candidate."""
-        return self._copies.share(asked.key, key, asked.last)
+        return self._copies.share(asked.key, key, asked.last, asked.missed)
 
     def _stop(self, asked: Question, ranked: list[Ranked]) -> tuple[Ranked, int, float] | None:
         """The best candidate when it has died too, or was left behind: with its missing sweep and how sure it is."""
