@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from state.codecs import parent, posting
+from state.codecs import posting
 from state.families import Family
 
 
@@ -62,7 +62,7 @@ def _larger(old: bytes, new: bytes) -> bytes:
 
 MERGES: dict[Family, Callable[[bytes, bytes], bytes]] = {
     Family.BANDS: posting.union,
-    Family.PARENTS: parent.union,  # so the parent, which is the least link, only decreases
+    Family.PARENTS: _smaller,  # parent pointers only decrease
     Family.LOCATIONS: _smaller,  # first seen
     Family.CAPTURES: _larger,  # the same capture; a revisit whose document is known sorts last
     Family.TEXTS: _smaller,  # the same canonical text, as one of its pages wrote it

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from state import meta, sweeps
-from state.codecs import capture, document, edge, parent, posting
+from state.codecs import capture, document, edge, posting
 from state.families import Family
 from state.store import Store
 from state.values import ID_BYTES, PREFIX_BYTES, SweepState
@@ -140,15 +140,10 @@ def _edges(store: Store, kept: _Kept) -> Iterator[Problem]:
 
 
 def _parents(store: Store, kept: _Kept) -> Iterator[Problem]:
-    for row, value in store.scan(Family.PARENTS):
-        try:
-            links = parent.decode(value)
-        except ValueError as error:
-            yield _problem(Family.PARENTS, row, str(error))
-            continue
-        if max(links) >= row:  # which also makes a cycle impossible
-            yield _problem(Family.PARENTS, row, f"parent {max(links).hex()} is not smaller")
-        elif row not in kept or any(link not in kept for link in links):
+    for row, parent in store.scan(Family.PARENTS):
+        if parent >= row or len(parent) != ID_BYTES:  # smaller, which also makes a cycle impossible
+            yield _problem(Family.PARENTS, row, f"parent {parent.hex()} is not smaller")
+        elif row not in kept or parent not in kept:
             yield _problem(Family.PARENTS, row, "of or to a document that is not kept")
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from state import sweeps
-from state.codecs import capture, document, edge, parent, posting
+from state.codecs import capture, document, edge, posting
 from state.families import Family
 from state.store import Store
 from state.values import ID_BYTES, PREFIX_BYTES
@@ -51,7 +51,7 @@ def _row(view: View, family: Family, key: bytes, value: bytes) -> dict[str, Any]
             pair = edge.decode(key, value)
             return {**msgspec.structs.asdict(pair), "a": pair.a.hex(), "b": pair.b.hex()}
         case Family.PARENTS:
-            return {"document": key.hex(), "links": [link.hex() for link in parent.decode(value)]}
+            return {"document": key.hex(), "parent": value.hex()}
         case Family.MEMBERS:
             return {"root": key[:ID_BYTES].hex(), "document": key[ID_BYTES:].hex()}
         case Family.TEXTS:

@@ -7,7 +7,7 @@ bands      band 1 ‖ rows of the signature      -> document prefixes, 5 bytes e
 samples    sampled shingle 4 ‖ document prefix -> nothing
 words      site 4 ‖ word 4 ‖ document prefix   -> nothing
 edges      document id 16 ‖ document id 16     -> resemblance, containments
-parents    document id 16                      -> links 16 each, the least is the parent
+parents    document id 16                      -> parent
 members    root 16 ‖ document id 16            -> nothing
 texts      document id 16                      -> title and canonical text, compressed
 sweeps     "s" ‖ number, "h" ‖ number ‖ host   -> the sweep, its captures a host

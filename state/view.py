@@ -11,7 +11,7 @@ from functools import lru_cache
 from itertools import islice
 
 from state import meta, sweeps
-from state.codecs import capture, document, edge, parent, posting
+from state.codecs import capture, document, edge, posting
 from state.codecs.text import TextCodec
 from state.families import Family
 from state.store import Store
@@ -132,8 +132,8 @@ class View:
         """The representative of a document's cluster; itself when it is alone."""
         node = document_id
         # A pointer that does not decrease is no pointer: `state check` names it, and nothing runs in a circle.
-        while (links := self.store.get(Family.PARENTS, node)) and (above := parent.parent(links)) < node:
-            node = above
+        while (parent := self.store.get(Family.PARENTS, node)) is not None and parent < node:
+            node = parent
         return node
 
     def members(self, root: bytes, limit: int | None = None) -> list[bytes]:

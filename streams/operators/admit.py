@@ -19,15 +19,10 @@ _WORD_BYTES = 8
 
 
 class Admitted(msgspec.Struct, frozen=True):
-    """What `admit` makes of a batch.
-
-    `new` holds the material of documents seen for the first time, in order. `again` holds that of documents that
-    are known, but by what looks like the same arrival: an engine that may hand a message in twice sends these on too.
-    """
+    """What `admit` makes of a batch: `new` holds the material of documents seen for the first time, in order."""
 
     changes: Changes
     new: list[Material]
-    again: list[Material]
 
 
 def needs(arrivals: Sequence[Arrival]) -> tuple[list[bytes], list[bytes]]:
@@ -47,7 +42,6 @@ def admit(
     rows, places = changes.family(Family.DOCUMENTS), changes.family(Family.LOCATIONS)
     texts, samples, words = (changes.family(f) for f in (Family.TEXTS, Family.SAMPLES, Family.WORDS))
     new: list[Material] = []
-    again: list[Material] = []
     for arrival in arrivals:
         document, material = arrival.document, arrival.material
         place, seen = document + arrival.key, _TIME.pack(arrival.time)
@@ -55,8 +49,6 @@ def admit(
         if row is not None:
             if codec.first_seen(row) > arrival.time:
                 rows[document] = codec.seen_at(row, arrival.time)
-            if material is not None and locations.get(place) == seen:
-                again.append(material)
         elif material is not None:
             new.append(material)
             rows[document] = material.row
@@ -67,7 +59,7 @@ def admit(
         if held is None or seen < held:
             places[place] = seen
         _index(words, arrival.words, _WORD_BYTES, document[:PREFIX_BYTES])
-    return Admitted(changes, new, again)
+    return Admitted(changes, new)
 
 
 def _index(rows: dict[bytes, bytes], entries: bytes, width: int, prefix: bytes) -> None:

@@ -7,11 +7,6 @@ so the ids only fall and the steps end. Repeating a step, or taking steps in ano
 the root of each is its smallest id.
 
 A root that got a parent hands its members on; a node that is no root forwards what it is handed to its parent.
-
-A node nearly always has one link, its parent. It has more where a worker that had lost the partition still wrote
-one: all are kept, the least is the parent, and since that worker's message comes again to the new owner, the step
-joins the others to the parent then. For the same reason a node that is no root may still have members listed, of
-which its former owner did not know: the step hands them on.
 """
 
 from __future__ import annotations
@@ -21,7 +16,6 @@ from collections.abc import Sequence
 import msgspec
 
 from state.changes import Changes
-from state.codecs import parent as parent_codec
 from state.families import Family
 from state.values import ID_BYTES
 
@@ -55,27 +49,25 @@ def union(x: bytes, y: bytes) -> Union:
     return Union(max(x, y), min(x, y))
 
 
-def union_step(message: Union, links: bytes | None, members: Sequence[bytes]) -> Step:
-    """One step at the larger node: `links` is its row in `parents`, `members` those that are listed under it."""
+def union_step(message: Union, parent: bytes | None, members: Sequence[bytes]) -> Step:
+    """One step at the larger node: `parent` is its pointer, `members` its list while it is a root."""
     node, smaller = message.larger, message.smaller
     changes = Changes()
-    for member in members:
-        changes.delete(Family.MEMBERS, node + member)
-    if links is None:
+    if parent is None:
         changes.put(Family.PARENTS, node, smaller)
+        for member in members:
+            changes.delete(Family.MEMBERS, node + member)
         return Step(changes, [], [Handover(smaller, (node, *members))])
-    held = parent_codec.decode(links)
-    assert held[-1] < node, "a parent is smaller than its child"
-    handovers = [Handover(held[0], tuple(members))] if members else []
-    least, *others = sorted({*held, smaller})
-    return Step(changes, [Union(other, least) for other in others], handovers)
+    assert parent < node, "a parent is smaller than its child"
+    onward = [] if parent == smaller else [union(parent, smaller)]
+    return Step(changes, onward, [])
 
 
-def handover_step(message: Handover, links: bytes | None) -> Step:
-    """Keep what is handed over, or forward it when this node is no root any more; `links` as in `union_step`."""
+def handover_step(message: Handover, parent: bytes | None) -> Step:
+    """Keep what is handed over, or forward it when this node is no root any more."""
     changes = Changes()
-    if links is not None:
-        return Step(changes, [], [Handover(parent_codec.parent(links), message.members)])
+    if parent is not None:
+        return Step(changes, [], [Handover(parent, message.members)])
     for member in message.members:
         changes.put(Family.MEMBERS, message.root + member)
     return Step(changes, [], [])

@@ -1,0 +1,79 @@
+"""A store in memory, with the reading methods of `state.store.Store`: a reference, and a partition of the simulation."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from state.changes import Changes, merge
+from state.families import Family
+
+Row = tuple[bytes, bytes]
+
+
+class MemoryStore:
+    """Sorted dicts by family."""
+
+    writable = True
+    path = Path("memory")
+
+    def __init__(self) -> None:
+        self.rows: dict[Family, dict[bytes, bytes]] = {family: {} for family in Family}
+        self._keys: dict[Family, list[bytes]] = {family: [] for family in Family}
+
+    def get(self, family: Family, key: bytes) -> bytes | None:
+        return self.rows[family].get(key)
+
+    def get_many(self, family: Family, keys: Sequence[bytes]) -> list[bytes | None]:
+        return [self.rows[family].get(key) for key in keys]
+
+    def scan(self, family: Family, prefix: bytes = b"", start: bytes | None = None) -> Iterator[Row]:
+        rows, keys = self.rows[family], self._keys[family]
+        at = bisect_left(keys, prefix if start is None else max(start, prefix))
+        while at < len(keys) and keys[at].startswith(prefix):
+            yield keys[at], rows[keys[at]]
+            at += 1
+
+    def descend(self, family: Family, prefix: bytes, start: bytes) -> Iterator[Row]:
+        rows, keys = self.rows[family], self._keys[family]
+        at = bisect_right(keys, start) - 1
+        while at >= 0 and keys[at].startswith(prefix):
+            yield keys[at], rows[keys[at]]
+            at -= 1
+
+    def last(self, family: Family, prefixes: Sequence[bytes]) -> list[Row | None]:
+        return [next(self.descend(family, prefix, prefix + b"\xff" * 32), None) for prefix in prefixes]
+
+    def firsts(self, family: Family, prefixes: Sequence[bytes]) -> list[list[Row]]:
+        return [list(self.scan(family, prefix)) for prefix in prefixes]
+
+    def write(self, changes: Changes, *, sync: bool = False) -> None:
+        """As the embedded engine's store: puts overwrite."""
+        self._apply(changes, merged=False)
+
+    def merge(self, changes: Changes) -> None:
+        """As a partition's store: puts are facts that are merged."""
+        self._apply(changes, merged=True)
+
+    def _apply(self, changes: Changes, *, merged: bool) -> None:
+        for family, keys in changes.deletes.items():
+            for key in keys:
+                if self.rows[family].pop(key, None) is not None:
+                    held = self._keys[family]
+                    del held[bisect_left(held, key)]
+        for family, puts in changes.puts.items():
+            rows = self.rows[family]
+            for key, value in puts.items():
+                old = rows.get(key)
+                if old is None:
+                    insort(self._keys[family], key)
+                rows[key] = merge(family, old, value) if merged else value
+
+    def copy(self, *families: Family) -> MemoryStore:
+        """A copy of these families, or of all."""
+        other = MemoryStore()
+        for family in families or Family:
+            other.rows[family] = dict(self.rows[family])
+            other._keys[family] = list(self._keys[family])
+        return other

@@ -1,0 +1,94 @@
+"""Pages of a simulation: short texts with many near-copies among them, at URLs that change, come back and redirect."""
+
+from __future__ import annotations
+
+import random
+from functools import cache
+
+import mmh3
+import msgspec
+
+from state.codecs import document as document_codec
+from state.scheme import Scheme
+from state.values import Capture, DocumentRow
+from streams import sketching
+from streams.terms import index_samples
+from streams.urls import url_key
+from streams.values import Material, SketchedPage
+
+# Few rows a band: pairs collide that are alike and pairs that are not, each in some bands only.
+SCHEME = Scheme(bands=8, rows=2)
+FAMILIES, VARIANTS = 12, 8
+
+
+class Text(msgspec.Struct, frozen=True):
+    """A document of the pool."""
+
+    text: str
+    material: Material
+
+
+@cache
+def pool() -> list[list[Text]]:
+    """Families of documents that are alike; the same in every run."""
+    rng = random.Random(7)
+    vocabulary = [f"word{n}" for n in range(400)]
+    sketcher = sketching.Sketcher(SCHEME)
+    found = []
+    for _ in range(FAMILIES):
+        words = rng.choices(vocabulary, k=rng.randint(12, 40))
+        texts = []
+        for _ in range(VARIANTS):
+            texts.append(" ".join(words))
+            words = list(words)
+            words[rng.randrange(len(words))] = rng.choice(vocabulary)
+        found.append([_text(text, sketcher) for text in texts])
+    return found
+
+
+def _text(text: str, sketcher: sketching.Sketcher) -> Text:
+    sketch = sketcher.sketch(text)
+    row = document_codec.encode(DocumentRow(sketch, 0))
+    buckets = sketching.buckets(sketch.signature[None, :], SCHEME)[0].tobytes()
+    return Text(text, Material(sketch.document, row, buckets, index_samples(sketch), b""))
+
+
+def _words(url: str, text: str) -> bytes:
+    """Two entries of a words index, as good as any: what they are made from is no matter here."""
+    return mmh3.hash_bytes(f"{url} {text}")
+
+
+def pages(rng: random.Random, *, revisits: bool) -> list[SketchedPage]:
+    """Pages in order of sweep and time: URLs keep, change and share documents, fail and redirect."""
+    texts = [
+        text for family in rng.sample(pool(), rng.randint(1, 5)) for text in rng.sample(family, rng.randint(1, 8))
+    ]
+    urls = [f"https://{rng.choice('ab')}.example.org/p{n}" for n in range(rng.randint(2, 14))]
+    now: dict[str, Text] = {}
+    found = []
+    for number in range(rng.randint(4, 40)):
+        url, time = rng.choice(urls), 1_000 * (number + 1)
+        sweep = 1 + number // 14
+        kind = rng.random()
+        if kind < 0.1:
+            found.append(SketchedPage(_capture(url, sweep, time, rng.choice([301, 404, 500]))))
+        elif kind < 0.25 and revisits and url in now:
+            other = f"{url}/copy" if rng.random() < 0.4 else url
+            found.append(SketchedPage(_capture(other, sweep, time, 200), revisit_of=url_key(url)))
+        else:
+            if url not in now or kind < 0.7:
+                now[url] = rng.choice(texts)
+            found.append(_page(url, sweep, time, now[url]))
+    return found
+
+
+def _page(url: str, sweep: int, time: int, text: Text) -> SketchedPage:
+    material = msgspec.structs.replace(text.material, row=document_codec.seen_at(text.material.row, time))
+    held = _capture(url, sweep, time, 200)
+    held = msgspec.structs.replace(held, document=material.document, raw=material.document[:8])
+    return SketchedPage(held, material, _words(url, text.text))
+
+
+def _capture(url: str, sweep: int, time: int, status: int) -> Capture:
+    redirect = f"{url}/moved" if status == 301 else None
+    return Capture(url_key(url), url, sweep, time, status, None, b"", redirect)

@@ -1,0 +1,159 @@
+"""What the owner of one partition of one topic does with a batch: the operators, over the rows that it owns.
+
+A model for an engine that spreads them: it reads rows, calls the operators, and returns what they change and send. It
+writes and sends nothing.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from state.changes import Changes
+from state.codecs import capture as capture_codec
+from state.codecs import document as document_codec
+from state.families import Family
+from state.scheme import Scheme
+from state.values import ID_BYTES, Capture, Sketch
+from streams.operators import admit, capture, join, probe, routing, verify
+from streams.operators.routing import Message, Topic
+from streams.values import Announcement, Arrival, Pair, Question, SketchedPage
+from tests.memory import MemoryStore
+
+
+class Rules(NamedTuple):
+    """What all partitions agree on."""
+
+    scheme: Scheme
+    partitions: int
+    threshold: float = 0.5
+    postings_max: int = 10_000
+    candidates_max: int = 10_000
+
+
+class Step(NamedTuple):
+    """What a batch changes and sends, and which limits bit."""
+
+    changes: Changes
+    outputs: list[Message]
+    limits: Counter[str]
+
+
+def step(topic: Topic, number: int, messages: Sequence[Message], rows: MemoryStore, rules: Rules) -> Step:
+    """Take a batch of one topic's messages at partition `number`."""
+    match topic:
+        case Topic.PAGES:
+            return _pages([m for m in messages if isinstance(m, SketchedPage)], number, rows, rules)
+        case Topic.DOCUMENTS:
+            return _documents(messages, rows, rules)
+        case Topic.BUCKETS:
+            return _buckets([m for m in messages if isinstance(m, Announcement)], rows, rules)
+        case Topic.JOINS:
+            return _joins([m for m in messages if isinstance(m, join.Union | join.Handover)], rows)
+
+
+def _pages(pages: Sequence[SketchedPage], number: int, rows: MemoryStore, rules: Rules) -> Step:
+    before: dict[capture.Instant, list[Capture]] = {}
+    for key, sweep, time in capture.looks_back(pages):
+        start = capture_codec.encode_key(key, sweep, time, capture_codec.TIE_MAX)
+        found = rows.descend(Family.CAPTURES, capture_codec.history(key), start)
+        before[key, sweep, time] = [capture_codec.decode(*row) for row in found]
+    resolved = capture.resolve(pages, before).pages
+    own, elsewhere = [], []
+    for page in resolved:
+        mine = routing.partition_of(page.capture.key, rules.partitions) == number
+        (own if mine else elsewhere).append(page)
+    keys = capture.needs(own)
+    found_last = rows.last(Family.CAPTURES, [capture_codec.history(key) for key in keys])
+    last = {key: capture_codec.decode(*row) for key, row in zip(keys, found_last, strict=True) if row}
+    captured = capture.capture(own, last)
+    return Step(captured.changes, [*captured.arrivals, *elsewhere], Counter())
+
+
+def _documents(messages: Sequence[Message], rows: MemoryStore, rules: Rules) -> Step:
+    arrivals = [m for m in messages if isinstance(m, Arrival)]
+    ids, places = admit.needs(arrivals)
+    known = {key: value for key in ids if (value := rows.get(Family.DOCUMENTS, key)) is not None}
+    located = {key: value for key in places if (value := rows.get(Family.LOCATIONS, key)) is not None}
+    admitted = admit.admit(arrivals, known, located)
+    changes, limits = admitted.changes, Counter[str]()
+    outputs: list[Message] = []
+    width = rules.scheme.bucket_bytes
+    for material in admitted.new:
+        outputs += routing.announcements(material.document, material.buckets, width, rules.partitions)
+
+    new = changes.family(Family.DOCUMENTS)
+    pairs = [m for m in messages if isinstance(m, Pair)]
+    asking = {
+        pair.document: value
+        for pair in pairs
+        if (value := new.get(pair.document) or rows.get(Family.DOCUMENTS, pair.document)) is not None
+    }
+    questions, limits["candidates_max"] = routing.gather(pairs, asking, rules.candidates_max)
+    outputs += questions
+
+    answered = _verify([m for m in messages if isinstance(m, Question)], rows, new, rules)
+    changes.update(answered.changes)
+    return Step(changes, [*outputs, *answered.unions], limits)
+
+
+def _verify(
+    questions: Sequence[Question], rows: MemoryStore, new: dict[bytes, bytes], rules: Rules
+) -> verify.Verified:
+    asking = {q.document: document_codec.decode(q.document, q.row).sketch for q in questions}
+    candidates: dict[bytes, list[Sketch]] = {}
+    for prefix in {q.prefix for q in questions}:
+        held = dict(rows.scan(Family.DOCUMENTS, prefix))
+        held.update((key, value) for key, value in new.items() if key.startswith(prefix))
+        candidates[prefix] = [document_codec.decode(key, value).sketch for key, value in held.items()]
+    pairs = [Pair(q.document, q.prefix, 1) for q in questions]
+    return verify.verify(pairs, asking, candidates, rules.threshold)
+
+
+def _buckets(messages: Sequence[Announcement], rows: MemoryStore, rules: Rules) -> Step:
+    batch = probe.arrange(messages, rules.scheme.bucket_bytes)
+    held = rows.get_many(Family.BANDS, batch.keys)
+    probed = probe.probe(batch, held, postings_max=rules.postings_max, candidates_max=rules.candidates_max)
+    limits = Counter(bucket_postings_max=probed.crowded_out, candidates_max=probed.passed_over)
+    return Step(probed.changes, list(probed.pairs), limits)
+
+
+def _joins(messages: Sequence[join.Union | join.Handover], rows: MemoryStore) -> Step:
+    changes = Changes()
+    outputs: list[Message] = []
+    batch = rows.copy(Family.PARENTS, Family.MEMBERS) if len(messages) > 1 else rows
+    for message in messages:
+        if isinstance(message, join.Union):
+            members = [key[ID_BYTES:] for key, _ in batch.scan(Family.MEMBERS, message.larger)]
+            taken = join.union_step(message, batch.get(Family.PARENTS, message.larger), members)
+        else:
+            taken = join.handover_step(message, batch.get(Family.PARENTS, message.root))
+        changes.update(taken.changes)
+        outputs += [*taken.unions, *taken.handovers]
+        if batch is not rows:
+            batch.merge(taken.changes)
+    return Step(changes, outputs, Counter())
+
+
+def clusters(partitions: Sequence[MemoryStore]) -> dict[bytes, set[bytes]]:
+    """Documents by root, as the pointers of all partitions say."""
+    parents = dict(row for rows in partitions for row in rows.scan(Family.PARENTS))
+    documents = {key for rows in partitions for key, _ in rows.scan(Family.DOCUMENTS)} | parents.keys()
+    found: dict[bytes, set[bytes]] = {}
+    for node in documents:
+        root = node
+        while root in parents:
+            root = parents[root]
+        found.setdefault(root, {root}).add(node)
+    return found
+
+
+def members(partitions: Sequence[MemoryStore], roots: set[bytes]) -> dict[bytes, set[bytes]]:
+    """What is listed under each of these roots, and the root."""
+    found = {root: {root} for root in roots}
+    for rows in partitions:
+        for key, _ in rows.scan(Family.MEMBERS):
+            if key[:ID_BYTES] in roots:
+                found[key[:ID_BYTES]].add(key[ID_BYTES:])
+    return found
