@@ -45,10 +45,10 @@ def console(*, stderr: bool = False) -> Console:
 
 
 def out(*parts: RenderableType) -> None:
-    """Print to stdout."""
+    """Print to stdout. Bare text is not wrapped: it names paths and URLs that someone will copy."""
     to = console()
     for part in parts:
-        to.print(part)
+        to.print(part, soft_wrap=isinstance(part, Text))
 
 
 def day(ms: int) -> str:
@@ -116,7 +116,7 @@ def ingest_bar(sweep: str, quiet: bool) -> Iterator[Callable[[ingest.Progress], 
         yield report
 
 
-def ingested(summary: ingest.Summary, seconds: float) -> RenderableType:
+def ingested(summary: ingest.Summary, seconds: float) -> Text:
     """What an ingest did."""
     state = "committed" if summary.committed else "still open"
     if summary.status == "nothing to do":
@@ -134,9 +134,10 @@ def ingested(summary: ingest.Summary, seconds: float) -> RenderableType:
         f"   rejected {sum(summary.rejected.values()):,}"
     )
     if not summary.rejected:
-        return Group(head, body)
+        return Text("\n").join([head, body])
     reasons = ", ".join(f"{reason} {count:,}" for reason, count in sorted(summary.rejected.items()))
-    return Group(head, body, Text(f"  rejected: {reasons}; each is in {summary.dead_letters}", style="yellow"))
+    refused = Text(f"  rejected: {reasons}; each is in {summary.dead_letters}", style="yellow")
+    return Text("\n").join([head, body, refused])
 
 
 def sweeps(found: Sequence[Sweep]) -> RenderableType:

@@ -83,7 +83,7 @@ def gone(view: View, answers: Sequence[Answer], prefix: str) -> None:
         else:
             trees.append([each])
     trees.sort(key=lambda tree: (-len(tree), tree[0].url))
-    _head("Gone", f"{len(lost):,} pages: nothing in the last sweep holds their text")
+    _head("Gone", f"nothing in the last sweep holds the text of {len(lost):,} more")
     shown = show.table("missing", "last seen", "title")
     for first, *below in trees[:GONE_SHOWN]:
         more = f" and {len(below)} below it" if below else ""
@@ -99,7 +99,7 @@ def redirects(answers: Sequence[Answer], target: Path, confidence_min: float) ->
     text, left_out = render(found, "nginx")
     target.write_text(text, encoding="utf-8")
     _head("Redirect map for nginx", f"{len(found.moves) - len(left_out):,} redirects in {target}")
-    lines = [line for line in text.splitlines() if not line.startswith("#")]
+    lines = [line.strip() for line in text.splitlines() if '" "http' in line]
     _indented(Text("\n".join(lines[:REDIRECTS_SHOWN]), style="dim", no_wrap=True, overflow="ellipsis"))
 
 
@@ -109,7 +109,7 @@ def farewell(data_dir: Path, answers: Sequence[Answer]) -> None:
     url = min((each.url for each in moved), key=len, default="URL")
     _head("Ask on", "")
     for words in (f"find {url}", f"captures {url}", "clusters --min-size 6", "find --missing --csv"):
-        show.console().print(f"  lostfound --data-dir {data_dir} {words}", soft_wrap=True)  # to be copied whole
+        show.out(Text(f"  lostfound --data-dir {data_dir} {words}"))
 
 
 def _head(text: str, said: str) -> None:

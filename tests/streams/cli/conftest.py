@@ -36,7 +36,8 @@ Lostfound = Callable[..., Done]
 def lostfound(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Lostfound:
     """Runs a command on a state of this test's own."""
     monkeypatch.setenv("LOSTFOUND_DATA_DIR", str(tmp_path / "data"))
-    monkeypatch.delenv("LOSTFOUND_CONFIG", raising=False)
+    for name in ("LOSTFOUND_CONFIG", "COLUMNS", "FORCE_COLOR"):
+        monkeypatch.delenv(name, raising=False)
 
     def run(*arguments: object) -> Done:
         code = app.run([str(argument) for argument in arguments])

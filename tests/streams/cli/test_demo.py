@@ -123,7 +123,7 @@ def test_the_sample_shows_everything(lostfound: Lostfound, tmp_path: Path) -> No
     ):
         assert said in done.out
     written = (tmp_path / "data" / "demo" / "sample-redirects.conf").read_text()
-    assert '"/guide/export.html" "https://www.windvane.example/manual/export/";' in written
+    assert '/guide/export.html" "https://www.windvane.example/manual/export/";' in written
     assert "read before" in lostfound("demo", "--sample").out
 
 
