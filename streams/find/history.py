@@ -16,11 +16,12 @@ from __future__ import annotations
 from bisect import bisect_left
 from functools import lru_cache
 from typing import TYPE_CHECKING
+from urllib.parse import urljoin
 
 import msgspec
 
 from state.values import Capture, SweepState
-from streams.urls import domain_ranges, host_prefix
+from streams.urls import domain_ranges, host_prefix, url_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -113,7 +114,7 @@ class Calendar:
 
 def life_of(key: bytes, captures: list[Capture], calendar: Calendar, soft: Callable[[bytes, bytes], bool]) -> Life:
     """The life of a URL from its captures in order; `soft(document, key)` says which documents are soft 404s."""
-    by_sweep = {capture.sweep: capture for capture in captures}
+    by_sweep = {capture.sweep: capture for capture in captures if not _to_itself(capture)}
     held = [c for c in by_sweep.values() if _holds(c) and not soft(c.document or b"", key)]
     last = held[-1].sweep if held else -1
     refused = [c for c in by_sweep.values() if c.sweep > last]
@@ -129,3 +130,13 @@ def life_of(key: bytes, captures: list[Capture], calendar: Calendar, soft: Calla
 
 def _holds(capture: Capture) -> bool:
     return capture.document is not None and capture.redirect is None and 200 <= capture.status < 300
+
+
+def _to_itself(capture: Capture) -> bool:
+    """A redirect to another spelling of the same URL: from http to https, say."""
+    if capture.redirect is None:
+        return False
+    try:
+        return url_key(urljoin(capture.url, capture.redirect)) == capture.key
+    except ValueError:
+        return False

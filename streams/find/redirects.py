@@ -1,14 +1,14 @@
-"""Redirect maps for web servers, from answers: chains flattened, loops dropped and reported, hostile URLs kept harmless.
+"""Redirect maps for web servers, from answers: chains flattened, loops dropped, hostile URLs kept harmless.
 
-| form    | file                                                          | key            |
-|---------|---------------------------------------------------------------|----------------|
-| nginx   | `"/old" "https://new";` lines for a `map $request_uri $moved` | path and query |
-| apache  | `key value` lines of a RewriteMap `txt:` file                 | path (decoded) |
-| netlify | `/old https://new 301` lines of `_redirects`                  | path and query |
-| csv     | `old,new,confidence` with a header                            | URL            |
+| form    | file                                                        | looked up by                         |
+|---------|-------------------------------------------------------------|--------------------------------------|
+| nginx   | a `map` block for the http section                          | host, path and query as requested    |
+| apache  | a text file for RewriteMap                                  | host, path and query as requested    |
+| netlify | a `_redirects` file                                         | path; host too where there are many  |
+| csv     | `old,new,confidence` with a header                          |                                      |
 
-URLs are written percent-encoded, so that none can end a line, a field, a quoted string or name a variable. Servers
-see one host: maps other than csv hold the paths of all hosts asked, and two that clash on a path are reported.
+URLs are written as WHATWG normalises them, which leaves no space, line end or control character; and what means more
+than itself in a form is escaped or percent-encoded. A redirect that a form cannot say is left out, and told.
 """
 
 from __future__ import annotations
@@ -16,23 +16,22 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Iterable, Mapping
-from urllib.parse import unquote, urlsplit
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
 
+import can_ada
 import msgspec
 
-from streams.errors import InputError
+from streams.errors import BadUrl, InputError
 from streams.find.answer import Answer
+from streams.urls import url_key
 
-FORMS = ("nginx", "apache", "netlify", "csv")
-_HOPS_MAX = 64
-# Everything that a URL may hold literally and that means nothing in any of the forms.
-_HARMFUL = re.compile(r"[^A-Za-z0-9\-._~:/?&=%@!,+;\[\]()*]|[;*()!](?=)")
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+_PATTERN = re.compile(r"\*|/:")  # what netlify reads as a splat or a placeholder
+_HARMLESS = re.compile(r"[!-~]+")
 
 
 class RedirectMap(msgspec.Struct, frozen=True):
-    """Redirects old -> new with their confidence, and the old URLs that got none, with the reason."""
+    """Redirects old -> (new, confidence), in order of old URL, and the old URLs that got none, with the reason."""
 
     moves: dict[str, tuple[str, float]]
     dropped: dict[str, str]
@@ -40,113 +39,120 @@ class RedirectMap(msgspec.Struct, frozen=True):
 
 def redirect_map(answers: Iterable[Answer], confidence_min: float = 0.5) -> RedirectMap:
     """Redirects from moved URLs: the best candidate at or above `confidence_min`, chains followed to their end."""
-    direct = {
-        answer.url: (answer.candidates[0].url, answer.candidates[0].confidence)
-        for answer in answers
-        if answer.status == "moved" and answer.candidates and answer.candidates[0].confidence >= confidence_min
-    }
-    return flatten(direct)
+    moved = (a for a in answers if a.status == "moved" and a.candidates)
+    best = ((a.url, a.candidates[0]) for a in moved)
+    return flatten({url: (c.url, c.confidence) for url, c in best if c.confidence >= confidence_min})
 
 
 def flatten(direct: Mapping[str, tuple[str, float]]) -> RedirectMap:
-    """Follow each old URL to where its chain ends; URLs whose chain comes back to itself are dropped.
+    """Follow each old URL to where its chain ends; the confidence of a chain is the product of its steps.
 
-    The confidence of a chain is the product of its steps.
+    URLs are the same when their keys are: from http to https of one page would be a loop on most servers. All that
+    lead into a loop are dropped.
     """
-    moves: dict[str, tuple[str, float]] = {}
+    steps: dict[bytes, tuple[bytes, str, float]] = {}
     dropped: dict[str, str] = {}
-    steps = {_same(old): target for old, target in direct.items()}
-    for old in direct:
-        target, confidence = direct[old]
-        seen = {_same(old)}
-        while _same(target) in steps and _same(target) not in seen and len(seen) < _HOPS_MAX:
-            seen.add(_same(target))
-            target, more = steps[_same(target)]
-            confidence *= more
-        if _same(target) in seen or _same(target) in steps:
-            dropped[old] = "loop"
+    olds: dict[str, bytes] = {}
+    for old, (new, confidence) in direct.items():
+        try:
+            key, target = url_key(old), url_key(new)
+        except BadUrl:
+            dropped[old] = "not a URL that can be redirected"
+            continue
+        if key in steps:
+            continue  # another spelling of a URL that is there already
+        olds[old] = key
+        steps[key] = target, new, confidence
+    moves: dict[str, tuple[str, float]] = {}
+    for old in sorted(olds):
+        passed, at, sure, url = {olds[old]}, *_step(steps[olds[old]])
+        while at in steps and at not in passed:
+            passed.add(at)
+            at, more, url = _step(steps[at])
+            sure *= more
+        if at in passed:
+            dropped[old] = "leads back to itself"
         else:
-            moves[old] = (target, confidence)
+            moves[old] = url, sure
     return RedirectMap(moves, dropped)
 
 
+def _step(step: tuple[bytes, str, float]) -> tuple[bytes, float, str]:
+    key, url, confidence = step
+    return key, confidence, url
+
+
 def render(redirects: RedirectMap, form: str) -> tuple[str, dict[str, str]]:
-    """The text of a map in one of FORMS, and what was left out of it: old URL -> reason."""
-    if form == "csv":
-        return _csv(redirects), dict(redirects.dropped)
-    line = _LINES.get(form)
-    if line is None:
+    """The text of a map in one of FORMS, and what was left out of it: old URL -> reason. Raises InputError."""
+    if form not in FORMS:
         raise InputError(f"no redirect map of the form {form!r}", f"use one of {', '.join(FORMS)}")
     dropped = dict(redirects.dropped)
-    rows: dict[str, tuple[str, str]] = {}
-    for old, (new, _) in sorted(redirects.moves.items()):
-        path, target = _path(old), _safe(new)
-        key = unquote(path.split("?", 1)[0]) if form == "apache" else path
-        if form == "apache" and ("?" in path or re.search(r"[\s\x00-\x1f#\x7f]", key) or not key.isascii()):
-            dropped[old] = "apache cannot look this path up"
-        elif form == "netlify" and re.search(r"(?<=/)(?:\*|:)", unquote(path)):
-            dropped[old] = "netlify would read this path as a pattern"
-        elif key in rows and rows[key][1] != target:
-            dropped[old] = f"the same path as {rows[key][0]}"
+    rows: list[_Row] = []
+    for old, (new, confidence) in redirects.moves.items():
+        source, target = can_ada.parse(old), can_ada.parse(new)
+        row = _Row(source.href, source.host, source.pathname, source.search, target.href, confidence)
+        if not all(_HARMLESS.fullmatch(part) for part in (row.host, row.path, row.query or "-", row.target)):
+            dropped[old] = "holds characters that no redirect map can"
+        elif form == "netlify" and (row.query or _PATTERN.search(row.path)):
+            dropped[old] = "netlify cannot tell it by its path alone"
         else:
-            rows[key] = (old, target)
-    head = _HEADS[form]
-    return "".join([head, *(line(key, target) for key, (_, target) in rows.items())]), dropped
+            rows.append(row)
+    return FORMS[form](rows), dropped
 
 
-def _same(url: str) -> str:
-    """What two URLs share that a server would answer alike: scheme and fragment aside."""
-    return url.split("#", 1)[0].partition("://")[2] or url
+class _Row(NamedTuple):
+    """A redirect as browsers ask for it: `host` with its port where it is not the scheme's, `query` with its `?`."""
+
+    old: str
+    host: str
+    path: str
+    query: str
+    target: str
+    confidence: float
 
 
-def _path(url: str) -> str:
-    parts = urlsplit(_safe(url))
-    return (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+def _nginx(rows: list[_Row]) -> str:
+    # A $ in a value would name a variable, and nginx has no escape for it but this one.
+    lines = [
+        f"    {_quoted(row.host + row.path + row.query)} {_quoted(row.target.replace('$', '%24'))};\n" for row in rows
+    ]
+    head = "# In a server block: if ($moved_to) { return 301 $moved_to; }\n"
+    return head + 'map "$http_host$request_uri" $moved_to {\n    default "";\n' + "".join(lines) + "}\n"
 
 
-def _safe(url: str) -> str:
-    """A URL percent-encoded until it holds nothing that any of the forms could read as more than a URL."""
-    bare, _, fragment = url.partition("#")
-    encode = _encode
-    return encode(bare) + (f"#{encode(fragment)}" if fragment else "")
+def _quoted(text: str) -> str:
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
-def _encode(text: str) -> str:
-    return _HARMFUL.sub(lambda m: "".join(f"%{byte:02X}" for byte in m[0].encode("utf-8", "replace")), text)
+def _apache(rows: list[_Row]) -> str:
+    head = (
+        "# RewriteEngine On\n"
+        '# RewriteMap moved "txt:/etc/apache2/moved.map"\n'
+        "# RewriteMap lower int:tolower\n"
+        '# RewriteCond "%{THE_REQUEST}" "^\\S+ (\\S+)"\n'
+        '# RewriteCond "${moved:${lower:%{HTTP_HOST}}%1}" "(.+)"\n'
+        '# RewriteRule "^" "%1" [R=301,L,NE]\n'
+    )
+    return head + "".join(f"{row.host}{row.path}{row.query} {row.target}\n" for row in rows)
 
 
-def _nginx(key: str, target: str) -> str:
-    return f'"{key}" "{target}";\n'
+def _netlify(rows: list[_Row]) -> str:
+    one_host = len({row.host for row in rows}) == 1
+    starts = ("" if one_host else f"https://{row.host}" for row in rows)
+    return "".join(f"{start}{row.path} {row.target} 301\n" for start, row in zip(starts, rows, strict=True))
 
 
-def _apache(key: str, target: str) -> str:
-    return f"{key} {target}\n"
-
-
-def _netlify(key: str, target: str) -> str:
-    path, question, query = key.partition("?")
-    wanted = "".join(f" {pair}" for pair in query.split("&")) if question else ""
-    return f"{path}{wanted} {target} 301\n"
-
-
-def _csv(redirects: RedirectMap) -> str:
+def _csv(rows: list[_Row]) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(("old", "new", "confidence"))
-    for old, (new, confidence) in sorted(redirects.moves.items()):
-        writer.writerow((_cell(old), _cell(new), f"{confidence:.3f}"))
+    writer.writerows((row.old, row.target, f"{row.confidence:.3f}") for row in rows)
     return out.getvalue()
 
 
-def _cell(url: str) -> str:
-    """A URL that a spreadsheet takes for text and a line reader for one line."""
-    safe = _safe(url)
-    return f"'{safe}" if safe.startswith(_FORMULA) else safe
-
-
-_LINES = {"nginx": _nginx, "apache": _apache, "netlify": _netlify}
-_HEADS = {
-    "nginx": '# include in: map $request_uri $moved { default ""; include this; }  then: if ($moved) { return 301 $moved; }\n',
-    "apache": "# RewriteMap moved txt:this\n# RewriteCond ${moved:%{REQUEST_URI}} (.+)\n# RewriteRule ^ %1 [R=301,L,NE]\n",
-    "netlify": "",
+FORMS: dict[str, Callable[[list[_Row]], str]] = {
+    "nginx": _nginx,
+    "apache": _apache,
+    "netlify": _netlify,
+    "csv": _csv,
 }

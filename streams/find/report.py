@@ -68,8 +68,7 @@ def candidates_of(found: Found, limit: int) -> list[Candidate]:
 def _confidence(found: Found, ranked: list[Ranked], at: int) -> float:
     each = ranked[at]
     second = next((other.score for other in ranked if other is not each and not _same_page(other, each)), 0.0)
-    weights = scoring.FROM_SKETCHES if each.traits.cosine is None else scoring.WITH_TEXTS
-    sure = scoring.confidence(each.score, second, appeared=each.traits.appeared, weights=weights)
+    sure = scoring.confidence(each.score, second, each.traits)
     for stop in found.stops:
         sure *= stop.confidence
     return sure

@@ -9,10 +9,10 @@ the place where this candidate would be the old one's: then it belongs to a copi
 
 Where texts are not kept there are no cosines, and sketches give the rest.
 
-The confidence is logistic in three figures that a person can check: the score, how far the second candidate lies
-behind (by share of the score), and whether the candidate appeared when the old URL went missing. Its coefficients
-were fitted on twelve documentation sites with their variants (frozen old versions, templates, hashed URLs), each site
-weighed by the root of its rows, and checked on sites left out of the fit.
+The confidence is logistic in four figures that a person can check: the score, how far the second candidate lies
+behind (by share of the score), whether the candidate appeared when the old URL went missing, and whether next to
+none of its content was there before. It was fitted on twelve documentation sites with their variants (frozen old
+versions, templates, hashed URLs), each weighed by the root of its rows, and checked on sites left out of the fit.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ REPLICA_FROM = 0.5
 
 # Where the page went by way of a URL that is dead too: weights of the direct score and of that from the last stop.
 CHAIN = 0.8
-CHAIN_CONFIDENCE_MIN = 0.4
+CHAIN_CONFIDENCE_MIN = 0.25
 HOPS_MAX = 4
 LEFT_BEHIND_MIN = 1.2  # a host that is no longer visited is left only for what is very much like it
 STUB_SHARE = 0.4  # a last version shorter than this share of the longest is a stub: the longest is asked
@@ -57,17 +57,18 @@ class Traits(NamedTuple):
 
 
 class Weights(NamedTuple):
-    """Coefficients of the confidence: constant, score, relative margin, appeared."""
+    """Coefficients of the confidence: constant, score, relative margin, appeared, thin."""
 
     constant: float
     score: float
     margin: float
     appeared: float
+    thin: float
 
 
-# With texts kept, and from sketches alone.
-WITH_TEXTS = Weights(-2.4, 1.5, 3.1, 0.44)
-FROM_SKETCHES = Weights(-2.4, 1.7, 3.1, 0.44)
+WITH_TEXTS = Weights(-3.5, 2.05, 3.4, 0.1, -1.1)
+FROM_SKETCHES = Weights(-3.6, 2.0, 3.5, 1.0, -1.0)
+THIN = 0.1  # less content than this in common is next to none
 
 
 def score(traits: Traits) -> float:
@@ -86,11 +87,13 @@ def score(traits: Traits) -> float:
     )
 
 
-def confidence(best: float, second: float, *, appeared: bool, weights: Weights = WITH_TEXTS) -> float:
-    """The share of answers like this one that are right, given the two best scores."""
+def confidence(best: float, second: float, traits: Traits) -> float:
+    """The share of answers like this one that are right: `traits` are the best one's, the scores the two best ones'."""
+    weights = WITH_TEXTS if traits.cosine is not None else FROM_SKETCHES
     margin = min(1.0, max(0.0, (best - second) / max(best, 0.2)))
-    z = weights.constant + weights.score * best + weights.margin * margin + weights.appeared * appeared
-    return 1 / (1 + math.exp(-z))
+    thin = max(traits.containment, traits.cosine or 0.0) < THIN
+    z = weights.constant + weights.score * best + weights.margin * margin
+    return 1 / (1 + math.exp(-z - weights.appeared * traits.appeared - weights.thin * thin))
 
 
 def doubtful_redirect(traits: Traits) -> bool:

@@ -159,9 +159,7 @@ class Tracer:
         if missed is None or missed <= asked.missed:
             return None
         second = ranked[1].score if len(ranked) > 1 else 0.0
-        confidence = scoring.confidence(
-            best.score, second, appeared=best.traits.appeared, weights=self._weights(asked)
-        )
+        confidence = scoring.confidence(best.score, second, best.traits)
         return (best, missed, confidence) if confidence >= scoring.CHAIN_CONFIDENCE_MIN else None
 
     def missed_since(self, life: Life) -> int | None:
@@ -170,9 +168,6 @@ class Tracer:
             return life.missed
         last = life.last.sweep if life.last else 0
         return next((number for number in self._calendar.committed if number > last), None)
-
-    def _weights(self, asked: Question) -> scoring.Weights:
-        return scoring.FROM_SKETCHES if asked.features is None else scoring.WITH_TEXTS
 
     def _candidates(self, asked: Question, also: Iterable[bytes], seen: frozenset[bytes]) -> list[Life]:
         """Lives of URLs that held a page when the old one no longer did."""

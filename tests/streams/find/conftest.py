@@ -1,0 +1,141 @@
+"""A state in memory that answers what `find` asks, so that each test says its whole history in a few lines."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+
+import pytest
+
+from state.scheme import Scheme
+from state.values import PREFIX_BYTES, Capture, DocumentRow, Sweep, SweepState
+from streams import settings as settings_module
+from streams import sketching
+from streams.find import Finder
+from streams.sketching import Sketcher
+from streams.terms import index_words, indexed_words, most_sampled, text_words
+from streams.urls import host_prefix, url_key
+
+DAY = 86_400_000
+SCHEME = Scheme()
+SKETCHER = Sketcher(SCHEME)
+
+
+class MemoryView:
+    """Sweeps of pages: `add` takes one sweep, a dict URL -> text, or a status or redirect target for what is none."""
+
+    scheme = SCHEME
+
+    def __init__(self, *, texts: bool = True) -> None:
+        self.keep_texts = texts
+        self._sweeps: list[Sweep] = []
+        self._captures: dict[bytes, list[Capture]] = defaultdict(list)
+        self._hosts: dict[int, dict[bytes, int]] = defaultdict(lambda: defaultdict(int))
+        self._rows: dict[bytes, DocumentRow] = {}
+        self._texts: dict[bytes, tuple[str, str]] = {}
+        self._locations: dict[bytes, set[bytes]] = defaultdict(set)
+        self._postings: dict[tuple[str, bytes], set[bytes]] = defaultdict(set)
+
+    def add(
+        self, pages: dict[str, str | int], *, redirects: dict[str, str] | None = None, committed: bool = True
+    ) -> MemoryView:
+        number = len(self._sweeps) + 1
+        time = number * 100 * DAY
+        state = SweepState.COMMITTED if committed else SweepState.OPEN
+        self._sweeps.append(Sweep(number, f"sweep-{number}", state, time, time))
+        for url, held in pages.items():
+            if isinstance(held, int):
+                self._capture(Capture(url_key(url), url, number, time, held, None, b""))
+            else:
+                document = self._document(url, held, time)
+                self._capture(Capture(url_key(url), url, number, time, 200, document, b""))
+        for url, target in (redirects or {}).items():
+            self._capture(Capture(url_key(url), url, number, time, 301, None, b"", target))
+        return self
+
+    def _capture(self, capture: Capture) -> None:
+        self._captures[capture.key].append(capture)
+        self._hosts[capture.sweep][host_prefix(capture.key)] += 1
+
+    def _document(self, url: str, text: str, time: int) -> bytes:
+        sketch = SKETCHER.sketch(text)
+        prefix, key = sketch.document[:PREFIX_BYTES], url_key(url)
+        self._rows.setdefault(sketch.document, DocumentRow(sketch, time))
+        self._texts[sketch.document] = ("", text)
+        self._locations[sketch.document].add(key)
+        for bucket in sketching.buckets(sketch.signature[None, :], SCHEME)[0]:
+            self._postings["band", bucket.tobytes()].add(prefix)
+        for value in most_sampled(sketch):
+            self._postings["sample", value.to_bytes(4, "big")].add(prefix)
+        words = text_words(*SKETCHER.word_hashes(text))[: indexed_words(sketch.shingles)]
+        entries = index_words(key, url, words, SKETCHER)
+        for at in range(0, len(entries), 8):
+            self._postings["word", entries[at : at + 8]].add(prefix)
+        return sketch.document
+
+    def sweeps(self) -> list[Sweep]:
+        return self._sweeps
+
+    def sweep_hosts(self, number: int) -> dict[bytes, int]:
+        return dict(self._hosts[number])
+
+    def host_captures(self, number: int, host: bytes) -> int:
+        return self._hosts[number].get(host, 0)
+
+    def captures(self, key: bytes) -> list[Capture]:
+        return list(self._captures.get(key, []))
+
+    def captures_under(self, prefix: bytes, limit: int, start: bytes | None = None) -> list[Capture]:
+        keys = sorted(key for key in self._captures if key.startswith(prefix) and key >= (start or b""))
+        return [capture for key in keys for capture in self._captures[key]][:limit]
+
+    def documents_by_prefixes(self, prefixes: list[bytes]) -> list[DocumentRow]:
+        return [row for prefix in prefixes for key, row in self._rows.items() if key.startswith(prefix)]
+
+    def document(self, document_id: bytes) -> DocumentRow | None:
+        return self._rows.get(document_id)
+
+    def locations(self, document_id: bytes, limit: int) -> list[bytes]:
+        held = (self._locations[key] for key in self._locations if key.startswith(document_id))
+        return sorted(set().union(*held))[:limit]
+
+    def title_and_text(self, document_id: bytes) -> tuple[str, str] | None:
+        return self._texts.get(document_id) if self.keep_texts else None
+
+    def buckets(self, buckets: list[bytes]) -> list[list[bytes]]:
+        return [sorted(self._postings.get(("band", bucket), ())) for bucket in buckets]
+
+    def sample_postings(self, value: int, limit: int) -> list[bytes]:
+        return sorted(self._postings.get(("sample", value.to_bytes(4, "big")), ()))[:limit]
+
+    def word_postings(self, site: bytes, word: int, limit: int) -> list[bytes]:
+        return sorted(self._postings.get(("word", site + word.to_bytes(4, "big")), ()))[:limit]
+
+
+@pytest.fixture
+def view() -> MemoryView:
+    return MemoryView()
+
+
+@pytest.fixture
+def textless() -> MemoryView:
+    return MemoryView(texts=False)
+
+
+@pytest.fixture
+def finder() -> Callable[[MemoryView], Finder]:
+    settings = settings_module.load()
+    return lambda view: Finder(view, settings)
+
+
+def prose(subject: str, sentences: int = 40) -> str:
+    """Text about a subject that no other subject shares four words in a row with."""
+    return " ".join(
+        f"The {subject} number{n} of {subject}s says {subject}{n * 7919 % 101} before {subject}{n * 31 % 97} ends."
+        for n in range(sentences)
+    )
+
+
+@pytest.fixture
+def text() -> Callable[..., str]:
+    return prose

@@ -1,0 +1,191 @@
+"""The pieces that the finder is put together from."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from state.values import Capture
+from streams.find import score as scoring
+from streams.find.answer import iso
+from streams.find.copies import Copies, SoftErrors, _heads
+from streams.find.gather import above
+from streams.find.history import Calendar, life_of
+from streams.find.score import Traits
+from streams.find.texts import Asked, Site, Texts, sample_site
+from streams.sketching import Sketcher
+from streams.urls import host_prefix, url_key
+
+SITE = "https://site.example"
+
+
+def no_soft(_document: bytes, _key: bytes) -> bool:
+    return False
+
+
+def life(view, url):
+    return life_of(url_key(url), view.captures(url_key(url)), Calendar(view), no_soft)
+
+
+class TestHistory:
+    def test_a_url_that_comes_back_is_alive(self, view):
+        a, b = f"{SITE}/a", f"{SITE}/b"
+        view.add({a: "one two", b: "x"}).add({b: "x"}).add({a: "one two", b: "x"})
+        assert life(view, a).alive
+        assert life(view, b).alive
+
+    def test_the_first_sweep_that_missed_it(self, view):
+        a, b = f"{SITE}/a", f"{SITE}/b"
+        view.add({a: "one two", b: "x"}).add({b: "x"}).add({b: "x"})
+        assert life(view, a).missed == 2
+        assert life(view, a).last.sweep == 1
+
+    def test_another_host_of_the_domain_was_visited(self, view):
+        a = f"{SITE}/a"
+        view.add({a: "one two"}).add({"https://www.site.example/b": "x"})
+        assert life(view, a).missed == 2
+
+    def test_another_host_of_the_crawl_was_visited(self, view):
+        a, other = f"{SITE}/a", "https://other.example.net/"
+        view.add({a: "one two", other: "x"}).add({other: "x"})
+        assert life(view, a).missed == 2
+
+    def test_only_errors(self, view):
+        view.add({f"{SITE}/a": 404})
+        assert not life(view, f"{SITE}/a").held
+        assert life(view, f"{SITE}/a").missed == 1
+
+    def test_a_redirect_to_another_spelling_of_itself_is_nothing(self, view):
+        view.add({f"{SITE}/a": "one two"}, redirects={"http://site.example/a": f"{SITE}/a"})
+        assert life(view, f"{SITE}/a").alive
+
+    def test_the_last_capture_of_a_sweep_counts(self, view):
+        view.add({f"{SITE}/a": "one two"}, redirects={f"{SITE}/a": f"{SITE}/b"})
+        assert not life(view, f"{SITE}/a").alive
+
+    @given(st.lists(st.tuples(st.integers(1, 4), st.sampled_from([200, 301, 404])), max_size=8))
+    def test_a_life_is_consistent(self, captures):
+        from tests.streams.find.conftest import MemoryView
+
+        view = MemoryView()
+        for _ in range(4):
+            view.add({f"{SITE}/other": "x y"})
+        key = url_key(f"{SITE}/a")
+        rows = [
+            Capture(key, f"{SITE}/a", sweep, sweep, status, b"d" * 16 if status == 200 else None, b"", None)
+            for sweep, status in sorted(captures)
+        ]
+        found = life_of(key, rows, Calendar(view), no_soft)
+        assert all(c.status == 200 for c in found.held)
+        assert all(c.status != 200 for c in found.refused)
+        if found.held and found.missed is not None:
+            assert found.missed > found.held[-1].sweep
+
+
+class TestScore:
+    def test_confidence_grows_with_score_and_margin(self):
+        def sure(best: float, second: float) -> float:
+            return scoring.confidence(best, second, Traits(containment=0.5, cosine=0.5, appeared=True))
+
+        assert sure(2.0, 0.2) > sure(2.0, 1.8) > sure(1.0, 0.9)
+        assert sure(0.0, 0.0) < 0.2
+        thin = scoring.confidence(2.0, 0.2, Traits(cosine=0.05, appeared=True))
+        assert thin < sure(2.0, 0.2)
+
+    @given(st.floats(-2, 4), st.floats(-2, 4), st.booleans())
+    def test_confidence_is_a_share(self, best, second, appeared):
+        assert 0.0 < scoring.confidence(best, second, Traits(appeared=appeared)) < 1.0
+
+    def test_what_counts_for_and_against(self):
+        plain = Traits(containment=0.5, weighed=0.5, cosine=0.5)
+        assert scoring.score(plain._replace(beside=0.9)) < scoring.score(plain)
+        assert scoring.score(plain._replace(replica=0.9)) < scoring.score(plain)
+        assert scoring.score(plain._replace(path=0.9)) > scoring.score(plain)
+        assert scoring.score(plain._replace(rule=0.9)) > scoring.score(plain)
+        assert scoring.score(plain._replace(cosine=None)) < scoring.score(plain)
+
+
+class TestTexts:
+    @pytest.fixture
+    def asked(self, view, text):
+        pages = {f"{SITE}/{name}": "All of the menu is on all of the pages. " + text(name) for name in "abcdefgh"}
+        view.add(pages)
+        texts = Texts(view, Sketcher(view.scheme))
+        site = Site(sample_site(view, host_prefix(url_key(SITE)), 64), texts, 1)
+
+        def like(one: str, other: str):
+            return Asked(texts.of("", one), site, 1).like(other.encode(), texts.of("", other))
+
+        return like
+
+    def test_the_same(self, asked, text):
+        found = asked(text("yew"), text("yew"))
+        assert found[:2] == (1.0, 1.0)
+        assert found.cosine == pytest.approx(1.0)
+        assert found.title == pytest.approx(1.0)
+
+    def test_a_menu_counts_for_little(self, asked):
+        menu = "All of the menu is on all of the pages. "
+        found = asked(menu + "short news", menu + "other story")
+        assert found.containment > 0.5
+        assert found.rare_containment < 0.3
+
+    def test_folded_in(self, asked, text):
+        found = asked(text("yew", 10), text("elm") + " " + text("yew", 10))
+        assert found.containment > 0.95
+        assert found.resemblance < 0.4
+
+    def test_nothing_in_common_and_nothing_at_all(self, asked, text):
+        assert asked(text("yew"), "") == (0.0, 0.0, 0.0, 0.0, 0.0)
+        assert asked("", text("yew")).cosine == 0.0
+
+    def test_a_large_site_is_sampled_over_its_folders(self, view):
+        view.add({f"{SITE}/{folder:02}/{n:03}": f"page {folder} {n}" for folder in range(50) for n in range(100)})
+        chosen = sample_site(view, host_prefix(url_key(SITE)), 400)
+        folders = {captures[0].key.split(b"/")[1] for captures in chosen}
+        assert len(chosen) == 400
+        assert len(folders) > 40
+
+
+class TestCopies:
+    def test_heads(self):
+        assert _heads(b"e,x)/latest/a/b.html", b"e,x)/v1/a/b.html") == (b"e,x)/latest/", b"e,x)/v1/")
+        assert _heads(b"e,x)/a/b.html", b"e,x)/a/c.html")[0] == _heads(b"e,x)/a/b.html", b"e,x)/a/c.html")[1]
+        assert _heads(b"e,x)/a/", b"e,y)/b/") == (b"e,x)/a/", b"e,x)/a/")
+
+    def test_like_named_pages_of_another_tree_are_no_copies(self, view, text):
+        names = ["api", "faq", "intro", "setup", "usage"]
+        one = {f"{SITE}/one/{name}.html": text(name + "one") for name in names}
+        two = {f"{SITE}/two/{name}.html": text(name + "two") for name in names}
+        old = f"{SITE}/one/config.html"
+        view.add({**one, **two, old: text("config")}).add({**one, **two, f"{SITE}/two/config.html": text("config")})
+        copies = Copies(view, view.document, Calendar(view).latest)
+        assert copies.share(url_key(old), url_key(f"{SITE}/two/config.html"), 1, 2) == 0.0
+
+    def test_soft_errors_need_unrelated_names(self, view):
+        view.add({f"{SITE}/v{n}/guide/": "the same page in all versions" for n in range(9)})
+        view.add({f"{SITE}/{name}": "the page was not found" for name in ("a1", "b2", "c3", "d4", "e5")})
+        soft = SoftErrors(view, 5)
+        pages = {c.url: (c.document, c.key) for c in view.captures_under(host_prefix(url_key(SITE)), 99)}
+        assert not soft.suspected(*pages[f"{SITE}/v1/guide/"])
+        assert soft.suspected(*pages[f"{SITE}/a1"])
+
+
+def test_pages_above() -> None:
+    found = above(b"e,x)/doc/forms/fields.html")
+    assert b"e,x)/doc/forms.html" in found
+    assert b"e,x)/doc/forms/" in found
+    assert b"e,x)/doc/" in found
+    assert above(b"e,x)/") == []
+
+
+@pytest.mark.parametrize("time", [None, 10**30, -(10**30), 0, 1_700_000_000_123])
+def test_iso(time):
+    assert iso(time) is None or iso(time).endswith("Z")
+
+
+def test_sampled_sites_are_bounded(view):
+    assert sample_site(view, b"e,x)", 10) == []
+    assert np.isfinite(Site([], Texts(view, Sketcher(view.scheme)), 1).idf(np.arange(3, dtype=np.uint32))).all()

@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streams.find.paths import Rules, path_features, path_likeness, without_scheme
+
+
+def likeness(a: str, b: str) -> float:
+    return path_likeness(path_features(a), path_features(b))
+
+
+def test_likeness_sees_moved_and_joined_words() -> None:
+    old = "https://a.example/components/parentservices.html"
+    assert likeness(old, old) == 1.0
+    near = likeness(old, "https://a.example/service_container/parent_services.html")
+    assert near > likeness(old, "https://a.example/security/voters.html")
+    assert likeness("https://a.example/topics/auth.html", "https://b.example/topics/auth/index.html") == 1.0
+
+
+@given(st.text(max_size=40), st.text(max_size=40))
+def test_likeness_is_a_share_and_symmetric(a: str, b: str) -> None:
+    one, other = f"https://a.example/{a}", f"https://a.example/{b}"
+    assert 0.0 <= likeness(one, other) <= 1.0
+    assert likeness(one, other) == likeness(other, one)
+
+
+MOVES = [(f"https://a.example/doc/{n}.html", f"https://b.example/guide/{n}/") for n in ("one", "two", "three")]
+
+
+def test_a_rule_is_learned_and_leads_on() -> None:
+    best = Rules(MOVES).predict("https://a.example/doc/deep/four.html")[0]
+    assert best.target == "//b.example/guide/deep/four/"
+    assert best.support == 3
+    assert str(best.rule) == "//a.example/doc/*.html -> //b.example/guide/*/"
+
+
+def test_a_url_does_not_vouch_for_itself() -> None:
+    predicted = {p.target: p for p in Rules(MOVES).predict(MOVES[0][0])}
+    assert predicted["//b.example/guide/one/"].support == 2
+    assert not Rules(MOVES[:2]).predict(MOVES[0][0])
+
+
+def test_moves_elsewhere_lower_a_rule() -> None:
+    others = [(f"https://a.example/doc/x{n}.html", f"https://c.example/else/y{n}.html") for n in range(6)]
+    url = "https://a.example/doc/four.html"
+    assert Rules(MOVES).predict(url)[0].confidence > Rules(MOVES + others).predict(url)[0].confidence
+
+
+def test_a_folder_folded_into_one_page() -> None:
+    moves = [(f"https://a.example/forms/{n}.html", "https://a.example/forms.html") for n in ("x", "y", "z")]
+    best = Rules(moves).predict("https://a.example/forms/other.html")[0]
+    assert best.target == "//a.example/forms.html"
+    assert best.rule.folded
+    assert str(best.rule) == "//a.example/forms/*.html -> //a.example/forms.html"
+
+
+@pytest.mark.parametrize(
+    "url", ["", "x", "https://", "//", "https://a.example", "mailto:x", "https://a/" + "b/" * 500]
+)
+def test_any_string_can_be_asked(url: str) -> None:
+    assert isinstance(Rules([*MOVES, (url, url), (url, MOVES[0][1])]).predict(url), list)
+
+
+@given(st.lists(st.tuples(st.text(max_size=30), st.text(max_size=30)), max_size=8), st.text(max_size=30))
+def test_rules_of_anything(moves: list[tuple[str, str]], url: str) -> None:
+    for each in Rules(moves).predict(url):
+        assert 0.0 < each.confidence < 1.0
+        assert each.support >= 2
+
+
+def test_without_scheme() -> None:
+    assert without_scheme("https://a.example/x") == "//a.example/x"
