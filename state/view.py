@@ -122,7 +122,7 @@ class View:
         return self._postings(Family.WORDS, site + _U32.pack(word), limit)
 
     def _postings(self, family: Family, prefix: bytes, limit: int) -> list[bytes]:
-        return [key[len(prefix) :] for key, _ in islice(self.store.scan(family, prefix), limit)]
+        return [key[len(prefix) :] for key in self.store.keys(family, prefix, limit)]
 
     def edges_from(self, document_id: bytes) -> list[Edge]:
         """Edges kept under this document: those to documents of a larger id."""
