@@ -10,7 +10,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
-from itertools import islice
+from itertools import islice, takewhile
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -85,12 +85,15 @@ class Store:
     def scan(self, family: Family, prefix: bytes = b"", start: bytes | None = None) -> Iterator[tuple[bytes, bytes]]:
         """Rows whose key begins with `prefix`, ascending, from `start` on."""
         first = prefix if start is None else max(start, prefix)
-        rows: Iterator[tuple[bytes, bytes]] = iter(self._families[family].items(False, first, _within(prefix)))
-        return rows
+        for row in self._families[family].items(False, first):
+            if not row[0].startswith(prefix):
+                return
+            yield row
 
     def keys(self, family: Family, prefix: bytes, limit: int) -> list[bytes]:
         """At most `limit` keys that begin with `prefix`, ascending."""
-        return list(islice(self._families[family].keys(False, prefix, _within(prefix)), limit))
+        rows = islice(self._families[family].keys(False, prefix), limit)
+        return list(takewhile(lambda key: key.startswith(prefix), rows))
 
     def descend(self, family: Family, prefix: bytes, start: bytes) -> Iterator[tuple[bytes, bytes]]:
         """Rows whose key begins with `prefix`, descending, from `start` down."""
@@ -199,15 +202,6 @@ class Store:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-
-def _within(prefix: bytes) -> Any:
-    """Read options that end an iteration behind the keys that begin with `prefix`."""
-    options = rocks.ReadOptions()
-    head = prefix.rstrip(b"\xff")  # the least key above all of them is this, its last byte raised
-    if head:
-        options.set_iterate_upper_bound(head[:-1] + bytes((head[-1] + 1,)))
-    return options
 
 
 def _all_families() -> list[tuple[str, Storage]]:
