@@ -23,7 +23,7 @@ fetch() { # HOME
     need mvn maven
     echo "broker: fetching Kafka's archives into $1/libs ..." >&2
     rm -rf "$1/libs"
-    mvn -q -B -f "$here/pom.xml" dependency:copy-dependencies -DincludeScope=runtime \
+    mvn -q -B -Dstyle.color=never -f "$here/pom.xml" dependency:copy-dependencies -DincludeScope=runtime \
         -DoutputDirectory="$(cd "$1" && pwd)/libs" >&2 || fail "Maven could not fetch the archives; see its words above"
     touch "$1/libs/.complete"
 }
