@@ -193,7 +193,9 @@ def test_similar_finds_nothing(sampled: Lostfound, tmp_path: Path) -> None:
     assert (done.code, done.out) == (1, "")
 
 
-@pytest.mark.parametrize("content", [b"", b" \n", b"\x89PNG\r\n\x1a\n" + bytes(64)])
+@pytest.mark.parametrize(
+    "content", [b"", b" \n", b"\x89PNG\r\n\x1a\n" + bytes(64)], ids=["empty", "blank", "picture"]
+)
 def test_similar_needs_words(sampled: Lostfound, tmp_path: Path, content: bytes) -> None:
     (tmp_path / "no-words").write_bytes(content)
     done = sampled("similar", tmp_path / "no-words")
