@@ -83,7 +83,7 @@ broker: $(BROKER)/libs/.complete
 picture: $(STAMPS)/run
 	@FORCE_COLOR=1 COLUMNS=100 $(BIN)/lostfound demo | sed '/Ask on/,$$d' | $(BIN)/python -m tests.docs.picture >docs/demo.svg
 
-## make clean        takes away what these made: .venv/, caches, and var/ but for your data in var/state
+## make clean        takes away what these made, but for your state in var/
 clean:
 	@rm -rf $(VENV) $(BROKER) var/demo .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build bench/out
 	@find . -name __pycache__ -prune -exec rm -rf {} +

@@ -15,10 +15,20 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import click
+import msgspec
 import pytest
 
+from state.check import Problem
+from state.stats import Hot, Stats
 from streams.cli.app import cli
 from streams.cli.exits import Exit
+from streams.dead_letters import Letter
+from streams.find.answer import Answer, Candidate, Evidence
+from streams.forgetting import Forgotten
+from streams.ingest import Summary
+from streams.members import Member
+from streams.query import Cluster, Match, Version
+from streams.show import REASONS
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")])
@@ -159,3 +169,36 @@ def test_the_architecture_names_every_module_and_no_other() -> None:
     named = set(re.findall(r"`((?:streams|state)/[\w/]+\.py)`", text))
     modules = {name_of(path) for top in ("streams", "state") for path in (ROOT / top).rglob("*.py")}
     assert named == {name for name in modules if not name.endswith("__init__.py")}
+
+
+CONTRACT = (ROOT / "docs" / "json.md").read_text(encoding="utf-8")
+PROMISED = [
+    Summary,
+    Cluster,
+    Member,
+    Match,
+    Version,
+    Answer,
+    Candidate,
+    Evidence,
+    Letter,
+    Problem,
+    Stats,
+    Hot,
+    Forgotten,
+]
+
+
+@pytest.mark.parametrize("kind", PROMISED, ids=lambda kind: kind.__name__)
+def test_every_field_of_the_json_is_in_the_contract(kind: type[msgspec.Struct]) -> None:
+    missing = [
+        name for name in kind.__struct_fields__ if f"`{name}`" not in CONTRACT and f'"{name}":' not in CONTRACT
+    ]
+    assert not missing
+
+
+def test_every_kind_of_evidence_is_explained() -> None:
+    source = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "streams" / "find").glob("*.py"))
+    kinds = set(re.findall(r'Evidence\(\s*"(\w+)"', source)) | {"same_host", "same_domain", "other_domain"}
+    assert {kind for kind in kinds if f"`{kind}`" not in CONTRACT} == set()
+    assert kinds - {"same_host"} <= set(REASONS)
