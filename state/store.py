@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from itertools import islice, takewhile
+from itertools import islice
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -85,15 +86,19 @@ class Store:
     def scan(self, family: Family, prefix: bytes = b"", start: bytes | None = None) -> Iterator[tuple[bytes, bytes]]:
         """Rows whose key begins with `prefix`, ascending, from `start` on."""
         first = prefix if start is None else max(start, prefix)
-        for row in self._families[family].items(False, first):
+        rows: Any = self._families[family].items(False, first)
+        for row in rows:
             if not row[0].startswith(prefix):
                 return
             yield row
 
     def keys(self, family: Family, prefix: bytes, limit: int) -> list[bytes]:
         """At most `limit` keys that begin with `prefix`, ascending."""
-        rows = islice(self._families[family].keys(False, prefix), limit)
-        return list(takewhile(lambda key: key.startswith(prefix), rows))
+        keys: Any = self._families[family].keys(False, prefix)
+        found: list[bytes] = list(islice(keys, limit))
+        if found and not found[-1].startswith(prefix):
+            del found[bisect_left(found, True, key=lambda key: not key.startswith(prefix)) :]
+        return found
 
     def descend(self, family: Family, prefix: bytes, start: bytes) -> Iterator[tuple[bytes, bytes]]:
         """Rows whose key begins with `prefix`, descending, from `start` down."""

@@ -134,3 +134,19 @@ def compare_columns(
         out[pair, 4] = common / b
         out[pair, 5] = error / b
         exact[pair] = exponent == 0
+
+
+@jit()
+def common_places(a, b):
+    """Places in `a`, and in `b`, of the values that both hold; both uint32, ascending and distinct."""
+    in_a = np.empty(min(a.size, b.size), np.int64)
+    in_b = np.empty(in_a.size, np.int64)
+    i = j = n = 0
+    while i < a.size and j < b.size:
+        x, y = a[i], b[j]
+        if x == y:
+            in_a[n], in_b[n] = i, j
+            n += 1
+        i += x <= y
+        j += y <= x
+    return in_a[:n], in_b[:n]

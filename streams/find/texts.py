@@ -145,20 +145,21 @@ class Asked:
 
     def like(self, document: bytes, other: TextFeatures) -> Likeness:
         """Compare with a candidate's text, that of a document."""
+        from streams.estimating import common_places
+
         a = self._features
-        shared = _places(a.shingles, other.shingles)
+        shared, _ = common_places(a.shingles, other.shingles)
         common = len(shared)
         union = len(a.shingles) + len(other.shingles) - common
         vector, length = self._site.vector(document, other)
         norm = self._norm * length
-        mine = _places(a.words, other.words)
-        theirs = np.searchsorted(other.words, a.words[mine])
+        mine, theirs = common_places(a.words, other.words)
         return Likeness(
             common / union if union else 1.0,
             common / len(a.shingles) if len(a.shingles) else 0.0,
             float(self._rarity[shared].sum()) / self._rare_total,
             float(self._vector[mine] @ vector[theirs]) / norm if norm > 0 else 0.0,
-            float(self._title[_places(a.title, other.title)].sum()) / self._title_total,
+            float(self._title[common_places(a.title, other.title)[0]].sum()) / self._title_total,
         )
 
 
@@ -200,11 +201,3 @@ def _look_up(values: NDArray[np.uint32], keys: NDArray[np.uint32], held: NDArray
         return np.zeros(len(values))
     at = np.minimum(np.searchsorted(keys, values), len(keys) - 1)
     return np.where(keys[at] == values, held[at], 0.0)
-
-
-def _places(a: NDArray[np.uint32], b: NDArray[np.uint32]) -> NDArray[np.int64]:
-    """Places in `a` of the values that `b` holds too; both ascending and distinct."""
-    if not len(a) or not len(b):
-        return np.empty(0, np.int64)
-    at = np.minimum(np.searchsorted(b, a), len(b) - 1)
-    return np.flatnonzero(b[at] == a)
