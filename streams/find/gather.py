@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from itertools import product
+from itertools import chain, product, zip_longest
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -35,8 +35,11 @@ if TYPE_CHECKING:
 
 WORD_POSTINGS_MAX = 400  # a word or name that more documents of a site share is passed over
 ASKED_WORDS_MAX = 64
+WORD_ROWS_MAX = 6_000  # postings read for all words of a question, and for all its sampled shingles
+SAMPLE_ROWS_MAX = 4_000
 NAMES_MAX = 18
 COMPARED_MAX = 128  # documents compared by sketch
+ALIKE_MIN = 0.04  # containment and resemblance together: less is within the sketches' error
 _HOT_KEPT = 100_000  # words known to be common, so that they are not read again
 SITES_MAX = 4
 HOSTS_MAX = 16
@@ -106,7 +109,8 @@ class Gatherer:
         rows = self._view.documents_by_prefixes(chosen)
         figures = sketching.compare_many(asked.row.sketch, [row.sketch for row in rows])
         alike = (figures.containment + figures.resemblance).tolist()
-        return {row.sketch.document[:PREFIX_BYTES]: each for row, each in zip(rows, alike, strict=True)}
+        found = {row.sketch.document[:PREFIX_BYTES]: each for row, each in zip(rows, alike, strict=True)}
+        return {prefix: each for prefix, each in found.items() if each >= ALIKE_MIN}
 
     def _by_content(self, row: DocumentRow) -> dict[bytes, float]:
         """Strengths of documents that share bands or sampled shingles with the asked one."""
@@ -115,10 +119,13 @@ class Gatherer:
         for postings in self._view.buckets([bucket.tobytes() for bucket in buckets]):
             for prefix in postings:
                 found[prefix] += 1.0
-        values = most_sampled(row.sketch)
-        limit = self._sample_postings_max
-        for value in values:
+        limit, left = self._sample_postings_max, SAMPLE_ROWS_MAX
+        for value in most_sampled(row.sketch):
+            if left <= 0:
+                self.counters["find_rows_max"] += 1
+                break
             postings = self._view.sample_postings(value, limit + 1)
+            left -= len(postings)
             if len(postings) > limit:
                 self.counters["sample_postings_max"] += 1
                 continue
@@ -135,11 +142,16 @@ class Gatherer:
     def _by_words(self, sites: list[bytes], words: Iterable[int]) -> dict[bytes, float]:
         """Strengths of documents that share words, rare ones for more."""
         found: dict[bytes, float] = defaultdict(float)
-        for site, word in product(sites, words):
+        left = WORD_ROWS_MAX
+        for word, site in product(words, sites):
             if (site, word) in self._hot:
                 self.counters["word_postings_max"] += 1
                 continue
+            if left <= 0:
+                self.counters["find_rows_max"] += 1
+                break
             postings = self._view.word_postings(site, word, WORD_POSTINGS_MAX + 1)
+            left -= len(postings)
             if len(postings) > WORD_POSTINGS_MAX:
                 self.counters["word_postings_max"] += 1
                 if len(self._hot) < _HOT_KEPT:
@@ -166,11 +178,13 @@ class Gatherer:
 def _take_turns(chosen: list[bytes], sources: list[dict[bytes, float]]) -> list[bytes]:
     """All that was chosen, the best of each source in turn, so that none crowds out another."""
     orders = [_strongest_first(chosen, source) for source in sources]
-    return list(dict.fromkeys(at for turn in zip(*orders, strict=True) for at in turn))
+    turns = chain.from_iterable(zip_longest(*orders))
+    return list(dict.fromkeys(prefix for prefix in turns if prefix is not None))
 
 
 def _strongest_first(prefixes: list[bytes], strengths: dict[bytes, float]) -> list[bytes]:
-    return sorted(prefixes, key=lambda prefix: -strengths.get(prefix, 0.0))
+    """Those that the source knows."""
+    return sorted((prefix for prefix in prefixes if prefix in strengths), key=lambda prefix: -strengths[prefix])
 
 
 def asked_words(features: TextFeatures | None) -> list[int]:

@@ -66,7 +66,7 @@ class Weights(NamedTuple):
     thin: float
 
 
-WITH_TEXTS = Weights(-3.5, 2.05, 3.4, 0.1, -1.1)
+WITH_TEXTS = Weights(-3.6, 2.05, 3.4, 0.1, -1.1)
 FROM_SKETCHES = Weights(-3.6, 2.0, 3.5, 1.0, -1.0)
 THIN = 0.1  # less content than this in common is next to none
 
@@ -88,7 +88,7 @@ def score(traits: Traits) -> float:
 
 
 def confidence(best: float, second: float, traits: Traits) -> float:
-    """The share of answers like this one that are right: `traits` are the best one's, the scores the two best ones'."""
+    """The share of answers like this one that are right: `traits` of the best, and the two best scores."""
     weights = WITH_TEXTS if traits.cosine is not None else FROM_SKETCHES
     margin = min(1.0, max(0.0, (best - second) / max(best, 0.2)))
     thin = max(traits.containment, traits.cosine or 0.0) < THIN
