@@ -205,18 +205,26 @@ class Sketcher:
 
     def shingle_hashes(self, text: str) -> NDArray[np.uint32]:
         """All distinct shingles of a text, ascending: what its sample is drawn from."""
-        kernel = _kernel()
+        return self._shingles(*self._tokenise(text)[:2])
+
+    def word_hashes(self, text: str) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+        """Distinct words of a text, ascending by hash, and how often each occurs."""
+        return self._words(*self._tokenise(text)[:2])
+
+    def shingles_and_words(self, text: str) -> tuple[NDArray[np.uint32], NDArray[np.uint32], NDArray[np.int64]]:
+        """What `shingle_hashes` and `word_hashes` give, from one pass."""
         scratch, tokens, _ = self._tokenise(text)
+        return self._shingles(scratch, tokens), *self._words(scratch, tokens)
+
+    def _shingles(self, scratch: _Scratch, tokens: int) -> NDArray[np.uint32]:
         _, shingle_seed, _, base, place = self._seeds
-        count = kernel.shingle(
+        count = _kernel().shingle(
             scratch.hashes, tokens, self.scheme.shingle_words, base, place, shingle_seed, self.scheme.bins,
             scratch.slots, scratch.distinct, scratch.winners,
         )  # fmt: skip
         return np.sort(scratch.distinct[:count])
 
-    def word_hashes(self, text: str) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
-        """Distinct words of a text, ascending by hash, and how often each occurs."""
-        scratch, tokens, _ = self._tokenise(text)
+    def _words(self, scratch: _Scratch, tokens: int) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
         words = np.sort((scratch.hashes[:tokens] >> np.uint64(32)).astype(np.uint32))
         starts = np.flatnonzero(np.concatenate((np.ones(min(tokens, 1), dtype=bool), words[1:] != words[:-1])))
         return words[starts], np.diff(starts, append=tokens)

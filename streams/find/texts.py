@@ -75,8 +75,7 @@ class Texts:
 
     def of(self, title: str, text: str) -> TextFeatures:
         """Features of a text with its title."""
-        shingles = self._sketcher.shingle_hashes(text)
-        words, counts = self._sketcher.word_hashes(text)
+        shingles, words, counts = self._sketcher.shingles_and_words(text)
         lead = title.strip() or " ".join(text[:_LEAD_CHARACTERS].split()[:_LEAD_WORDS])
         named = self._sketcher.word_hashes(lead[:_LEAD_CHARACTERS])[0]
         return TextFeatures(shingles, words, np.log1p(counts.astype(np.float64)), named)
