@@ -46,13 +46,17 @@ class Store:
         """
         self.path = path
         self.writable = writable
-        limits = limits or StoreLimits()
+        self._limits = limits or StoreLimits()
         self._side_folder = None if writable else Path(tempfile.mkdtemp(prefix="lostfound-reader-"))
         if not writable and not (path / "CURRENT").exists():
             self._remove_side_folder()
             raise StateMissing(f"no state in {path}", "name the folder with --data-dir, or ingest something first")
         # Shared by all families, so that memory is bounded as a whole and not a family at a time.
-        self._cache = rocks.Cache(limits.cache_mib * MIB)
+        self._cache = rocks.Cache(self._limits.cache_mib * MIB)
+        self._open()
+
+    def _open(self) -> None:
+        path, limits, writable = self.path, self._limits, self.writable
         families = {name: _options(storage, self._cache, limits) for name, storage in _all_families()}
         base = _options(Storage(), self._cache, limits)
         if writable:
@@ -123,8 +127,8 @@ class Store:
         found: list[tuple[bytes, bytes] | None] = []
         for prefix in prefixes:
             cursor.seek_for_prev(prefix + _LAST)
-            key = cursor.key() if cursor.valid() else b""
-            found.append((key, cursor.value()) if key.startswith(prefix) and key else None)
+            held = cursor.valid() and cursor.key().startswith(prefix)
+            found.append((cursor.key(), cursor.value()) if held else None)
         return found
 
     def firsts(self, family: Family, prefixes: Sequence[bytes]) -> list[list[tuple[bytes, bytes]]]:
@@ -158,8 +162,15 @@ class Store:
 
     def catch_up(self) -> None:
         """Let a reader see what the writer has committed since."""
-        if not self.writable:
-            self._db.try_catch_up_with_primary()
+        if self.writable:
+            return
+        before = self._db.latest_sequence_number()
+        self._db.try_catch_up_with_primary()
+        if self._db.latest_sequence_number() != before:
+            # What it replayed from a log that the writer has flushed since would hide newer values for ever
+            # (facebook/rocksdb#15051): only opening anew is sure to see what is committed.
+            self._let_go()
+            self._open()
 
     def flush(self) -> None:
         """Write all buffers to files."""
@@ -195,12 +206,15 @@ class Store:
 
     def close(self) -> None:
         """Stop background work and let go of the folder."""
+        self._let_go()
+        self._remove_side_folder()
+
+    def _let_go(self) -> None:
         for family in self._families.values():
             family.close()
         # Handles keep the database, and its lock, alive.
         self._families, self._handles = {}, {}
         self._db.close()
-        self._remove_side_folder()
 
     def _remove_side_folder(self) -> None:
         if self._side_folder is not None:
