@@ -22,7 +22,7 @@ def scheme(store: Store) -> Scheme | None:
 
 
 def agree(store: Store, wanted: Scheme | None) -> Scheme:
-    """Claim a new state for `wanted`, or check that an old one fits; `None` takes what is there.
+    """Claim a new state for `wanted`, or check that an old one fits; `None` takes what is there and claims nothing.
 
     Raises StateRefused, naming both sides, for a newer format or another scheme.
     """
@@ -35,7 +35,7 @@ def agree(store: Store, wanted: Scheme | None) -> Scheme:
     held = scheme(store)
     if held is None:
         made = wanted or Scheme()
-        if store.writable:
+        if wanted is not None and store.writable:
             changes = Changes()
             changes.put(Family.META, _FORMAT, str(FORMAT).encode())
             changes.put(Family.META, _SCHEME, msgspec.json.encode(made))

@@ -7,7 +7,8 @@ edges that are left. A removal is committed in one write batch a component, so t
 from __future__ import annotations
 
 import struct
-from collections.abc import Collection, Iterable
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
 
 import msgspec
 
@@ -17,13 +18,15 @@ from state.codecs import capture as capture_codec
 from state.codecs import document as document_codec
 from state.codecs import posting
 from state.families import Family
+from state.scheme import Scheme
 from state.store import Store
 from state.values import ID_BYTES, PREFIX_BYTES, Capture, Sketch, Sweep, SweepState
 from state.view import View
 from streams import sketching
 from streams.embedded import join_all
 from streams.operators.join import union
-from streams.terms import index_samples, site_key
+from streams.terms import index_samples
+from streams.unindexing import Leaving, stale_words
 from streams.urls import host_prefix
 
 _TIME = struct.Struct(">Q")
@@ -40,6 +43,7 @@ class Forgotten(msgspec.Struct, frozen=True):
 
 def forget_document(store: Store, document: bytes) -> Forgotten:
     """Remove a document, and every capture of it."""
+    finish_cancelling(store)
     view = View(store)
     gone = [
         capture
@@ -52,6 +56,7 @@ def forget_document(store: Store, document: bytes) -> Forgotten:
 
 def forget_url(store: Store, key: bytes) -> Forgotten:
     """Remove a URL's captures, and the documents that no other URL holds or held."""
+    finish_cancelling(store)
     return _remove(store, View(store).captures(key))
 
 
@@ -63,7 +68,9 @@ def cancel_sweep(store: Store, sweep: Sweep) -> Forgotten:
         sweeps.put(changes, sweep)
         store.write(changes, sync=True)
     total = Forgotten(0, 0, 0)
-    while batch := _captures_of(store, sweep.number):
+    reached = b""
+    while batch := _captures_of(store, sweep.number, reached):
+        reached = capture_codec.row_key(batch[-1])
         done = _remove(store, batch)
         total = Forgotten(*(a + b for a, b in zip(_numbers(total), _numbers(done), strict=True)))
     changes = Changes()
@@ -85,9 +92,9 @@ def _numbers(forgotten: Forgotten) -> tuple[int, int, int]:
     return forgotten.captures, forgotten.documents, forgotten.rejoined
 
 
-def _captures_of(store: Store, sweep: int) -> list[Capture]:
+def _captures_of(store: Store, sweep: int, start: bytes) -> list[Capture]:
     found: list[Capture] = []
-    for row, value in store.scan(Family.CAPTURES):
+    for row, value in store.scan(Family.CAPTURES, start=start):
         if capture_codec.decode_key(row)[1] == sweep:
             found.append(capture_codec.decode(row, value))
             if len(found) >= CAPTURES_A_BATCH:
@@ -104,90 +111,81 @@ def _remove(store: Store, captures: Iterable[Capture], also: Collection[bytes] =
         changes.delete(Family.CAPTURES, row)
     _uncount(store, changes, captures)
     gone: dict[bytes, Sketch] = {}
+    leaving: list[Leaving] = []
     for document in {c.document for c in captures if c.document} | set(also):
         value = store.get(Family.DOCUMENTS, document)
         if value is None:
             continue
-        left = _left(store, changes, document, going)
-        held = document_codec.decode(document, value)
+        left, places = _left(store, changes, document, going)
+        leaving.append(places)
         if left is None or document in also:
-            gone[document] = held.sketch
-        elif left != held.first_seen:
-            mended = msgspec.structs.replace(held, first_seen=left)
-            changes.put(Family.DOCUMENTS, document, document_codec.encode(mended))
+            gone[document] = document_codec.decode(document, value).sketch
+        elif left != document_codec.first_seen(value):
+            changes.put(Family.DOCUMENTS, document, document_codec.seen_at(value, left))
+    scheme = View(store).scheme
     for document, sketch in gone.items():
-        _drop_document(store, changes, document, sketch)
-    _drop_postings(store, changes, gone)
+        _drop_document(store, changes, document, sketch, scheme)
+    for row in stale_words(store, scheme, leaving):
+        changes.delete(Family.WORDS, row)
     rejoined = _rejoin(store, changes, gone)
-    totals = meta.counters(store)
-    totals["documents"] = totals.get("documents", 0) - len(gone)
-    meta.put_counters(changes, totals)
+    totals = Counter(meta.counters(store))
+    totals.update(documents=-len(gone), documents_forgotten=len(gone))
+    meta.put_counters(changes, dict(totals))
     store.write(changes, sync=True)
     return Forgotten(len(captures), len(gone), rejoined)
 
 
-def _uncount(store: Store, changes: Changes, captures: list[Capture]) -> None:
-    """Take the captures off the counts of their sweeps' hosts."""
-    for number in {c.sweep for c in captures}:
-        counts: dict[bytes, int] = {}
-        for capture in captures:
-            if capture.sweep == number:
-                host = host_prefix(capture.key)
-                counts[host] = counts.get(host, 0) - 1
-        sweeps.add_hosts(store, changes, number, counts)
+def _uncount(store: Store, changes: Changes, captures: Sequence[Capture]) -> None:
+    """Take the captures off the counts of their sweeps, and of the sweeps' hosts."""
+    hosts = Counter((c.sweep, host_prefix(c.key)) for c in captures)
+    for sweep in sweeps.all_sweeps(store):
+        less = {host: -count for (number, host), count in hosts.items() if number == sweep.number}
+        if less:
+            sweeps.add_hosts(store, changes, sweep.number, less)
+            if sweep.state is SweepState.COMMITTED:
+                sweeps.put(changes, msgspec.structs.replace(sweep, captures=sweep.captures + sum(less.values())))
 
 
-def _left(store: Store, changes: Changes, document: bytes, going: Collection[bytes]) -> int | None:
-    """When the captures that stay first saw a document, ms; None when none stays. Mends the locations."""
+def _left(store: Store, changes: Changes, document: bytes, going: Collection[bytes]) -> tuple[int | None, Leaving]:
+    """When the captures that stay first saw a document, ms (None: none stays), and the URLs that it leaves.
+
+    Mends the locations.
+    """
     first: int | None = None
+    leaves: dict[bytes, set[str]] = {}
+    stays: dict[bytes, set[str]] = {}
     for place, held in list(store.scan(Family.LOCATIONS, document)):
         key = place[ID_BYTES:]
-        times = [
-            capture_codec.decode_key(row)[2]
-            for row, value in store.scan(Family.CAPTURES, capture_codec.history(key))
-            if row not in going and capture_codec.decode(row, value).document == document
-        ]
+        history = (capture_codec.decode(*row) for row in store.scan(Family.CAPTURES, capture_codec.history(key)))
+        holding = [c for c in history if c.document == document]
+        times = [c.time for c in holding if capture_codec.row_key(c) not in going]
+        (stays if times else leaves)[key] = {c.url for c in holding}
         if not times:
             changes.delete(Family.LOCATIONS, place)
             continue
         if (seen := _TIME.pack(min(times))) != held:
             changes.put(Family.LOCATIONS, place, seen)
         first = min(times) if first is None else min(first, *times)
-    return first
+    return first, Leaving(document, leaves, stays)
 
 
-def _drop_document(store: Store, changes: Changes, document: bytes, sketch: Sketch) -> None:
+def _drop_document(store: Store, changes: Changes, document: bytes, sketch: Sketch, scheme: Scheme) -> None:
     changes.delete(Family.DOCUMENTS, document)
     changes.delete(Family.TEXTS, document)
     for place, _ in store.scan(Family.LOCATIONS, document):
         changes.delete(Family.LOCATIONS, place)
+    prefix = document[:PREFIX_BYTES]
     indexed = index_samples(sketch)
     for at in range(0, len(indexed), 4):
-        changes.delete(Family.SAMPLES, indexed[at : at + 4] + document[:PREFIX_BYTES])
-
-
-def _drop_postings(store: Store, changes: Changes, gone: dict[bytes, Sketch]) -> None:
-    """Take documents out of their buckets and out of the words of their sites."""
-    if not gone:
-        return
-    scheme = View(store).scheme
-    sites: set[bytes] = set()
-    for document, sketch in gone.items():
-        prefix = document[:PREFIX_BYTES]
-        for raw in sketching.buckets(sketch.signature[None, :], scheme)[0]:
-            bucket = raw.tobytes()
-            value = changes.family(Family.BANDS).get(bucket) or store.get(Family.BANDS, bucket) or b""
-            kept = [held for held in posting.decode(value) if held != prefix]
-            if kept:
-                changes.put(Family.BANDS, bucket, posting.encode(kept))
-            else:
-                changes.delete(Family.BANDS, bucket)
-        sites.update(site_key(place[ID_BYTES:]) for place, _ in store.scan(Family.LOCATIONS, document))
-    prefixes = {document[:PREFIX_BYTES] for document in gone}
-    for site in sites:
-        for row, _ in store.scan(Family.WORDS, site):
-            if row[-PREFIX_BYTES:] in prefixes:
-                changes.delete(Family.WORDS, row)
+        changes.delete(Family.SAMPLES, indexed[at : at + 4] + prefix)
+    for raw in sketching.buckets(sketch.signature[None, :], scheme)[0]:
+        bucket = raw.tobytes()
+        value = changes.family(Family.BANDS).get(bucket) or store.get(Family.BANDS, bucket) or b""
+        kept = [held for held in posting.decode(value) if held != prefix]
+        if kept:
+            changes.put(Family.BANDS, bucket, posting.encode(kept))
+        else:
+            changes.delete(Family.BANDS, bucket)
 
 
 def _rejoin(store: Store, changes: Changes, gone: Collection[bytes]) -> int:

@@ -1,0 +1,68 @@
+"""Pages that tests make, written as crawlers write them and taken in as users take them in."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from state.store import Store
+from streams.ingest import Summary, ingest
+from streams.settings import Settings, load
+
+Line = dict[str, Any]
+NOW = 1_700_000_000_000
+
+
+def settings(overrides: Mapping[str, Mapping[str, Any]] | None = None) -> Settings:
+    """The defaults, in one process."""
+    tables: dict[str, dict[str, Any]] = {"ingest": {"workers": 1}}
+    for section, values in (overrides or {}).items():
+        tables.setdefault(section, {}).update(values)
+    return load(overrides=tables)
+
+
+def page(url: str, text: str, time: int = NOW, **fields: Any) -> Line:
+    return {"url": url, "fetch_time": time, "text": text, **fields}
+
+
+def html(url: str, body: str, time: int = NOW, **fields: Any) -> Line:
+    return {"url": url, "fetch_time": time, "html": f"<html><body>{body}</body></html>", **fields}
+
+
+def redirect(url: str, target: str, time: int = NOW, status: int = 301) -> Line:
+    return {"url": url, "fetch_time": time, "fetch_status": status, "fetch_redirect": target}
+
+
+def missing(url: str, time: int = NOW, status: int = 404) -> Line:
+    return {"url": url, "fetch_time": time, "fetch_status": status}
+
+
+def words(rng: random.Random, count: int, vocabulary: int = 5_000) -> list[str]:
+    return [f"word{rng.randrange(vocabulary)}" for _ in range(count)]
+
+
+def variant(rng: random.Random, text: list[str], changes: int = 1) -> list[str]:
+    """The same words but for some."""
+    changed = list(text)
+    for _ in range(changes):
+        changed[rng.randrange(len(changed))] = f"other{rng.randrange(10**9)}"
+    return changed
+
+
+def jsonl(path: Path, lines: Iterable[Line]) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
+    return path
+
+
+def take(
+    store: Store, path: Path, lines: Iterable[Line], sweep: str, wanted: Settings | None = None, **options: Any
+) -> Summary:
+    """Ingest pages as a sweep, from a file written to `path`."""
+    return ingest(
+        store, wanted or settings(), [str(jsonl(path, lines))], sweep, now=options.pop("now", NOW), **options
+    )

@@ -1,0 +1,72 @@
+"""What the state says of itself, and whom it refuses."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from state import meta
+from state.changes import Changes
+from state.errors import StateRefused
+from state.families import Family
+from state.scheme import Scheme
+from state.store import Store
+
+
+def test_a_new_state_takes_the_first_scheme_that_it_is_asked_for(store: Store) -> None:
+    wanted = Scheme(bands=7, seed=5)
+    assert meta.agree(store, None) == Scheme()
+    assert meta.scheme(store) is None, "asking claims nothing"
+    assert meta.agree(store, wanted) == wanted
+    assert meta.agree(store, None) == meta.scheme(store) == wanted
+
+
+def test_another_scheme_is_refused_by_both_names(store: Store) -> None:
+    held, wanted = Scheme(), Scheme(bands=12, shingle_words=5, seed=99)
+    meta.agree(store, held)
+    with pytest.raises(StateRefused) as refused:
+        meta.agree(store, wanted)
+    said = str(refused.value)
+    assert held.id in said
+    assert wanted.id in said
+    assert f"bands {held.bands} there, 12 here" in said
+    assert "another seed" in said
+    assert "99" not in said, "a private seed stays private"
+
+
+def test_a_newer_format_is_refused_by_name(store: Store) -> None:
+    meta.agree(store, Scheme())
+    changes = Changes()
+    changes.put(Family.META, b"format", b"2")
+    store.write(changes)
+    for wanted in (None, Scheme()):
+        with pytest.raises(StateRefused, match="has format 2, this lostfound reads up to 1"):
+            meta.agree(store, wanted)
+
+
+def test_a_reader_claims_nothing(tmp_path: Path) -> None:
+    with Store(tmp_path), Store(tmp_path, writable=False) as reader:
+        assert meta.agree(reader, Scheme(bands=3)) == Scheme(bands=3)
+        assert meta.scheme(reader) is None
+
+
+@pytest.mark.parametrize("field", Scheme.__struct_fields__)
+def test_the_id_changes_with_every_field(field: str) -> None:
+    value = getattr(Scheme(), field)
+    other = msgspec.structs.replace(Scheme(), **{field: value + ("x" if isinstance(value, str) else 1)})
+    assert other.id != Scheme().id
+    assert len(other.id) == 16
+
+
+def test_names_in_meta_come_back(store: Store) -> None:
+    changes = Changes()
+    meta.put_counters(changes, {"pages": 3})
+    meta.put_cursor(changes, "1:abc", b"here")
+    meta.put_dictionary(changes, 1, b"words")
+    store.write(changes)
+    assert meta.counters(store) == {"pages": 3}
+    assert meta.cursor(store, "1:abc") == b"here"
+    assert meta.cursor(store, "1:ab") is None
+    assert meta.dictionaries(store) == {1: b"words"}

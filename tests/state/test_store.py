@@ -1,0 +1,197 @@
+"""The store on a real RocksDB: reading, one write at a time and whole, one writer and many readers."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+
+from state.changes import Changes
+from state.errors import StateError, StateLocked, StateMissing
+from state.families import Family
+from state.store import Store, StoreLimits
+from tests.memory import MemoryStore
+
+SMALL = StoreLimits(cache_mib=8, write_buffers_mib=8, background_jobs=1)
+
+
+def put(store: Store | MemoryStore, family: Family, **rows: bytes) -> None:
+    changes = Changes()
+    for key, value in rows.items():
+        changes.put(family, key.encode(), value)
+    store.write(changes)
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    return Store(tmp_path_factory.mktemp("store") / "state", SMALL)
+
+
+small_keys = st.binary(max_size=3).map(lambda key: bytes(byte % 4 * 85 for byte in key))
+
+
+@hypothesis_settings(max_examples=60)
+@given(
+    rows=st.dictionaries(small_keys, st.binary(max_size=2), max_size=12),
+    prefixes=st.lists(small_keys, min_size=1, max_size=4),
+    start=st.none() | small_keys,
+)
+def test_reads_as_a_sorted_dict(
+    shared: Store, rows: dict[bytes, bytes], prefixes: list[bytes], start: bytes | None
+) -> None:
+    """All reads against the store in memory, which the simulation stands on."""
+    memory, changes = MemoryStore(), Changes()
+    for key, _ in list(shared.scan(Family.META)):
+        changes.delete(Family.META, key)
+    for key, value in rows.items():
+        changes.put(Family.META, key, value)
+    shared.write(changes)
+    memory.write(changes)
+    assert list(shared.scan(Family.META)) == sorted(rows.items())
+    for prefix in prefixes:
+        assert list(shared.scan(Family.META, prefix, start)) == list(memory.scan(Family.META, prefix, start))
+        from_here = prefix + (start or b"")
+        assert list(shared.descend(Family.META, prefix, from_here)) == list(
+            memory.descend(Family.META, prefix, from_here)
+        )
+        assert shared.get(Family.META, prefix) == rows.get(prefix)
+    assert shared.last(Family.META, prefixes) == memory.last(Family.META, prefixes)
+    assert shared.firsts(Family.META, prefixes) == memory.firsts(Family.META, prefixes)
+    assert shared.get_many(Family.META, prefixes) == memory.get_many(Family.META, prefixes)
+    assert shared.get_many(Family.META, []) == []
+
+
+def test_families_are_apart(store: Store) -> None:
+    put(store, Family.META, a=b"1")
+    put(store, Family.TEXTS, a=b"2", b=b"3")
+    assert list(store.scan(Family.META)) == [(b"a", b"1")]
+    assert list(store.scan(Family.TEXTS)) == [(b"a", b"2"), (b"b", b"3")]
+    assert list(store.scan(Family.PARENTS)) == []
+
+
+def test_a_scan_does_not_see_what_is_written_meanwhile(store: Store) -> None:
+    put(store, Family.META, a=b"1", b=b"1")
+    scan = store.scan(Family.META)
+    assert next(scan) == (b"a", b"1")
+    put(store, Family.META, b=b"2", c=b"2")
+    assert list(scan) == [(b"b", b"1")]
+
+
+def test_what_was_written_is_there_after_reopening(tmp_path: Path) -> None:
+    with Store(tmp_path, SMALL) as store:
+        put(store, Family.META, a=b"1")
+    with Store(tmp_path, SMALL) as store:
+        assert store.get(Family.META, b"a") == b"1"
+
+
+KILLED = """
+import os, sys
+from pathlib import Path
+from state.changes import Changes
+from state.families import Family
+from state.store import Store
+store = Store(Path(sys.argv[1]))
+number = 0
+while True:
+    number += 1
+    changes = Changes()
+    for family in Family:
+        for n in range(20):
+            changes.put(family, b"%06d" % n, b"%d" % number)
+    store.write(changes)
+    if number == 50:
+        print("going", flush=True)
+"""
+
+
+def test_a_write_is_there_whole_or_not_at_all(tmp_path: Path) -> None:
+    child = subprocess.Popen([sys.executable, "-c", KILLED, str(tmp_path)], stdout=subprocess.PIPE)
+    assert child.stdout is not None
+    assert child.stdout.readline() == b"going\n"
+    child.kill()
+    child.wait()
+    child.stdout.close()
+    with Store(tmp_path, SMALL) as store:
+        held = {value for family in Family for _, value in store.scan(family)}
+        assert len(held) == 1
+        assert int(held.pop()) >= 50
+        assert all(len(list(store.scan(family))) == 20 for family in Family)
+
+
+def test_readers_see_what_is_committed_when_they_open_or_catch_up(tmp_path: Path) -> None:
+    with Store(tmp_path, SMALL) as writer:
+        put(writer, Family.META, a=b"1")
+        with Store(tmp_path, SMALL, writable=False) as one, Store(tmp_path, SMALL, writable=False) as other:
+            assert one.get(Family.META, b"a") == b"1"
+            put(writer, Family.META, a=b"2", b=b"2")
+            writer.flush()
+            assert one.get_many(Family.META, [b"a", b"b"]) == [b"1", None]
+            one.catch_up()
+            assert one.get_many(Family.META, [b"a", b"b"]) == [b"2", b"2"]
+            one.catch_up()
+            assert one.get_many(Family.META, [b"a", b"b"]) == [b"2", b"2"]
+            assert other.get(Family.META, b"a") == b"1"
+            with pytest.raises(Exception, match=r"(?i)not supported|read.?only|secondary"):
+                put(one, Family.META, a=b"3")
+
+
+def test_a_reader_leaves_nothing_behind(tmp_path: Path) -> None:
+    with Store(tmp_path, SMALL) as writer:
+        before = {path.name for path in tmp_path.iterdir()}
+        reader = Store(tmp_path, SMALL, writable=False)
+        side = reader._side_folder
+        reader.close()
+        assert side is not None
+        assert not side.exists()
+        assert {path.name for path in tmp_path.iterdir()} == before
+        assert writer.get(Family.META, b"a") is None
+
+
+def test_a_second_writer_is_refused(tmp_path: Path) -> None:
+    with Store(tmp_path, SMALL), pytest.raises(StateLocked, match="open for writing elsewhere") as refused:
+        Store(tmp_path, SMALL)
+    assert "wait" in refused.value.hint
+    Store(tmp_path, SMALL).close()
+
+
+def test_a_reader_of_nothing_is_told_so(tmp_path: Path) -> None:
+    with pytest.raises(StateMissing, match=r"no state in .*nowhere") as missing:
+        Store(tmp_path / "nowhere", SMALL, writable=False)
+    assert "--data-dir" in missing.value.hint
+    assert not (tmp_path / "nowhere").exists()
+
+
+def test_a_folder_that_is_no_state_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "CURRENT").write_text("rubbish")
+    for writable in (True, False):
+        with pytest.raises(StateError, match="does not open"):
+            Store(tmp_path, SMALL, writable=writable)
+
+
+def test_checkpoint_is_a_copy_of_one_instant(tmp_path: Path) -> None:
+    with Store(tmp_path / "one", SMALL) as store:
+        put(store, Family.META, a=b"1")
+        store.checkpoint(tmp_path / "two")
+        put(store, Family.META, a=b"2")
+        with Store(tmp_path / "two", SMALL) as copy:
+            assert copy.get(Family.META, b"a") == b"1"
+        with pytest.raises(StateError, match="no backup made"):
+            store.checkpoint(tmp_path / "two")
+
+
+def test_sizes_are_told(store: Store) -> None:
+    changes = Changes()
+    for n in range(2_000):
+        changes.put(Family.TEXTS, b"%06d" % n, bytes(200))
+    store.write(changes)
+    store.flush()
+    store.compact(Family.TEXTS)
+    assert store.bytes_on_disk(Family.TEXTS) > 100_000
+    assert store.bytes_on_disk(Family.META) < store.bytes_on_disk(Family.TEXTS)
+    assert store.estimated_keys(Family.TEXTS) == 2_000
+    assert {"cache", "buffers", "tables"} <= store.bytes_in_memory().keys()
