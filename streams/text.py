@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 PAGE_BYTES_MAX = 10 << 20
 TITLE_CHARS_MAX = 200
 REFRESH_SECONDS_MAX = 15  # a page that sends its readers on later than this is a page of its own
-_HEAD_CHARS = 1 << 16  # where the words that announce a refresh or a canonical link are looked for
+_HEAD_CHARS = 1 << 16  # where the word that announces a refresh is looked for
 _SNIFF_BYTES = 1024
 _GUESS_BYTES, _GUESS_TELLING_BYTES = 1 << 16, 16
 _ASCII = bytes(range(128))
@@ -56,12 +56,11 @@ class TextError(LostfoundError):
 
 
 class Extracted(msgspec.Struct, frozen=True):
-    """The text of a page; `canonical` and `meta_refresh` are absolute URLs that the page itself names."""
+    """The text of a page; `meta_refresh` is the absolute URL that it sends its reader to, within a few seconds."""
 
     text: str
     title: str
     extractor: Extractor
-    canonical: str | None = None
     meta_refresh: str | None = None
 
 
@@ -178,14 +177,8 @@ def _parsed(page: Page, source: str, skipped: tuple[str, ...]) -> Extracted:
         text,
         _tidy(page.title or tree.title or ""),
         kind,
-        _canonical(tree, page.url) if "canonical" in head else None,
         _meta_refresh(tree, page.url) if any(word in head for word in ("refresh", "Refresh", "REFRESH")) else None,
     )
-
-
-def _canonical(tree: Any, url: str) -> str | None:
-    link = tree.document.query_selector("link[rel=canonical]")
-    return _absolute(url, link.getattr("href") or "") if link else None
 
 
 def _meta_refresh(tree: Any, url: str) -> str | None:

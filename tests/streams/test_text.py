@@ -41,7 +41,6 @@ def test_the_body_of_a_page_and_its_title() -> None:
     assert got.text.split() == ["Heading", "One", "&", "two", "three", "four"]
     assert got.title == "The title"
     assert got.extractor is Extractor.HTML
-    assert got.canonical is None
     assert got.meta_refresh is None
 
 
@@ -168,12 +167,6 @@ def test_meta_refresh(markup: str, target: str | None) -> None:
 
 def test_a_refresh_needs_no_text() -> None:
     assert of("<meta http-equiv=refresh content='0; url=/x'>").meta_refresh == "https://example.org/x"
-
-
-def test_canonical_link() -> None:
-    assert of("<link rel=canonical href=/c?x=1>text").canonical == "https://example.org/c?x=1"
-    assert of("<link rel=canonical>text").canonical == "https://example.org/a/b.html"
-    assert of("<link rel=canonical href='mailto:x'>text").canonical is None
 
 
 # Each of these made the parser slow or big without the bounds in `streams.markup`; or might have.
