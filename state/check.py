@@ -1,5 +1,6 @@
 """`state check`: walks every invariant of the state and names what breaks one.
 
+    meta, sweeps  decode; where they do not, nothing else is looked at
     captures   decode; their document is kept and located at their URL; the counts of sweeps' hosts agree
     documents  decode, with as many bins as the scheme; each bucket of the signature holds them, unless it was full
     locations  their document is kept, and a capture says so
@@ -16,6 +17,7 @@ from __future__ import annotations
 import struct
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 
 import msgspec
 import numpy as np
@@ -43,12 +45,12 @@ class _Kept:
     """The ids of kept documents, by their first 8 bytes."""
 
     def __init__(self, store: Store) -> None:
-        heads = (_WORD.unpack(key[:8])[0] for key, _ in store.scan(Family.DOCUMENTS))
+        heads = (_WORD.unpack(key[:8])[0] for key, _ in store.scan(Family.DOCUMENTS) if len(key) == ID_BYTES)
         self._heads: NDArray[np.uint64] = np.fromiter(heads, np.uint64)
         self._prefixes = self._heads >> np.uint64(64 - 8 * PREFIX_BYTES)
 
     def __contains__(self, document_id: bytes) -> bool:
-        return _has(self._heads, _WORD.unpack(document_id[:8])[0])
+        return len(document_id) == ID_BYTES and _has(self._heads, _WORD.unpack(document_id[:8])[0])
 
     def prefix(self, prefix: bytes) -> bool:
         return _has(self._prefixes, int.from_bytes(prefix, "big"))
@@ -61,6 +63,10 @@ def _has(ascending: NDArray[np.uint64], value: int) -> bool:
 
 def check(store: Store, *, postings_max: int) -> Iterator[Problem]:
     """Every broken invariant; none for a sound state. `postings_max` says when a bucket may leave documents out."""
+    unreadable = list(_names(store))
+    yield from unreadable
+    if unreadable:
+        return  # nothing else can be read without these
     kept = _Kept(store)
     for walk in (_captures, _locations, _postings, _edges, _parents, _members):
         yield from walk(store, kept)
@@ -69,6 +75,18 @@ def check(store: Store, *, postings_max: int) -> Iterator[Problem]:
 
 def _problem(family: Family, key: bytes, what: str) -> Problem:
     return Problem(family.value, key.hex(), what)
+
+
+def _names(store: Store) -> Iterator[Problem]:
+    for family, read in (
+        (Family.META, lambda: meta.agree(store, None)),
+        (Family.META, lambda: meta.counters(store)),
+        (Family.SWEEPS, lambda: sweeps.all_sweeps(store)),
+    ):
+        try:
+            read()
+        except (ValueError, msgspec.DecodeError) as error:
+            yield _problem(family, b"", f"does not decode: {error}")
 
 
 def _captures(store: Store, kept: _Kept) -> Iterator[Problem]:
@@ -101,9 +119,17 @@ def _locations(store: Store, kept: _Kept) -> Iterator[Problem]:
         if document_id not in kept:
             yield _problem(Family.LOCATIONS, row, "of a document that is not kept")
             continue
-        history = store.scan(Family.CAPTURES, capture.history(key))
-        if not any(capture.decode(*held).document == document_id for held in history):
+        if document_id not in _held_at(store, key):
             yield _problem(Family.LOCATIONS, row, "no capture of this URL holds the document")
+
+
+def _held_at(store: Store, key: bytes) -> set[bytes | None]:
+    """Documents of a URL's captures; those that do not decode are named elsewhere."""
+    found: set[bytes | None] = set()
+    for row, value in store.scan(Family.CAPTURES, capture.history(key)):
+        with suppress(ValueError):
+            found.add(capture.decode(row, value).document)
+    return found
 
 
 def _postings(store: Store, kept: _Kept) -> Iterator[Problem]:
@@ -176,8 +202,16 @@ def _documents(store: Store, postings_max: int) -> Iterator[Problem]:
         width = scheme.rows
         buckets = [bytes((band,)) + signature[band * width : (band + 1) * width] for band in range(scheme.bands)]
         for bucket, held in zip(buckets, store.get_many(Family.BANDS, buckets), strict=True):
-            prefixes = posting.decode(held or b"")
+            prefixes = _prefixes(held)
             if row[:PREFIX_BYTES] not in prefixes and len(prefixes) < postings_max and not thinned:
                 yield _problem(Family.DOCUMENTS, row, f"missing from bucket {bucket.hex()}")
         if next(store.scan(Family.LOCATIONS, row), None) is None:
             yield _problem(Family.DOCUMENTS, row, "at no URL")
+
+
+def _prefixes(value: bytes | None) -> list[bytes]:
+    """Postings of a bucket; damaged ones are named elsewhere."""
+    try:
+        return posting.decode(value or b"")
+    except ValueError:
+        return []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 
 from state.changes import Changes, merge
@@ -47,6 +48,12 @@ class MemoryStore:
 
     def firsts(self, family: Family, prefixes: Sequence[bytes]) -> list[list[Row]]:
         return [list(self.scan(family, prefix)) for prefix in prefixes]
+
+    def keys(self, family: Family, prefix: bytes, limit: int) -> list[bytes]:
+        return [key for key, _ in islice(self.scan(family, prefix), limit)]
+
+    def catch_up(self) -> None:
+        """There is nobody to catch up with."""
 
     def write(self, changes: Changes, *, sync: bool = False) -> None:
         """As the embedded engine's store: puts overwrite."""

@@ -1,0 +1,59 @@
+"""A small sound state: two committed sweeps and an open one, with near-copies, moves, redirects and refusals."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from state.changes import Changes
+from state.families import Family
+from state.store import Store
+from tests.memory import MemoryStore
+from tests.samples import NOW, html, missing, page, redirect, take, variant, words
+
+HOSTS = ["https://docs.example.org", "https://www.example.net:8443"]
+
+
+@pytest.fixture(scope="session")
+def sound_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The state's folder; read it, or copy it."""
+    folder = tmp_path_factory.mktemp("sound")
+    rng = random.Random(3)
+    texts = [words(rng, 120) for _ in range(8)]
+    texts += [variant(rng, text) for text in texts[:4] for _ in range(2)]
+    pages = [
+        page(f"{HOSTS[n % 2]}/p{n}.html", " ".join(text), NOW + n, title=f"Page {n}") for n, text in enumerate(texts)
+    ]
+    later = [{**line, "fetch_time": NOW + 10_000 + n} for n, line in enumerate(pages[4:])]
+    later += [
+        redirect(f"{HOSTS[0]}/p0.html", f"{HOSTS[0]}/new/p0.html", NOW + 10_900),
+        page(f"{HOSTS[0]}/new/p0.html", " ".join(texts[0]), NOW + 10_901),
+        page(f"{HOSTS[1]}/p1.html", " ".join(variant(rng, texts[1], 60)), NOW + 10_902),
+        missing(f"{HOSTS[0]}/p2.html", NOW + 10_903),
+        html(f"{HOSTS[0]}/empty.html", " ", NOW + 10_904),
+    ]
+    with Store(folder / "state") as store:
+        take(store, folder / "one.jsonl", pages, "one")
+        take(store, folder / "two.jsonl", later, "two", now=NOW + 20_000)
+        take(store, folder / "three.jsonl", later[:2], "three", now=NOW + 30_000, keep_open=True)
+    return folder / "state"
+
+
+@pytest.fixture(scope="session")
+def sound_store(sound_folder: Path) -> Iterator[Store]:
+    """A reader of it."""
+    with Store(sound_folder, writable=False) as store:
+        yield store
+
+
+@pytest.fixture
+def sound(sound_store: Store) -> MemoryStore:
+    """A copy in memory, to break."""
+    memory, changes = MemoryStore(), Changes()
+    for family in Family:
+        changes.family(family).update(sound_store.scan(family))
+    memory.write(changes)
+    return memory

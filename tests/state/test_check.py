@@ -1,0 +1,300 @@
+"""Each invariant: break it, and see it named."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from state import sweeps
+from state.changes import Changes
+from state.check import Problem, check
+from state.codecs import capture, document, edge, posting
+from state.families import Family
+from state.values import Edge
+from tests.memory import MemoryStore
+
+ALIEN = b"\x00alien document!"  # sorts first: a root to all
+LAST = b"\xff" * 16
+
+
+def problems(store: MemoryStore, postings_max: int = 32) -> list[Problem]:
+    return list(check(store, postings_max=postings_max))  # type: ignore[arg-type]
+
+
+def first(store: MemoryStore, family: Family, prefix: bytes = b"") -> tuple[bytes, bytes]:
+    return next(iter(store.scan(family, prefix)))
+
+
+def with_document(store: MemoryStore) -> tuple[bytes, bytes]:
+    return next(
+        (row, value) for row, value in store.scan(Family.CAPTURES) if capture.decode(row, value).document is not None
+    )
+
+
+def test_a_sound_state_has_no_problem(sound: MemoryStore) -> None:
+    assert problems(sound) == []
+    assert len(sound.rows[Family.EDGES]) >= 8
+    assert len(sound.rows[Family.DOCUMENTS]) > 10
+
+
+Break = Callable[[MemoryStore, Changes], tuple[Family, str]]
+BREAKS: dict[str, Break] = {}
+
+
+def breaks(function: Break) -> Break:
+    BREAKS[function.__name__] = function
+    return function
+
+
+@breaks
+def a_capture_is_cut(store: MemoryStore, changes: Changes) -> tuple[Family, str]:
+    row, value = with_document(store)
+    changes.put(Family.CAPTURES, row, value[:-1])
+    return Family.CAPTURES, "cut short"
+
+
+@breaks
+def a_capture_of_an_unknown_document(store: MemoryStore, changes: Changes) -> tuple[Family, str]:
+    row, value = with_document(store)
+    held = capture.decode(row, value)
+    changes.put(Family.CAPTURES, row, value.replace(held.document or b"", ALIEN))
+    return Family.CAPTURES, "which is not kept"
+
+
+@breaks
+def a_location_is_lost(store: MemoryStore, changes: Changes) -> tuple[Family, str]:
+    changes.delete(Family.LOCATIONS, first(store, Family.LOCATIONS)[0])
+    return Family.CAPTURES, "is not located at this URL"
+
+
+@breaks
+def a_capture_is_lost(store: MemoryStore, changes: Changes) -> tuple[Family, str]:
+    changes.delete(Family.CAPTURES, with_document(store)[0])
+    return Family.SWEEPS, "captures of"
+
+
+@breaks
+def all_captures_of_a_url_are_lost(store: MemoryStore, changes: Changes) -> tuple[Family, str]:
+    key = capture.decode(*with_document(store)).key
+    for row, _ in store.scan(Family.CAPTURES, capture.history(key)):
+        changes.delete(Family.CAPTURES, row)
+    return Family.LOCATIONS, "no capture of this URL holds the document"
+
+
+@breaks
+def a_host_is_miscounted(store: MemoryStore, changes: Changes) -> tuple[Family, str]:
+    row, value = first(store, Family.SWEEPS, b"h")
+    changes.put(Family.SWEEPS, row, struct.pack(">Q", struct.unpack(">Q", value)[0] + 1))
+    return Family.SWEEPS, "captures of"
+
+
+@breaks
+def a_location_of_an_unknown_document(_: MemoryStore, changes: Changes) -> tuple[Family, str]:
+    changes.put(Family.LOCATIONS, ALIEN + b"org,a)/", bytes(8))
+    return Family.LOCATIONS, "document that is not kept"
+
+
+@breaks
+def a_location_without_a_whole_id(_: MemoryStore, changes: Changes) -> tuple[Family, str]:
+    changes.put(Family.LOCATIONS, b"short", bytes(8))
+    return Family.LOCATIONS, "document that is not kept"
+
+
+@breaks
+def a_document_row_is_cut(store: MemoryStore, changes: Changes) -> tuple[Family, str]:
+    row, value = first(store, Family.DOCUMENTS)
+    changes.put(Family.DOCUMENTS, row, value[:-4])
+    return Family.DOCUMENTS, "cut short"
+
+
+@breaks
+def a_document_without_a_whole_id(store: MemoryStore, changes: Changes) -> tuple[Family, str]:
+    changes.put(Family.DOCUMENTS, b"short", first(store, Family.DOCUMENTS)[1])
+    return Family.DOCUMENTS, "16 bytes"
+
+
+@breaks
+def a_document_of_another_scheme(store: MemoryStore, changes: Changes) -> tuple[Family, str]:
+    row, value = first(store, Family.DOCUMENTS)
+    held = document.decode(row, value)
+    short = type(held.sketch)(row, held.sketch.signature[:7], held.sketch.sample, held.sketch.exponent, 1, 1)
+    changes.put(Family.DOCUMENTS, row, document.encode(type(held)(short, 0)))
+    return Family.DOCUMENTS, "has 7 bins"
+
+
+@breaks
+def a_document_is_at_no_url(store: MemoryStore, changes: Changes) -> tuple[Family, str]:
+    row, _ = first(store, Family.DOCUMENTS)
+    for place, _ in store.scan(Family.LOCATIONS, row):
+        changes.delete(Family.LOCATIONS, place)
+    return Family.DOCUMENTS, "at no URL"
+
+
+@breaks
+def a_bucket_is_lost(store: MemoryStore, changes: Changes) -> tuple[Family, str]:
+    changes.delete(Family.BANDS, first(store, Family.BANDS)[0])
+    return Family.DOCUMENTS, "missing from bucket"
+
+
+@breaks
+def a_bucket_is_cut(store: MemoryStore, changes: Changes) -> tuple[Family, str]:
+    row, value = first(store, Family.BANDS)
+    changes.put(Family.BANDS, row, value[:-1])
+    return Family.BANDS, "cut short"
+
+
+@breaks
+def a_posting_of_an_unknown_document(store: MemoryStore, changes: Changes) -> tuple[Family, str]:
+    row, value = first(store, Family.BANDS)
+    changes.put(Family.BANDS, row, posting.union(value, ALIEN[:5]))
+    return Family.BANDS, "which is not kept"
+
+
+@breaks
+def a_sample_of_an_unknown_document(_: MemoryStore, changes: Changes) -> tuple[Family, str]:
+    changes.put(Family.SAMPLES, b"1234" + ALIEN[:5])
+    return Family.SAMPLES, "not kept"
+
+
+@breaks
+def a_word_of_an_unknown_document(_: MemoryStore, changes: Changes) -> tuple[Family, str]:
+    changes.put(Family.WORDS, b"sitewrd!" + ALIEN[:5])
+    return Family.WORDS, "not kept"
+
+
+@breaks
+def a_text_of_an_unknown_document(store: MemoryStore, changes: Changes) -> tuple[Family, str]:
+    changes.put(Family.TEXTS, ALIEN, first(store, Family.TEXTS)[1])
+    return Family.TEXTS, "not kept"
+
+
+@breaks
+def an_edge_is_cut(store: MemoryStore, changes: Changes) -> tuple[Family, str]:
+    row, value = first(store, Family.EDGES)
+    changes.put(Family.EDGES, row, value[:-1])
+    return Family.EDGES, "version 1"
+
+
+@breaks
+def an_edge_to_an_unknown_document(store: MemoryStore, changes: Changes) -> tuple[Family, str]:
+    changes.put(Family.EDGES, *edge.encode(Edge(ALIEN, first(store, Family.DOCUMENTS)[0], 1.0, 1.0, 1.0)))
+    return Family.EDGES, "to a document that is not kept"
+
+
+@breaks
+def an_edge_between_two_clusters(store: MemoryStore, changes: Changes) -> tuple[Family, str]:
+    children = store.rows[Family.PARENTS].keys() | set(store.rows[Family.PARENTS].values())
+    alone = [key for key, _ in store.scan(Family.DOCUMENTS) if key not in children][:2]
+    changes.put(Family.EDGES, *edge.encode(Edge(*alone, 1.0, 1.0, 1.0)))
+    return Family.EDGES, "between documents of two clusters"
+
+
+@breaks
+def parents_in_a_circle(store: MemoryStore, changes: Changes) -> tuple[Family, str]:
+    row, parent = first(store, Family.PARENTS)
+    changes.put(Family.PARENTS, parent, row)
+    return Family.PARENTS, "is not smaller"
+
+
+@breaks
+def a_parent_of_itself(store: MemoryStore, changes: Changes) -> tuple[Family, str]:
+    row, _ = first(store, Family.PARENTS)
+    changes.put(Family.PARENTS, row, row)
+    return Family.PARENTS, "is not smaller"
+
+
+@breaks
+def a_parent_is_cut(store: MemoryStore, changes: Changes) -> tuple[Family, str]:
+    row, parent = first(store, Family.PARENTS)
+    changes.put(Family.PARENTS, row, parent[:5])
+    return Family.PARENTS, "is not smaller"
+
+
+@breaks
+def a_parent_that_is_not_kept(store: MemoryStore, changes: Changes) -> tuple[Family, str]:
+    changes.put(Family.PARENTS, first(store, Family.PARENTS)[0], ALIEN)
+    return Family.PARENTS, "not kept"
+
+
+@breaks
+def a_member_is_lost(store: MemoryStore, changes: Changes) -> tuple[Family, str]:
+    changes.delete(Family.MEMBERS, first(store, Family.MEMBERS)[0])
+    return Family.MEMBERS, "have a parent"
+
+
+@breaks
+def a_member_of_another_root(store: MemoryStore, changes: Changes) -> tuple[Family, str]:
+    row, _ = first(store, Family.MEMBERS)
+    changes.delete(Family.MEMBERS, row)
+    changes.put(Family.MEMBERS, LAST + row[16:])
+    return Family.MEMBERS, "under a root that is not its own"
+
+
+@breaks
+def a_sweep_that_does_not_decode(store: MemoryStore, changes: Changes) -> tuple[Family, str]:
+    row, value = first(store, Family.SWEEPS, b"s")
+    changes.put(Family.SWEEPS, row, value[:-1])
+    return Family.SWEEPS, "does not decode"
+
+
+@breaks
+def counters_that_do_not_decode(_: MemoryStore, changes: Changes) -> tuple[Family, str]:
+    changes.put(Family.META, b"counters", b"{")
+    return Family.META, "does not decode"
+
+
+@breaks
+def a_scheme_that_does_not_decode(_: MemoryStore, changes: Changes) -> tuple[Family, str]:
+    changes.put(Family.META, b"scheme", b"{")
+    return Family.META, "does not decode"
+
+
+@pytest.mark.parametrize("name", BREAKS)
+def test_what_is_broken_is_named(sound: MemoryStore, name: str) -> None:
+    changes = Changes()
+    family, what = BREAKS[name](sound, changes)
+    assert len(changes)
+    sound.write(changes)
+    found = problems(sound)
+    assert any(each.family == family.value and what in each.what for each in found), found
+
+
+def counted(store: MemoryStore, **totals: int) -> None:
+    changes = Changes()
+    changes.put(Family.META, b"counters", str(totals).replace("'", '"').encode())
+    store.write(changes)
+
+
+def drop_a_posting(store: MemoryStore) -> Iterator[int]:
+    """From the first bucket of two; yields how many it holds then."""
+    row, value = next((row, value) for row, value in store.scan(Family.BANDS) if len(value) > 5)
+    changes = Changes()
+    changes.put(Family.BANDS, row, value[5:])
+    store.write(changes)
+    yield len(value) // 5 - 1
+
+
+def test_a_full_bucket_may_leave_documents_out(sound: MemoryStore) -> None:
+    (held,) = drop_a_posting(sound)
+    assert problems(sound, postings_max=held) == []
+    assert problems(sound, postings_max=held + 1)
+
+
+def test_a_bucket_that_was_full_before_a_document_was_forgotten_may_too(sound: MemoryStore) -> None:
+    list(drop_a_posting(sound))
+    counted(sound, bucket_postings_max=1)
+    assert problems(sound)
+    counted(sound, bucket_postings_max=1, documents_forgotten=1)
+    assert problems(sound) == []
+
+
+def test_counts_of_a_sweep_that_is_being_cancelled_are_not_held_against_it(sound: MemoryStore) -> None:
+    changes = Changes()
+    sweep = sweeps.all_sweeps(sound)[0]  # type: ignore[arg-type]
+    sweeps.put(changes, sweeps.moved_on(sweep, sweeps.SweepState.CANCELLING))
+    row, _ = first(sound, Family.SWEEPS, b"h")
+    changes.put(Family.SWEEPS, row, bytes(8))
+    sound.write(changes)
+    assert problems(sound) == []
