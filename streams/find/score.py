@@ -7,7 +7,9 @@
 is not where the page went. `replica` says that most pages around the old one, which are still alive, have a copy at
 the place where this candidate would be the old one's: then it belongs to a copied tree, not to a move.
 
-Where texts are not kept there are no cosines, and sketches give the rest.
+Where texts are not kept there are no cosines, and sketches give the rest:
+
+    score = 1.6 containment x (1 - 0.85 beside) + 1.6 path + ...
 
 The confidence is logistic in four figures that a person can check: the score, how far the second candidate lies
 behind (by share of the score), whether the candidate appeared when the old URL went missing, and whether next to
@@ -26,12 +28,12 @@ TITLE = 0.1
 APPEARED = 0.05
 REPLICA = 1.5
 RULE = 0.4
-SKETCH_CONTAINMENT = 1.2
+SKETCH_CONTAINMENT, SKETCH_PATH = 1.6, 1.6
 REPLICA_FROM = 0.5
 
 # Where the page went by way of a URL that is dead too: weights of the direct score and of that from the last stop.
 CHAIN = 0.8
-CHAIN_CONFIDENCE_MIN = 0.25
+CHAIN_CONFIDENCE_MIN = 0.15
 HOPS_MAX = 4
 LEFT_BEHIND_MIN = 1.2  # a host that is no longer visited is left only for what is very much like it
 STUB_SHARE = 0.4  # a last version shorter than this share of the longest is a stub: the longest is asked
@@ -73,14 +75,13 @@ THIN = 0.1  # less content than this in common is next to none
 
 def score(traits: Traits) -> float:
     """How good a candidate is, for ranking candidates of one old URL."""
-    content = (
-        SKETCH_CONTAINMENT * traits.containment
-        if traits.cosine is None
-        else traits.weighed + traits.cosine + TITLE * traits.title
-    )
+    if traits.cosine is None:
+        content, path = SKETCH_CONTAINMENT * traits.containment, SKETCH_PATH
+    else:
+        content, path = traits.weighed + traits.cosine + TITLE * traits.title, PATH
     return (
         content * (1 - BESIDE * traits.beside)
-        + PATH * traits.path
+        + path * traits.path
         + APPEARED * traits.appeared
         - REPLICA * (traits.replica > REPLICA_FROM)
         + RULE * traits.rule
