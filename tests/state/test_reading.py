@@ -1,0 +1,223 @@
+"""What readers get: the view, statistics, hot buckets, dumps and backups of one small sound state."""
+
+from __future__ import annotations
+
+import json
+import threading
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from state import meta, sweeps
+from state.backup import backup
+from state.changes import Changes
+from state.check import check
+from state.dump import dump
+from state.errors import StateError
+from state.families import Family
+from state.stats import hot, stats
+from state.store import Store
+from state.values import SweepState
+from state.view import View
+from streams.urls import host_prefix, url_key
+from tests.memory import MemoryStore
+from tests.samples import NOW, page, take
+from tests.state.conftest import HOSTS
+
+
+@pytest.fixture
+def view(sound_store: Store) -> View:
+    return View(sound_store)
+
+
+def test_sweeps_and_their_hosts(view: View) -> None:
+    assert [(s.number, s.name, s.state) for s in view.sweeps()] == [
+        (1, "one", SweepState.COMMITTED),
+        (2, "two", SweepState.COMMITTED),
+        (3, "three", SweepState.OPEN),
+    ]
+    hosts = view.sweep_hosts(1)
+    assert set(hosts) == {host_prefix(url_key(host)) for host in HOSTS}
+    assert sum(hosts.values()) == view.sweeps()[0].captures == 16
+    for host, count in hosts.items():
+        assert view.host_captures(1, host) == count
+    assert view.host_captures(9, b"org,nobody)") == 0
+
+
+def test_captures_of_a_url_are_its_history(view: View) -> None:
+    history = view.captures(url_key(f"{HOSTS[0]}/p0.html"))
+    assert [(c.sweep, c.status, c.redirect is not None, c.document is not None) for c in history] == [
+        (1, 200, False, True),
+        (2, 301, True, False),
+    ]
+    assert history[0].url == f"{HOSTS[0]}/p0.html"
+    assert history[0].time == NOW
+    assert view.captures(url_key(f"{HOSTS[0]}/p")) == []
+
+
+def test_captures_under_a_prefix(view: View) -> None:
+    all_captures = list(view.all_captures())
+    keys = [c.key for c in all_captures]
+    assert keys == sorted(keys)
+    prefix = url_key(f"{HOSTS[0]}/p")
+    under = [c for c in all_captures if c.key.startswith(prefix)]
+    assert view.captures_under(prefix, 1_000) == under
+    assert view.captures_under(prefix, 3) == under[:3]
+    later = next(c for c in under if c.key > under[0].key)
+    assert view.captures_under(prefix, 1_000, start=later.key) == [c for c in under if c.key >= later.key]
+
+
+def test_documents_by_id_and_prefix(view: View) -> None:
+    ids = [key for key, _ in view.store.scan(Family.DOCUMENTS)]
+    rows = [view.document(key) for key in ids]
+    assert [row.sketch.document for row in rows if row] == ids
+    assert view.document(bytes(16)) is None
+    prefixes = [key[:5] for key in ids[::-1]]
+    assert [row.sketch.document for row in view.documents_by_prefixes(prefixes)] == ids[::-1]
+    assert [row.sketch.document for row in view.documents_by_prefix(ids[3][:5])] == [ids[3]]
+    assert view.documents_by_prefixes([b"\xff" * 5, ids[0][:5]])[0].sketch.document == ids[0]
+
+
+def test_locations_texts_and_titles(view: View) -> None:
+    capture = view.captures(url_key(f"{HOSTS[0]}/p0.html"))[0]
+    assert capture.document
+    keys = [url_key(f"{HOSTS[0]}/new/p0.html"), url_key(f"{HOSTS[0]}/p0.html")]
+    assert view.locations(capture.document, 10) == keys
+    assert view.locations(capture.document, 1) == keys[:1]
+    title, text = view.title_and_text(capture.document) or ("", "")
+    assert title == "Page 0"
+    assert text == view.text(capture.document)
+    assert text.startswith("word")
+    assert view.text(bytes(16)) is None
+
+
+def test_clusters_members_and_edges(view: View) -> None:
+    parents = dict(view.store.scan(Family.PARENTS))
+    assert parents
+    for child in parents:
+        root = view.root(child)
+        assert root not in parents
+        assert child in view.members(root)
+        assert view.members(root)[0] == root
+        assert view.members(root, 0) == [root]
+    edges = [edge for key, _ in view.store.scan(Family.DOCUMENTS) for edge in view.edges_from(key)]
+    assert len(edges) == len(list(view.store.scan(Family.EDGES)))
+    assert all(edge.a < edge.b and view.root(edge.a) == view.root(edge.b) for edge in edges)
+    alone = next(key for key, _ in view.store.scan(Family.DOCUMENTS) if key not in parents)
+    assert view.root(alone) == alone
+
+
+def test_postings(view: View) -> None:
+    bucket, value = next(iter(view.store.scan(Family.BANDS)))
+    assert view.bucket(bucket) == view.buckets([b"none", bucket])[1] == [value[:5]]
+    assert view.buckets([b"none"]) == [[]]
+    sample, _ = next(iter(view.store.scan(Family.SAMPLES)))
+    assert sample[4:] in view.sample_postings(int.from_bytes(sample[:4], "big"), 10)
+    word, _ = next(iter(view.store.scan(Family.WORDS)))
+    found = view.word_postings(word[:4], int.from_bytes(word[4:8], "big"), 10)
+    assert word[8:] in found
+    assert view.word_postings(word[:4], int.from_bytes(word[4:8], "big"), 0) == []
+
+
+def test_a_sweep_that_is_being_cancelled_is_hidden(sound: MemoryStore) -> None:
+    changes = Changes()
+    sweep = sweeps.named(sound, "two")  # type: ignore[arg-type]
+    assert sweep
+    sweeps.put(changes, sweeps.moved_on(sweep, SweepState.CANCELLING))
+    sound.write(changes)
+    view = View(sound)  # type: ignore[arg-type]
+    assert [s.name for s in view.sweeps()] == ["one", "three"]
+    assert {c.sweep for c in view.all_captures()} == {1, 3}
+    assert [c.sweep for c in view.captures(url_key(f"{HOSTS[0]}/p0.html"))] == [1]
+    assert 2 not in {c.sweep for c in view.captures_under(b"", 1_000)}
+
+
+def test_a_view_follows_the_writer_when_refreshed(tmp_path: Path) -> None:
+    with Store(tmp_path / "state") as store:
+        take(store, tmp_path / "1.jsonl", [page("https://a.org/", "one two three four", NOW)], "one")
+        with Store(tmp_path / "state", writable=False) as reader:
+            view = View(reader)
+            take(store, tmp_path / "2.jsonl", [page("https://a.org/", "four five six seven", NOW + 1)], "two")
+            assert [s.name for s in view.sweeps()] == ["one"]
+            view.refresh()
+            assert [s.name for s in view.sweeps()] == ["one", "two"]
+            assert len(view.captures(url_key("https://a.org/"))) == 2
+            assert view.host_captures(2, b"org,a)") == 1
+
+
+def test_stats(sound_store: Store) -> None:
+    found = stats(sound_store)
+    assert found.documents == len(list(sound_store.scan(Family.DOCUMENTS)))
+    assert found.scheme == meta.agree(sound_store, None).id
+    assert found.sweeps == {"open": 1, "committed": 2, "cancelling": 0, "cancelled": 0}
+    assert [family.family for family in found.families] == [family.value for family in Family]
+    assert found.counters["pages"] == 16 + 17 + 2
+    assert {"bucket_postings_max", "candidates_max"} <= found.counters.keys()
+    json.loads(msgspec.json.encode(found))
+
+
+def test_hot_buckets_and_samples_are_listed(sound_store: Store) -> None:
+    assert list(hot(sound_store, postings_max=1_000, sample_postings_max=1_000)) == []
+    full = list(hot(sound_store, postings_max=3, sample_postings_max=2))
+    held = {key.hex(): len(value) // 5 for key, value in sound_store.scan(Family.BANDS)}
+    assert {h.key: h.documents for h in full if h.kind == "bucket"} == {k: n for k, n in held.items() if n >= 3}
+    samples = [h for h in full if h.kind == "sample"]
+    assert samples
+    assert all(h.documents > 2 for h in samples)
+
+
+@pytest.mark.parametrize("family", list(Family))
+def test_dump_shows_every_row(sound_store: Store, family: Family) -> None:
+    rows = list(dump(sound_store, family))
+    assert len(rows) == len(list(sound_store.scan(family)))
+    assert rows
+    for row in rows:
+        assert "error" not in row
+        json.dumps(row)
+
+
+def test_dump_shows_damage_in_hex(sound: MemoryStore) -> None:
+    row, value = next(iter(sound.scan(Family.EDGES)))
+    changes = Changes()
+    changes.put(Family.EDGES, row, value[:-1])
+    sound.write(changes)
+    shown = next(iter(dump(sound, Family.EDGES, row[:16])))  # type: ignore[arg-type]
+    assert shown["key"] == row.hex()
+    assert shown["value"] == value[:-1].hex()
+    assert "version 1" in shown["error"]
+
+
+def test_backup_while_writing_is_a_sound_state(tmp_path: Path) -> None:
+    """Copies made while another thread ingests are sound, each with the sweeps that were committed then."""
+    failed: list[BaseException] = []
+    with Store(tmp_path / "state") as store:
+        take(store, tmp_path / "0.jsonl", [page("https://a.org/0", "text of the first page", NOW)], "0")
+
+        def write() -> None:
+            try:
+                for n in range(1, 20):
+                    lines = [page(f"https://a.org/{n}-{i}", f"text {n * i} of page {i}", NOW + n) for i in range(30)]
+                    take(store, tmp_path / f"{n}.jsonl", [*lines, {"url": "no"}], str(n))
+            except BaseException as error:
+                failed.append(error)
+
+        writer = threading.Thread(target=write)
+        writer.start()
+        sizes = [backup(store, tmp_path / "copies" / str(n)) for n in range(5)]
+        writer.join()
+    assert not failed
+    assert all(sizes)
+    for n in range(5):
+        with Store(tmp_path / "copies" / str(n)) as copy:
+            assert list(check(copy, postings_max=32)) == []
+            assert len(sweeps.all_sweeps(copy)) >= 1
+
+
+def test_backup_brings_the_dead_letters_and_refuses_a_folder_that_is_there(tmp_path: Path) -> None:
+    with Store(tmp_path / "state") as store:
+        take(store, tmp_path / "0.jsonl", [page("https://a.org/", "some text"), {"url": "no"}], "0")
+        backup(store, tmp_path / "copy")
+        assert (tmp_path / "copy" / "dead-letters.jsonl").read_bytes().count(b"\n") == 1
+        with pytest.raises(StateError, match="exists already"):
+            backup(store, tmp_path / "copy")
