@@ -142,10 +142,9 @@ def curve(truth: Truth, answers: list[Answer]) -> tuple[list[float], list[float]
     ]
     best.sort(key=lambda row: -row[0])
     lives = sum(kind != "gone" for _, kind in truth.values())
-    right = claimed = answered = 0
+    right = answered = 0
     points = []
-    for confidence, is_right, url in best:
-        claimed += 1
+    for claimed, (confidence, is_right, url) in enumerate(best, 1):
         right += is_right
         answered += truth[url][1] != "gone"
         points.append((answered / lives, right / claimed, confidence))
