@@ -11,7 +11,7 @@ from state.scheme import Scheme
 from state.store import Store
 
 FORMAT = 1  # raised with any change of a layout that an older release could not read
-_FORMAT, _SCHEME, _COUNTERS = b"format", b"scheme", b"counters"
+_FORMAT, _SCHEME, _COUNTERS, _DEAD_LETTERS = b"format", b"scheme", b"counters", b"dead-letters"
 _CURSOR, _DICTIONARY = b"cursor:", b"dictionary:"
 
 
@@ -75,6 +75,16 @@ def cursor(store: Store, name: str) -> bytes | None:
 def put_cursor(changes: Changes, name: str, value: bytes) -> None:
     """Write where an input stands."""
     changes.put(Family.META, _CURSOR + name.encode(), value)
+
+
+def dead_letter_bytes(store: Store) -> int:
+    """How long the dead letters were when the last batch was committed."""
+    return int(store.get(Family.META, _DEAD_LETTERS) or 0)
+
+
+def put_dead_letter_bytes(changes: Changes, length: int) -> None:
+    """Write how long the dead letters are with this batch."""
+    changes.put(Family.META, _DEAD_LETTERS, str(length).encode())
 
 
 def dictionaries(store: Store) -> dict[int, bytes]:

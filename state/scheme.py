@@ -21,7 +21,7 @@ class Scheme(msgspec.Struct, frozen=True):
     bands: int = 20
     rows: int = 5
     sample_max: int = 64
-    seed: int = 0x10575F0D
+    seed: int = 274_034_445
 
     @property
     def bins(self) -> int:

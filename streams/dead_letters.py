@@ -2,8 +2,8 @@
 
     {"reason", "detail", "url", "source", "member", "offset", "sweep"}
 
-The file is written before the batch is committed, and the cursor holds its length. What a crash left behind that
-length belongs to a batch that will be taken again, and is cut off.
+The file is written before the batch is committed, and the state holds its length. What a crash left behind that
+length belongs to a batch that will be taken again, and is cut off. The file may be taken away at any time.
 """
 
 from __future__ import annotations
@@ -56,4 +56,10 @@ class DeadLetters:
 
     def _letter(self, item: Rejected) -> Letter:
         origin = item.origin
-        return Letter(item.reason, item.detail, item.url, origin.source, origin.member, origin.offset, self.sweep)
+        detail, url, member = map(_utf8, (item.detail, item.url, origin.member))
+        return Letter(item.reason, detail, url, origin.source, member, origin.offset, self.sweep)
+
+
+def _utf8(text: str) -> str:
+    """What UTF-8 cannot hold, which hostile records do hold, becomes question marks."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()

@@ -2,8 +2,9 @@
 
     read ─▶ batch ─▶ (unchanged? ─▶) sketch in workers ─▶ Engine.apply: state + cursor in one write
 
-The cursor says how far the input was taken and how long the dead letters were then. A run that was cut short goes on
-behind the last committed batch; dead letters written after it are cut off, so none is double and none is lost.
+The cursor says how far the input was taken; it is committed with every batch, as is the length of the dead letters. A
+run that was cut short goes on behind the last committed batch; dead letters written after it are cut off by the next
+run, whatever that reads, so none is double and none is lost.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from streams.embedded import Engine
 from streams.errors import BadRecord, BadUrl, InputError
 from streams.forgetting import finish_cancelling
 from streams.operators.sketch import FOUND, Sketched, Task, raw_fingerprint
-from streams.readers import Position, ReadLimits, read, size
+from streams.readers import Position, ReadLimits, read, size, sources
 from streams.settings import Settings
 from streams.urls import url_key
 from streams.values import Page, Rejected, SketchedPage
@@ -44,7 +45,6 @@ class Cursor(msgspec.Struct):
 
     position: Position | None = None
     finished: bool = False
-    dead_letter_bytes: int = 0
     pages: int = 0
     new: int = 0
     unchanged: int = 0
@@ -97,26 +97,34 @@ def ingest(
     """Read `paths` into a sweep, opened if it is not there, and commit it unless `keep_open`.
 
     `now` is ms since the epoch: the sweep's time of opening and committing, and of pages that do not say theirs.
-    Raises InputError for a committed sweep and other paths; BadRecord at the first bad record when
-    `fail_on_rejected`, with everything before it kept.
+    What was read before is not read again; an open sweep takes what has come behind it. Raises InputError for a
+    committed sweep and other input; BadRecord at the first bad record when `fail_on_rejected`, with everything before
+    it kept.
     """
     finish_cancelling(store)
     engine = Engine(store, settings)
+    absolute = _absolute(paths)
+    names = _names(absolute)
     sweep = _sweep(store, sweep_name, now)
-    name = f"{sweep.number}:{mmh3.hash_bytes(chr(0).join(_absolute(paths))).hex()}"
+    name = f"{sweep.number}:{mmh3.hash_bytes(chr(0).join(names)).hex()}"
     held = meta.cursor(store, name)
     cursor = msgspec.json.decode(held, type=Cursor) if held else Cursor()
     if sweep.state is SweepState.COMMITTED and not cursor.finished:
         raise InputError(
             f"sweep {sweep_name!r} is committed: it takes no more pages", "choose another name with --sweep"
         )
-    status = "nothing to do" if cursor.finished else "resumed" if cursor.position else "ingested"
+    status = "resumed" if cursor.position else "ingested"
     letters = DeadLetters(store.path / DEAD_LETTERS, sweep_name)
-    if not cursor.finished:
-        if held:
-            letters.cut(cursor.dead_letter_bytes)
-        run = _Run(engine, sweep, _absolute(paths), name, cursor, letters, fail_on_rejected, report, now)
-        run.take_all()
+    letters.cut(meta.dead_letter_bytes(store))
+    if sweep.state is SweepState.OPEN:
+        before = cursor.pages if cursor.finished else -1
+        if cursor.finished and names == ["-"]:
+            cursor, status = Cursor(), "ingested"  # another pipe
+        _Run(engine, sweep, absolute, name, cursor, letters, fail_on_rejected, report, now).take_all()
+        if cursor.pages == before:
+            status = "nothing to do"
+    else:
+        status = "nothing to do"
     if sweep.state is SweepState.OPEN and not keep_open:
         sweep = commit(store, sweep, now)
     return Summary(
@@ -153,6 +161,19 @@ def open_sweep(store: Store, name: str, now: int) -> Sweep:
 
 def _sweep(store: Store, name: str, now: int) -> Sweep:
     return sweeps.named(store, name) or open_sweep(store, name, now)
+
+
+def _names(paths: Sequence[str]) -> list[str]:
+    """The files to read; raises ReadError for one that is not there, InputError for none, or a name we cannot keep."""
+    names = [source.name for source in sources.listed(paths)]
+    if not names:
+        raise InputError(f"there is no crawl file in {', '.join(paths)}", "docs/formats-input.md says what is read")
+    for name in names:
+        try:
+            name.encode()
+        except UnicodeEncodeError:
+            raise InputError(f"the name of the file {name!r} is not UTF-8", "rename it") from None
+    return names
 
 
 def _absolute(paths: Sequence[str]) -> list[str]:
@@ -267,9 +288,9 @@ class _Run:
                     rejected.append(result)
                 else:
                     pages.append(result)
-        if rejected and self.fail_on_rejected:
-            raise _bad_record(rejected[0])
         changes, report = self.engine.apply(self.sweep, pages, rejected)
+        if report.rejected and self.fail_on_rejected:
+            raise _bad_record(report.rejected[0])
         cursor = self.cursor
         cursor.position = batch.position
         cursor.pages += len(batch.slots)
@@ -278,7 +299,7 @@ class _Run:
         cursor.near += report.near
         reasons = Counter(item.reason for item in report.rejected)
         cursor.rejected = dict(Counter(cursor.rejected) + reasons)
-        cursor.dead_letter_bytes = self.letters.write(report.rejected)
+        meta.put_dead_letter_bytes(changes, self.letters.write(report.rejected))
         self._put_cursor(changes)
         self.engine.store.write(changes)
         self.report(Progress(batch.bytes_read, self.bytes_all, cursor))

@@ -13,6 +13,7 @@ from msgspec import Meta
 from state.scheme import TOKENISER, Scheme
 from state.store import StoreLimits
 from streams.errors import SettingsError
+from streams.text import SKIPPED as EXTRACTORS
 
 Count = Annotated[int, Meta(ge=1)]
 Share = Annotated[float, Meta(ge=0.0, le=1.0)]
@@ -76,9 +77,15 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             ("bands", 1, 64),
             ("rows", 1, 7),
             ("sample_max", 16, 1024),
+            ("seed", 0, (1 << 63) - 1),
         ):
             if not least <= getattr(scheme, name) <= most:
                 raise ValueError(f"scheme.{name} is {getattr(scheme, name)}, not within {least} to {most}")
+        for name in StoreLimits.__struct_fields__:
+            if getattr(self.store, name) < 1:
+                raise ValueError(f"store.{name} is {getattr(self.store, name)}, not at least 1")
+        if scheme.extractor not in EXTRACTORS:
+            raise ValueError(f"scheme.extractor is {scheme.extractor!r}, not one of {', '.join(EXTRACTORS)}")
         if scheme.tokeniser != TOKENISER:
             raise ValueError(f"scheme.tokeniser is {scheme.tokeniser}; this release has {TOKENISER}")
 
@@ -102,12 +109,20 @@ def load(path: Path | None = None, overrides: dict[str, dict[str, Any]] | None =
             if not isinstance(values, dict):
                 raise SettingsError(f"{path}: {section} stands outside a section", "put it under [section]")
             tables.setdefault(section, {}).update(values)
+    # These two also stand in a state or a message, where a field that is not known is for its version to judge.
+    for section, known in (("scheme", Scheme), ("store", StoreLimits)):
+        if unknown := tables[section].keys() - set(known.__struct_fields__):
+            raise _refused(path, f"{section} has no setting {', '.join(sorted(unknown))}")
     try:
         return msgspec.convert(tables, Settings)
     except msgspec.ValidationError as error:
-        raise SettingsError(
-            f"{path or 'settings'}: {error}", "config/lostfound.toml lists every setting with its unit and limit"
-        ) from error
+        raise _refused(path, str(error)) from error
+
+
+def _refused(path: Path | None, said: str) -> SettingsError:
+    return SettingsError(
+        f"{path or 'settings'}: {said}", "config/lostfound.toml lists every setting with its unit and limit"
+    )
 
 
 def _read(path: Path) -> dict[str, Any]:

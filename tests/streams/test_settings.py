@@ -1,0 +1,83 @@
+"""Settings: defaults from the file, a user's file over them, and refusals that name the setting."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from state.scheme import Scheme
+from state.store import StoreLimits
+from streams.errors import SettingsError
+from streams.settings import default_file, load
+
+
+def test_the_file_of_defaults_is_whole_and_says_what_the_code_says() -> None:
+    held = load()
+    tables = tomllib.loads(default_file().read_text(encoding="utf-8"))
+    assert msgspec.to_builtins(held) == tables
+    assert held.scheme == Scheme()
+    assert held.store == StoreLimits()
+
+
+def test_a_file_holds_only_what_differs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text("[policy]\nthreshold = 0.8\n")
+    assert load(path).policy.threshold == 0.8
+    assert load(path).limits == load().limits
+    monkeypatch.setenv("LOSTFOUND_CONFIG", str(path))
+    assert load().policy.threshold == 0.8
+    assert load(overrides={"policy": {"threshold": 0.6}}).policy.threshold == 0.6
+
+
+@pytest.mark.parametrize(
+    ("section", "values", "named"),
+    [
+        ("policy", {"threshold": 0.05}, "policy.threshold"),
+        ("policy", {"threshold": 1.01}, "policy.threshold"),
+        ("policy", {"threshold": "high"}, "policy.threshold"),
+        ("limits", {"page_bytes_max": 0}, "limits.page_bytes_max"),
+        ("limits", {"page_bytes": 1}, "page_bytes"),
+        ("limits", {"url_bytes_max": 1_000_000}, "limits.url_bytes_max"),
+        ("scheme", {"bands": 0}, "scheme.bands"),
+        ("scheme", {"rows": 8}, "scheme.rows"),
+        ("scheme", {"shingle_words": 17}, "scheme.shingle_words"),
+        ("scheme", {"sample_max": 15}, "scheme.sample_max"),
+        ("scheme", {"tokeniser": 99}, "scheme.tokeniser"),
+        ("scheme", {"extractor": "none-such"}, "scheme.extractor"),
+        ("scheme", {"seed": -1}, "scheme.seed"),
+        ("scheme", {"colour": 1}, "colour"),
+        ("store", {"cache_mib": 0}, "store.cache_mib"),
+        ("store", {"cache": 1}, "cache"),
+        ("ingest", {"workers": -1}, "ingest.workers"),
+        ("find", {"confidence_min": 2}, "find.confidence_min"),
+        ("nonsense", {"a": 1}, "nonsense"),
+    ],
+)
+def test_refusals_name_the_setting(section: str, values: dict[str, Any], named: str) -> None:
+    with pytest.raises(SettingsError) as refused:
+        load(overrides={section: values})
+    assert named in str(refused.value).replace("`$.", "").replace("`", "")
+    assert refused.value.hint
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [("threshold = 0.8\n", "outside a section"), ("[policy", "at the end of a table"), ("[policy]\nthreshold = [1]\n", "threshold")],
+)
+def test_a_file_that_cannot_be_used_is_named(tmp_path: Path, text: str, said: str) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(text)
+    with pytest.raises(SettingsError, match=r"mine\.toml") as refused:
+        load(path)
+    assert said in str(refused.value)
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"none\.toml: No such file"):
+        load(tmp_path / "none.toml")
+    with pytest.raises(SettingsError, match="directory"):
+        load(tmp_path)
