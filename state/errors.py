@@ -27,5 +27,8 @@ class StateRefused(StateError):
     """The state was made by another scheme or a newer version."""
 
 
-class StateCorrupt(StateError):
+class StateCorrupt(StateError, ValueError):
     """A value in the state does not decode."""
+
+    def __init__(self, message: str, hint: str = "`lostfound state check` lists all that is damaged") -> None:
+        super().__init__(message, hint)

@@ -14,7 +14,7 @@ import struct
 import msgspec
 
 from state.changes import Changes
-from state.errors import StateError
+from state.errors import StateCorrupt, StateError
 from state.families import Family
 from state.store import Store
 from state.values import Sweep, SweepState
@@ -82,7 +82,7 @@ def decode(key: bytes, value: bytes) -> Sweep:
     try:
         row = msgspec.json.decode(value, type=_Row)
     except msgspec.DecodeError as error:
-        raise ValueError(f"not a sweep's row: {error}") from error
+        raise StateCorrupt(f"not a sweep's row: {error}") from error
     _, number = _KEY.unpack(key)
     return Sweep(number, row.name, SweepState(row.state), row.opened, row.committed, row.captures)
 

@@ -19,6 +19,8 @@ from streams.settings import Settings
 from streams.terms import most_sampled
 from streams.urls import url_key
 
+SAME = sketching.Comparison(1.0, 0.0, 1.0, 0.0, 1.0, 0.0, exact=True)
+
 
 class Match(msgspec.Struct, frozen=True):
     """A stored document that is like the one asked for; figures with their standard errors."""
@@ -77,7 +79,8 @@ def similar(view: View, settings: Settings, sketch: Sketch, *, limit: int = 20) 
     order = np.lexsort((-strength, -found.resemblance))
     matches: list[Match] = []
     for at in order.tolist():
-        figures = found.comparison(at)
+        # A document is itself, however few of its shingles were sampled.
+        figures = SAME if rows[at].sketch.document == sketch.document else found.comparison(at)
         if max(figures.resemblance, figures.containment, figures.contained) < settings.policy.threshold:
             continue
         if (match := _match(view, settings, rows[at], figures)) is not None:

@@ -17,6 +17,7 @@ import struct
 
 import mmh3
 
+from state.errors import StateCorrupt
 from state.values import Capture
 
 VERSION = 1
@@ -53,7 +54,7 @@ def decode_key(row: bytes) -> tuple[bytes, int, int, int]:
     """Split a row key into url key, sweep, time (ms) and tie."""
     at = len(row) - _TAIL.size
     if at < 2 or row.find(b"\0") != at - 1:
-        raise ValueError(f"not a capture key: {row[:80]!r}")
+        raise StateCorrupt(f"not a capture key: {row[:80]!r}")
     return (row[: at - 1], *_TAIL.unpack_from(row, at))
 
 
@@ -90,7 +91,7 @@ def decode(row: bytes, value: bytes) -> Capture:
     """Unpack a capture from its row key and value."""
     key, sweep, time, tie = decode_key(row)
     if len(value) < _HEAD.size or value[0] != VERSION:
-        raise ValueError("not a capture of version 1: cut short, or written by a newer lostfound")
+        raise StateCorrupt("not a capture of version 1: cut short, or written by a newer lostfound")
     _, flags, status, extractor = _HEAD.unpack_from(value)
     at = _HEAD.size
     document, raw, redirect = None, b"", None
@@ -105,7 +106,7 @@ def decode(row: bytes, value: bytes) -> Capture:
     else:
         url = url_of(key, https=bool(flags & HTTPS))
     if at != len(value):
-        raise ValueError(f"a capture of {len(value)} bytes should have {at}: cut short, or another format")
+        raise StateCorrupt(f"a capture of {len(value)} bytes should have {at}: cut short, or another format")
     return Capture(key, url, sweep, time, status, document, raw, redirect, extractor, tie)
 
 

@@ -14,6 +14,7 @@ import struct
 
 import numpy as np
 
+from state.errors import StateCorrupt
 from state.values import ID_BYTES, DocumentRow, Sketch
 
 VERSION = 1
@@ -40,13 +41,13 @@ def encode(row: DocumentRow) -> bytes:
 def decode(document: bytes, value: bytes) -> DocumentRow:
     """Unpack a row of the document with this id."""
     if len(document) != ID_BYTES:
-        raise ValueError(f"a document id has {ID_BYTES} bytes, not {len(document)}")
+        raise StateCorrupt(f"a document id has {ID_BYTES} bytes, not {len(document)}")
     if len(value) < _HEAD.size or value[0] != VERSION:
-        raise ValueError("not a document row of version 1: cut short, or written by a newer lostfound")
+        raise StateCorrupt("not a document row of version 1: cut short, or written by a newer lostfound")
     _, seen, exponent, tokens, shingles, bins, sampled = _HEAD.unpack_from(value)
     at = _HEAD.size + bins
     if len(value) != at + 4 * sampled:
-        raise ValueError(f"a document row of {len(value)} bytes should have {at + 4 * sampled}: cut short")
+        raise StateCorrupt(f"a document row of {len(value)} bytes should have {at + 4 * sampled}: cut short")
     signature = np.frombuffer(value, np.uint8, bins, _HEAD.size)
     sample = np.frombuffer(value, _BIG, offset=at).astype(np.uint32)
     sketch = Sketch(document, signature, sample, exponent, shingles, tokens)

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from state.errors import StateCorrupt
 from state.values import ID_BYTES, Edge
 
 VERSION = 1
@@ -51,8 +52,8 @@ def encode_many(
 def decode(key: bytes, value: bytes) -> Edge:
     """Unpack a pair."""
     if len(key) != 2 * ID_BYTES:
-        raise ValueError(f"an edge has a key of {2 * ID_BYTES} bytes, not {len(key)}")
+        raise StateCorrupt(f"an edge has a key of {2 * ID_BYTES} bytes, not {len(key)}")
     if len(value) != _VALUE.size or value[0] != VERSION:
-        raise ValueError("not an edge of version 1: cut short, or written by a newer lostfound")
+        raise StateCorrupt("not an edge of version 1: cut short, or written by a newer lostfound")
     _, resemblance, containment, contained = _VALUE.unpack(value)
     return Edge(key[:ID_BYTES], key[ID_BYTES:], resemblance / _ONE, containment / _ONE, contained / _ONE)

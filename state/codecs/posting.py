@@ -9,6 +9,7 @@ of the largest family; the store's format version covers it.
 
 from __future__ import annotations
 
+from state.errors import StateCorrupt
 from state.values import PREFIX_BYTES
 
 
@@ -20,7 +21,7 @@ def encode(prefixes: list[bytes]) -> bytes:
 def decode(value: bytes) -> list[bytes]:
     """Split a value into its prefixes."""
     if len(value) % PREFIX_BYTES:
-        raise ValueError(f"{len(value)} bytes of postings do not divide by {PREFIX_BYTES}: cut short")
+        raise StateCorrupt(f"{len(value)} bytes of postings do not divide by {PREFIX_BYTES}: cut short")
     return [value[i : i + PREFIX_BYTES] for i in range(0, len(value), PREFIX_BYTES)]
 
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import zstandard
 
+from state.errors import StateCorrupt
+
 VERSION = 1
 TEXT_BYTES_MAX = 64 << 20  # what a frame may unfold to
 
@@ -34,20 +36,20 @@ class TextCodec:
     def decode(self, value: bytes) -> tuple[str, str]:
         """Unpack title and text."""
         if len(value) < 2 or value[0] != VERSION:
-            raise ValueError("not a text of version 1: cut short, or written by a newer lostfound")
+            raise StateCorrupt("not a text of version 1: cut short, or written by a newer lostfound")
         number = value[1]
         if number and number not in self._dictionaries:
-            raise ValueError(f"a text needs dictionary {number}, which this state does not hold")
+            raise StateCorrupt(f"a text needs dictionary {number}, which this state does not hold")
         reader = self._readers.get(number)
         if reader is None:
             reader = zstandard.ZstdDecompressor(dict_data=self._dictionaries.get(number))
             self._readers[number] = reader
         try:
             if zstandard.frame_content_size(value[2:]) > TEXT_BYTES_MAX:  # is allocated before anything is unfolded
-                raise ValueError(f"a kept text says that it unfolds to more than {TEXT_BYTES_MAX} bytes")
+                raise StateCorrupt(f"a kept text says that it unfolds to more than {TEXT_BYTES_MAX} bytes")
             data = reader.decompress(value[2:], max_output_size=TEXT_BYTES_MAX)
         except zstandard.ZstdError as error:
-            raise ValueError(f"a kept text does not unfold: {error}") from error
+            raise StateCorrupt(f"a kept text does not unfold: {error}") from error
         title, _, text = data.decode("utf-8", "replace").partition("\n")
         return title, text
 
