@@ -1,6 +1,6 @@
 """Score `find` on sets of real sweeps with known moves, through the real engine.
 
-    python bench/moves.py SET [SET...] [--opaque] [--no-texts] [--plot FILE]
+    python -m bench.moves SET [SET...] [--opaque] [--no-texts] [--plot FILE]
 
 A SET is a folder in the form of shared/data/moves: sweep-*.jsonl.zst and truth.tsv. Every sweep is ingested into a
 fresh state, every URL of the truth is asked, and the answers are scored:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from streams.settings import Settings
 
 BLOCK = 2_000  # URLs whose first pass is done before the rules learned from it are used
-LEARN_CONFIDENCE_MIN = 0.5
+LEARN_CONFIDENCE_MIN = 0.35
 NEIGHBOURS = 24  # missing URLs beside a single one, asked too so that rules can be learned
 _NEIGHBOURS_READ = 512
 _REDIRECTS_MAX = 8
