@@ -112,37 +112,47 @@ class Growth:
         watch = Stopwatch()
         with watch.running():
             summary = ingest(self.store, self.settings, [str(again)], f"again at {size}", now=FETCHED + size + 1)
-        questions = [json.loads(line) for line in asked.read_text().splitlines()]
         again.unlink()
         return {
             "recrawled": summary.pages,
             "recrawl_rate": round(summary.pages / watch.seconds),
-            **self._similar(size),
-            **self._find(questions[:: max(1, len(questions) // ASKED)][:ASKED]),
-            "rss_mib": memory_mib(),
+            **in_child(
+                "bench.scale:questions",
+                data_dir=str(self.store.path),
+                documents=self.documents + size,
+                asked=str(asked),
+            ),
         }
 
-    def _similar(self, size: int) -> dict[str, Any]:
-        from streams.query import similar
-        from streams.sketching import Sketcher
 
-        view, sketcher = View(self.store), Sketcher(self.settings.scheme)
-        # Texts that were never seen, from another process: a quarter are near-copies of what was.
-        fresh = in_child("bench.generator:texts_of", start=self.documents + size, stop=self.documents + size + ASKED)
-        times, found = _timed(lambda text: similar(view, self.settings, sketcher.sketch(text)), fresh["texts"])
-        return {**_quantiles("similar", times), "similar_found": sum(map(bool, found))}
+def questions(data_dir: str, documents: int, asked: str) -> dict[str, Any]:
+    """Time `similar` on texts never seen, a quarter of them near-copies of some that were, and `find` on dead URLs.
 
-    def _find(self, questions: list[dict[str, Any]]) -> dict[str, Any]:
-        from streams.find import Finder
+    A process of its own that reads beside the writer, as the commands do.
+    """
+    from streams.find import Finder
+    from streams.query import similar
+    from streams.sketching import Sketcher
 
-        finder = Finder(View(self.store), self.settings)
-        times, answers = _timed(finder.find, [question["url"] for question in questions])
-        moved = [(a, q["moved"]) for a, q in zip(answers, questions, strict=True) if q["moved"]]
+    settings = one_process()
+    # Texts from another process: the words that they are made of take memory.
+    fresh = in_child("bench.generator:texts_of", start=documents, stop=documents + ASKED)["texts"]
+    with Store(Path(data_dir), settings.store, writable=False) as store:
+        view, sketcher = View(store), Sketcher(settings.scheme)
+        times, found = _timed(lambda text: similar(view, settings, sketcher.sketch(text)), fresh)
+        dead = [json.loads(line) for line in Path(asked).read_text().splitlines()]
+        dead = dead[:: max(1, len(dead) // ASKED)][:ASKED]
+        finder = Finder(view, settings)
+        find_times, answers = _timed(finder.find, [question["url"] for question in dead])
+        moved = [(a, q["moved"]) for a, q in zip(answers, dead, strict=True) if q["moved"]]
         first = sum(bool(a.candidates) and a.candidates[0].url == new for a, new in moved)
         return {
-            **_quantiles("find", times),
-            "find_asked": len(questions),
+            **_quantiles("similar", times),
+            "similar_found": sum(map(bool, found)),
+            **_quantiles("find", find_times),
+            "find_asked": len(dead),
             "find_hit1": round(first / max(1, len(moved)), 4),
+            "reader_rss_peak_mib": memory_mib("VmHWM"),
         }
 
 
