@@ -34,7 +34,7 @@ class BatchReport(msgspec.Struct, frozen=True):
     pages: int
     new: int  # documents seen for the first time
     unchanged: int  # pages whose URL held the same document last time
-    near: int  # new documents that found a near-duplicate
+    near: int  # new documents that have a near-duplicate among those before them
     rejected: list[Rejected]
 
 
@@ -82,7 +82,7 @@ class Engine:
         join_all(self.store, verified.unions, changes, fresh=ids)
         self._account(sweep, captured, changes)
         refused = [*rejected, *resolved.unresolved]
-        report = BatchReport(len(pages), len(ids), captured.unchanged, len(ids & verified.near), refused)
+        report = BatchReport(len(pages), len(ids), captured.unchanged, _near(admitted.new, verified), refused)
         self._count(report, probed, verified, changes)
         return changes, report
 
@@ -210,6 +210,15 @@ class _Forest:
         """The documents listed under a root that just got a parent."""
         held = (key for key, _ in self.store.scan(Family.MEMBERS, root) if key not in self.members_deleted)
         return [key[ID_BYTES:] for key in held]
+
+
+def _near(new: Sequence[Material], verified: verify.Verified) -> int:
+    """Of each edge the document that came later, so that the count is the same however pages fall into batches."""
+    order = {material.document: at for at, material in enumerate(new)}
+    edges = verified.changes.family(Family.EDGES)
+    return len(
+        {max(edge[:ID_BYTES], edge[ID_BYTES:], key=lambda document: order.get(document, -1)) for edge in edges}
+    )
 
 
 def _held(keys: Sequence[bytes], values: Sequence[bytes | None]) -> dict[bytes, bytes]:

@@ -117,9 +117,9 @@ def ingest(
     letters = DeadLetters(store.path / DEAD_LETTERS, sweep_name)
     letters.cut(meta.dead_letter_bytes(store))
     if sweep.state is SweepState.OPEN:
-        before = cursor.pages if cursor.finished else -1
         if cursor.finished and names == ["-"]:
             cursor, status = Cursor(), "ingested"  # another pipe
+        before = cursor.pages if cursor.finished else -1
         _Run(engine, sweep, absolute, name, cursor, letters, fail_on_rejected, report, now).take_all()
         if cursor.pages == before:
             status = "nothing to do"
@@ -164,7 +164,7 @@ def _sweep(store: Store, name: str, now: int) -> Sweep:
 
 
 def _names(paths: Sequence[str]) -> list[str]:
-    """The files to read; raises ReadError for one that is not there, InputError for none, or a name we cannot keep."""
+    """The files to read; raises ReadError for one that is not there, InputError for none or a name we cannot keep."""
     names = [source.name for source in sources.listed(paths)]
     if not names:
         raise InputError(f"there is no crawl file in {', '.join(paths)}", "docs/formats-input.md says what is read")

@@ -22,7 +22,6 @@ class Verified(msgspec.Struct, frozen=True):
     changes: Changes
     unions: list[Union]
     compared: int
-    near: set[bytes]  # documents that have an edge
 
 
 def verify(
@@ -47,7 +46,7 @@ def verify(
             if asks != other:
                 met.add((asks, other) if asks < other else (other, asks))
     if not met:
-        return Verified(Changes(), [], 0, set())
+        return Verified(Changes(), [], 0)
     lefts, rights = np.array(sorted(met), np.int64).T
     columns = gather([sketches[document] for document in ids])
     compared = compare_pairs(columns, columns, lefts, rights)
@@ -57,7 +56,7 @@ def verify(
     shares = (compared.resemblance[near], compared.containment[near], compared.contained[near])
     changes.family(Family.EDGES).update(codec.encode_many(ids, lefts, rights, *shares))
     unions = [union(ids[left], ids[right]) for left, right in _spanning(len(ids), lefts.tolist(), rights.tolist())]
-    return Verified(changes, unions, len(met), {ids[i] for i in np.union1d(lefts, rights).tolist()})
+    return Verified(changes, unions, len(met))
 
 
 def _spanning(nodes: int, lefts: list[int], rights: list[int]) -> Iterator[tuple[int, int]]:
