@@ -66,7 +66,11 @@ def test_refusals_name_the_setting(section: str, values: dict[str, Any], named: 
 
 @pytest.mark.parametrize(
     ("text", "said"),
-    [("threshold = 0.8\n", "outside a section"), ("[policy", "at the end of a table"), ("[policy]\nthreshold = [1]\n", "threshold")],
+    [
+        ("threshold = 0.8\n", "outside a section"),
+        ("[policy", "at the end of a table"),
+        ("[policy]\nthreshold = [1]\n", "threshold"),
+    ],
 )
 def test_a_file_that_cannot_be_used_is_named(tmp_path: Path, text: str, said: str) -> None:
     path = tmp_path / "mine.toml"
