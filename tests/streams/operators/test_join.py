@@ -1,0 +1,116 @@
+"""join: single steps, and any unions in any order, with repeats, equal brute force."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from state.changes import Changes, merge
+from state.families import Family
+from streams.embedded import join_all
+from streams.operators.join import Handover, Step, Union, handover_step, union, union_step
+from tests.memory import MemoryStore
+
+A, B, C, D = (letter.encode() * 16 for letter in "ABCD")
+
+
+def puts(step: Step, family: Family) -> dict[bytes, bytes]:
+    return step.changes.family(family)
+
+
+def test_a_union_goes_to_the_larger() -> None:
+    assert union(A, B) == union(B, A) == Union(B, A)
+    with pytest.raises(AssertionError):
+        union(A, A)
+
+
+def test_a_root_points_at_the_smaller_and_hands_its_members_on() -> None:
+    step = union_step(union(A, C), None, [D])
+    assert puts(step, Family.PARENTS) == {C: A}
+    assert step.changes.deletes[Family.MEMBERS] == {C + D}
+    assert step.handovers == [Handover(A, (C, D))]
+    assert step.unions == []
+
+
+@pytest.mark.parametrize(
+    ("parent", "smaller", "onward"),
+    [(B, A, [Union(B, A)]), (A, B, [Union(B, A)]), (A, A, [])],
+)
+def test_a_node_that_is_no_root_goes_on_with_its_parent(parent: bytes, smaller: bytes, onward: list[Union]) -> None:
+    step = union_step(union(smaller, D), parent, [])
+    assert (step.unions, step.handovers, len(step.changes)) == (onward, [], 0)
+
+
+def test_a_root_keeps_what_it_is_handed_and_another_node_forwards_it() -> None:
+    kept = handover_step(Handover(A, (C, D)), None)
+    assert puts(kept, Family.MEMBERS) == {A + C: b"", A + D: b""}
+    assert kept.handovers == []
+    forwarded = handover_step(Handover(B, (C, D)), A)
+    assert (len(forwarded.changes), forwarded.handovers) == (0, [Handover(A, (C, D))])
+
+
+ids = st.integers(0, 19).map(lambda n: bytes((n * 37 % 256, n)) + bytes(14))
+pairs = st.lists(st.tuples(ids, ids).filter(lambda pair: pair[0] != pair[1]), max_size=40)
+
+
+def components(joined: list[tuple[bytes, bytes]]) -> dict[bytes, set[bytes]]:
+    groups: list[set[bytes]] = []
+    for pair in joined:
+        touched = [group for group in groups if group & set(pair)]
+        groups = [group for group in groups if group not in touched] + [set(pair).union(*touched)]
+    return {min(group): group for group in groups}
+
+
+def listed(store: MemoryStore) -> dict[bytes, set[bytes]]:
+    found: dict[bytes, set[bytes]] = {}
+    for key, _ in store.scan(Family.MEMBERS):
+        found.setdefault(key[:16], {key[:16]}).add(key[16:])
+    return found
+
+
+@given(pairs, st.integers(0, 2**32))
+def test_messages_in_any_order_and_with_repeats_give_the_components(
+    joined: list[tuple[bytes, bytes]], seed: int
+) -> None:
+    rng = random.Random(seed)
+    store = MemoryStore()
+    queue: list[Union | Handover] = [union(a, b) for a, b in joined]
+    while queue:
+        message = queue.pop(rng.randrange(len(queue)))
+        if rng.random() < 0.1:
+            queue.append(message)
+        before = dict(store.rows[Family.PARENTS])
+        if isinstance(message, Union):
+            members = [key[16:] for key, _ in store.scan(Family.MEMBERS, message.larger)]
+            step = union_step(message, store.get(Family.PARENTS, message.larger), members)
+        else:
+            step = handover_step(message, store.get(Family.PARENTS, message.root))
+        store.merge(step.changes)
+        queue += [*step.unions, *step.handovers]
+        for node, parent in store.rows[Family.PARENTS].items():
+            assert parent < node
+            assert parent <= before.get(node, parent), "pointers only decrease"
+            assert merge(Family.PARENTS, before.get(node), parent) == parent
+    assert listed(store) == components(joined)
+
+
+@given(pairs, st.lists(st.integers(1, 5), min_size=1, max_size=40))
+def test_the_embedded_engines_batches_give_the_components(
+    joined: list[tuple[bytes, bytes]], sizes: list[int]
+) -> None:
+    store, left = MemoryStore(), list(joined)
+    known: set[bytes] = set()
+    while left:
+        size = sizes[len(left) % len(sizes)]
+        batch, left = left[:size], left[size:]
+        nodes = {node for pair in batch for node in pair}
+        changes = Changes()
+        join_all(store, [union(a, b) for a, b in batch], changes, fresh=nodes - known)  # type: ignore[arg-type]
+        known |= nodes
+        store.write(changes)
+        done = joined[: len(joined) - len(left)]
+        assert listed(store) == components(done)
+    assert listed(store) == components(joined)

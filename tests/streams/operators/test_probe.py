@@ -1,0 +1,170 @@
+"""probe: who is in the buckets of new documents, in any order and however crowded they are."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from state.codecs import posting
+from state.families import Family
+from streams.operators.probe import Probed, arrange, probe
+from streams.values import Announcement, Material, Pair
+
+BANDS = 4
+
+
+def document(number: int) -> bytes:
+    return number.to_bytes(5, "big") + bytes(11)
+
+
+def new(number: int, values: list[int]) -> Material:
+    """A document whose i-th band holds values[i]."""
+    buckets = b"".join(bytes((band, 0, value)) for band, value in enumerate(values))
+    return Material(document(number), b"row", buckets, b"", b"")
+
+
+def run(
+    batch: list[Material], state: dict[bytes, bytes], postings_max: int = 1_000, candidates_max: int = 1_000
+) -> Probed:
+    arranged = arrange(batch, 3)
+    held = [state.get(key) for key in arranged.keys]
+    found = probe(arranged, held, postings_max=postings_max, candidates_max=candidates_max)
+    state.update(found.changes.family(Family.BANDS))
+    return found
+
+
+def met(pairs: list[Pair]) -> Counter[tuple[bytes, bytes]]:
+    return Counter({(pair.document[:5], pair.prefix): pair.collisions for pair in pairs})
+
+
+def test_the_first_document_meets_nobody_and_is_added() -> None:
+    state: dict[bytes, bytes] = {}
+    assert run([new(1, [7, 7, 7, 7])], state).pairs == []
+    assert state == {bytes((band, 0, 7)): document(1)[:5] for band in range(BANDS)}
+
+
+def test_collisions_are_counted_and_the_most_come_first() -> None:
+    state: dict[bytes, bytes] = {}
+    run([new(1, [1, 2, 3, 4])], state)
+    run([new(2, [1, 2, 9, 9])], state)
+    found = run([new(3, [1, 2, 3, 9])], state)
+    assert found.pairs == [Pair(document(3), document(1)[:5], 3), Pair(document(3), document(2)[:5], 3)]
+    found = run([new(4, [1, 2, 3, 4])], state)
+    assert [pair.collisions for pair in found.pairs] == [4, 3, 2]
+
+
+def test_documents_of_one_batch_meet_each_other() -> None:
+    found = run([new(1, [1, 2, 3, 4]), new(2, [1, 2, 8, 8]), new(3, [5, 5, 5, 5])], {})
+    one, two = document(1)[:5], document(2)[:5]
+    assert met(found.pairs) == Counter({(one, two): 2, (two, one): 2})
+
+
+def test_the_most_colliding_candidates_are_kept_and_the_others_counted() -> None:
+    state: dict[bytes, bytes] = {}
+    for number in range(1, 6):
+        run([new(number, [1] * min(number, BANDS) + [100 + number] * (BANDS - min(number, BANDS)))], state)
+    found = run([new(9, [1, 1, 1, 1])], state, candidates_max=2)
+    assert [(pair.prefix, pair.collisions) for pair in found.pairs] == [(document(4)[:5], 4), (document(5)[:5], 4)]
+    assert found.passed_over == 3
+
+
+def test_a_hot_bucket_still_nominates_those_it_holds() -> None:
+    state: dict[bytes, bytes] = {}
+    crowded_out = 0
+    for number in range(1, 11):
+        found = run([new(number, [1, 50 + number, 80 + number, 110 + number])], state, postings_max=3)
+        crowded_out += found.crowded_out
+        assert len(found.pairs) == min(number - 1, 3)
+    assert crowded_out == 7
+    assert posting.decode(state[b"\0\0\1"]) == [document(n)[:5] for n in (1, 2, 3)]
+
+
+batches = st.lists(
+    st.lists(st.tuples(st.integers(1, 40), st.lists(st.integers(0, 2), min_size=BANDS, max_size=BANDS)), max_size=5),
+    min_size=1,
+    max_size=6,
+)
+
+
+@given(batches, st.integers(1, 4), st.integers(0, 2**32))
+def test_what_buckets_hold_in_the_end_does_not_depend_on_order(
+    given_batches: list[list[tuple[int, list[int]]]], postings_max: int, seed: int
+) -> None:
+    documents = {number: values for batch in given_batches for number, values in batch}
+    expected: dict[bytes, list[bytes]] = {}
+    for number, values in documents.items():
+        for band, value in enumerate(values):
+            expected.setdefault(bytes((band, 0, value)), []).append(document(number)[:5])
+    rng = random.Random(seed)
+    todo = [new(number, values) for number, values in documents.items()]
+    todo += rng.choices(todo, k=2) if todo else []
+    rng.shuffle(todo)
+    state: dict[bytes, bytes] = {}
+    while todo:
+        size = rng.randint(1, 4)
+        batch, todo = todo[:size], todo[size:]
+        run(batch, state, postings_max)
+    held = {key: posting.decode(value) for key, value in state.items()}
+    assert held == {key: sorted(prefixes)[:postings_max] for key, prefixes in expected.items()}
+
+
+@given(batches)
+def test_every_pair_that_shares_a_bucket_is_nominated_by_one_of_the_two(
+    given_batches: list[list[tuple[int, list[int]]]],
+) -> None:
+    """With the number of buckets that they share."""
+    state: dict[bytes, bytes] = {}
+    known: dict[int, list[int]] = {}
+    found: Counter[frozenset[bytes]] = Counter()
+    for batch in given_batches:
+        fresh = {number: values for number, values in batch if number not in known}
+        known |= fresh
+        for pair in run([new(number, values) for number, values in fresh.items()], state).pairs:
+            found[frozenset((pair.document[:5], pair.prefix))] = pair.collisions
+    expected = Counter[frozenset[bytes]]()
+    for a, mine in known.items():
+        for b, theirs in known.items():
+            if a < b and (shared := sum(x == y for x, y in zip(mine, theirs, strict=True))):
+                expected[frozenset((document(a)[:5], document(b)[:5]))] = shared
+    assert found == expected
+
+
+def test_a_batch_handed_in_again_nominates_the_same_and_changes_nothing() -> None:
+    state: dict[bytes, bytes] = {}
+    run([new(1, [1, 2, 3, 4])], state)
+    batch = [new(2, [1, 2, 5, 5]), new(3, [1, 9, 9, 9])]
+    first = run(batch, state)
+    before = dict(state)
+    again = run(batch, state)
+    assert state == before
+    assert met(first.pairs) == met(again.pairs)
+
+
+def test_buckets_of_one_owner_may_be_a_part_of_a_documents_buckets() -> None:
+    whole = [new(1, [1, 2, 3, 4]), new(2, [1, 2, 3, 9])]
+    parts = [
+        Announcement(document(1), whole[0].buckets[:9]),
+        Announcement(document(2), whole[1].buckets[:3]),
+        Announcement(document(2), whole[1].buckets[3:6]),
+    ]
+    batch = arrange(parts, 3)
+    found = probe(batch, [None] * len(batch.keys), postings_max=9, candidates_max=9)
+    assert found.pairs[0] == Pair(document(1), document(2)[:5], 2)
+    assert batch.keys == sorted({whole[0].buckets[at : at + 3] for at in (0, 3, 6)})
+
+
+def test_nothing_in_nothing_out() -> None:
+    assert run([], {}).pairs == []
+
+
+@pytest.mark.parametrize("width", [2, 6, 8])
+def test_buckets_of_any_width_are_grouped(width: int) -> None:
+    bucket = bytes(range(width))
+    batch = arrange([Announcement(document(n), bucket) for n in (1, 2)], width)
+    assert batch.keys == [bucket]
+    assert batch.rows.tolist() == [0, 1]
+    assert batch.starts.tolist() == [0, 2]

@@ -1,0 +1,85 @@
+"""routing: one owner a key, the same for all who ask."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from state.values import Capture
+from streams.operators.join import Handover, Union
+from streams.operators.routing import Topic, announcements, gather, owner, pack, partition_of, place
+from streams.values import Announcement, Arrival, Pair, Question, SketchedPage
+
+X, Y = b"X" * 16, b"Y" * 16
+PAGE = SketchedPage(Capture(b"org,a)/", "https://a.org/", 1, 2, 200, None, b""))
+
+
+def test_owners() -> None:
+    revisit = SketchedPage(PAGE.capture, revisit_of=b"org,b)/")
+    assert [
+        owner(message, 3)
+        for message in (
+            PAGE,
+            revisit,
+            Arrival(X, b"org,a)/", 1, b"", None),
+            Pair(X, Y[:5], 2),
+            Question(X, b"row", Y[:5]),
+            Announcement(X, b"abcdef"),
+            Union(Y, X),
+            Handover(X, (Y,)),
+        )
+    ] == [
+        (Topic.PAGES, b"org,a)/"),
+        (Topic.PAGES, b"org,b)/"),
+        (Topic.DOCUMENTS, X[:5]),
+        (Topic.DOCUMENTS, X[:5]),
+        (Topic.DOCUMENTS, Y[:5]),
+        (Topic.BUCKETS, b"abc"),
+        (Topic.JOINS, Y[:5]),
+        (Topic.JOINS, X[:5]),
+    ]
+
+
+def test_partitions_stay_what_they_are() -> None:
+    """State on disks is laid out by them."""
+    assert [partition_of(b"org,example)/%d" % n, 16) for n in range(8)] == [11, 6, 14, 11, 1, 4, 15, 0]
+
+
+@given(st.binary(), st.integers(1, 64))
+def test_a_partition_is_one_of_those_there_are(key: bytes, partitions: int) -> None:
+    assert 0 <= partition_of(key, partitions) < partitions
+    assert partition_of(key, 1) == 0
+
+
+def test_keys_spread() -> None:
+    spread = Counter(partition_of(n.to_bytes(5, "big"), 16) for n in range(16_000))
+    assert set(spread) == set(range(16))
+    assert max(spread.values()) < 1_200
+
+
+@given(st.lists(st.binary(min_size=3, max_size=3), min_size=1, max_size=24, unique=True), st.integers(1, 16))
+def test_announcements_bring_each_bucket_to_its_owner(buckets: list[bytes], partitions: int) -> None:
+    found = announcements(X, b"".join(buckets), 3, partitions)
+    split = {at: [m.buckets[i : i + 3] for i in range(0, len(m.buckets), 3)] for at, m in enumerate(found)}
+    assert sorted(bucket for held in split.values() for bucket in held) == sorted(buckets)
+    for at, held in split.items():
+        assert {partition_of(bucket, partitions) for bucket in held} == {place(found[at], 3, partitions)[1]}
+    assert len({place(message, 3, partitions) for message in found}) == len(found)
+
+
+def test_packets_are_one_a_place_and_in_order() -> None:
+    pairs = [Pair(bytes((n,)) * 16, Y[:5], 1) for n in range(50)]
+    packets = pack([*pairs, PAGE], 3, 4)
+    assert {at for at in packets if at[0] is Topic.PAGES} == {place(PAGE, 3, 4)}
+    for at, held in packets.items():
+        assert [m for m in [*pairs, PAGE] if place(m, 3, 4) == at] == held
+
+
+def test_nominations_are_gathered_by_document_and_the_best_are_asked() -> None:
+    rows = {X: b"row of x"}
+    pairs = [Pair(X, b"aaaaa", 1), Pair(X, b"bbbbb", 2), Pair(X, b"aaaaa", 3), Pair(X, b"ccccc", 2)]
+    questions, passed_over = gather([*pairs, Pair(Y, b"aaaaa", 9)], rows, 2)
+    assert questions == [Question(X, b"row of x", b"aaaaa"), Question(X, b"row of x", b"bbbbb")]
+    assert passed_over == 1

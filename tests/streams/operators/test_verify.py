@@ -1,0 +1,119 @@
+"""verify: edges for pairs at or above the threshold, with figures that plain sets of shingles give."""
+
+from __future__ import annotations
+
+import random
+from itertools import combinations
+
+import pytest
+
+from state.codecs import edge as codec
+from state.families import Family
+from state.scheme import Scheme
+from state.values import Sketch
+from streams.operators.verify import verify
+from streams.sketching import Sketcher
+from streams.values import Pair
+
+SKETCHER = Sketcher(Scheme(sample_max=256))
+RNG = random.Random(6)
+
+
+def _texts() -> list[list[str]]:
+    text = [f"w{n}" for n in range(60)]
+    found = [text]
+    for _ in range(7):
+        text = list(text)
+        for _ in range(2):
+            text[RNG.randrange(60)] = f"v{RNG.randrange(10**6)}"
+        found.append(text)
+    return found
+
+
+TEXTS = _texts()
+SKETCHES = [SKETCHER.sketch(" ".join(text)) for text in TEXTS]
+SHINGLES = {
+    sketch.document: {tuple(text[i : i + 4]) for i in range(57)} for sketch, text in zip(SKETCHES, TEXTS, strict=True)
+}
+BY_ID = {sketch.document: sketch for sketch in SKETCHES}
+
+
+def by_prefix(sketches: list[Sketch]) -> dict[bytes, list[Sketch]]:
+    found: dict[bytes, list[Sketch]] = {}
+    for sketch in sketches:
+        found.setdefault(sketch.document[:5], []).append(sketch)
+    return found
+
+
+def pair(a: Sketch, b: Sketch) -> Pair:
+    return Pair(a.document, b.document[:5], 1)
+
+
+def share(a: bytes, b: bytes) -> float:
+    return len(SHINGLES[a] & SHINGLES[b]) / len(SHINGLES[a] | SHINGLES[b])
+
+
+@pytest.mark.parametrize("threshold", [0.2, 0.5, 0.7, 0.9])
+def test_edges_are_those_of_plain_sets(threshold: float) -> None:
+    pairs = [pair(a, b) for a, b in combinations(SKETCHES, 2)]
+    found = verify(pairs, BY_ID, by_prefix(SKETCHES), threshold)
+    edges = [codec.decode(*row) for row in found.changes.family(Family.EDGES).items()]
+    expected = {(a, b): share(a, b) for a, b in combinations(sorted(SHINGLES), 2) if share(a, b) >= threshold}
+    assert {(edge.a, edge.b): edge.resemblance for edge in edges} == pytest.approx(expected, abs=1e-4)
+    for edge in edges:
+        common = len(SHINGLES[edge.a] & SHINGLES[edge.b])
+        assert edge.containment == pytest.approx(common / len(SHINGLES[edge.a]), abs=1e-4)
+        assert edge.contained == pytest.approx(common / len(SHINGLES[edge.b]), abs=1e-4)
+    assert found.compared == len(pairs)
+
+
+def test_unions_join_what_edges_join_and_no_more() -> None:
+    pairs = [pair(a, b) for a, b in combinations(SKETCHES, 2)]
+    found = verify(pairs, BY_ID, by_prefix(SKETCHES), 0.5)
+    edges = [(key[:16], key[16:]) for key in found.changes.family(Family.EDGES)]
+    unions = [(union.smaller, union.larger) for union in found.unions]
+    assert set(unions) <= set(edges)
+    assert components(unions) == components(edges)
+    assert len(unions) == sum(len(group) - 1 for group in components(edges))
+
+
+def components(pairs: list[tuple[bytes, bytes]]) -> list[list[bytes]]:
+    groups: list[set[bytes]] = []
+    for a, b in pairs:
+        joined = [group for group in groups if {a, b} & group]
+        groups = [group for group in groups if group not in joined] + [{a, b}.union(*joined)]
+    return sorted(sorted(group) for group in groups)
+
+
+def test_either_way_round_and_twice_is_one_comparison_with_the_same_row() -> None:
+    a, b = SKETCHES[:2]
+    one = verify([pair(a, b)], BY_ID, by_prefix([b]), 0.5)
+    other = verify([pair(b, a)], BY_ID, by_prefix([a]), 0.5)
+    both = verify([pair(a, b), pair(b, a), pair(a, b)], BY_ID, by_prefix([a, b]), 0.5)
+    assert one.changes.puts == other.changes.puts == both.changes.puts
+    assert both.compared == 1
+    assert len(both.unions) == 1
+
+
+def test_a_candidate_that_was_forgotten_is_passed_over() -> None:
+    found = verify([pair(*SKETCHES[:2])], BY_ID, {}, 0.5)
+    assert (len(found.changes), found.unions, found.compared) == (0, [], 0)
+
+
+def test_a_document_is_not_compared_with_itself() -> None:
+    a = SKETCHES[0]
+    assert verify([pair(a, a)], BY_ID, by_prefix([a]), 0.5).compared == 0
+
+
+def test_documents_of_one_prefix_are_told_apart() -> None:
+    """A prefix may stand for two documents: both are compared."""
+    a, b, c = SKETCHES[:3]
+    clash = Sketch(b.document[:5] + bytes(11), c.signature, c.sample, c.exponent, c.shingles, c.tokens)
+    found = verify([pair(a, b)], BY_ID, {b.document[:5]: [b, clash]}, 0.1)
+    assert found.compared == 2
+    assert len(found.changes.family(Family.EDGES)) == 2
+
+
+def test_nothing_in_nothing_out() -> None:
+    found = verify([], {}, {}, 0.5)
+    assert (len(found.changes), found.unions, found.compared) == (0, [], 0)
