@@ -1,0 +1,317 @@
+"""Forgetting rebuilds what it touched and nothing else; a cancelled sweep leaves no trace."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from state import meta, sweeps
+from state.changes import Changes
+from state.check import check
+from state.errors import StateError
+from state.families import Family
+from state.store import Store
+from state.values import SweepState
+from state.view import View
+from streams import forgetting
+from streams.forgetting import Forgotten, cancel_sweep, finish_cancelling, forget_document, forget_url
+from streams.sketching import Sketcher
+from streams.urls import url_key
+from tests.samples import NOW, Line, page, settings, take, variant, words
+
+# So many bands of one row that no pair at the threshold is missed.
+WANTED = settings({"scheme": {"bands": 64, "rows": 1}, "policy": {"threshold": 0.5}})
+SKETCHER = Sketcher(WANTED.scheme)
+
+
+def chain(rng: random.Random, length: int, changes: int = 4) -> list[str]:
+    """Versions of a text, each like the one before and less like those further back."""
+    text = words(rng, 60)
+    found = [" ".join(text)]
+    for _ in range(length - 1):
+        text = variant(rng, text, changes)
+        found.append(" ".join(text))
+    return found
+
+
+CHAIN = chain(random.Random(1), 7)
+IDS = [SKETCHER.sketch(text).document for text in CHAIN]
+URLS = [f"https://a.org/{n}" for n in range(7)]
+
+
+def facts(store: Store) -> dict[Family, dict[bytes, bytes]]:
+    return {family: dict(store.scan(family)) for family in Family if family is not Family.META}
+
+
+def sound(store: Store) -> bool:
+    return list(check(store, postings_max=32)) == []
+
+
+def cluster_of(store: Store, document: bytes) -> set[bytes]:
+    view = View(store)
+    return set(view.members(view.root(document)))
+
+
+@pytest.fixture
+def chained(store: Store, tmp_path: Path) -> Store:
+    take(
+        store,
+        tmp_path / "a.jsonl",
+        [page(u, t, NOW + n) for n, (u, t) in enumerate(zip(URLS, CHAIN, strict=True))],
+        "one",
+        WANTED,
+    )
+    assert cluster_of(store, IDS[0]) == set(IDS), "one chain is one cluster"
+    return store
+
+
+def test_forgetting_a_link_splits_the_chain(chained: Store) -> None:
+    edges = [(key[:16], key[16:]) for key, _ in chained.scan(Family.EDGES)]
+    bridge = IDS[3]
+    done = forget_document(chained, bridge)
+    assert done == Forgotten(1, 1, 6)
+    left = [pair for pair in edges if bridge not in pair]
+    assert [(key[:16], key[16:]) for key, _ in chained.scan(Family.EDGES)] == left
+    for document in set(IDS) - {bridge}:
+        reached = {document}
+        while more := {x for pair in left for x in pair if set(pair) & reached} - reached:
+            reached |= more
+        assert cluster_of(chained, document) == reached
+    assert sound(chained)
+
+
+def test_forgetting_a_root_gives_the_cluster_another(chained: Store) -> None:
+    root = min(IDS)
+    assert View(chained).root(IDS[0]) == root
+    forget_document(chained, root)
+    assert sound(chained)
+    assert all(View(chained).root(document) != root for document in IDS if document != root)
+
+
+def test_only_the_touched_component_is_rebuilt(chained: Store, tmp_path: Path) -> None:
+    other = chain(random.Random(2), 5)
+    take(chained, tmp_path / "b.jsonl", [page(f"https://b.org/{n}", t) for n, t in enumerate(other)], "two", WANTED)
+    before = facts(chained)
+    assert forget_document(chained, SKETCHER.sketch(other[2]).document).rejoined == 4
+    after = facts(chained)
+    mine = {key: value for key, value in before[Family.PARENTS].items() if key in IDS}
+    assert mine
+    assert {key: value for key, value in after[Family.PARENTS].items() if key in IDS} == mine
+
+
+def test_what_is_forgotten_leaves_no_row(store: Store, tmp_path: Path) -> None:
+    """As if it had never been there."""
+    keep = [page("https://a.org/keep", "a page that stays where it is"), page(URLS[0], CHAIN[0])]
+    with Store(tmp_path / "plain") as plain:
+        take(plain, tmp_path / "keep.jsonl", keep, "one", WANTED)
+        expected = facts(plain)
+    take(
+        store,
+        tmp_path / "a.jsonl",
+        [*keep, *(page(u, t) for u, t in zip(URLS[1:], CHAIN[1:], strict=True))],
+        "one",
+        WANTED,
+    )
+    for url in URLS[1:4]:
+        assert forget_url(store, url_key(url)).documents == 1
+    for document in IDS[4:]:
+        assert forget_document(store, document).captures == 1
+    assert facts(store) == expected
+    assert sweeps.all_sweeps(store)[0].captures == 2
+    assert meta.counters(store)["documents"] == 2
+    assert meta.counters(store)["documents_forgotten"] == 6
+
+
+def test_a_document_at_two_urls_stays_while_one_holds_it(store: Store, tmp_path: Path) -> None:
+    text = CHAIN[0]
+    lines = [
+        page("https://a.org/1", text, NOW),
+        page("https://a.org/2", text, NOW + 5),
+        page("https://b.org/", text, NOW + 9),
+    ]
+    take(store, tmp_path / "a.jsonl", lines, "one", WANTED)
+    assert forget_url(store, url_key("https://a.org/1")) == Forgotten(1, 0, 0)
+    row = View(store).document(IDS[0])
+    assert row
+    assert row.first_seen == NOW + 5
+    assert sound(store)
+    assert forget_url(store, url_key("https://b.org/")).documents == 0
+    assert forget_url(store, url_key("https://a.org/2")).documents == 1
+    assert sound(store)
+    left = facts(store)
+    assert not any(left[family] for family in Family if family in left and family is not Family.SWEEPS)
+
+
+@pytest.mark.parametrize("keep_texts", [True, False])
+def test_words_of_a_site_go_with_the_last_url_there(store: Store, tmp_path: Path, keep_texts: bool) -> None:
+    """Whether they can be made again from a kept text or have to be searched."""
+    wanted = settings({"policy": {"keep_texts": keep_texts}})
+    text = CHAIN[0]
+    lines = [
+        page("https://a.org/cookbook/routing.html", text),
+        page("https://a.org/book/forms.html", text),
+        page("https://b.net/mirror.html", text),
+        page("https://a.org/other.html", CHAIN[6]),
+    ]
+    take(store, tmp_path / "a.jsonl", lines, "one", wanted)
+    sites = {key[:4] for key, _ in store.scan(Family.WORDS)}
+    assert len(sites) == 2
+    everywhere = {key for key, _ in store.scan(Family.WORDS) if key[8:] == IDS[0][:5]}
+    forget_url(store, url_key(lines[0]["url"]))
+    left = {key for key, _ in store.scan(Family.WORDS) if key[8:] == IDS[0][:5]}
+    assert (left < everywhere) == keep_texts, "only words of its path go, when they can be told"
+    forget_url(store, url_key(lines[2]["url"]))
+    assert len({key[:4] for key, _ in store.scan(Family.WORDS)}) == 1
+    forget_url(store, url_key(lines[1]["url"]))
+    assert {key[8:] for key, _ in store.scan(Family.WORDS)} == {IDS[6][:5]}
+    assert sound(store)
+
+
+def test_words_that_were_made_otherwise_are_searched(store: Store, tmp_path: Path) -> None:
+    """A text cut at another `tokens_max` has other words than the kept text gives."""
+    text = " ".join(words(random.Random(3), 900))
+    take(
+        store,
+        tmp_path / "a.jsonl",
+        [page("https://a.org/long", text)],
+        "one",
+        settings({"limits": {"tokens_max": 300}}),
+    )
+    assert list(store.scan(Family.WORDS))
+    forget_url(store, url_key("https://a.org/long"))
+    assert list(store.scan(Family.WORDS)) == []
+
+
+def test_forgetting_what_is_not_there(store: Store, tmp_path: Path) -> None:
+    take(store, tmp_path / "a.jsonl", [page(URLS[0], CHAIN[0])], "one", WANTED)
+    before = facts(store)
+    assert forget_url(store, url_key("https://nobody.org/")) == Forgotten(0, 0, 0)
+    assert forget_document(store, bytes(16)) == Forgotten(0, 0, 0)
+    assert facts(store) == before
+
+
+def test_a_document_that_went_may_come_again(chained: Store, tmp_path: Path) -> None:
+    before = facts(chained)
+    forget_document(chained, IDS[2])
+    take(chained, tmp_path / "b.jsonl", [page(URLS[2], CHAIN[2], NOW + 2)], "two", WANTED)
+    after = facts(chained)
+    assert cluster_of(chained, IDS[2]) == set(IDS)
+    for family in (Family.DOCUMENTS, Family.BANDS, Family.SAMPLES, Family.WORDS, Family.EDGES, Family.LOCATIONS):
+        assert after[family] == before[family]
+    assert sound(chained)
+
+
+class TestCancelling:
+    LINES: tuple[list[Line], list[Line]] = (
+        [page(u, t, NOW + n) for n, (u, t) in enumerate(zip(URLS[:4], CHAIN[:4], strict=True))],
+        [
+            page(u, t, NOW + 100 + n)
+            for n, (u, t) in enumerate(zip(URLS[2:6], [*CHAIN[2:3], *CHAIN[4:]], strict=False))
+        ],
+    )
+
+    def test_leaves_no_trace(self, store: Store, tmp_path: Path) -> None:
+        take(store, tmp_path / "a.jsonl", self.LINES[0], "one", WANTED)
+        before = facts(store)
+        take(store, tmp_path / "b.jsonl", self.LINES[1], "two", WANTED)
+        sweep = sweeps.named(store, "two")
+        assert sweep
+        done = cancel_sweep(store, sweep)
+        assert (done.captures, done.documents) == (4, 3)
+        after = facts(store)
+        for family in before:
+            if family is not Family.SWEEPS:
+                assert after[family] == before[family], family
+        assert [s.name for s in View(store).sweeps()] == ["one"]
+        assert sweeps.hosts(store, 2) == {}
+        assert sound(store)
+
+    def test_of_the_first_sweep_leaves_what_later_ones_saw(self, store: Store, tmp_path: Path) -> None:
+        with Store(tmp_path / "plain") as plain:
+            take(plain, tmp_path / "b.jsonl", self.LINES[1], "two", WANTED)
+            expected = facts(plain)
+        take(store, tmp_path / "a.jsonl", self.LINES[0], "one", WANTED)
+        take(store, tmp_path / "b.jsonl", self.LINES[1], "two", WANTED)
+        sweep = sweeps.named(store, "one")
+        assert sweep
+        cancel_sweep(store, sweep)
+        found = facts(store)
+        for family in (Family.DOCUMENTS, Family.LOCATIONS, Family.BANDS, Family.EDGES, Family.WORDS, Family.TEXTS):
+            assert found[family] == expected[family], family
+        assert sound(store)
+
+    @pytest.mark.parametrize("writes", range(1, 7))
+    def test_cut_short_anywhere_is_hidden_at_once_and_finished_by_the_next_writer(
+        self, store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, writes: int
+    ) -> None:
+        monkeypatch.setattr(forgetting, "CAPTURES_A_BATCH", 1)
+        take(store, tmp_path / "a.jsonl", self.LINES[0], "one", WANTED)
+        before = facts(store)
+        take(store, tmp_path / "b.jsonl", self.LINES[1], "two", WANTED)
+        sweep = sweeps.named(store, "two")
+        assert sweep
+        with monkeypatch.context() as patch:
+            patch.setattr(Store, "write", failing(Store.write, writes))
+            with pytest.raises(StopIteration):
+                cancel_sweep(store, sweep)
+        if writes == 1:
+            assert [s.name for s in View(store).sweeps()] == ["one", "two"], "nothing was done"
+            return
+        view = View(store)
+        assert [s.name for s in view.sweeps()] == ["one"]
+        assert {c.sweep for c in view.all_captures()} == {1}
+        assert sound(store)
+        finish_cancelling(store)
+        after = facts(store)
+        for family in before:
+            if family is not Family.SWEEPS:
+                assert after[family] == before[family], family
+        assert sweeps.all_sweeps(store)[1].state is SweepState.CANCELLED
+        assert sound(store)
+
+    @pytest.mark.parametrize("writer", ["ingest", "forget"])
+    def test_every_writer_finishes_it_first(self, store: Store, tmp_path: Path, writer: str) -> None:
+        take(store, tmp_path / "a.jsonl", self.LINES[0], "one", WANTED)
+        take(store, tmp_path / "b.jsonl", self.LINES[1], "two", WANTED)
+        sweep = sweeps.named(store, "two")
+        assert sweep
+        changes = Changes()
+        sweeps.put(changes, sweeps.moved_on(sweep, SweepState.CANCELLING))
+        store.write(changes)
+        if writer == "ingest":
+            take(store, tmp_path / "c.jsonl", [page("https://c.org/", "words of another page")], "three", WANTED)
+        else:
+            forget_url(store, url_key(URLS[0]))
+        assert sweeps.all_sweeps(store)[1].state is SweepState.CANCELLED
+        assert {key.sweep for key in View(store).all_captures()} <= {1, 3}
+        assert sound(store)
+
+    def test_twice_is_refused(self, store: Store, tmp_path: Path) -> None:
+        take(store, tmp_path / "a.jsonl", self.LINES[0], "one", WANTED)
+        cancel_sweep(store, sweeps.all_sweeps(store)[0])
+        with pytest.raises(StateError, match="is cancelled and cannot become"):
+            cancel_sweep(store, sweeps.all_sweeps(store)[0])
+
+    def test_the_name_is_free_again(self, store: Store, tmp_path: Path) -> None:
+        take(store, tmp_path / "a.jsonl", self.LINES[0], "one", WANTED)
+        cancel_sweep(store, sweeps.all_sweeps(store)[0])
+        done = take(store, tmp_path / "a.jsonl", self.LINES[0], "one", WANTED)
+        assert (done.status, done.new, done.committed) == ("ingested", 4, True)
+        assert sound(store)
+
+
+def failing(write: Any, at: int) -> Any:
+    """A write that fails the n-th time, before it writes."""
+    done = 0
+
+    def written(self: Store, changes: Changes, *, sync: bool = False) -> None:
+        nonlocal done
+        done += 1
+        if done == at:
+            raise StopIteration
+        write(self, changes, sync=sync)
+
+    return written
