@@ -33,6 +33,8 @@ class View:
         self.store.catch_up()
         self._sweeps = sweeps.all_sweeps(self.store)
         self._hidden = {s.number for s in self._sweeps if s.state in (SweepState.CANCELLING, SweepState.CANCELLED)}
+        # What such a sweep brought is still there, in part, and must be in no answer.
+        self.cancelling = any(s.state is SweepState.CANCELLING for s in self._sweeps)
         self._texts = TextCodec(meta.dictionaries(self.store))
         self._host_count = lru_cache(maxsize=65_536)(self._read_host_count)
 

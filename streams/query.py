@@ -191,6 +191,11 @@ def resolve(view: View, named: str) -> bytes:
 
 def cluster(view: View, document: bytes, limit: int) -> Cluster:
     """The cluster of a document; a document alone is a cluster of one."""
+    if view.cancelling:
+        named = document.hex()
+        all_clusters = clusters(view, min_size=2)
+        found = next((c for c in all_clusters if named in c.documents), None)
+        return _cluster(view, document, [bytes.fromhex(d) for d in found.documents] if found else [document], limit)
     root = view.root(document)
     return _cluster(view, root, view.members(root), limit)
 
@@ -199,7 +204,13 @@ def clusters(view: View, *, min_size: int = 2, limit: int | None = None) -> Iter
     """All clusters, biggest first: those with at least `min_size` documents or URLs.
 
     A document alone at one URL is a cluster of one; these come last, in order of id, without being held in memory.
+    While a sweep is being cancelled, clusters are made from the edges of what other sweeps captured.
     """
+    if view.cancelling:
+        yield from clusters_by_policy(
+            view, threshold=0.0, containment=False, sweep=None, min_size=min_size, limit=limit
+        )
+        return
     documents: Counter[bytes] = Counter()
     for key, _ in view.store.scan(Family.MEMBERS):
         documents[key[:ID_BYTES]] += 1
@@ -229,7 +240,7 @@ def clusters_by_policy(
     `threshold` must not be below the one of the ingest. With `containment`, a pair also counts when one of the two
     holds the other to at least the threshold. With `sweep`, only what that sweep captured takes part.
     """
-    wanted = _captured_by(view, sweep) if sweep is not None else None
+    wanted = _captured_by(view, sweep) if sweep is not None or view.cancelling else None
     forest = _Forest()
     for key, value in view.store.scan(Family.EDGES):
         pair = edge_codec.decode(key, value)
@@ -264,8 +275,8 @@ class _Forest:
         self.parents[max(x, y)] = min(x, y)
 
 
-def _captured_by(view: View, sweep: int) -> set[bytes]:
-    return {c.document for c in view.all_captures() if c.sweep == sweep and c.document}
+def _captured_by(view: View, sweep: int | None) -> set[bytes]:
+    return {c.document for c in view.all_captures() if sweep in (None, c.sweep) and c.document}
 
 
 def _cluster(view: View, root: bytes, members: list[bytes], limit: int | None, sweep: int | None = None) -> Cluster:
