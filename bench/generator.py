@@ -183,7 +183,10 @@ def _plan(shape: Shape, index: U64, sweep: int) -> _Plan:
         changed = _unit(_hash(own, "change", sweep)) < shape.changed_share
         scattered = np.where(changed, np.maximum(scattered, 0.02), scattered)
         own = np.where(changed, _hash(own, "change", sweep + 7), own)
-    words = np.clip(_log_normal(base, shape.words_median, shape.words_sigma), 12, shape.words_max).astype(np.int64)
+    lengths = _log_normal(base, shape.words_median, shape.words_sigma)
+    if shape.crowd:  # one text stands for all: it has the mean length of texts
+        lengths[:] = shape.words_median * np.exp(shape.words_sigma**2 / 2)
+    words = np.clip(lengths, 12, shape.words_max).astype(np.int64)
     return _Plan(
         index, base, own, words, scattered, block,
         np.where(at_home, home, site), np.where(exact | at_home | shape.crowd, home, site),
@@ -212,6 +215,7 @@ def _texts(shape: Shape, plan: _Plan) -> list[str]:
     first = np.floor(_unit(_hash(plan.own, "from")) * (1 - plan.block) * plan.words)
     in_block = (inner >= first[row]) & (inner < (first + plan.block * plan.words)[row])
     edited = _unit(_hash(plan.own[row] + position, "edit")) < plan.scattered[row]
+    edited |= (inner == first[row]) & (plan.scattered + plan.block > 0)[row]  # at least one word
     inner_place = np.where(in_head | in_foot, position, np.maximum(inner, 0).astype(np.uint64))
     key = np.where(edited | in_block, plan.own[row], plan.base[row])
     key = np.where(in_head | in_foot, site_key[row], key)

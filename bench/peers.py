@@ -12,12 +12,12 @@ import contextlib
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -118,8 +118,8 @@ def datasketch_redis(
     documents: int, shape: dict[str, Any], scheme: dict[str, Any], threshold: float
 ) -> dict[str, Any]:
     """datasketch's MinHashLSH on a Redis of its own; the server's CPU seconds are not in the figures."""
-    with redis_server() as socket:
-        storage = {"type": "redis", "basename": b"bench", "redis": {"unix_socket_path": socket}}
+    with redis_server() as port:
+        storage = {"type": "redis", "basename": b"bench", "redis": {"host": "127.0.0.1", "port": port}}
         return _Stream(documents, shape, scheme).through(_datasketch(scheme, threshold, storage))
 
 
@@ -193,17 +193,18 @@ def redis_missing() -> str | None:
 
 
 @contextlib.contextmanager
-def redis_server() -> Iterator[str]:
-    """A Redis of our own on a Unix socket in a temporary folder, gone afterwards; yields the socket's path."""
+def redis_server() -> Iterator[int]:
+    """A Redis of our own on a loopback port, its files in a temporary folder, both gone afterwards; yields the port."""
     import redis
 
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = int(free.getsockname()[1])
     folder = tempfile.mkdtemp(prefix="lostfound-redis-")
-    socket = str(Path(folder) / "socket")
     # Defaults of Debian's package but for the place: its snapshots stay on, no append-only file.
-    command = ["redis-server", "--port", "0", "--unixsocket", socket, "--dir", folder, "--daemonize", "no"]
+    command = ["redis-server", "--bind", "127.0.0.1", "--port", str(port), "--dir", folder, "--daemonize", "no"]
     server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        client = redis.Redis(unix_socket_path=socket)
+        client = redis.Redis(port=port)
         for _ in range(100):
             with contextlib.suppress(redis.exceptions.ConnectionError):
                 client.ping()
@@ -211,7 +212,7 @@ def redis_server() -> Iterator[str]:
             time.sleep(0.05)
         else:
             raise RuntimeError("redis-server did not start")
-        yield socket
+        yield port
     finally:
         server.terminate()
         server.wait(10)

@@ -11,6 +11,7 @@ import argparse
 import json
 import os
 import platform
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -27,7 +28,9 @@ CROWD = {"crowd": True}
 UNRELATED = {"exact_share": 0.0, "near_share": 0.0}
 TIMES = {"rensa": 1.0, "datasketch": 5.0, "datasketch on Redis": 50.0}
 # Slow peers see the beginning of the same corpus only; that their indexes stay smaller is to their advantage.
-PEER_SHARES = {"rensa": 1.0, "rensa, matrix": 1.0, "gaoya": 0.25, "datasketch": 0.1, "datasketch on Redis": 0.04}
+PEER_SHARES = {"rensa": 1.0, "rensa, matrix": 1.0, "gaoya": 0.25, "datasketch": 0.1, "datasketch on Redis": 0.05}
+
+WIDTH = 170  # characters, where the output is no terminal
 
 Figures = dict[str, Any]
 
@@ -115,6 +118,49 @@ def crowd(documents: int) -> Iterator[Row]:
     yield _faster("crowded cluster", "near-copies of one page as fast as unrelated ones", crowded, alone, 0.5, note)
 
 
+def accuracy(figures: list[Figures], pairs: int) -> Iterator[Row]:
+    """Estimates against exact sets; the whole table is printed under the ratios."""
+    group = "accuracy"
+    # Estimates are kept within what is possible: where the truth lies at an end of it, they err to one side only.
+    pairs_of = zip(figures[::2], figures[1::2], strict=True)
+    inner = [row for both in pairs_of if 0 < both[1]["truth"] < 1 and not both[0]["exact"] for row in both]
+    bias = max(abs(row["bias"]) / row["bias_error"] for row in inner)
+    note = f"of {len(inner)} means over up to {pairs:,} pairs each, resemblance and containment"
+    yield Row(group, "largest bias, in standard errors of its mean", bias, None, 4.0, note, most=True)
+    stated = max(row["rmse"] / row["stated"] for row in inner)
+    yield Row(group, "largest error made to error stated", stated, None, 1.2, "root mean squares", most=True)
+    found = in_child("bench.exact:against_exact", documents=3000)
+    note = f"of {found['pairs']:,} pairs of {found['documents']:,} documents, all compared exactly"
+    yield Row(group, "share in one cluster of pairs 0.1 above the threshold", found["joined"], None, 0.99, note)
+    note = f"of {found['edges']:,} edges; {100 * found['edges_below']:.1f} % lie below at all, the lowest at {found['lowest']:.2f}"
+    yield Row(
+        group, "share of edges below it by over 3 standard errors", found["edges_short"], None, 0.003, note, most=True
+    )
+
+
+def estimates(pairs: int) -> dict[str, Any]:
+    """The rows of `bench.accuracy`, for a process of its own."""
+    from bench import accuracy as parts
+    from state.scheme import Scheme
+    from streams.sketching import Sketcher
+
+    return {"estimates": parts.estimates(Sketcher(Scheme()), pairs)}
+
+
+def estimates_table(rows: list[Figures]) -> Table:
+    """Every estimate beside its truth, but for those of short documents, which are counted."""
+    shown = Table(title="estimates against exact sets")
+    for name in ("figure", "|a|", "|b|", "truth", "bias", "±", "rmse", "stated"):
+        shown.add_column(name, justify="left" if name == "figure" else "right")
+    for row in (row for row in rows if not row["exact"]):
+        numbers = (f"{row[name]:{form}}" for name, form in _ESTIMATES)
+        shown.add_row(str(row["figure"]), str(row["a"]), str(row["b"]), *numbers)
+    return shown
+
+
+_ESTIMATES = (("truth", ".3f"), ("bias", "+.4f"), ("bias_error", ".4f"), ("rmse", ".4f"), ("stated", ".4f"))
+
+
 def _faster(group: str, what: str, ours: Figures, theirs: Figures, target: float | None, note: str) -> Row:
     ratio = ours["documents_a_second"] / theirs["documents_a_second"]
     cpu_ratio = theirs["cpu_us_a_document"] / ours["cpu_us_a_document"]
@@ -156,6 +202,7 @@ def main() -> None:
     parser.add_argument("--documents", type=int, default=40_000, help="pages of the main comparison")
     parser.add_argument("--crowd", type=int, default=100_000, help="near-copies of one page")
     parser.add_argument("--html", type=int, default=4_000, help="HTML pages")
+    parser.add_argument("--pairs", type=int, default=500, help="pairs of texts an estimate is tried on")
     given = parser.parse_args()
     log, rows = Console(stderr=True), []
     for name, part in (
@@ -167,12 +214,20 @@ def main() -> None:
         log.print(f"measuring {name} ...")
         rows += list(part)
     OUT.mkdir(exist_ok=True)
+    exact = in_child("bench.run:estimates", pairs=given.pairs)["estimates"]
+    rows += accuracy(exact, given.pairs)
     (OUT / "bench.json").write_text(
         json.dumps([{**msgspec.to_builtins(row), "met": row.met} for row in rows], indent=1)
     )
     with (OUT / "bench.txt").open("w") as file:
-        Console(file=file, width=180).print(table(rows))
-    Console().print(table(rows))
+        show(Console(file=file, width=WIDTH), rows, exact)
+    show(Console(width=None if sys.stdout.isatty() else WIDTH), rows, exact)
+
+
+def show(console: Console, rows: list[Row], exact: list[Figures]) -> None:
+    """Both tables."""
+    console.print(estimates_table(exact))
+    console.print(table(rows))
 
 
 if __name__ == "__main__":

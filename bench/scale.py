@@ -262,7 +262,8 @@ def plot(samples: list[Sample], path: Path) -> None:
     for axes in (rate, memory, disk, latency):
         axes.set_xlabel("million documents")
         axes.grid(alpha=0.3)
-        axes.legend(fontsize=8, loc="best")
+        if axes.get_legend_handles_labels()[0]:
+            axes.legend(fontsize=8, loc="best")
     figure.savefig(path, dpi=110)
 
 

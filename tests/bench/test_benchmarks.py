@@ -1,0 +1,102 @@
+"""Every benchmark runs, on little; none of these tests says how fast anything is."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from bench import engine, exact, recrawl
+from bench.generator import Shape
+from bench.measure import in_child
+from state.scheme import Scheme
+
+SCHEME = msgspec.to_builtins(Scheme())
+SMALL: dict[str, Any] = {"shape": {"near_share": 0.5, "pages_a_cluster": 50}, "documents": 200}
+
+
+@pytest.mark.parametrize("peer", ["rensa", "rensa_matrix", "gaoya", "datasketch", "datasketch_redis"])
+def test_peers_find_near_copies(peer: str) -> None:
+    pytest.importorskip(peer.partition("_")[0], reason="peers are installed by `make bench`")
+    if peer.endswith("redis"):
+        pytest.importorskip("redis", reason="installed by `make bench`")
+        if shutil.which("redis-server") is None:
+            pytest.skip("redis-server is not installed; `make bench` installs it")
+    found = in_child(f"bench.peers:{peer}", scheme=SCHEME, threshold=0.7, **SMALL)
+    assert found["pairs"] > 0
+    assert found["documents_a_second"] > 0
+
+
+def test_peers_get_the_shingles_of_our_own_tokeniser() -> None:
+    from bench.generator import texts
+    from bench.peers import shingles_of
+    from streams.sketching import Sketcher
+
+    sketcher = Sketcher(Scheme())
+    for text in texts(Shape(), 0, 20):
+        words = sketcher.canonical(text).split(" ")
+        ours = {" ".join(words[i : i + 4]) for i in range(len(words) - 3)}
+        assert set(shingles_of(text, 4)) == ours
+
+
+def test_the_engine_is_measured_over_sweeps() -> None:
+    found = engine.clusters(sweeps=2, **SMALL)
+    first, second = found["sweeps"]
+    assert first["new"] > 100
+    assert (second["new"], second["unchanged"]) == (0, 200)
+    assert found["near"] > 0
+
+
+def test_html_is_measured_beside_the_parser() -> None:
+    found = engine.html_pages(50, {})
+    assert 0 < found["parser"]["cpu_seconds"] < found["cpu_seconds"]
+
+
+def test_edges_are_compared_with_exact_sets() -> None:
+    found = exact.against_exact(300)
+    assert found["pairs"] > 0
+    assert found["joined"] > 0.9
+
+
+def test_a_child_that_fails_says_why() -> None:
+    with pytest.raises(RuntimeError, match="no_such_thing"):
+        in_child("bench.engine:no_such_thing")
+
+
+def test_a_recrawl_lists_what_it_no_longer_holds() -> None:
+    found = list(recrawl.recrawl(Shape(), 3000, 2))
+    gone = [url for url, page in found if page is None]
+    moved = [url for url, page in found if page is not None and page.url != url]
+    assert 0.01 * len(found) < len(gone) < len(moved) < 0.25 * len(found)
+
+
+def test_growth_is_sampled_and_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("matplotlib", reason="installed by `make bench`")
+    from bench import scale
+
+    monkeypatch.setattr(scale, "FOLDER", tmp_path / "out")
+    monkeypatch.setattr(scale, "SAMPLES", tmp_path / "out" / "samples.jsonl")
+    monkeypatch.setattr(scale, "ASKED", 5)
+    for documents in (400, 800):
+        arguments = ["scale", "--documents", str(documents), "--chunk", "400", "--data-dir", str(tmp_path / "data")]
+        monkeypatch.setattr(sys, "argv", arguments)
+        scale.main()
+    samples = [json.loads(line) for line in scale.SAMPLES.read_text().splitlines()]
+    assert [sample["documents"] for sample in samples] == [400, 800]
+    assert samples[-1]["checkpoint"]["similar_p99_ms"] > 0
+    assert samples[-1]["checkpoint"]["find_asked"] > 0
+    assert (tmp_path / "out" / "scale.png").stat().st_size > 10_000
+
+
+def test_the_table_of_ratios() -> None:
+    from bench import run
+
+    figures = {"documents_a_second": 10.0, "cpu_us_a_document": 5.0, "cpu_seconds": 1.0, "page_bytes": 1000}
+    row = run._faster("group", "what", figures, {**figures, "documents_a_second": 5.0}, 3.0, "")
+    assert (row.ratio, row.met) == (2.0, False)
+    assert run.table([row]).row_count == 2
