@@ -15,7 +15,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
+from heapq import nlargest
 from itertools import chain, product, zip_longest
+from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -95,9 +97,7 @@ class Gatherer:
                 total[prefix] += strength / most
         if len(total) > self._gathered_max:
             self.counters["gathered_max"] += 1
-            chosen = sorted(total, key=lambda prefix: (-total[prefix], prefix))[: self._gathered_max]
-        else:
-            chosen = sorted(total)
+        chosen = _strongest(total, self._gathered_max)
         alike = self._alike(asked, content)
         return Gathered(_take_turns(chosen, [alike, by_path, by_words, total]), self._by_position(asked))
 
@@ -105,7 +105,7 @@ class Gatherer:
         """Containment and resemblance by sketches, of documents that share most with the asked one."""
         if asked.row is None:
             return {}
-        chosen = sorted(content, key=lambda prefix: (-content[prefix], prefix))[:COMPARED_MAX]
+        chosen = _strongest(content, COMPARED_MAX)
         rows = self._view.documents_by_prefixes(chosen)
         figures = sketching.compare_many(asked.row.sketch, [row.sketch for row in rows])
         alike = (figures.containment + figures.resemblance).tolist()
@@ -175,16 +175,15 @@ class Gatherer:
         return [*elsewhere[:HOSTS_MAX], *above(asked.key)]
 
 
+def _strongest(strengths: dict[bytes, float], most: int) -> list[bytes]:
+    return [prefix for prefix, _ in nlargest(most, strengths.items(), key=itemgetter(1))]
+
+
 def _take_turns(chosen: list[bytes], sources: list[dict[bytes, float]]) -> list[bytes]:
     """All that was chosen, the best of each source in turn, so that none crowds out another."""
-    orders = [_strongest_first(chosen, source) for source in sources]
+    orders = [_strongest({p: source[p] for p in chosen if p in source}, len(chosen)) for source in sources]
     turns = chain.from_iterable(zip_longest(*orders))
     return list(dict.fromkeys(prefix for prefix in turns if prefix is not None))
-
-
-def _strongest_first(prefixes: list[bytes], strengths: dict[bytes, float]) -> list[bytes]:
-    """Those that the source knows."""
-    return sorted((prefix for prefix in prefixes if prefix in strengths), key=lambda prefix: -strengths[prefix])
 
 
 def asked_words(features: TextFeatures | None) -> list[int]:

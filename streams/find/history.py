@@ -32,7 +32,7 @@ _HOSTS_COMPARED_MAX = 64
 _HOSTS_READ_MAX = 10_000  # of a sweep with more, a host's move cannot be guessed
 
 
-class Life(msgspec.Struct, frozen=True):
+class Life(msgspec.Struct, frozen=True, gc=False):
     """What one URL was and is.
 
     `held` are the captures that held a page, one a sweep, in order; `missed` is the number of the first sweep after

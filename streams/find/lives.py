@@ -17,7 +17,7 @@ class Lives:
 
     def __init__(self, view: FindView, calendar: Calendar, soft: SoftErrors) -> None:
         self._view, self._calendar, self._soft = view, calendar, soft
-        self.of = lru_cache(maxsize=65_536)(self._read)
+        self.of = lru_cache(maxsize=16_384)(self._read)
 
     def _read(self, key: bytes) -> Life:
         return life_of(key, self._view.captures(key), self._calendar, lambda _document, _key: False)

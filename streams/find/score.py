@@ -68,7 +68,7 @@ class Weights(NamedTuple):
     thin: float
 
 
-WITH_TEXTS = Weights(-3.6, 2.05, 3.4, 0.1, -1.1)
+WITH_TEXTS = Weights(-3.8, 2.05, 3.4, 0.1, -1.1)
 FROM_SKETCHES = Weights(-3.9, 1.6, 3.7, 1.0, -0.8)
 THIN = 0.1  # less content than this in common is next to none
 

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from streams.find.view import FindView
     from streams.sketching import Sketcher
 
-_SCAN_MAX = 4096  # captures read in one run; a site with more is sampled directory by directory
-_SKIPS_MAX = 96
-_SKIP_CAPTURES = 64
+_SCAN_MAX = 1024  # captures read in one run; a site with more is sampled directory by directory
+_SKIPS_MAX = 48
+_SKIP_CAPTURES = 24
 _COMMON_FROM = 3  # documents of the sample that may share a shingle before it weighs less
 _SITE_LEAST = 8
 _VECTORS_KEPT = 4096

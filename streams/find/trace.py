@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from streams.find.view import FindView
 
 _LOCATIONS_MAX = 16
-_VERSIONS_MAX = 3
+_VERSIONS_MAX = 2  # of a candidate: as it was when the old URL went missing, and as it is
 _TOP = 12  # candidates looked at closely: for copies of trees and error pages, and handed on to the next stop
 
 
@@ -278,7 +278,7 @@ class _Comparer:
         return _Figures(figures.resemblance, figures.containment, figures.containment, None, 0.0)
 
 
-_path = lru_cache(maxsize=65_536)(path_features)
+_path = lru_cache(maxsize=16_384)(path_features)
 
 
 def _best_first(ranked: list[Ranked]) -> list[Ranked]:
