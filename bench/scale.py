@@ -34,6 +34,7 @@ FOLDER = OUT / "scale"
 SAMPLES = FOLDER / "samples.jsonl"
 CHECKPOINTS = (0.02, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0)  # of the documents grown to
 ASKED = 500  # queries a checkpoint
+WARM_UP = 200  # other queries before them, so that no figure is of a process that has just started
 CLUSTERING = (Family.DOCUMENTS, Family.BANDS, Family.EDGES, Family.PARENTS, Family.MEMBERS)
 FINDING = (Family.SAMPLES, Family.WORDS)
 RATE_AT = 100_000  # documents at which the rate is taken that the last one is compared with
@@ -136,14 +137,16 @@ def questions(data_dir: str, documents: int, asked: str) -> dict[str, Any]:
 
     settings = one_process()
     # Texts from another process: the words that they are made of take memory.
-    fresh = in_child("bench.generator:texts_of", start=documents, stop=documents + ASKED)["texts"]
+    fresh = in_child("bench.generator:texts_of", start=documents, stop=documents + WARM_UP + ASKED)["texts"]
     with Store(Path(data_dir), settings.store, writable=False) as store:
         view, sketcher = View(store), Sketcher(settings.scheme)
-        times, found = _timed(lambda text: similar(view, settings, sketcher.sketch(text)), fresh)
+        times, found = _timed(lambda text: similar(view, settings, sketcher.sketch(text)), fresh, WARM_UP)
         dead = [json.loads(line) for line in Path(asked).read_text().splitlines()]
-        dead = dead[:: max(1, len(dead) // ASKED)][:ASKED]
+        dead = dead[:: max(1, len(dead) // (WARM_UP + ASKED))][: WARM_UP + ASKED]
+        warmed = min(WARM_UP, len(dead) // 2)
         finder = Finder(view, settings)
-        find_times, answers = _timed(finder.find, [question["url"] for question in dead])
+        find_times, answers = _timed(finder.find, [question["url"] for question in dead], warmed)
+        dead = dead[warmed:]
         moved = [(a, q["moved"]) for a, q in zip(answers, dead, strict=True) if q["moved"]]
         first = sum(bool(a.candidates) and a.candidates[0].url == new for a, new in moved)
         return {
@@ -156,14 +159,14 @@ def questions(data_dir: str, documents: int, asked: str) -> dict[str, Any]:
         }
 
 
-def _timed(ask: Callable[[Any], Any], questions: list[Any]) -> tuple[list[float], list[Any]]:
-    """Milliseconds of each question, one after another, and the answers; the first ten warm up."""
+def _timed(ask: Callable[[Any], Any], asked: list[Any], warm_up: int) -> tuple[list[float], list[Any]]:
+    """Milliseconds of each question, one after another, and the answers; the first `warm_up` are not counted."""
     times, answers = [], []
-    for question in [*questions[:10], *questions]:
+    for question in asked:
         started = time.perf_counter()
         answers.append(ask(question))
         times.append(1000 * (time.perf_counter() - started))
-    return times[10:], answers[10:]
+    return times[warm_up:], answers[warm_up:]
 
 
 def _quantiles(name: str, times: list[float]) -> dict[str, float]:

@@ -81,7 +81,6 @@ def test_growth_is_sampled_and_goes_on_where_it_was(tmp_path: Path, monkeypatch:
 
     monkeypatch.setattr(scale, "FOLDER", tmp_path / "out")
     monkeypatch.setattr(scale, "SAMPLES", tmp_path / "out" / "samples.jsonl")
-    monkeypatch.setattr(scale, "ASKED", 5)
     for documents in (400, 800):
         arguments = ["scale", "--documents", str(documents), "--chunk", "400", "--data-dir", str(tmp_path / "data")]
         monkeypatch.setattr(sys, "argv", arguments)
