@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from state.errors import LostfoundError, StateError
 
-__all__ = ["BadRecord", "BadUrl", "InputError", "LostfoundError", "ReadError", "SettingsError", "StateError"]
+__all__ = [
+    "BadRecord",
+    "BadUrl",
+    "InputError",
+    "LostfoundError",
+    "ReadError",
+    "SettingsError",
+    "StateError",
+    "WorkerDied",
+]
 
 
 class SettingsError(LostfoundError):
@@ -25,3 +34,7 @@ class ReadError(InputError):
 
 class BadRecord(LostfoundError):
     """A record was refused, and bad records were to stop the ingest; names the place and the reason."""
+
+
+class WorkerDied(LostfoundError):
+    """A process that sketches pages was killed; what was committed stays."""

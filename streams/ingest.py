@@ -207,17 +207,20 @@ class _Run:
         wanted = settings.ingest.workers or len(os.sched_getaffinity(0))
         count = wanted if self.bytes_all == 0 or self.bytes_all >= settings.ingest.workers_from_bytes else 1
         with Workers(count, self.engine.scheme, settings.policy, settings.limits) as workers:
-            under_way: deque[_Batch] = deque()
-            for position, bytes_read, items in self._batches():
-                under_way.append(self._start(workers, position, bytes_read, items))
-                if len(under_way) > (count + 1 if count > 1 else 0):
-                    self._finish(under_way.popleft())
-            while under_way:
-                self._finish(under_way.popleft())
+            self._take_batches(workers)
         self.cursor.finished = True
         changes = Changes()
         self._put_cursor(changes)
         self.engine.store.write(changes, sync=True)
+
+    def _take_batches(self, workers: Workers) -> None:
+        under_way: deque[_Batch] = deque()
+        for position, bytes_read, items in self._batches():
+            under_way.append(self._start(workers, position, bytes_read, items))
+            if len(under_way) > (workers.count + 1 if workers.count > 1 else 0):
+                self._finish(under_way.popleft())
+        while under_way:
+            self._finish(under_way.popleft())
 
     def _batches(self) -> Iterator[tuple[Position, int, list[Page | Rejected]]]:
         limits, most = self.engine.settings.limits, self.engine.settings.ingest

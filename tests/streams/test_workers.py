@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from streams.errors import WorkerDied
 from streams.operators.sketch import Task
 from streams.values import Page, SketchedPage
 from streams.workers import Workers
@@ -22,6 +23,34 @@ ROOT = Path(__file__).parents[2]
 
 def workers(count: int) -> Workers:
     return Workers(count, SETTINGS.scheme, SETTINGS.policy, SETTINGS.limits)
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_an_error_of_a_task_is_raised_where_its_result_is_asked_for(count: int) -> None:
+    broken = Task(1, [None])  # type: ignore[list-item]
+    with workers(count) as pool:
+        if count > 1:
+            failed, fine = pool.submit(broken), pool.submit(task(1))
+            with pytest.raises(AttributeError, match="url") as raised:
+                failed.result(timeout=60)
+            assert "in _serve" in "".join(raised.value.__notes__)
+            assert fine.result(timeout=60)
+        else:
+            with pytest.raises(AttributeError, match="url"):
+                pool.submit(broken)
+
+
+def test_a_worker_that_is_killed_fails_its_task_and_ends_with_the_others() -> None:
+    """Whatever it was at: waiting, reading a task, or in the middle of a result."""
+    large = Task(1, [Page(f"https://a.org/{n}", NOW, text=f"{n} " * 50_000) for n in range(40)])
+    for pause in (0.0, 0.05, 0.2):
+        with workers(2) as pool:
+            results = [pool.submit(large) for _ in range(6)]
+            time.sleep(pause)
+            pool._processes[0].kill()
+            with pytest.raises(WorkerDied, match="was killed"):
+                [result.result(timeout=60) for result in results]
+        assert not any(process.is_alive() for process in pool._processes)
 
 
 def task(number: int) -> Task:
@@ -57,7 +86,7 @@ if __name__ == "__main__":
     pool = Workers(2, settings.scheme, settings.policy, settings.limits)
     for n in range(2):
         pool.submit(Task(1, [Page("https://a.org/", 1, text="some words")])).result()
-    print(*[process.pid for process in pool._pool._processes.values()], flush=True)
+    print(*[process.pid for process in pool._processes], flush=True)
     time.sleep(600)
 """
 

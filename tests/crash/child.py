@@ -1,0 +1,42 @@
+"""A process to be killed: the real ingest or cancellation, which says on stdout how far it is.
+
+python -m tests.crash.child ingest STATE SWEEP WORKERS PATH... | cancel STATE SWEEP
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from state import sweeps
+from state.store import Store
+from streams import forgetting
+from streams.forgetting import cancel_sweep
+from streams.ingest import Progress, ingest
+from tests.samples import NOW, settings
+
+
+def say(progress: Progress) -> None:
+    print(progress.counts.pages, flush=True)
+
+
+def take(folder: str, sweep: str, workers: str, *paths: str) -> None:
+    wanted = settings({"ingest": {"workers": int(workers), "workers_from_bytes": 0, "batch_pages": 16}})
+    with Store(Path(folder), wanted.store) as store:
+        print("ready", flush=True)
+        ingest(store, wanted, paths, sweep, now=NOW, report=say)
+    print("done", flush=True)
+
+
+def cancel(folder: str, sweep: str) -> None:
+    forgetting.CAPTURES_A_BATCH = 8
+    with Store(Path(folder)) as store:
+        print("ready", flush=True)
+        named = sweeps.named(store, sweep)
+        if named is not None:
+            cancel_sweep(store, named)
+    print("done", flush=True)
+
+
+if __name__ == "__main__":
+    {"ingest": take, "cancel": cancel}[sys.argv[1]](*sys.argv[2:])
