@@ -16,6 +16,7 @@ from streams.errors import SettingsError
 from streams.text import SKIPPED as EXTRACTORS
 
 Count = Annotated[int, Meta(ge=1)]
+Seconds = Annotated[float, Meta(ge=0.001, le=3600.0)]
 Share = Annotated[float, Meta(ge=0.0, le=1.0)]
 
 
@@ -60,6 +61,27 @@ class FindSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     soft_404_urls: Annotated[int, Meta(ge=2)]
 
 
+class KafkaSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Topics, batches and times of the Faust engine."""
+
+    prefix: Annotated[str, Meta(pattern=r"^[A-Za-z0-9._-]{1,100}$")]
+    partitions: Annotated[int, Meta(ge=1, le=1024)]
+    replication: Annotated[int, Meta(ge=1, le=16)]
+    create_topics: bool
+    standby_replicas: Annotated[int, Meta(ge=0, le=16)]
+    message_bytes_max: Annotated[int, Meta(ge=1 << 20, le=1 << 30)]
+    pack_bytes: Annotated[int, Meta(ge=1024)]
+    take_pages: Annotated[int, Meta(ge=1, le=10_000)]
+    take_messages: Annotated[int, Meta(ge=1, le=10_000)]
+    take_seconds: Seconds
+    commit_seconds: Seconds
+    session_seconds: Annotated[float, Meta(ge=6.0, le=300.0)]
+    stop_seconds_max: Seconds
+    sketch_processes: Annotated[int, Meta(ge=0, le=256)]
+    default_sweep: Annotated[str, Meta(min_length=1, max_length=200)]
+    answer_seconds_max: Seconds
+
+
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """All settings, as the sections of the file."""
 
@@ -69,6 +91,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     store: StoreLimits
     ingest: IngestSettings
     find: FindSettings
+    kafka: KafkaSettings
 
     def __post_init__(self) -> None:
         scheme = self.scheme

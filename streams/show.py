@@ -116,6 +116,20 @@ def ingest_bar(sweep: str, quiet: bool) -> Iterator[Callable[[ingest.Progress], 
         yield report
 
 
+@contextmanager
+def bytes_bar(title: str, quiet: bool) -> Iterator[Callable[[int, int, int], None]]:
+    """A progress bar on stderr, when that is a terminal: of bytes read, and pages so far."""
+    to = console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(24), TextColumn("{task.fields[said]}"))
+    with Progress(*columns, console=to, disable=quiet or not to.is_terminal, transient=True) as bar:
+        at = bar.add_task(title, total=None, said="")
+
+        def report(done: int, everything: int, pages: int) -> None:
+            bar.update(at, completed=done, total=everything or None, said=f"{pages:,} pages")
+
+        yield report
+
+
 def ingested(summary: ingest.Summary, seconds: float) -> Text:
     """What an ingest did."""
     state = "committed" if summary.committed else "still open"

@@ -83,20 +83,26 @@ def _item(data: bytes, stream: Unpacked, limits: ReadLimits, origin: Origin) -> 
         return None  # cut off by a fault, which is reported next
     if data.isspace():
         return None
+    return page_of(data, limits, origin, whole=whole)[0]
+
+
+def page_of(data: bytes, limits: ReadLimits, origin: Origin, *, whole: bool = True) -> tuple[Page | Rejected, str]:
+    """The page of one line, or why it is refused; and its `crawl`, empty where there is none."""
     try:
         line = _decode(data)
     except msgspec.ValidationError as error:
-        return Rejected(_invalid(data, str(error)), str(error), origin)
+        return Rejected(_invalid(data, str(error)), str(error), origin), ""
     except msgspec.DecodeError as error:
-        return Rejected("bad_json" if whole else "truncated", str(error), origin)
+        return Rejected("bad_json" if whole else "truncated", str(error), origin), ""
     except RecursionError:
-        return Rejected("bad_json", "nested too deeply", origin)
+        return Rejected("bad_json", "nested too deeply", origin), ""
     except UnicodeError as error:
-        return Rejected("bad_utf8", str(error)[:200], origin)
+        return Rejected("bad_utf8", str(error)[:200], origin), ""
+    crawl = line.crawl or ""
     try:
-        return _page(line, len(data), limits, origin)
+        return _page(line, len(data), limits, origin), crawl
     except payload.Refused as error:
-        return Rejected(error.reason, error.detail, origin, _shown(line.url, limits))
+        return Rejected(error.reason, error.detail, origin, _shown(line.url, limits)), crawl
 
 
 def _invalid(data: bytes, message: str) -> str:

@@ -1,0 +1,176 @@
+"""The Faust app: one agent a topic, one table for the state. All that is Faust's way of doing things is in here.
+
+An agent never raises: Faust acknowledges a batch whose body raised, and the messages would be lost. Whatever goes
+wrong in a batch ends the process before that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import faust
+import structlog
+from faust.auth import SASLCredentials, SSLCredentials
+from faust.transport.drivers import aiokafka
+from faust.types import TP
+
+from streams.faust_engine import topics
+from streams.faust_engine.broker import Broker
+from streams.faust_engine.ending import end_process
+from streams.faust_engine.messages import KINDS, Topic
+from streams.faust_engine.runner import Message, Runner
+from streams.faust_engine.table import URL, TableStore
+from streams.settings import KafkaSettings
+
+log = structlog.get_logger(__name__)
+Take = Callable[[Sequence[Message]], Awaitable[None]]
+OPERATORS = ("sketch", "state")
+HEARTBEATS_A_SESSION = 4
+CHANGELOG_RECORDS_BUFFERED = 32  # of up to `pack_bytes` each, while a partition is recovered
+
+
+class Consumer(aiokafka.Consumer):
+    """Faust's consumer, which also goes back where nothing was committed yet."""
+
+    async def seek_to_committed(self) -> Mapping[TP, int]:
+        """Go back to what was committed, or to the beginning.
+
+        Faust drops what it has fetched when partitions change hands, and goes back to the committed offset. A
+        partition without one it leaves where it is: behind the messages that it dropped, which nobody would take.
+        """
+        found = await super().seek_to_committed()
+        fresh = {tp for tp, offset in found.items() if not offset and not self._is_changelog_tp(tp)}
+        for tp, first in (await self.earliest_offsets(*fresh)).items() if fresh else ():
+            await self._seek(tp, first)
+        return found
+
+
+class Transport(aiokafka.Transport):
+    """Kafka by that consumer."""
+
+    Consumer = Consumer
+
+
+class App(faust.App):
+    """A Faust app that starts and stops what its agents need."""
+
+    runner: Runner
+
+    def _new_transport(self) -> Transport:
+        return Transport(self.conf.broker_consumer, self)
+
+    async def on_start(self) -> None:
+        """Connect before the first message can come."""
+        await self.runner.outbox.start()
+        await self.runner.sweep_log.start()
+        await super().on_start()
+
+    async def on_shutdown(self) -> None:
+        """Let go after the last message is done."""
+        await super().on_shutdown()
+        await self.runner.sweep_log.stop()
+        await self.runner.outbox.stop()
+        self.runner.close()
+
+
+def build(runner: Runner, broker: Broker, data_dir: Path, url: str, operators: Sequence[str]) -> App:
+    """The app of a worker that answers others at `url` and runs `operators`, some of OPERATORS."""
+    kafka = runner.settings.kafka
+    count = runner.context.partitions
+    app = App(
+        kafka.prefix,
+        broker=[f"kafka://{address.strip()}" for address in broker.bootstrap.split(",")],
+        broker_credentials=_credentials(broker),
+        datadir=str(data_dir / "faust"),
+        canonical_url=url,
+        web_enabled=False,
+        autodiscover=False,
+        topic_allow_declare=False,
+        topic_disable_leader=True,
+        # With neither a table nor a standby Faust would assign by another protocol than the other workers.
+        table_standby_replicas=max(kafka.standby_replicas, 0 if "state" in operators else 1),
+        consumer_auto_offset_reset="earliest",
+        **_times(kafka),
+    )
+    app.runner = runner
+
+    def topic(which: Topic) -> Any:
+        full = topics.name(kafka.prefix, which)
+        return app.topic(full, partitions=count, key_serializer="raw", value_serializer="raw", value_type=bytes)
+
+    if "state" in operators:
+        _state_table(app, topic(Topic.CHANGELOG), count)
+        for which in KINDS:
+            app.agent(topic(which), name=which.value, concurrency=1)(
+                _agent(_taker(runner, which), kafka.take_messages, kafka.take_seconds)
+            )
+    if "sketch" in operators:
+        app.agent(topic(Topic.PAGES), name="pages", concurrency=1)(
+            _agent(runner.take_pages, kafka.take_pages, kafka.take_seconds)
+        )
+    return app
+
+
+def _times(kafka: KafkaSettings) -> dict[str, Any]:
+    return {
+        "broker_commit_interval": kafka.commit_seconds,
+        "broker_session_timeout": kafka.session_seconds,
+        "broker_heartbeat_interval": kafka.session_seconds / HEARTBEATS_A_SESSION,
+        "broker_request_timeout": max(90.0, kafka.session_seconds + 1),
+        "broker_max_poll_records": 500,
+        "consumer_max_fetch_size": 4 << 20,
+        "stream_buffer_maxsize": max(kafka.take_messages, kafka.take_pages),
+        "stream_recovery_delay": 0.0,
+    }
+
+
+def _state_table(app: App, changelog: Any, count: int) -> None:
+    table = app.Table(
+        "state",
+        store=URL,
+        partitions=count,
+        key_type=bytes,
+        value_type=bytes,
+        changelog_topic=changelog,
+        recovery_buffer_size=CHANGELOG_RECORDS_BUFFERED,
+    )
+    store = table.data
+    assert isinstance(store, TableStore)
+    store.partitions = app.runner.partitions
+
+
+def _taker(runner: Runner, topic: Topic) -> Take:
+    async def take(batch: Sequence[Message]) -> None:
+        await runner.take(topic, batch)
+
+    return take
+
+
+def _agent(take: Take, most: int, seconds: float) -> Callable[[Any], Awaitable[None]]:
+    async def agent(stream: Any) -> None:
+        batches: AsyncIterator[Sequence[Any]] = stream.take_events(most, within=seconds)
+        async for events in batches:
+            try:
+                await take([_message(event.message) for event in events])
+            except BaseException:
+                log.exception("a batch failed; this process ends before it is acknowledged")
+                end_process()
+
+    return agent
+
+
+def _message(given: Any) -> Message:
+    headers = given.headers or ()
+    pairs = list(headers.items()) if isinstance(headers, dict) else list(headers)
+    return Message(given.partition, given.offset, int((given.timestamp or 0) * 1000), given.value, pairs)
+
+
+def _credentials(broker: Broker) -> Any:
+    context = broker.tls()
+    if broker.protocol.startswith("SASL"):
+        return SASLCredentials(
+            username=broker.username, password=broker.password, mechanism=broker.mechanism, ssl_context=context
+        )
+    return SSLCredentials(context) if context else None

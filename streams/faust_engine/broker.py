@@ -1,0 +1,78 @@
+"""How to reach the broker: from the environment, so that secrets stay out of files, arguments and logs."""
+
+from __future__ import annotations
+
+import os
+import ssl
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from streams.errors import InputError
+
+DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
+_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+
+
+class Broker(msgspec.Struct, frozen=True):
+    """Addresses and credentials; its text shows no secret."""
+
+    bootstrap: str
+    protocol: str = "PLAINTEXT"
+    mechanism: str = ""
+    username: str = ""
+    password: str = ""
+    cafile: str = ""
+    certfile: str = ""
+    keyfile: str = ""
+
+    def __repr__(self) -> str:
+        return f"Broker({self.bootstrap}, {self.protocol})"
+
+    def tls(self) -> ssl.SSLContext | None:
+        """The context of a connection with TLS; None without; raises InputError for files that cannot be used."""
+        if not self.protocol.endswith("SSL"):
+            return None
+        try:
+            context = ssl.create_default_context(cafile=self.cafile or None)
+            if self.certfile:
+                context.load_cert_chain(self.certfile, self.keyfile or None)
+        except OSError as error:
+            raise InputError(f"TLS to the broker: {error}", "check the files that KAFKA_SSL_... name") from error
+        return context
+
+    def client(self) -> dict[str, Any]:
+        """Arguments of an aiokafka client."""
+        found: dict[str, Any] = {"bootstrap_servers": self.bootstrap, "security_protocol": self.protocol}
+        if context := self.tls():
+            found["ssl_context"] = context
+        if self.protocol.startswith("SASL"):
+            found |= {
+                "sasl_mechanism": self.mechanism,
+                "sasl_plain_username": self.username,
+                "sasl_plain_password": self.password,
+            }
+        return found
+
+
+def from_environment(bootstrap: str | None, environment: Mapping[str, str] | None = None) -> Broker:
+    """The broker that `bootstrap` or KAFKA_BOOTSTRAP names; raises InputError for settings that do not fit."""
+    given = os.environ if environment is None else environment
+    protocol = given.get("KAFKA_SECURITY_PROTOCOL", "PLAINTEXT").upper()
+    mechanism = given.get("KAFKA_SASL_MECHANISM", "PLAIN" if protocol.startswith("SASL") else "").upper()
+    if protocol not in _PROTOCOLS:
+        raise InputError(f"KAFKA_SECURITY_PROTOCOL is {protocol!r}", f"use one of {', '.join(_PROTOCOLS)}")
+    if protocol.startswith("SASL") and mechanism not in _MECHANISMS:
+        raise InputError(f"KAFKA_SASL_MECHANISM is {mechanism!r}", f"use one of {', '.join(_MECHANISMS)}")
+    return Broker(
+        bootstrap or given.get("KAFKA_BOOTSTRAP") or DEFAULT_BOOTSTRAP,
+        protocol,
+        mechanism,
+        given.get("KAFKA_SASL_USERNAME", ""),
+        given.get("KAFKA_SASL_PASSWORD", ""),
+        given.get("KAFKA_SSL_CAFILE", ""),
+        given.get("KAFKA_SSL_CERTFILE", ""),
+        given.get("KAFKA_SSL_KEYFILE", ""),
+    )

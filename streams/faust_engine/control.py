@@ -1,0 +1,168 @@
+"""Sweeps as a log: one partition whose order is the same for all, folded by every worker from its beginning.
+
+    {"event": "open",      "name": "2026-11", "time": ms}
+    {"event": "commit",    "name": ..., "time": ..., "until": [end offset of each partition of `pages`]}
+    {"event": "reached",   "name": ..., "time": ..., "captures": n}
+    {"event": "cancel",    "name": ..., "time": ...}
+    {"event": "cancelled", "name": ..., "time": ...}
+
+A sweep's number is its place among the openings, so that workers agree on it without asking one another. A commit
+is asked for with where `pages` ended then; it takes effect with `reached`, which a worker writes once every partition
+has got that far, through all stages. Records that do not fit the life of a sweep change nothing: two workers may
+write the same one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Literal
+
+import msgspec
+import structlog
+from aiokafka import AIOKafkaConsumer, TopicPartition
+
+from state import sweeps
+from state.changes import Changes
+from state.families import Family
+from state.values import Sweep, SweepState
+from streams.faust_engine import topics
+from streams.faust_engine.broker import Broker
+from streams.faust_engine.ending import end_process
+from streams.faust_engine.messages import Topic, schema
+from streams.faust_engine.outbox import Outbox
+from streams.settings import KafkaSettings
+
+log = structlog.get_logger(__name__)
+
+
+class Event(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One record of the log."""
+
+    event: Literal["open", "commit", "reached", "cancel", "cancelled"]
+    name: str
+    time: int  # ms since the epoch, UTC
+    until: list[int] = []
+    captures: int = 0
+
+
+class Fold:
+    """What the log comes to."""
+
+    def __init__(self) -> None:
+        self.sweeps: dict[int, Sweep] = {}
+        self.wanted: dict[int, Event] = {}  # commits that were asked for and have not taken effect
+
+    def named(self, name: str) -> Sweep | None:
+        """The sweep of this name that is not cancelled; a cancelled name is free again."""
+        held = (s for s in self.sweeps.values() if s.name == name and s.state is not SweepState.CANCELLED)
+        return next(held, None)
+
+    def take(self, event: Event) -> None:
+        """Take one record."""
+        held = self.named(event.name)
+        if event.event == "open":
+            if held is None:
+                number = len(self.sweeps) + 1
+                self.sweeps[number] = Sweep(number, event.name, SweepState.OPEN, opened=event.time)
+            return
+        if held is None:
+            return
+        wanted = {"reached": SweepState.COMMITTED, "cancel": SweepState.CANCELLING, "cancelled": SweepState.CANCELLED}
+        if event.event == "commit":
+            if held.state is SweepState.OPEN:
+                self.wanted[held.number] = event
+            return
+        state = wanted[event.event]
+        if state in sweeps.LIFE[held.state]:
+            asked = self.wanted.pop(held.number, event)
+            moved = sweeps.moved_on(held, state, asked.time)
+            if state is SweepState.COMMITTED:
+                moved = msgspec.structs.replace(moved, captures=event.captures)
+            self.sweeps[held.number] = moved
+
+    def rows(self) -> dict[bytes, bytes]:
+        """The sweeps as rows of the family `sweeps`."""
+        changes = Changes()
+        for sweep in self.sweeps.values():
+            sweeps.put(changes, sweep)
+        return changes.family(Family.SWEEPS)
+
+
+class SweepLog:
+    """The log, followed while the process lives."""
+
+    def __init__(self, broker: Broker, settings: KafkaSettings, outbox: Outbox) -> None:
+        self.fold = Fold()
+        self.outbox = outbox
+        self._broker, self._topic = broker, topics.name(settings.prefix, Topic.SWEEPS)
+        self._consumer: AIOKafkaConsumer | None = None
+        self._following: asyncio.Task[None] | None = None
+        self._more = asyncio.Condition()
+
+    async def start(self) -> None:
+        """Read what is there, then follow."""
+        self._consumer = AIOKafkaConsumer(**self._broker.client(), auto_offset_reset="earliest")
+        await self._consumer.start()
+        place = TopicPartition(self._topic, 0)
+        self._consumer.assign([place])
+        end = (await self._consumer.end_offsets([place]))[place]
+        while await self._consumer.position(place) < end:
+            await self._take_some()
+        self._following = asyncio.create_task(self._follow())
+
+    async def stop(self) -> None:
+        """Stop following."""
+        if self._following is not None:
+            self._following.cancel()
+        if self._consumer is not None:
+            await self._consumer.stop()
+
+    async def _follow(self) -> None:
+        try:
+            while True:
+                await self._take_some()
+        except asyncio.CancelledError:
+            raise
+        except BaseException:
+            log.exception("the log of sweeps cannot be followed")
+            end_process()
+
+    async def _take_some(self) -> None:
+        assert self._consumer is not None
+        found = await self._consumer.getmany(timeout_ms=1000)
+        records = [record for each in found.values() for record in each]
+        for record in records:
+            try:
+                self.fold.take(msgspec.json.decode(record.value or b"", type=Event))
+            except (msgspec.DecodeError, ValueError) as error:
+                log.warning("a record of sweeps is passed over", offset=record.offset, error=str(error))
+        if records:
+            async with self._more:
+                self._more.notify_all()
+
+    async def write(self, event: Event) -> None:
+        """Append a record."""
+        await append(self.outbox, event)
+
+    async def number(self, name: str) -> int:
+        """The number of a sweep, opened when there is none of this name."""
+        held = self.fold.named(name)
+        if held is None:
+            await self.write(Event("open", name, time.time_ns() // 1_000_000))
+            await self.until(lambda fold: fold.named(name) is not None)
+            held = self.fold.named(name)
+            assert held is not None
+        return held.number
+
+    async def until(self, happened: Callable[[Fold], bool]) -> None:
+        """Wait until the log says so."""
+        async with self._more:
+            while not happened(self.fold):
+                await self._more.wait()
+
+
+async def append(outbox: Outbox, event: Event) -> None:
+    """Append a record to the log."""
+    await outbox.raw(Topic.SWEEPS, 0, msgspec.json.encode(event), [("schema", schema(Topic.SWEEPS).encode())])

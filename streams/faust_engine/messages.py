@@ -1,0 +1,115 @@
+"""What the agents send one another: lists of values, packed into one message a batch and partition.
+
+A message is a msgpack array of pairs: the number of a kind, and a value of it. Its headers say the schema with its
+version, and the scheme of the sketches in it; a message of another schema or scheme is refused, naming both sides.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Iterator, Sequence
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+from streams.operators import routing
+from streams.operators.join import Handover, Union
+from streams.values import Announcement, Arrival, Pair, Question, SketchedPage
+
+Headers = Sequence[tuple[str, bytes]]
+VERSION = 1
+_ARRAY = struct.Struct(">BI")
+_ARRAY32 = 0xDD
+
+
+class Topic(StrEnum):
+    """The topics, by the ends of their names."""
+
+    PAGES = "pages"
+    CAPTURES = "captures"
+    DOCUMENTS = "documents"
+    BUCKETS = "buckets"
+    JOINS = "joins"
+    AMENDMENTS = "amendments"
+    CHANGELOG = "state-changelog"
+    SWEEPS = "sweeps"
+    DEAD_LETTERS = "dead-letters"
+
+
+class Amendment(msgspec.Struct, frozen=True):
+    """Changes that overwrite, as a record of the changelog: something was forgotten."""
+
+    record: bytes
+
+
+# What each topic carries; a value goes with its number, which is never used again.
+KINDS: dict[Topic, dict[int, type[msgspec.Struct]]] = {
+    Topic.CAPTURES: {0: SketchedPage},
+    Topic.DOCUMENTS: {1: Arrival, 2: Pair, 3: Question},
+    Topic.BUCKETS: {4: Announcement},
+    Topic.JOINS: {5: Union, 6: Handover},
+    Topic.AMENDMENTS: {7: Amendment},
+}
+ROUTED: dict[routing.Topic, Topic] = {
+    routing.Topic.PAGES: Topic.CAPTURES,
+    routing.Topic.DOCUMENTS: Topic.DOCUMENTS,
+    routing.Topic.BUCKETS: Topic.BUCKETS,
+    routing.Topic.JOINS: Topic.JOINS,
+}
+_NUMBERS = {kind: number for kinds in KINDS.values() for number, kind in kinds.items()}
+_DECODERS = {
+    topic: {number: msgspec.msgpack.Decoder(kind).decode for number, kind in kinds.items()}
+    for topic, kinds in KINDS.items()
+}
+_encode = msgspec.msgpack.Encoder().encode
+_decode_items = msgspec.msgpack.Decoder(list[tuple[int, msgspec.Raw]]).decode
+
+
+class BadMessage(ValueError):
+    """A message that cannot be taken; the first argument is a short stable reason, the second is for people."""
+
+    def __init__(self, reason: str, detail: str) -> None:
+        super().__init__(reason, detail)
+        self.reason, self.detail = reason, detail
+
+
+def schema(topic: Topic) -> str:
+    """The schema of a topic's messages."""
+    return f"lostfound.{topic.value}/{VERSION}"
+
+
+def headers(topic: Topic, scheme: str) -> list[tuple[str, bytes]]:
+    """What goes with a message."""
+    return [("schema", schema(topic).encode()), ("scheme", scheme.encode())]
+
+
+def pack(values: Iterable[msgspec.Struct], bytes_max: int) -> Iterator[bytes]:
+    """Messages of at most so many bytes, where no single value is longer."""
+    parts: list[bytes] = []
+    size = 0
+    for value in values:
+        part = _encode((_NUMBERS[type(value)], value))
+        if parts and size + len(part) > bytes_max:
+            yield _ARRAY.pack(_ARRAY32, len(parts)) + b"".join(parts)
+            parts, size = [], 0
+        parts.append(part)
+        size += len(part)
+    if parts:
+        yield _ARRAY.pack(_ARRAY32, len(parts)) + b"".join(parts)
+
+
+def unpack(topic: Topic, value: bytes | None, given: Headers, scheme: str) -> list[Any]:
+    """The values of a message; raises BadMessage."""
+    held = dict(given)
+    said = held.get("schema", b"").decode("utf-8", "replace")
+    if said != schema(topic):
+        raise BadMessage("bad_schema", f"the message has schema {said!r}, this worker reads {schema(topic)!r}")
+    other = held.get("scheme", b"").decode("utf-8", "replace")
+    if other != scheme:
+        raise BadMessage("other_scheme", f"the message has scheme {other!r}, this worker has {scheme!r}")
+    try:
+        decoders = _DECODERS[topic]
+        return [decoders[number](item) for number, item in _decode_items(value or b"")]
+    except (msgspec.DecodeError, ValueError, KeyError) as error:
+        raise BadMessage("bad_message", repr(error)[:300]) from error

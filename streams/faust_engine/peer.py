@@ -1,0 +1,110 @@
+"""Asking a worker over HTTP, with a limit of time; and a collection as one worker answers for it.
+
+Bodies are msgpack. An answer that is late, wrong or missing is an error that names the worker: nothing is left out in
+silence.
+"""
+
+from __future__ import annotations
+
+import http.client
+import threading
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
+
+from state.changes import Changes
+from state.codecs import changelog
+from state.errors import StateError
+from streams.errors import InputError
+from streams.faust_engine.rows import ANSWERS, Ask
+from streams.faust_engine.spread import RowStore
+
+_encode = msgspec.msgpack.Encoder().encode
+_decoders = {what: msgspec.msgpack.Decoder(kind) for what, kind in ANSWERS.items()}
+RECORD_BYTES_MAX = 8 << 20
+
+
+class Refusal(msgspec.Struct):
+    """Why a worker gave no answer."""
+
+    error: str
+    hint: str = ""
+
+
+class Peer:
+    """One worker; a connection a thread, kept open."""
+
+    def __init__(self, url: str, seconds_max: float) -> None:
+        """Raises InputError for a URL that is none."""
+        self.url, self.seconds_max = url.rstrip("/"), seconds_max
+        parts = urlsplit(self.url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise InputError(f"{url!r} is no server", "name a worker as http://HOST:PORT")
+        self._parts = parts
+        self._held = threading.local()
+
+    def ask(self, ask: Ask) -> Any:
+        """The answer to a question; raises StateError."""
+        body = self.post("/rows", _encode(ask))
+        try:
+            return _decoders[ask.what].decode(body)
+        except msgspec.DecodeError as error:
+            raise StateError(f"the worker at {self.url} gave no answer that can be read: {error}") from error
+
+    def post(self, path: str, body: bytes, seconds_max: float | None = None) -> bytes:
+        """Send a body and return what came back; raises StateError."""
+        limit = seconds_max or self.seconds_max
+        try:
+            status, answer = self._exchange(path, body, limit)
+        except (OSError, http.client.HTTPException) as error:
+            raise StateError(
+                f"the worker at {self.url} did not answer within {limit:g} s: {error!r}",
+                "a part of the answer is missing, so there is none; ask again, or see /readyz of the workers",
+            ) from error
+        if status == http.HTTPStatus.OK:
+            return answer
+        try:
+            said = msgspec.json.decode(answer, type=Refusal)
+        except msgspec.DecodeError:
+            said = Refusal(f"HTTP status {status}")
+        raise StateError(f"the worker at {self.url} says: {said.error}", said.hint)
+
+    def _exchange(self, path: str, body: bytes, limit: float) -> tuple[int, bytes]:
+        connection = self._connection(limit)
+        try:
+            connection.request("POST", self._parts.path + path, body)
+        except (OSError, http.client.HTTPException):
+            connection.close()  # closed at the other end while it was idle; once more on a new one
+            connection.request("POST", self._parts.path + path, body)
+        try:
+            response = connection.getresponse()
+            return response.status, response.read()
+        except (OSError, http.client.HTTPException):
+            connection.close()
+            raise
+
+    def _connection(self, limit: float) -> http.client.HTTPConnection:
+        held: http.client.HTTPConnection | None = getattr(self._held, "connection", None)
+        if held is None or held.timeout != limit:
+            kind = http.client.HTTPSConnection if self._parts.scheme == "https" else http.client.HTTPConnection
+            held = kind(self._parts.hostname or "", self._parts.port, timeout=limit)
+            self._held.connection = held
+        return held
+
+
+class RemoteStore(RowStore):
+    """The whole collection, as the worker at a URL answers for it."""
+
+    def __init__(self, peer: Peer, *, writable: bool = False) -> None:
+        super().__init__(peer.url)
+        self.peer, self.writable = peer, writable
+
+    def ask(self, ask: Ask) -> Any:
+        """Have the worker ask the owners."""
+        return self.peer.ask(ask)
+
+    def write(self, changes: Changes, *, sync: bool = False) -> None:  # noqa: ARG002
+        """Have the owners take changes that overwrite; returns when they have."""
+        for record in changelog.encode(changes, kind=changelog.AMENDMENT, record_bytes_max=RECORD_BYTES_MAX):
+            self.peer.post("/amend", record, 6 * self.peer.seconds_max)

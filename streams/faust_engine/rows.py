@@ -1,0 +1,86 @@
+"""Reading rows of partitions: one question and its answer, the same for a folder here and for a worker elsewhere.
+
+get     keys of one owner         -> a value or None each
+page    rows under a prefix       -> at most `limit`, in order, of all the partitions named
+last    prefixes of one owner     -> the last row under each, or None
+firsts  prefixes of one owner     -> the rows under each
+"""
+
+from __future__ import annotations
+
+import heapq
+import struct
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from operator import itemgetter
+from typing import Any, Literal
+
+import msgspec
+
+from state.changes import merge
+from state.families import Family
+from state.store import Store
+
+Row = tuple[bytes, bytes]
+_COUNT = struct.Struct(">Q")
+
+
+class Ask(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One question. `partitions` empty: of the whole collection."""
+
+    what: Literal["get", "page", "last", "firsts"]
+    family: Family
+    keys: list[bytes] = []  # or prefixes; one prefix for a page
+    partitions: list[int] = []
+    start: bytes | None = None
+    limit: int = 0
+    descending: bool = False
+
+
+Values = list[bytes | None]
+Rows = list[Row]
+ANSWERS: dict[str, Any] = {
+    "get": Values,
+    "page": Rows,
+    "last": list[Row | None],
+    "firsts": list[Rows],
+}
+
+
+def answer(stores: Mapping[int, Store], ask: Ask) -> Any:
+    """The answer of these partitions; KeyError when one of those that are asked is not among them."""
+    held = [stores[number] for number in ask.partitions]
+    if ask.what == "page":
+        return list(islice(combined(ask.family, [_scan(store, ask) for store in held], ask.descending), ask.limit))
+    (store,) = held
+    if ask.what == "get":
+        return store.get_many(ask.family, ask.keys)
+    return store.last(ask.family, ask.keys) if ask.what == "last" else store.firsts(ask.family, ask.keys)
+
+
+def _scan(store: Store, ask: Ask) -> Iterator[Row]:
+    (prefix,) = ask.keys
+    if ask.descending:
+        return store.descend(ask.family, prefix, ask.start or prefix)
+    return store.scan(ask.family, prefix, ask.start)
+
+
+def combined(family: Family, scans: Sequence[Iterable[Row]], descending: bool = False) -> Iterator[Row]:
+    """Rows of several partitions in one order; those of one key become one."""
+    last: Row | None = None
+    for row in heapq.merge(*scans, key=itemgetter(0), reverse=descending):
+        if last is not None and last[0] == row[0]:
+            last = (row[0], combine(family, last[1], row[1]))
+            continue
+        if last is not None:
+            yield last
+        last = row
+    if last is not None:
+        yield last
+
+
+def combine(family: Family, one: bytes, other: bytes) -> bytes:
+    """What two partitions say of one key: counts of captures add up, everything else is a fact."""
+    if family is Family.SWEEPS:
+        return _COUNT.pack(_COUNT.unpack(one)[0] + _COUNT.unpack(other)[0])
+    return merge(family, one, other)

@@ -1,0 +1,145 @@
+"""One worker at work: batches of messages through the stages, in the order that loses nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import msgspec
+import structlog
+
+from state.values import SweepState
+from streams.faust_engine import pages
+from streams.faust_engine.control import SweepLog
+from streams.faust_engine.messages import BadMessage, Headers, Topic, unpack
+from streams.faust_engine.metrics import Metrics
+from streams.faust_engine.outbox import DeadLetter, Outbox, letter
+from streams.faust_engine.partitions import Partitions
+from streams.faust_engine.stages import STAGES, Context, Outcome, sketched
+from streams.operators.sketch import Sketched, Task
+from streams.readers import ReadLimits
+from streams.settings import Settings
+from streams.values import Origin, Page, Rejected, SketchedPage
+from streams.workers import Workers
+
+log = structlog.get_logger(__name__)
+
+
+class Message(msgspec.Struct, frozen=True):
+    """What an agent needs of a message."""
+
+    partition: int
+    offset: int
+    time: int  # ms since the epoch, UTC, as the broker or the producer set it
+    value: bytes | None
+    headers: Headers
+
+
+class Runner:
+    """What the agents call; knows the order of the four steps."""
+
+    def __init__(
+        self, settings: Settings, partitions: Partitions, outbox: Outbox, sweep_log: SweepLog, metrics: Metrics
+    ) -> None:
+        self.settings, self.partitions, self.outbox, self.sweep_log = settings, partitions, outbox, sweep_log
+        self.metrics = metrics
+        self.context = Context(settings, partitions.count)
+        self._prefix = settings.kafka.prefix
+        limits = settings.limits
+        self._read_limits = ReadLimits(
+            page_bytes_max=limits.page_bytes_max,
+            line_bytes_max=limits.line_bytes_max,
+            url_bytes_max=limits.url_bytes_max,
+        )
+        # One thread: a stage that sketches keeps scratch of its own.
+        self._thread = ThreadPoolExecutor(1, "sketch")
+        self._workers = Workers(settings.kafka.sketch_processes, settings.scheme, settings.policy, limits)
+
+    async def take(self, topic: Topic, batch: Sequence[Message]) -> None:
+        """Take packed messages of one topic through its stage; partitions at the same time, each in order."""
+        by_partition: defaultdict[int, list[Message]] = defaultdict(list)
+        for message in batch:
+            by_partition[message.partition].append(message)
+        await asyncio.gather(*(self._take(topic, number, part) for number, part in by_partition.items()))
+
+    async def _take(self, topic: Topic, number: int, batch: Sequence[Message]) -> None:
+        values, letters = self._unpacked(topic, batch)
+        async with self.partitions.locks[number]:
+            partition = self.partitions.held.get(number)
+            if partition is None or number not in self.partitions.actives:
+                # Acknowledging it would lose it; a worker that starts again gets it, or whoever owns it now.
+                raise RuntimeError(f"a message of partition {number} came, which this worker does not hold")
+            with self.metrics.batch(topic, len(values)):
+                outcome = STAGES[topic](partition, values, self.context)
+            await self._send(outcome, letters, number)
+            if len(outcome.changes):
+                offsets = await self.outbox.record(number, outcome.changes, amendment=outcome.amendment)
+                partition.write(outcome.changes, offsets, amendment=outcome.amendment)
+        self.metrics.count(outcome.counts)
+
+    def _unpacked(self, topic: Topic, batch: Iterable[Message]) -> tuple[list[msgspec.Struct], list[DeadLetter]]:
+        values: list[msgspec.Struct] = []
+        letters = []
+        for message in batch:
+            try:
+                values += unpack(topic, message.value, message.headers, self.outbox.scheme)
+            except BadMessage as error:
+                source = f"{self._prefix}-{topic.value}"
+                letters.append(
+                    DeadLetter(error.reason, error.detail, "", source, "", message.offset, message.partition)
+                )
+        return values, letters
+
+    async def _send(self, outcome: Outcome, letters: list[DeadLetter], number: int) -> None:
+        letters = letters + [letter(item, number) for item in outcome.rejected]
+        await self.outbox.send(outcome.sends)
+        await self.outbox.refuse(letters)
+        self.metrics.refused(each.reason for each in letters)
+
+    async def take_pages(self, batch: Sequence[Message]) -> None:
+        """Sketch pages and send them to the owners of their URLs."""
+        rejected: list[tuple[Rejected, int]] = []
+        by_sweep: defaultdict[int, list[tuple[Page, int]]] = defaultdict(list)
+        for message in batch:
+            origin = Origin(f"{self._prefix}-{Topic.PAGES.value}", message.offset)
+            page, name = pages.decode(message.value, message.headers, origin, self._read_limits)
+            if isinstance(page, Page):
+                number = await self._sweep(name)
+                if number is not None:
+                    dated = page if page.time else msgspec.structs.replace(page, time=message.time)
+                    by_sweep[number].append((dated, message.partition))
+                    continue
+                page = Rejected("bad_sweep", f"{name[:200]!r} is no sweep that takes pages", page.origin, page.url)
+            rejected.append((page, message.partition))
+        found: list[SketchedPage] = []
+        with self.metrics.batch(Topic.PAGES, len(batch)):
+            for number, held in by_sweep.items():
+                task = Task(number, [page for page, _ in held])
+                for (_, place), results in zip(held, await self._sketch(task), strict=True):
+                    found += [item for item in results if isinstance(item, SketchedPage)]
+                    rejected += [(item, place) for item in results if isinstance(item, Rejected)]
+        outcome = sketched(found, self.context)
+        await self._send(outcome, [letter(item, place) for item, place in rejected], 0)
+        self.metrics.count({"pages": len(batch)})
+
+    async def _sweep(self, name: str) -> int | None:
+        """The number of a sweep that may still be filled; one that is committed takes what comes late."""
+        name = name or self.settings.kafka.default_sweep
+        if len(name) > 200 or not name.isprintable():
+            return None
+        number = await self.sweep_log.number(name)
+        open_for_pages = self.sweep_log.fold.sweeps[number].state in (SweepState.OPEN, SweepState.COMMITTED)
+        return number if open_for_pages else None
+
+    async def _sketch(self, task: Task) -> Sketched:
+        if self._workers.count > 1:
+            return await asyncio.wrap_future(self._workers.submit(task))
+        submit = self._workers.submit
+        return await asyncio.get_running_loop().run_in_executor(self._thread, lambda: submit(task).result())
+
+    def close(self) -> None:
+        """Let go of threads and processes."""
+        self._thread.shutdown(wait=False, cancel_futures=True)
+        self._workers.__exit__()

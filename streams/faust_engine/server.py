@@ -1,0 +1,171 @@
+"""What a worker answers over HTTP: how it is, its metrics, and questions about the whole collection.
+
+    GET  /livez      200 while the process runs
+    GET  /readyz     200 when partitions are assigned and recovered and the disk has room; 503 says what is missing
+    GET  /metrics    for Prometheus
+    POST /rows       a question, msgpack: of partitions that are here, or of the whole collection
+    POST /amend      changes that overwrite, as a record of the changelog: forgetting
+    POST /sweeps     a record for the log of sweeps, JSON; a cancellation takes back what the sweep brought
+
+The last three are for workers and the command line of the same collection: they show and change everything, so they
+belong on a private network.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import time
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import structlog
+from aiohttp import web
+
+from state.codecs import changelog
+from state.errors import LostfoundError
+from state.values import SweepState
+from streams.errors import InputError
+from streams.faust_engine.control import Event
+from streams.faust_engine.messages import Topic
+from streams.faust_engine.rows import Ask
+from streams.faust_engine.runner import Runner
+from streams.faust_engine.whole import Whole
+from streams.forgetting import Forgotten, cancel_sweep
+
+if TYPE_CHECKING:
+    from streams.faust_engine.app import App
+
+log = structlog.get_logger(__name__)
+DISK_FREE_BYTES_MIN = 256 << 20  # less room than this: not ready, before RocksDB cannot write
+BODY_BYTES_MAX = 64 << 20
+_decode_ask = msgspec.msgpack.Decoder(Ask).decode
+_encode = msgspec.msgpack.Encoder().encode
+Handler = Callable[[web.Request], Awaitable[web.Response]]
+
+
+class Server:
+    """The HTTP server of one worker."""
+
+    def __init__(self, runner: Runner) -> None:
+        self.runner = runner
+        self.app: App | None = None
+        self.whole: Whole | None = None
+        self._web: web.AppRunner | None = None
+
+    async def start(self, host: str, port: int) -> int:
+        """Listen, and return the port."""
+        site = web.Application(client_max_size=BODY_BYTES_MAX)
+        site.router.add_get("/livez", self._livez)
+        site.router.add_get("/readyz", self._readyz)
+        site.router.add_get("/metrics", self._metrics)
+        for path, handler in (("/rows", self._rows), ("/amend", self._amend), ("/sweeps", self._sweeps)):
+            site.router.add_post(path, _told(handler))
+        self._web = web.AppRunner(site, access_log=None)
+        await self._web.setup()
+        try:
+            await web.TCPSite(self._web, host, port).start()
+        except OSError as error:
+            await self._web.cleanup()
+            raise InputError(f"cannot listen on {host}:{port}: {error.strerror}", "choose another --port") from error
+        return int(self._web.addresses[0][1])
+
+    async def stop(self) -> None:
+        """Stop listening."""
+        if self._web is not None:
+            await self._web.cleanup()
+
+    def missing(self) -> list[str]:
+        """What keeps this worker from being ready; empty when nothing does."""
+        app, free = self.app, self._free()
+        found = []
+        if app is None or app.rebalancing or app.unassigned:
+            found.append("partitions are not assigned")
+        elif not app.tables.actives_ready:
+            found.append("partitions are being recovered")
+        if free < DISK_FREE_BYTES_MIN:
+            found.append(f"{free} bytes are free on disk, fewer than {DISK_FREE_BYTES_MIN}")
+        return found
+
+    def _free(self) -> int:
+        folder = self.runner.partitions.folder
+        return shutil.disk_usage(folder if folder.exists() else folder.parent).free
+
+    async def _livez(self, _request: web.Request) -> web.Response:
+        return web.json_response({"status": "alive"})
+
+    async def _readyz(self, _request: web.Request) -> web.Response:
+        missing = self.missing()
+        return web.json_response({"ready": not missing, "missing": missing}, status=503 if missing else 200)
+
+    async def _metrics(self, _request: web.Request) -> web.Response:
+        metrics, held = self.runner.metrics, self.runner.partitions
+        metrics.ready.set(not self.missing())
+        metrics.free.set(self._free())
+        metrics.partitions.labels("active").set(len(held.actives & held.held.keys()))
+        metrics.partitions.labels("standby").set(len(held.held.keys() - held.actives))
+        metrics.ahead.set(sum(partition.records_ahead for partition in held.held.values()))
+        return web.Response(body=metrics.text(), content_type="text/plain", charset="utf-8")
+
+    def _whole(self) -> Whole:
+        if self.whole is None or self.missing():
+            raise InputError(f"this worker is not ready: {'; '.join(self.missing())}", "ask again, or another worker")
+        return self.whole
+
+    async def _rows(self, request: web.Request) -> web.Response:
+        ask, whole = _decode_ask(await request.read()), self._whole()
+        find = whole.answer if ask.partitions else lambda asked: whole.store().ask(asked)
+        return _packed(await asyncio.to_thread(find, ask))
+
+    async def _amend(self, request: web.Request) -> web.Response:
+        _, changes = changelog.decode(await request.read())
+        whole = self._whole()
+        await asyncio.to_thread(lambda: whole.store().write(changes))
+        return _packed(None)
+
+    async def _sweeps(self, request: web.Request) -> web.Response:
+        event = msgspec.json.decode(await request.read(), type=Event)
+        whole, sweep_log = self._whole(), self.runner.sweep_log
+        held = sweep_log.fold.named(event.name)
+        if event.event == "open":
+            await sweep_log.number(event.name)
+            return _packed(None)
+        if held is None:
+            raise InputError(f"there is no sweep {event.name!r}", "`lostfound sweep list` shows all")
+        if event.event == "commit":
+            until = await whole.lag.ends(Topic.PAGES)
+            await sweep_log.write(msgspec.structs.replace(event, until=until))
+            return _packed(None)
+        if event.event != "cancel":
+            raise InputError(f"{event.event!r} is not asked for", "a worker writes it by itself")
+        if held.state is not SweepState.CANCELLING:
+            await sweep_log.write(event)
+            await sweep_log.until(lambda fold: fold.sweeps[held.number].state is SweepState.CANCELLING)
+        gone: Forgotten = await asyncio.to_thread(
+            lambda: cancel_sweep(whole.store(), sweep_log.fold.sweeps[held.number])
+        )
+        await sweep_log.write(Event("cancelled", event.name, time.time_ns() // 1_000_000))
+        return _packed(gone)
+
+
+def _packed(value: Any) -> web.Response:
+    return web.Response(body=_encode(value), content_type="application/msgpack")
+
+
+def _told(handler: Handler) -> Handler:
+    """A handler whose errors are told to whoever asked."""
+
+    async def guarded(request: web.Request) -> web.Response:
+        try:
+            return await handler(request)
+        except (msgspec.DecodeError, ValueError) as error:
+            status, said = 400, {"error": str(error)[:500], "hint": "ask with a lostfound of this version"}
+        except LostfoundError as error:
+            status, said = 503, {"error": str(error), "hint": error.hint}
+        except Exception as error:
+            log.exception("a question was not answered", path=request.path)
+            status, said = 500, {"error": repr(error)[:500], "hint": "the worker's log says more"}
+        return web.json_response(said, status=status)
+
+    return guarded

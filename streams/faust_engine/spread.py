@@ -1,0 +1,204 @@
+"""A collection that is spread over partitions, read as one store: every query of the embedded engine works on it.
+
+A key tells its owner, as in `routing`: one partition is asked. Rows that lie with a document and are looked up by
+something else (samples, words, edges), and prefixes that name no owner, are asked of all partitions. An answer of
+which a part is missing is an error, never a smaller answer.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from state.changes import Changes
+from state.errors import StateError
+from state.families import Family
+from state.scheme import Scheme
+from state.store import Store
+from state.values import PREFIX_BYTES
+from streams.faust_engine.rows import Ask, Row, answer, combine, combined
+from streams.operators.routing import partition_of
+
+Source = Callable[[Ask], Any]
+Write = Callable[[Mapping[int, Changes]], None]
+PAGE_ROWS, PAGE_ROWS_MAX = 64, 4096  # the first page is small: most scans are cut short
+_BY_DOCUMENT = frozenset({Family.DOCUMENTS, Family.TEXTS, Family.PARENTS, Family.LOCATIONS, Family.MEMBERS})
+_SWEEP = b"s"
+
+
+class RowStore(Store):
+    """A store whose rows come from elsewhere, by questions; what needs a folder of its own is not there."""
+
+    def __init__(self, name: str) -> None:
+        self.path = Path(name)
+        self.writable = False
+
+    def ask(self, ask: Ask) -> Any:
+        """The answer to a question about the whole collection."""
+        raise NotImplementedError
+
+    def get(self, family: Family, key: bytes) -> bytes | None:
+        """The value of one key."""
+        return self.get_many(family, [key])[0]
+
+    def get_many(self, family: Family, keys: Sequence[bytes]) -> list[bytes | None]:
+        """The values of many keys, in their order."""
+        return list(self.ask(Ask("get", family, list(keys)))) if keys else []
+
+    def last(self, family: Family, prefixes: Sequence[bytes]) -> list[Row | None]:
+        """For each prefix the row with the greatest key under it."""
+        return list(self.ask(Ask("last", family, list(prefixes)))) if prefixes else []
+
+    def firsts(self, family: Family, prefixes: Sequence[bytes]) -> list[list[Row]]:
+        """For each prefix the rows under it."""
+        return list(self.ask(Ask("firsts", family, list(prefixes)))) if prefixes else []
+
+    def scan(self, family: Family, prefix: bytes = b"", start: bytes | None = None) -> Iterator[Row]:
+        """Rows whose key begins with `prefix`, ascending, from `start` on; a page at a time."""
+        limit = PAGE_ROWS
+        while True:
+            page = self.ask(Ask("page", family, [prefix], start=start, limit=limit))
+            yield from page
+            if len(page) < limit:
+                return
+            start, limit = page[-1][0] + b"\0", min(2 * limit, PAGE_ROWS_MAX)
+
+    def keys(self, family: Family, prefix: bytes, limit: int) -> list[bytes]:
+        """At most `limit` keys that begin with `prefix`, ascending."""
+        return [key for key, _ in self.ask(Ask("page", family, [prefix], limit=limit))]
+
+    def descend(self, family: Family, prefix: bytes, start: bytes) -> Iterator[Row]:
+        """Rows whose key begins with `prefix`, descending, from `start` down: the first page of them."""
+        yield from self.ask(Ask("page", family, [prefix], start=start, limit=PAGE_ROWS, descending=True))
+
+    def catch_up(self) -> None:
+        """Rows are always read as they are."""
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+class SpreadStore(RowStore):
+    """The collection as the workers that hold its partitions answer for it."""
+
+    def __init__(
+        self,
+        name: str,
+        scheme: Scheme,
+        sources: Mapping[int, tuple[str, Source]],
+        partitions: int,
+        sweeps: Mapping[bytes, bytes],
+        write: Write | None = None,
+    ) -> None:
+        """`sources` has, for each partition, who answers for it and how; `sweeps` are their rows.
+
+        Raises StateError when nobody answers for some of the partitions.
+        """
+        super().__init__(name)
+        if missing := sorted(set(range(partitions)) - set(sources)):
+            raise StateError(
+                f"nobody holds partitions {', '.join(map(str, missing))} of {partitions}",
+                "ask again once the workers have taken them over; /readyz of each says how far it is",
+            )
+        self.scheme, self.partitions, self.sweeps = scheme, partitions, sweeps
+        self._sources, self._write = sources, write
+        self.writable = write is not None
+
+    def ask(self, ask: Ask) -> Any:
+        """Ask owners, and put their answers together."""
+        if ask.family is Family.SWEEPS and (rows := self._sweep_rows(ask)) is not None:
+            return rows
+        if ask.what == "page":
+            return self._page(ask)
+        by_owner: defaultdict[int | None, list[int]] = defaultdict(list)
+        for place, key in enumerate(ask.keys):
+            by_owner[self.owner(ask.family, key)].append(place)
+        found: list[Any] = [None] * len(ask.keys)
+        for owner, places in by_owner.items():
+            keys = [ask.keys[place] for place in places]
+            for place, value in zip(places, self._of(owner, ask, keys), strict=True):
+                found[place] = value
+        return found
+
+    def _of(self, owner: int | None, ask: Ask, keys: list[bytes]) -> list[Any]:
+        if owner is not None:
+            return list(self._sources[owner][1](Ask(ask.what, ask.family, keys, [owner])))
+        if ask.what != "get":
+            raise ValueError(f"{ask.what} of {ask.family} needs a whole key")
+        found: list[Any] = [None] * len(keys)
+        for number in range(self.partitions):
+            values = self._sources[number][1](Ask("get", ask.family, keys, [number]))
+            for i, value in enumerate(values):
+                if value is not None:
+                    found[i] = value if found[i] is None else combine(ask.family, found[i], value)
+        return found
+
+    def _page(self, ask: Ask) -> list[Row]:
+        owner = self.owner(ask.family, ask.keys[0])
+        by_source: defaultdict[str, list[int]] = defaultdict(list)
+        for number in range(self.partitions) if owner is None else [owner]:
+            by_source[self._sources[number][0]].append(number)
+        pages = [
+            self._sources[numbers[0]][1](
+                Ask("page", ask.family, ask.keys, numbers, ask.start, ask.limit, ask.descending)
+            )
+            for numbers in by_source.values()
+        ]
+        return list(combined(ask.family, pages, ask.descending))[: ask.limit]
+
+    def _sweep_rows(self, ask: Ask) -> Any:
+        """Sweeps are in their log; their captures a host in the partitions. None: ask these."""
+        if ask.what == "get" and all(key.startswith(_SWEEP) for key in ask.keys):
+            return [self.sweeps.get(key) for key in ask.keys]
+        if ask.what == "page" and ask.keys[0].startswith(_SWEEP):
+            rows = sorted((key, value) for key, value in self.sweeps.items() if key.startswith(ask.keys[0]))
+            return [row for row in rows if ask.start is None or row[0] >= ask.start][: ask.limit]
+        return None
+
+    def owner(self, family: Family, key: bytes) -> int | None:
+        """The partition that has a key, or all that begin with it; None where any may."""
+        if family is Family.META:
+            return 0  # what it says of itself is the same in all
+        if family is Family.CAPTURES:
+            end = key.find(b"\0")
+            return partition_of(key[:end], self.partitions) if end >= 0 else None
+        if family is Family.BANDS and len(key) == self.scheme.bucket_bytes:
+            return partition_of(key, self.partitions)
+        if family in _BY_DOCUMENT and len(key) >= PREFIX_BYTES:
+            return partition_of(key[:PREFIX_BYTES], self.partitions)
+        return None
+
+    def write(self, changes: Changes, *, sync: bool = False) -> None:  # noqa: ARG002
+        """Have changes that overwrite taken by the owners of their rows."""
+        if self._write is None:
+            raise StateError(f"{self.path} is only read", "send what changes it to a worker")
+        parts: defaultdict[int, Changes] = defaultdict(Changes)
+        for family, keys in changes.deletes.items():
+            for key in keys:
+                for number in self._writers(family, key):
+                    parts[number].delete(family, key)
+        for family, rows in changes.puts.items():
+            for key, value in rows.items():
+                for number in self._writers(family, key):
+                    parts[number].put(family, key, value)
+        self._write(parts)
+
+    def _writers(self, family: Family, key: bytes) -> Sequence[int]:
+        if family in (Family.SWEEPS, Family.META):
+            return ()  # derived by each partition from its own captures
+        owner = self.owner(family, key)
+        # Samples and words end with the prefix of the document that they lie with.
+        if family in (Family.SAMPLES, Family.WORDS):
+            owner = partition_of(key[-PREFIX_BYTES:], self.partitions)
+        return range(self.partitions) if owner is None else (owner,)
+
+
+def of_folders(folders: Mapping[int, Store], scheme: Scheme, sweeps: Mapping[bytes, bytes]) -> SpreadStore:
+    """A collection whose partitions are all opened here."""
+
+    def source(ask: Ask) -> Any:
+        return answer(folders, ask)
+
+    return SpreadStore("partitions", scheme, dict.fromkeys(folders, ("here", source)), len(folders), sweeps)

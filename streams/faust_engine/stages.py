@@ -1,0 +1,267 @@
+"""The operators over one partition: values of a message in, sends and changes out. No broker in here.
+
+Each function reads the partition's store and returns an Outcome; whoever calls it sends, then writes.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import islice
+from typing import Any
+
+import msgspec
+
+from state.changes import Changes
+from state.codecs import capture as capture_codec
+from state.codecs import changelog
+from state.codecs import document as document_codec
+from state.families import Family
+from state.partition import Partition
+from state.store import Store
+from state.values import ID_BYTES, PREFIX_BYTES, Capture
+from streams.faust_engine.messages import ROUTED, Amendment, Topic
+from streams.operators import admit, capture, join, probe, routing, verify
+from streams.settings import Settings
+from streams.values import Announcement, Arrival, Pair, Question, Rejected, SketchedPage
+
+LOOKED_BACK = 16  # captures of a URL that a revisit looks through for one with a document
+CANDIDATES_SLACK = 4
+MEMBERS_A_HANDOVER = 5_000  # 80 kB: larger lists change hands in several messages
+
+
+class Outcome:
+    """What a batch comes to: values by topic and partition, changes of the state, refusals, counts."""
+
+    def __init__(self) -> None:
+        self.sends: defaultdict[tuple[Topic, int], list[msgspec.Struct]] = defaultdict(list)
+        self.changes = Changes()
+        self.amendment = False
+        self.rejected: list[Rejected] = []
+        self.counts: Counter[str] = Counter()
+
+    def send(self, values: Iterable[routing.Message], context: Context) -> None:
+        """Address values to their owners."""
+        for value in values:
+            topic, number = routing.place(value, context.bucket_bytes, context.partitions)
+            self.sends[ROUTED[topic], number].append(value)
+
+
+class Context(msgspec.Struct, frozen=True):
+    """What all stages of a worker share."""
+
+    settings: Settings
+    partitions: int
+
+    @property
+    def candidates_max(self) -> int:
+        """Candidates of a document that one owner names, or asks in one batch.
+
+        An owner knows a part of the bands, and a batch a part of the pairs: where they cut as sharply as an engine
+        that knows all, the answer would hang on how bands and log are cut. So they cut well above.
+        """
+        return self.settings.limits.candidates_max * max(CANDIDATES_SLACK, self.partitions)
+
+    @property
+    def bucket_bytes(self) -> int:
+        """Bytes of a bucket."""
+        return self.settings.scheme.bucket_bytes
+
+
+def sketched(pages: Sequence[SketchedPage], context: Context) -> Outcome:
+    """Send sketched pages to the owners of their URLs; a revisit first to the owner of the URL that it repeats."""
+    outcome = Outcome()
+    outcome.send(pages, context)
+    return outcome
+
+
+def captures(partition: Partition, pages: Sequence[SketchedPage], context: Context) -> Outcome:
+    """Write captures; send documents that are new at their URL, and resolved revisits to their own URL's owner."""
+    outcome = Outcome()
+    store = partition.store
+    resolved = capture.resolve(pages, _captures_before(store, capture.looks_back(pages)))
+    own: list[SketchedPage] = []
+    for page in resolved.pages:
+        if routing.partition_of(page.capture.key, context.partitions) == partition.number:
+            own.append(page)
+        else:
+            outcome.send([page], context)
+    keys = capture.needs(own)
+    found = store.last(Family.CAPTURES, [capture_codec.history(key) for key in keys])
+    last = {key: capture_codec.decode(*row) for key, row in zip(keys, found, strict=True) if row}
+    captured = capture.capture(own, last)
+    outcome.send(captured.arrivals, context)
+    outcome.changes = captured.changes
+    outcome.rejected += resolved.unresolved
+    outcome.counts.update(captures=len(captured.captures), unchanged=captured.unchanged)
+    return outcome
+
+
+def _captures_before(store: Store, instants: Sequence[capture.Instant]) -> dict[capture.Instant, list[Capture]]:
+    """Captures up to each instant, from the last one back to the last that has a document."""
+    found: dict[capture.Instant, list[Capture]] = {}
+    for key, sweep, time in instants:
+        start = capture_codec.encode_key(key, sweep, time, capture_codec.TIE_MAX)
+        held = found[key, sweep, time] = []
+        for row in islice(store.descend(Family.CAPTURES, capture_codec.history(key), start), LOOKED_BACK):
+            held.append(capture_codec.decode(*row))
+            if held[-1].document is not None:
+                break
+    return found
+
+
+def documents(partition: Partition, values: Sequence[Any], context: Context) -> Outcome:
+    """Keep new documents and send their buckets; ask candidates' owners; answer as one, and send unions.
+
+    One topic for the three, so that whoever is nominated lies in its owner's log before anything that asks for it.
+    """
+    outcome = Outcome()
+    store = partition.store
+    arrivals = [value for value in values if isinstance(value, Arrival)]
+    ids, places = admit.needs(arrivals)
+    known = _held(ids, store.get_many(Family.DOCUMENTS, ids))
+    admitted = admit.admit(arrivals, known, _held(places, store.get_many(Family.LOCATIONS, places)))
+    for new in admitted.new:
+        shares = routing.announcements(new.document, new.buckets, context.bucket_bytes, context.partitions)
+        outcome.send(shares, context)
+    outcome.changes = admitted.changes
+    rows = outcome.changes.family(Family.DOCUMENTS)
+
+    pairs = [value for value in values if isinstance(value, Pair)]
+    asking = sorted({pair.document for pair in pairs})
+    held = {**_held(asking, store.get_many(Family.DOCUMENTS, asking)), **rows}
+    questions, passed_over = routing.gather(pairs, held, context.candidates_max)
+    outcome.send(questions, context)
+
+    verified = _verified(store, [value for value in values if isinstance(value, Question)], rows, context)
+    outcome.send(verified.unions, context)
+    outcome.changes.update(verified.changes)
+    outcome.counts.update(
+        arrivals=len(arrivals),
+        documents=len(admitted.new),
+        candidates_max=passed_over,
+        pairs_verified=verified.compared,
+        edges=len(verified.changes.puts.get(Family.EDGES, ())),
+    )
+    return outcome
+
+
+def _verified(
+    store: Store, questions: Sequence[Question], rows: Mapping[bytes, bytes], context: Context
+) -> verify.Verified:
+    """Compare with candidates that are stored, or new in this batch (`rows`); edges stay at the candidate's owner."""
+    asking = {q.document: document_codec.decode(q.document, q.row).sketch for q in questions}
+    wanted = sorted({question.prefix for question in questions})
+    new: defaultdict[bytes, dict[bytes, bytes]] = defaultdict(dict)
+    for document, row in rows.items():
+        new[document[:PREFIX_BYTES]][document] = row
+    candidates = {
+        prefix: [document_codec.decode(*row).sketch for row in (dict(stored) | new.get(prefix, {})).items()]
+        for prefix, stored in zip(wanted, store.firsts(Family.DOCUMENTS, wanted), strict=True)
+    }
+    pairs = [Pair(question.document, question.prefix, 0) for question in questions]
+    return verify.verify(pairs, asking, candidates, context.settings.policy.threshold)
+
+
+def buckets(partition: Partition, new: Sequence[Announcement], context: Context) -> Outcome:
+    """Add postings; send who met whom to the owners of the new documents."""
+    outcome = Outcome()
+    limits = context.settings.limits
+    batch = probe.arrange(new, context.bucket_bytes)
+    probed = probe.probe(
+        batch,
+        partition.store.get_many(Family.BANDS, batch.keys),
+        postings_max=limits.bucket_postings_max,
+        candidates_max=context.candidates_max,
+    )
+    outcome.send(probed.pairs, context)
+    outcome.changes = probed.changes
+    outcome.counts.update(
+        pairs=len(probed.pairs), bucket_postings_max=probed.crowded_out, candidates_max=probed.passed_over
+    )
+    return outcome
+
+
+def joins(partition: Partition, messages: Sequence[join.Union | join.Handover], context: Context) -> Outcome:
+    """Take every step of the union-find that can be taken here; send on those that others own.
+
+    What follows from a message is done before the next one, so that a log gives the same, however it is cut.
+    """
+    outcome = Outcome()
+    forest = _Forest(partition)
+    for each in messages:
+        queue: deque[join.Union | join.Handover] = deque([each])
+        while queue:
+            message = queue.popleft()
+            _, owner = routing.place(message, context.bucket_bytes, context.partitions)
+            if owner != partition.number:
+                outcome.send([message], context)
+                continue
+            step = forest.step(message)
+            outcome.counts.update(unions=len(step.changes.puts.get(Family.PARENTS, ())))
+            queue.extend(step.unions)
+            queue.extend(part for handover in step.handovers for part in _parts(handover))
+    outcome.changes = forest.changes
+    return outcome
+
+
+def _parts(handover: join.Handover) -> list[join.Handover]:
+    members = handover.members
+    starts = range(0, len(members), MEMBERS_A_HANDOVER)
+    return [join.Handover(handover.root, members[at : at + MEMBERS_A_HANDOVER]) for at in starts]
+
+
+class _Forest:
+    """Parents and members as the store and the steps of this batch have them."""
+
+    def __init__(self, partition: Partition) -> None:
+        self.store = partition.store
+        self.changes = Changes()
+        self.added: defaultdict[bytes, set[bytes]] = defaultdict(set)
+
+    def step(self, message: join.Union | join.Handover) -> join.Step:
+        """Take one step, and lay what it changes over the steps before it."""
+        if isinstance(message, join.Union):
+            parent = self._parent(message.larger)
+            step = join.union_step(message, parent, self._members(message.larger) if parent is None else ())
+        else:
+            step = join.handover_step(message, self._parent(message.root))
+        self.changes.update(step.changes)
+        for key in step.changes.deletes.get(Family.MEMBERS, ()):
+            self.added[key[:ID_BYTES]].discard(key[ID_BYTES:])
+        for key in step.changes.puts.get(Family.MEMBERS, ()):
+            self.added[key[:ID_BYTES]].add(key[ID_BYTES:])
+        return step
+
+    def _parent(self, node: bytes) -> bytes | None:
+        return self.changes.family(Family.PARENTS).get(node) or self.store.get(Family.PARENTS, node)
+
+    def _members(self, root: bytes) -> list[bytes]:
+        gone = self.changes.deletes.get(Family.MEMBERS, set())
+        held = {key[ID_BYTES:] for key, _ in self.store.scan(Family.MEMBERS, root) if key not in gone}
+        return sorted(held | self.added[root])
+
+
+def amendments(_partition: Partition, given: Sequence[Amendment], _context: Context) -> Outcome:
+    """Take changes that overwrite, in their order."""
+    outcome = Outcome()
+    outcome.amendment = True
+    for each in given:
+        _, changes = changelog.decode(each.record)
+        outcome.changes.update(changes)
+    outcome.counts.update(amendments=len(given))
+    return outcome
+
+
+def _held(keys: Sequence[bytes], values: Sequence[bytes | None]) -> dict[bytes, bytes]:
+    return {key: value for key, value in zip(keys, values, strict=True) if value is not None}
+
+
+Stage = Callable[[Partition, Sequence[Any], Context], Outcome]
+STAGES: dict[Topic, Stage] = {
+    Topic.CAPTURES: captures,
+    Topic.DOCUMENTS: documents,
+    Topic.BUCKETS: buckets,
+    Topic.JOINS: joins,
+    Topic.AMENDMENTS: amendments,
+}

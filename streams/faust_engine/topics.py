@@ -1,0 +1,132 @@
+"""The topics of a collection: their names, partitions and settings; made on purpose, and checked before use."""
+
+from __future__ import annotations
+
+import msgspec
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.errors import KafkaConnectionError, KafkaError, TopicAlreadyExistsError, for_code
+
+from streams.errors import InputError
+from streams.faust_engine.broker import Broker
+from streams.faust_engine.messages import Topic
+from streams.settings import KafkaSettings
+
+WEEK_MS = 7 * 24 * 3600 * 1000
+# Read from the start by every worker, so in one order for all.
+ONE_PARTITION = frozenset({Topic.SWEEPS, Topic.DEAD_LETTERS})
+# The state is in these: never deleted, never compacted (a record is a batch's facts, no value of a key).
+KEPT = frozenset({Topic.CHANGELOG, Topic.SWEEPS})
+
+
+class Described(msgspec.Struct, frozen=True):
+    """A topic as the broker has it, or is to have it."""
+
+    name: str
+    partitions: int
+
+
+def name(prefix: str, topic: Topic) -> str:
+    """A topic's full name."""
+    return f"{prefix}-{topic.value}"
+
+
+def config(topic: Topic, settings: KafkaSettings) -> dict[str, str]:
+    """Settings of a topic, as Kafka names them."""
+    return {
+        "cleanup.policy": "delete",
+        "max.message.bytes": str(settings.message_bytes_max),
+        "retention.ms": "-1" if topic in KEPT else str(WEEK_MS),
+        "retention.bytes": "-1",
+    }
+
+
+def wanted(settings: KafkaSettings, partitions: int) -> list[Described]:
+    """All topics of a collection."""
+    return [Described(name(settings.prefix, t), 1 if t in ONE_PARTITION else partitions) for t in Topic]
+
+
+async def held(broker: Broker, settings: KafkaSettings) -> dict[str, int]:
+    """Partitions of the topics that are there, by name; raises InputError when the broker does not answer."""
+    admin = await _admin(broker)
+    try:
+        return await _held(admin, settings)
+    finally:
+        await admin.close()
+
+
+async def ensure(broker: Broker, settings: KafkaSettings, *, partitions: int | None, create: bool) -> int:
+    """Make the topics that are missing and return how many partitions the collection has.
+
+    Raises InputError when topics are missing and must not be created, or have other counts than `partitions` or one
+    another: a document's owner hangs on the count, so it cannot change under a collection.
+    """
+    admin = await _admin(broker)
+    try:
+        there = await _held(admin, settings)
+        counts = {count for full, count in there.items() if full not in _single(settings)}
+        count = partitions or (min(counts) if counts else settings.partitions)
+        if counts - {count}:
+            raise InputError(
+                f"topics of {settings.prefix!r} have {sorted(counts)} partitions, not {count}",
+                "the count of a collection is fixed: use another --prefix and publish its pages again",
+            )
+        missing = [topic for topic in wanted(settings, count) if topic.name not in there]
+        if missing and not create:
+            raise InputError(
+                f"{len(missing)} topics of {settings.prefix!r} are missing, such as {missing[0].name}",
+                "`lostfound topics create` makes them",
+            )
+        await _create(admin, settings, missing)
+        return count
+    finally:
+        await admin.close()
+
+
+def _single(settings: KafkaSettings) -> set[str]:
+    return {name(settings.prefix, topic) for topic in ONE_PARTITION}
+
+
+async def _create(admin: AIOKafkaAdminClient, settings: KafkaSettings, missing: list[Described]) -> None:
+    by_name = {name(settings.prefix, topic): topic for topic in Topic}
+    made = [
+        NewTopic(
+            each.name,
+            num_partitions=each.partitions,
+            replication_factor=settings.replication,
+            topic_configs=config(by_name[each.name], settings),
+        )
+        for each in missing
+    ]
+    if not made:
+        return
+    try:
+        response = await admin.create_topics(made)
+    except KafkaError as error:
+        raise InputError(
+            f"the broker made no topics: {error!r}", "check its log and the rights of this user"
+        ) from error
+    for full, code, *detail in response.topic_errors:
+        if code and for_code(code) is not TopicAlreadyExistsError:
+            said = detail[0] if detail else for_code(code).__name__
+            raise InputError(f"topic {full} was not made: {said}", "check replication, partitions and rights")
+
+
+async def _held(admin: AIOKafkaAdminClient, settings: KafkaSettings) -> dict[str, int]:
+    names = {topic.name for topic in wanted(settings, 1)}
+    there = sorted(names & set(await admin.list_topics()))
+    if not there:
+        return {}
+    found = await admin.describe_topics(there)
+    return {each["topic"]: len(each["partitions"]) for each in found if each["partitions"]}
+
+
+async def _admin(broker: Broker) -> AIOKafkaAdminClient:
+    admin = AIOKafkaAdminClient(**broker.client())
+    try:
+        await admin.start()
+    except KafkaConnectionError as error:
+        await admin.close()
+        raise InputError(
+            f"no broker answers at {broker.bootstrap}: {error}", "name it with --bootstrap or KAFKA_BOOTSTRAP"
+        ) from error
+    return admin

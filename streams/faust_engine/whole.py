@@ -1,0 +1,83 @@
+"""The whole collection from inside one worker: its own partitions and, over HTTP, those of the others."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from state.changes import Changes
+from state.codecs import changelog
+from state.errors import StateError
+from state.store import Store
+from streams.faust_engine.idle import Lag
+from streams.faust_engine.messages import Amendment, Topic
+from streams.faust_engine.peer import Peer
+from streams.faust_engine.rows import Ask, answer
+from streams.faust_engine.runner import Runner
+from streams.faust_engine.spread import Source, SpreadStore
+
+if TYPE_CHECKING:
+    from streams.faust_engine.app import App
+
+TAKEN_SECONDS_MAX = 60.0
+
+
+class Whole:
+    """Answers for the collection; `store` is for threads, never for the loop that the agents run on."""
+
+    def __init__(self, runner: Runner, app: App, lag: Lag) -> None:
+        self.runner, self.app, self.lag = runner, app, lag
+        self._loop = asyncio.get_running_loop()
+        self._peers: dict[str, Peer] = {}
+        self._amending = asyncio.Lock()
+
+    def here(self) -> dict[int, Store]:
+        """Stores of the partitions that this worker answers for."""
+        held = self.runner.partitions
+        return {number: held.held[number].store for number in held.actives if number in held.held}
+
+    def answer(self, ask: Ask) -> Any:
+        """The answer of partitions that are here; raises StateError for one that is not."""
+        stores = self.here()
+        if missing := [number for number in ask.partitions if number not in stores]:
+            raise StateError(f"partitions {missing} are not here any more", "ask again: the workers are changing")
+        return answer(stores, ask)
+
+    def store(self) -> SpreadStore:
+        """The collection as it is spread now; raises StateError when partitions are with nobody."""
+        here = self.here()
+        sources: dict[int, tuple[str, Source]] = {}
+        for url, topics in self.app.router.table_metadata("state").items():
+            for numbers in topics.values():
+                sources.update({number: (url, self._peer(url).ask) for number in numbers})
+        sources.update(dict.fromkeys(here, ("here", self.answer)))
+        return SpreadStore(
+            self.app.conf.id,
+            self.runner.settings.scheme,
+            sources,
+            self.runner.context.partitions,
+            self.runner.sweep_log.fold.rows(),
+            self._write,
+        )
+
+    def _peer(self, url: str) -> Peer:
+        if url not in self._peers:
+            self._peers[url] = Peer(url, self.runner.settings.kafka.answer_seconds_max)
+        return self._peers[url]
+
+    def _write(self, parts: Mapping[int, Changes]) -> None:
+        asyncio.run_coroutine_threadsafe(self._amend(parts), self._loop).result(TAKEN_SECONDS_MAX)
+
+    async def _amend(self, parts: Mapping[int, Changes]) -> None:
+        async with self._amending:
+            sends = {
+                (Topic.AMENDMENTS, number): [
+                    Amendment(record) for record in changelog.encode(changes, kind=changelog.AMENDMENT)
+                ]
+                for number, changes in parts.items()
+            }
+            await self.runner.outbox.send(sends)
+            until = await self.lag.ends(Topic.AMENDMENTS)
+            while not await self.lag.reached(Topic.AMENDMENTS, until):  # noqa: ASYNC110 - the broker tells nobody
+                await asyncio.sleep(0.1)

@@ -1,0 +1,134 @@
+"""Starting and ending a worker."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+import structlog
+
+from streams.errors import InputError
+from streams.faust_engine import topics
+from streams.faust_engine.app import OPERATORS, App, build
+from streams.faust_engine.broker import Broker
+from streams.faust_engine.committing import Watch
+from streams.faust_engine.control import SweepLog
+from streams.faust_engine.ending import end_process
+from streams.faust_engine.idle import Lag
+from streams.faust_engine.metrics import Metrics
+from streams.faust_engine.outbox import Outbox
+from streams.faust_engine.partitions import Partitions
+from streams.faust_engine.runner import Runner
+from streams.faust_engine.server import Server
+from streams.faust_engine.whole import Whole
+from streams.settings import Settings
+
+IDLE_SECONDS = 0.5
+log = structlog.get_logger(__name__)
+
+
+def run(
+    settings: Settings,
+    broker: Broker,
+    data_dir: Path,
+    *,
+    operators: Sequence[str] = OPERATORS,
+    partitions: int | None = None,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    url: str | None = None,
+    until_idle: bool = False,
+) -> None:
+    """Work until a signal comes or, with `until_idle`, until everything that the topics hold is done.
+
+    Answers on `host` and `port` (0: any that is free); others reach it at `url`.
+
+    Raises InputError when the broker does not answer or its topics do not fit, StateError for the state's folder.
+    """
+    unknown = set(operators) - set(OPERATORS)
+    if unknown or not operators:
+        raise InputError(f"{', '.join(sorted(unknown)) or 'nothing'} is no operator", f"use {' or '.join(OPERATORS)}")
+    kafka = settings.kafka
+    count = asyncio.run(topics.ensure(broker, kafka, partitions=partitions, create=kafka.create_topics))
+    asyncio.set_event_loop(loop := asyncio.new_event_loop())
+    held = Partitions(data_dir, settings.scheme, settings.store, count)
+    outbox = Outbox(broker, kafka, settings.scheme.id)
+    runner = Runner(settings, held, outbox, SweepLog(broker, kafka, outbox), Metrics())
+    (data_dir / "faust").mkdir(parents=True, exist_ok=True)
+    try:
+        loop.run_until_complete(_work(settings, broker, runner, data_dir, operators, host, port, url, until_idle))
+    except Exception:
+        # Faust's threads would keep the process alive without its work.
+        log.exception("the worker failed")
+        end_process()
+
+
+async def _work(
+    settings: Settings,
+    broker: Broker,
+    runner: Runner,
+    data_dir: Path,
+    operators: Sequence[str],
+    host: str,
+    port: int,
+    url: str | None,
+    until_idle: bool,
+) -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop.set)
+    server = Server(runner)
+    port = await server.start(host, port)
+    app = build(runner, broker, data_dir, url or f"http://{host}:{port}", operators)
+    async with Lag(broker, settings.kafka, runner.context.partitions) as lag:
+        server.app, server.whole = app, Whole(runner, app, lag)
+        tasks: list[asyncio.Task[None]] = [
+            asyncio.create_task(_signalled(stop)),
+            asyncio.create_task(_crashed(app)),
+            asyncio.create_task(Watch(server.whole, lag).run()),
+        ]
+        if until_idle:
+            tasks.append(asyncio.create_task(_idle(app, lag)))
+        await app.start()
+        log.info("worker started", prefix=settings.kafka.prefix, partitions=runner.context.partitions, port=port)
+        done, waiting = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        if app.crashed:
+            log.error("the worker crashed", error=repr(app.crash_reason))
+            end_process()
+        for task in done:
+            task.result()
+        await _stop(server, app, settings.kafka.stop_seconds_max)
+        for task in waiting:
+            task.cancel()
+
+
+async def _stop(server: Server, app: App, seconds_max: float) -> None:
+    # Faust waits for ever for a message that is never acknowledged; a kill at any instant is harmless.
+    limit = threading.Timer(seconds_max, end_process)
+    limit.daemon = True
+    limit.start()
+    await server.stop()
+    await app.stop()
+    limit.cancel()
+
+
+async def _signalled(stop: asyncio.Event) -> None:
+    await stop.wait()
+
+
+async def _crashed(app: App) -> None:
+    while not app.crashed:  # noqa: ASYNC110 - Faust sets a flag
+        await asyncio.sleep(IDLE_SECONDS)
+
+
+async def _idle(app: App, lag: Lag) -> None:
+    """Return once nothing is left to do, commits of sweeps included."""
+    while True:
+        await asyncio.sleep(IDLE_SECONDS)
+        ready = app.tables.actives_ready and not app.rebalancing
+        if ready and await lag.idle() and not app.runner.sweep_log.fold.wanted:
+            return

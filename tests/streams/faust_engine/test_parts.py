@@ -1,0 +1,132 @@
+"""The parts of the Faust engine that need no broker."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from state.scheme import Scheme
+from state.values import SweepState
+from streams.errors import InputError, StateError
+from streams.faust_engine import broker, messages, pages
+from streams.faust_engine.control import Event, Fold
+from streams.faust_engine.ending import RESTART
+from streams.faust_engine.messages import BadMessage, Topic
+from streams.faust_engine.peer import Peer
+from streams.faust_engine.spread import SpreadStore
+from streams.operators.join import Handover, Union
+from streams.readers import ReadLimits
+from streams.values import Arrival, Origin, Page, Pair, Rejected
+
+ORIGIN = Origin("t-pages", 7)
+LIMITS = ReadLimits()
+
+
+def test_values_survive_packing_in_their_order() -> None:
+    values = [
+        Pair(b"d" * 16, b"p" * 5, 3),
+        Arrival(b"e" * 16, b"org,a)/", 5, b"", None),
+        Pair(b"f" * 16, b"q" * 5, 1),
+    ]
+    packed = list(messages.pack(values, 60))
+    assert len(packed) > 1
+    given = messages.headers(Topic.DOCUMENTS, "s")
+    assert [item for each in packed for item in messages.unpack(Topic.DOCUMENTS, each, given, "s")] == values
+    joins = [Union(b"b" * 16, b"a" * 16), Handover(b"a" * 16, (b"b" * 16,))]
+    (one,) = messages.pack(joins, 1 << 20)
+    assert messages.unpack(Topic.JOINS, one, messages.headers(Topic.JOINS, "s"), "s") == joins
+    with pytest.raises(BadMessage):
+        messages.unpack(Topic.DOCUMENTS, one, given, "s")
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [([], "bad_schema"), (messages.headers(Topic.DOCUMENTS, "other"), "other_scheme")],
+)
+def test_messages_of_others_are_refused_by_name(given: messages.Headers, reason: str) -> None:
+    with pytest.raises(BadMessage) as refused:
+        messages.unpack(Topic.DOCUMENTS, b"\x90", given, "mine")
+    assert refused.value.reason == reason
+
+
+def test_a_page_survives_publishing() -> None:
+    page = Page(
+        "http://a.example/", 5, body=b"<p>\xff", mime="text/html", redirect=None, origin=Origin("f.warc", 9, "m")
+    )
+    value, given = pages.encode(page, "2026-11")
+    assert pages.decode(value, given, ORIGIN, LIMITS) == (page, "2026-11")
+
+
+@pytest.mark.parametrize(
+    ("preset", "message"),
+    [
+        (
+            "scrapy-cluster",
+            {"url": "http://a.example/", "response_url": "http://a.example/b", "status_code": 200, "body": "<p>x",
+             "timestamp": "2026-11-01T00:00:00Z", "crawlid": "c"},
+        ),
+        ("ache", {"url": "http://a.example/b", "timestamp_crawl": 1_700_000_000_000, "raw_content": "<p>x",
+                  "content_type": "text/html; charset=utf-8"}),
+    ],
+)  # fmt: skip
+def test_presets_read_other_crawlers(preset: str, message: dict[str, object]) -> None:
+    page, _ = pages.decode(msgspec.json.encode(message), [("format", preset.encode())], ORIGIN, LIMITS)
+    assert isinstance(page, Page), page
+    assert page.url == "http://a.example/b"
+    assert page.body == b"<p>x"
+    assert page.time > 0
+
+
+def test_a_bad_page_names_its_place() -> None:
+    refused, _ = pages.decode(b"{", [], ORIGIN, LIMITS)
+    assert isinstance(refused, Rejected)
+    assert refused.origin == ORIGIN
+
+
+def test_the_log_of_sweeps_gives_all_the_same_numbers() -> None:
+    fold = Fold()
+    for event in (
+        Event("open", "a", 1), Event("open", "b", 2), Event("open", "a", 3), Event("commit", "a", 4, [5]),
+        Event("reached", "a", 4, captures=9), Event("reached", "a", 5), Event("cancel", "b", 6),
+        Event("cancelled", "b", 7), Event("open", "b", 8), Event("commit", "nobody", 9),
+    ):  # fmt: skip
+        fold.take(event)
+    assert [(s.number, s.name, s.state) for s in fold.sweeps.values()] == [
+        (1, "a", SweepState.COMMITTED),
+        (2, "b", SweepState.CANCELLED),
+        (3, "b", SweepState.OPEN),
+    ]
+    assert fold.sweeps[1].captures == 9
+    assert not fold.wanted
+
+
+def test_secrets_do_not_show() -> None:
+    made = broker.from_environment(
+        None,
+        {
+            "KAFKA_BOOTSTRAP": "k:1",
+            "KAFKA_SECURITY_PROTOCOL": "SASL_PLAINTEXT",
+            "KAFKA_SASL_USERNAME": "me",
+            "KAFKA_SASL_PASSWORD": "secret",
+        },
+    )
+    assert "secret" not in f"{made!r} {made}"
+    assert made.client()["sasl_plain_password"] == "secret"
+    with pytest.raises(InputError):
+        broker.from_environment(None, {"KAFKA_SECURITY_PROTOCOL": "SSH"})
+
+
+def test_a_collection_with_a_part_missing_is_no_collection() -> None:
+    with pytest.raises(StateError, match="nobody holds partitions 1"):
+        SpreadStore("x", Scheme(), {0: ("a", lambda _: [])}, 2, {})
+
+
+def test_a_silent_worker_is_an_error_that_names_it() -> None:
+    with pytest.raises(StateError, match=r"127\.0\.0\.1:1 did not answer"):
+        Peer("http://127.0.0.1:1", 0.5).post("/rows", b"")
+
+
+def test_the_code_of_a_restart_is_in_the_table() -> None:
+    from streams.cli.exits import Exit
+
+    assert RESTART == Exit.RESTART
