@@ -11,7 +11,7 @@ from types import FrameType
 
 import click
 
-from streams.cli import clusters, demo, find, ingest, queries, state, sweeps
+from streams.cli import clusters, demo, find, ingest, queries, state, sweeps, worker
 from streams.cli.exits import Exit, of_error
 from streams.cli.options import Place, common
 from streams.errors import LostfoundError
@@ -46,6 +46,9 @@ for command in (
     clusters.forget,
     state.command,
     demo.command,
+    worker.worker,
+    worker.topics,
+    worker.publish,
 ):
     cli.add_command(command)
 

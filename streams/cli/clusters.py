@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from streams.cli.exits import Exit
-from streams.cli.options import F, Place, as_json, common
+from streams.cli.options import F, Place, as_json, served
 from streams.cli.rows import as_row, write_json
 from streams.errors import InputError
 
@@ -38,7 +38,7 @@ def _policy(command: F) -> F:
 @click.argument("named", metavar="URL|DOC")
 @_policy
 @as_json
-@common
+@served
 @click.pass_obj
 def cluster(
     place: Place, named: str, threshold: float | None, containment: bool, name: str | None, json: bool
@@ -67,7 +67,7 @@ def cluster(
 @click.option("--limit", type=click.IntRange(1), help="Only so many clusters, the biggest.")
 @_policy
 @as_json
-@common
+@served
 @click.pass_obj
 def clusters(
     place: Place,
@@ -107,7 +107,7 @@ def clusters(
 @click.command("forget")
 @click.argument("named", metavar="URL|DOC")
 @as_json
-@common
+@served
 @click.pass_obj
 def forget(place: Place, named: str, json: bool) -> Exit | None:
     """Remove a URL with its captures, or a document with all of its; rebuild only their clusters.

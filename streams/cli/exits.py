@@ -16,6 +16,7 @@ class Exit(IntEnum):
     BAD_INPUT = 3  # a record was refused and --bad-records fail was given
     STATE = 4  # the state is missing, locked, damaged, or of another scheme or a newer version
     BUG = 70  # our fault; the traceback is shown
+    RESTART = 75  # of a worker: it ended before it acknowledged what failed; start it again
     INTERRUPTED = 130  # Ctrl-C or SIGTERM; what was committed stays
     CLOSED_PIPE = 141  # whoever read our stdout went away, as with `| head`
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from streams.cli.exits import Exit
-from streams.cli.options import Place, as_json, common
+from streams.cli.options import Place, as_json, served
 from streams.errors import InputError
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ CSV_COLUMNS = ("url", "status", "last_seen", "now_at", "confidence", "resemblanc
     type=click.FloatRange(0, 1),
     help="Of redirects: leave out what is less sure (find.confidence_min of the settings).",
 )
-@common
+@served
 @click.pass_obj
 def command(
     place: Place,

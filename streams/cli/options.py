@@ -14,6 +14,7 @@ import click
 if TYPE_CHECKING:
     from state.store import Store
     from state.view import View
+    from streams.faust_engine.peer import Peer
     from streams.settings import Settings
 
 DATA_DIR = Path("var")
@@ -27,14 +28,15 @@ class Place:
     data_dir: Path = DATA_DIR
     config: Path | None = None
     verbosity: int = 0
+    server: str | None = None
 
-    def settings(self) -> Settings:
-        """The defaults, and the user's file over them; raises SettingsError."""
+    def settings(self, overrides: dict[str, dict[str, Any]] | None = None) -> Settings:
+        """The defaults, the user's file over them, and `overrides` over both; raises SettingsError."""
         from streams.cli.logs import configure
         from streams.settings import load
 
         configure(self.verbosity)
-        return load(self.config)
+        return load(self.config, overrides)
 
     @contextmanager
     def writer(self) -> Iterator[tuple[Store, Settings]]:
@@ -42,6 +44,11 @@ class Place:
         from state.store import Store
 
         settings = self.settings()
+        if self.server is not None:
+            from streams.faust_engine.peer import RemoteStore
+
+            yield RemoteStore(self._peer(settings), writable=True), settings
+            return
         with Store(self.data_dir, settings.store) as store:
             yield store, settings
 
@@ -52,8 +59,27 @@ class Place:
         from state.view import View
 
         settings = self.settings()
+        if self.server is not None:
+            from streams.faust_engine.peer import RemoteStore
+
+            yield View(RemoteStore(self._peer(settings))), settings
+            return
         with Store(self.data_dir, settings.store, writable=False) as store:
             yield View(store), settings
+
+    def sweep_event(self, event: str, name: str) -> bytes:
+        """Hand a step in a sweep's life to the workers; returns their answer. Raises StateError."""
+        import msgspec
+
+        body = msgspec.json.encode({"event": event, "name": name, "time": now_ms()})
+        return self._peer(self.settings()).post("/sweeps", body, seconds_max=3600.0)
+
+    def _peer(self, settings: Settings) -> Peer:
+        from streams.faust_engine.peer import Peer
+
+        assert self.server is not None
+        # Longer than the workers wait for one another, so that the one which did not answer is named.
+        return Peer(self.server, 3 * settings.kafka.answer_seconds_max)
 
 
 def now_ms() -> int:
@@ -96,6 +122,19 @@ def common(command: F) -> F:
     ):
         command = option(command)
     return command
+
+
+def served(command: F) -> F:
+    """The common options, and the one that asks workers instead of a folder."""
+    option = click.option(
+        "--server",
+        metavar="URL",
+        envvar="LOSTFOUND_SERVER",
+        expose_value=False,
+        callback=_into_place,
+        help="Ask the workers on Kafka, by any one of them (LOSTFOUND_SERVER), not a folder.",
+    )
+    return option(common(command))
 
 
 def as_json(command: F) -> F:

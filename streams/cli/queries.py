@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from streams.cli.exits import Exit
-from streams.cli.options import Place, as_json, common
+from streams.cli.options import Place, as_json, served
 from streams.cli.rows import as_row, write_json
 from streams.errors import InputError
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 @click.argument("source", metavar="FILE|URL|-")
 @click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="Matches shown.")
 @as_json
-@common
+@served
 @click.pass_obj
 def similar(place: Place, source: str, limit: int, json: bool) -> Exit | None:
     """Find stored documents like a file (HTML or text), like what a URL held last, or like stdin.
@@ -50,7 +50,7 @@ def similar(place: Place, source: str, limit: int, json: bool) -> Exit | None:
 @click.command("captures")
 @click.argument("url")
 @as_json
-@common
+@served
 @click.pass_obj
 def captures(place: Place, url: str, json: bool) -> Exit | None:
     """Show the history of a URL: every capture, and how much it resembles the one before."""

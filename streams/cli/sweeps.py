@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from streams.cli.options import Place, as_json, common, now_ms
+from streams.cli.options import Place, as_json, now_ms, served
 from streams.cli.rows import as_row, write_json
 from streams.errors import InputError
 
@@ -25,12 +25,16 @@ def command() -> None:
 
 @command.command("open")
 @click.argument("name")
-@common
+@served
 @click.pass_obj
 def open_(place: Place, name: str) -> None:
     """Open a sweep; `ingest` opens one by itself when there is none of its name."""
     from streams.ingest import open_sweep
 
+    if place.server is not None:
+        place.sweep_event("open", name)
+        click.echo(f"sweep {name} is open")
+        return
     with place.writer() as (store, _):
         open_sweep(store, name, now_ms())
     click.echo(f"sweep {name} is open")
@@ -38,12 +42,16 @@ def open_(place: Place, name: str) -> None:
 
 @command.command("commit")
 @click.argument("name")
-@common
+@served
 @click.pass_obj
 def commit(place: Place, name: str) -> None:
     """Commit an open sweep: what it does not hold counts as missing from now on."""
     from streams import ingest
 
+    if place.server is not None:
+        place.sweep_event("commit", name)
+        click.echo(f"sweep {name} will be committed once everything published before is done")
+        return
     with place.writer() as (store, _):
         done = ingest.commit(store, _named(store, name), now_ms())
     click.echo(f"sweep {name} is committed with {done.captures:,} captures")
@@ -51,20 +59,25 @@ def commit(place: Place, name: str) -> None:
 
 @command.command("cancel")
 @click.argument("name")
-@common
+@served
 @click.pass_obj
 def cancel(place: Place, name: str) -> None:
     """Take back everything that a sweep brought, open or committed."""
-    from streams.forgetting import cancel_sweep
+    from streams.forgetting import Forgotten, cancel_sweep
 
-    with place.writer() as (store, _):
-        gone = cancel_sweep(store, _named(store, name))
+    if place.server is not None:
+        import msgspec
+
+        gone = msgspec.msgpack.decode(place.sweep_event("cancel", name), type=Forgotten)
+    else:
+        with place.writer() as (store, _):
+            gone = cancel_sweep(store, _named(store, name))
     click.echo(f"sweep {name} is cancelled: {gone.captures:,} captures and {gone.documents:,} documents are gone")
 
 
 @command.command("list")
 @as_json
-@common
+@served
 @click.pass_obj
 def list_(place: Place, json: bool) -> None:
     """List all sweeps in their order."""

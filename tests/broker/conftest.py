@@ -1,0 +1,221 @@
+"""A real broker for a whole run, and `lostfound` as processes of their own."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
+from pathlib import Path
+
+import pytest
+
+from state.families import Family
+from state.store import Store
+from state.view import View
+from streams import query
+from streams.faust_engine.spread import of_folders
+from streams.settings import load
+
+ROOT = Path(__file__).parents[2]
+SCRIPT = ROOT / "docker" / "broker" / "broker.sh"
+HOME = ROOT / "var" / "broker"
+START_SECONDS_MAX = 90.0
+WORK_SECONDS_MAX = 150.0
+# Sessions short enough that a killed worker's partitions move on within a test.
+CONFIG = """
+[kafka]
+session_seconds = 6.0
+commit_seconds = 0.3
+take_pages = {take_pages}
+answer_seconds_max = 2.0
+
+# The promise of the same answer holds where no limit bit: what comes first then makes no difference.
+[limits]
+candidates_max = 1000
+bucket_postings_max = 1000
+"""
+Clusters = list[tuple[tuple[str, ...], tuple[str, ...]]]
+
+
+def _port() -> int:
+    """A port that is free together with the one after it."""
+    while True:
+        with closing(socket.socket()) as first, closing(socket.socket()) as second:
+            first.bind(("127.0.0.1", 0))
+            port = int(first.getsockname()[1])
+            with suppress(OSError, OverflowError):
+                second.bind(("127.0.0.1", port + 1))
+                return port
+
+
+@pytest.fixture(scope="session")
+def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The broker that KAFKA_BOOTSTRAP names, or one of our own for this run."""
+    if named := os.environ.get("KAFKA_BOOTSTRAP"):
+        yield named
+        return
+    if not (HOME / "libs" / ".complete").exists():
+        assert not os.environ.get("CI"), "CI must have the real broker: `make test` fetches its archives"
+        pytest.skip("no Kafka archives in var/broker: `make test` fetches them")
+    folder = tmp_path_factory.mktemp("broker")
+    port = _port()
+    with (folder / "log").open("wb") as log:
+        process = subprocess.Popen(
+            [SCRIPT, "run", HOME, folder / "data", str(port)], stdout=log, stderr=log, stdin=subprocess.DEVNULL
+        )
+    until = time.monotonic() + START_SECONDS_MAX
+    while True:
+        assert process.poll() is None, (folder / "log").read_text()
+        assert time.monotonic() < until, (folder / "log").read_text()
+        with closing(socket.socket()) as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                break
+        time.sleep(0.1)
+    yield f"127.0.0.1:{port}"
+    process.kill()
+    process.wait()
+
+
+class Collection:
+    """One collection on the broker: topics of a prefix of its own, workers, and what they came to."""
+
+    def __init__(self, folder: Path, bootstrap: str, partitions: int, take_pages: int = 256) -> None:
+        self.folder, self.bootstrap, self.partitions = folder, bootstrap, partitions
+        self.prefix = f"t{uuid.uuid4().hex[:10]}"
+        self.config = folder / f"{self.prefix}.toml"
+        self.config.write_text(CONFIG.format(take_pages=take_pages))
+        self.running: list[subprocess.Popen[bytes]] = []
+        self("topics", "create", "--partitions", partitions)
+
+    def __call__(self, *arguments: object, code: int = 0) -> str:
+        """Run a command to its end and return what it said."""
+        done = subprocess.run(
+            self._command(*arguments), capture_output=True, text=True, timeout=WORK_SECONDS_MAX, check=False, cwd=ROOT
+        )
+        assert done.returncode == code, done.stdout + done.stderr
+        return done.stdout
+
+    def ask(self, *arguments: object, code: int = 0) -> str:
+        """Run a command that knows no broker."""
+        main = "from streams.cli import main; main()"
+        command = [sys.executable, "-c", main, *map(str, arguments), "--config", str(self.config)]
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=WORK_SECONDS_MAX, check=False, cwd=ROOT
+        )
+        assert done.returncode == code, done.stdout + done.stderr
+        return done.stdout + (done.stderr if code else "")
+
+    def serve(self, name: str) -> str:
+        """Start a worker that goes on, and return its URL once it is ready."""
+        port = _port()
+        url = f"http://127.0.0.1:{port}"
+        process = self.worker(name, "--port", port)
+        until = time.monotonic() + START_SECONDS_MAX
+        while True:
+            assert process.poll() is None, (self.folder / f"{name}.log").read_text()[-4000:]
+            assert time.monotonic() < until, (self.folder / f"{name}.log").read_text()[-4000:]
+            with suppress(OSError), urllib.request.urlopen(f"{url}/readyz", timeout=2) as answer:
+                if answer.status == 200:
+                    return url
+            time.sleep(0.2)
+
+    def _command(self, *arguments: object) -> list[str]:
+        common = ["--bootstrap", self.bootstrap, "--prefix", self.prefix, "--config", self.config]
+        main = "from streams.cli import main; main()"
+        return [sys.executable, "-c", main, *map(str, (*arguments, *common))]
+
+    def worker(self, name: str, *more: object) -> subprocess.Popen[bytes]:
+        """Start a worker with a folder of its own."""
+        with (self.folder / f"{name}.log").open("ab") as log:
+            process = subprocess.Popen(
+                self._command("worker", "-vv", "--data-dir", self.folder / name, "--port", 0, *more),
+                stdout=log,
+                stderr=log,
+                cwd=ROOT,
+            )
+        self.running.append(process)
+        return process
+
+    def work(self, *names: str) -> None:
+        """Let workers take everything there is, and see that they end well."""
+        processes = {name: self.worker(name, "--until-idle") for name in names}
+        for name, process in processes.items():
+            code = process.wait(WORK_SECONDS_MAX)
+            assert code == 0, (self.folder / f"{name}.log").read_text()[-4000:]
+
+    def clusters(self, *names: str) -> Clusters:
+        """Clusters of all partitions, each from the worker that got furthest with it."""
+        stores: dict[int, Store] = {}
+        for name in names:
+            for path in (self.folder / name / "partitions").iterdir():
+                store = Store(path, writable=False)
+                other = stores.get(int(path.name))
+                if other is None or (_offset(other) < _offset(store)):
+                    other, stores[int(path.name)] = store, store
+                    continue
+                store.close()
+        assert sorted(stores) == list(range(self.partitions))
+        view = View(of_folders(stores, load().scheme, {}))
+        try:
+            return _clusters(view)
+        finally:
+            for store in stores.values():
+                store.close()
+
+    def kill(self) -> None:
+        """End whatever still runs."""
+        for process in self.running:
+            if process.poll() is None:
+                process.send_signal(signal.SIGKILL)
+                process.wait()
+
+
+def _offset(store: Store) -> bytes:
+    return store.get(Family.META, b"changelog") or b""
+
+
+def _clusters(view: View) -> Clusters:
+    found = query.clusters(view, min_size=1)
+    return sorted((tuple(sorted(each.documents)), tuple(each.urls)) for each in found)
+
+
+@pytest.fixture
+def collection(tmp_path: Path, bootstrap: str) -> Iterator[Callable[..., Collection]]:
+    """Makes collections; whatever still runs at the end is killed."""
+    made: list[Collection] = []
+
+    def make(partitions: int, take_pages: int = 256) -> Collection:
+        made.append(Collection(tmp_path, bootstrap, partitions, take_pages))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.kill()
+
+
+@pytest.fixture(scope="session")
+def embedded(tmp_path_factory: pytest.TempPathFactory) -> Callable[[dict[str, Path]], Clusters]:
+    """The clusters of the embedded engine for sweeps by name, by the same settings."""
+    known: dict[tuple[str, ...], Clusters] = {}
+    config = tmp_path_factory.mktemp("settings") / "lostfound.toml"
+    config.write_text(CONFIG.format(take_pages=256))
+    settings = load(config)
+
+    def clusters(sweeps: dict[str, Path]) -> Clusters:
+        from streams.ingest import ingest
+
+        if (key := tuple(sweeps)) not in known:
+            with Store(tmp_path_factory.mktemp("embedded")) as store:
+                for name, path in sweeps.items():
+                    ingest(store, settings, [str(path)], name, now=1_000)
+                known[key] = _clusters(View(store))
+        return known[key]
+
+    return clusters

@@ -1,0 +1,111 @@
+"""Queries across workers: each command says the same of workers on Kafka as of the embedded engine's folder."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SAMPLE = ROOT / "streams" / "sample"
+SWEEPS = ("2023-03", "2024-05", "2025-09")
+
+
+class Both(NamedTuple):
+    """The same sweeps in a folder, and spread over two workers."""
+
+    made: Any
+    folder: Path
+    urls: list[str]
+
+
+@pytest.fixture
+def both(collection: Callable[..., Any], tmp_path: Path) -> Both:
+    made = collection(3)
+    folder = tmp_path / "embedded"
+    for name in SWEEPS:
+        made("publish", SAMPLE / f"{name}.jsonl", "--sweep", name)
+        made.ask("ingest", SAMPLE / f"{name}.jsonl", "--sweep", name, "--data-dir", folder)
+    urls = [made.serve("a"), made.serve("b")]
+    settle(made, urls)
+    return Both(made, folder, urls)
+
+
+def settle(made: Any, urls: list[str]) -> None:
+    """Wait until both workers are ready and every sweep is committed."""
+    until = time.monotonic() + 90
+    while True:
+        said = ""
+        try:
+            said = made.ask("sweep", "list", "--json", "--server", urls[0])
+            rows = [json.loads(line) for line in said.splitlines()]
+        except AssertionError as error:
+            rows, said = [], str(error)  # partitions are changing hands
+        assert time.monotonic() < until, said
+        if len(rows) == len(SWEEPS) and all(row["state"] == "committed" for row in rows):
+            break
+        time.sleep(0.3)
+
+
+def test_every_query_says_the_same(both: Both) -> None:
+    made = both.made
+    urls = sorted({json.loads(line)["url"] for name in SWEEPS for line in (SAMPLE / f"{name}.jsonl").open()})
+    first = [json.loads(line)["url"] for line in (SAMPLE / "2023-03.jsonl").open()]
+    commands: list[list[str]] = [["clusters", "--min-size", "1"], ["clusters", "--threshold", "0.9", "--containment"]]
+    commands += [["captures", urls[0]], ["cluster", first[0]], ["similar", first[0]], ["find", *first[:6]]]
+    for i, command in enumerate(commands):
+        here = made.ask(*command, "--json", "--data-dir", both.folder)
+        there = made.ask(*command, "--json", "--server", both.urls[i % 2])
+        assert here == there, command
+        assert here
+
+
+def test_forgetting_and_cancelling_reach_all_partitions(both: Both) -> None:
+    made = both.made
+    url = json.loads((SAMPLE / "2025-09.jsonl").open().readline())["url"]
+    for command in (["forget", url], ["sweep", "cancel", "2024-05"]):
+        here = made.ask(*command, "--data-dir", both.folder)
+        assert made.ask(*command, "--server", both.urls[1]) == here
+        asked = ["clusters", "--min-size", "1", "--json"]
+        assert made.ask(*asked, "--server", both.urls[0]) == made.ask(*asked, "--data-dir", both.folder)
+    made.ask("captures", url, "--server", both.urls[0], code=1)
+    assert "2024-05" not in made.ask("sweep", "list", "--server", both.urls[0])
+
+
+def test_a_missing_part_is_an_error_that_names_the_worker(both: Both) -> None:
+    made = both.made
+    silent = made.running[-1]
+    silent.send_signal(signal.SIGSTOP)
+    try:
+        said = made.ask("clusters", "--server", both.urls[0], code=4)
+        assert both.urls[1] in said
+    finally:
+        silent.send_signal(signal.SIGCONT)
+
+
+def test_a_worker_says_how_it_is(both: Both) -> None:
+    with urllib.request.urlopen(f"{both.urls[0]}/metrics") as answer:
+        text = answer.read().decode()
+    assert 'lostfound_partitions{role="active"}' in text
+    assert "lostfound_ready 1.0" in text
+    with urllib.request.urlopen(f"{both.urls[0]}/livez") as answer:
+        assert answer.status == 200
+
+
+def test_a_sweep_left_open_is_committed_on_demand(collection: Callable[..., Any]) -> None:
+    made = collection(2)
+    made("publish", SAMPLE / "2023-03.jsonl", "--sweep", "2023-03", "--keep-open")
+    url = made.serve("a")
+    assert '"state":"open"' in made.ask("sweep", "list", "--json", "--server", url)
+    made.ask("sweep", "commit", "2023-03", "--server", url)
+    until = time.monotonic() + 60
+    while '"state":"committed"' not in (said := made.ask("sweep", "list", "--json", "--server", url)):
+        assert time.monotonic() < until
+        time.sleep(0.3)
+    assert json.loads(said)["captures"] == sum(1 for _ in (SAMPLE / "2023-03.jsonl").open())

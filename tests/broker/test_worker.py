@@ -1,0 +1,174 @@
+"""The Faust engine on a real broker, with real processes: the clusters of the embedded engine, whatever happens."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+
+ROOT = Path(__file__).parents[2]
+SAMPLE = ROOT / "streams" / "sample"
+SWEEPS = {name: SAMPLE / f"{name}.jsonl" for name in ("2023-03", "2024-05", "2025-09")}
+SHARED = Path(os.environ.get("LOSTFOUND_SHARED", ROOT.parent / "shared")) / "data" / "moves" / "flink"
+
+
+def publish_all(made: Any) -> None:
+    for name, path in SWEEPS.items():
+        made("publish", path, "--sweep", name)
+
+
+@pytest.mark.parametrize(("partitions", "workers"), [(1, ["a"]), (3, ["a"]), (3, ["a", "b"])])
+def test_same_clusters_as_the_embedded_engine(
+    collection: Callable[..., Any], embedded: Callable[..., Any], partitions: int, workers: list[str]
+) -> None:
+    made = collection(partitions)
+    publish_all(made)
+    made.work(*workers)
+    assert made.clusters(*workers) == embedded(SWEEPS)
+
+
+@pytest.mark.skipif(not SHARED.exists(), reason="no shared data: set LOSTFOUND_SHARED to the folder that holds data/")
+def test_same_clusters_of_a_real_site(collection: Callable[..., Any], embedded: Callable[..., Any]) -> None:
+    paths = sorted(SHARED.glob("sweep-[12]-*.jsonl.zst"))
+    sweeps = {path.name: path for path in paths}
+    made = collection(3)
+    for name, path in sweeps.items():
+        made("publish", path, "--sweep", name)
+    made.work("a", "b")
+    assert made.clusters("a", "b") == embedded(sweeps)
+
+
+def test_a_worker_killed_midway_loses_nothing(collection: Callable[..., Any], embedded: Callable[..., Any]) -> None:
+    made = collection(3, take_pages=4)
+    publish_all(made)
+    # By work done, not by time: machines differ.
+    for records in (2, 12):
+        process = made.worker("a")
+        wait_for(lambda least=records: sum(ends(made, "state-changelog")) >= least)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    made.work("a", "b")
+    assert made.clusters("a", "b") == embedded(SWEEPS)
+
+
+def test_pages_published_twice_change_nothing(collection: Callable[..., Any], embedded: Callable[..., Any]) -> None:
+    made = collection(2)
+    publish_all(made)
+    made.work("a")
+    publish_all(made)
+    made.work("a")
+    assert made.clusters("a") == embedded(SWEEPS)
+
+
+def test_a_wiped_folder_comes_back_from_the_changelog(
+    collection: Callable[..., Any], embedded: Callable[..., Any]
+) -> None:
+    made = collection(2)
+    publish_all(made)
+    made.work("a")
+    shutil.rmtree(made.folder / "a")
+    made.work("a")
+    assert made.clusters("a") == embedded(SWEEPS)
+
+
+POISON: list[tuple[str, bytes | None, list[tuple[str, bytes]]]] = [
+    ("pages", b"\xff\xfe no json", []),
+    ("pages", None, []),
+    ("pages", b"[]", []),
+    ("pages", b'{"url": "mailto:nobody"}', []),
+    ("pages", b'{"url": "http://a.example/", "fetch_time": "yesterday", "text": "a"}', []),
+    ("pages", b'{"url": "http://a.example/", "body": "***"}', []),
+    ("pages", b'{"url": "http://a.example/", "text": "a", "crawl": "\\u0000"}', []),
+    ("pages", b"\xc1", [("content-type", b"application/msgpack")]),
+    ("pages", b"{}", [("schema", b"lostfound.pages/9")]),
+    ("pages", b"{}", [("format", b"nobody's")]),
+    ("captures", b"\xc1", []),
+    ("documents", b"\xc1", [("schema", b"lostfound.documents/1"), ("scheme", b"another")]),
+    ("joins", None, []),
+]
+
+
+def test_poison_goes_to_the_dead_letters_and_stops_nothing(
+    collection: Callable[..., Any], embedded: Callable[..., Any]
+) -> None:
+    made = collection(2)
+    asyncio.run(send(made, POISON))
+    publish_all(made)
+    asyncio.run(send(made, POISON))
+    made.work("a")
+    letters = [json.loads(value) for value in asyncio.run(read(made, "dead-letters"))]
+    assert len(letters) == 2 * len(POISON)
+    assert all(letter["reason"] and letter["detail"] and letter["source"] for letter in letters)
+    assert made.clusters("a") == embedded(SWEEPS)
+
+
+def test_sketching_runs_apart_from_the_state(collection: Callable[..., Any], embedded: Callable[..., Any]) -> None:
+    made = collection(2)
+    publish_all(made)
+    sketching = made.worker("s", "--operators", "sketch")
+    wait_for(lambda: sum(ends(made, "captures")) > 0)
+    made.work("a")
+    sketching.terminate()
+    assert sketching.wait(40) == 0
+    assert made.clusters("a") == embedded(SWEEPS)
+
+
+def test_topics_of_another_count_are_refused(collection: Callable[..., Any]) -> None:
+    made = collection(2)
+    made("topics", "create", "--partitions", 3, code=2)
+    made("topics", "create", "--partitions", 2)
+
+
+def wait_for(happened: Callable[[], bool], seconds_max: float = 90.0) -> None:
+    until = time.monotonic() + seconds_max
+    while not happened():
+        assert time.monotonic() < until
+        time.sleep(0.1)
+
+
+def ends(made: Any, topic: str) -> list[int]:
+    async def ask() -> list[int]:
+        consumer = AIOKafkaConsumer(bootstrap_servers=made.bootstrap)
+        await consumer.start()
+        try:
+            places = [TopicPartition(f"{made.prefix}-{topic}", number) for number in range(made.partitions)]
+            return list((await consumer.end_offsets(places)).values())
+        finally:
+            await consumer.stop()
+
+    return asyncio.run(ask())
+
+
+async def send(made: Any, messages: list[tuple[str, bytes | None, list[tuple[str, bytes]]]]) -> None:
+    producer = AIOKafkaProducer(bootstrap_servers=made.bootstrap)
+    await producer.start()
+    try:
+        for topic, value, headers in messages:
+            # A null value needs a key to be a record at all.
+            await producer.send_and_wait(f"{made.prefix}-{topic}", value, key=b"k", partition=1, headers=headers)
+    finally:
+        await producer.stop()
+
+
+async def read(made: Any, topic: str) -> list[bytes]:
+    consumer = AIOKafkaConsumer(bootstrap_servers=made.bootstrap, auto_offset_reset="earliest")
+    await consumer.start()
+    try:
+        place = TopicPartition(f"{made.prefix}-{topic}", 0)
+        consumer.assign([place])
+        end = (await consumer.end_offsets([place]))[place]
+        found: list[bytes] = []
+        while len(found) < end:
+            found += [record.value for record in (await consumer.getmany(timeout_ms=1000)).get(place, [])]
+        return found
+    finally:
+        await consumer.stop()
