@@ -180,6 +180,8 @@ def _drop_document(store: Store, changes: Changes, document: bytes, sketch: Sket
         changes.delete(Family.SAMPLES, indexed[at : at + 4] + prefix)
     for raw in sketching.buckets(sketch.signature[None, :], scheme)[0]:
         bucket = raw.tobytes()
+        if bucket in changes.deletes.get(Family.BANDS, ()):
+            continue  # was full, and those that it held went before this one
         value = changes.family(Family.BANDS).get(bucket) or store.get(Family.BANDS, bucket) or b""
         kept = [held for held in posting.decode(value) if held != prefix]
         if kept:

@@ -315,3 +315,14 @@ def failing(write: Any, at: int) -> Any:
         write(self, changes, sync=sync)
 
     return written
+
+
+def test_a_full_bucket_loses_all_that_it_held(store: Store, tmp_path: Path) -> None:
+    """Those that it could not hold go with the others, and bring nothing back."""
+    narrow = settings({"scheme": {"bands": 64, "rows": 1}, "limits": {"bucket_postings_max": 2}})
+    alike = chain(random.Random(4), 6, changes=1)
+    lines = [page(f"https://a.org/{n}", text) for n, text in enumerate(alike)]
+    take(store, tmp_path / "a.jsonl", lines, "one", narrow)
+    assert meta.counters(store)["bucket_postings_max"] > 0
+    cancel_sweep(store, sweeps.all_sweeps(store)[0])
+    assert list(store.scan(Family.BANDS)) == []
