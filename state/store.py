@@ -97,9 +97,9 @@ class Store:
                 return
             yield row
 
-    def keys(self, family: Family, prefix: bytes, limit: int) -> list[bytes]:
-        """At most `limit` keys that begin with `prefix`, ascending."""
-        keys: Any = self._families[family].keys(False, prefix)
+    def keys(self, family: Family, prefix: bytes, limit: int, start: bytes | None = None) -> list[bytes]:
+        """At most `limit` keys that begin with `prefix`, ascending, from `start` on."""
+        keys: Any = self._families[family].keys(False, prefix if start is None else max(start, prefix))
         found: list[bytes] = []
         while len(found) < limit:
             # A few at a time: comparing the last of them is quicker than comparing each.

@@ -66,11 +66,13 @@ class View:
             if held.sweep not in self._hidden:
                 yield held
 
-    def captures_under(self, prefix: bytes, limit: int, start: bytes | None = None) -> list[Capture]:
-        """Captures of all URLs whose key begins with `prefix`, in order of key, sweep and time."""
-        rows = self.store.scan(Family.CAPTURES, prefix, start)
-        held = (capture.decode(row, value) for row, value in rows)
-        return list(islice((c for c in held if c.sweep not in self._hidden), limit))
+    def urls_under(self, prefix: bytes, captures_max: int, start: bytes | None = None) -> list[bytes]:
+        """Keys of URLs under a prefix, from `start` on, ascending: those of the first `captures_max` captures.
+
+        Only keys are read. Captures that a cancelled sweep has left count too.
+        """
+        rows = self.store.keys(Family.CAPTURES, prefix, captures_max, start)
+        return list(dict.fromkeys(capture.url_key_of(row) for row in rows))
 
     def document(self, document_id: bytes) -> DocumentRow | None:
         """A document by its id."""

@@ -137,16 +137,29 @@ def compare_columns(
 
 
 @jit()
-def common_places(a, b):
-    """Places in `a`, and in `b`, of the values that both hold; both uint32, ascending and distinct."""
-    in_a = np.empty(min(a.size, b.size), np.int64)
-    in_b = np.empty(in_a.size, np.int64)
+def shared_weight(a, weights, b):
+    """How many values `a` and `b` share, and what these weigh in `a`; both uint32, ascending and distinct."""
     i = j = n = 0
+    total = 0.0
     while i < a.size and j < b.size:
         x, y = a[i], b[j]
         if x == y:
-            in_a[n], in_b[n] = i, j
             n += 1
+            total += weights[i]
         i += x <= y
         j += y <= x
-    return in_a[:n], in_b[:n]
+    return n, total
+
+
+@jit()
+def shared_product(a, a_weights, b, b_weights):
+    """The dot product of two sparse vectors: weights of values, both uint32, ascending and distinct."""
+    i = j = 0
+    total = 0.0
+    while i < a.size and j < b.size:
+        x, y = a[i], b[j]
+        if x == y:
+            total += a_weights[i] * b_weights[j]
+        i += x <= y
+        j += y <= x
+    return total

@@ -225,6 +225,21 @@ def tokenise(
 
 
 @jit()
+def runs(ascending):
+    """Each value once, and how often it comes."""
+    distinct = np.empty(ascending.size, np.uint32)
+    counts = np.empty(ascending.size, np.int64)
+    n = -1
+    for i in range(ascending.size):
+        if n < 0 or ascending[i] != distinct[n]:
+            n += 1
+            distinct[n] = ascending[i]
+            counts[n] = 0
+        counts[n] += 1
+    return distinct[: n + 1].copy(), counts[: n + 1].copy()
+
+
+@jit()
 def shingle(hashes, tokens, words, base, place, seed, bins, slots, distinct, winners):
     """Values of all shingles, each once, in `distinct`; each bin's winner (rank << 32 | v) in `winners`.
 

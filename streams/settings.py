@@ -54,6 +54,7 @@ class FindSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Bounds of the search for moved pages."""
 
     candidates_max: Count
+    compared_max: Count
     gathered_max: Count
     answers_max: Count
     confidence_min: Share

@@ -225,9 +225,8 @@ class Sketcher:
         return np.sort(scratch.distinct[:count])
 
     def _words(self, scratch: _Scratch, tokens: int) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
-        words = np.sort((scratch.hashes[:tokens] >> np.uint64(32)).astype(np.uint32))
-        starts = np.flatnonzero(np.concatenate((np.ones(min(tokens, 1), dtype=bool), words[1:] != words[:-1])))
-        return words[starts], np.diff(starts, append=tokens)
+        distinct, counts = _kernel().runs(np.sort((scratch.hashes[:tokens] >> np.uint64(32)).astype(np.uint32)))
+        return distinct, counts
 
     def token_hashes(self, text: str) -> list[int]:
         """The word hash of each token of a short text, in order."""

@@ -50,6 +50,11 @@ def row_key(capture: Capture) -> bytes:
     return encode_key(capture.key, capture.sweep, capture.time, capture.tie)
 
 
+def url_key_of(row: bytes) -> bytes:
+    """The url key of a row key, which is not looked at further."""
+    return row[: -_TAIL.size - 1]
+
+
 def decode_key(row: bytes) -> tuple[bytes, int, int, int]:
     """Split a row key into url key, sweep, time (ms) and tie."""
     at = len(row) - _TAIL.size

@@ -65,9 +65,9 @@ class RowStore(Store):
                 return
             start, limit = page[-1][0] + b"\0", min(2 * limit, PAGE_ROWS_MAX)
 
-    def keys(self, family: Family, prefix: bytes, limit: int) -> list[bytes]:
-        """At most `limit` keys that begin with `prefix`, ascending."""
-        return [key for key, _ in self.ask(Ask("page", family, [prefix], limit=limit))]
+    def keys(self, family: Family, prefix: bytes, limit: int, start: bytes | None = None) -> list[bytes]:
+        """At most `limit` keys that begin with `prefix`, ascending, from `start` on."""
+        return [key for key, _ in self.ask(Ask("page", family, [prefix], start=start, limit=limit))]
 
     def descend(self, family: Family, prefix: bytes, start: bytes) -> Iterator[Row]:
         """Rows whose key begins with `prefix`, descending, from `start` down: the first page of them."""

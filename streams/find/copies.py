@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from streams.find.view import FindView
 
 _LOCATIONS_READ = 64
-_CAPTURES_READ = 256
+_CAPTURES_READ = 2_048  # their keys
+_URLS_READ = 64
 _NEIGHBOURS_MAX = 24
 _NEIGHBOURS_MIN = 3
 _COPY_RESEMBLANCE = 0.4
@@ -75,15 +76,14 @@ class Copies:
         found: dict[bytes, list[Capture]] = {}
         latest = self._latest(host_prefix(folder))
         for start in dict.fromkeys((folder, before)):
-            urls: dict[bytes, list[Capture]] = {}
-            for capture in self._view.captures_under(before, _CAPTURES_READ, start):
-                if capture.document is not None:
-                    urls.setdefault(capture.key, []).append(capture)
-            for key, captures in urls.items():
+            for key in self._view.urls_under(before, _CAPTURES_READ, start)[:_URLS_READ]:
+                captures = [c for c in self._view.captures(key) if c.document is not None]
                 sweeps = {c.sweep for c in captures}
                 inside = len(after) > len(before) and key.startswith(after)
-                if last in sweeps and latest in sweeps and not inside and len(found) < _NEIGHBOURS_MAX:
+                if last in sweeps and latest in sweeps and not inside:
                     found[key] = captures
+                if len(found) >= _NEIGHBOURS_MAX:
+                    return found
             if len(found) >= _NEIGHBOURS_MIN * 2:
                 break
         return found

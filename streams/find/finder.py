@@ -28,7 +28,7 @@ from streams.find.report import Found, Redirected, candidates_of, guess, soft_40
 from streams.find.texts import Texts
 from streams.find.trace import Trace, Tracer
 from streams.sketching import Sketcher
-from streams.terms import page_name
+from streams.terms import page_name, site_key
 from streams.urls import directory_prefix, url_key
 
 if TYPE_CHECKING:
@@ -40,7 +40,8 @@ if TYPE_CHECKING:
 BLOCK = 2_000  # URLs whose first pass is done before the rules learned from it are used
 LEARN_CONFIDENCE_MIN = 0.35
 NEIGHBOURS = 24  # missing URLs beside a single one, asked too so that rules can be learned
-_NEIGHBOURS_READ = 512
+_NEIGHBOURS_READ = 256
+_CAPTURES_READ = 2_048  # their keys
 _REDIRECTS_MAX = 8
 
 
@@ -83,6 +84,7 @@ class Finder:
             soft=self._soft,
             copies=Copies(view, row, self._calendar.latest),
             candidates_max=find.candidates_max,
+            compared_max=find.compared_max,
             site_documents=find.site_sample_documents,
         )
         self._rules = Rules([])
@@ -170,18 +172,26 @@ class Finder:
         path = target[target.find(b")") + 1 :]
         if path in {b"", b"/"} and life.key[life.key.find(b")") + 1 :] not in {b"", b"/"}:
             return True
-        beside = self._view.captures_under(directory_prefix(life.key), _NEIGHBOURS_READ)
-        sent = {page_name(c.url) for c in beside if c.redirect and _key(urljoin(c.url, c.redirect)) == target}
+        beside = (self._view.captures(key) for key in self._neighbours(life.key))
+        sent = {
+            page_name(c.url)
+            for each in beside
+            for c in each
+            if c.redirect and _key(urljoin(c.url, c.redirect)) == target
+        }
         return len(sent) >= self._settings.soft_404_urls
 
     def _beside(self, case: _Case) -> list[str]:
         """Missing URLs in the folder of one that has no sure answer, those nearest by name first."""
         if case.life is None or case.trace is None or self._sure_move(case) is not None:
             return []
-        captures = self._view.captures_under(directory_prefix(case.life.key), _NEIGHBOURS_READ)
-        urls = {c.key: c.url for c in captures if c.key != case.life.key}
-        missing = [url for key, url in urls.items() if (life := self._lives.of(key)).held and life.missed is not None]
-        return missing[:NEIGHBOURS]
+        lives = (self._lives.of(key) for key in self._neighbours(case.life.key) if key != case.life.key)
+        missing = (life.held[-1].url for life in lives if life.held and life.missed is not None)
+        return list(islice(missing, NEIGHBOURS))
+
+    def _neighbours(self, key: bytes) -> list[bytes]:
+        """Keys of URLs in the folder of this one."""
+        return self._view.urls_under(directory_prefix(key), _CAPTURES_READ)[:_NEIGHBOURS_READ]
 
     def _sure_move(self, case: _Case) -> str | None:
         """Where a URL surely went, to learn from; copies of trees and doubted redirects teach nothing."""
@@ -263,4 +273,5 @@ def _settle() -> None:
     sketch = sketcher.sketch("a few words are enough")
     sketching.compare(sketch, sketch)
     sketcher.word_hashes("a few words")
+    site_key(b"org,example,www)/")
     gc.freeze()

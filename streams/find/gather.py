@@ -36,11 +36,11 @@ if TYPE_CHECKING:
     from streams.sketching import Sketcher
 
 WORD_POSTINGS_MAX = 400  # a word or name that more documents of a site share is passed over
-ASKED_WORDS_MAX = 64
-WORD_ROWS_MAX = 6_000  # postings read for all words of a question, and for all its sampled shingles
+ASKED_WORDS_MAX = 48
+WORD_ROWS_MAX = 4_000  # postings read for all words of a question, and for all its sampled shingles
 SAMPLE_ROWS_MAX = 4_000
 NAMES_MAX = 18
-COMPARED_MAX = 128  # documents compared by sketch
+COMPARED_MAX = 64  # documents compared by sketch
 ALIKE_MIN = 0.04  # containment and resemblance together: less is within the sketches' error
 _HOT_KEPT = 100_000  # words known to be common, so that they are not read again
 SITES_MAX = 4
@@ -48,10 +48,15 @@ HOSTS_MAX = 16
 
 
 class Gathered(NamedTuple):
-    """Prefixes of documents of the page perhaps, the most promising first, and URLs to be looked at of themselves."""
+    """Prefixes of documents of the page perhaps, the most promising first, and URLs to be looked at of themselves.
+
+    `promise` is what is known of documents before their texts are read: containment and resemblance by sketches, and
+    the strength of shared words beside that of the document which shares most.
+    """
 
     documents: list[bytes]
     urls: list[bytes]
+    promise: dict[bytes, float]
 
 
 class Question(NamedTuple):
@@ -99,7 +104,10 @@ class Gatherer:
             self.counters["gathered_max"] += 1
         chosen = _strongest(total, self._gathered_max)
         alike = self._alike(asked, content)
-        return Gathered(_take_turns(chosen, [alike, by_path, by_words, total]), self._by_position(asked))
+        turns = _take_turns(chosen, [alike, by_path, by_words, total])
+        most = max(by_words.values(), default=1.0)
+        promise = {prefix: alike.get(prefix, 0.0) + by_words.get(prefix, 0.0) / most for prefix in turns}
+        return Gathered(turns, self._by_position(asked), promise)
 
     def _alike(self, asked: Question, content: dict[bytes, float]) -> dict[bytes, float]:
         """Containment and resemblance by sketches, of documents that share most with the asked one."""

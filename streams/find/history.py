@@ -41,8 +41,8 @@ class Life(msgspec.Struct, frozen=True, gc=False):
     """
 
     key: bytes
-    held: list[Capture]
-    refused: list[Capture]
+    held: tuple[Capture, ...]
+    refused: tuple[Capture, ...]
     missed: int | None
 
     @property
@@ -115,9 +115,9 @@ class Calendar:
 def life_of(key: bytes, captures: list[Capture], calendar: Calendar, soft: Callable[[bytes, bytes], bool]) -> Life:
     """The life of a URL from its captures in order; `soft(document, key)` says which documents are soft 404s."""
     by_sweep = {capture.sweep: capture for capture in captures if not _to_itself(capture)}
-    held = [c for c in by_sweep.values() if _holds(c) and not soft(c.document or b"", key)]
+    held = tuple(c for c in by_sweep.values() if _holds(c) and not soft(c.document or b"", key))
     last = held[-1].sweep if held else -1
-    refused = [c for c in by_sweep.values() if c.sweep > last]
+    refused = tuple(c for c in by_sweep.values() if c.sweep > last)
     refusing = {c.sweep for c in refused}
     later = (n for n in calendar.committed if n > last)
     return Life(

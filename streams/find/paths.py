@@ -12,6 +12,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+import msgspec
+
 from streams.errors import BadUrl
 from streams.urls import path_words
 
@@ -25,11 +27,14 @@ _EXTENSION = re.compile(
 _NO_WORD = re.compile(r"[\W_]+")
 
 
-class PathFeatures(NamedTuple):
-    """Words of a URL's path, and three-letter pieces of it without separators."""
+class PathFeatures(msgspec.Struct, frozen=True, gc=False):
+    """Distinct words of a URL's path, and distinct three-letter pieces of it without separators.
 
-    words: frozenset[str]
-    pieces: frozenset[str]
+    Tuples, as the garbage collector walks sets again and again: of 16,000 paths kept, that took 40 ms each time.
+    """
+
+    words: tuple[str, ...]
+    pieces: tuple[str, ...]
 
 
 def path_features(url: str) -> PathFeatures:
@@ -37,17 +42,19 @@ def path_features(url: str) -> PathFeatures:
     try:
         words = path_words(url)
     except BadUrl:
-        return PathFeatures(frozenset(), frozenset())
+        return PathFeatures((), ())
     joined = "/" + "".join(words) + "/"
-    return PathFeatures(frozenset(words), frozenset(joined[i : i + 3] for i in range(len(joined) - 2)))
+    pieces = dict.fromkeys(joined[i : i + 3] for i in range(len(joined) - 2))
+    return PathFeatures(tuple(dict.fromkeys(words)), tuple(pieces))
 
 
 def path_likeness(a: PathFeatures, b: PathFeatures) -> float:
     """How alike two paths are, 0 to 1: Jaccard of words, and Dice of pieces, which sees `parentservices` too."""
-    words = len(a.words | b.words)
-    jaccard = len(a.words & b.words) / words if words else 1.0
+    common = len(set(a.words).intersection(b.words))
+    words = len(a.words) + len(b.words) - common
+    jaccard = common / words if words else 1.0
     pieces = len(a.pieces) + len(b.pieces)
-    dice = 2 * len(a.pieces & b.pieces) / pieces if pieces else 1.0
+    dice = 2 * len(set(a.pieces).intersection(b.pieces)) / pieces if pieces else 1.0
     return (1 - TRIGRAMS_SHARE) * jaccard + TRIGRAMS_SHARE * dice
 
 

@@ -13,8 +13,11 @@ from __future__ import annotations
 
 import zlib
 from collections import OrderedDict
+from functools import lru_cache
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -25,9 +28,11 @@ if TYPE_CHECKING:
     from streams.find.view import FindView
     from streams.sketching import Sketcher
 
-_SCAN_MAX = 1024  # captures read in one run; a site with more is sampled directory by directory
-_SKIPS_MAX = 48
-_SKIP_CAPTURES = 24
+_SCAN_MAX = 4_096  # captures whose keys are read in one run; a site with more is sampled directory by directory
+_SKIPS_MAX = 64  # directories
+_SKIP_CAPTURES, _SKIP_URLS = 128, 8
+_URLS_SHARE = 4  # URLs looked at for one that the last sweep holds
+_CAPTURES_MAX = 1_536
 _COMMON_FROM = 3  # documents of the sample that may share a shingle before it weighs less
 _SITE_LEAST = 8
 _VECTORS_KEPT = 4096
@@ -35,13 +40,13 @@ _LEAD_CHARACTERS = 300
 _LEAD_WORDS = 12
 
 
-class TextFeatures(NamedTuple):
-    """A text as columns, each ascending: distinct shingles, distinct words with ln(1 + count), words of the title."""
+class TextFeatures(msgspec.Struct, frozen=True, gc=False, eq=False):
+    """A text as columns, each ascending: distinct shingles, distinct words with ln(1 + count); and its title."""
 
     shingles: NDArray[np.uint32]
     words: NDArray[np.uint32]
     weights: NDArray[np.float64]
-    title: NDArray[np.uint32]
+    title: str
 
 
 class Likeness(NamedTuple):
@@ -60,6 +65,7 @@ class Texts:
     def __init__(self, view: FindView, sketcher: Sketcher, size: int = 4096) -> None:
         self._view, self._sketcher, self._size = view, sketcher, size
         self._kept: OrderedDict[bytes, TextFeatures | None] = OrderedDict()
+        self.title_words = lru_cache(maxsize=size)(lambda title: sketcher.word_hashes(title)[0])
 
     def get(self, document: bytes) -> TextFeatures | None:
         """Features of a document, None where its text is not kept."""
@@ -77,15 +83,14 @@ class Texts:
         """Features of a text with its title."""
         shingles, words, counts = self._sketcher.shingles_and_words(text)
         lead = title.strip() or " ".join(text[:_LEAD_CHARACTERS].split()[:_LEAD_WORDS])
-        named = self._sketcher.word_hashes(lead[:_LEAD_CHARACTERS])[0]
-        return TextFeatures(shingles, words, np.log1p(counts.astype(np.float64)), named)
+        return TextFeatures(shingles, words, np.log1p(counts.astype(np.float64)), lead[:_LEAD_CHARACTERS])
 
 
 class Site:
     """How rare words and shingles are in a sample of a site: of its last sweep, and of earlier ones."""
 
-    def __init__(self, captures: list[list[Capture]], texts: Texts, last: int) -> None:
-        self._captures, self._texts = captures, texts
+    def __init__(self, captures: list[list[Capture]], texts: Texts, last: int, documents_max: int = 64) -> None:
+        self._captures, self._texts, self._documents_max = captures, texts, documents_max
         documents = self._held_in(last)
         self._count = len(documents)
         self._words, self._word_counts = _tally([f.words for f in documents])
@@ -94,8 +99,9 @@ class Site:
         self._vectors: dict[bytes, tuple[NDArray[np.float64], float]] = {}
 
     def _held_in(self, sweep: int) -> list[TextFeatures]:
-        held = {c.document for each in self._captures for c in each if c.sweep == sweep and c.document is not None}
-        return [f for f in map(self._texts.get, sorted(held)) if f is not None]
+        held = (c.document for each in self._captures for c in each if c.sweep == sweep and c.document is not None)
+        chosen = list(islice(dict.fromkeys(held), self._documents_max))
+        return [f for f in map(self._texts.get, chosen) if f is not None]
 
     def idf(self, words: NDArray[np.uint32]) -> NDArray[np.float64]:
         """ln((1 + documents) / (1 + documents with the word)), at least 0."""
@@ -133,57 +139,66 @@ class Site:
 class Asked:
     """The asked page, made ready to be compared with many."""
 
-    def __init__(self, features: TextFeatures, site: Site, sweep: int) -> None:
-        self._features, self._site = features, site
+    def __init__(self, features: TextFeatures, site: Site, sweep: int, texts: Texts) -> None:
+        self._features, self._site, self._texts = features, site, texts
         self._rarity = site.rarity(features.shingles, sweep)
         self._rare_total = float(self._rarity.sum()) + 2.0  # a page of nothing but menus is contained in nothing
         self._vector = features.weights * site.idf(features.words)
         self._norm = float(np.sqrt(self._vector @ self._vector))
-        self._title = site.idf(features.title) ** 2
+        self._title_words = texts.title_words(features.title)
+        self._title = site.idf(self._title_words) ** 2
         self._title_total = max(float(self._title.sum()), 1e-9)
 
     def like(self, document: bytes, other: TextFeatures) -> Likeness:
         """Compare with a candidate's text, that of a document."""
-        from streams.estimating import common_places
+        from streams.estimating import shared_product, shared_weight
 
         a = self._features
-        shared, _ = common_places(a.shingles, other.shingles)
-        common = len(shared)
+        common, rare = shared_weight(a.shingles, self._rarity, other.shingles)
         union = len(a.shingles) + len(other.shingles) - common
         vector, length = self._site.vector(document, other)
         norm = self._norm * length
-        mine, theirs = common_places(a.words, other.words)
+        _, titles = shared_weight(self._title_words, self._title, self._texts.title_words(other.title))
         return Likeness(
             common / union if union else 1.0,
             common / len(a.shingles) if len(a.shingles) else 0.0,
-            float(self._rarity[shared].sum()) / self._rare_total,
-            float(self._vector[mine] @ vector[theirs]) / norm if norm > 0 else 0.0,
-            float(self._title[common_places(a.title, other.title)[0]].sum()) / self._title_total,
+            rare / self._rare_total,
+            shared_product(a.words, self._vector, other.words, vector) / norm if norm > 0 else 0.0,
+            titles / self._title_total,
         )
 
 
-def sample_site(view: FindView, host: bytes, urls_max: int) -> list[list[Capture]]:
-    """Captures of at most `urls_max` URLs of a host, a list a URL; spread over its directories where it is large."""
-    captures = view.captures_under(host, _SCAN_MAX)
-    if len(captures) == _SCAN_MAX:
-        captures = _skim(view, host)
-    urls: dict[bytes, list[Capture]] = {}
-    for capture in captures:
-        urls.setdefault(capture.key, []).append(capture)
-    chosen = sorted(urls, key=lambda key: (zlib.crc32(key), key))[:urls_max]
-    return [urls[key] for key in chosen]
+def sample_site(view: FindView, host: bytes, urls_max: int, last: int) -> list[list[Capture]]:
+    """Captures of URLs of a host, a list a URL: about `urls_max` that the sweep `last` holds, and others by the way.
+
+    Spread over the host's directories where it is large.
+    """
+    urls = view.urls_under(host, _SCAN_MAX)
+    if len(urls) > 1 and view.urls_under(host, 1, urls[-1] + b"\xff"):
+        spread = _skim(view, host)
+        urls = spread if len(spread) >= urls_max else [*spread, *urls]
+    found: list[list[Capture]] = []
+    read = held = 0
+    for key in sorted(set(urls), key=lambda key: (zlib.crc32(key), key))[: _URLS_SHARE * urls_max]:
+        captures = view.captures(key)
+        found.append(captures)
+        read += len(captures)
+        held += any(capture.sweep == last for capture in captures)
+        if held >= urls_max or read >= _CAPTURES_MAX:
+            break
+    return found
 
 
-def _skim(view: FindView, host: bytes) -> list[Capture]:
-    """The first captures of each directory, for as many directories as the limit allows."""
-    found: list[Capture] = []
+def _skim(view: FindView, host: bytes) -> list[bytes]:
+    """The first URLs of each directory, for as many directories as the limit allows."""
+    found: list[bytes] = []
     start: bytes | None = None
     for _ in range(_SKIPS_MAX):
-        captures = view.captures_under(host, _SKIP_CAPTURES, start)
-        found += captures
-        if len(captures) < _SKIP_CAPTURES:
+        urls = view.urls_under(host, _SKIP_CAPTURES, start)[:_SKIP_URLS]
+        if not urls:
             break
-        start = directory_prefix(captures[-1].key) + b"\xff"
+        found += urls
+        start = directory_prefix(urls[-1]) + b"\xff"
     return found
 
 

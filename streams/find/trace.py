@@ -8,10 +8,12 @@ scores from there count four fifths.
 from __future__ import annotations
 
 from functools import lru_cache
+from heapq import nlargest
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
+from state.values import PREFIX_BYTES
 from streams import sketching
 from streams.find import score as scoring
 from streams.find.gather import Gatherer, Question
@@ -79,13 +81,15 @@ class Tracer:
         soft: SoftErrors,
         copies: Copies,
         candidates_max: int,
+        compared_max: int,
         site_documents: int,
     ) -> None:
         self._view, self._calendar, self._lives, self._gatherer = view, calendar, lives, gatherer
         self._texts, self._soft, self._copies = texts, soft, copies
         self._row = row
         self._sites = lru_cache(maxsize=64)(self._read_site)
-        self._candidates_max, self._site_documents = candidates_max, site_documents
+        self._candidates_max, self._compared_max = candidates_max, compared_max
+        self._site_documents = site_documents
 
     def question(self, life: Life, missed: int) -> Question:
         """What is asked for a URL missing in a sweep: its last document, or the longest where that is a stub."""
@@ -111,8 +115,8 @@ class Tracer:
         """Trace one question; `also` are keys of candidates to be ranked whatever the indexes say."""
         seen |= {asked.key}
         compare = self._comparer(asked)
-        candidates = {life.key: life for life in self._candidates(asked, also, seen)}
-        ranked = self._look_closely(asked, [self._rank(asked, life, compare) for life in candidates.values()])
+        candidates = self._candidates(asked, also, seen)
+        ranked = self._look_closely(asked, [self._rank(asked, life, compare) for life in candidates])
         living = [each for each in ranked if each.life.alive]
         stop = self._stop(asked, ranked) if hops < scoring.HOPS_MAX else None
         if stop is None:
@@ -173,7 +177,10 @@ class Tracer:
         """Lives of URLs that held a page when the old one no longer did."""
         gathered = self._gatherer.gather(asked)
         lives: dict[bytes, Life] = {}
-        for key in (*also, *gathered.urls):
+        for key in also:
+            self._take(key, asked, seen, lives)
+        given = len(lives)
+        for key in gathered.urls:
             self._take(key, asked, seen, lives)
         most = len(lives) + self._candidates_max
         for document in gathered.documents:
@@ -182,7 +189,22 @@ class Tracer:
             if len(lives) >= most:
                 self._gatherer.counters["find_candidates_max"] += 1
                 break
-        return list(lives.values())
+        found = list(lives.values())
+        return found[:given] + self._most_promising(asked, found[given:], gathered.promise)
+
+    def _most_promising(self, asked: Question, lives: list[Life], promise: dict[bytes, float]) -> list[Life]:
+        """The `compared_max` that sketches, shared words and path speak for most: texts of the others stay unread."""
+        if len(lives) <= self._compared_max:
+            return lives
+        path = _path(asked.url)
+
+        def promised(life: Life) -> float:
+            versions = [document[:PREFIX_BYTES] for document in life.documents_from(asked.missed)]
+            content = max((promise.get(version, 0.0) for version in versions), default=0.0)
+            return content + scoring.PATH * path_likeness(path, _path(life.held[-1].url))
+
+        self._gatherer.counters["find_compared_max"] += 1
+        return nlargest(self._compared_max, lives, key=promised)
 
     def _take(self, key: bytes, asked: Question, seen: frozenset[bytes], lives: dict[bytes, Life]) -> None:
         """Add a URL's life when it held a page at a time when the old one no longer did."""
@@ -230,11 +252,13 @@ class Tracer:
     def _comparer(self, asked: Question) -> _Comparer:
         site = None
         if asked.features is not None:
-            site = Asked(asked.features, self._sites(host_prefix(asked.key)), asked.last)
+            site = Asked(asked.features, self._sites(host_prefix(asked.key)), asked.last, self._texts)
         return _Comparer(asked, site, self._texts, self._row)
 
     def _read_site(self, host: bytes) -> Site:
-        return Site(sample_site(self._view, host, self._site_documents), self._texts, self._calendar.latest(host))
+        last = self._calendar.latest(host)
+        sample = sample_site(self._view, host, self._site_documents, last)
+        return Site(sample, self._texts, last, self._site_documents)
 
 
 class _Figures(NamedTuple):

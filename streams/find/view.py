@@ -28,8 +28,8 @@ class FindView(Protocol):
     def captures(self, key: bytes) -> list[Capture]:
         """All captures of one URL, in order of sweep and time."""
 
-    def captures_under(self, prefix: bytes, limit: int, start: bytes | None = None) -> list[Capture]:
-        """Captures of URLs whose key begins with `prefix`, from `start` on, in order of key, sweep and time."""
+    def urls_under(self, prefix: bytes, captures_max: int, start: bytes | None = None) -> list[bytes]:
+        """Keys of URLs under a prefix, from `start` on, ascending: those of the first `captures_max` captures."""
 
     def documents_by_prefixes(self, prefixes: list[bytes]) -> list[DocumentRow]:
         """The documents of postings."""

@@ -28,6 +28,7 @@ class MemoryView:
 
     def __init__(self, *, texts: bool = True) -> None:
         self.keep_texts = texts
+        self.texts_read = 0
         self._sweeps: list[Sweep] = []
         self._captures: dict[bytes, list[Capture]] = defaultdict(list)
         self._hosts: dict[int, dict[bytes, int]] = defaultdict(lambda: defaultdict(int))
@@ -85,9 +86,11 @@ class MemoryView:
     def captures(self, key: bytes) -> list[Capture]:
         return list(self._captures.get(key, []))
 
-    def captures_under(self, prefix: bytes, limit: int, start: bytes | None = None) -> list[Capture]:
+    def urls_under(self, prefix: bytes, captures_max: int, start: bytes | None = None) -> list[bytes]:
         keys = sorted(key for key in self._captures if key.startswith(prefix) and key >= (start or b""))
-        return [capture for key in keys for capture in self._captures[key]][:limit]
+        return list(dict.fromkeys(capture.key for key in keys for capture in self._captures[key][:captures_max]))[
+            :captures_max
+        ]
 
     def documents_by_prefixes(self, prefixes: list[bytes]) -> list[DocumentRow]:
         return [row for prefix in prefixes for key, row in self._rows.items() if key.startswith(prefix)]
@@ -100,6 +103,7 @@ class MemoryView:
         return sorted(set().union(*held))[:limit]
 
     def title_and_text(self, document_id: bytes) -> tuple[str, str] | None:
+        self.texts_read += 1
         return self._texts.get(document_id) if self.keep_texts else None
 
     def buckets(self, buckets: list[bytes]) -> list[list[bytes]]:
@@ -123,9 +127,13 @@ def textless() -> MemoryView:
 
 
 @pytest.fixture
-def finder() -> Callable[[MemoryView], Finder]:
-    settings = settings_module.load()
-    return lambda view: Finder(view, settings)
+def finder() -> Callable[..., Finder]:
+    return finder_of
+
+
+def finder_of(view: MemoryView, **bounds: int) -> Finder:
+    """A finder with the default settings, but for some bounds of the search."""
+    return Finder(view, settings_module.load(None, {"find": bounds}))
 
 
 def prose(subject: str, sentences: int = 40) -> str:

@@ -251,3 +251,16 @@ def test_limits_are_counted(view, finder, text):
     asked = finder(view)
     asked.find(old)
     assert asked.counters["find_candidates_max"] > 0
+    assert asked.counters["find_compared_max"] > 0
+
+
+def test_texts_are_read_of_the_most_promising_only(view, finder, text):
+    """One page moved and was rewritten a little; many beside it share its folder and some of its words."""
+    names = [f"{SITE}/guide/{n}/notes.html" for n in range(60)]
+    others = {url: text(f"other {n}") + " yew larch fir" for n, url in enumerate(names)}
+    old, new = f"{SITE}/guide/yews.html", f"{SITE}/trees/evergreen.html"
+    view.add({**others, old: text("yew")}).add({**others, new: text("yew") + " and a line more"})
+    found = finder(view, compared_max=3, site_sample_documents=8).find(old)
+    assert found.candidates[0].url == new
+    assert len(found.candidates) == 3
+    assert view.texts_read <= 1 + 8 + 2 * 3, "the page's own, the site's sample, two versions of each"

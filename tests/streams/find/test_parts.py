@@ -113,10 +113,10 @@ class TestTexts:
         pages = {f"{SITE}/{name}": "All of the menu is on all of the pages. " + text(name) for name in "abcdefgh"}
         view.add(pages)
         texts = Texts(view, Sketcher(view.scheme))
-        site = Site(sample_site(view, host_prefix(url_key(SITE)), 64), texts, 1)
+        site = Site(sample_site(view, host_prefix(url_key(SITE)), 64, 1), texts, 1)
 
         def like(one: str, other: str):
-            return Asked(texts.of("", one), site, 1).like(other.encode(), texts.of("", other))
+            return Asked(texts.of("", one), site, 1, texts).like(other.encode(), texts.of("", other))
 
         return like
 
@@ -143,10 +143,25 @@ class TestTexts:
 
     def test_a_large_site_is_sampled_over_its_folders(self, view):
         view.add({f"{SITE}/{folder:02}/{n:03}": f"page {folder} {n}" for folder in range(50) for n in range(100)})
-        chosen = sample_site(view, host_prefix(url_key(SITE)), 400)
+        chosen = sample_site(view, host_prefix(url_key(SITE)), 400, 1)
         folders = {captures[0].key.split(b"/")[1] for captures in chosen}
         assert len(chosen) == 400
         assert len(folders) > 40
+
+    def test_a_site_with_many_sweeps_is_sampled_like_one_with_few(self, view):
+        pages = {f"{SITE}/{folder:02}/{n}": f"page {folder} {n}" for folder in range(50) for n in range(3)}
+        for _ in range(30):
+            view.add(pages)
+        chosen = sample_site(view, host_prefix(url_key(SITE)), 40, 30)
+        assert len(chosen) == 40
+        assert all(len(captures) == 30 for captures in chosen)
+
+    def test_pages_of_the_last_sweep_are_looked_for(self, view):
+        view.add({f"{SITE}/old/{n}": f"old {n}" for n in range(90)}).add(
+            {f"{SITE}/new/{n}": f"n {n}" for n in range(30)}
+        )
+        chosen = sample_site(view, host_prefix(url_key(SITE)), 20, 2)
+        assert sum(captures[-1].sweep == 2 for captures in chosen) >= 15
 
 
 class TestCopies:
@@ -168,7 +183,8 @@ class TestCopies:
         view.add({f"{SITE}/v{n}/guide/": "the same page in all versions" for n in range(9)})
         view.add({f"{SITE}/{name}": "the page was not found" for name in ("a1", "b2", "c3", "d4", "e5")})
         soft = SoftErrors(view, 5)
-        pages = {c.url: (c.document, c.key) for c in view.captures_under(host_prefix(url_key(SITE)), 99)}
+        captures = [c for key in view.urls_under(host_prefix(url_key(SITE)), 99) for c in view.captures(key)]
+        pages = {c.url: (c.document, c.key) for c in captures}
         assert not soft.suspected(*pages[f"{SITE}/v1/guide/"])
         assert soft.suspected(*pages[f"{SITE}/a1"])
 
@@ -187,5 +203,5 @@ def test_iso(time):
 
 
 def test_sampled_sites_are_bounded(view):
-    assert sample_site(view, b"e,x)", 10) == []
+    assert sample_site(view, b"e,x)", 10, 1) == []
     assert np.isfinite(Site([], Texts(view, Sketcher(view.scheme)), 1).idf(np.arange(3, dtype=np.uint32))).all()
