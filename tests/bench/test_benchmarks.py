@@ -99,3 +99,40 @@ def test_the_table_of_ratios() -> None:
     row = run._faster("group", "what", figures, {**figures, "documents_a_second": 5.0}, 3.0, "")
     assert (row.ratio, row.met) == (2.0, False)
     assert run.table([row]).row_count == 2
+
+
+def test_replicas_are_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Two versions of three pages, and one that was renamed on the way."""
+    import zstandard
+
+    from bench import replicas
+
+    text = {name: " ".join(f"{name}{n}" for n in range(200)) for name in ("intro", "usage", "faq")}
+    held = {
+        **{f"https://site.example/docs/v1/{name}.html": body for name, body in text.items()},
+        **{f"https://site.example/docs/v2/{name}.html": f"{body} and one more" for name, body in text.items()},
+        "https://site.example/docs/v2/questions.html": text["faq"] + " or two",
+    }
+    lines = [{"url": url, "fetched_at": "2024-01-01T00:00:00Z", "text": body} for url, body in held.items()]
+    (tmp_path / "pages.jsonl.zst").write_bytes(
+        zstandard.compress(b"".join(json.dumps(line).encode() + b"\n" for line in lines))
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", ["replicas", str(tmp_path)])
+        assert replicas.main() == 0
+    shown = capsys.readouterr().out
+    assert "| pages, trees | 7, 2 |" in shown
+    assert "| clusters of two or more documents | 3 |" in shown
+    assert "| of these with pages of one path only | 2 |" in shown
+    assert "| v1 | v2 |" not in shown, "trees that share few paths are not listed"
+    assert "faq.html, questions.html" in shown
+    assert "nothing → `and one more`" in shown
+
+
+def test_what_is_no_set_of_replicas_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from bench import replicas
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", ["replicas", str(tmp_path)])
+        assert replicas.main() == 2
+    assert "not a set of replicas" in capsys.readouterr().err
