@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tomllib
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
@@ -81,6 +81,8 @@ class KafkaSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     sketch_processes: Annotated[int, Meta(ge=0, le=256)]
     default_sweep: Annotated[str, Meta(min_length=1, max_length=200)]
     answer_seconds_max: Seconds
+    results: list[Literal["near-duplicates", "clusters", "moves"]]
+    moves_max: Count
 
 
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -101,3 +101,5 @@ class Question(msgspec.Struct, frozen=True):
     document: bytes
     row: bytes  # the row of `documents`
     prefix: bytes
+    key: bytes = b""  # url key of a page that brought the document, and when (ms), where results are wanted
+    time: int = 0

@@ -5,10 +5,12 @@
     {"event": "reached",   "name": ..., "time": ..., "captures": n}
     {"event": "cancel",    "name": ..., "time": ...}
     {"event": "cancelled", "name": ..., "time": ...}
+    {"event": "told",      "name": ..., "time": ...}
 
 A sweep's number is its place among the openings, so that workers agree on it without asking one another. A commit
 is asked for with where `pages` ended then; it takes effect with `reached`, which a worker writes once every partition
-has got that far, through all stages. Records that do not fit the life of a sweep change nothing: two workers may
+has got that far, through all stages; and `told` says that the moves which the commit brought are in their
+topic. Records that do not fit the life of a sweep change nothing: two workers may
 write the same one.
 """
 
@@ -40,7 +42,7 @@ log = structlog.get_logger(__name__)
 class Event(msgspec.Struct, frozen=True, omit_defaults=True):
     """One record of the log."""
 
-    event: Literal["open", "commit", "reached", "cancel", "cancelled"]
+    event: Literal["open", "commit", "reached", "cancel", "cancelled", "told"]
     name: str
     time: int  # ms since the epoch, UTC
     until: list[int] = []
@@ -53,11 +55,19 @@ class Fold:
     def __init__(self) -> None:
         self.sweeps: dict[int, Sweep] = {}
         self.wanted: dict[int, Event] = {}  # commits that were asked for and have not taken effect
+        self.told: set[int] = set()
 
     def named(self, name: str) -> Sweep | None:
         """The sweep of this name that is not cancelled; a cancelled name is free again."""
         held = (s for s in self.sweeps.values() if s.name == name and s.state is not SweepState.CANCELLED)
         return next(held, None)
+
+    @property
+    def untold(self) -> Sweep | None:
+        """The last committed sweep, while its moves are not sent; one before it has been overtaken."""
+        committed = (s for s in self.sweeps.values() if s.state is SweepState.COMMITTED)
+        last = max(committed, key=lambda sweep: sweep.number, default=None)
+        return last if last is not None and last.number not in self.told else None
 
     def take(self, event: Event) -> None:
         """Take one record."""
@@ -68,6 +78,9 @@ class Fold:
                 self.sweeps[number] = Sweep(number, event.name, SweepState.OPEN, opened=event.time)
             return
         if held is None:
+            return
+        if event.event == "told":
+            self.told.add(held.number)
             return
         wanted = {"reached": SweepState.COMMITTED, "cancel": SweepState.CANCELLING, "cancelled": SweepState.CANCELLED}
         if event.event == "commit":

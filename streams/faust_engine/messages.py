@@ -35,6 +35,13 @@ class Topic(StrEnum):
     CHANGELOG = "state-changelog"
     SWEEPS = "sweeps"
     DEAD_LETTERS = "dead-letters"
+    NEAR_DUPLICATES = "near-duplicates"
+    CLUSTERS = "clusters"
+    MOVES = "moves"
+
+
+# What others read: written where `kafka.results` names them.
+RESULTS = frozenset({Topic.NEAR_DUPLICATES, Topic.CLUSTERS, Topic.MOVES})
 
 
 class Amendment(msgspec.Struct, frozen=True):

@@ -21,6 +21,8 @@ COUNTED = {
     "edges": "pairs at or above the threshold",
     "unions": "roots that got a parent",
     "amendments": "changes that overwrite, from forgetting",
+    "moves_max": "sweeps that had more moves to tell than the limit",
+    "moves_failed": "sweeps whose moves could not be told",
     "bucket_postings_max": "postings that a full bucket did not keep",
     "candidates_max": "candidates of a document beyond the limit, at one owner of buckets",
 }
@@ -37,6 +39,7 @@ class Metrics:
         self._refused = Counter(
             "lostfound_dead_letters_total", "what was refused", ["reason"], registry=self.registry
         )
+        self._reported = Counter("lostfound_results_total", "messages for others", ["topic"], registry=self.registry)
         self._values = Counter("lostfound_values_total", "values taken", ["topic"], registry=self.registry)
         self._seconds = Histogram(
             "lostfound_stage_seconds", "time in a stage, a batch", ["topic"], buckets=_SECONDS, registry=self.registry
@@ -59,6 +62,11 @@ class Metrics:
         """Count dead letters."""
         for reason in reasons:
             self._refused.labels(reason).inc()
+
+    def reported(self, found: Iterable[Topic]) -> None:
+        """Count results."""
+        for topic in found:
+            self._reported.labels(topic.value).inc()
 
     @contextmanager
     def batch(self, topic: Topic, values: int) -> Iterator[None]:

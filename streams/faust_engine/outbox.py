@@ -14,6 +14,7 @@ from state.codecs import changelog
 from streams.faust_engine import messages, topics
 from streams.faust_engine.broker import Broker
 from streams.faust_engine.messages import Topic
+from streams.faust_engine.results import Result
 from streams.settings import KafkaSettings
 from streams.values import Rejected
 
@@ -30,6 +31,11 @@ class DeadLetter(msgspec.Struct, frozen=True):
     member: str
     offset: int
     partition: int | None = None
+
+    @property
+    def place(self) -> str:
+        """The same for the same message or record, however often it is refused."""
+        return "#".join(str(part) for part in (self.source, self.member, self.partition, self.offset))
 
 
 class Outbox:
@@ -78,9 +84,20 @@ class Outbox:
 
     async def refuse(self, letters: Iterable[DeadLetter]) -> None:
         """Send dead letters."""
-        given = [("schema", messages.schema(Topic.DEAD_LETTERS).encode())]
+        encode, given = msgspec.json.encode, _said(Topic.DEAD_LETTERS)
+        await _all(
+            [await self._start(Topic.DEAD_LETTERS, 0, encode(each), given, each.place.encode()) for each in letters]
+        )
+
+    async def publish(self, found: Iterable[Result]) -> None:
+        """Send results, one message each."""
         encode = msgspec.json.encode
-        await _all([await self._start(Topic.DEAD_LETTERS, 0, encode(letter), given) for letter in letters])
+        await _all(
+            [
+                await self._start(each.topic, each.partition, encode(each.value), _said(each.topic), each.key)
+                for each in found
+            ]
+        )
 
     async def raw(self, topic: Topic, partition: int, value: bytes, headers: Sequence[tuple[str, bytes]]) -> int:
         """Send one message as it is and return its offset."""
@@ -114,6 +131,11 @@ class Outbox:
             full, value, key=key, partition=partition, headers=list(headers)
         )
         return sent
+
+
+def _said(topic: Topic) -> list[tuple[str, bytes]]:
+    """Headers of JSON for others."""
+    return [("schema", messages.schema(topic).encode()), ("content-type", b"application/json")]
 
 
 async def _all(waiting: Sequence[asyncio.Future[Any]]) -> list[Any]:

@@ -95,8 +95,10 @@ class Runner:
     async def _send(self, outcome: Outcome, letters: list[DeadLetter], number: int) -> None:
         letters = letters + [letter(item, number) for item in outcome.rejected]
         await self.outbox.send(outcome.sends)
+        await self.outbox.publish(outcome.results)
         await self.outbox.refuse(letters)
         self.metrics.refused(each.reason for each in letters)
+        self.metrics.reported(each.topic for each in outcome.results)
 
     async def take_pages(self, batch: Sequence[Message]) -> None:
         """Sketch pages and send them to the owners of their URLs."""

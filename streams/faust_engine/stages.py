@@ -20,6 +20,7 @@ from state.families import Family
 from state.partition import Partition
 from state.store import Store
 from state.values import ID_BYTES, PREFIX_BYTES, Capture
+from streams.faust_engine import results
 from streams.faust_engine.messages import ROUTED, Amendment, Topic
 from streams.operators import admit, capture, join, probe, routing, verify
 from streams.settings import Settings
@@ -38,6 +39,7 @@ class Outcome:
         self.changes = Changes()
         self.amendment = False
         self.rejected: list[Rejected] = []
+        self.results: list[results.Result] = []
         self.counts: Counter[str] = Counter()
 
     def send(self, values: Iterable[routing.Message], context: Context) -> None:
@@ -61,6 +63,10 @@ class Context(msgspec.Struct, frozen=True):
         that knows all, the answer would hang on how bands and log are cut. So they cut well above.
         """
         return self.settings.limits.candidates_max * max(CANDIDATES_SLACK, self.partitions)
+
+    def reports(self, topic: Topic) -> bool:
+        """Whether this topic of results is written."""
+        return topic.value in self.settings.kafka.results
 
     @property
     def bucket_bytes(self) -> int:
@@ -120,20 +126,32 @@ def documents(partition: Partition, values: Sequence[Any], context: Context) -> 
     arrivals = [value for value in values if isinstance(value, Arrival)]
     ids, places = admit.needs(arrivals)
     known = _held(ids, store.get_many(Family.DOCUMENTS, ids))
-    admitted = admit.admit(arrivals, known, _held(places, store.get_many(Family.LOCATIONS, places)))
+    located = _held(places, store.get_many(Family.LOCATIONS, places))
+    admitted = admit.admit(arrivals, known, located)
     for new in admitted.new:
         shares = routing.announcements(new.document, new.buckets, context.bucket_bytes, context.partitions)
         outcome.send(shares, context)
     outcome.changes = admitted.changes
     rows = outcome.changes.family(Family.DOCUMENTS)
+    where = results.Places(store, outcome.changes) if context.reports(Topic.NEAR_DUPLICATES) else None
+    if where is not None:
+        copied = admit.copies(arrivals, known, located)
+        outcome.results += results.copies(copied, where, store, context.partitions)
 
     pairs = [value for value in values if isinstance(value, Pair)]
     asking = sorted({pair.document for pair in pairs})
     held = {**_held(asking, store.get_many(Family.DOCUMENTS, asking)), **rows}
-    questions, passed_over = routing.gather(pairs, held, context.candidates_max)
+    place = where.first if where is not None else routing.nowhere
+    questions, passed_over = routing.gather(pairs, held, context.candidates_max, place)
     outcome.send(questions, context)
 
-    verified = _verified(store, [value for value in values if isinstance(value, Question)], rows, context)
+    asked = [value for value in values if isinstance(value, Question)]
+    verified = _verified(store, asked, rows, context)
+    if where is not None and verified.near is not None:
+        pages = {question.document: (question.key, question.time) for question in asked}
+        found = verify.closest(verified.near, pages)
+        near = ((document, pages[document], *closest) for document, closest in found.items())
+        outcome.results += results.near_duplicates(near, where, store, context.partitions)
     outcome.send(verified.unions, context)
     outcome.changes.update(verified.changes)
     outcome.counts.update(
@@ -198,7 +216,11 @@ def joins(partition: Partition, messages: Sequence[join.Union | join.Handover], 
                 outcome.send([message], context)
                 continue
             step = forest.step(message)
-            outcome.counts.update(unions=len(step.changes.puts.get(Family.PARENTS, ())))
+            for node, parent in step.changes.puts.get(Family.PARENTS, {}).items():
+                outcome.counts["unions"] += 1
+                if context.reports(Topic.CLUSTERS):
+                    documents = sum(len(handover.members) for handover in step.handovers)
+                    outcome.results.append(results.joined(node, parent, documents, partition.number))
             queue.extend(step.unions)
             queue.extend(part for handover in step.handovers for part in _parts(handover))
     outcome.changes = forest.changes
@@ -242,13 +264,15 @@ class _Forest:
         return sorted(held | self.added[root])
 
 
-def amendments(_partition: Partition, given: Sequence[Amendment], _context: Context) -> Outcome:
+def amendments(partition: Partition, given: Sequence[Amendment], context: Context) -> Outcome:
     """Take changes that overwrite, in their order."""
     outcome = Outcome()
     outcome.amendment = True
     for each in given:
         _, changes = changelog.decode(each.record)
         outcome.changes.update(changes)
+    if context.reports(Topic.CLUSTERS):
+        outcome.results += results.amended(outcome.changes, partition.store, partition.number)
     outcome.counts.update(amendments=len(given))
     return outcome
 

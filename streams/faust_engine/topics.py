@@ -8,7 +8,7 @@ from aiokafka.errors import KafkaConnectionError, KafkaError, TopicAlreadyExists
 
 from streams.errors import InputError
 from streams.faust_engine.broker import Broker
-from streams.faust_engine.messages import Topic
+from streams.faust_engine.messages import RESULTS, Topic
 from streams.settings import KafkaSettings
 
 WEEK_MS = 7 * 24 * 3600 * 1000
@@ -16,6 +16,8 @@ WEEK_MS = 7 * 24 * 3600 * 1000
 ONE_PARTITION = frozenset({Topic.SWEEPS, Topic.DEAD_LETTERS})
 # The state is in these: never deleted, never compacted (a record is a batch's facts, no value of a key).
 KEPT = frozenset({Topic.CHANGELOG, Topic.SWEEPS})
+# The last message of a document says under which one it is now: whoever comes later needs no other.
+COMPACTED = frozenset({Topic.CLUSTERS})
 
 
 class Described(msgspec.Struct, frozen=True):
@@ -33,16 +35,17 @@ def name(prefix: str, topic: Topic) -> str:
 def config(topic: Topic, settings: KafkaSettings) -> dict[str, str]:
     """Settings of a topic, as Kafka names them."""
     return {
-        "cleanup.policy": "delete",
+        "cleanup.policy": "compact" if topic in COMPACTED else "delete",
         "max.message.bytes": str(settings.message_bytes_max),
-        "retention.ms": "-1" if topic in KEPT else str(WEEK_MS),
+        "retention.ms": "-1" if topic in KEPT | COMPACTED else str(WEEK_MS),
         "retention.bytes": "-1",
     }
 
 
 def wanted(settings: KafkaSettings, partitions: int) -> list[Described]:
-    """All topics of a collection."""
-    return [Described(name(settings.prefix, t), 1 if t in ONE_PARTITION else partitions) for t in Topic]
+    """All topics of a collection; of results those that are switched on."""
+    used = [topic for topic in Topic if topic not in RESULTS or topic.value in settings.results]
+    return [Described(name(settings.prefix, t), 1 if t in ONE_PARTITION else partitions) for t in used]
 
 
 async def held(broker: Broker, settings: KafkaSettings) -> dict[str, int]:

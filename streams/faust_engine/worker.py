@@ -18,11 +18,13 @@ from streams.faust_engine.committing import Watch
 from streams.faust_engine.control import SweepLog
 from streams.faust_engine.ending import end_process
 from streams.faust_engine.idle import Lag
+from streams.faust_engine.messages import Topic
 from streams.faust_engine.metrics import Metrics
 from streams.faust_engine.outbox import Outbox
 from streams.faust_engine.partitions import Partitions
 from streams.faust_engine.runner import Runner
 from streams.faust_engine.server import Server
+from streams.faust_engine.telling import Teller
 from streams.faust_engine.whole import Whole
 from streams.settings import Settings
 
@@ -91,8 +93,11 @@ async def _work(
             asyncio.create_task(_crashed(app)),
             asyncio.create_task(Watch(server.whole, lag).run()),
         ]
+        telling = Topic.MOVES.value in settings.kafka.results
+        if telling:
+            tasks.append(asyncio.create_task(Teller(server.whole).run()))
         if until_idle:
-            tasks.append(asyncio.create_task(_idle(app, lag)))
+            tasks.append(asyncio.create_task(_idle(app, lag, telling)))
         await app.start()
         log.info("worker started", prefix=settings.kafka.prefix, partitions=runner.context.partitions, port=port)
         done, waiting = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -125,10 +130,13 @@ async def _crashed(app: App) -> None:
         await asyncio.sleep(IDLE_SECONDS)
 
 
-async def _idle(app: App, lag: Lag) -> None:
-    """Return once nothing is left to do, commits of sweeps included."""
+async def _idle(app: App, lag: Lag, telling: bool) -> None:
+    """Return once nothing is left to do, commits of sweeps and what they bring included."""
     while True:
         await asyncio.sleep(IDLE_SECONDS)
         ready = app.tables.actives_ready and not app.rebalancing
-        if ready and await lag.idle() and not app.runner.sweep_log.fold.wanted:
+        if not ready or not await lag.idle():
+            continue
+        fold = app.runner.sweep_log.fold
+        if not fold.wanted and not (telling and fold.untold):
             return

@@ -113,6 +113,11 @@ class Finder:
             self._rules = Rules(moves.items())
             yield from map(self._answer, cases)
 
+    def missed_since(self, url: str) -> int | None:
+        """The number of the sweep that was the first to miss a URL which held a page; None where none did."""
+        life = self._lives.checked(url_key(url))
+        return self._tracer.missed_since(life) if life.held else None
+
     def ranked_urls(self, url: str) -> list[str]:
         """URLs of all candidates that would be ranked: what the look-ups lost is not among them."""
         trace = self._case(url).trace

@@ -62,6 +62,22 @@ def admit(
     return Admitted(changes, new)
 
 
+def copies(
+    arrivals: Sequence[Arrival], documents: Mapping[bytes, bytes], locations: Mapping[bytes, bytes]
+) -> list[Arrival]:
+    """Arrivals of a document that is known already at a URL that never held it; arguments as of `admit`."""
+    known, places = set(documents), set(locations)
+    found = []
+    for arrival in arrivals:
+        place = arrival.document + arrival.key
+        if arrival.document in known and place not in places:
+            found.append(arrival)
+        places.add(place)
+        if arrival.material is not None:
+            known.add(arrival.document)
+    return found
+
+
 def _index(rows: dict[bytes, bytes], entries: bytes, width: int, prefix: bytes) -> None:
     for at in range(0, len(entries), width):
         rows[entries[at : at + width] + prefix] = b""

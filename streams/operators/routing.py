@@ -16,7 +16,7 @@ names candidates to the owner of the document that asks, which sends its sketch 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
 
 import mmh3
@@ -87,11 +87,22 @@ def announcements(document: bytes, buckets: bytes, bucket_bytes: int, partitions
     return [Announcement(document, b"".join(share)) for share in shares.values()]
 
 
-def gather(pairs: Sequence[Pair], rows: Mapping[bytes, bytes], candidates_max: int) -> tuple[list[Question], int]:
+def nowhere(_document: bytes) -> tuple[bytes, int]:
+    """Where a document is, when nobody wants to know."""
+    return b"", 0
+
+
+def gather(
+    pairs: Sequence[Pair],
+    rows: Mapping[bytes, bytes],
+    candidates_max: int,
+    place_of: Callable[[bytes], tuple[bytes, int]] = nowhere,
+) -> tuple[list[Question], int]:
     """What owners of buckets nominated for documents, as questions to the candidates' owners; and how many more.
 
     `rows` are the documents' rows; a document that was forgotten since has none and is passed over. Of each document
-    the candidates of most collisions are asked, ties by prefix.
+    the candidates of most collisions are asked, ties by prefix. `place_of` gives a document's url key, and when it
+    was seen there, ms.
     """
     met: dict[bytes, Counter[bytes]] = {}
     for pair in pairs:
@@ -103,5 +114,6 @@ def gather(pairs: Sequence[Pair], rows: Mapping[bytes, bytes], candidates_max: i
             continue
         ranked = sorted(counts, key=lambda prefix: (-counts[prefix], prefix))
         passed_over += len(ranked[candidates_max:])
-        questions.extend(Question(document, rows[document], prefix) for prefix in ranked[:candidates_max])
+        place = place_of(document)
+        questions.extend(Question(document, rows[document], prefix, *place) for prefix in ranked[:candidates_max])
     return questions, passed_over

@@ -2,26 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from state.changes import Changes
 from state.codecs import edge as codec
 from state.families import Family
 from state.values import Sketch
 from streams.operators.join import Union, union
-from streams.sketching import compare_pairs, gather
+from streams.sketching import Comparison, Comparisons, compare_pairs, gather
 from streams.values import Pair
 
 
+class Near(msgspec.Struct, frozen=True):
+    """Pairs at or above the threshold: row `rows[i]` of `figures` is of ids[lefts[i]] and ids[rights[i]]."""
+
+    ids: list[bytes]
+    lefts: NDArray[np.int64]
+    rights: NDArray[np.int64]
+    rows: NDArray[np.int64]
+    figures: Comparisons
+
+
 class Verified(msgspec.Struct, frozen=True):
-    """What `verify` makes of a batch."""
+    """What `verify` makes of a batch; `near` is None where nothing was compared."""
 
     changes: Changes
     unions: list[Union]
     compared: int
+    near: Near | None = None
 
 
 def verify(
@@ -56,7 +68,36 @@ def verify(
     shares = (compared.resemblance[near], compared.containment[near], compared.contained[near])
     changes.family(Family.EDGES).update(codec.encode_many(ids, lefts, rights, *shares))
     unions = [union(ids[left], ids[right]) for left, right in _spanning(len(ids), lefts.tolist(), rights.tolist())]
-    return Verified(changes, unions, len(met))
+    return Verified(changes, unions, len(met), Near(ids, lefts, rights, near, compared))
+
+
+def closest(near: Near, asking: Collection[bytes]) -> dict[bytes, tuple[bytes, Comparison]]:
+    """Of each asking document the one most like it among these pairs (ties: the smaller id), and the figures."""
+    best: dict[bytes, tuple[float, bytes, int, bool]] = {}
+    likeness = near.figures.resemblance[near.rows].tolist()
+    for at, (left, right) in enumerate(zip(near.lefts.tolist(), near.rights.tolist(), strict=True)):
+        for mine, other, turned in ((left, right, False), (right, left, True)):
+            document = near.ids[mine]
+            rank = (-likeness[at], near.ids[other], at, turned)
+            if document in asking and (document not in best or rank < best[document]):
+                best[document] = rank
+    return {
+        document: (other, _oriented(near.figures.comparison(int(near.rows[at])), turned))
+        for document, (_, other, at, turned) in best.items()
+    }
+
+
+def _oriented(figures: Comparison, turned: bool) -> Comparison:
+    """The comparison of a with b as that of b with a, if it is to be turned round."""
+    if not turned:
+        return figures
+    return msgspec.structs.replace(
+        figures,
+        containment=figures.contained,
+        containment_error=figures.contained_error,
+        contained=figures.containment,
+        contained_error=figures.containment_error,
+    )
 
 
 def _spanning(nodes: int, lefts: list[int], rights: list[int]) -> Iterator[tuple[int, int]]:
