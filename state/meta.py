@@ -10,7 +10,7 @@ from state.families import Family
 from state.scheme import Scheme
 from state.store import Store
 
-FORMAT = 1  # raised with any change of a layout that an older release could not read
+FORMAT = 2  # raised with any change of a layout that an older release could not read; 2: texts begin with a checksum
 _FORMAT, _SCHEME, _COUNTERS, _DEAD_LETTERS = b"format", b"scheme", b"counters", b"dead-letters"
 _CURSOR, _DICTIONARY = b"cursor:", b"dictionary:"
 

@@ -90,7 +90,13 @@ class Engine:
         ids, places = admit.needs(captured.arrivals)
         known = _held(ids, self.store.get_many(Family.DOCUMENTS, ids))
         places = [place for place in places if place[:ID_BYTES] in known]
-        return admit.admit(captured.arrivals, known, _held(places, self.store.get_many(Family.LOCATIONS, places)))
+        kept = sorted(known)
+        return admit.admit(
+            captured.arrivals,
+            known,
+            _held(places, self.store.get_many(Family.LOCATIONS, places)),
+            _held(kept, self.store.get_many(Family.TEXTS, kept)),
+        )
 
     def _probe(self, new: Sequence[Material]) -> probe.Probed:
         batch = probe.arrange(new, self.scheme.bucket_bytes)

@@ -1,6 +1,11 @@
 """A document's title and text in `texts`.
 
-    value  version 1 │ dictionary 1 │ zstd frame of: title, 0A, text
+    value  version 1 │ crc 4 │ dictionary 1 │ zstd frame of: title, 0A, text
+           version 1 │ dictionary 1 │ zstd frame, which is version 1: still read
+
+Several pages may hold one document with other titles, capitals and signs. Of their values the smallest is kept. That
+is the one with the smallest CRC-32 of what is in the frame: the same one in whatever order pages come, and whatever
+dictionary their frames were made with.
 
 The dictionary number says which trained dictionary the frame was made with; 0 is none. Dictionaries are in `meta`
 under "dictionary" ‖ number and are never changed, so a frame can always be read.
@@ -8,11 +13,16 @@ under "dictionary" ‖ number and are never changed, so a frame can always be re
 
 from __future__ import annotations
 
+import struct
+import zlib
+
 import zstandard
 
 from state.errors import StateCorrupt
 
-VERSION = 1
+VERSION = 2
+_HEAD = struct.Struct(">BIB")
+_HEAD_OF_1 = 2
 TEXT_BYTES_MAX = 64 << 20  # what a frame may unfold to
 
 
@@ -31,13 +41,15 @@ class TextCodec:
     def encode(self, title: str, text: str) -> bytes:
         """Pack title and text; surrogates that no UTF-8 can hold become question marks."""
         data = f"{title.replace(chr(10), ' ')}\n{text}".encode("utf-8", "replace")
-        return bytes((VERSION, self.newest)) + self._writer.compress(data)
+        head = _HEAD.pack(VERSION, zlib.crc32(data), self.newest)
+        return head + self._writer.compress(data)
 
     def decode(self, value: bytes) -> tuple[str, str]:
         """Unpack title and text."""
-        if len(value) < 2 or value[0] != VERSION:
-            raise StateCorrupt("not a text of version 1: cut short, or written by a newer lostfound")
-        number = value[1]
+        head = {1: _HEAD_OF_1, VERSION: _HEAD.size}.get(value[0]) if value else None
+        if head is None or len(value) < head:
+            raise StateCorrupt(f"not a text of version {VERSION}: cut short, or written by a newer lostfound")
+        number, frame = value[head - 1], value[head:]
         if number and number not in self._dictionaries:
             raise StateCorrupt(f"a text needs dictionary {number}, which this state does not hold")
         reader = self._readers.get(number)
@@ -45,9 +57,9 @@ class TextCodec:
             reader = zstandard.ZstdDecompressor(dict_data=self._dictionaries.get(number))
             self._readers[number] = reader
         try:
-            if zstandard.frame_content_size(value[2:]) > TEXT_BYTES_MAX:  # is allocated before anything is unfolded
+            if zstandard.frame_content_size(frame) > TEXT_BYTES_MAX:  # is allocated before anything is unfolded
                 raise StateCorrupt(f"a kept text says that it unfolds to more than {TEXT_BYTES_MAX} bytes")
-            data = reader.decompress(value[2:], max_output_size=TEXT_BYTES_MAX)
+            data = reader.decompress(frame, max_output_size=TEXT_BYTES_MAX)
         except zstandard.ZstdError as error:
             raise StateCorrupt(f"a kept text does not unfold: {error}") from error
         title, _, text = data.decode("utf-8", "replace").partition("\n")

@@ -127,7 +127,8 @@ def documents(partition: Partition, values: Sequence[Any], context: Context) -> 
     ids, places = admit.needs(arrivals)
     known = _held(ids, store.get_many(Family.DOCUMENTS, ids))
     located = _held(places, store.get_many(Family.LOCATIONS, places))
-    admitted = admit.admit(arrivals, known, located)
+    kept = sorted(known)
+    admitted = admit.admit(arrivals, known, located, _held(kept, store.get_many(Family.TEXTS, kept)))
     for new in admitted.new:
         shares = routing.announcements(new.document, new.buckets, context.bucket_bytes, context.partitions)
         outcome.send(shares, context)

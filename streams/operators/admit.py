@@ -26,21 +26,24 @@ class Admitted(msgspec.Struct, frozen=True):
 
 
 def needs(arrivals: Sequence[Arrival]) -> tuple[list[bytes], list[bytes]]:
-    """Document ids and location keys whose rows are asked for."""
+    """Document ids and location keys whose rows are asked for; of documents that are kept, the texts as well."""
     documents = {arrival.document for arrival in arrivals}
     return sorted(documents), sorted(arrival.document + arrival.key for arrival in arrivals)
 
 
 def admit(
-    arrivals: Sequence[Arrival], documents: Mapping[bytes, bytes], locations: Mapping[bytes, bytes]
+    arrivals: Sequence[Arrival],
+    documents: Mapping[bytes, bytes],
+    locations: Mapping[bytes, bytes],
+    texts: Mapping[bytes, bytes],
 ) -> Admitted:
-    """Keep what is new; `documents` and `locations` hold the rows that are there already.
+    """Keep what is new; `documents`, `locations` and `texts` hold the rows that are there already.
 
     An arrival without material is of a document that is stored, or that another arrival brings.
     """
     changes = Changes()
     rows, places = changes.family(Family.DOCUMENTS), changes.family(Family.LOCATIONS)
-    texts, samples, words = (changes.family(f) for f in (Family.TEXTS, Family.SAMPLES, Family.WORDS))
+    written, samples, words = (changes.family(f) for f in (Family.TEXTS, Family.SAMPLES, Family.WORDS))
     new: list[Material] = []
     for arrival in arrivals:
         document, material = arrival.document, arrival.material
@@ -52,9 +55,11 @@ def admit(
         elif material is not None:
             new.append(material)
             rows[document] = material.row
-            if material.text:
-                texts[document] = material.text
             _index(samples, material.samples, _SAMPLE_BYTES, document[:PREFIX_BYTES])
+        if material is not None and material.text:
+            kept = written.get(document) or texts.get(document)
+            if kept is None or material.text < kept:  # the codec says of which page
+                written[document] = material.text
         held = places.get(place) or locations.get(place)
         if held is None or seen < held:
             places[place] = seen

@@ -76,7 +76,8 @@ def _documents(messages: Sequence[Message], rows: MemoryStore, rules: Rules) -> 
     ids, places = admit.needs(arrivals)
     known = {key: value for key in ids if (value := rows.get(Family.DOCUMENTS, key)) is not None}
     located = {key: value for key in places if (value := rows.get(Family.LOCATIONS, key)) is not None}
-    admitted = admit.admit(arrivals, known, located)
+    texts = {key: value for key in known if (value := rows.get(Family.TEXTS, key)) is not None}
+    admitted = admit.admit(arrivals, known, located, texts)
     changes, limits = admitted.changes, Counter[str]()
     outputs: list[Message] = []
     width = rules.scheme.bucket_bytes

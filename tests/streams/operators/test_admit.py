@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from itertools import permutations
 
 import numpy as np
 from hypothesis import given
@@ -24,6 +25,11 @@ def material(name: str, time: int, text: bytes = b"text") -> Material:
     return Material(document, codec.encode(DocumentRow(sketch, time)), b"bucket", b"smp1smp2", text)
 
 
+def titled(key: str, text: bytes) -> Arrival:
+    """The document A at a URL, in a page with a text of its own."""
+    return Arrival(b"A" * 16, key.encode(), 5, b"", material("A", 5, text))
+
+
 def arrival(name: str, key: str, time: int, *, brings: bool = True) -> Arrival:
     made = material(name, time)
     return Arrival(made.document, key.encode(), time, b"sitewrd" + key[:1].encode(), made if brings else None)
@@ -33,7 +39,7 @@ def run(arrivals: list[Arrival], rows: Rows) -> tuple[Changes, list[Material]]:
     documents, places = needs(arrivals)
     held = [
         {key: rows[f][key] for key in keys if key in rows.get(f, {})}
-        for f, keys in ((Family.DOCUMENTS, documents), (Family.LOCATIONS, places))
+        for f, keys in ((Family.DOCUMENTS, documents), (Family.LOCATIONS, places), (Family.TEXTS, documents))
     ]
     admitted = admit(arrivals, *held)
     return admitted.changes, admitted.new
@@ -44,6 +50,16 @@ def keep(rows: Rows, changes: Changes, *, merged: bool) -> None:
         held = rows.setdefault(family, {})
         for key, value in puts.items():
             held[key] = merge(family, held.get(key), value) if merged else value
+
+
+def test_of_several_texts_of_a_document_the_smallest_is_kept_in_any_order_and_batches() -> None:
+    pages = [titled("x", b"text b"), titled("y", b"text a"), titled("z", b"text c")]
+    for order in permutations(pages):
+        for cut in range(4):
+            rows: Rows = {}
+            for part in (list(order[:cut]), list(order[cut:])):
+                keep(rows, run(part, rows)[0], merged=False)
+            assert rows[Family.TEXTS] == {b"A" * 16: b"text a"}
 
 
 def test_a_new_document_is_kept_whole_and_sent_on() -> None:
