@@ -13,7 +13,7 @@ import click
 
 from streams.cli import clusters, demo, find, ingest, queries, state, sweeps, worker
 from streams.cli.exits import Exit, of_error
-from streams.cli.options import Place, common
+from streams.cli.options import Place, common, tell
 from streams.errors import LostfoundError
 
 _COMPLETE = "_LOSTFOUND_COMPLETE"
@@ -65,13 +65,13 @@ def run(arguments: Sequence[str]) -> int:
         error.show()
         return Exit.USAGE
     except LostfoundError as error:
-        _tell(str(error), error.hint)
+        tell(str(error), error.hint)
         return of_error(error)
     except BrokenPipeError:
         _discard_stdout()
         return Exit.CLOSED_PIPE
     except (KeyboardInterrupt, click.Abort):
-        _tell("interrupted", "what was committed stays; the same command goes on from there")
+        tell("interrupted", "what was committed stays; the same command goes on from there")
         return Exit.INTERRUPTED
     return int(code or Exit.OK)
 
@@ -89,7 +89,7 @@ def main() -> None:
         import traceback
 
         traceback.print_exc()
-        _tell("this is a fault of lostfound", "please report it with the lines above")
+        tell("this is a fault of lostfound", "please report it with the lines above")
         code = Exit.BUG
     sys.exit(code)
 
@@ -117,9 +117,3 @@ def _flushed(code: int) -> int:
 def _discard_stdout() -> None:
     """Let what is still buffered go nowhere: the interpreter flushes once more at its end, and would complain."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def _tell(message: str, hint: str) -> None:
-    click.secho(f"lostfound: {message}", fg="red" if not hint else None, err=True)
-    if hint:
-        click.secho(f"  {hint}", dim=True, err=True)

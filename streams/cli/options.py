@@ -140,3 +140,10 @@ def served(command: F) -> F:
 def as_json(command: F) -> F:
     """The option for machines."""
     return click.option("--json", "json", is_flag=True, help="One JSON object a line, as docs/json.md says.")(command)
+
+
+def tell(message: str, hint: str) -> None:
+    """Say on stderr what is wrong, and what to do next."""
+    click.secho(f"lostfound: {message}", fg="red" if not hint else None, err=True)
+    if hint:
+        click.secho(f"  {hint}", dim=True, err=True)

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from streams.cli.options import F, Place, as_json, common, now_ms
+from streams.cli.exits import of_error
+from streams.cli.options import F, Place, as_json, common, now_ms, tell
 from streams.cli.rows import write_json
-from streams.errors import InputError
+from streams.errors import InputError, LostfoundError
 
 if TYPE_CHECKING:
     from streams.faust_engine.broker import Broker
@@ -64,24 +65,26 @@ def worker(
     Each needs a --data-dir of its own. May be killed at any instant. Ends with code 75 when something unexpected
     happened before a message was acknowledged: start it again.
     """
-    import logging
-
-    # Faust and aiokafka use the standard library's logs; they say a lot.
-    logging.basicConfig(level=logging.INFO if place.verbosity > 1 else logging.WARNING)
+    place.verbosity = max(place.verbosity, 1)  # nobody watches it: its log says what it did
     settings, broker = _reached(place, bootstrap, prefix)
+    from streams.faust_engine.ending import end_process
     from streams.faust_engine.worker import run
 
-    run(
-        settings,
-        broker,
-        place.data_dir,
-        operators=[name.strip() for name in operators.split(",") if name.strip()],
-        partitions=partitions,
-        host=host,
-        port=port,
-        url=url,
-        until_idle=until_idle,
-    )
+    try:
+        run(
+            settings,
+            broker,
+            place.data_dir,
+            operators=[name.strip() for name in operators.split(",") if name.strip()],
+            partitions=partitions,
+            host=host,
+            port=port,
+            url=url,
+            until_idle=until_idle,
+        )
+    except LostfoundError as error:
+        tell(str(error), error.hint)
+        end_process(of_error(error))
 
 
 @click.group("topics")

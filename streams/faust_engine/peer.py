@@ -57,6 +57,11 @@ class Peer:
         limit = seconds_max or self.seconds_max
         try:
             status, answer = self._exchange(path, body, limit)
+        except ConnectionRefusedError as error:
+            raise StateError(
+                f"nobody listens at {self.url}",
+                "start the worker, or name another one; a part of the answer would be missing, so there is none",
+            ) from error
         except (OSError, http.client.HTTPException) as error:
             raise StateError(
                 f"the worker at {self.url} did not answer within {limit:g} s: {error!r}",

@@ -14,6 +14,7 @@ belong on a private network.
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
 import time
 from collections.abc import Awaitable, Callable
@@ -68,7 +69,9 @@ class Server:
             await web.TCPSite(self._web, host, port).start()
         except OSError as error:
             await self._web.cleanup()
-            raise InputError(f"cannot listen on {host}:{port}: {error.strerror}", "choose another --port") from error
+            raise InputError(
+                f"cannot listen on {host}:{port}: {os.strerror(error.errno or 0)}", "choose another --port"
+            ) from error
         return int(self._web.addresses[0][1])
 
     async def stop(self) -> None:

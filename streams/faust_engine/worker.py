@@ -10,7 +10,7 @@ from pathlib import Path
 
 import structlog
 
-from streams.errors import InputError
+from streams.errors import InputError, LostfoundError
 from streams.faust_engine import topics
 from streams.faust_engine.app import OPERATORS, App, build
 from streams.faust_engine.broker import Broker
@@ -49,6 +49,7 @@ def run(
     Answers on `host` and `port` (0: any that is free); others reach it at `url`.
 
     Raises InputError when the broker does not answer or its topics do not fit, StateError for the state's folder.
+    Threads of Faust may be left then, which would keep the process alive: see `ending`.
     """
     unknown = set(operators) - set(OPERATORS)
     if unknown or not operators:
@@ -62,6 +63,8 @@ def run(
     (data_dir / "faust").mkdir(parents=True, exist_ok=True)
     try:
         loop.run_until_complete(_work(settings, broker, runner, data_dir, operators, host, port, url, until_idle))
+    except LostfoundError:
+        raise
     except Exception:
         # Faust's threads would keep the process alive without its work.
         log.exception("the worker failed")
@@ -101,6 +104,8 @@ async def _work(
         await app.start()
         log.info("worker started", prefix=settings.kafka.prefix, partitions=runner.context.partitions, port=port)
         done, waiting = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        if isinstance(app.crash_reason, LostfoundError):
+            raise app.crash_reason
         if app.crashed:
             log.error("the worker crashed", error=repr(app.crash_reason))
             end_process()

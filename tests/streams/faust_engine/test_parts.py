@@ -122,7 +122,7 @@ def test_a_collection_with_a_part_missing_is_no_collection() -> None:
 
 
 def test_a_silent_worker_is_an_error_that_names_it() -> None:
-    with pytest.raises(StateError, match=r"127\.0\.0\.1:1 did not answer"):
+    with pytest.raises(StateError, match=r"nobody listens at http://127\.0\.0\.1:1"):
         Peer("http://127.0.0.1:1", 0.5).post("/rows", b"")
 
 
