@@ -223,12 +223,8 @@ class _Run:
             self._finish(under_way.popleft())
 
     def _batches(self) -> Iterator[tuple[Position, int, list[Page | Rejected]]]:
-        limits, most = self.engine.settings.limits, self.engine.settings.ingest
-        read_limits = ReadLimits(
-            page_bytes_max=limits.page_bytes_max,
-            line_bytes_max=limits.line_bytes_max,
-            url_bytes_max=limits.url_bytes_max,
-        )
+        most = self.engine.settings.ingest
+        read_limits = ReadLimits.of(self.engine.settings)
         items: list[Page | Rejected] = []
         weight = 0
         position: Position | None = None

@@ -42,12 +42,13 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class IngestSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How input is cut into micro-batches and spread over processes."""
+    """How input is cut into micro-batches and spread over processes, and where pointers lead."""
 
     batch_pages: Annotated[int, Meta(ge=1, le=100_000)]
     batch_bytes: Count
     workers: Annotated[int, Meta(ge=0, le=256)]
     workers_from_bytes: Annotated[int, Meta(ge=0)]
+    warc_folder: str
 
 
 class FindSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -80,6 +81,7 @@ class KafkaSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     stop_seconds_max: Seconds
     sketch_processes: Annotated[int, Meta(ge=0, le=256)]
     default_sweep: Annotated[str, Meta(min_length=1, max_length=200)]
+    default_format: Literal["", "scrapy-cluster", "scrapy-cluster-base64", "ache"]
     answer_seconds_max: Seconds
     results: list[Literal["near-duplicates", "clusters", "moves"]]
     moves_max: Count

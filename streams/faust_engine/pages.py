@@ -2,10 +2,10 @@
 
     headers   schema        lostfound.pages/1, or nothing
               content-type  application/json (the default) or application/msgpack
-              format        nothing, scrapy-cluster or ache
+              format        nothing, scrapy-cluster, scrapy-cluster-base64 or ache
 
 The JSON is a line of JSONL as `docs/formats-input.md` has it. Msgpack has the fields of `PageMessage`, with the body
-as bytes; `lostfound publish` sends that.
+as bytes; `lostfound publish` sends that. Either may point to a WARC record instead of holding a body.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ import msgspec
 
 from streams.errors import BadUrl
 from streams.faust_engine.messages import Headers
-from streams.readers import ReadLimits
+from streams.readers import ReadLimits, pointers
 from streams.readers.jsonl import page_of
+from streams.readers.payload import Refused
 from streams.urls import url_key
 from streams.values import Origin, Page, Rejected
 
@@ -46,6 +47,9 @@ class PageMessage(msgspec.Struct, omit_defaults=True):
     source: str = ""
     member: str = ""
     offset: int = 0
+    warc_filename: str | None = None
+    warc_record_offset: int | None = None
+    warc_record_length: int | None = None
 
 
 _decode_packed = msgspec.msgpack.Decoder(PageMessage).decode
@@ -61,10 +65,16 @@ def encode(page: Page, crawl: str) -> tuple[bytes, list[tuple[str, bytes]]]:
     return _encode_packed(message), [("schema", SCHEMA.encode()), ("content-type", MSGPACK.encode())]
 
 
-def decode(value: bytes | None, headers: Headers, origin: Origin, limits: ReadLimits) -> tuple[Page | Rejected, str]:
-    """The page of a message, or why it is refused, and the name of its sweep, empty where it names none."""
+def decode(
+    value: bytes | None, headers: Headers, origin: Origin, limits: ReadLimits, default_format: str = ""
+) -> tuple[Page | Rejected, str]:
+    """The page of a message, or why it is refused, and the name of its sweep, empty where it names none.
+
+    `default_format` is that of messages without any of our headers: most crawlers cannot set one.
+    """
     given = {name: held.decode("utf-8", "replace") for name, held in headers}
-    kind, preset = given.get("content-type", JSON), given.get("format", "")
+    kind = given.get("content-type", JSON)
+    preset = given.get("format", "" if {"schema", "content-type"} & given.keys() else default_format)
     problem = ""
     if given.get("schema", SCHEMA) != SCHEMA:
         problem = f"the message has schema {given['schema']!r}, pages have {SCHEMA}"
@@ -77,7 +87,7 @@ def decode(value: bytes | None, headers: Headers, origin: Origin, limits: ReadLi
     data = value or b""
     try:
         if kind == MSGPACK:
-            return _packed(data, limits)
+            return _packed(data, limits, origin)
         if preset:
             data = msgspec.json.encode(PRESETS[preset](_decode_object(data)))
         return page_of(data, limits, origin)
@@ -85,42 +95,78 @@ def decode(value: bytes | None, headers: Headers, origin: Origin, limits: ReadLi
         return Rejected("bad_message", repr(error)[:300], origin), ""
 
 
-def _packed(value: bytes, limits: ReadLimits) -> tuple[Page | Rejected, str]:
+def _packed(value: bytes, limits: ReadLimits, place: Origin) -> tuple[Page | Rejected, str]:
     held = _decode_packed(value)
-    origin = Origin(held.source, held.offset, held.member)
+    origin = Origin(held.source, held.offset, held.member) if held.source else place
     try:
         url_key(held.url, limits.url_bytes_max)
     except BadUrl as error:
         return Rejected("bad_url", str(error), origin, held.url[: limits.url_bytes_max]), held.crawl
     if len(held.body or held.text or "") > limits.page_bytes_max:
         return Rejected("too_big", f"more than page_bytes_max {limits.page_bytes_max}", origin, held.url), held.crawl
+    if held.warc_filename is not None and held.body is None and held.text is None:
+        return _pointed(held, limits, origin), held.crawl
     fields = {name: getattr(held, name) for name in Page.__struct_fields__ if name != "origin"}
     return Page(**fields, origin=origin), held.crawl
 
 
+def _pointed(held: PageMessage, limits: ReadLimits, origin: Origin) -> Page | Rejected:
+    try:
+        to = pointers.pointer(held.warc_filename, held.warc_record_offset, held.warc_record_length)
+        found = pointers.follow(to, held.url, limits, origin)
+    except Refused as error:
+        return Rejected(error.reason, error.detail, origin, held.url)
+    return msgspec.structs.replace(found, time=found.time or held.time) if isinstance(found, Page) else found
+
+
 def _scrapy_cluster(held: Mapping[str, Any]) -> dict[str, Any]:
-    """A result of scrapy-cluster's `demo.crawled_firehose`."""
+    """A result on scrapy-cluster's `demo.crawled_firehose`: the page as text, its time in UTC without a zone."""
     return {
         "url": held.get("response_url") or held["url"],
         "fetch_time": held.get("timestamp"),
         "fetch_status": held.get("status_code"),
         "html": held["body"],
+        "content_mime_type": _mime(held.get("response_headers")),
         "crawl": held.get("crawlid", ""),
     }
 
 
+def _scrapy_cluster_base64(held: Mapping[str, Any]) -> dict[str, Any]:
+    """The same with KAFKA_BASE_64_ENCODE set, which the message does not say."""
+    fields = _scrapy_cluster(held)
+    return fields | {"body": fields.pop("html"), "content_charset": held.get("encoding")}
+
+
 def _ache(held: Mapping[str, Any]) -> dict[str, Any]:
-    """A page of ACHE's Kafka target, in its `CDR31` or `ELASTIC` form."""
-    return {
-        "url": held["url"],
-        "fetch_time": held.get("timestamp_crawl") or held.get("retrieved"),
-        "html": held.get("raw_content") or held.get("html") or held["text"],
-        "content_mime_type": (held.get("content_type") or "text/html").partition(";")[0],
+    """A page of ACHE's Kafka target in its forms JSON (the default), ELASTIC and, of old versions, CDR31.
+
+    JSON has the body in base64; the others have text, and none for what is not HTML.
+    """
+    headers = held.get("response_headers") or held.get("responseHeaders")
+    fields = {
+        "url": held.get("redirected_url") or held["url"],
+        "fetch_time": held.get("fetch_time") or held.get("retrieved") or held.get("timestamp_crawl"),
+        "content_mime_type": (held.get("content_type") or "").partition(";")[0] or _mime(headers),
     }
+    if (body := held.get("content")) is not None:
+        return fields | {"body": body}
+    html = next((held[name] for name in ("html", "raw_content", "response_body") if held.get(name)), None)
+    return fields | {"html": html, "content_mime_type": fields["content_mime_type"] or "text/html"}
+
+
+def _mime(headers: Any) -> str | None:
+    """The media type of a response's headers, each a text or a list of them."""
+    if not isinstance(headers, Mapping):
+        return None
+    given = next((value for name, value in headers.items() if name.lower() == "content-type"), None)
+    if isinstance(given, list):
+        given = given[0] if given else None
+    return given.partition(";")[0].strip() if isinstance(given, str) else None
 
 
 PRESETS: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
     "": dict,
     "scrapy-cluster": _scrapy_cluster,
+    "scrapy-cluster-base64": _scrapy_cluster_base64,
     "ache": _ache,
 }

@@ -72,11 +72,7 @@ async def _publish(
     sent = 0
     try:
         await append(outbox, Event("open", sweep, now))
-        read_limits = ReadLimits(
-            page_bytes_max=limits.page_bytes_max,
-            line_bytes_max=limits.line_bytes_max,
-            url_bytes_max=limits.url_bytes_max,
-        )
+        read_limits = ReadLimits.of(settings)
         reading = read(paths, read_limits)
         all_bytes = size(paths)
         under_way: set[asyncio.Task[Any]] = set()

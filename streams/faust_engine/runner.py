@@ -47,15 +47,10 @@ class Runner:
         self.metrics = metrics
         self.context = Context(settings, partitions.count)
         self._prefix = settings.kafka.prefix
-        limits = settings.limits
-        self._read_limits = ReadLimits(
-            page_bytes_max=limits.page_bytes_max,
-            line_bytes_max=limits.line_bytes_max,
-            url_bytes_max=limits.url_bytes_max,
-        )
+        self._read_limits = ReadLimits.of(settings)
         # One thread: a stage that sketches keeps scratch of its own.
         self._thread = ThreadPoolExecutor(1, "sketch")
-        self._workers = Workers(settings.kafka.sketch_processes, settings.scheme, settings.policy, limits)
+        self._workers = Workers(settings.kafka.sketch_processes, settings.scheme, settings.policy, settings.limits)
 
     async def take(self, topic: Topic, batch: Sequence[Message]) -> None:
         """Take packed messages of one topic through its stage; partitions at the same time, each in order."""
@@ -106,7 +101,7 @@ class Runner:
         by_sweep: defaultdict[int, list[tuple[Page, int]]] = defaultdict(list)
         for message in batch:
             origin = Origin(f"{self._prefix}-{Topic.PAGES.value}", message.offset)
-            page, name = pages.decode(message.value, message.headers, origin, self._read_limits)
+            page, name = await self._decoded(message, origin)
             if isinstance(page, Page):
                 number = await self._sweep(name)
                 if number is not None:
@@ -125,6 +120,13 @@ class Runner:
         outcome = sketched(found, self.context)
         await self._send(outcome, [letter(item, place) for item, place in rejected], 0)
         self.metrics.count({"pages": len(batch)})
+
+    async def _decoded(self, message: Message, origin: Origin) -> tuple[Page | Rejected, str]:
+        arguments = (message.value, message.headers, origin, self._read_limits, self.settings.kafka.default_format)
+        if not self._read_limits.warc_folder:
+            return pages.decode(*arguments)
+        # It may have to read a file, for which nobody else should wait.
+        return await asyncio.to_thread(pages.decode, *arguments)
 
     async def _sweep(self, name: str) -> int | None:
         """The number of a sweep that may still be filled; one that is committed takes what comes late."""

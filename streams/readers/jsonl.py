@@ -9,11 +9,12 @@ from __future__ import annotations
 import binascii
 import re
 from collections.abc import Iterator
+from typing import Any
 
 import msgspec
 
 from streams.errors import BadUrl
-from streams.readers import payload, times
+from streams.readers import payload, pointers, times
 from streams.readers.unpack import Unpacked
 from streams.readers.values import Item, Position, ReadLimits
 from streams.urls import url_key
@@ -34,8 +35,8 @@ class Line(msgspec.Struct):
     text: str | None = None
     body: str | None = None
     title: str | None = None
-    status: int | None = None
-    fetch_status: int | None = None
+    status: int | str | None = None
+    fetch_status: int | str | None = None
     redirect: str | None = None
     fetch_redirect: str | None = None
     mime: str | None = None
@@ -45,6 +46,22 @@ class Line(msgspec.Struct):
     digest: str | None = None
     content_digest: str | None = None
     crawl: str | None = None
+    # A pointer, looked at where there is no content; others use some of these names for other things.
+    filename: Any = None
+    warc_filename: Any = None
+    offset: Any = None
+    warc_record_offset: Any = None
+    length: Any = None
+    warc_record_length: Any = None
+
+    def pointer(self) -> pointers.Pointer | None:
+        """Where the page's record is, when the line has no page itself; raises Refused for a pointer to nowhere."""
+        name = self.warc_filename if self.warc_filename is not None else self.filename
+        if name is None or not (self.body is self.html is self.text is None):
+            return None
+        at = self.warc_record_offset if self.warc_record_offset is not None else self.offset
+        size = self.warc_record_length if self.warc_record_length is not None else self.length
+        return pointers.pointer(name, at, size)
 
 
 _decode = msgspec.json.Decoder(Line).decode
@@ -122,9 +139,14 @@ def _page(line: Line, line_bytes: int, limits: ReadLimits, origin: Origin) -> Pa
     time = 0 if given is None else times.millis(given)
     if time is None:
         return Rejected("bad_time", f"`fetch_time` or `fetched_at` is {str(given)[:80]!r}", origin, url)
+    status = _status(line)
+    pointer = line.pointer()
+    # A line that says what came back, but for a page's content, can do without its record.
+    if pointer is not None and (limits.warc_folder or (status or 200) == 200):
+        found = pointers.follow(pointer, url, limits, origin)
+        return msgspec.structs.replace(found, time=found.time or time) if isinstance(found, Page) else found
     location = line.fetch_redirect or line.redirect
     target = payload.redirect_target(url, location, limits) if location else None
-    status = line.fetch_status if line.fetch_status is not None else line.status
     if status is None:
         status = _STATUS_FOUND if target else 200
     if not 100 <= status <= 999:
@@ -146,6 +168,16 @@ def _page(line: Line, line_bytes: int, limits: ReadLimits, origin: Origin) -> Pa
         title=line.title or "",
         origin=origin,
     )
+
+
+def _status(line: Line) -> int | None:
+    """The status, which indexes write as text; raises Refused for a text that is no number."""
+    status = line.fetch_status if line.fetch_status is not None else line.status
+    if isinstance(status, str):
+        if not (status.isascii() and status.isdigit() and len(status) == 3):
+            raise payload.Refused("bad_field", f"status {status[:40]!r} is no HTTP status")
+        return int(status)
+    return status
 
 
 def _content(line: Line, line_bytes: int, limits: ReadLimits) -> tuple[bytes | None, str | None]:

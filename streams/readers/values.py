@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Self
+
 import msgspec
 
 from streams.urls import URL_BYTES_MAX
 from streams.values import Page, Rejected
+
+if TYPE_CHECKING:
+    from streams.settings import Settings
 
 __all__ = ["REASONS", "Item", "Position", "ReadLimits"]
 
@@ -18,6 +23,7 @@ REASONS: dict[str, str] = {
     "bad_header": "a record's header cannot be read: too long, or without a usable length",
     "bad_json": "a line is not a JSON object",
     "bad_length": "a record does not end where its length says; it is left out up to the next record",
+    "bad_pointer": "a pointer to a WARC record that is none, leads out of `warc_folder`, or to no page of this URL",
     "bad_time": "the time of the fetch cannot be read (one that is not given at all is 0)",
     "bad_url": "not an http or https URL with a host, or longer than `url_bytes_max`",
     "bad_utf8": "a line is not UTF-8",
@@ -44,6 +50,18 @@ class ReadLimits(msgspec.Struct, frozen=True):
     skip_bytes_max: int = 4096 * MIB  # unpacked bytes passed over for one refused record: stops zip bombs
     window_bytes_max: int = 128 * MIB  # zstd's window, which its decoder must hold in memory
     directory_bytes_max: int = 16 * MIB  # of a WACZ's zip directory
+    warc_folder: str = ""  # where records that are pointed to are looked up; empty: nowhere
+
+    @classmethod
+    def of(cls, settings: Settings) -> Self:
+        """What the settings say."""
+        limits = settings.limits
+        return cls(
+            page_bytes_max=limits.page_bytes_max,
+            line_bytes_max=limits.line_bytes_max,
+            url_bytes_max=limits.url_bytes_max,
+            warc_folder=settings.ingest.warc_folder,
+        )
 
 
 class Position(msgspec.Struct, frozen=True):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import msgspec
 import pytest
 
@@ -60,6 +62,34 @@ def test_a_page_survives_publishing() -> None:
 @pytest.mark.parametrize(
     ("preset", "message"),
     [
+        # As the crawlers' own sources write them: scrapy-cluster's KafkaPipeline, ACHE's KafkaTargetRepository.
+        (
+            "scrapy-cluster",
+            {"appid": "a", "attrs": None, "body": "<p>x", "crawlid": "c", "links": [], "request_headers": {},
+             "response_headers": {"Content-Type": ["text/html; charset=utf-8"]}, "response_url": "http://a.example/b",
+             "status_code": 200, "status_msg": "OK", "timestamp": "2026-11-01T10:20:30.123456",
+             "url": "http://a.example/"},
+        ),
+        (
+            "scrapy-cluster-base64",
+            {"appid": "a", "body": "PHA+eA==", "crawlid": "c", "encoding": "utf-8", "links": [],
+             "response_headers": {"Content-Type": ["text/html"]}, "response_url": "http://a.example/b",
+             "status_code": 200, "timestamp": "2026-11-01T10:20:30", "url": "http://a.example/"},
+        ),
+        (
+            "ache",
+            {"url": "http://a.example/", "redirected_url": "http://a.example/b", "content": "PHA+eA==",
+             "content_type": "text/html; charset=utf-8", "response_headers": {"Content-Type": ["text/html"]},
+             "fetch_time": 1_700_000_000_000, "relevance": {"isRelevant": True, "relevance": 1.0},
+             "crawler_id": "default"},
+        ),
+        (
+            "ache",
+            {"domain": "a.example", "url": "http://a.example/b", "title": "x", "text": "x", "html": "<p>x",
+             "retrieved": "2017-07-01T12:00:00.000+0000", "words": ["x"], "wordsMeta": [],
+             "topPrivateDomain": "a.example", "responseHeaders": {"content-type": ["text/html"]},
+             "isRelevant": "relevant", "relevance": 1.0, "crawlerId": "default"},
+        ),
         (
             "scrapy-cluster",
             {"url": "http://a.example/", "response_url": "http://a.example/b", "status_code": 200, "body": "<p>x",
@@ -72,9 +102,34 @@ def test_a_page_survives_publishing() -> None:
 def test_presets_read_other_crawlers(preset: str, message: dict[str, object]) -> None:
     page, _ = pages.decode(msgspec.json.encode(message), [("format", preset.encode())], ORIGIN, LIMITS)
     assert isinstance(page, Page), page
+    assert pages.decode(msgspec.json.encode(message), [], ORIGIN, LIMITS, preset)[0] == page
     assert page.url == "http://a.example/b"
     assert page.body == b"<p>x"
+    assert page.mime == "text/html"
     assert page.time > 0
+
+
+def test_a_message_may_point_to_a_record(tmp_path: Path) -> None:
+    block = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n<p>x"
+    record = (
+        b"WARC/1.0\r\nWARC-Type: response\r\nWARC-Target-URI: http://a.example/b\r\nWARC-Date: 2020-01-02T03:04:05Z\r\n"
+        b"Content-Type: application/http\r\nContent-Length: %d\r\n\r\n%s\r\n\r\n" % (len(block), block)
+    )
+    (tmp_path / "a.warc").write_bytes(record)
+    limits = ReadLimits(warc_folder=str(tmp_path))
+    fields = {"url": "http://a.example/b", "crawl": "c", "warc_filename": "a.warc", "warc_record_offset": 0}
+    packed = [("content-type", b"application/msgpack")]
+    for encode, headers in ((msgspec.json.encode, []), (msgspec.msgpack.encode, packed)):
+        value = encode(fields | {"warc_record_length": len(record), "time": 0})
+        page, crawl = pages.decode(value, headers, ORIGIN, limits)
+        assert isinstance(page, Page), page
+        assert (page.body, page.mime, page.time, page.origin, crawl) == (
+            b"<p>x", "text/html", 1_577_934_245_000, ORIGIN, "c",
+        )  # fmt: skip
+        for refused in (pages.decode(value, headers, ORIGIN, LIMITS)[0],
+                        pages.decode(encode(fields | {"time": 0}), headers, ORIGIN, limits)[0]):  # fmt: skip
+            assert isinstance(refused, Rejected)
+            assert refused.reason == "bad_pointer"
 
 
 def test_a_bad_page_names_its_place() -> None:

@@ -1,0 +1,135 @@
+"""Pointers to WARC records: followed below one folder, refused anywhere else."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from streams.readers import ReadLimits
+from streams.readers.jsonl import page_of
+from streams.values import Origin, Page, Rejected
+
+ORIGIN = Origin("t-pages", 7)
+URL = "http://a.org/x"
+
+
+def ask(folder, limits=None, **fields):
+    data = json.dumps({"url": URL, "offset": 0, "length": 100} | fields).encode()
+    found = page_of(data, limits or ReadLimits(warc_folder=str(folder)), ORIGIN)[0]
+    assert found.origin == ORIGIN
+    return found
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_the_record_is_the_page(tmp_path, build, packed):
+    other, record = build.warc(url="http://a.org/other"), build.warc()
+    parts = [gzip.compress(part) if packed else part for part in (other, record, other)]
+    folder = tmp_path / "crawl-data" / "CC-MAIN-2023"
+    folder.mkdir(parents=True)
+    (folder / "a.warc.gz").write_bytes(b"".join(parts))
+    place = {"filename": "crawl-data/CC-MAIN-2023/a.warc.gz"}
+    # An index has numbers as text, Common Crawl's columns have numbers.
+    asked = [
+        place | {"offset": str(len(parts[0])), "length": str(len(parts[1])), "status": "200", "mime": "text/html"},
+        {
+            "warc_filename": place["filename"],
+            "warc_record_offset": len(parts[0]),
+            "warc_record_length": len(parts[1]),
+            "fetch_status": 200,
+        },
+    ]
+    for fields in asked:
+        page = ask(tmp_path, **fields)
+        assert isinstance(page, Page), page
+        assert (page.url, page.body, page.status, page.time) == (URL, build.html, 200, 1_577_934_245_000)
+    wrong = ask(tmp_path, **place, length=len(parts[0]))
+    assert isinstance(wrong, Rejected)
+    assert (wrong.reason, "http://a.org/other" in wrong.detail) == ("bad_pointer", True)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "../secret.warc", "a/../../secret.warc", "/etc/passwd", "", ".", "folder", "nothing.warc", "a\0b", "x" * 5000,
+        "http://a.org/a.warc", "s3://commoncrawl/a.warc", "file:///etc/passwd", "link.warc", "outside/secret.warc",
+        "loop", "pipe", 5, ["a.warc"],
+    ],
+)  # fmt: skip
+def test_what_leads_out_of_the_folder_is_refused(tmp_path, build, name):
+    root = tmp_path / "root"
+    (root / "folder").mkdir(parents=True)
+    secret = tmp_path / "secret.warc"
+    secret.write_bytes(build.warc())
+    (root / "link.warc").symlink_to(secret)
+    (root / "outside").symlink_to(tmp_path)
+    (root / "loop").symlink_to("loop")
+    os.mkfifo(root / "pipe")
+    found = ask(root, filename=name)
+    assert isinstance(found, Rejected)
+    assert found.reason == "bad_pointer"
+
+
+def test_links_within_the_folder_are_followed(tmp_path, build):
+    record = build.warc()
+    (tmp_path / "a.warc").write_bytes(record)
+    (tmp_path / "b.warc").symlink_to("a.warc")
+    assert isinstance(ask(tmp_path, filename="b.warc", length=len(record)), Page)
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"offset": -1}, "bad_pointer"),
+        ({"offset": None}, "bad_pointer"),
+        ({"offset": True}, "bad_pointer"),
+        ({"offset": 0.5}, "bad_pointer"),
+        ({"length": 0}, "bad_pointer"),
+        ({"length": "many"}, "bad_pointer"),
+        ({"length": 1 << 40}, "too_big"),
+        ({"offset": 1 << 40}, "bad_pointer"),
+        ({"offset": 4}, "garbage"),
+        ({"length": 40}, "truncated"),
+        ({"filename": "b.warc.gz"}, "corrupt"),
+        ({"filename": "request.warc", "length": "all"}, "bad_pointer"),
+        ({"status": "OK"}, "bad_field"),
+    ],
+)
+def test_pointers_to_no_record(tmp_path, build, fields, reason):
+    (tmp_path / "a.warc").write_bytes(build.warc())
+    (tmp_path / "b.warc.gz").write_bytes(b"\x1f\x8b\x08" + b"\xff" * 200)
+    (tmp_path / "request.warc").write_bytes(build.warc(kind="request"))
+    if fields.get("length") == "all":
+        fields = fields | {"length": len(build.warc(kind="request"))}
+    found = ask(tmp_path, **({"filename": "a.warc"} | fields))
+    assert isinstance(found, Rejected), found
+    assert found.reason == reason
+
+
+def test_a_bomb_costs_no_more_than_the_limits(tmp_path, build):
+    bomb = gzip.compress(build.warc(build.http(b"x" * (64 << 20))))
+    (tmp_path / "bomb.warc.gz").write_bytes(bomb)
+    limits = ReadLimits(warc_folder=str(tmp_path), page_bytes_max=1 << 20)
+    found = ask(tmp_path, limits, filename="bomb.warc.gz", length=len(bomb))
+    assert isinstance(found, Rejected)
+    assert found.reason == "too_big"
+
+
+def test_without_a_folder_nothing_is_read(tmp_path, build):
+    (tmp_path / "a.warc").write_bytes(build.warc())
+    found = ask("", filename=str(Path("a.warc")))
+    assert isinstance(found, Rejected)
+    assert "warc_folder is not set" in found.detail
+    # What a line says of a redirect or an error needs no record.
+    gone = ask("", filename="a.warc", status="404")
+    assert isinstance(gone, Page)
+    assert gone.status == 404
+
+
+def test_a_page_with_content_needs_no_pointer():
+    found = ask("", filename="report.pdf", offset="far", length=[1], text="words")
+    assert isinstance(found, Page)
+    assert found.text == "words"
