@@ -10,7 +10,7 @@ from state.families import Family
 from state.scheme import Scheme
 from state.store import Store
 
-FORMAT = 2  # raised with any change of a layout that an older release could not read; 2: texts begin with a checksum
+FORMAT = 3  # raised with any change of a layout that an older release could not read; 3: titles before texts
 _FORMAT, _SCHEME, _COUNTERS, _DEAD_LETTERS = b"format", b"scheme", b"counters", b"dead-letters"
 _CURSOR, _DICTIONARY = b"cursor:", b"dictionary:"
 

@@ -99,6 +99,11 @@ class View:
         both = self.title_and_text(document_id)
         return both[1] if both else None
 
+    def title(self, document_id: bytes) -> str:
+        """A document's title; empty where it has none, or texts are not kept."""
+        value = self.store.get(Family.TEXTS, document_id)
+        return self._texts.title(value) if value is not None else ""
+
     def title_and_text(self, document_id: bytes) -> tuple[str, str] | None:
         """A document's title and kept text."""
         value = self.store.get(Family.TEXTS, document_id)

@@ -7,7 +7,7 @@ none of it, and a restart goes on at the cursor.
 from __future__ import annotations
 
 from collections import Counter, OrderedDict, deque
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import islice
 
 import msgspec
@@ -47,6 +47,7 @@ class Engine:
         self.settings = settings
         self.scheme = meta.agree(store, settings.scheme)
         self.counters = Counter(meta.counters(store))
+        self.batches = 0  # applied since the start: what was read of the state before one of them may be out of date
         self._sketches: OrderedDict[bytes, list[Sketch]] = OrderedDict()
 
     def last_captures(self, keys: Sequence[bytes]) -> dict[bytes, Capture]:
@@ -67,11 +68,19 @@ class Engine:
         return found
 
     def apply(
-        self, sweep: Sweep, pages: Sequence[SketchedPage], rejected: Sequence[Rejected]
+        self,
+        sweep: Sweep,
+        pages: Sequence[SketchedPage],
+        rejected: Sequence[Rejected],
+        last: Mapping[bytes, Capture] | None = None,
     ) -> tuple[Changes, BatchReport]:
-        """Take a batch through the operators; the caller commits the changes together with its cursor."""
+        """Take a batch through the operators; the caller commits the changes together with its cursor.
+
+        `last` is what `last_captures` gives for the pages' URLs, where the caller has asked since the last batch.
+        """
+        self.batches += 1
         resolved = capture.resolve(pages, self.captures_before(capture.looks_back(pages)))
-        captured = capture.capture(resolved.pages, self.last_captures(capture.needs(pages)))
+        captured = capture.capture(resolved.pages, self.last_captures(capture.needs(pages)) if last is None else last)
         admitted = self._admit(captured)
         probed = self._probe(admitted.new)
         verified = self._verify(admitted.new, probed.pairs)

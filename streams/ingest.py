@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from itertools import islice
 
@@ -78,6 +78,8 @@ class _Batch(msgspec.Struct):
     """A micro-batch on its way: pages known to be unchanged, and the others while they are sketched."""
 
     slots: list[SketchedPage | Rejected | None]  # None: the next page of the sketched
+    last: dict[bytes, Capture]  # the last captures of its URLs, when the engine had applied so many batches:
+    batches: int
     sketched: Future[Sketched]
     position: Position
     bytes_read: int
@@ -243,7 +245,8 @@ class _Run:
         slots: list[SketchedPage | Rejected | None] = []
         pages: list[Page] = []
         dated = [_dated(item, self.now) for item in items]
-        for item, known in zip(dated, self._unchanged(dated), strict=True):
+        last, batches = self._last(dated), self.engine.batches
+        for item, known in zip(dated, self._unchanged(dated, last), strict=True):
             if isinstance(item, Rejected) or known is not None:
                 slots.append(known if isinstance(item, Page) else item)
             else:
@@ -251,20 +254,30 @@ class _Run:
                 pages.append(item)
         newest = max(self.dictionaries, default=0)
         task = Task(self.sweep.number, pages, newest, self.dictionaries.get(newest, b""))
-        return _Batch(slots, workers.submit(task), position, bytes_read)
+        return _Batch(slots, last, batches, workers.submit(task), position, bytes_read)
 
-    def _unchanged(self, items: Sequence[Page | Rejected]) -> list[SketchedPage | None]:
+    def _key(self, page: Page) -> bytes:
+        """The key of a page's URL; empty for one that the sketch operator rejects, with the reason."""
+        try:
+            return url_key(page.url, self.engine.settings.limits.url_bytes_max)
+        except BadUrl:
+            return b""
+
+    def _last(self, items: Sequence[Page | Rejected]) -> dict[bytes, Capture]:
+        keys = {self._key(item) for item in items if isinstance(item, Page)}
+        return self.engine.last_captures(sorted(keys - {b""}))
+
+    def _unchanged(
+        self, items: Sequence[Page | Rejected], last: Mapping[bytes, Capture]
+    ) -> list[SketchedPage | None]:
         """For each page whose URL was served the same bytes last time: its capture, without sketching again."""
-        asked: list[tuple[int, Page, bytes]] = []
-        for i, item in enumerate(items):
-            if isinstance(item, Page) and item.status in FOUND and (item.body or item.text) is not None:
-                try:
-                    asked.append((i, item, url_key(item.url, self.engine.settings.limits.url_bytes_max)))
-                except BadUrl:
-                    continue  # the sketch operator rejects it, with the reason
-        last = self.engine.last_captures(sorted({key for _, _, key in asked}))
         known: list[SketchedPage | None] = [None] * len(items)
-        for i, page, key in asked:
+        if not last:
+            return known
+        for i, page in enumerate(items):
+            if not isinstance(page, Page) or page.status not in FOUND or (page.body or page.text) is None:
+                continue
+            key = self._key(page)
             before = last.get(key)
             if before is None or before.document is None or before.status not in FOUND:
                 continue
@@ -287,7 +300,8 @@ class _Run:
                     rejected.append(result)
                 else:
                     pages.append(result)
-        changes, report = self.engine.apply(self.sweep, pages, rejected)
+        last = batch.last if batch.batches == self.engine.batches else None
+        changes, report = self.engine.apply(self.sweep, pages, rejected, last)
         if report.rejected and self.fail_on_rejected:
             raise _bad_record(report.rejected[0])
         cursor = self.cursor

@@ -45,16 +45,10 @@ def members(view: View, cluster: Cluster, asked: bytes, urls_max: int) -> list[M
                 figures.resemblance,
                 figures.containment,
                 figures.contained,
-                title(view, document),
+                view.title(document),
                 urls,
                 first,
                 last,
             )
         )
     return held
-
-
-def title(view: View, document: bytes) -> str:
-    """A document's title; empty where there is none or texts are not kept."""
-    kept = view.title_and_text(document)
-    return kept[0] if kept else ""

@@ -112,7 +112,6 @@ def _match(view: View, settings: Settings, row: DocumentRow, figures: sketching.
     urls, first, last = seen(view, document, settings.limits.members_shown_max)
     if not urls:
         return None  # only an open cancellation holds it
-    kept = view.title_and_text(document)
     return Match(
         document.hex(),
         figures.resemblance,
@@ -123,7 +122,7 @@ def _match(view: View, settings: Settings, row: DocumentRow, figures: sketching.
         figures.contained_error,
         figures.exact,
         view.root(document).hex(),
-        kept[0] if kept else "",
+        view.title(document),
         urls,
         first,
         last,

@@ -18,11 +18,12 @@ from state.values import Sketch
 from streams import unicode_table
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from state.scheme import Scheme
 
 TOKENS_MAX = 1_000_000
+WORDS_CACHED = 65_536  # single words, those of paths: pages of one site share most of them
 _KEEP_BYTES_MAX = 64 << 20  # scratch above this is given back after the batch that needed it
 _U64 = (1 << 64) - 1
 
@@ -178,6 +179,7 @@ class Sketcher:
         self._bin_seeds = np.array([next(numbers) & 0xFFFF_FFFF for _ in range(scheme.bins)], dtype=np.uint32)
         self._digest_seed = scheme.seed & 0xFFFF_FFFF
         self._local = threading.local()
+        self._hashes: dict[str, list[int]] = {}
 
     def sketch(self, text: str) -> Sketch:
         """The sketch of one text; of many, `sketch_batch` is several times as fast."""
@@ -232,6 +234,27 @@ class Sketcher:
         """The word hash of each token of a short text, in order."""
         scratch, tokens, _ = self._tokenise(text)
         hashes: list[int] = (scratch.hashes[:tokens] >> np.uint64(32)).tolist()
+        return hashes
+
+    def words_hashes(self, words: Iterable[str]) -> Mapping[str, list[int]]:
+        """What `token_hashes` gives for each of some single words, through a cache that holds others too."""
+        wanted, known = set(words), self._hashes
+        missing = [word for word in wanted if word not in known]
+        if missing:
+            if len(known) + len(missing) > WORDS_CACHED:
+                known, missing = {}, list(wanted)
+            known.update(self._each_hashes(missing))
+            self._hashes = known
+        return known
+
+    def _each_hashes(self, words: list[str]) -> dict[str, list[int]]:
+        """ASCII words by one call of the kernel for many, where calls cost more than words do."""
+        plain = [word for word in words if word.isascii() and word.isalnum()]
+        hashes: dict[str, list[int]] = {}
+        for at in range(0, len(plain), self.tokens_max):
+            some = plain[at : at + self.tokens_max]
+            hashes.update(zip(some, ([word] for word in self.token_hashes(" ".join(some))), strict=True))
+        hashes.update((word, self.token_hashes(word)) for word in words if word not in hashes)
         return hashes
 
     def canonical(self, text: str) -> str:

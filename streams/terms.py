@@ -21,14 +21,16 @@ the index is read, where a limit on its postings bites.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING
 
 import mmh3
 import numpy as np
 from numpy.typing import NDArray
 
-from streams.urls import domain_prefix, path_words
+from streams.urls import HOSTS_CACHED, domain_prefix, host_prefix, key_words, path_words
 
 if TYPE_CHECKING:
     from state.values import Sketch
@@ -39,7 +41,6 @@ _SHINGLES_A_WORD = 32
 PATH_WORDS_MAX = 6
 WORDS_MAX = TEXT_WORDS_MAX + PATH_WORDS_MAX + 1  # and the page's name
 SAMPLES_MAX = 16
-WORDS_CACHED = 65_536  # of paths: pages of one site share most of them
 
 _EXTENSION = re.compile(r"\.[a-z]{2,5}\d?$")
 _SEPARATORS = re.compile(r"[\W_]+")
@@ -48,7 +49,12 @@ _INDEXES = frozenset({"", "index", "default", "home", "readme", "main"})
 
 def site_key(key: bytes) -> bytes:
     """4 bytes that name the site of a url key: its registered domain, whatever the host."""
-    return mmh3.hash(domain_prefix(key), signed=False).to_bytes(4, "big")
+    return _site(host_prefix(key))
+
+
+@lru_cache(maxsize=HOSTS_CACHED)
+def _site(host: bytes) -> bytes:
+    return mmh3.hash(domain_prefix(host), signed=False).to_bytes(4, "big")
 
 
 def page_name(url: str) -> str:
@@ -96,23 +102,27 @@ def text_words(
     return words[np.argsort(ranks, kind="stable")[:most]]
 
 
-def indexed_words(shingles: int) -> int:
-    """How many words are indexed of a text with this many shingles: a long one is about more, and takes others in."""
-    return min(max(shingles // _SHINGLES_A_WORD, TEXT_WORDS_MIN), TEXT_WORDS_MAX)
+def indexed_words(shingles: NDArray[np.int64]) -> NDArray[np.int64]:
+    """How many words are indexed of texts with so many shingles: a long one is about more, and takes others in."""
+    return np.clip(shingles // _SHINGLES_A_WORD, TEXT_WORDS_MIN, TEXT_WORDS_MAX)
 
 
 def path_terms(url: str, sketcher: Sketcher) -> list[int]:
     """Hashes of a URL's last path words and of its page's name."""
-    words = list(dict.fromkeys(reversed(path_words(url))))[:PATH_WORDS_MAX]
-    hashes = [word for each in words for word in _hashes(each, sketcher)][:PATH_WORDS_MAX]
+    words = last_words(path_words(url))
+    return _path_terms(words, url, sketcher.words_hashes(words))
+
+
+def last_words(words: Sequence[str]) -> list[str]:
+    """Those words of a path that are indexed, the last first."""
+    return list(dict.fromkeys(reversed(words)))[:PATH_WORDS_MAX]
+
+
+def _path_terms(words: Sequence[str], url: str, known: Mapping[str, list[int]]) -> list[int]:
+    # In scripts without spaces a word has several hashes, as it is several words of a text.
+    hashes = [number for word in words for number in known[word]][:PATH_WORDS_MAX]
     name = page_name(url)
     return [*hashes, name_hash(name)] if name else hashes
-
-
-@lru_cache(maxsize=WORDS_CACHED)
-def _hashes(word: str, sketcher: Sketcher) -> list[int]:
-    """The hashes of a path word as words of a text have them: several in scripts without spaces."""
-    return sketcher.token_hashes(word)
 
 
 def index_words(key: bytes, url: str, chosen: NDArray[np.uint32], sketcher: Sketcher) -> bytes:
@@ -120,9 +130,32 @@ def index_words(key: bytes, url: str, chosen: NDArray[np.uint32], sketcher: Sket
 
     `key` is the URL's key, `chosen` what `text_words` gives, which the sketcher has made on its way.
     """
-    site = site_key(key)
-    words = {*chosen.tolist(), *path_terms(url, sketcher)}
-    return b"".join([site + word.to_bytes(4, "big") for word in sorted(words)])
+    return index_words_of([(key, url)], chosen[None, :], np.array([len(chosen)]), sketcher)[0]
+
+
+def index_words_of(
+    pages: Sequence[tuple[bytes, str]], chosen: NDArray[np.uint32], counts: NDArray[np.int64], sketcher: Sketcher
+) -> list[bytes]:
+    """The entries of many pages, given by key and URL, as `index_words` gives them.
+
+    `chosen` is uint32[n, words], of which the first `counts[i]` are those of page i.
+    """
+    words = [last_words(key_words(key)) for key, _ in pages]
+    known = sketcher.words_hashes(chain.from_iterable(words))
+    terms = [_path_terms(each, url, known) for each, (_, url) in zip(words, pages, strict=True)]
+    sizes = np.fromiter(map(len, terms), dtype=np.int64, count=len(terms))
+    rows = np.arange(len(pages))
+    taken = np.arange(chosen.shape[1]) < counts[:, None]
+    owners = np.concatenate((np.repeat(rows, np.minimum(counts, chosen.shape[1])), np.repeat(rows, sizes)))
+    values = np.concatenate((chosen[taken], np.fromiter(chain.from_iterable(terms), np.uint32, int(sizes.sum()))))
+    # A page's words once each and in order: pages above, words below.
+    both = np.sort(owners.astype(np.uint64) << np.uint64(32) | values)
+    both = both[np.flatnonzero(np.diff(both, prepend=both[:1] + np.uint64(1)))]
+    owners = (both >> np.uint64(32)).astype(np.int64)
+    sites = np.frombuffer(b"".join(site_key(key) for key, _ in pages), ">u4").astype(np.uint64)
+    entries = (sites[owners] << np.uint64(32) | both & np.uint64(0xFFFFFFFF)).astype(">u8").tobytes()
+    ends = (8 * np.searchsorted(owners, np.arange(-1, len(pages)), side="right")).tolist()
+    return [entries[start:end] for start, end in pairwise(ends)]
 
 
 def most_sampled(sketch: Sketch, most: int = SAMPLES_MAX) -> list[int]:

@@ -66,7 +66,7 @@ class _Entries:
         if value is None:
             return None
         batch = self.sketcher.sketch_batch([self.texts.decode(value)[1]], TEXT_WORDS_MAX)
-        chosen = batch.words[0, : min(batch.word_counts[0], indexed_words(int(batch.shingles[0])))]
+        chosen = batch.words[0, : min(batch.word_counts[0], int(indexed_words(batch.shingles)[0]))]
         prefix = document[:PREFIX_BYTES]
         made = {
             entry + prefix

@@ -37,6 +37,7 @@ __all__ = [
     "host_prefix",
     "key_host",
     "key_url",
+    "key_words",
     "path_words",
     "registered_domain",
     "url_key",
@@ -44,12 +45,14 @@ __all__ = [
 
 URL_BYTES_MAX = 2048
 HOSTS_CACHED = 65_536
+KEYS_CACHED = 8_192  # a page's key is asked for by the reader and by each stage: more than a few batches hold
 _PORTS = {"http:": "80", "https:": "443"}
 _HOST = re.compile(r"[a-z0-9_-]+(?:\.[a-z0-9_-]+)*\.?|\[[0-9a-f:.]+\]", re.ASCII)
 _IPV4 = re.compile(r"\d+\.\d+\.\d+\.\d+", re.ASCII)
 _HINT = "Only http:// and https:// URLs with a host name are pages that can be kept."
 
 
+@lru_cache(maxsize=KEYS_CACHED)
 def url_key(url: str, url_bytes_max: int = URL_BYTES_MAX) -> bytes:
     """The key of a URL, see the module; raises BadUrl for what is no http(s) URL with a host, or is too long.
 
@@ -151,16 +154,32 @@ def path_words(url: str) -> list[str]:
     pages and a last segment `index` or `default` say nothing and are left out.
     """
     parsed = _parse(url)
-    head, _, last = parsed.pathname.rpartition("/")
-    last = _EXTENSION.sub("", last)
+    return _words(parsed.pathname, parsed.search[1:])
+
+
+def key_words(key: bytes) -> list[str]:
+    """The `path_words` of the URLs that have this key."""
+    path, _, query = _path(key).decode("ascii").partition("?")
+    return _words(path, query)
+
+
+def _words(path: str, query: str) -> list[str]:
+    head, _, last = path.rpartition("/")
+    if "." in last:
+        last = _EXTENSION.sub("", last)
     if last.lower() in _INDEX:
         last = ""
-    values = [pair.partition("=")[2] or pair for pair in parsed.search[1:].split("&")]
-    text = unquote("/".join((head, last, *values)), errors="replace")
+    text = f"{head}/{last}"
+    if query:
+        text = "/".join((text, *(pair.partition("=")[2] or pair for pair in query.split("&"))))
+    if "%" in text:
+        text = unquote(text, errors="replace")
     return [word for run in _SPLIT.findall(text) for word in _run_words(run)]
 
 
 def _run_words(run: str) -> list[str]:
+    if run.isascii() and run.isalpha() and run.islower():
+        return [run]  # most are: neither turns nor humps to look for
     if not run.isascii() or len(_MIXED.findall(run)) > _TURNS_MAX:
         return [run.lower()]
     return [word.lower() for word in _CAMEL.findall(run)]

@@ -80,7 +80,6 @@ def clusters(
 ) -> Exit | None:
     """List all clusters, biggest first. With --json every document and URL of each."""
     from streams import query, show
-    from streams.members import title
 
     shown = 0
     with place.reader() as (view, settings):
@@ -95,7 +94,7 @@ def clusters(
             listed = list(islice(found, limit or LISTED_MAX))
             shown = len(listed)
             if listed:
-                show.out(show.clusters(listed, lambda document: title(view, bytes.fromhex(document))))
+                show.out(show.clusters(listed, lambda document: view.title(bytes.fromhex(document))))
     if not shown:
         click.echo(f"no cluster has {min_size} documents or URLs", err=True)
         return Exit.NOTHING

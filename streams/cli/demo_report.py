@@ -13,7 +13,6 @@ from rich.text import Text
 
 from streams import query, show
 from streams.find.redirects import redirect_map, render
-from streams.members import title
 from streams.urls import url_key
 
 if TYPE_CHECKING:
@@ -47,7 +46,7 @@ def clusters(view: View, prefix: str) -> None:
     _head("What is a copy of what", f"{len(found):,} clusters, {len(several):,} of them over several URLs")
     shown = show.table(">urls", ">documents", "title", "pages")
     for each in several[:CLUSTERS_SHOWN]:
-        titles = (title(view, bytes.fromhex(document)) for document in each.documents)
+        titles = (view.title(bytes.fromhex(document)) for document in each.documents)
         urls = [_short(url, prefix) for url in each.urls]
         shown.add_row(
             f"{each.url_count:,}",
@@ -132,4 +131,4 @@ def _short(url: str, prefix: str) -> str:
 
 def _last_title(view: View, answer: Answer) -> str:
     held = [capture.document for capture in view.captures(url_key(answer.url)) if capture.document]
-    return title(view, held[-1]) if held else ""
+    return view.title(held[-1]) if held else ""

@@ -8,6 +8,7 @@ crowded cluster goes on joining at the cost of a small one; whoever it could not
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import compress
 
 import msgspec
 import numpy as np
@@ -50,11 +51,13 @@ def arrange(new: Sequence[Material | Announcement], bucket_bytes: int) -> Bucket
     table = np.frombuffer(raw, np.uint8).reshape(-1, bucket_bytes)
     numbers = _numbers(table)
     order = np.argsort(numbers, kind="stable")
-    _, firsts = np.unique(numbers[order], return_index=True)
+    ascending = numbers[order]
+    firsts = np.flatnonzero(np.append(True, ascending[1:] != ascending[:-1]))
     starts = np.append(firsts, len(order)).astype(np.int64)
     counts = [len(material.buckets) // bucket_bytes for material in new]
     owners = np.repeat(np.arange(len(new)), counts)
-    keys = [raw[at : at + bucket_bytes] for at in (order[firsts] * bucket_bytes).tolist()]
+    # Rows of raw bytes become one bytes object each, zeros at the end and all.
+    keys = table[order[firsts]].view(f"V{bucket_bytes}").ravel().tolist()
     return BucketBatch(documents, keys, starts, owners[order])
 
 
@@ -69,12 +72,14 @@ def probe(batch: BucketBatch, held: Sequence[bytes | None], *, postings_max: int
     nominations = _Nominations()
     crowded_out = 0
     starts, rows = batch.starts.tolist(), batch.rows.tolist()
-    for i, (key, value) in enumerate(zip(batch.keys, held, strict=True)):
-        start, end = starts[i], starts[i + 1]
-        if value is None and end - start == 1:
-            puts[key] = prefixes[rows[start]]  # nearly every bucket of unrelated pages
-            continue
-        arriving = rows[start:end]
+    # Nearly every bucket of unrelated pages: one document, and nobody there.
+    absent = np.fromiter((value is None for value in held), np.bool_, len(batch.keys))
+    single = absent & (np.diff(batch.starts) == 1)
+    alone = batch.rows[batch.starts[:-1][single]].tolist()
+    puts.update(zip(compress(batch.keys, single.tolist()), [prefixes[row] for row in alone], strict=True))
+    for i in np.flatnonzero(~single).tolist():
+        key, value = batch.keys[i], held[i]
+        arriving = rows[starts[i] : starts[i + 1]]
         union = sorted({*posting.decode(value or b""), *(prefixes[row] for row in arriving)})
         kept = b"".join(union[:postings_max])
         crowded_out += max(0, len(union) - postings_max)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import msgspec
+import numpy as np
 
 from state.codecs import document as document_codec
 from state.codecs.text import TextCodec
@@ -14,7 +15,8 @@ from state.values import Capture, DocumentRow, Sketch
 from streams import sketching
 from streams.errors import BadUrl
 from streams.settings import Limits, Policy
-from streams.terms import TEXT_WORDS_MAX, index_samples_of, index_words, indexed_words
+from streams.sketching import SketchBatch
+from streams.terms import TEXT_WORDS_MAX, index_samples_of, index_words_of, indexed_words
 from streams.text import Extracted, TextError, extract
 from streams.urls import url_key
 from streams.values import Material, Page, Rejected, SketchedPage
@@ -79,22 +81,30 @@ class SketchStage:
         words_max = TEXT_WORDS_MAX if self.policy.index_find else 0
         batch = self.sketcher.sketch_batch([each.extracted.text for each in waiting], words_max)
         buckets = sketching.buckets(batch.signatures, self.scheme)
-        samples = index_samples_of(batch) if self.policy.index_find else [b""] * len(batch)
+        samples, words = self._indexed(batch, waiting)
+        shingles = batch.shingles.tolist()
         for i, (at, page, bare, extracted) in enumerate(waiting):
-            kept = msgspec.structs.replace(bare, raw=raw_fingerprint(page), extractor=int(extracted.extractor))
-            if extracted.meta_refresh is not None:
-                kept = msgspec.structs.replace(kept, redirect=extracted.meta_refresh)
+            document = batch.documents[i] if shingles[i] and extracted.meta_refresh is None else None
+            kept = Capture(
+                bare.key, bare.url, bare.sweep, bare.time, bare.status, document, raw_fingerprint(page),
+                extracted.meta_refresh or bare.redirect, int(extracted.extractor),
+            )  # fmt: skip
+            if document is not None:
+                material = self._material(batch.sketch(i), page.time, buckets[i].tobytes(), samples[i], extracted)
+                results[at] = [SketchedPage(kept, material, words[i], origin=page.origin)]
+            elif extracted.meta_refresh is not None:
                 results[at] = [SketchedPage(kept, origin=page.origin)]
-            elif batch.shingles[i] == 0:
+            else:
                 refused = Rejected("no_text", "the page holds no word", page.origin, page.url)
                 results[at] = [SketchedPage(kept, origin=page.origin), refused]
-            else:
-                sketch = batch.sketch(i)
-                kept = msgspec.structs.replace(kept, document=sketch.document)
-                chosen = batch.words[i, : min(batch.word_counts[i], indexed_words(int(batch.shingles[i])))]
-                words = index_words(bare.key, page.url, chosen, self.sketcher) if words_max else b""
-                material = self._material(sketch, page.time, buckets[i].tobytes(), samples[i], extracted)
-                results[at] = [SketchedPage(kept, material, words, origin=page.origin)]
+
+    def _indexed(self, batch: SketchBatch, waiting: Sequence[_Waiting]) -> tuple[list[bytes], list[bytes]]:
+        """Entries of the samples and of the words index, page by page."""
+        if not self.policy.index_find:
+            return [b""] * len(batch), [b""] * len(batch)
+        pages = [(each.bare.key, each.page.url) for each in waiting]
+        counts = np.minimum(batch.word_counts, indexed_words(batch.shingles))
+        return index_samples_of(batch), index_words_of(pages, batch.words, counts, self.sketcher)
 
     def _material(self, sketch: Sketch, time: int, buckets: bytes, samples: bytes, extracted: Extracted) -> Material:
         return Material(

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from state.scheme import Scheme
 from streams import terms
 from streams.sketching import Sketcher
-from streams.urls import url_key
+from streams.urls import path_words, url_key
 
 URL = "https://docs.example.org/guide/parent_services.html"
 
@@ -112,3 +112,25 @@ def test_a_batch_indexes_the_same_samples(texts: list[str]) -> None:
     batch = Sketcher(Scheme()).sketch_batch(texts)
     each = [terms.index_samples(batch.sketch(i)) for i in range(len(texts))]
     assert terms.index_samples_of(batch) == each
+
+
+def test_many_pages_are_indexed_as_each_is(sketcher: Sketcher) -> None:
+    """Words of paths come from one call of the kernel and from a cache; a page's come from neither."""
+    urls = [f"https://docs{n % 3}.example.org/guide/part{n}/chapter-{n % 5}/{n:x}f.html?q={n}" for n in range(40)]
+    urls += [
+        "https://a.example/",
+        "https://a.example/\u4e2d\u6587/\u00c9t\u00e9",
+        "https://b.example/a%2Fb/x_y/HTMLParser",
+    ]
+    texts = [" ".join(f"w{n}x{i}" for i in range(30 * n + 1)) for n in range(len(urls))]
+    batch = sketcher.sketch_batch(texts, terms.TEXT_WORDS_MAX)
+    counts = np.minimum(batch.word_counts, terms.indexed_words(batch.shingles))
+    pages = [(url_key(url), url) for url in urls]
+    many = terms.index_words_of(pages, batch.words, counts, Sketcher(Scheme(), tokens_max=7))
+    for (key, url), entries, chosen, count in zip(pages, many, batch.words, counts.tolist(), strict=True):
+        last = list(dict.fromkeys(reversed(path_words(url))))[: terms.PATH_WORDS_MAX]
+        paths = [number for word in last for number in sketcher.token_hashes(word)][: terms.PATH_WORDS_MAX]
+        words = {*chosen[:count].tolist(), *paths}
+        words |= {terms.name_hash(name) for name in [terms.page_name(url)] if name}
+        assert entries == b"".join(terms.site_key(key) + word.to_bytes(4, "big") for word in sorted(words))
+    assert terms.index_words_of([], batch.words[:0], counts[:0], sketcher) == []

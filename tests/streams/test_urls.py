@@ -14,6 +14,7 @@ from streams.urls import (
     host_prefix,
     key_host,
     key_url,
+    key_words,
     path_words,
     registered_domain,
     url_key,
@@ -162,6 +163,7 @@ def test_host_and_domain_of() -> None:
 )
 def test_path_words(path: str, words: list[str]) -> None:
     assert path_words("http://a.org" + path) == words
+    assert key_words(url_key("http://a.org" + path)) == words
 
 
 labels = st.from_regex(r"[a-z0-9]([a-z0-9_]{0,8})", fullmatch=True)
@@ -187,7 +189,7 @@ def test_anything_is_a_key_or_refused(text: str) -> None:
     for url in (text, "http://" + text, "http://a.org/" + text):
         try:
             key = url_key(url)
-            path_words(url)
+            assert key_words(key) == path_words(url)
         except BadUrl:
             continue
         assert url_key(key_url(key)) in {key, key.replace(b":443)", b")")}
