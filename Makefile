@@ -15,7 +15,7 @@ PYTHON ?= $(shell for candidate in python3 python3.13 python3.12 python3.11; do 
 	&& echo $$candidate && break; done)
 JOBS ?= 2
 
-.PHONY: help run test lint bench bench-scale soak fuzz broker picture clean
+.PHONY: help run test lint bench bench-kafka bench-scale soak fuzz broker picture clean
 
 help:
 	@sed -n 's/^## //p' Makefile
@@ -62,6 +62,10 @@ lint: $(STAMPS)/test
 ## make bench        side by side with datasketch, rensa and gaoya: minutes
 bench: $(STAMPS)/bench
 	@$(BIN)/python -m bench
+
+## make bench-kafka  workers on a real broker beside the embedded engine: ten minutes
+bench-kafka: $(STAMPS)/bench $(BROKER)/libs/.complete
+	@$(BIN)/python -m bench.kafka
 
 ## make bench-scale  grown to 5 million documents, with a plot: hours
 bench-scale: $(STAMPS)/bench

@@ -95,6 +95,20 @@ def clusters(
         }
 
 
+def files(paths: list[str], policy: dict[str, Any] | None = None) -> dict[str, Any]:
+    """Crawl files to clusters, each file a sweep."""
+    settings = one_process(policy)
+    with scratch() as folder:
+        warm_up(folder, settings)
+        watch, pages = Stopwatch(), 0
+        store = Store(folder / "state", settings.store)
+        with watch.running():
+            for path in paths:
+                pages += take(store, settings, Path(path), Path(path).name).pages
+            store.close()
+        return watch.figures(pages)
+
+
 def html_pages(documents: int, shape: dict[str, Any], policy: dict[str, Any] | None = None) -> dict[str, Any]:
     """HTML pages to clusters, and what of that the HTML parser takes by itself on the same bodies."""
     from resiliparse.extract.html2text import extract_plain_text
