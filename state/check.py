@@ -9,6 +9,10 @@
     parents    smaller than their child, of kept documents, without a cycle
     members    exactly the documents that have a parent, each under its root
 
+Of a partition of a state spread over workers `owns` says which keys are its own: everything in it must be, and what
+lies with other partitions is not looked for. Whether two documents are in one cluster is not to be seen in one
+partition alone, and a node that is no root any more may have kept a list of members, which nobody asks for.
+
 Reads everything once or twice, in order; memory grows by 8 bytes a document and not with the pages.
 """
 
@@ -16,7 +20,7 @@ from __future__ import annotations
 
 import struct
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 
 import msgspec
@@ -31,6 +35,8 @@ from state.values import ID_BYTES, PREFIX_BYTES, SweepState
 from state.view import View
 
 _WORD = struct.Struct(">Q")
+Owns = Callable[[bytes], bool]
+_ELSEWHERE = "belongs to another partition"
 
 
 class Problem(msgspec.Struct, frozen=True):
@@ -42,18 +48,23 @@ class Problem(msgspec.Struct, frozen=True):
 
 
 class _Kept:
-    """The ids of kept documents, by their first 8 bytes."""
+    """The ids of kept documents, by their first 8 bytes; those that another partition owns count as kept."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, owns: Owns | None) -> None:
+        self.whole = owns is None
+        self.owns: Owns = owns or (lambda _: True)
         heads = (_WORD.unpack(key[:8])[0] for key, _ in store.scan(Family.DOCUMENTS) if len(key) == ID_BYTES)
         self._heads: NDArray[np.uint64] = np.fromiter(heads, np.uint64)
         self._prefixes = self._heads >> np.uint64(64 - 8 * PREFIX_BYTES)
 
     def __contains__(self, document_id: bytes) -> bool:
-        return len(document_id) == ID_BYTES and _has(self._heads, _WORD.unpack(document_id[:8])[0])
+        if len(document_id) != ID_BYTES:
+            return False
+        elsewhere = not self.owns(document_id[:PREFIX_BYTES])
+        return elsewhere or _has(self._heads, _WORD.unpack(document_id[:8])[0])
 
     def prefix(self, prefix: bytes) -> bool:
-        return _has(self._prefixes, int.from_bytes(prefix, "big"))
+        return not self.owns(prefix) or _has(self._prefixes, int.from_bytes(prefix, "big"))
 
 
 def _has(ascending: NDArray[np.uint64], value: int) -> bool:
@@ -61,16 +72,20 @@ def _has(ascending: NDArray[np.uint64], value: int) -> bool:
     return at < len(ascending) and int(ascending[at]) == value
 
 
-def check(store: Store, *, postings_max: int) -> Iterator[Problem]:
-    """Every broken invariant; none for a sound state. `postings_max` says when a bucket may leave documents out."""
+def check(store: Store, *, postings_max: int, owns: Owns | None = None) -> Iterator[Problem]:
+    """Every broken invariant; none for a sound state.
+
+    `postings_max` says when a bucket may leave documents out; `owns` which keys (of URLs and buckets, and prefixes of
+    documents) belong to this partition, None for a state that is whole.
+    """
     unreadable = list(_names(store))
     yield from unreadable
     if unreadable:
         return  # nothing else can be read without these
-    kept = _Kept(store)
+    kept = _Kept(store, owns)
     for walk in (_captures, _locations, _postings, _edges, _parents, _members):
         yield from walk(store, kept)
-    yield from _documents(store, postings_max)
+    yield from _documents(store, kept, postings_max)
 
 
 def _problem(family: Family, key: bytes, what: str) -> Problem:
@@ -98,28 +113,39 @@ def _captures(store: Store, kept: _Kept) -> Iterator[Problem]:
             yield _problem(Family.CAPTURES, row, str(error))
             continue
         counts[held.sweep, held.key[: held.key.find(b")") + 1]] += 1
+        if not kept.owns(held.key):
+            yield _problem(Family.CAPTURES, row, _ELSEWHERE)
         if held.document is None:
             continue
         if held.document not in kept:
             yield _problem(Family.CAPTURES, row, f"holds document {held.document.hex()}, which is not kept")
-        elif store.get(Family.LOCATIONS, held.document + held.key) is None:
+        elif (
+            kept.owns(held.document[:PREFIX_BYTES]) and store.get(Family.LOCATIONS, held.document + held.key) is None
+        ):
             yield _problem(Family.CAPTURES, row, f"document {held.document.hex()} is not located at this URL")
-    for sweep in sweeps.all_sweeps(store):
-        said = sweeps.hosts(store, sweep.number)
-        seen = {host: count for (number, host), count in counts.items() if number == sweep.number}
+    yield from _hosts(store, counts, whole=kept.whole)
+
+
+def _hosts(store: Store, counts: Counter[tuple[int, bytes]], *, whole: bool) -> Iterator[Problem]:
+    """A partition knows the numbers of sweeps only, and counts in the write that brings or takes a capture."""
+    known = {s.number for s in sweeps.all_sweeps(store) if s.state is not SweepState.CANCELLING}
+    for number in sorted(known if whole else sweeps.counted(store) | {number for number, _ in counts}):
+        said = sweeps.hosts(store, number)
+        seen = {host: count for (of, host), count in counts.items() if of == number}
         for host in sorted(said.keys() | seen.keys()):
-            if said.get(host, 0) != seen.get(host, 0) and sweep.state is not SweepState.CANCELLING:
+            if said.get(host, 0) != seen.get(host, 0):
                 what = f"says {said.get(host, 0)} captures of {host!r}, there are {seen.get(host, 0)}"
-                yield _problem(Family.SWEEPS, sweeps.host_key(sweep.number, host), what)
+                yield _problem(Family.SWEEPS, sweeps.host_key(number, host), what)
 
 
 def _locations(store: Store, kept: _Kept) -> Iterator[Problem]:
     for row, _ in store.scan(Family.LOCATIONS):
         document_id, key = row[:ID_BYTES], row[ID_BYTES:]
-        if document_id not in kept:
+        if not kept.owns(document_id[:PREFIX_BYTES]):
+            yield _problem(Family.LOCATIONS, row, _ELSEWHERE)
+        elif document_id not in kept:
             yield _problem(Family.LOCATIONS, row, "of a document that is not kept")
-            continue
-        if document_id not in _held_at(store, key):
+        elif kept.owns(key) and document_id not in _held_at(store, key):
             yield _problem(Family.LOCATIONS, row, "no capture of this URL holds the document")
 
 
@@ -139,15 +165,21 @@ def _postings(store: Store, kept: _Kept) -> Iterator[Problem]:
         except ValueError as error:
             yield _problem(Family.BANDS, row, str(error))
             continue
+        if not kept.owns(row):
+            yield _problem(Family.BANDS, row, _ELSEWHERE)
         for prefix in held:
             if not kept.prefix(prefix):
                 yield _problem(Family.BANDS, row, f"posting of {prefix.hex()}, which is not kept")
     for family in (Family.SAMPLES, Family.WORDS):
         for row, _ in store.scan(family):
-            if not kept.prefix(row[-PREFIX_BYTES:]):
+            if not kept.owns(row[-PREFIX_BYTES:]):
+                yield _problem(family, row, _ELSEWHERE)
+            elif not kept.prefix(row[-PREFIX_BYTES:]):
                 yield _problem(family, row, "posting of a document that is not kept")
     for row, _ in store.scan(Family.TEXTS):
-        if row not in kept:
+        if not kept.owns(row[:PREFIX_BYTES]):
+            yield _problem(Family.TEXTS, row, _ELSEWHERE)
+        elif row not in kept:
             yield _problem(Family.TEXTS, row, "text of a document that is not kept")
 
 
@@ -161,7 +193,9 @@ def _edges(store: Store, kept: _Kept) -> Iterator[Problem]:
             continue
         if held.a not in kept or held.b not in kept:
             yield _problem(Family.EDGES, row, "to a document that is not kept")
-        elif view.root(held.a) != view.root(held.b):
+        elif not (kept.owns(held.a[:PREFIX_BYTES]) or kept.owns(held.b[:PREFIX_BYTES])):
+            yield _problem(Family.EDGES, row, _ELSEWHERE)
+        elif kept.whole and view.root(held.a) != view.root(held.b):
             yield _problem(Family.EDGES, row, "between documents of two clusters")
 
 
@@ -169,11 +203,20 @@ def _parents(store: Store, kept: _Kept) -> Iterator[Problem]:
     for row, parent in store.scan(Family.PARENTS):
         if parent >= row or len(parent) != ID_BYTES:  # smaller, which also makes a cycle impossible
             yield _problem(Family.PARENTS, row, f"parent {parent.hex()} is not smaller")
+        elif not kept.owns(row[:PREFIX_BYTES]):
+            yield _problem(Family.PARENTS, row, _ELSEWHERE)
         elif row not in kept or parent not in kept:
             yield _problem(Family.PARENTS, row, "of or to a document that is not kept")
 
 
-def _members(store: Store, _kept: _Kept) -> Iterator[Problem]:
+def _members(store: Store, kept: _Kept) -> Iterator[Problem]:
+    if not kept.whole:
+        for row, _ in store.scan(Family.MEMBERS):
+            if not kept.owns(row[:PREFIX_BYTES]):
+                yield _problem(Family.MEMBERS, row, _ELSEWHERE)
+            elif row[ID_BYTES:] not in kept or row[:ID_BYTES] not in kept:
+                yield _problem(Family.MEMBERS, row, "of or under a document that is not kept")
+        return
     view = View(store)
     listed = 0
     for row, _ in store.scan(Family.MEMBERS):
@@ -185,7 +228,7 @@ def _members(store: Store, _kept: _Kept) -> Iterator[Problem]:
         yield _problem(Family.MEMBERS, b"", f"{listed} documents are listed, {children} have a parent")
 
 
-def _documents(store: Store, postings_max: int) -> Iterator[Problem]:
+def _documents(store: Store, kept: _Kept, postings_max: int) -> Iterator[Problem]:
     scheme = meta.agree(store, None)
     counters = meta.counters(store)
     # A bucket that was full when a document came, and has lost others since, is not full any more.
@@ -202,9 +245,13 @@ def _documents(store: Store, postings_max: int) -> Iterator[Problem]:
         width = scheme.rows
         buckets = [bytes((band,)) + signature[band * width : (band + 1) * width] for band in range(scheme.bands)]
         for bucket, held in zip(buckets, store.get_many(Family.BANDS, buckets), strict=True):
+            if not kept.owns(bucket):
+                continue
             prefixes = _prefixes(held)
             if row[:PREFIX_BYTES] not in prefixes and len(prefixes) < postings_max and not thinned:
                 yield _problem(Family.DOCUMENTS, row, f"missing from bucket {bucket.hex()}")
+        if not kept.owns(row[:PREFIX_BYTES]):
+            yield _problem(Family.DOCUMENTS, row, _ELSEWHERE)
         if next(store.scan(Family.LOCATIONS, row), None) is None:
             yield _problem(Family.DOCUMENTS, row, "at no URL")
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+
 import msgspec
 
 from state.changes import Changes
@@ -13,6 +15,8 @@ from state.store import Store
 FORMAT = 3  # raised with any change of a layout that an older release could not read; 3: titles before texts
 _FORMAT, _SCHEME, _COUNTERS, _DEAD_LETTERS = b"format", b"scheme", b"counters", b"dead-letters"
 _CURSOR, _DICTIONARY = b"cursor:", b"dictionary:"
+_PARTITION = b"partition"
+_TWO = struct.Struct(">II")
 
 
 def scheme(store: Store) -> Scheme | None:
@@ -54,6 +58,26 @@ def _difference(held: Scheme, wanted: Scheme) -> str:
     fields = [name for name in Scheme.__struct_fields__ if getattr(held, name) != getattr(wanted, name)]
     shown = (f"{n} {getattr(held, n)} there, {getattr(wanted, n)} here" for n in fields if n != "seed")
     return ", ".join([*shown, *(["another seed"] if "seed" in fields else [])])
+
+
+def partition(store: Store) -> tuple[int, int] | None:
+    """Which partition of how many this state is; None for one that is whole."""
+    value = store.get(Family.META, _PARTITION)
+    return _TWO.unpack(value) if value else None
+
+
+def claim_partition(store: Store, number: int, count: int) -> None:
+    """Claim a new state for a partition, or check that an old one is this one; raises StateRefused."""
+    held = partition(store)
+    if held is None:
+        changes = Changes()
+        changes.put(Family.META, _PARTITION, _TWO.pack(number, count))
+        store.write(changes)
+    elif held != (number, count):
+        raise StateRefused(
+            f"{store.path} holds partition {held[0]} of {held[1]}, not {number} of {count}",
+            "give each collection and each worker a --data-dir of its own",
+        )
 
 
 def counters(store: Store) -> dict[str, int]:

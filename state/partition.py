@@ -30,11 +30,15 @@ _NUMBER = struct.Struct(">q")
 class Partition:
     """An open partition."""
 
-    def __init__(self, store: Store, scheme: Scheme, number: int) -> None:
-        """Raises StateRefused when the store was made with another scheme or by a newer version."""
+    def __init__(self, store: Store, scheme: Scheme, number: int, count: int) -> None:
+        """Partition `number` of `count`.
+
+        Raises StateRefused when the store is another one's, or was made with another scheme or by a newer version.
+        """
         self.store = store
         self.number = number
         self.scheme = meta.agree(store, scheme)
+        meta.claim_partition(store, number, count)
         held = store.get(Family.META, _OFFSET)
         self.offset: int = _NUMBER.unpack(held)[0] if held else -1
         self._ahead: set[int] = set()

@@ -98,6 +98,11 @@ def hosts(store: Store, number: int) -> dict[bytes, int]:
     return {key[len(prefix) :]: _COUNT.unpack(value)[0] for key, value in store.scan(Family.SWEEPS, prefix)}
 
 
+def counted(store: Store) -> set[int]:
+    """Numbers of the sweeps of which there are counts of hosts."""
+    return {_KEY.unpack_from(key)[1] for key, _ in store.scan(Family.SWEEPS, b"h")}
+
+
 def add_hosts(store: Store, changes: Changes, number: int, counts: dict[bytes, int]) -> None:
     """Add to the counts of hosts."""
     keys = [host_key(number, host) for host in counts]

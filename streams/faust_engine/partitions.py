@@ -35,7 +35,7 @@ class Partitions:
     def open(self, number: int) -> Partition:
         """A partition, opened when it is not yet; raises StateError."""
         if number not in self.held:
-            self.held[number] = Partition(Store(self.path(number), self.limits), self.scheme, number)
+            self.held[number] = Partition(Store(self.path(number), self.limits), self.scheme, number, self.count)
         return self.held[number]
 
     def close(self, number: int) -> None:

@@ -10,17 +10,22 @@ import sys
 import time
 import urllib.request
 import uuid
-from collections.abc import Callable, Iterator
-from contextlib import closing, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager, suppress
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from state import meta
+from state.check import check
 from state.families import Family
 from state.store import Store
 from state.view import View
 from streams import query
 from streams.faust_engine.spread import of_folders
+from streams.operators.routing import partition_of
 from streams.settings import load
 
 ROOT = Path(__file__).parents[2]
@@ -34,9 +39,10 @@ CONFIG = """
 session_seconds = 6.0
 commit_seconds = 0.3
 take_pages = {take_pages}
-answer_seconds_max = 2.0
-
+answer_seconds_max = {answer_seconds_max}
+"""
 # The promise of the same answer holds where no limit bit: what comes first then makes no difference.
+UNLIMITED = """
 [limits]
 candidates_max = 1000
 bucket_postings_max = 1000
@@ -86,11 +92,21 @@ def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 class Collection:
     """One collection on the broker: topics of a prefix of its own, workers, and what they came to."""
 
-    def __init__(self, folder: Path, bootstrap: str, partitions: int, take_pages: int = 256) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        bootstrap: str,
+        partitions: int,
+        take_pages: int = 256,
+        answer_seconds_max: float = 2.0,
+        *,
+        limits: bool = False,
+    ) -> None:
         self.folder, self.bootstrap, self.partitions = folder, bootstrap, partitions
         self.prefix = f"t{uuid.uuid4().hex[:10]}"
         self.config = folder / f"{self.prefix}.toml"
-        self.config.write_text(CONFIG.format(take_pages=take_pages))
+        text = CONFIG.format(take_pages=take_pages, answer_seconds_max=answer_seconds_max)
+        self.config.write_text(text + ("" if limits else UNLIMITED))
         self.running: list[subprocess.Popen[bytes]] = []
         self("topics", "create", "--partitions", partitions)
 
@@ -114,16 +130,25 @@ class Collection:
 
     def serve(self, name: str) -> str:
         """Start a worker that goes on, and return its URL once it is ready."""
-        port = _port()
-        url = f"http://127.0.0.1:{port}"
-        process = self.worker(name, "--port", port)
+        return self.serve_all([name])[0]
+
+    def serve_all(self, names: Sequence[str]) -> list[str]:
+        """Start workers that go on, and return their URLs once all are ready."""
+        ports = [_port() for _ in names]
+        started = [self.worker(name, "--port", port) for name, port in zip(names, ports, strict=True)]
+        urls = [f"http://127.0.0.1:{port}" for port in ports]
+        for name, process, url in zip(names, started, urls, strict=True):
+            self._ready(name, process, url)
+        return urls
+
+    def _ready(self, name: str, process: subprocess.Popen[bytes], url: str) -> None:
         until = time.monotonic() + START_SECONDS_MAX
         while True:
             assert process.poll() is None, (self.folder / f"{name}.log").read_text()[-4000:]
             assert time.monotonic() < until, (self.folder / f"{name}.log").read_text()[-4000:]
             with suppress(OSError), urllib.request.urlopen(f"{url}/readyz", timeout=2) as answer:
                 if answer.status == 200:
-                    return url
+                    return
             time.sleep(0.2)
 
     def _command(self, *arguments: object) -> list[str]:
@@ -152,22 +177,40 @@ class Collection:
 
     def clusters(self, *names: str) -> Clusters:
         """Clusters of all partitions, each from the worker that got furthest with it."""
-        stores: dict[int, Store] = {}
-        for name in names:
-            for path in (self.folder / name / "partitions").iterdir():
-                store = Store(path, writable=False)
-                other = stores.get(int(path.name))
-                if other is None or (_offset(other) < _offset(store)):
-                    other, stores[int(path.name)] = store, store
-                    continue
-                store.close()
-        assert sorted(stores) == list(range(self.partitions))
-        view = View(of_folders(stores, load().scheme, {}))
-        try:
-            return _clusters(view)
-        finally:
-            for store in stores.values():
-                store.close()
+        with self.folders(*names) as stores:
+            return _clusters(View(of_folders(stores, load().scheme, {})))
+
+    @contextmanager
+    def folders(self, *names: str) -> Iterator[dict[int, Store]]:
+        """The partitions' stores, each from the worker that got furthest with it; nobody may be writing."""
+        with ExitStack() as held:
+            stores: dict[int, Store] = {}
+            for name in names:
+                for path in sorted((self.folder / name / "partitions").iterdir()):
+                    store = held.enter_context(Store(path, writable=False))
+                    other = stores.get(int(path.name))
+                    if other is None or _offset(other) < _offset(store):
+                        stores[int(path.name)] = store
+            assert sorted(stores) == list(range(self.partitions))
+            yield stores
+
+    def check(self, *names: str) -> None:
+        """See that every partition that these workers have is sound; the last one by the command."""
+        paths = [path for name in names for path in sorted((self.folder / name / "partitions").iterdir())]
+        for path in paths[:-1]:
+            with Store(path, writable=False) as store:
+                number, count = meta.partition(store) or (0, 1)
+                owns = partial(_owns, number, count)
+                assert list(check(store, postings_max=load(self.config).limits.bucket_postings_max, owns=owns)) == []
+        self.ask("state", "check", "--data-dir", paths[-1])
+
+    def stop(self) -> None:
+        """Ask all workers to stop, and see that they end well."""
+        for process in self.running:
+            if process.poll() is None:
+                process.terminate()
+        for process in self.running:
+            assert process.wait(WORK_SECONDS_MAX) in (0, -signal.SIGKILL)
 
     def kill(self) -> None:
         """End whatever still runs."""
@@ -175,6 +218,10 @@ class Collection:
             if process.poll() is None:
                 process.send_signal(signal.SIGKILL)
                 process.wait()
+
+
+def _owns(number: int, count: int, key: bytes) -> bool:
+    return partition_of(key, count) == number
 
 
 def _offset(store: Store) -> bytes:
@@ -191,8 +238,8 @@ def collection(tmp_path: Path, bootstrap: str) -> Iterator[Callable[..., Collect
     """Makes collections; whatever still runs at the end is killed."""
     made: list[Collection] = []
 
-    def make(partitions: int, take_pages: int = 256) -> Collection:
-        made.append(Collection(tmp_path, bootstrap, partitions, take_pages))
+    def make(partitions: int, **more: Any) -> Collection:
+        made.append(Collection(tmp_path, bootstrap, partitions, **more))
         return made[-1]
 
     yield make
@@ -205,7 +252,7 @@ def embedded(tmp_path_factory: pytest.TempPathFactory) -> Callable[[dict[str, Pa
     """The clusters of the embedded engine for sweeps by name, by the same settings."""
     known: dict[tuple[str, ...], Clusters] = {}
     config = tmp_path_factory.mktemp("settings") / "lostfound.toml"
-    config.write_text(CONFIG.format(take_pages=256))
+    config.write_text(CONFIG.format(take_pages=256, answer_seconds_max=2.0) + UNLIMITED)
     settings = load(config)
 
     def clusters(sweeps: dict[str, Path]) -> Clusters:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections import Counter
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -12,7 +13,8 @@ from state.changes import Changes
 from state.check import Problem, check
 from state.codecs import capture, document, edge, posting
 from state.families import Family
-from state.values import Edge
+from state.values import PREFIX_BYTES, Edge
+from streams.operators.routing import partition_of
 from tests.memory import MemoryStore
 
 ALIEN = b"\x00alien document!"  # sorts first: a root to all
@@ -298,3 +300,79 @@ def test_counts_of_a_sweep_that_is_being_cancelled_are_not_held_against_it(sound
     changes.put(Family.SWEEPS, row, bytes(8))
     sound.write(changes)
     assert problems(sound) == []
+
+
+def owner(family: Family, row: bytes) -> bytes:
+    """The key whose owner has a row, as `streams.operators.routing` says."""
+    match family:
+        case Family.CAPTURES:
+            return row[: row.index(b"\0")]
+        case Family.BANDS:
+            return row
+        case Family.SAMPLES | Family.WORDS:
+            return row[-PREFIX_BYTES:]
+        case _:
+            return row[:PREFIX_BYTES]
+
+
+def partitions(store: MemoryStore, count: int) -> list[MemoryStore]:
+    """The state as workers hold it: each row with its owner, hosts counted by each, no sweeps."""
+    made = [MemoryStore() for _ in range(count)]
+    for number, part in enumerate(made):
+        changes = Changes()
+        hosts: Counter[tuple[int, bytes]] = Counter()
+        for family in Family:
+            for row, value in store.scan(family):
+                if family is Family.META:
+                    changes.put(family, row, value)
+                elif family is not Family.SWEEPS and partition_of(owner(family, row), count) == number:
+                    changes.put(family, row, value)
+                    if family is Family.CAPTURES:
+                        held = capture.decode(row, value)
+                        hosts[held.sweep, held.key[: held.key.find(b")") + 1]] += 1
+        for (sweep, host), captures in hosts.items():
+            sweeps.add_hosts(part, changes, sweep, {host: captures})  # type: ignore[arg-type]
+        part.write(changes)
+    return made
+
+
+def of_partition(store: MemoryStore, number: int, count: int) -> list[Problem]:
+    owns = lambda key: partition_of(key, count) == number  # noqa: E731
+    return list(check(store, postings_max=32, owns=owns))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("count", [1, 3, 8])
+def test_each_partition_of_a_sound_state_is_sound(sound: MemoryStore, count: int) -> None:
+    for number, part in enumerate(partitions(sound, count)):
+        assert of_partition(part, number, count) == []
+
+
+@pytest.mark.parametrize("family", [f for f in Family if f not in (Family.META, Family.SWEEPS, Family.EDGES)])
+def test_a_partition_holds_nothing_of_another(sound: MemoryStore, family: Family) -> None:
+    one, other = partitions(sound, 2)
+    changes = Changes()
+    row, value = first(other, family)
+    changes.put(family, row, value)
+    one.write(changes)
+    found = of_partition(one, 0, 2)
+    assert [(each.family, each.key) for each in found if "another partition" in each.what] == [
+        (family.value, row.hex())
+    ]
+
+
+@pytest.mark.parametrize(
+    ("family", "named", "what"),
+    [
+        (Family.DOCUMENTS, Family.TEXTS, "not kept"),
+        (Family.BANDS, Family.DOCUMENTS, "missing from bucket"),
+        (Family.LOCATIONS, Family.DOCUMENTS, "at no URL"),
+        (Family.CAPTURES, Family.SWEEPS, "captures of"),
+    ],
+)
+def test_what_a_partition_should_hold_is_missed(sound: MemoryStore, family: Family, named: Family, what: str) -> None:
+    one, _ = partitions(sound, 2)
+    changes = Changes()
+    for row, _ in list(one.scan(family)):
+        changes.delete(family, row)
+    one.write(changes)
+    assert any(each.family == named.value and what in each.what for each in of_partition(one, 0, 2))

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from state import sweeps
 from state.changes import Changes
 from state.codecs import capture, changelog
+from state.errors import StateRefused
 from state.families import Family
 from state.partition import Partition
 from state.scheme import Scheme
@@ -76,7 +77,7 @@ def captured(time: int) -> Changes:
 
 @pytest.fixture
 def partition(tmp_path: Path) -> Partition:
-    return Partition(Store(tmp_path / "p"), Scheme(), 0)
+    return Partition(Store(tmp_path / "p"), Scheme(), 0, 1)
 
 
 def host_count(partition: Partition) -> int:
@@ -109,7 +110,7 @@ def test_offset_and_data_are_kept_together(partition: Partition) -> None:
     partition.write(captured(1), [0, 1])
     path = partition.store.path
     partition.close()
-    again = Partition(Store(path), Scheme(), 0)
+    again = Partition(Store(path), Scheme(), 0, 1)
     assert again.offset == 1
     assert host_count(again) == 1
     again.close()
@@ -124,3 +125,12 @@ def test_facts_merge_and_amendments_overwrite(partition: Partition) -> None:
     assert partition.store.get(Family.LOCATIONS, b"d" * 16 + KEY) == b"\0" * 7 + b"\5"
     partition.replay(2, changelog.encode(newer, kind=changelog.AMENDMENT)[0])
     assert partition.store.get(Family.LOCATIONS, b"d" * 16 + KEY) == b"\0" * 7 + b"\7"
+
+
+def test_a_folder_of_another_partition_is_refused(tmp_path: Path) -> None:
+    Partition(Store(tmp_path / "p"), Scheme(), 3, 8).close()
+    with Store(tmp_path / "p") as store:
+        assert Partition(store, Scheme(), 3, 8).number == 3
+        for number, count in ((2, 8), (3, 9)):
+            with pytest.raises(StateRefused, match=f"partition 3 of 8, not {number} of {count}"):
+                Partition(store, Scheme(), number, count)
