@@ -1,6 +1,6 @@
 """Committing sweeps: a commit takes effect once everything that was in `pages` when it was asked for is done.
 
-    pages ─▶ captures ─▶ documents ─▶ buckets ─▶ documents ─▶ documents ─▶ joins ─▶ "reached" in the log of sweeps
+    pages ─▶ captures ─▶ captures ─▶ documents ─▶ buckets ─▶ documents ─▶ documents ─▶ joins ... ─▶ "reached"
 
 Where the group has committed all of one topic that there was, all that came of it is in the next one: that one's ends
 are then the next thing to be reached. The worker that holds partition 0 watches; another that comes to hold it begins
@@ -22,15 +22,18 @@ from streams.faust_engine.messages import Topic
 from streams.faust_engine.whole import Whole
 
 WATCH_SECONDS = 0.5
-# Documents go round: an arrival's buckets bring pairs, a pair's question comes back to documents.
+JOIN_HOPS_MAX = 64  # of a union: from owner to owner along ever smaller ids; most take one or two
+# A revisit goes by the URL that it repeats. Documents go round: an arrival's buckets bring pairs, a pair's question
+# comes back to documents. Unions go on until they bring no more, or, where other sweeps bring theirs, for long.
 STAGES = (
     Topic.PAGES,
+    Topic.CAPTURES,
     Topic.CAPTURES,
     Topic.DOCUMENTS,
     Topic.BUCKETS,
     Topic.DOCUMENTS,
     Topic.DOCUMENTS,
-    Topic.JOINS,
+    *[Topic.JOINS] * JOIN_HOPS_MAX,
 )
 log = structlog.get_logger(__name__)
 
@@ -62,7 +65,9 @@ class Watch:
         while stage < len(STAGES) and await self.lag.reached(STAGES[stage], until):
             stage += 1
             if stage < len(STAGES):
-                until = await self.lag.ends(STAGES[stage])
+                before, until = until, await self.lag.ends(STAGES[stage])
+                if STAGES[stage - 1] is Topic.JOINS and until == before:
+                    stage = len(STAGES)
         self._at[number] = stage, until
         if stage == len(STAGES):
             captures = await asyncio.to_thread(lambda: sum(sweeps.hosts(self.whole.store(), number).values()))

@@ -13,6 +13,8 @@ from typing import Any
 
 import msgspec
 
+from state.scheme import Scheme
+from streams.faust_engine import checking
 from streams.operators import routing
 from streams.operators.join import Handover, Union
 from streams.values import Announcement, Arrival, Pair, Question, SketchedPage
@@ -106,17 +108,27 @@ def pack(values: Iterable[msgspec.Struct], bytes_max: int) -> Iterator[bytes]:
         yield _ARRAY.pack(_ARRAY32, len(parts)) + b"".join(parts)
 
 
-def unpack(topic: Topic, value: bytes | None, given: Headers, scheme: str) -> list[Any]:
-    """The values of a message; raises BadMessage."""
-    held = dict(given)
-    said = held.get("schema", b"").decode("utf-8", "replace")
+def said_in(given: Headers) -> dict[str, str]:
+    """Headers by name, cut to a length that can be shown; one without a value is empty."""
+    return {name: (held or b"")[:200].decode("utf-8", "replace") for name, held in given}
+
+
+def unpack(topic: Topic, value: bytes | None, given: Headers, scheme: Scheme) -> list[Any]:
+    """The values of a message, whose sketches are of a scheme; raises BadMessage."""
+    held = said_in(given)
+    said = held.get("schema", "")
     if said != schema(topic):
         raise BadMessage("bad_schema", f"the message has schema {said!r}, this worker reads {schema(topic)!r}")
-    other = held.get("scheme", b"").decode("utf-8", "replace")
-    if other != scheme:
-        raise BadMessage("other_scheme", f"the message has scheme {other!r}, this worker has {scheme!r}")
+    other = held.get("scheme", "")
+    if other != scheme.id:
+        raise BadMessage("other_scheme", f"the message has scheme {other!r}, this worker has {scheme.id!r}")
     try:
         decoders = _DECODERS[topic]
-        return [decoders[number](item) for number, item in _decode_items(value or b"")]
-    except (msgspec.DecodeError, ValueError, KeyError) as error:
+        values = [decoders[number](item) for number, item in _decode_items(value or b"")]
+    except (msgspec.DecodeError, ValueError, KeyError, RecursionError, MemoryError) as error:
         raise BadMessage("bad_message", repr(error)[:300]) from error
+    for each in values:
+        fault = checking.amendment(each.record) if isinstance(each, Amendment) else checking.fault(each, scheme)
+        if fault:
+            raise BadMessage("bad_message", fault[:300])
+    return values

@@ -19,6 +19,7 @@ from streams.settings import KafkaSettings
 from streams.values import Rejected
 
 ATTEMPT_MS = 40_000
+SAID_CHARACTERS_MAX = 4096
 
 
 class DeadLetter(msgspec.Struct, frozen=True):
@@ -143,6 +144,7 @@ async def _all(waiting: Sequence[asyncio.Future[Any]]) -> list[Any]:
 
 
 def letter(item: Rejected, partition: int | None = None) -> DeadLetter:
-    """The dead letter of a refused page."""
-    origin = item.origin
-    return DeadLetter(item.reason, item.detail, item.url, origin.source, origin.member, origin.offset, partition)
+    """The dead letter of a refused page; what others said of it is cut, so that it can be sent."""
+    origin, most = item.origin, SAID_CHARACTERS_MAX
+    url, source, member = item.url[:most], origin.source[:most], origin.member[:most]
+    return DeadLetter(item.reason, item.detail[:most], url, source, member, origin.offset, partition)

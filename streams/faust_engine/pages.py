@@ -16,10 +16,11 @@ from typing import Any
 import msgspec
 
 from streams.errors import BadUrl
-from streams.faust_engine.messages import Headers
+from streams.faust_engine.messages import Headers, said_in
 from streams.readers import ReadLimits, pointers
 from streams.readers.jsonl import page_of
 from streams.readers.payload import Refused
+from streams.readers.times import MILLIS_MAX
 from streams.urls import url_key
 from streams.values import Origin, Page, Rejected
 
@@ -72,7 +73,7 @@ def decode(
 
     `default_format` is that of messages without any of our headers: most crawlers cannot set one.
     """
-    given = {name: held.decode("utf-8", "replace") for name, held in headers}
+    given = said_in(headers)
     kind = given.get("content-type", JSON)
     preset = given.get("format", "" if {"schema", "content-type"} & given.keys() else default_format)
     problem = ""
@@ -100,8 +101,15 @@ def _packed(value: bytes, limits: ReadLimits, place: Origin) -> tuple[Page | Rej
     origin = Origin(held.source, held.offset, held.member) if held.source else place
     try:
         url_key(held.url, limits.url_bytes_max)
+        if held.redirect is not None:
+            url_key(held.redirect, limits.url_bytes_max)
     except BadUrl as error:
         return Rejected("bad_url", str(error), origin, held.url[: limits.url_bytes_max]), held.crawl
+    if not (0 <= held.time <= MILLIS_MAX and 0 <= (held.revisit_time or 0) <= MILLIS_MAX):
+        detail = f"{held.time} is no time in ms, or {held.revisit_time} is none"
+        return Rejected("bad_time", detail, origin, held.url), held.crawl
+    if not 0 <= held.status <= 999:
+        return Rejected("bad_field", f"status {held.status} is no HTTP status", origin, held.url), held.crawl
     if len(held.body or held.text or "") > limits.page_bytes_max:
         return Rejected("too_big", f"more than page_bytes_max {limits.page_bytes_max}", origin, held.url), held.crawl
     if held.warc_filename is not None and held.body is None and held.text is None:

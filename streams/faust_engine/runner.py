@@ -79,7 +79,7 @@ class Runner:
         letters = []
         for message in batch:
             try:
-                values += unpack(topic, message.value, message.headers, self.outbox.scheme)
+                values += unpack(topic, message.value, message.headers, self.settings.scheme)
             except BadMessage as error:
                 source = f"{self._prefix}-{topic.value}"
                 letters.append(
@@ -105,7 +105,7 @@ class Runner:
             if isinstance(page, Page):
                 number = await self._sweep(name)
                 if number is not None:
-                    dated = page if page.time else msgspec.structs.replace(page, time=message.time)
+                    dated = page if page.time else msgspec.structs.replace(page, time=max(0, message.time))
                     by_sweep[number].append((dated, message.partition))
                     continue
                 page = Rejected("bad_sweep", f"{name[:200]!r} is no sweep that takes pages", page.origin, page.url)

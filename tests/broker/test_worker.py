@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import shutil
 import signal
@@ -13,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka import AIOKafkaConsumer, TopicPartition
 
 ROOT = Path(__file__).parents[2]
 SAMPLE = ROOT / "streams" / "sample"
@@ -80,37 +79,6 @@ def test_a_wiped_folder_comes_back_from_the_changelog(
     assert made.clusters("a") == embedded(SWEEPS)
 
 
-POISON: list[tuple[str, bytes | None, list[tuple[str, bytes]]]] = [
-    ("pages", b"\xff\xfe no json", []),
-    ("pages", None, []),
-    ("pages", b"[]", []),
-    ("pages", b'{"url": "mailto:nobody"}', []),
-    ("pages", b'{"url": "http://a.example/", "fetch_time": "yesterday", "text": "a"}', []),
-    ("pages", b'{"url": "http://a.example/", "body": "***"}', []),
-    ("pages", b'{"url": "http://a.example/", "text": "a", "crawl": "\\u0000"}', []),
-    ("pages", b"\xc1", [("content-type", b"application/msgpack")]),
-    ("pages", b"{}", [("schema", b"lostfound.pages/9")]),
-    ("pages", b"{}", [("format", b"nobody's")]),
-    ("captures", b"\xc1", []),
-    ("documents", b"\xc1", [("schema", b"lostfound.documents/1"), ("scheme", b"another")]),
-    ("joins", None, []),
-]
-
-
-def test_poison_goes_to_the_dead_letters_and_stops_nothing(
-    collection: Callable[..., Any], embedded: Callable[..., Any]
-) -> None:
-    made = collection(2)
-    asyncio.run(send(made, POISON))
-    publish_all(made)
-    asyncio.run(send(made, POISON))
-    made.work("a")
-    letters = [json.loads(value) for value in asyncio.run(read(made, "dead-letters"))]
-    assert len(letters) == 2 * len(POISON)
-    assert all(letter["reason"] and letter["detail"] and letter["source"] for letter in letters)
-    assert made.clusters("a") == embedded(SWEEPS)
-
-
 def test_sketching_runs_apart_from_the_state(collection: Callable[..., Any], embedded: Callable[..., Any]) -> None:
     made = collection(2)
     publish_all(made)
@@ -146,17 +114,6 @@ def ends(made: Any, topic: str) -> list[int]:
             await consumer.stop()
 
     return asyncio.run(ask())
-
-
-async def send(made: Any, messages: list[tuple[str, bytes | None, list[tuple[str, bytes]]]]) -> None:
-    producer = AIOKafkaProducer(bootstrap_servers=made.bootstrap)
-    await producer.start()
-    try:
-        for topic, value, headers in messages:
-            # A null value needs a key to be a record at all.
-            await producer.send_and_wait(f"{made.prefix}-{topic}", value, key=b"k", partition=1, headers=headers)
-    finally:
-        await producer.stop()
 
 
 async def read(made: Any, topic: str) -> list[bytes]:

@@ -22,6 +22,7 @@ from streams.values import Arrival, Origin, Page, Pair, Rejected
 
 ORIGIN = Origin("t-pages", 7)
 LIMITS = ReadLimits()
+SCHEME = Scheme()
 
 
 def test_values_survive_packing_in_their_order() -> None:
@@ -32,13 +33,13 @@ def test_values_survive_packing_in_their_order() -> None:
     ]
     packed = list(messages.pack(values, 60))
     assert len(packed) > 1
-    given = messages.headers(Topic.DOCUMENTS, "s")
-    assert [item for each in packed for item in messages.unpack(Topic.DOCUMENTS, each, given, "s")] == values
+    given = messages.headers(Topic.DOCUMENTS, SCHEME.id)
+    assert [item for each in packed for item in messages.unpack(Topic.DOCUMENTS, each, given, SCHEME)] == values
     joins = [Union(b"b" * 16, b"a" * 16), Handover(b"a" * 16, (b"b" * 16,))]
     (one,) = messages.pack(joins, 1 << 20)
-    assert messages.unpack(Topic.JOINS, one, messages.headers(Topic.JOINS, "s"), "s") == joins
+    assert messages.unpack(Topic.JOINS, one, messages.headers(Topic.JOINS, SCHEME.id), SCHEME) == joins
     with pytest.raises(BadMessage):
-        messages.unpack(Topic.DOCUMENTS, one, given, "s")
+        messages.unpack(Topic.DOCUMENTS, one, given, SCHEME)
 
 
 @pytest.mark.parametrize(
@@ -47,7 +48,7 @@ def test_values_survive_packing_in_their_order() -> None:
 )
 def test_messages_of_others_are_refused_by_name(given: messages.Headers, reason: str) -> None:
     with pytest.raises(BadMessage) as refused:
-        messages.unpack(Topic.DOCUMENTS, b"\x90", given, "mine")
+        messages.unpack(Topic.DOCUMENTS, b"\x90", given, SCHEME)
     assert refused.value.reason == reason
 
 

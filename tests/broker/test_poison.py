@@ -1,0 +1,197 @@
+"""Malformed messages of every kind, on every partition, among good ones: refused by name, and nothing stops."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import msgspec
+from aiokafka import AIOKafkaProducer
+
+from state.changes import Changes
+from state.codecs import changelog
+from state.families import Family
+from state.scheme import Scheme
+from state.values import Capture
+from streams.faust_engine import messages, pages
+from streams.faust_engine.messages import Amendment, Topic
+from streams.operators.join import Handover, Union
+from streams.values import Announcement, Arrival, Material, Origin, Page, Pair, Question, SketchedPage
+from tests.broker.test_worker import SWEEPS, publish_all, read
+
+Poison = tuple[str, bytes | None, list[tuple[str, bytes | None]]]
+URL = "http://a.example/"
+ID, LATER = b"d" * 16, b"e" * 16
+PACKED: list[tuple[str, bytes | None]] = [("content-type", b"application/msgpack")]
+NUL, DEEP = b"\0" * 100, 100_000
+
+
+def json_pages() -> Iterator[bytes | None]:
+    yield from (None, b"", b" ", NUL, b"no json", b"\xff\xfe no json", b"[]", b"null", b"7", b'"text"', b"{}")
+    yield b"[" * DEEP
+    yield b'{"url": ' + b"[" * DEEP
+    yield b'{"url": "http://a.example/", "text": "cut off'
+    for fields in (
+        {"url": 7},
+        {"url": None, "text": "a"},
+        {"url": "mailto:nobody", "text": "a"},
+        {"url": "http://a.example/" + "x" * 5000, "text": "a"},
+        {"url": "http://[", "text": "a"},
+        {"url": URL},
+        {"url": URL, "text": 7},
+        {"url": URL, "text": ["a"]},
+        {"url": URL, "text": "\0" * 50},
+        {"url": URL, "html": "<p>" * 100},
+        {"url": URL, "body": "***"},
+        {"url": URL, "body": "YQ=="[:3]},
+        {"url": URL, "text": "a", "fetch_time": "yesterday"},
+        {"url": URL, "text": "a", "fetch_time": -5},
+        {"url": URL, "text": "a", "fetch_time": 10**30},
+        {"url": URL, "text": "a", "fetch_time": "9999-99-99"},
+        {"url": URL, "text": "a", "fetch_time": {"now": 1}},
+        {"url": URL, "text": "a", "fetch_status": 99999},
+        {"url": URL, "text": "a", "fetch_status": "many"},
+        {"url": URL, "text": "a", "crawl": "\0"},
+        {"url": URL, "text": "a", "crawl": "x" * 5000},
+        {"url": URL, "text": "a", "crawl": 7},
+        {"url": URL, "text": "a " * 6_000_000},
+    ):
+        yield json.dumps(fields).encode()
+    yield b'{"url": "http://a.example/", "text": "\xc3\x28"}'
+    yield b'{"url": "http://a.example/", "text": "\\ud800"}'
+
+
+def packed_pages() -> Iterator[bytes]:
+    yield from (b"", b"\xc1", b"\x80", b"\x90", b"\x91" * DEEP, b"\xdf\xff\xff\xff\xff")
+    good = Page(URL, 1_700_000_000_000, text="a few words of text")
+    for fields in (
+        {"time": -1},
+        {"time": 1 << 60},
+        {"status": -1},
+        {"status": 1 << 20},
+        {"revisit_of": "nowhere"},
+        {"revisit_of": URL, "revisit_time": -(1 << 60), "text": None},
+        {"redirect": "http://a.example/" + "x" * 70_000, "status": 301, "text": None},
+        {"url": "\0"},
+        {"url": ""},
+        {"origin": Origin("s" * 1_000_000, 1, "m" * 1_000_000), "url": "nowhere"},
+    ):
+        yield pages.encode(msgspec.structs.replace(good, **fields), "2023-03")[0]
+    held = msgspec.msgpack.decode(pages.encode(good, "2023-03")[0])
+    for fields in ({"time": "now"}, {"url": 7}, {"body": 7}, {"status": None}, {"crawl": "x" * 300}):
+        yield msgspec.msgpack.encode(held | fields)
+
+
+def between() -> Iterator[tuple[Topic, msgspec.Struct]]:
+    """Values of the right kind that no operator can have made."""
+    scheme = Scheme()
+    held = Capture(b"example,a)/", URL, 1, 5, 200, None, b"")
+    for fields in (
+        {"key": b""},
+        {"key": b"a\0b"},
+        {"sweep": -1},
+        {"sweep": 1 << 40},
+        {"time": -1},
+        {"time": 1 << 62},
+        {"status": 1 << 20},
+        {"document": b"short"},
+        {"raw": b"short"},
+        {"redirect": "x" * 70_000},
+        {"tie": 1 << 20},
+    ):
+        yield Topic.CAPTURES, SketchedPage(msgspec.structs.replace(held, **fields))
+    material = Material(ID, b"\1no row", b"b" * scheme.bucket_bytes, b"s" * 4, b"")
+    yield Topic.CAPTURES, SketchedPage(msgspec.structs.replace(held, document=LATER), material)
+    yield Topic.CAPTURES, SketchedPage(held, None, b"cut")
+    yield Topic.DOCUMENTS, Arrival(b"short", b"example,a)/", 5, b"", None)
+    yield Topic.DOCUMENTS, Arrival(ID, b"example,a)/", -5, b"", None)
+    yield Topic.DOCUMENTS, Arrival(ID, b"example,a)/", 5, b"cut", None)
+    yield Topic.DOCUMENTS, Arrival(ID, b"example,a)/", 5, b"", material)
+    yield Topic.DOCUMENTS, Arrival(ID, b"example,a)/", 5, b"", msgspec.structs.replace(material, buckets=b"cut"))
+    yield Topic.DOCUMENTS, Pair(b"short", b"abcde", 1)
+    yield Topic.DOCUMENTS, Pair(ID, b"abcdef", 1)
+    yield Topic.DOCUMENTS, Question(ID, b"\1no row", b"abcde")
+    yield Topic.BUCKETS, Announcement(ID, b"cut")
+    yield Topic.BUCKETS, Announcement(ID, b"")
+    yield Topic.BUCKETS, Announcement(b"short", b"b" * scheme.bucket_bytes)
+    yield Topic.JOINS, Union(ID, LATER)
+    yield Topic.JOINS, Union(ID, ID)
+    yield Topic.JOINS, Union(b"short", b"")
+    yield Topic.JOINS, Handover(ID, (b"short",))
+    yield Topic.JOINS, Handover(LATER, (ID,))
+    for family, kind in ((Family.META, changelog.AMENDMENT), (Family.TEXTS, changelog.FACTS)):
+        changes = Changes()
+        changes.put(family, b"changelog", b"\xff" * 8)
+        yield Topic.AMENDMENTS, Amendment(changelog.encode(changes, kind=kind)[0])
+    changes = Changes()
+    changes.delete(Family.CAPTURES, b"no key")
+    yield Topic.AMENDMENTS, Amendment(changelog.encode(changes, kind=changelog.AMENDMENT)[0])
+    yield Topic.AMENDMENTS, Amendment(b"\1\2\xff cut")
+
+
+def poison() -> list[Poison]:
+    found: list[Poison] = [("pages", value, []) for value in json_pages()]
+    found += [("pages", value, PACKED) for value in packed_pages()]
+    good = b'{"url": "http://a.example/", "text": "a"}'
+    found += [
+        ("pages", good, [("schema", b"lostfound.pages/9")]),
+        ("pages", good, [("schema", None)]),
+        ("pages", good, [("schema", b"\xff\xfe" * 100_000)]),
+        ("pages", good, [("content-type", b"text/plain")]),
+        ("pages", good, [("format", b"nobody's")]),
+        ("pages", b"{}", [("format", b"ache")]),
+        ("pages", b'{"url": 7, "body": 7}', [("format", b"scrapy-cluster")]),
+    ]
+    scheme = Scheme().id
+    for topic in messages.KINDS:
+        right = messages.headers(topic, scheme)
+        other = [("schema", f"lostfound.{topic.value}/2".encode()), ("scheme", scheme.encode())]
+        found += [(topic.value, b"\x90", []), (topic.value, b"\x90", list(other)), (topic.value, None, list(right))]
+        found.append((topic.value, b"\x90", [("schema", None), ("scheme", None)]))
+        found.append((topic.value, b"\x90", list(messages.headers(topic, "another"))))
+        for value in (
+            b"\xc1",
+            b"{}",
+            b"\x91\x92\xcc\xff\xc0",
+            b"\xdd\xff\xff\xff\xff",
+            b"\x91\x92\0" + b"\x91" * DEEP,
+        ):
+            found.append((topic.value, value, list(right)))
+    for topic, value in between():
+        (packed,) = messages.pack([value], 1 << 25)
+        found.append((topic.value, packed, list(messages.headers(topic, scheme))))
+    return found
+
+
+async def send(made: Any, given: list[Poison], partition: int) -> None:
+    producer = AIOKafkaProducer(bootstrap_servers=made.bootstrap, max_request_size=32 << 20)
+    await producer.start()
+    try:
+        for topic, value, headers in given:
+            # A null value needs a key to be a record at all.
+            await producer.send_and_wait(
+                f"{made.prefix}-{topic}", value, key=b"k", partition=partition, headers=headers
+            )
+    finally:
+        await producer.stop()
+
+
+def test_poison_goes_to_the_dead_letters_and_stops_nothing(
+    collection: Callable[..., Any], embedded: Callable[..., Any]
+) -> None:
+    made = collection(3)
+    given = poison()
+    asyncio.run(send(made, given, 0))
+    publish_all(made)
+    for number in (1, 2):
+        asyncio.run(send(made, given, number))
+    asyncio.run(send(made, [("sweeps", value, []) for value in (None, b"", b"no json", b"[]", b'{"event": 7}')], 0))
+    made.work("a", "b")
+    letters = [json.loads(value) for value in asyncio.run(read(made, "dead-letters"))]
+    assert all(letter["reason"] and letter["detail"] and letter["source"] for letter in letters)
+    refused = {(letter["partition"], letter["source"], letter["offset"]) for letter in letters}
+    assert len(refused) == 3 * len(given)
+    assert made.clusters("a", "b") == embedded(SWEEPS)
+    made.check("a", "b")
