@@ -33,6 +33,7 @@ class BatchReport(msgspec.Struct, frozen=True):
 
     pages: int
     new: int  # documents seen for the first time
+    copies: int  # pages that came to hold a document which was kept already, of this URL or another
     unchanged: int  # pages whose URL held the same document last time
     near: int  # new documents that have a near-duplicate among those before them
     rejected: list[Rejected]
@@ -91,7 +92,8 @@ class Engine:
         join_all(self.store, verified.unions, changes, fresh=ids)
         self._account(sweep, captured, changes)
         refused = [*rejected, *resolved.unresolved]
-        report = BatchReport(len(pages), len(ids), captured.unchanged, _near(admitted.new, verified), refused)
+        copies = len(captured.arrivals) - len(ids)
+        report = BatchReport(len(pages), len(ids), copies, captured.unchanged, _near(admitted.new, verified), refused)
         self._count(report, probed, verified, changes)
         return changes, report
 

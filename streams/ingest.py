@@ -47,6 +47,7 @@ class Cursor(msgspec.Struct):
     finished: bool = False
     pages: int = 0
     new: int = 0
+    copies: int = 0
     unchanged: int = 0
     near: int = 0
     rejected: dict[str, int] = {}
@@ -68,6 +69,7 @@ class Summary(msgspec.Struct, frozen=True):
     committed: bool
     pages: int
     new: int
+    copies: int
     unchanged: int
     near_duplicates: int
     rejected: dict[str, int]
@@ -135,6 +137,7 @@ def ingest(
         sweep.state is SweepState.COMMITTED,
         cursor.pages,
         cursor.new,
+        cursor.copies,
         cursor.unchanged,
         cursor.near,
         cursor.rejected,
@@ -308,6 +311,7 @@ class _Run:
         cursor.position = batch.position
         cursor.pages += len(batch.slots)
         cursor.new += report.new
+        cursor.copies += report.copies
         cursor.unchanged += report.unchanged
         cursor.near += report.near
         reasons = Counter(item.reason for item in report.rejected)

@@ -108,7 +108,7 @@ def ingest_bar(sweep: str, quiet: bool) -> Iterator[Callable[[ingest.Progress], 
             counts = progress.counts
             said = (
                 f"{counts.pages:,} pages  {counts.pages / seconds:,.0f}/s  new {counts.new:,}"
-                f"  unchanged {counts.unchanged:,}  near-duplicate {counts.near:,}"
+                f"  copies {counts.copies:,}  unchanged {counts.unchanged:,}  near-duplicate {counts.near:,}"
                 f"  rejected {sum(counts.rejected.values()):,}"
             )
             bar.update(at, completed=progress.bytes_read, total=progress.bytes_all or None, said=said)
@@ -144,8 +144,8 @@ def ingested(summary: ingest.Summary, seconds: float) -> Text:
         (", after a stop" if summary.status == "resumed" else "", "dim"),
     )
     body = Text(
-        f"  new {summary.new:,}   unchanged {summary.unchanged:,}   near-duplicate {summary.near_duplicates:,}"
-        f"   rejected {sum(summary.rejected.values()):,}"
+        f"  new {summary.new:,}   copies {summary.copies:,}   unchanged {summary.unchanged:,}"
+        f"   near-duplicate {summary.near_duplicates:,}   rejected {sum(summary.rejected.values()):,}"
     )
     if not summary.rejected:
         return Text("\n").join([head, body])

@@ -75,6 +75,17 @@ def test_unchanged_changed_and_returned_pages(store: Store, tmp_path: Path) -> N
     assert sound(store)
 
 
+def test_every_page_is_counted_once(store: Store, tmp_path: Path) -> None:
+    """New, a copy of what is there, unchanged, or refused: at once and by small batches alike."""
+    copies = [page(f"https://b.org/{n}", " ".join(TEXTS[n % 3]), NOW + 50 + n) for n in range(5)]
+    first = take(store, tmp_path / "a.jsonl", [*PAGES, *copies, BAD], "one")
+    assert (first.new, first.copies, first.unchanged, first.rejected) == (7, 5, 0, {"bad_url": 1})
+    returned = [PAGES[0], page("https://a.org/1", " ".join(TEXTS[2]), NOW + 100)]
+    second = take(store, tmp_path / "b.jsonl", returned, "two", settings({"ingest": {"batch_pages": 1}}))
+    assert (second.new, second.copies, second.unchanged) == (0, 1, 1)
+    assert first.pages == first.new + first.copies + first.unchanged + sum(first.rejected.values())
+
+
 def test_the_same_bytes_are_not_sketched_again(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     body = "<p>" + " ".join(TEXTS[0])
     take(store, tmp_path / "1.jsonl", [html("https://a.org/", body)], "one")

@@ -64,7 +64,7 @@ def test_nothing_is_drawn_where_there_is_no_terminal(capsys: pytest.CaptureFixtu
     ("status", "said"), [("ingested", "committed"), ("resumed", "after a stop"), ("nothing to do", "nothing to do")]
 )
 def test_an_ingest_says_how_it_went(status: str, said: str) -> None:
-    summary = Summary("first", status, True, 5, 3, 1, 1, {"bad_url": 1}, "/data/dead-letters.jsonl")
+    summary = Summary("first", status, True, 5, 2, 1, 1, 1, {"bad_url": 1}, "/data/dead-letters.jsonl")
     assert said in show.ingested(summary, 2.0).plain
     assert ("bad_url 1" in show.ingested(summary, 2.0).plain) is (status != "nothing to do")
 
