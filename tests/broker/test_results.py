@@ -24,7 +24,8 @@ from streams.ingest import ingest
 from streams.settings import Settings, load
 from streams.urls import url_key
 from tests.broker.results import read
-from tests.broker.test_worker import POISON, SWEEPS, send
+from tests.broker.test_poison import poison, send
+from tests.broker.test_worker import SWEEPS
 
 
 def mirrored(messages: list[tuple[str, dict[str, Any]]]) -> set[tuple[str, ...]]:
@@ -76,7 +77,8 @@ def check_pairs(view: View, settings: Settings, messages: list[tuple[str, dict[s
 def test_results_say_what_the_embedded_engine_says(collection: Callable[..., Any], tmp_path: Path) -> None:
     made = collection(3)
     settings = load(made.config)
-    asyncio.run(send(made, POISON))
+    given = poison()
+    asyncio.run(send(made, given, 1))
     expected = []
     with Store(tmp_path / "embedded") as store:
         for name, path in SWEEPS.items():
@@ -97,8 +99,8 @@ def test_results_say_what_the_embedded_engine_says(collection: Callable[..., Any
         assert mirrored(read(made, "clusters")) == clusters(view)
         check_pairs(view, settings, read(made, "near-duplicates"))
     letters = read(made, "dead-letters")
-    assert len(letters) == len(POISON)
-    assert len({key for key, _ in letters}) == len(POISON)
+    assert len(letters) == len(given)
+    assert len({key for key, _ in letters}) == len(given)
 
 
 def place(move: dict[str, Any]) -> tuple[str, str]:
