@@ -3,6 +3,7 @@
 #
 #   broker.sh fetch HOME             archives into HOME/libs; installs a JRE and Maven if they lack and we are root
 #   broker.sh run HOME DATA PORT     serve 127.0.0.1:PORT from DATA in the foreground; the controller takes PORT+1
+#   broker.sh run HOME DATA PORT PROPERTIES     the same with more server properties, of which the last of a name counts
 #
 # DATA is formatted on first use. `run` replaces this shell by the broker: a signal to its pid reaches Java itself.
 set -euo pipefail
@@ -34,12 +35,13 @@ java_run() { # HOME CLASS ARGUMENT... (Java expands libs/* itself)
     exec java -Xmx512m -Dlog4j2.configurationFile="$here/log4j2.properties" -cp "$home/libs/*" "$@"
 }
 
-run() { # HOME DATA PORT
+run() { # HOME DATA PORT [PROPERTIES]
     local home="$1" data="$2" port="$3"
     [ -e "$home/libs/.complete" ] || fail "no archives in $home: run broker.sh fetch $home first"
     mkdir -p "$data"
     sed -e "s|@PORT@|$port|g; s|@CONTROLLER_PORT@|$((port + 1))|g; s|@LOGS@|$(cd "$data" && pwd)/logs|" \
         "$here/server.properties" >"$data/server.properties"
+    [ -z "${4:-}" ] || cat "$4" >>"$data/server.properties"
     if [ ! -e "$data/logs/meta.properties" ]; then
         local id
         id="$(java_run "$home" kafka.tools.StorageTool random-uuid)"
@@ -51,5 +53,6 @@ run() { # HOME DATA PORT
 case "${1:-}:$#" in
 fetch:2) fetch "$2" ;;
 run:4) run "$2" "$3" "$4" ;;
-*) sed -n '2,8s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2; exit 2 ;;
+run:5) run "$2" "$3" "$4" "$5" ;;
+*) sed -n '2,9s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2; exit 2 ;;
 esac

@@ -75,11 +75,11 @@ class Place:
         return self._peer(self.settings()).post("/sweeps", body, seconds_max=3600.0)
 
     def _peer(self, settings: Settings) -> Peer:
-        from streams.faust_engine.peer import Peer
+        from streams.faust_engine.peer import Peer, own_token
 
         assert self.server is not None
         # Longer than the workers wait for one another, so that the one which did not answer is named.
-        return Peer(self.server, 3 * settings.kafka.answer_seconds_max)
+        return Peer(self.server, 3 * settings.kafka.answer_seconds_max, own_token())
 
 
 def now_ms() -> int:

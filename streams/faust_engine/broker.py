@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import ssl
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import msgspec
@@ -14,6 +16,13 @@ from streams.errors import InputError
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+
+
+_HINTS = (
+    ("SaslAuthenticationFailed", "check KAFKA_SASL_USERNAME, KAFKA_SASL_PASSWORD and KAFKA_SASL_MECHANISM"),
+    ("UnsupportedSaslMechanism", "KAFKA_SASL_MECHANISM must be one that the broker has switched on"),
+    ("CERTIFICATE_VERIFY_FAILED", "KAFKA_SSL_CAFILE names the authority that signed the broker's certificate"),
+)
 
 
 class Broker(msgspec.Struct, frozen=True):
@@ -55,6 +64,43 @@ class Broker(msgspec.Struct, frozen=True):
                 "sasl_plain_password": self.password,
             }
         return found
+
+
+class _Heard(logging.Handler):
+    """Keeps what is logged."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.said: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep a message."""
+        self.said.append(record.getMessage())
+
+
+@contextmanager
+def heard() -> Iterator[list[str]]:
+    """What the client logs as errors meanwhile: why it cannot connect it tells nobody else."""
+    handler, log = _Heard(), logging.getLogger("aiokafka")
+    level, propagate = log.level, log.propagate
+    if level > logging.ERROR:  # silenced: it is to stay so elsewhere
+        log.setLevel(logging.ERROR)
+        log.propagate = False
+    log.addHandler(handler)
+    try:
+        yield handler.said
+    finally:
+        log.removeHandler(handler)
+        log.setLevel(level)
+        log.propagate = propagate
+
+
+def unreachable(broker: Broker, error: Exception, said: list[str]) -> InputError:
+    """The error of a broker that cannot be reached, with what the client `said` of it."""
+    why = said[-1] if said else str(error)
+    common = f"name it with --bootstrap or KAFKA_BOOTSTRAP; KAFKA_SECURITY_PROTOCOL is {broker.protocol}"
+    hint = next((hint for word, hint in _HINTS if word in why), common)
+    return InputError(f"the broker at {broker.bootstrap} cannot be reached: {why}", hint)
 
 
 def from_environment(bootstrap: str | None, environment: Mapping[str, str] | None = None) -> Broker:

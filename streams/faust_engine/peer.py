@@ -1,12 +1,14 @@
 """Asking a worker over HTTP, with a limit of time; and a collection as one worker answers for it.
 
-Bodies are msgpack. An answer that is late, wrong or missing is an error that names the worker: nothing is left out in
-silence.
+Bodies are msgpack. Where a token is set (LOSTFOUND_TOKEN, the same for all), it goes with every question. An answer
+that is late, wrong or missing is an error that names the worker: nothing is left out in silence.
 """
 
 from __future__ import annotations
 
+import hmac
 import http.client
+import os
 import threading
 from typing import Any
 from urllib.parse import urlsplit
@@ -25,6 +27,26 @@ _decoders = {what: msgspec.msgpack.Decoder(kind) for what, kind in ANSWERS.items
 RECORD_BYTES_MAX = 8 << 20
 
 
+def own_token() -> str:
+    """The token that this process gives and asks for; empty: none. Raises InputError for one that no header takes."""
+    token = os.environ.get("LOSTFOUND_TOKEN", "")
+    if not (token.isascii() and token.isprintable()) or " " in token:
+        raise InputError(
+            "LOSTFOUND_TOKEN holds spaces or other than printable ASCII", "`openssl rand -hex 32` gives one"
+        )
+    return token
+
+
+def allowed(given: str | None, token: str) -> bool:
+    """Whether an Authorization header holds the token."""
+    said = (given or "").encode("utf-8", "replace")
+    return not token or hmac.compare_digest(said, _bearer(token).encode())
+
+
+def _bearer(token: str) -> str:
+    return f"Bearer {token}"
+
+
 class Refusal(msgspec.Struct):
     """Why a worker gave no answer."""
 
@@ -35,8 +57,9 @@ class Refusal(msgspec.Struct):
 class Peer:
     """One worker; a connection a thread, kept open."""
 
-    def __init__(self, url: str, seconds_max: float) -> None:
+    def __init__(self, url: str, seconds_max: float, token: str = "") -> None:
         """Raises InputError for a URL that is none."""
+        self._headers = {"Authorization": _bearer(token)} if token else {}
         self.url, self.seconds_max = url.rstrip("/"), seconds_max
         parts = urlsplit(self.url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
@@ -53,7 +76,7 @@ class Peer:
             raise StateError(f"the worker at {self.url} gave no answer that can be read: {error}") from error
 
     def post(self, path: str, body: bytes, seconds_max: float | None = None) -> bytes:
-        """Send a body and return what came back; raises StateError."""
+        """Send a body and return what came back; raises StateError, and InputError for a token that is another."""
         limit = seconds_max or self.seconds_max
         try:
             status, answer = self._exchange(path, body, limit)
@@ -73,15 +96,17 @@ class Peer:
             said = msgspec.json.decode(answer, type=Refusal)
         except msgspec.DecodeError:
             said = Refusal(f"HTTP status {status}")
+        if status == http.HTTPStatus.UNAUTHORIZED:
+            raise InputError(f"the worker at {self.url} says: {said.error}", said.hint)
         raise StateError(f"the worker at {self.url} says: {said.error}", said.hint)
 
     def _exchange(self, path: str, body: bytes, limit: float) -> tuple[int, bytes]:
         connection = self._connection(limit)
         try:
-            connection.request("POST", self._parts.path + path, body)
+            connection.request("POST", self._parts.path + path, body, self._headers)
         except (OSError, http.client.HTTPException):
             connection.close()  # closed at the other end while it was idle; once more on a new one
-            connection.request("POST", self._parts.path + path, body)
+            connection.request("POST", self._parts.path + path, body, self._headers)
         try:
             response = connection.getresponse()
             return response.status, response.read()

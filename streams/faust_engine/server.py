@@ -7,13 +7,14 @@
     POST /amend      changes that overwrite, as a record of the changelog: forgetting
     POST /sweeps     a record for the log of sweeps, JSON; a cancellation takes back what the sweep brought
 
-The last three are for workers and the command line of the same collection: they show and change everything, so they
-belong on a private network.
+The last three are for workers and the command line of the same collection: they show and change everything. They want
+the token (LOSTFOUND_TOKEN) where one is set; without one a worker listens on this machine only.
 """
 
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import os
 import shutil
 import time
@@ -30,6 +31,7 @@ from state.values import SweepState
 from streams.errors import InputError
 from streams.faust_engine.control import Event
 from streams.faust_engine.messages import Topic
+from streams.faust_engine.peer import allowed, own_token
 from streams.faust_engine.rows import Ask
 from streams.faust_engine.runner import Runner
 from streams.faust_engine.whole import Whole
@@ -56,13 +58,18 @@ class Server:
         self._web: web.AppRunner | None = None
 
     async def start(self, host: str, port: int) -> int:
-        """Listen, and return the port."""
+        """Listen, and return the port; raises InputError where it cannot, or must not without a token."""
+        token = own_token()
+        if not token and not _loopback(host):
+            raise InputError(
+                f"whoever reaches {host} could change everything", "set LOSTFOUND_TOKEN, the same for all workers"
+            )
         site = web.Application(client_max_size=BODY_BYTES_MAX)
         site.router.add_get("/livez", self._livez)
         site.router.add_get("/readyz", self._readyz)
         site.router.add_get("/metrics", self._metrics)
         for path, handler in (("/rows", self._rows), ("/amend", self._amend), ("/sweeps", self._sweeps)):
-            site.router.add_post(path, _told(handler))
+            site.router.add_post(path, _told(_guarded(handler, token)))
         self._web = web.AppRunner(site, access_log=None)
         await self._web.setup()
         try:
@@ -154,6 +161,25 @@ class Server:
 
 def _packed(value: Any) -> web.Response:
     return web.Response(body=_encode(value), content_type="application/msgpack")
+
+
+def _loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _guarded(handler: Handler, token: str) -> Handler:
+    """A handler that answers those who have the token, before it reads what they send."""
+
+    async def guarded(request: web.Request) -> web.Response:
+        if not allowed(request.headers.get("Authorization"), token):
+            said = {"error": "the token is missing or another", "hint": "set LOSTFOUND_TOKEN to that of the workers"}
+            return web.json_response(said, status=401, headers={"WWW-Authenticate": "Bearer"})
+        return await handler(request)
+
+    return guarded
 
 
 def _told(handler: Handler) -> Handler:

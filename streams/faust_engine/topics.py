@@ -7,7 +7,7 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.errors import KafkaConnectionError, KafkaError, TopicAlreadyExistsError, for_code
 
 from streams.errors import InputError
-from streams.faust_engine.broker import Broker
+from streams.faust_engine.broker import Broker, heard, unreachable
 from streams.faust_engine.messages import RESULTS, Topic
 from streams.settings import KafkaSettings
 
@@ -125,11 +125,10 @@ async def _held(admin: AIOKafkaAdminClient, settings: KafkaSettings) -> dict[str
 
 async def _admin(broker: Broker) -> AIOKafkaAdminClient:
     admin = AIOKafkaAdminClient(**broker.client())
-    try:
-        await admin.start()
-    except KafkaConnectionError as error:
-        await admin.close()
-        raise InputError(
-            f"no broker answers at {broker.bootstrap}: {error}", "name it with --bootstrap or KAFKA_BOOTSTRAP"
-        ) from error
+    with heard() as said:
+        try:
+            await admin.start()
+        except KafkaConnectionError as error:
+            await admin.close()
+            raise unreachable(broker, error, said) from error
     return admin

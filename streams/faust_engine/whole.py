@@ -12,7 +12,7 @@ from state.errors import StateError
 from state.store import Store
 from streams.faust_engine.idle import Lag
 from streams.faust_engine.messages import Amendment, Topic
-from streams.faust_engine.peer import Peer
+from streams.faust_engine.peer import Peer, own_token
 from streams.faust_engine.rows import Ask, answer
 from streams.faust_engine.runner import Runner
 from streams.faust_engine.spread import Source, SpreadStore
@@ -63,7 +63,7 @@ class Whole:
 
     def _peer(self, url: str) -> Peer:
         if url not in self._peers:
-            self._peers[url] = Peer(url, self.runner.settings.kafka.answer_seconds_max)
+            self._peers[url] = Peer(url, self.runner.settings.kafka.answer_seconds_max, own_token())
         return self._peers[url]
 
     def _write(self, parts: Mapping[int, Changes]) -> None:

@@ -50,7 +50,7 @@ bucket_postings_max = 1000
 Clusters = list[tuple[tuple[str, ...], tuple[str, ...]]]
 
 
-def _port() -> int:
+def free_port() -> int:
     """A port that is free together with the one after it."""
     while True:
         with closing(socket.socket()) as first, closing(socket.socket()) as second:
@@ -67,26 +67,36 @@ def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     if named := os.environ.get("KAFKA_BOOTSTRAP"):
         yield named
         return
+    with broker_on(tmp_path_factory.mktemp("broker"), free_port()) as address:
+        yield address
+
+
+@contextmanager
+def broker_on(folder: Path, port: int, *more: object) -> Iterator[str]:
+    """A broker of our own, with `more` arguments of the script."""
     if not (HOME / "libs" / ".complete").exists():
         assert not os.environ.get("CI"), "CI must have the real broker: `make test` fetches its archives"
         pytest.skip("no Kafka archives in var/broker: `make test` fetches them")
-    folder = tmp_path_factory.mktemp("broker")
-    port = _port()
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(
-            [SCRIPT, "run", HOME, folder / "data", str(port)], stdout=log, stderr=log, stdin=subprocess.DEVNULL
+            [SCRIPT, "run", HOME, folder / "data", str(port), *map(str, more)],
+            stdout=log,
+            stderr=log,
+            stdin=subprocess.DEVNULL,
         )
-    until = time.monotonic() + START_SECONDS_MAX
-    while True:
-        assert process.poll() is None, (folder / "log").read_text()
-        assert time.monotonic() < until, (folder / "log").read_text()
-        with closing(socket.socket()) as probe:
-            if probe.connect_ex(("127.0.0.1", port)) == 0:
-                break
-        time.sleep(0.1)
-    yield f"127.0.0.1:{port}"
-    process.kill()
-    process.wait()
+    try:
+        until = time.monotonic() + START_SECONDS_MAX
+        while True:
+            assert process.poll() is None, (folder / "log").read_text()
+            assert time.monotonic() < until, (folder / "log").read_text()
+            with closing(socket.socket()) as probe:
+                if probe.connect_ex(("127.0.0.1", port)) == 0:
+                    break
+            time.sleep(0.1)
+        yield f"127.0.0.1:{port}"
+    finally:
+        process.kill()
+        process.wait()
 
 
 class Collection:
@@ -134,7 +144,7 @@ class Collection:
 
     def serve_all(self, names: Sequence[str]) -> list[str]:
         """Start workers that go on, and return their URLs once all are ready."""
-        ports = [_port() for _ in names]
+        ports = [free_port() for _ in names]
         started = [self.worker(name, "--port", port) for name, port in zip(names, ports, strict=True)]
         urls = [f"http://127.0.0.1:{port}" for port in ports]
         for name, process, url in zip(names, started, urls, strict=True):

@@ -1,0 +1,172 @@
+"""TLS, SASL and the token: everything works with them, nothing without, and no secret is told."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from itertools import cycle
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.broker.conftest import HOME, Collection, broker_on, free_port
+
+SAMPLE = Path(__file__).parents[2] / "streams" / "sample" / "2023-03.jsonl"
+PASSWORD = "correct-horse-battery"
+TOKEN = "a-token-of-the-tests"
+NEEDS_TOKEN = ("/rows", "/amend", "/sweeps")
+# Each listener speaks one protocol; certificates are of the address, signed by themselves.
+PROPERTIES = """
+listeners=PLAINTEXT://127.0.0.1:{0},CONTROLLER://127.0.0.1:{1},SASL_PLAINTEXT://127.0.0.1:{2},SASL_SSL://127.0.0.1:{3},SSL://127.0.0.1:{4}
+advertised.listeners=PLAINTEXT://127.0.0.1:{0},SASL_PLAINTEXT://127.0.0.1:{2},SASL_SSL://127.0.0.1:{3},SSL://127.0.0.1:{4}
+listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT,SASL_SSL:SASL_SSL,SSL:SSL
+sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-512
+listener.name.sasl_plaintext.plain.sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required user_me="{password}";
+listener.name.sasl_plaintext.scram-sha-512.sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required;
+listener.name.sasl_ssl.plain.sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required user_me="{password}";
+listener.name.sasl_ssl.scram-sha-512.sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required;
+ssl.keystore.type=PEM
+ssl.keystore.location={folder}/both.pem
+ssl.truststore.type=PEM
+ssl.truststore.location={folder}/cert.pem
+listener.name.ssl.ssl.client.auth=required
+"""
+
+
+class Secured:
+    """A broker that speaks every protocol, each on a port of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.plain, self.sasl, self.sasl_ssl, self.ssl = (free_port() for _ in range(4))
+        subprocess.run(
+            ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=127.0.0.1",
+             "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", folder / "key.pem", "-out", folder / "cert.pem"],
+            check=True, capture_output=True,
+        )  # fmt: skip
+        both = (folder / "key.pem").read_bytes() + (folder / "cert.pem").read_bytes()
+        (folder / "both.pem").write_bytes(both)
+        ports = (self.plain, self.plain + 1, self.sasl, self.sasl_ssl, self.ssl)
+        (folder / "more").write_text(PROPERTIES.format(*ports, password=PASSWORD, folder=folder))
+
+    def add_scram_user(self) -> None:
+        subprocess.run(
+            ["java", "-cp", f"{HOME}/libs/*", "kafka.admin.ConfigCommand", "--bootstrap-server",
+             f"127.0.0.1:{self.plain}", "--alter", "--add-config", f"SCRAM-SHA-512=[password={PASSWORD}]",
+             "--entity-type", "users", "--entity-name", "me"],
+            check=True, capture_output=True,
+        )  # fmt: skip
+
+    def ways(self) -> dict[str, tuple[int, dict[str, str]]]:
+        """Port and environment of each way in."""
+        user = {"KAFKA_SASL_USERNAME": "me", "KAFKA_SASL_PASSWORD": PASSWORD}
+        authority = {"KAFKA_SSL_CAFILE": str(self.folder / "cert.pem")}
+        own = {"KAFKA_SSL_CERTFILE": str(self.folder / "cert.pem"), "KAFKA_SSL_KEYFILE": str(self.folder / "key.pem")}
+        scram = {"KAFKA_SASL_MECHANISM": "SCRAM-SHA-512"}
+        return {
+            "sasl": (self.sasl, {"KAFKA_SECURITY_PROTOCOL": "SASL_PLAINTEXT"} | user),
+            "sasl_ssl": (self.sasl_ssl, {"KAFKA_SECURITY_PROTOCOL": "SASL_SSL"} | user | authority | scram),
+            "ssl": (self.ssl, {"KAFKA_SECURITY_PROTOCOL": "SSL"} | authority | own),
+        }
+
+
+@pytest.fixture(scope="module")
+def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
+    made = Secured(tmp_path_factory.mktemp("secured"))
+    with broker_on(made.folder, made.plain, made.folder / "more"):
+        made.add_scram_user()
+        yield made
+
+
+@pytest.fixture
+def way(
+    request: pytest.FixtureRequest, secured: Secured, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Collection]:
+    """A collection that is reached in one of the ways; every process has the environment for it."""
+    port, environment = secured.ways()[request.param]
+    for name, value in (environment | {"LOSTFOUND_TOKEN": TOKEN}).items():
+        monkeypatch.setenv(name, value)
+    made = Collection(tmp_path, f"127.0.0.1:{port}", 2)
+    yield made
+    made.kill()
+
+
+@pytest.mark.parametrize("way", ["sasl", "sasl_ssl", "ssl"], indirect=True)
+def test_everything_works_in_each_way_and_nothing_without(way: Collection, monkeypatch: pytest.MonkeyPatch) -> None:
+    way("publish", SAMPLE, "--sweep", "a")
+    way.work("a")
+    assert way.clusters("a")
+    log = (way.folder / "a.log").read_text()
+    assert PASSWORD not in log
+    assert TOKEN not in log
+    commands = cycle([["topics", "create"], ["publish", SAMPLE, "--sweep", "b"], ["worker", "--port", 0]])
+    for name, value, said in (
+        ("KAFKA_SASL_PASSWORD", "another-secret", "KAFKA_SASL_PASSWORD"),
+        ("KAFKA_SSL_CAFILE", "", "KAFKA_SSL_CAFILE"),
+        ("KAFKA_SSL_CERTFILE", "", "cannot be reached"),
+        ("KAFKA_SECURITY_PROTOCOL", "PLAINTEXT", "KAFKA_SECURITY_PROTOCOL"),
+    ):
+        with monkeypatch.context() as wrong:
+            if name in os.environ:
+                wrong.setenv(name, value)
+                # Each command begins with the same connection: one of them a case is enough.
+                told = refused(way, *next(commands))
+                assert said in told
+                assert "another-secret" not in told
+
+
+def refused(made: Collection, *arguments: object) -> str:
+    """What a command says that ends with code 2, with everything logged."""
+    done = subprocess.run(made._command(*arguments, "-vv"), capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+    return done.stderr
+
+
+def test_workers_want_their_token(collection: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    made = collection(2)
+    made("publish", SAMPLE, "--sweep", "a")
+    assert "LOSTFOUND_TOKEN" in refused(made, "worker", "--host", "0.0.0.0", "--port", 0)
+    monkeypatch.setenv("LOSTFOUND_TOKEN", TOKEN)
+    urls = [made.serve("a"), made.serve("b")]
+    # Of two workers, each has to ask the other for its part.
+    for url in urls:
+        assert json.loads(
+            until_answered(made, "clusters", "--json", "--min-size", "1", "--limit", "1", "--server", url)
+        )
+        assert [post(url, path) for path in NEEDS_TOKEN] == [401, 401, 401]
+        assert [post(url, path, f"Bearer {TOKEN}x") for path in NEEDS_TOKEN] == [401, 401, 401]
+        for open_to_all in ("/livez", "/readyz", "/metrics"):
+            with urllib.request.urlopen(url + open_to_all, timeout=10) as answer:
+                assert answer.status == 200
+    for token in ("", "another", "with spaces"):
+        monkeypatch.setenv("LOSTFOUND_TOKEN", token)
+        for command in (["clusters"], ["forget", "https://a.example/"], ["sweep", "open", "c"]):
+            assert "LOSTFOUND_TOKEN" in made.ask(*command, "--server", urls[0], code=2)
+    assert TOKEN not in (made.folder / "a.log").read_text()
+
+
+def until_answered(made: Any, *arguments: object) -> str:
+    """An answer, once partitions have stopped changing hands."""
+    until = time.monotonic() + 90
+    while True:
+        try:
+            return str(made.ask(*arguments))
+        except AssertionError:
+            assert time.monotonic() < until
+            time.sleep(0.3)
+
+
+def post(url: str, path: str, authorization: str = "") -> int:
+    request = urllib.request.Request(url + path, b"{}", {"Authorization": authorization} if authorization else {})
+    try:
+        with urllib.request.urlopen(request, timeout=10) as answer:
+            return int(answer.status)
+    except urllib.error.HTTPError as error:
+        return error.code
