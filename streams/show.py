@@ -18,7 +18,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
-from streams.cli.rows import iso
+from streams.values import iso
 
 if TYPE_CHECKING:
     from state.stats import Hot, Stats
@@ -53,7 +53,7 @@ def out(*parts: RenderableType) -> None:
 
 def day(ms: int) -> str:
     """Milliseconds since the epoch as a day, or nothing for 0."""
-    return iso(ms)[:10] if ms else ""
+    return (iso(ms) or "")[:10] if ms else ""
 
 
 def table(*columns: str) -> Table:
@@ -162,8 +162,8 @@ def sweeps(found: Sequence[Sweep]) -> RenderableType:
         shown.add_row(
             sweep.name,
             sweep.state.name.lower(),
-            iso(sweep.opened),
-            iso(sweep.committed) if sweep.committed else "",
+            iso(sweep.opened) or "",
+            iso(sweep.committed or None) or "",
             captures,
         )
     return shown
@@ -240,7 +240,7 @@ def history(found: Sequence[Version]) -> RenderableType:
         note = f"→ {each.redirect}" if each.redirect else ""
         shown.add_row(
             each.sweep,
-            iso(each.time),
+            iso(each.time) or "",
             str(each.status),
             (each.document or "")[:DOCUMENT_DIGITS],
             Text("unchanged", style="dim") if each.resemblance == 1.0 else figure(each.resemblance),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import msgspec
 
 from state.values import Capture
@@ -103,3 +105,13 @@ class Question(msgspec.Struct, frozen=True):
     prefix: bytes
     key: bytes = b""  # url key of a page that brought the document, and when (ms), where results are wanted
     time: int = 0
+
+
+def iso(time: int | None) -> str | None:
+    """Milliseconds since the epoch as ISO 8601 with seconds, UTC; None where time cannot be written so."""
+    if time is None:
+        return None
+    try:
+        return datetime.fromtimestamp(time // 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    except (ValueError, OverflowError, OSError):
+        return None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Any
 
 import click
@@ -10,14 +9,11 @@ import click
 TIMES = frozenset({"time", "opened", "committed", "first_seen", "last_seen"})  # fields that are ms since the epoch
 
 
-def iso(ms: int) -> str:
-    """Milliseconds since the epoch as `2024-05-14T09:00:00Z`."""
-    return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
 def as_row(value: Any) -> dict[str, Any]:
     """A struct's fields, with times in ISO 8601 and null where there is none."""
     import msgspec
+
+    from streams.values import iso
 
     row: dict[str, Any] = msgspec.to_builtins(value)
     for name in TIMES & row.keys():

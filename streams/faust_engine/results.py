@@ -25,12 +25,12 @@ from state.families import Family
 from state.store import Store
 from state.values import ID_BYTES
 from streams.faust_engine.messages import Topic
-from streams.find.answer import Candidate, iso
+from streams.find.answer import Candidate
 from streams.operators.routing import partition_of
 from streams.query import SAME
 from streams.sketching import Comparison
 from streams.urls import key_url
-from streams.values import Arrival
+from streams.values import Arrival, iso
 
 PLACES_READ = 16  # URLs of a document among which the earliest is looked for: an error page has thousands
 _TIME = struct.Struct(">Q")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
 import msgspec
 
 
@@ -39,13 +37,3 @@ class Answer(msgspec.Struct, frozen=True):
     def to_json(self) -> bytes:
         """One line of JSON, without the newline."""
         return msgspec.json.encode(self)
-
-
-def iso(time: int | None) -> str | None:
-    """Milliseconds since the epoch as ISO 8601 with seconds, UTC; None where time cannot be written so."""
-    if time is None:
-        return None
-    try:
-        return datetime.fromtimestamp(time // 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    except (ValueError, OverflowError, OSError):
-        return None

@@ -18,7 +18,7 @@ from state.scheme import Scheme
 from streams import sketching
 from streams.errors import BadUrl
 from streams.find import score as scoring
-from streams.find.answer import Answer, iso
+from streams.find.answer import Answer
 from streams.find.copies import Copies, SoftErrors
 from streams.find.gather import Gatherer, Question
 from streams.find.history import Calendar, Life
@@ -30,6 +30,7 @@ from streams.find.trace import Trace, Tracer
 from streams.sketching import Sketcher
 from streams.terms import page_name, site_key
 from streams.urls import directory_prefix, url_key
+from streams.values import iso
 
 if TYPE_CHECKING:
     from streams.find.answer import Candidate

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from streams.find import score as scoring
-from streams.find.answer import Candidate, Evidence, iso
+from streams.find.answer import Candidate, Evidence
 from streams.urls import domain_prefix, host_prefix
+from streams.values import iso
 
 if TYPE_CHECKING:
     from streams.find.gather import Question

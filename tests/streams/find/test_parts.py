@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from state.values import Capture
 from streams.find import score as scoring
-from streams.find.answer import iso
 from streams.find.copies import Copies, SoftErrors, _heads
 from streams.find.gather import above
 from streams.find.history import Calendar, life_of
@@ -17,6 +16,7 @@ from streams.find.score import Traits
 from streams.find.texts import Asked, Site, Texts, sample_site
 from streams.sketching import Sketcher
 from streams.urls import host_prefix, url_key
+from streams.values import iso
 
 SITE = "https://site.example"
 
