@@ -18,6 +18,7 @@ steps:
 A crash between any two of them makes the input come again, and the operators are idempotent. Outputs come first,
 because the state decides what is sent: a state that says "done" before its output is safe would lose that output. An
 unexpected error ends the process before step 4, with code 75; a message that is merely bad goes to the dead letters.
+What `results` tells others is an output too.
 
 `streams.operators.routing` says who owns what, and `streams.operators` why this comes to the embedded engine's
 clusters; tests/simulation tries to prove it wrong, tests/broker does so with real processes.

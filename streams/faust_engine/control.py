@@ -80,7 +80,8 @@ class Fold:
         if held is None:
             return
         if event.event == "told":
-            self.told.add(held.number)
+            if held.state is SweepState.COMMITTED:
+                self.told.add(held.number)
             return
         wanted = {"reached": SweepState.COMMITTED, "cancel": SweepState.CANCELLING, "cancelled": SweepState.CANCELLED}
         if event.event == "commit":

@@ -117,25 +117,33 @@ def near_duplicates(
 ) -> Iterator[Result]:
     """Documents with their place, the closest of this partition's documents, and the figures.
 
-    What was forgotten meanwhile is at no URL, and is passed over.
+    What was forgotten meanwhile is at no URL, and is passed over; so is a key that is of none.
     """
-    known = [each for each in found if each[1][0]]
+    known = [each for each in found if _url(each[1][0])]
     others = sorted({other for _, _, other, _ in known})
     parents = dict(zip(others, store.get_many(Family.PARENTS, others), strict=True))
     for document, (key, time), other, figures in known:
         there, since = places.first(other, key if other == document else b"")
-        if not there:
+        url, of_other = _url(key), _url(there)
+        if not of_other:
             continue
-        url = key_url(key)
         value = NearDuplicate(
             url,
             document.hex(),
             iso(time),
             (parents[other] or other).hex(),
-            Closest(key_url(there), other.hex(), iso(since)),
+            Closest(of_other, other.hex(), iso(since)),
             *msgspec.structs.astuple(figures),
         )
         yield Result(Topic.NEAR_DUPLICATES, partition_of(key, partitions), url.encode(), value)
+
+
+def _url(key: bytes) -> str:
+    """A URL that has this key; empty where there is none."""
+    try:
+        return key_url(key)
+    except ValueError:  # a key that nothing of ours made: not this worker's to stop for
+        return ""
 
 
 def copies(arrivals: Sequence[Arrival], places: Places, store: Store, partitions: int) -> Iterator[Result]:
