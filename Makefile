@@ -15,7 +15,7 @@ PYTHON ?= $(shell for candidate in python3 python3.13 python3.12 python3.11; do 
 	&& echo $$candidate && break; done)
 JOBS ?= 2
 
-.PHONY: help run test lint bench bench-kafka bench-scale soak fuzz broker picture clean
+.PHONY: help run test lint bench bench-kafka bench-scale soak soak-kafka fuzz broker picture clean
 
 help:
 	@sed -n 's/^## //p' Makefile
@@ -74,6 +74,10 @@ bench-scale: $(STAMPS)/bench
 ## make soak         100 kills during ingest, 1,000 simulated interleavings
 soak: $(STAMPS)/test
 	@$(BIN)/python -m pytest -q -n $(JOBS) -m long --timeout 0
+
+## make soak-kafka   SOAK_MINUTES (60) of chaos on a real broker, with a plot in bench/out
+soak-kafka: $(STAMPS)/bench $(BROKER)/libs/.complete
+	@$(BIN)/python -m tests.broker.soak
 
 ## make fuzz         readers and codecs fed with rubbish until FUZZ_SECONDS (300) are over
 fuzz: $(STAMPS)/test

@@ -90,7 +90,7 @@ class Server:
         """What keeps this worker from being ready; empty when nothing does."""
         app, free = self.app, self._free()
         found = []
-        if app is None or app.rebalancing or app.unassigned:
+        if app is None or app.rebalancing:
             found.append("partitions are not assigned")
         elif not app.tables.actives_ready:
             found.append("partitions are being recovered")

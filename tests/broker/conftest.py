@@ -1,64 +1,18 @@
-"""A real broker for a whole run, and `lostfound` as processes of their own."""
+"""Fixtures on a real broker; what runs on it is in `tests.broker.running`."""
 
 from __future__ import annotations
 
 import os
-import signal
-import socket
-import subprocess
-import sys
-import time
-import urllib.request
-import uuid
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager, suppress
-from functools import partial
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from state import meta
-from state.check import check
-from state.families import Family
 from state.store import Store
 from state.view import View
-from streams import query
-from streams.faust_engine.spread import of_folders
-from streams.operators.routing import partition_of
 from streams.settings import load
-
-ROOT = Path(__file__).parents[2]
-SCRIPT = ROOT / "docker" / "broker" / "broker.sh"
-HOME = ROOT / "var" / "broker"
-START_SECONDS_MAX = 90.0
-WORK_SECONDS_MAX = 150.0
-# Sessions short enough that a killed worker's partitions move on within a test.
-CONFIG = """
-[kafka]
-session_seconds = 6.0
-commit_seconds = 0.3
-take_pages = {take_pages}
-answer_seconds_max = {answer_seconds_max}
-"""
-# The promise of the same answer holds where no limit bit: what comes first then makes no difference.
-UNLIMITED = """
-[limits]
-candidates_max = 1000
-bucket_postings_max = 1000
-"""
-Clusters = list[tuple[tuple[str, ...], tuple[str, ...]]]
-
-
-def free_port() -> int:
-    """A port that is free together with the one after it."""
-    while True:
-        with closing(socket.socket()) as first, closing(socket.socket()) as second:
-            first.bind(("127.0.0.1", 0))
-            port = int(first.getsockname()[1])
-            with suppress(OSError, OverflowError):
-                second.bind(("127.0.0.1", port + 1))
-                return port
+from tests.broker.running import CONFIG, HOME, UNLIMITED, Clusters, Collection, broker_on, clusters_of, free_port
 
 
 @pytest.fixture(scope="session")
@@ -67,180 +21,16 @@ def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     if named := os.environ.get("KAFKA_BOOTSTRAP"):
         yield named
         return
+    need_archives()
     with broker_on(tmp_path_factory.mktemp("broker"), free_port()) as address:
         yield address
 
 
-@contextmanager
-def broker_on(folder: Path, port: int, *more: object) -> Iterator[str]:
-    """A broker of our own, with `more` arguments of the script."""
+def need_archives() -> None:
+    """Skip, or fail where the real broker must be."""
     if not (HOME / "libs" / ".complete").exists():
         assert not os.environ.get("CI"), "CI must have the real broker: `make test` fetches its archives"
         pytest.skip("no Kafka archives in var/broker: `make test` fetches them")
-    with (folder / "log").open("wb") as log:
-        process = subprocess.Popen(
-            [SCRIPT, "run", HOME, folder / "data", str(port), *map(str, more)],
-            stdout=log,
-            stderr=log,
-            stdin=subprocess.DEVNULL,
-        )
-    try:
-        until = time.monotonic() + START_SECONDS_MAX
-        while True:
-            assert process.poll() is None, (folder / "log").read_text()
-            assert time.monotonic() < until, (folder / "log").read_text()
-            with closing(socket.socket()) as probe:
-                if probe.connect_ex(("127.0.0.1", port)) == 0:
-                    break
-            time.sleep(0.1)
-        yield f"127.0.0.1:{port}"
-    finally:
-        process.kill()
-        process.wait()
-
-
-class Collection:
-    """One collection on the broker: topics of a prefix of its own, workers, and what they came to."""
-
-    def __init__(
-        self,
-        folder: Path,
-        bootstrap: str,
-        partitions: int,
-        take_pages: int = 256,
-        answer_seconds_max: float = 2.0,
-        *,
-        limits: bool = False,
-    ) -> None:
-        self.folder, self.bootstrap, self.partitions = folder, bootstrap, partitions
-        self.prefix = f"t{uuid.uuid4().hex[:10]}"
-        self.config = folder / f"{self.prefix}.toml"
-        text = CONFIG.format(take_pages=take_pages, answer_seconds_max=answer_seconds_max)
-        self.config.write_text(text + ("" if limits else UNLIMITED))
-        self.running: list[subprocess.Popen[bytes]] = []
-        self("topics", "create", "--partitions", partitions)
-
-    def __call__(self, *arguments: object, code: int = 0) -> str:
-        """Run a command to its end and return what it said."""
-        done = subprocess.run(
-            self._command(*arguments), capture_output=True, text=True, timeout=WORK_SECONDS_MAX, check=False, cwd=ROOT
-        )
-        assert done.returncode == code, done.stdout + done.stderr
-        return done.stdout
-
-    def ask(self, *arguments: object, code: int = 0) -> str:
-        """Run a command that knows no broker."""
-        main = "from streams.cli import main; main()"
-        command = [sys.executable, "-c", main, *map(str, arguments), "--config", str(self.config)]
-        done = subprocess.run(
-            command, capture_output=True, text=True, timeout=WORK_SECONDS_MAX, check=False, cwd=ROOT
-        )
-        assert done.returncode == code, done.stdout + done.stderr
-        return done.stdout + (done.stderr if code else "")
-
-    def serve(self, name: str) -> str:
-        """Start a worker that goes on, and return its URL once it is ready."""
-        return self.serve_all([name])[0]
-
-    def serve_all(self, names: Sequence[str]) -> list[str]:
-        """Start workers that go on, and return their URLs once all are ready."""
-        ports = [free_port() for _ in names]
-        started = [self.worker(name, "--port", port) for name, port in zip(names, ports, strict=True)]
-        urls = [f"http://127.0.0.1:{port}" for port in ports]
-        for name, process, url in zip(names, started, urls, strict=True):
-            self._ready(name, process, url)
-        return urls
-
-    def _ready(self, name: str, process: subprocess.Popen[bytes], url: str) -> None:
-        until = time.monotonic() + START_SECONDS_MAX
-        while True:
-            assert process.poll() is None, (self.folder / f"{name}.log").read_text()[-4000:]
-            assert time.monotonic() < until, (self.folder / f"{name}.log").read_text()[-4000:]
-            with suppress(OSError), urllib.request.urlopen(f"{url}/readyz", timeout=2) as answer:
-                if answer.status == 200:
-                    return
-            time.sleep(0.2)
-
-    def _command(self, *arguments: object) -> list[str]:
-        common = ["--bootstrap", self.bootstrap, "--prefix", self.prefix, "--config", self.config]
-        main = "from streams.cli import main; main()"
-        return [sys.executable, "-c", main, *map(str, (*arguments, *common))]
-
-    def worker(self, name: str, *more: object) -> subprocess.Popen[bytes]:
-        """Start a worker with a folder of its own."""
-        with (self.folder / f"{name}.log").open("ab") as log:
-            process = subprocess.Popen(
-                self._command("worker", "-vv", "--data-dir", self.folder / name, "--port", 0, *more),
-                stdout=log,
-                stderr=log,
-                cwd=ROOT,
-            )
-        self.running.append(process)
-        return process
-
-    def work(self, *names: str) -> None:
-        """Let workers take everything there is, and see that they end well."""
-        processes = {name: self.worker(name, "--until-idle") for name in names}
-        for name, process in processes.items():
-            code = process.wait(WORK_SECONDS_MAX)
-            assert code == 0, (self.folder / f"{name}.log").read_text()[-4000:]
-
-    def clusters(self, *names: str) -> Clusters:
-        """Clusters of all partitions, each from the worker that got furthest with it."""
-        with self.folders(*names) as stores:
-            return _clusters(View(of_folders(stores, load().scheme, {})))
-
-    @contextmanager
-    def folders(self, *names: str) -> Iterator[dict[int, Store]]:
-        """The partitions' stores, each from the worker that got furthest with it; nobody may be writing."""
-        with ExitStack() as held:
-            stores: dict[int, Store] = {}
-            for name in names:
-                for path in sorted((self.folder / name / "partitions").iterdir()):
-                    store = held.enter_context(Store(path, writable=False))
-                    other = stores.get(int(path.name))
-                    if other is None or _offset(other) < _offset(store):
-                        stores[int(path.name)] = store
-            assert sorted(stores) == list(range(self.partitions))
-            yield stores
-
-    def check(self, *names: str) -> None:
-        """See that every partition that these workers have is sound; the last one by the command."""
-        paths = [path for name in names for path in sorted((self.folder / name / "partitions").iterdir())]
-        for path in paths[:-1]:
-            with Store(path, writable=False) as store:
-                number, count = meta.partition(store) or (0, 1)
-                owns = partial(_owns, number, count)
-                assert list(check(store, postings_max=load(self.config).limits.bucket_postings_max, owns=owns)) == []
-        self.ask("state", "check", "--data-dir", paths[-1])
-
-    def stop(self) -> None:
-        """Ask all workers to stop, and see that they end well."""
-        for process in self.running:
-            if process.poll() is None:
-                process.terminate()
-        for process in self.running:
-            assert process.wait(WORK_SECONDS_MAX) in (0, -signal.SIGKILL)
-
-    def kill(self) -> None:
-        """End whatever still runs."""
-        for process in self.running:
-            if process.poll() is None:
-                process.send_signal(signal.SIGKILL)
-                process.wait()
-
-
-def _owns(number: int, count: int, key: bytes) -> bool:
-    return partition_of(key, count) == number
-
-
-def _offset(store: Store) -> bytes:
-    return store.get(Family.META, b"changelog") or b""
-
-
-def _clusters(view: View) -> Clusters:
-    found = query.clusters(view, min_size=1)
-    return sorted((tuple(sorted(each.documents)), tuple(each.urls)) for each in found)
 
 
 @pytest.fixture
@@ -272,7 +62,7 @@ def embedded(tmp_path_factory: pytest.TempPathFactory) -> Callable[[dict[str, Pa
             with Store(tmp_path_factory.mktemp("embedded")) as store:
                 for name, path in sweeps.items():
                     ingest(store, settings, [str(path)], name, now=1_000)
-                known[key] = _clusters(View(store))
+                known[key] = clusters_of(View(store))
         return known[key]
 
     return clusters

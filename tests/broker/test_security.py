@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from tests.broker.conftest import HOME, Collection, broker_on, free_port
+from tests.broker.running import HOME, Collection, broker_on, free_port
 
 SAMPLE = Path(__file__).parents[2] / "streams" / "sample" / "2023-03.jsonl"
 PASSWORD = "correct-horse-battery"
@@ -123,7 +123,7 @@ def test_everything_works_in_each_way_and_nothing_without(way: Collection, monke
 
 def refused(made: Collection, *arguments: object) -> str:
     """What a command says that ends with code 2, with everything logged."""
-    done = subprocess.run(made._command(*arguments, "-vv"), capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(made.command(*arguments, "-vv"), capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 2, done.stdout + done.stderr
     assert "Traceback" not in done.stderr
     return done.stderr

@@ -98,6 +98,20 @@ def test_a_worker_says_how_it_is(both: Both) -> None:
         assert answer.status == 200
 
 
+def test_a_worker_without_partitions_answers_for_all(collection: Callable[..., Any]) -> None:
+    made = collection(1)
+    made("publish", SAMPLE / "2023-03.jsonl", "--sweep", "2023-03")
+    urls = made.serve_all(["a", "b", "c"])
+    asked = ["clusters", "--min-size", "1", "--json", "--server"]
+    until = time.monotonic() + 60
+    while '"state":"committed"' not in (said := made.ask("sweep", "list", "--json", "--server", urls[2])):
+        assert time.monotonic() < until, said
+        time.sleep(0.3)
+    answers = [made.ask(*asked, url) for url in urls]
+    assert answers[0]
+    assert answers == answers[:1] * 3
+
+
 def test_a_sweep_left_open_is_committed_on_demand(collection: Callable[..., Any]) -> None:
     made = collection(2)
     made("publish", SAMPLE / "2023-03.jsonl", "--sweep", "2023-03", "--keep-open")

@@ -1,0 +1,248 @@
+"""A real broker, and `lostfound` as processes of their own on it."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager, suppress
+from functools import partial
+from pathlib import Path
+
+from state import meta
+from state.check import check
+from state.families import Family
+from state.store import Store
+from state.view import View
+from streams import query
+from streams.faust_engine.spread import of_folders
+from streams.operators.routing import partition_of
+from streams.settings import load
+
+ROOT = Path(__file__).parents[2]
+SCRIPT = ROOT / "docker" / "broker" / "broker.sh"
+HOME = ROOT / "var" / "broker"
+START_SECONDS_MAX = 90.0
+WORK_SECONDS_MAX = 150.0
+# Sessions short enough that a killed worker's partitions move on within a test.
+CONFIG = """
+[kafka]
+session_seconds = 6.0
+commit_seconds = 0.3
+take_pages = {take_pages}
+answer_seconds_max = {answer_seconds_max}
+"""
+# The promise of the same answer holds where no limit bit: what comes first then makes no difference.
+UNLIMITED = """
+[limits]
+candidates_max = 1000
+bucket_postings_max = 1000
+"""
+Clusters = list[tuple[tuple[str, ...], tuple[str, ...]]]
+
+
+def free_port() -> int:
+    """A port that is free together with the one after it."""
+    while True:
+        with closing(socket.socket()) as first, closing(socket.socket()) as second:
+            first.bind(("127.0.0.1", 0))
+            port = int(first.getsockname()[1])
+            with suppress(OSError, OverflowError):
+                second.bind(("127.0.0.1", port + 1))
+                return port
+
+
+class Broker:
+    """A broker of our own: a folder and a port that stay through kills and starts."""
+
+    def __init__(self, folder: Path, port: int, *more: object) -> None:
+        """With `more` arguments of the script."""
+        self.folder, self.port, self.more = folder, port, more
+        self.process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def bootstrap(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    def start(self) -> None:
+        """Start it, and return once it listens."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with (self.folder / "log").open("ab") as log:
+            command = [SCRIPT, "run", HOME, self.folder / "data", str(self.port), *map(str, self.more)]
+            self.process = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+        until = time.monotonic() + START_SECONDS_MAX
+        while True:
+            said = (self.folder / "log").read_text()[-4000:]
+            assert self.process.poll() is None, said
+            assert time.monotonic() < until, said
+            with closing(socket.socket()) as probe:
+                if probe.connect_ex(("127.0.0.1", self.port)) == 0:
+                    return
+            time.sleep(0.1)
+
+    def kill(self) -> None:
+        """End it without a word."""
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+
+
+@contextmanager
+def broker_on(folder: Path, port: int, *more: object) -> Iterator[str]:
+    """A broker of our own while it is entered."""
+    broker = Broker(folder, port, *more)
+    try:
+        broker.start()
+        yield broker.bootstrap
+    finally:
+        broker.kill()
+
+
+class Collection:
+    """One collection on the broker: topics of a prefix of its own, workers, and what they came to."""
+
+    def __init__(
+        self,
+        folder: Path,
+        bootstrap: str,
+        partitions: int,
+        take_pages: int = 256,
+        answer_seconds_max: float = 2.0,
+        *,
+        limits: bool = False,
+    ) -> None:
+        self.folder, self.bootstrap, self.partitions = folder, bootstrap, partitions
+        self.prefix = f"t{uuid.uuid4().hex[:10]}"
+        self.config = folder / f"{self.prefix}.toml"
+        text = CONFIG.format(take_pages=take_pages, answer_seconds_max=answer_seconds_max)
+        self.config.write_text(text + ("" if limits else UNLIMITED))
+        self.running: list[subprocess.Popen[bytes]] = []
+        self("topics", "create", "--partitions", partitions)
+
+    def __call__(self, *arguments: object, code: int = 0) -> str:
+        """Run a command to its end and return what it said."""
+        done = subprocess.run(
+            self.command(*arguments), capture_output=True, text=True, timeout=WORK_SECONDS_MAX, check=False, cwd=ROOT
+        )
+        assert done.returncode == code, done.stdout + done.stderr
+        return done.stdout
+
+    def ask(self, *arguments: object, code: int = 0) -> str:
+        """Run a command that knows no broker."""
+        main = "from streams.cli import main; main()"
+        command = [sys.executable, "-c", main, *map(str, arguments), "--config", str(self.config)]
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=WORK_SECONDS_MAX, check=False, cwd=ROOT
+        )
+        assert done.returncode == code, done.stdout + done.stderr
+        return done.stdout + (done.stderr if code else "")
+
+    def serve(self, name: str) -> str:
+        """Start a worker that goes on, and return its URL once it is ready."""
+        return self.serve_all([name])[0]
+
+    def serve_all(self, names: Sequence[str]) -> list[str]:
+        """Start workers that go on, and return their URLs once all are ready."""
+        ports = [free_port() for _ in names]
+        started = [self.worker(name, "--port", port) for name, port in zip(names, ports, strict=True)]
+        urls = [f"http://127.0.0.1:{port}" for port in ports]
+        for name, process, url in zip(names, started, urls, strict=True):
+            self._ready(name, process, url)
+        return urls
+
+    def _ready(self, name: str, process: subprocess.Popen[bytes], url: str) -> None:
+        until = time.monotonic() + START_SECONDS_MAX
+        while True:
+            assert process.poll() is None, (self.folder / f"{name}.log").read_text()[-4000:]
+            assert time.monotonic() < until, (self.folder / f"{name}.log").read_text()[-4000:]
+            with suppress(OSError), urllib.request.urlopen(f"{url}/readyz", timeout=2) as answer:
+                if answer.status == 200:
+                    return
+            time.sleep(0.2)
+
+    def command(self, *arguments: object) -> list[str]:
+        """A command line with this collection's broker and prefix."""
+        common = ["--bootstrap", self.bootstrap, "--prefix", self.prefix, "--config", self.config]
+        main = "from streams.cli import main; main()"
+        return [sys.executable, "-c", main, *map(str, (*arguments, *common))]
+
+    def worker(self, name: str, *more: object) -> subprocess.Popen[bytes]:
+        """Start a worker with a folder of its own."""
+        with (self.folder / f"{name}.log").open("ab") as log:
+            process = subprocess.Popen(
+                self.command("worker", "-vv", "--data-dir", self.folder / name, "--port", 0, *more),
+                stdout=log,
+                stderr=log,
+                cwd=ROOT,
+            )
+        self.running.append(process)
+        return process
+
+    def work(self, *names: str) -> None:
+        """Let workers take everything there is, and see that they end well."""
+        processes = {name: self.worker(name, "--until-idle") for name in names}
+        for name, process in processes.items():
+            code = process.wait(WORK_SECONDS_MAX)
+            assert code == 0, (self.folder / f"{name}.log").read_text()[-4000:]
+
+    def clusters(self, *names: str) -> Clusters:
+        """Clusters of all partitions, each from the worker that got furthest with it."""
+        with self.folders(*names) as stores:
+            return clusters_of(View(of_folders(stores, load().scheme, {})))
+
+    @contextmanager
+    def folders(self, *names: str) -> Iterator[dict[int, Store]]:
+        """The partitions' stores, each from the worker that got furthest with it; nobody may be writing."""
+        with ExitStack() as held:
+            stores: dict[int, Store] = {}
+            for name in names:
+                for path in sorted((self.folder / name / "partitions").glob("*")):
+                    store = held.enter_context(Store(path, writable=False))
+                    other = stores.get(int(path.name))
+                    if other is None or _offset(other) < _offset(store):
+                        stores[int(path.name)] = store
+            assert sorted(stores) == list(range(self.partitions))
+            yield stores
+
+    def check(self, *names: str) -> None:
+        """See that every partition is sound where it got furthest; a copy that was left midway need not be."""
+        with self.folders(*names) as stores:
+            for number, store in stores.items():
+                assert meta.partition(store) == (number, self.partitions)
+                owns = partial(_owns, number, self.partitions)
+                assert list(check(store, postings_max=load(self.config).limits.bucket_postings_max, owns=owns)) == []
+            last = stores[self.partitions - 1].path
+        self.ask("state", "check", "--data-dir", last)
+
+    def stop(self) -> None:
+        """Ask all workers to stop, and see that they end well."""
+        for process in self.running:
+            if process.poll() is None:
+                process.terminate()
+        for process in self.running:
+            assert process.wait(WORK_SECONDS_MAX) in (0, -signal.SIGKILL)
+
+    def kill(self) -> None:
+        """End whatever still runs."""
+        for process in self.running:
+            if process.poll() is None:
+                process.send_signal(signal.SIGKILL)
+                process.wait()
+
+
+def _owns(number: int, count: int, key: bytes) -> bool:
+    return partition_of(key, count) == number
+
+
+def _offset(store: Store) -> bytes:
+    return store.get(Family.META, b"changelog") or b""
+
+
+def clusters_of(view: View) -> Clusters:
+    found = query.clusters(view, min_size=1)
+    return sorted((tuple(sorted(each.documents)), tuple(each.urls)) for each in found)

@@ -1,0 +1,197 @@
+"""The chaos for as long as one likes, under a steady load, with a plot of lag and memory: `make soak-kafka`.
+
+SOAK_MINUTES (60) say how long, LOSTFOUND_CHAOS_SEED what happens. At the end all must be done and be the same as the
+embedded engine's; memory of the workers that lived longest must not have grown by more than GROWTH_MAX in the second
+half.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from aiokafka.errors import KafkaError
+
+from streams.faust_engine.broker import Broker as Address
+from streams.faust_engine.idle import Lag
+from streams.settings import load
+from tests.broker.chaos import PARTITIONS, Chaos, corpus, expected
+
+SECONDS_A_SAMPLE = 2.0
+SECONDS_A_STEP = (10.0, 40.0)
+PAGES_A_SWEEP = 400
+LAG_MAX = 2_000  # messages; no further sweep is sent while there are more
+GROWTH_MAX = 1.3
+GROWN_FROM_MINUTES = 4.0  # in the life of a worker: before it, caches fill
+OUT = Path(__file__).parents[2] / "bench" / "out"
+
+
+class Sample(NamedTuple):
+    """What was seen at a time, in s since the start: messages not done, bytes by worker and start of the broker."""
+
+    seconds: float
+    lag: int | None
+    bytes_by_process: dict[str, int]
+
+
+class Watcher(threading.Thread):
+    """Samples lag and memory until it is ended."""
+
+    def __init__(self, chaos: Chaos) -> None:
+        super().__init__(daemon=True)
+        self.chaos, self.samples, self.ended = chaos, list[Sample](), threading.Event()
+        self.started = time.monotonic()
+
+    def run(self) -> None:
+        asyncio.run(self._watch())
+
+    async def _watch(self) -> None:
+        made = self.chaos.made
+        settings = load(made.config, {"kafka": {"prefix": made.prefix}}).kafka
+        while not self.ended.is_set():
+            try:
+                async with Lag(Address(made.bootstrap), settings, PARTITIONS) as lag:
+                    while not self.ended.is_set():
+                        self._keep(sum((await asyncio.wait_for(lag.messages(), 5.0)).values()))
+                        await asyncio.sleep(SECONDS_A_SAMPLE)
+            except (KafkaError, OSError, TimeoutError, KeyError):
+                self._keep(None)  # the broker is away
+                await asyncio.sleep(SECONDS_A_SAMPLE)
+
+    def _keep(self, lag: int | None) -> None:
+        processes = {f"{name}:{process.pid}": process.pid for name, process in list(self.chaos.workers.items())}
+        if self.chaos.broker.process is not None:
+            processes["broker"] = self.chaos.broker.process.pid
+        held = {name: size for name, pid in processes.items() if (size := resident(pid)) is not None}
+        self.samples.append(Sample(time.monotonic() - self.started, lag, held))
+
+
+def resident(pid: int) -> int | None:
+    """Bytes of memory that a process holds; None for one that has ended."""
+    try:
+        for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+            if line.startswith("VmRSS:"):
+                return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    return None
+
+
+def growth(samples: list[Sample]) -> dict[str, float]:
+    """Of each process that lived long enough: memory at the end of its life against that after its first minutes."""
+    lives: dict[str, list[tuple[float, int]]] = {}
+    for sample in samples:
+        for name, size in sample.bytes_by_process.items():
+            lives.setdefault(name, []).append((sample.seconds, size))
+    found = {}
+    for name, life in lives.items():
+        begin = life[0][0] + 60 * GROWN_FROM_MINUTES
+        grown = [size for seconds, size in life if seconds >= begin]
+        if len(grown) >= 60:
+            tenth = max(1, len(grown) // 10)
+            found[name] = (sum(grown[-tenth:]) / tenth) / (sum(grown[:tenth]) / tenth)
+    return found
+
+
+def plot(samples: list[Sample], steps: list[tuple[float, str]], path: Path) -> None:
+    """Lag above, memory below, steps as lines through both."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    from matplotlib import pyplot as plt
+
+    figure, (above, below) = plt.subplots(2, 1, figsize=(14, 8), sharex=True, constrained_layout=True)
+    minutes = [sample.seconds / 60 for sample in samples]
+    above.plot(minutes, [float("nan") if s.lag is None else s.lag for s in samples], color="#1f5f99", linewidth=1)
+    above.set_ylabel("messages not done")
+    above.set_ylim(bottom=0)
+    above.set_title("Load on workers that are killed, stopped, wiped, while the broker restarts")
+    for name in dict.fromkeys(name for sample in samples for name in sample.bytes_by_process):
+        points = [(s.seconds / 60, s.bytes_by_process[name] / 2**20) for s in samples if name in s.bytes_by_process]
+        if name == "broker":
+            below.plot(*zip(*points, strict=True), color="#999999", linewidth=1, label="broker")
+        else:
+            below.plot(*zip(*points, strict=True), linewidth=1)
+    below.set_ylabel("resident memory, MiB (a line a process)")
+    below.set_xlabel("minutes")
+    below.set_ylim(bottom=0)
+    below.legend(loc="lower right")
+    top = above.get_ylim()[1]
+    for seconds, what in steps:
+        for axes in (above, below):
+            axes.axvline(seconds / 60, color="#cc7722", linewidth=0.5, alpha=0.6)
+        above.text(seconds / 60, top, what, rotation=90, fontsize=7, va="top", ha="right", color="#884400")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=110)
+
+
+def load_on(chaos: Chaos, watcher: Watcher, seconds: float, sweeps: dict[str, Path]) -> list[tuple[float, str]]:
+    """Send sweeps as they are taken, with a step every now and then; returns what happened when."""
+    steps: list[tuple[float, str]] = []
+    waiting = list(sweeps.items())
+    next_step = watcher.started + chaos.rng.uniform(*SECONDS_A_STEP)
+    while (now := time.monotonic()) < watcher.started + seconds:
+        lag = watcher.samples[-1].lag if watcher.samples else None
+        if waiting and not chaos.publishing and lag is not None and lag < LAG_MAX:
+            chaos.publish(*waiting.pop(0))
+        if now >= next_step and chaos.published:
+            began = time.monotonic() - watcher.started
+            steps.append((began, chaos.step()))
+            print(f"{began / 60:6.1f} min  {steps[-1][1]:7} lag {lag}", flush=True)
+            next_step = time.monotonic() + chaos.rng.uniform(*SECONDS_A_STEP)
+        chaos.tend()
+        time.sleep(0.5)
+    return steps
+
+
+def main() -> int:
+    minutes = float(os.environ.get("SOAK_MINUTES", "60"))
+    seed = int(os.environ.get("LOSTFOUND_CHAOS_SEED", "1"))
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        sweeps = corpus(folder / "corpus", seed, sweeps=max(4, int(minutes * 4)), pages=PAGES_A_SWEEP)
+        chaos = Chaos(folder, seed, take_pages=64)
+        try:
+            watcher = Watcher(chaos)
+            watcher.start()
+            steps = load_on(chaos, watcher, minutes * 60, sweeps)
+            chaos.settle()
+            watcher.ended.set()
+            watcher.join(30)
+            return judge(chaos, folder, watcher.samples, steps)
+        finally:
+            chaos.close()
+
+
+def judge(chaos: Chaos, folder: Path, samples: list[Sample], steps: list[tuple[float, str]]) -> int:
+    """Say how it went, draw it, and return the exit code."""
+    plot(samples, steps, OUT / "soak-kafka.png")
+    there = chaos.clusters()
+    same = there == expected(folder / "embedded", chaos.made.config, chaos.published)
+    grown = growth(samples)
+    lags = [sample.lag for sample in samples if sample.lag is not None]
+    result: dict[str, Any] = {
+        "minutes": samples[-1].seconds / 60,
+        "sweeps": len(chaos.published),
+        "clusters": len(there),
+        "same_clusters": same,
+        "steps": len(steps),
+        "restarts_after_75": chaos.restarts,
+        "lag_max": max(lags),
+        "memory_mib_max": max(max(s.bytes_by_process.values(), default=0) for s in samples) >> 20,
+        "growth": {name: round(factor, 3) for name, factor in grown.items()},
+    }
+    (OUT / "soak-kafka.json").write_text(json.dumps(result, indent=2) + "\n")
+    print(json.dumps(result, indent=2))
+    return 0 if same and all(factor <= GROWTH_MAX for factor in grown.values()) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
