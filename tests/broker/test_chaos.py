@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.broker.chaos import Chaos, corpus, expected, run
-from tests.broker.conftest import need_archives
+from tests.broker.running import need_archives
 
 SEED = int(os.environ.get("LOSTFOUND_CHAOS_SEED", "7"))
 RANDOM_STEPS = 2
