@@ -392,21 +392,24 @@ def sketch_columns(
 
 _FORMATTING = b"b i s u tt em big font code nobr small strike strong".split()
 _FORMATTING_NAMES = np.array([int.from_bytes(name, "big") for name in _FORMATTING], dtype=np.uint64)
-_HTML, _BODY, _UL, _OL = (np.uint64(int.from_bytes(name, "big")) for name in (b"html", b"body", b"ul", b"ol"))
+_HTML, _BODY, _UL, _OL, _META = (
+    np.uint64(int.from_bytes(name, "big")) for name in (b"html", b"body", b"ul", b"ol", b"meta")
+)
 
 
-def weigh_markup(data: bytes) -> tuple[int, int, int, int, int]:
+def weigh_markup(data: bytes) -> tuple[int, int, int, int, int, int]:
     """What bounds a parser's work on `data` from above: (tags, formatting elements that may be open at once, steps to
-    tell attributes apart, <html> and <body> tags, lists). See `streams.markup`.
+    tell attributes apart, <html> and <body> tags, lists); and behind the last <meta, in bytes, 0 where there is none.
+    See `streams.markup`.
     """
     counts = _weigh(np.frombuffer(data + b"<", dtype=np.uint8), _FORMATTING_NAMES)
-    tags, formatting, steps, roots, lists = (int(count) for count in counts)
-    return tags, formatting, steps, roots, lists
+    tags, formatting, steps, roots, lists, meta = (int(count) for count in counts)
+    return tags, formatting, steps, roots, lists, meta
 
 
 @jit()
 def _weigh(data, names):
-    tags = formatting = steps = roots = lists = uint64(0)
+    tags = formatting = steps = roots = lists = meta = uint64(0)
     words, apart = uint64(0), False
     bare = np.zeros(names.size, dtype=np.uint8)
     for n in range(data.size - 1):
@@ -427,10 +430,11 @@ def _weigh(data, names):
             end += uint64(1)
         roots += uint64(name in (_HTML, _BODY))
         lists += uint64(name in (_UL, _OL))
+        meta = end if name == _META else meta
         whole = not (uint8(0x61) <= data[end] | uint8(0x20) <= uint8(0x7A))
         for k in range(names.size):
             # Of elements of one name without attributes, three at most stay open.
             if whole and names[k] == name and (data[end] != uint8(0x3E) or bare[k] < 3):
                 formatting += uint64(1)
                 bare[k] += data[end] == uint8(0x3E)
-    return tags, formatting, steps + words * words, roots, lists
+    return tags, formatting, steps + words * words, roots, lists, meta

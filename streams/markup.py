@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import html
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -20,6 +20,7 @@ TAGS_MAX = 30_000  # some tags walk all elements that are open: about a second a
 REOPENED_MAX = 1_000_000  # elements that unclosed formatting may be copied to, at some 400 bytes each
 ATTRIBUTE_STEPS_MAX = 200_000_000  # a new attribute is compared with the tag's others
 ROOTS_MAX = 100  # each further <html> or <body> hands its attributes to the first
+META_CHARS_MAX = 8_192  # a <meta> tag is read up to here
 INDENT_CHARS_MAX = 100_000_000  # a line of a nested list starts with two spaces a level
 
 _SMALL_BYTES, _SMALL_TAGS = 20_000, 1_500  # pages within these two are within all of the above
@@ -36,20 +37,28 @@ _HUGE_NUMBER = re.compile(r"&#[0-9]{8,}")
 _TITLE = re.compile(r"<title[^<>]{0,200}>([^<]{0,2000})", re.IGNORECASE)
 
 
-def is_heavy(markup: str) -> bool:
-    """Whether parsing might take more than a second or some hundred megabytes."""
+class Weight(NamedTuple):
+    """What is known of markup before it is parsed."""
+
+    heavy: bool  # parsing might take more than a second or some hundred megabytes
+    meta_chars: int  # all <meta> tags that are of use stand within so many characters of the beginning
+
+
+def weigh(markup: str) -> Weight:
+    """Weigh a page before it reaches the parser."""
     if len(markup) <= _SMALL_BYTES and markup.count("<") <= _SMALL_TAGS:
-        return False
+        return Weight(False, len(markup))
     from streams.kernel import weigh_markup
 
-    tags, formatting, attribute_steps, roots, lists = weigh_markup(markup.encode("utf-8", "replace"))
-    return bool(
+    tags, formatting, attribute_steps, roots, lists, meta = weigh_markup(markup.encode("utf-8", "replace"))
+    heavy = (
         tags > TAGS_MAX
         or tags * formatting > REOPENED_MAX
         or attribute_steps > ATTRIBUTE_STEPS_MAX
         or roots > ROOTS_MAX
         or 2 * lists * tags > INDENT_CHARS_MAX
     )
+    return Weight(heavy, meta + META_CHARS_MAX if meta else 0)  # bytes are no fewer than characters
 
 
 def strip_tags(markup: str, skipped: Collection[str] = ()) -> str:

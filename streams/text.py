@@ -149,17 +149,18 @@ def _of_html(page: Page, source: str, skipped: tuple[str, ...]) -> Extracted:
         source = source.replace("\0", " ")
     if not source or source.isspace():
         raise TextError("no_text", "empty")
-    if markup.is_heavy(source):
+    weight = markup.weigh(source)
+    if weight.heavy:
         text = markup.strip_tags(source, skipped) or markup.strip_tags(source)
         extracted = Extracted(text, _tidy(page.title or markup.title_of(source)), Extractor.HTML_FALLBACK)
     else:
-        extracted = _parsed(page, source, skipped)
+        extracted = _parsed(page, source, skipped, weight.meta_chars)
     if not extracted.text and extracted.meta_refresh is None:
         raise TextError("no_text", "no visible text")
     return extracted
 
 
-def _parsed(page: Page, source: str, skipped: tuple[str, ...]) -> Extracted:
+def _parsed(page: Page, source: str, skipped: tuple[str, ...], meta_chars: int) -> Extracted:
     from resiliparse.extract.html2text import extract_plain_text
     from resiliparse.parse.html import HTMLParserException, HTMLTree
 
@@ -172,7 +173,7 @@ def _parsed(page: Page, source: str, skipped: tuple[str, ...]) -> Extracted:
             kind = Extractor.HTML_FALLBACK
     except HTMLParserException as error:
         raise TextError("parse_failed", str(error)) from error
-    head = source[:_HEAD_CHARS]
+    head = source[: min(_HEAD_CHARS, meta_chars)]
     return Extracted(
         text,
         _tidy(page.title or tree.title or ""),

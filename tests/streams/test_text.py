@@ -165,6 +165,14 @@ def test_meta_refresh(markup: str, target: str | None) -> None:
     assert of(f"<html><head>{markup}</head><body>text").meta_refresh == target
 
 
+@pytest.mark.parametrize("before", [0, 30_000])
+@pytest.mark.parametrize("tag", ["<META HTTP-EQUIV='Refresh'", "<meta name=a><meta data-x='>>' http-equiv=REFRESH"])
+def test_a_refresh_is_found_in_a_large_page_too(before: int, tag: str) -> None:
+    large = f"<html><head><style>{'x' * before}</style>{tag} content='0; url=/new/'></head><body>{'<p>text' * 9_000}"
+    assert of(large).meta_refresh == "https://example.org/new/"
+    assert of(large.replace(tag, "<p")).meta_refresh is None
+
+
 def test_a_refresh_needs_no_text() -> None:
     assert of("<meta http-equiv=refresh content='0; url=/x'>").meta_refresh == "https://example.org/x"
 
@@ -230,4 +238,4 @@ def test_sweeping_tags_gives_the_text_that_parsing_gives() -> None:
     assert markup.strip_tags(PAGE, ("nav", "footer", "aside")).split() == of(PAGE).text.split()
     assert markup.strip_tags("a<b>b</b>c<p>d<!-- <p>e --><br>f<nav>x<nav>y</nav>z</nav>g", ("nav",)) == "abc\nd\nf\ng"
     assert markup.title_of(PAGE).split() == ["The", "title"]
-    assert not markup.is_heavy(PAGE * 30)
+    assert not markup.weigh(PAGE * 30).heavy
