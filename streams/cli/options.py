@@ -132,7 +132,7 @@ def served(command: F) -> F:
         envvar="LOSTFOUND_SERVER",
         expose_value=False,
         callback=_into_place,
-        help="Ask the workers on Kafka, by any one of them (LOSTFOUND_SERVER), not a folder.",
+        help="Ask the workers on Kafka, by any one of them, not a folder (LOSTFOUND_SERVER; their LOSTFOUND_TOKEN).",
     )
     return option(common(command))
 

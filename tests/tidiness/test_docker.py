@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -50,5 +51,14 @@ def test_compose_reads_the_file() -> None:
     if docker is None or subprocess.run([docker, "compose", "version"], capture_output=True, check=False).returncode:
         pytest.skip("no docker compose here to read the file with")
     command = [docker, "compose", "-f", str(ROOT / "docker" / "compose.yaml"), "--profile", "command", "config", "-q"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    environment = {**os.environ, "LOSTFOUND_TOKEN": "any"}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     assert done.returncode == 0, done.stderr
+
+
+def test_no_worker_listens_to_all_without_a_token() -> None:
+    services = re.split(r"^  (?=\S)", COMPOSE, flags=re.MULTILINE)
+    listening = [service for service in services if "0.0.0.0" in service]
+    assert listening
+    assert all("<<: *worker" in service for service in listening)
+    assert "LOSTFOUND_TOKEN: ${LOSTFOUND_TOKEN:?" in COMPOSE.partition("\nservices:")[0]
