@@ -131,14 +131,16 @@ class Store:
             found.append((cursor.key(), cursor.value()) if held else None)
         return found
 
-    def firsts(self, family: Family, prefixes: Sequence[bytes]) -> list[list[tuple[bytes, bytes]]]:
-        """For each prefix the rows under it (few are expected: prefixes of ids)."""
+    def firsts(
+        self, family: Family, prefixes: Sequence[bytes], limit: int | None = None
+    ) -> list[list[tuple[bytes, bytes]]]:
+        """For each prefix the rows under it, at most `limit`; by one cursor: opening one takes longer than a row."""
         cursor = self._families[family].iter()
         found = []
         for prefix in prefixes:
-            rows = []
+            rows: list[tuple[bytes, bytes]] = []
             cursor.seek(prefix)
-            while cursor.valid() and (key := cursor.key()).startswith(prefix):
+            while len(rows) != limit and cursor.valid() and (key := cursor.key()).startswith(prefix):
                 rows.append((key, cursor.value()))
                 cursor.next()
             found.append(rows)

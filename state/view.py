@@ -6,7 +6,7 @@ Works on a writer's store and on a reader's alike. Lists that could be long take
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from itertools import islice
 
@@ -55,9 +55,7 @@ class View:
 
     def captures(self, key: bytes) -> list[Capture]:
         """All captures of one URL, in order of sweep and time."""
-        rows = self.store.scan(Family.CAPTURES, capture.history(key))
-        held = (capture.decode(row, value) for row, value in rows)
-        return [c for c in held if c.sweep not in self._hidden]
+        return self._shown(self.store.scan(Family.CAPTURES, capture.history(key)))
 
     def all_captures(self) -> Iterator[Capture]:
         """Every capture, in order of key, sweep and time."""
@@ -94,6 +92,18 @@ class View:
         rows = self.store.scan(Family.LOCATIONS, document_id)
         return [key[ID_BYTES:] for key, _ in islice(rows, limit)]
 
+    def places(self, documents: list[bytes], limit: int) -> list[list[tuple[bytes, list[Capture]]]]:
+        """For each document the keys of at most `limit` URLs that hold or held it, each with all captures there."""
+        rows = self.store.firsts(Family.LOCATIONS, documents, limit)
+        keys = [[key[ID_BYTES:] for key, _ in held] for held in rows]
+        each = sorted({key for held in keys for key in held})
+        histories = self.store.firsts(Family.CAPTURES, [capture.history(key) for key in each])
+        captures = {key: self._shown(held) for key, held in zip(each, histories, strict=True)}
+        return [[(key, captures[key]) for key in held] for held in keys]
+
+    def _shown(self, rows: Iterable[tuple[bytes, bytes]]) -> list[Capture]:
+        return [c for c in (capture.decode(row, value) for row, value in rows) if c.sweep not in self._hidden]
+
     def text(self, document_id: bytes) -> str | None:
         """A document's kept text, or None where texts are not kept."""
         both = self.title_and_text(document_id)
@@ -101,8 +111,12 @@ class View:
 
     def title(self, document_id: bytes) -> str:
         """A document's title; empty where it has none, or texts are not kept."""
-        value = self.store.get(Family.TEXTS, document_id)
-        return self._texts.title(value) if value is not None else ""
+        return self.titles([document_id])[0]
+
+    def titles(self, documents: list[bytes]) -> list[str]:
+        """The titles of many documents, in their order."""
+        held = self.store.get_many(Family.TEXTS, documents)
+        return [self._texts.title(value) if value is not None else "" for value in held]
 
     def title_and_text(self, document_id: bytes) -> tuple[str, str] | None:
         """A document's title and kept text."""

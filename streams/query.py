@@ -77,17 +77,19 @@ def similar(view: View, settings: Settings, sketch: Sketch, *, limit: int = 20) 
     found = sketching.compare_pairs(asked, held, lefts, rights)
     strength = np.maximum(found.resemblance, np.maximum(found.containment, found.contained))
     order = np.lexsort((-strength, -found.resemblance))
-    matches: list[Match] = []
+    alike: list[tuple[DocumentRow, sketching.Comparison]] = []
     for at in order.tolist():
         # A document is itself, however few of its shingles were sampled.
         figures = SAME if rows[at].sketch.document == sketch.document else found.comparison(at)
         if max(figures.resemblance, figures.containment, figures.contained) < settings.policy.threshold:
             continue
-        if (match := _match(view, settings, rows[at], figures)) is not None:
-            matches.append(match)
-        if len(matches) >= limit:
+        alike.append((rows[at], figures))
+    matches: list[Match] = []
+    for start in range(0, len(alike), limit):
+        matches += _matches(view, settings, alike[start : start + limit])
+        if len(matches) >= limit:  # fewer: an open cancellation holds some
             break
-    return matches
+    return matches[:limit]
 
 
 def _candidates(view: View, settings: Settings, sketch: Sketch) -> list[DocumentRow]:
@@ -107,34 +109,45 @@ def _candidates(view: View, settings: Settings, sketch: Sketch) -> list[Document
     return view.documents_by_prefixes(list(dict.fromkeys([own, *by_bands, *by_samples])))
 
 
-def _match(view: View, settings: Settings, row: DocumentRow, figures: sketching.Comparison) -> Match | None:
-    document = row.sketch.document
-    urls, first, last = seen(view, document, settings.limits.members_shown_max)
-    if not urls:
-        return None  # only an open cancellation holds it
-    return Match(
-        document.hex(),
-        figures.resemblance,
-        figures.resemblance_error,
-        figures.containment,
-        figures.containment_error,
-        figures.contained,
-        figures.contained_error,
-        figures.exact,
-        view.root(document).hex(),
-        view.title(document),
-        urls,
-        first,
-        last,
-    )
+def _matches(
+    view: View, settings: Settings, alike: list[tuple[DocumentRow, sketching.Comparison]]
+) -> Iterator[Match]:
+    documents = [row.sketch.document for row, _ in alike]
+    places = view.places(documents, settings.limits.members_shown_max)
+    titles = view.titles(documents)
+    for document, (_, figures), held, title in zip(documents, alike, places, titles, strict=True):
+        urls, first, last = _seen(document, held)
+        if not urls:
+            continue  # only an open cancellation holds it
+        yield Match(
+            document.hex(),
+            figures.resemblance,
+            figures.resemblance_error,
+            figures.containment,
+            figures.containment_error,
+            figures.contained,
+            figures.contained_error,
+            figures.exact,
+            view.root(document).hex(),
+            title,
+            urls,
+            first,
+            last,
+        )
 
 
 def seen(view: View, document: bytes, limit: int, sweep: int | None = None) -> tuple[list[str], int, int]:
     """URLs that hold or held a document (at most `limit`), and when it was first and last seen there, ms."""
+    return _seen(document, view.places([document], limit)[0], sweep)
+
+
+def _seen(
+    document: bytes, places: list[tuple[bytes, list[Capture]]], sweep: int | None = None
+) -> tuple[list[str], int, int]:
     urls: list[str] = []
     first, last = 0, 0
-    for key in view.locations(document, limit):
-        held = [c for c in view.captures(key) if c.document == document and sweep in (None, c.sweep)]
+    for _, captures in places:
+        held = [c for c in captures if c.document == document and sweep in (None, c.sweep)]
         if held:
             urls.append(held[-1].url)
             times = [c.time for c in held]

@@ -46,8 +46,8 @@ class MemoryStore:
     def last(self, family: Family, prefixes: Sequence[bytes]) -> list[Row | None]:
         return [next(self.descend(family, prefix, prefix + b"\xff" * 32), None) for prefix in prefixes]
 
-    def firsts(self, family: Family, prefixes: Sequence[bytes]) -> list[list[Row]]:
-        return [list(self.scan(family, prefix)) for prefix in prefixes]
+    def firsts(self, family: Family, prefixes: Sequence[bytes], limit: int | None = None) -> list[list[Row]]:
+        return [list(islice(self.scan(family, prefix), limit)) for prefix in prefixes]
 
     def keys(self, family: Family, prefix: bytes, limit: int) -> list[bytes]:
         return [key for key, _ in islice(self.scan(family, prefix), limit)]

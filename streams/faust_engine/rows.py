@@ -3,7 +3,7 @@
 get     keys of one owner         -> a value or None each
 page    rows under a prefix       -> at most `limit`, in order, of all the partitions named
 last    prefixes of one owner     -> the last row under each, or None
-firsts  prefixes of one owner     -> the rows under each
+firsts  prefixes of one owner     -> the rows under each, at most `limit` of each where it is not 0
 """
 
 from __future__ import annotations
@@ -55,7 +55,9 @@ def answer(stores: Mapping[int, Store], ask: Ask) -> Any:
     (store,) = held
     if ask.what == "get":
         return store.get_many(ask.family, ask.keys)
-    return store.last(ask.family, ask.keys) if ask.what == "last" else store.firsts(ask.family, ask.keys)
+    if ask.what == "last":
+        return store.last(ask.family, ask.keys)
+    return store.firsts(ask.family, ask.keys, ask.limit or None)
 
 
 def _scan(store: Store, ask: Ask) -> Iterator[Row]:

@@ -51,9 +51,9 @@ class RowStore(Store):
         """For each prefix the row with the greatest key under it."""
         return list(self.ask(Ask("last", family, list(prefixes)))) if prefixes else []
 
-    def firsts(self, family: Family, prefixes: Sequence[bytes]) -> list[list[Row]]:
-        """For each prefix the rows under it."""
-        return list(self.ask(Ask("firsts", family, list(prefixes)))) if prefixes else []
+    def firsts(self, family: Family, prefixes: Sequence[bytes], limit: int | None = None) -> list[list[Row]]:
+        """For each prefix the rows under it, at most `limit`."""
+        return list(self.ask(Ask("firsts", family, list(prefixes), limit=limit or 0))) if prefixes else []
 
     def scan(self, family: Family, prefix: bytes = b"", start: bytes | None = None) -> Iterator[Row]:
         """Rows whose key begins with `prefix`, ascending, from `start` on; a page at a time."""
@@ -124,7 +124,7 @@ class SpreadStore(RowStore):
 
     def _of(self, owner: int | None, ask: Ask, keys: list[bytes]) -> list[Any]:
         if owner is not None:
-            return list(self._sources[owner][1](Ask(ask.what, ask.family, keys, [owner])))
+            return list(self._sources[owner][1](Ask(ask.what, ask.family, keys, [owner], limit=ask.limit)))
         if ask.what != "get":
             raise ValueError(f"{ask.what} of {ask.family} needs a whole key")
         found: list[Any] = [None] * len(keys)

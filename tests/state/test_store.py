@@ -61,7 +61,8 @@ def test_reads_as_a_sorted_dict(
         )
         assert shared.get(Family.META, prefix) == rows.get(prefix)
     assert shared.last(Family.META, prefixes) == memory.last(Family.META, prefixes)
-    assert shared.firsts(Family.META, prefixes) == memory.firsts(Family.META, prefixes)
+    for limit in (None, 0, 1, 3):
+        assert shared.firsts(Family.META, prefixes, limit) == memory.firsts(Family.META, prefixes, limit)
     assert shared.get_many(Family.META, prefixes) == memory.get_many(Family.META, prefixes)
     assert shared.get_many(Family.META, []) == []
 
