@@ -8,7 +8,7 @@
     POST /sweeps     a record for the log of sweeps, JSON; a cancellation takes back what the sweep brought
 
 The last three are for workers and the command line of the same collection: they show and change everything. They want
-the token (LOSTFOUND_TOKEN) where one is set; without one a worker listens on this machine only.
+the token (LOSTFOUND_TOKEN); without one a worker listens on this machine only, and takes no changes.
 """
 
 from __future__ import annotations
@@ -68,8 +68,9 @@ class Server:
         site.router.add_get("/livez", self._livez)
         site.router.add_get("/readyz", self._readyz)
         site.router.add_get("/metrics", self._metrics)
-        for path, handler in (("/rows", self._rows), ("/amend", self._amend), ("/sweeps", self._sweeps)):
-            site.router.add_post(path, _told(_guarded(handler, token)))
+        site.router.add_post("/rows", _told(_guarded(self._rows, token)))
+        for path, handler in (("/amend", self._amend), ("/sweeps", self._sweeps)):
+            site.router.add_post(path, _told(_guarded(handler, token) if token else _no_changes))
         self._web = web.AppRunner(site, access_log=None)
         await self._web.setup()
         try:
@@ -180,6 +181,15 @@ def _guarded(handler: Handler, token: str) -> Handler:
         return await handler(request)
 
     return guarded
+
+
+async def _no_changes(_request: web.Request) -> web.Response:
+    """Refuse: whoever runs anything on this machine, a page in a browser too, could ask for changes."""
+    said = {
+        "error": "it takes no changes without a token",
+        "hint": "set LOSTFOUND_TOKEN, the same for all workers and for this command",
+    }
+    return web.json_response(said, status=401, headers={"WWW-Authenticate": "Bearer"})
 
 
 def _told(handler: Handler) -> Handler:

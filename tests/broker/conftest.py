@@ -15,6 +15,14 @@ from streams.settings import load
 from tests.broker.running import CONFIG, UNLIMITED, Clusters, Collection, broker_on, clusters_of, free_port
 
 
+@pytest.fixture(scope="session", autouse=True)
+def token() -> Iterator[str]:
+    """The token of all workers and commands, without which nothing can be changed."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LOSTFOUND_TOKEN", "the-token-of-the-tests")
+        yield "the-token-of-the-tests"
+
+
 @pytest.fixture(scope="session")
 def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The broker that KAFKA_BOOTSTRAP names, or one of our own for this run."""

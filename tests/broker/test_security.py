@@ -132,6 +132,7 @@ def refused(made: Collection, *arguments: object) -> str:
 def test_workers_want_their_token(collection: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
     made = collection(2)
     made("publish", SAMPLE, "--sweep", "a")
+    monkeypatch.delenv("LOSTFOUND_TOKEN")
     assert "LOSTFOUND_TOKEN" in refused(made, "worker", "--host", "0.0.0.0", "--port", 0)
     monkeypatch.setenv("LOSTFOUND_TOKEN", TOKEN)
     urls = [made.serve("a"), made.serve("b")]
@@ -150,6 +151,19 @@ def test_workers_want_their_token(collection: Callable[..., Any], monkeypatch: p
         for command in (["clusters"], ["forget", "https://a.example/"], ["sweep", "open", "c"]):
             assert "LOSTFOUND_TOKEN" in made.ask(*command, "--server", urls[0], code=2)
     assert TOKEN not in (made.folder / "a.log").read_text()
+
+
+def test_without_a_token_nothing_is_changed(collection: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("LOSTFOUND_TOKEN")
+    made = collection(1)
+    made("publish", SAMPLE, "--sweep", "a")
+    made.work("a")
+    url = made.serve("a")
+    before = made.ask("clusters", "--json", "--min-size", "1", "--server", url)
+    assert before
+    for command in (["forget", "https://www.windvane.example/"], ["sweep", "cancel", "a"]):
+        assert "LOSTFOUND_TOKEN" in made.ask(*command, "--server", url, code=2)
+    assert made.ask("clusters", "--json", "--min-size", "1", "--server", url) == before
 
 
 def until_answered(made: Any, *arguments: object) -> str:
