@@ -61,6 +61,7 @@ class Chaos:
         self.publishing: list[tuple[str, Path, subprocess.Popen[bytes]]] = []
         self.published: dict[str, Path] = {}
         self.restarts = 0
+        self.bag: list[str] = []
         for _ in range(WORKERS[0]):
             self.add()
 
@@ -128,7 +129,10 @@ class Chaos:
             "wipe": self.wipe,
             "twice": self.twice,
         }
-        which = which or self.rng.choice(STEPS)
+        if which is None:
+            # From a shuffled bag, so that each thing happens before another has happened often.
+            self.bag = self.bag or self.rng.sample(STEPS, len(STEPS))
+            which = self.bag.pop()
         happens[which]()
         self.tend()
         return which
