@@ -32,10 +32,6 @@ from bench.engine import scratch, write_pages
 from bench.generator import BLOCK, Shape, pages
 from bench.measure import OUT, in_child
 from bench.run import WIDTH, Row, table
-from state.codecs import capture as capture_codec
-from state.codecs import changelog
-from state.families import Family
-from state.values import ID_BYTES
 from streams.faust_engine import pages as page_messages
 from streams.faust_engine import topics
 from streams.faust_engine.idle import Lag
@@ -49,6 +45,13 @@ WARM_PAGES = 300
 LOAD = Shape(near_share=0.4)  # more near-copies than by default, to see more of them
 LOOK_SECONDS = 0.2  # between two looks at the lag
 SEND_SECONDS = 0.02  # between two lots of pages under a steady load
+
+
+class _Url(msgspec.Struct):
+    url: str
+
+
+_decode_url = msgspec.json.Decoder(_Url).decode
 
 
 class Measured(msgspec.Struct, frozen=True):
@@ -77,14 +80,20 @@ def start_and_end(folder: Path, running: Running, partitions: int) -> Usage:
 
 
 def through_both(
-    folder: Path, running: Running, partitions: int, paths: Sequence[Path], start: Usage, rounds: int
+    folder: Path,
+    running: Running,
+    partitions: int,
+    paths: Sequence[Path],
+    start: Usage,
+    rounds: int,
+    **kafka_settings: Any,
 ) -> Measured:
     """Medians of rounds of both engines, one after the other."""
     embedded: list[dict[str, Any]] = []
     kafka: list[Usage] = []
     for _ in range(rounds):
         embedded.append(in_child("bench.engine:files", paths=[str(path) for path in paths]))
-        with collection(folder, running, partitions) as made:
+        with collection(folder, running, partitions, kafka_settings) as made:
             made.publish(paths)
             kafka.append(made.work("a").without(start))
             shutil.rmtree(made.folder)
@@ -201,7 +210,7 @@ async def under_load(made: Collection, rate: float, what: Callable[[Load], Await
 
 
 def latency(folder: Path, running: Running, partitions: int, rate: float, seconds: float) -> Iterator[Row]:
-    """From a page sent to its first edge in the changelog: with that, whoever asks is told."""
+    """From a page sent to when a reader of the results has its first near-duplicate."""
     with collection(folder, running, partitions) as made:
         made.serving("a")
         found = asyncio.run(_latencies(made, rate, seconds))
@@ -214,35 +223,26 @@ def latency(folder: Path, running: Running, partitions: int, rate: float, second
 
 
 async def _latencies(made: Collection, rate: float, seconds: float) -> list[float]:
+    seen: dict[str, float] = {}
     found: list[float] = []
 
     async def listen(load: Load) -> None:
         consumer = AIOKafkaConsumer(bootstrap_servers=made.running.bootstrap, auto_offset_reset="earliest")
         await consumer.start()
         try:
-            full = topics.name(made.prefix, Topic.CHANGELOG)
+            full = topics.name(made.prefix, Topic.NEAR_DUPLICATES)
             consumer.assign([TopicPartition(full, number) for number in range(made.partitions)])
-            sent: dict[bytes, float] = {}
-            edges: list[tuple[bytes, float]] = []
             until = time.perf_counter() + seconds
             while time.perf_counter() < until:
-                for records in (await consumer.getmany(timeout_ms=50)).values():
-                    for record in records:
-                        _, changes = changelog.decode(record.value)
-                        for key, value in changes.family(Family.CAPTURES).items():
-                            held = capture_codec.decode(key, value)
-                            if held.document is not None:
-                                sent.setdefault(held.document, load.sent[held.url])
-                        written = record.timestamp / 1000
-                        edges += [(edge, written) for edge in changes.family(Family.EDGES)]
-            # Partitions are read one after another: an edge may be seen before the captures of its documents.
-            known = [(edge[:ID_BYTES], edge[ID_BYTES:], at) for edge, at in edges]
-            found.extend(at - max(sent[a], sent[b]) for a, b, at in known if a in sent and b in sent)
+                records = await consumer.getmany(timeout_ms=50)
+                now = time.time()
+                for record in (record for each in records.values() for record in each):
+                    seen.setdefault(_decode_url(record.value).url, now)
+            found.extend(at - load.sent[url] for url, at in seen.items())
         finally:
             await consumer.stop()
 
     await under_load(made, rate, listen)
-    # The first second is of a producer and a worker that have just begun.
     return found
 
 
@@ -292,6 +292,9 @@ def measure(given: argparse.Namespace, folder: Path, log: Callable[[str], None])
         made = write_pages(folder / "pages.jsonl", given.documents)
         synthetic = through_both(folder, running, given.partitions, [made], start, given.rounds)
         yield from throughput("synthetic", synthetic)
+        log("a message a page")
+        single = through_both(folder, running, given.partitions, [made], start, given.rounds, pack_pages=1)
+        yield from throughput("synthetic, a message a page", single)
         if given.html:
             log("real HTML")
             html = through_both(folder, running, given.partitions, given.html, start, given.rounds)

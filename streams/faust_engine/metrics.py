@@ -18,7 +18,7 @@ from streams.faust_engine.messages import Topic
 
 _SECONDS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 COUNTED = {
-    "pages": "messages of pages taken",
+    "pages": "pages taken",
     "captures": "captures written",
     "unchanged": "pages whose URL held the same document last time",
     "arrivals": "documents at a URL that did not hold them",

@@ -1,16 +1,17 @@
 """Pages as messages: JSON with the names of Common Crawl's columns, or the same as msgpack; from others by presets.
 
-    headers   schema        lostfound.pages/1, or nothing
+    headers   schema        lostfound.pages/1, or nothing; lostfound.page-packs/1
               content-type  application/json (the default) or application/msgpack
               format        nothing, scrapy-cluster, scrapy-cluster-base64 or ache
 
 The JSON is a line of JSONL as `docs/formats-input.md` has it. Msgpack has the fields of `PageMessage`, with the body
-as bytes; `lostfound publish` sends that. Either may point to a WARC record instead of holding a body.
+as bytes. Either may point to a WARC record instead of a body. `lostfound publish` sends packs, a msgpack array
+of such pages: what a message costs a worker is shared by its pages.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -25,6 +26,7 @@ from streams.urls import url_key
 from streams.values import Origin, Page, Rejected
 
 SCHEMA = "lostfound.pages/1"
+PACKS = "lostfound.page-packs/1"
 MSGPACK = "application/msgpack"
 JSON = "application/json"
 
@@ -54,22 +56,48 @@ class PageMessage(msgspec.Struct, omit_defaults=True):
 
 
 _decode_packed = msgspec.msgpack.Decoder(PageMessage).decode
+_decode_pack = msgspec.msgpack.Decoder(list[PageMessage]).decode
 _encode_packed = msgspec.msgpack.Encoder().encode
 _decode_object = msgspec.json.Decoder(dict[str, Any]).decode
 
 
-def encode(page: Page, crawl: str) -> tuple[bytes, list[tuple[str, bytes]]]:
-    """The value and the headers of a page's message."""
+Decoded = tuple[Page | Rejected, str]
+"""A page, or why it is refused, and the name of its sweep, empty where it names none."""
+
+
+def message(page: Page, crawl: str) -> PageMessage:
+    """What is sent of a page."""
     fields = {name: getattr(page, name) for name in Page.__struct_fields__ if name != "origin"}
     origin = page.origin
-    message = PageMessage(**fields, crawl=crawl, source=origin.source, member=origin.member, offset=origin.offset)
-    return _encode_packed(message), [("schema", SCHEMA.encode()), ("content-type", MSGPACK.encode())]
+    return PageMessage(**fields, crawl=crawl, source=origin.source, member=origin.member, offset=origin.offset)
+
+
+def encode(page: Page, crawl: str) -> tuple[bytes, list[tuple[str, bytes]]]:
+    """The value and the headers of a message of one page."""
+    return _encode_packed(message(page, crawl)), [("schema", SCHEMA.encode()), ("content-type", MSGPACK.encode())]
+
+
+def encode_pack(pack: Sequence[PageMessage]) -> tuple[bytes, list[tuple[str, bytes]]]:
+    """The value and the headers of a message of several pages."""
+    return _encode_packed(pack), [("schema", PACKS.encode()), ("content-type", MSGPACK.encode())]
+
+
+def decode_all(
+    value: bytes | None, headers: Headers, origin: Origin, limits: ReadLimits, default_format: str = ""
+) -> list[Decoded]:
+    """The pages of a message of either kind, as `decode` gives one."""
+    if dict(headers).get("schema") != PACKS.encode():
+        return [decode(value, headers, origin, limits, default_format)]
+    try:
+        return [_taken(held, limits, origin) for held in _decode_pack(value or b"")]
+    except (msgspec.DecodeError, ValueError, RecursionError, MemoryError) as error:
+        return [(Rejected("bad_message", repr(error)[:300], origin), "")]
 
 
 def decode(
     value: bytes | None, headers: Headers, origin: Origin, limits: ReadLimits, default_format: str = ""
-) -> tuple[Page | Rejected, str]:
-    """The page of a message, or why it is refused, and the name of its sweep, empty where it names none.
+) -> Decoded:
+    """The page of a message.
 
     `default_format` is that of messages without any of our headers: most crawlers cannot set one.
     """
@@ -88,7 +116,7 @@ def decode(
     data = value or b""
     try:
         if kind == MSGPACK:
-            return _packed(data, limits, origin)
+            return _taken(_decode_packed(data), limits, origin)
         if preset:
             data = msgspec.json.encode(PRESETS[preset](_decode_object(data)))
         return page_of(data, limits, origin)
@@ -96,8 +124,7 @@ def decode(
         return Rejected("bad_message", repr(error)[:300], origin), ""
 
 
-def _packed(value: bytes, limits: ReadLimits, place: Origin) -> tuple[Page | Rejected, str]:
-    held = _decode_packed(value)
+def _taken(held: PageMessage, limits: ReadLimits, place: Origin) -> Decoded:
     origin = Origin(held.source, held.offset, held.member) if held.source else place
     try:
         url_key(held.url, limits.url_bytes_max)

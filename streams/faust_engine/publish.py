@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -16,13 +16,14 @@ from streams.faust_engine.broker import Broker
 from streams.faust_engine.control import Event, append
 from streams.faust_engine.messages import Topic
 from streams.faust_engine.outbox import Outbox, letter
+from streams.faust_engine.pages import PageMessage
 from streams.operators.routing import partition_of
 from streams.readers import ReadLimits, read, size
-from streams.settings import Settings
+from streams.settings import KafkaSettings, Settings
 from streams.urls import url_key
 from streams.values import Page, Rejected
 
-UNDER_WAY_MAX = 500  # pages sent and not yet acknowledged
+UNDER_WAY_MAX = 100  # messages sent and not yet acknowledged
 
 
 class Published(msgspec.Struct, frozen=True):
@@ -75,6 +76,7 @@ async def _publish(
         read_limits = ReadLimits.of(settings)
         reading = read(paths, read_limits)
         all_bytes = size(paths)
+        packs = Packs(kafka)
         under_way: set[asyncio.Task[Any]] = set()
         for _, item in reading:
             if isinstance(item, Rejected):
@@ -82,13 +84,14 @@ async def _publish(
                 await outbox.refuse([letter(item)])
                 continue
             place = _place(item, limits.url_bytes_max, partitions)
-            value, headers = pages.encode(item if item.time else msgspec.structs.replace(item, time=now), sweep)
-            under_way.add(asyncio.create_task(outbox.raw(Topic.PAGES, place, value, headers)))
+            dated = item if item.time else msgspec.structs.replace(item, time=now)
+            for pack in packs.add(place, dated, sweep):
+                under_way.add(asyncio.create_task(_send(outbox, place, pack)))
             sent += 1
             if len(under_way) >= UNDER_WAY_MAX:
                 under_way = await _some(under_way)
                 report(reading.bytes_done, all_bytes, sent)
-        await asyncio.gather(*under_way)
+        await asyncio.gather(*under_way, *(_send(outbox, place, pack) for place, pack in packs.rest()))
         report(all_bytes, all_bytes, sent)
         if not keep_open:
             until = await outbox.ends(Topic.PAGES, partitions)
@@ -96,6 +99,38 @@ async def _publish(
     finally:
         await outbox.stop()
     return Published(sweep, sent, dict(rejected), not keep_open)
+
+
+class Packs:
+    """Pages of each partition, until they fill a message."""
+
+    def __init__(self, settings: KafkaSettings) -> None:
+        self._pages_max, self._bytes_max = settings.pack_pages, settings.pack_bytes
+        self._held: dict[int, list[PageMessage]] = {}
+        self._bytes: Counter[int] = Counter()
+
+    def add(self, place: int, page: Page, sweep: str) -> Iterator[list[PageMessage]]:
+        """Take a page; yields what it fills. A page that is larger than a pack goes alone."""
+        size = len(page.body or page.text or "")
+        if place in self._held and self._bytes[place] + size > self._bytes_max:
+            yield self._out(place)
+        self._held.setdefault(place, []).append(pages.message(page, sweep))
+        self._bytes[place] += size
+        if len(self._held[place]) >= self._pages_max:
+            yield self._out(place)
+
+    def _out(self, place: int) -> list[PageMessage]:
+        del self._bytes[place]
+        return self._held.pop(place)
+
+    def rest(self) -> Iterator[tuple[int, list[PageMessage]]]:
+        """What is left, by partition."""
+        for place in list(self._held):
+            yield place, self._out(place)
+
+
+async def _send(outbox: Outbox, place: int, pack: list[PageMessage]) -> None:
+    await outbox.raw(Topic.PAGES, place, *pages.encode_pack(pack))
 
 
 async def _some(under_way: set[asyncio.Task[Any]]) -> set[asyncio.Task[Any]]:

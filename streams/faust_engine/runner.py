@@ -96,22 +96,31 @@ class Runner:
         self.metrics.reported(each.topic for each in outcome.results)
 
     async def take_pages(self, batch: Sequence[Message]) -> None:
-        """Sketch pages and send them to the owners of their URLs."""
-        rejected: list[tuple[Rejected, int]] = []
-        by_sweep: defaultdict[int, list[tuple[Page, int]]] = defaultdict(list)
+        """Sketch pages and send them to the owners of their URLs, so many at a time: a message may hold several."""
+        waiting: list[tuple[pages.Decoded, Message]] = []
         for message in batch:
             origin = Origin(f"{self._prefix}-{Topic.PAGES.value}", message.offset)
-            page, name = await self._decoded(message, origin)
-            if isinstance(page, Page):
-                number = await self._sweep(name)
-                if number is not None:
-                    dated = page if page.time else msgspec.structs.replace(page, time=max(0, message.time))
-                    by_sweep[number].append((dated, message.partition))
-                    continue
-                page = Rejected("bad_sweep", f"{name[:200]!r} is no sweep that takes pages", page.origin, page.url)
-            rejected.append((page, message.partition))
+            waiting += [(each, message) for each in await self._decoded(message, origin)]
+            while len(waiting) >= self.settings.kafka.take_pages:
+                await self._take_some(waiting[: self.settings.kafka.take_pages])
+                del waiting[: self.settings.kafka.take_pages]
+        if waiting:
+            await self._take_some(waiting)
+
+    async def _take_some(self, taken: Sequence[tuple[pages.Decoded, Message]]) -> None:
+        rejected: list[tuple[Rejected, int]] = []
+        by_sweep: defaultdict[int, list[tuple[Page, int]]] = defaultdict(list)
+        for (page, name), message in taken:
+            if isinstance(page, Rejected):
+                rejected.append((page, message.partition))
+            elif (number := await self._sweep(name)) is not None:
+                dated = page if page.time else msgspec.structs.replace(page, time=max(0, message.time))
+                by_sweep[number].append((dated, message.partition))
+            else:
+                said = f"{name[:200]!r} is no sweep that takes pages"
+                rejected.append((Rejected("bad_sweep", said, page.origin, page.url), message.partition))
         found: list[SketchedPage] = []
-        with self.metrics.batch(Topic.PAGES, len(batch)):
+        with self.metrics.batch(Topic.PAGES, len(taken)):
             for number, held in by_sweep.items():
                 task = Task(number, [page for page, _ in held])
                 for (_, place), results in zip(held, await self._sketch(task), strict=True):
@@ -119,14 +128,14 @@ class Runner:
                     rejected += [(item, place) for item in results if isinstance(item, Rejected)]
         outcome = sketched(found, self.context)
         await self._send(outcome, [letter(item, place) for item, place in rejected], 0)
-        self.metrics.count({"pages": len(batch)})
+        self.metrics.count({"pages": len(taken)})
 
-    async def _decoded(self, message: Message, origin: Origin) -> tuple[Page | Rejected, str]:
+    async def _decoded(self, message: Message, origin: Origin) -> list[pages.Decoded]:
         arguments = (message.value, message.headers, origin, self._read_limits, self.settings.kafka.default_format)
         if not self._read_limits.warc_folder:
-            return pages.decode(*arguments)
+            return pages.decode_all(*arguments)
         # It may have to read a file, for which nobody else should wait.
-        return await asyncio.to_thread(pages.decode, *arguments)
+        return await asyncio.to_thread(pages.decode_all, *arguments)
 
     async def _sweep(self, name: str) -> int | None:
         """The number of a sweep that may still be filled; one that is committed takes what comes late."""

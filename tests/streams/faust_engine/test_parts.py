@@ -15,9 +15,11 @@ from streams.faust_engine.control import Event, Fold
 from streams.faust_engine.ending import RESTART
 from streams.faust_engine.messages import BadMessage, Topic
 from streams.faust_engine.peer import Peer
+from streams.faust_engine.publish import Packs
 from streams.faust_engine.spread import SpreadStore
 from streams.operators.join import Handover, Union
 from streams.readers import ReadLimits
+from streams.settings import load
 from streams.values import Arrival, Origin, Page, Pair, Rejected
 
 ORIGIN = Origin("t-pages", 7)
@@ -58,6 +60,31 @@ def test_a_page_survives_publishing() -> None:
     )
     value, given = pages.encode(page, "2026-11")
     assert pages.decode(value, given, ORIGIN, LIMITS) == (page, "2026-11")
+
+
+def test_packs_hold_what_was_put_in_and_keep_to_their_limits() -> None:
+    kafka = load(overrides={"kafka": {"pack_pages": 3, "pack_bytes": 1024}}).kafka
+    sent = [
+        Page(f"http://a.example/{n}", n + 1, text="x" * size) for n, size in enumerate([9, 9, 9, 9, 1020, 2000, 9])
+    ]
+    packs = Packs(kafka)
+    made = [pack for page in sent for pack in packs.add(0, page, "s")] + [pack for _, pack in packs.rest()]
+    assert [len(pack) for pack in made] == [3, 1, 1, 1, 1]
+    taken = [each for pack in made for each in pages.decode_all(*pages.encode_pack(pack), ORIGIN, LIMITS)]
+    assert [(page.url, page.text, sweep) for page, sweep in taken] == [(page.url, page.text, "s") for page in sent]
+
+
+def test_one_bad_page_of_a_pack_is_refused_alone_and_a_broken_pack_as_a_whole() -> None:
+    good, bad = (pages.message(Page(url, 1, text="a"), "s") for url in ("http://a.example/", "mailto:nobody"))
+    value, given = pages.encode_pack([bad, good])
+    (refused, _), (page, _) = pages.decode_all(value, given, ORIGIN, LIMITS)
+    assert (refused.reason, page.url) == ("bad_url", good.url)
+    ((broken, _),) = pages.decode_all(value[:-1], given, ORIGIN, LIMITS)
+    assert broken.reason == "bad_message"
+
+
+def test_a_message_of_one_page_is_taken_as_before() -> None:
+    assert pages.decode_all(b'{"url": "http://a.example/", "text": "a"}', [], ORIGIN, LIMITS)[0][0].text == "a"
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,95 @@
+"""Whose the CPU time of a worker is, by py-spy: `python -m bench.kafka_profile`, for people, not for the table.
+
+A sample counts for the part of the innermost frame that has one; asyncio counts for whoever called it. Starting up
+(imports, loading compiled code) is left out, and so is waiting.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+from bench.cluster import broker, collection
+from bench.engine import scratch, write_pages
+from bench.kafka import MOVES
+from bench.measure import ROOT
+
+SAMPLES_A_SECOND = 200
+WAITING = ("select (selectors.py", "wait (threading.py", "_worker (concurrent/futures/thread.py")
+STARTING = ("_find_and_load", "numba/core/", "_open (state/store.py")
+# The first that a frame holds says the part; frames are asked from the innermost on.
+PARTS = (
+    ("SketchStage", "sketching"),
+    ("state/store.py", "RocksDB"),
+    ("state/codecs/changelog.py", "packing the changelog"),
+    ("faust_engine/messages.py", "msgspec"),
+    ("faust_engine/pages.py", "msgspec"),
+    ("aiokafka/", "aiokafka"),
+    ("faust/", "Faust"),
+    ("mode/", "Faust"),
+    ("streams/operators/sketch.py", "sketching"),
+    ("streams/text.py", "sketching"),
+    ("streams/sketching.py", "_sketching or verifying"),
+    ("streams/operators/", "operators"),
+    ("faust_engine/stages.py", "operators"),
+    ("state/", "operators"),
+    ("faust_engine/", "runner and outbox"),
+)
+
+
+def part_of(stack: list[str]) -> str | None:
+    """The part that a sample counts for; None for one that is not work."""
+    if any(name in stack[-1] for name in WAITING) or any(name in frame for frame in stack for name in STARTING):
+        return None
+    if any("operators/sketch.py" in frame for frame in stack):
+        return "sketching"
+    for frame in reversed(stack):
+        for name, part in PARTS:
+            if name in frame:
+                return "operators" if part.startswith("_") else part
+    return "asyncio and the rest"
+
+
+def profile(paths: list[Path], folder: Path, partitions: int) -> list[str]:
+    """The samples of one worker that takes `paths`, as py-spy's folded stacks."""
+    out = folder / "samples.txt"
+    with broker(folder) as running, collection(folder, running, partitions) as made:
+        made.publish(paths)
+        line = made.line("worker", "--data-dir", made.folder / "a", "--port", 0, "--until-idle")
+        spy = ["py-spy", "record", "--nonblocking", "-r", str(SAMPLES_A_SECOND), "-f", "raw", "-o", out, "--", *line]
+        done = subprocess.run(
+            [Path(sys.executable).parent / spy[0], *spy[1:]], cwd=ROOT, capture_output=True, text=True, check=False
+        )
+    if not out.exists():
+        raise RuntimeError(f"py-spy made no profile:\n{done.stderr[-2000:]}")
+    return out.read_text().splitlines()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Whose the CPU time of a worker is.")
+    parser.add_argument("--documents", type=int, default=20_000, help="synthetic pages")
+    parser.add_argument("--html", action="store_true", help="real HTML pages instead")
+    parser.add_argument("--partitions", type=int, default=4)
+    given = parser.parse_args()
+    with scratch() as folder:
+        paths = sorted(MOVES.glob("*/sweep-*")) if given.html else [write_pages(folder / "p.jsonl", given.documents)]
+        lines = profile(paths, folder, given.partitions)
+    parts: Counter[str] = Counter()
+    frames: Counter[str] = Counter()
+    for line in lines:
+        text, samples = line.rsplit(" ", 1)
+        stack = text.split(";")
+        if (part := part_of(stack)) is not None:
+            parts[part] += int(samples)
+            frames[f"{part}: {stack[-1]}"] += int(samples)
+    for shown in (parts.most_common(), frames.most_common(40)):
+        for name, samples in shown:
+            print(f"{100 * samples / parts.total():5.1f} %  {name}")
+        print()
+
+
+if __name__ == "__main__":
+    main()
