@@ -14,7 +14,7 @@ from state.families import Family
 from state.store import Store
 from state.values import SweepState
 from state.view import View
-from streams.faust_engine.peer import Peer, RemoteStore
+from streams.faust_engine.peer import Peer, RemoteStore, own_token
 from streams.faust_engine.spread import of_folders
 from streams.ingest import ingest
 from streams.settings import load
@@ -52,7 +52,7 @@ def settle(url: str, sweeps: int) -> None:
     while True:
         states: object
         try:
-            states = [sweep.state for sweep in View(RemoteStore(Peer(url, 30.0))).sweeps()]
+            states = [sweep.state for sweep in View(RemoteStore(Peer(url, 30.0, own_token()))).sweeps()]
         except LostfoundError as error:
             states = error  # partitions are changing hands
         if states == [SweepState.COMMITTED] * sweeps:
@@ -94,7 +94,7 @@ def same(made: Any, embedded_answers: Callable[..., Answers], sweeps: dict[str, 
         made("publish", path, "--sweep", name)
     settle(urls[-1], len(sweeps))
     settings = load(made.config)
-    whole = View(RemoteStore(Peer(urls[-1], 60.0)))
+    whole = View(RemoteStore(Peer(urls[-1], 60.0, own_token())))
     rows = dict(whole.store.scan(Family.SWEEPS, b"s"))
     compare(answers(whole, settings, every=ASKED_EVERY), embedded_answers(sweeps, made.config, ASKED_EVERY))
     made.stop()
