@@ -153,6 +153,16 @@ class Collection:
         assert done.returncode == code, done.stdout + done.stderr
         return done.stdout + (done.stderr if code else "")
 
+    def ask_settled(self, *arguments: object) -> str:
+        """Run a command until it is answered: while partitions change hands it is refused."""
+        until = time.monotonic() + START_SECONDS_MAX
+        while True:
+            try:
+                return self.ask(*arguments)
+            except AssertionError:
+                assert time.monotonic() < until
+                time.sleep(0.3)
+
     def serve(self, name: str) -> str:
         """Start a worker that goes on, and return its URL once it is ready."""
         return self.serve_all([name])[0]

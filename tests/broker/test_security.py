@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -138,9 +137,7 @@ def test_workers_want_their_token(collection: Callable[..., Any], monkeypatch: p
     urls = [made.serve("a"), made.serve("b")]
     # Of two workers, each has to ask the other for its part.
     for url in urls:
-        assert json.loads(
-            until_answered(made, "clusters", "--json", "--min-size", "1", "--limit", "1", "--server", url)
-        )
+        assert json.loads(made.ask_settled("clusters", "--json", "--min-size", "1", "--limit", "1", "--server", url))
         assert [post(url, path) for path in NEEDS_TOKEN] == [401, 401, 401]
         assert [post(url, path, f"Bearer {TOKEN}x") for path in NEEDS_TOKEN] == [401, 401, 401]
         for open_to_all in ("/livez", "/readyz", "/metrics"):
@@ -164,17 +161,6 @@ def test_without_a_token_nothing_is_changed(collection: Callable[..., Any], monk
     for command in (["forget", "https://www.windvane.example/"], ["sweep", "cancel", "a"]):
         assert "LOSTFOUND_TOKEN" in made.ask(*command, "--server", url, code=2)
     assert made.ask("clusters", "--json", "--min-size", "1", "--server", url) == before
-
-
-def until_answered(made: Any, *arguments: object) -> str:
-    """An answer, once partitions have stopped changing hands."""
-    until = time.monotonic() + 90
-    while True:
-        try:
-            return str(made.ask(*arguments))
-        except AssertionError:
-            assert time.monotonic() < until
-            time.sleep(0.3)
 
 
 def post(url: str, path: str, authorization: str = "") -> int:

@@ -104,10 +104,10 @@ def test_a_worker_without_partitions_answers_for_all(collection: Callable[..., A
     urls = made.serve_all(["a", "b", "c"])
     asked = ["clusters", "--min-size", "1", "--json", "--server"]
     until = time.monotonic() + 60
-    while '"state":"committed"' not in (said := made.ask("sweep", "list", "--json", "--server", urls[2])):
+    while '"state":"committed"' not in (said := made.ask_settled("sweep", "list", "--json", "--server", urls[2])):
         assert time.monotonic() < until, said
         time.sleep(0.3)
-    answers = [made.ask(*asked, url) for url in urls]
+    answers = [made.ask_settled(*asked, url) for url in urls]
     assert answers[0]
     assert answers == answers[:1] * 3
 
