@@ -6,18 +6,18 @@ wrong in a batch ends the process before that.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import faust
 import structlog
 from faust.auth import SASLCredentials, SSLCredentials
-from faust.transport.drivers import aiokafka
-from faust.types import TP
 
 from streams.faust_engine import topics
 from streams.faust_engine.broker import Broker
+from streams.faust_engine.consumer import FlowControl, Transport
 from streams.faust_engine.ending import end_process
 from streams.faust_engine.messages import KINDS, Topic
 from streams.faust_engine.runner import Message, Runner
@@ -31,33 +31,6 @@ HEARTBEATS_A_SESSION = 4
 CHANGELOG_RECORDS_BUFFERED = 32  # of up to `pack_bytes` each, while a partition is recovered
 
 
-class Consumer(aiokafka.Consumer):
-    """Faust's consumer, which also goes back where nothing was committed yet."""
-
-    async def seek_to_committed(self) -> Mapping[TP, int]:
-        """Go back to what was committed, or to the beginning.
-
-        Faust drops what it has fetched when partitions change hands, and goes back to the committed offset. A
-        partition without one it leaves where it is: behind the messages that it dropped, which nobody would take.
-        """
-        found = await super().seek_to_committed()
-        fresh = {tp for tp, offset in found.items() if not offset and not self._is_changelog_tp(tp)}
-        for tp, first in (await self.earliest_offsets(*fresh)).items() if fresh else ():
-            await self._seek(tp, first)
-        return found
-
-    def verify_event_path(self, now: float, tp: TP) -> None:
-        """Complain of streams that stand still, but not of changelogs: no stream takes these once they are read."""
-        if not self._is_changelog_tp(tp):
-            super().verify_event_path(now, tp)
-
-
-class Transport(aiokafka.Transport):
-    """Kafka by that consumer."""
-
-    Consumer = Consumer
-
-
 class App(faust.App):
     """A Faust app that starts and stops what its agents need."""
 
@@ -65,6 +38,11 @@ class App(faust.App):
 
     def _new_transport(self) -> Transport:
         return Transport(self.conf.broker_consumer, self)
+
+    @cached_property
+    def flow_control(self) -> FlowControl:
+        """Holds messages back from the agents while partitions change hands."""
+        return FlowControl(loop=self.loop)
 
     async def on_start(self) -> None:
         """Connect before the first message can come."""
