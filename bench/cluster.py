@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
 import urllib.request
 import uuid
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +20,9 @@ from bench.measure import ROOT
 from streams import settings as settings_module
 from streams.faust_engine.broker import Broker
 from streams.settings import Settings
+from tests.broker.running import HOME, START_SECONDS_MAX, free_port
+from tests.broker.running import Broker as OwnBroker
 
-SCRIPT = ROOT / "docker" / "broker" / "broker.sh"
-HOME = ROOT / "var" / "broker"
-START_SECONDS_MAX = 90.0
 WORK_SECONDS_MAX = 7200.0
 _TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -73,37 +71,13 @@ def broker(folder: Path) -> Iterator[Running]:
         return
     if not (HOME / "libs" / ".complete").exists():
         raise RuntimeError(f"no Kafka archives in {HOME}: `make bench-kafka` fetches them")
-    port, log = _port(), folder / "broker.log"
-    with log.open("wb") as out:
-        process = subprocess.Popen(
-            [SCRIPT, "run", HOME, folder / "broker", str(port)], stdout=out, stderr=out, stdin=subprocess.DEVNULL
-        )
+    started = OwnBroker(folder / "broker", free_port())
     try:
-        until = time.monotonic() + START_SECONDS_MAX
-        while not _answers(port):
-            if process.poll() is not None or time.monotonic() > until:
-                raise RuntimeError(f"the broker does not start:\n{log.read_text()[-2000:]}")
-            time.sleep(0.1)
-        yield Running(f"127.0.0.1:{port}", process.pid)
+        started.start()
+        assert started.process is not None
+        yield Running(started.bootstrap, started.process.pid)
     finally:
-        process.kill()
-        process.wait()
-
-
-def _answers(port: int) -> bool:
-    with closing(socket.socket()) as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0
-
-
-def _port() -> int:
-    """A port that is free together with the one after it, which the controller takes."""
-    while True:
-        with closing(socket.socket()) as first, closing(socket.socket()) as second:
-            first.bind(("127.0.0.1", 0))
-            port = int(first.getsockname()[1])
-            with suppress(OSError, OverflowError):
-                second.bind(("127.0.0.1", port + 1))
-                return port
+        started.kill()
 
 
 class Collection:
@@ -147,7 +121,7 @@ class Collection:
 
     def serving(self, name: str, *more: object) -> subprocess.Popen[bytes]:
         """Start a worker that goes on, and return once it is ready."""
-        port = _port()
+        port = free_port()
         process = self.worker(name, "--port", port, *more)
         until = time.monotonic() + START_SECONDS_MAX
         while process.poll() is None and time.monotonic() < until:

@@ -8,23 +8,21 @@ from __future__ import annotations
 
 from collections import Counter, OrderedDict, deque
 from collections.abc import Collection, Mapping, Sequence
-from itertools import islice
 
 import msgspec
 
 from state import meta, sweeps
 from state.changes import Changes
-from state.codecs import capture as capture_codec
 from state.codecs import document as document_codec
 from state.families import Family
 from state.store import Store
 from state.values import ID_BYTES, PREFIX_BYTES, Capture, Sketch, Sweep
+from streams import lookups
 from streams.operators import admit, capture, join, probe, verify
 from streams.settings import Settings
 from streams.urls import host_prefix
 from streams.values import Material, Pair, Rejected, SketchedPage
 
-LOOKED_BACK = 16  # captures without a document that a revisit's look back passes over
 SKETCHES_CACHED = 20_000  # of candidates: the members of crowded clusters are asked for again and again
 
 
@@ -51,23 +49,6 @@ class Engine:
         self.batches = 0  # applied since the start: what was read of the state before one of them may be out of date
         self._sketches: OrderedDict[bytes, list[Sketch]] = OrderedDict()
 
-    def last_captures(self, keys: Sequence[bytes]) -> dict[bytes, Capture]:
-        """The last capture of each URL that has one."""
-        found = self.store.last(Family.CAPTURES, [capture_codec.history(key) for key in keys])
-        return {key: capture_codec.decode(*row) for key, row in zip(keys, found, strict=True) if row}
-
-    def captures_before(self, instants: Sequence[capture.Instant]) -> dict[capture.Instant, list[Capture]]:
-        """Captures up to each instant, from the last one back to the last that has a document."""
-        found: dict[capture.Instant, list[Capture]] = {}
-        for key, sweep, time in instants:
-            start = capture_codec.encode_key(key, sweep, time, capture_codec.TIE_MAX)
-            held = found[key, sweep, time] = []
-            for row in islice(self.store.descend(Family.CAPTURES, capture_codec.history(key), start), LOOKED_BACK):
-                held.append(capture_codec.decode(*row))
-                if held[-1].document is not None:
-                    break
-        return found
-
     def apply(
         self,
         sweep: Sweep,
@@ -77,12 +58,14 @@ class Engine:
     ) -> tuple[Changes, BatchReport]:
         """Take a batch through the operators; the caller commits the changes together with its cursor.
 
-        `last` is what `last_captures` gives for the pages' URLs, where the caller has asked since the last batch.
+        `last` is what `lookups.last_captures` gives for the pages' URLs, where that was asked since the last batch.
         """
         self.batches += 1
-        resolved = capture.resolve(pages, self.captures_before(capture.looks_back(pages)))
-        captured = capture.capture(resolved.pages, self.last_captures(capture.needs(pages)) if last is None else last)
-        admitted = self._admit(captured)
+        resolved = capture.resolve(pages, lookups.captures_before(self.store, capture.looks_back(pages)))
+        if last is None:
+            last = lookups.last_captures(self.store, capture.needs(pages))
+        captured = capture.capture(resolved.pages, last)
+        admitted = admit.admit(captured.arrivals, *lookups.admission(self.store, captured.arrivals))
         probed = self._probe(admitted.new)
         verified = self._verify(admitted.new, probed.pairs)
         changes = Changes()
@@ -96,18 +79,6 @@ class Engine:
         report = BatchReport(len(pages), len(ids), copies, captured.unchanged, _near(admitted.new, verified), refused)
         self._count(report, probed, verified, changes)
         return changes, report
-
-    def _admit(self, captured: capture.Captured) -> admit.Admitted:
-        ids, places = admit.needs(captured.arrivals)
-        known = _held(ids, self.store.get_many(Family.DOCUMENTS, ids))
-        places = [place for place in places if place[:ID_BYTES] in known]
-        kept = sorted(known)
-        return admit.admit(
-            captured.arrivals,
-            known,
-            _held(places, self.store.get_many(Family.LOCATIONS, places)),
-            _held(kept, self.store.get_many(Family.TEXTS, kept)),
-        )
 
     def _probe(self, new: Sequence[Material]) -> probe.Probed:
         batch = probe.arrange(new, self.scheme.bucket_bytes)
@@ -153,7 +124,7 @@ class Engine:
     def _account(self, sweep: Sweep, captured: capture.Captured, changes: Changes) -> None:
         """Count captures by host; one that was there already, from a page handed in twice, counts once."""
         hosts = Counter(host_prefix(c.key) for c in captured.captures)
-        there = _held(captured.repeated, self.store.get_many(Family.CAPTURES, captured.repeated))
+        there = lookups.known(self.store, Family.CAPTURES, captured.repeated)
         hosts.subtract(host_prefix(row) for row in there)
         sweeps.add_hosts(self.store, changes, sweep.number, hosts)
 
@@ -236,7 +207,3 @@ def _near(new: Sequence[Material], verified: verify.Verified) -> int:
     return len(
         {max(edge[:ID_BYTES], edge[ID_BYTES:], key=lambda document: order.get(document, -1)) for edge in edges}
     )
-
-
-def _held(keys: Sequence[bytes], values: Sequence[bytes | None]) -> dict[bytes, bytes]:
-    return {key: value for key, value in zip(keys, values, strict=True) if value is not None}

@@ -25,6 +25,7 @@ from state.families import Family
 from state.store import Store
 from state.values import Capture, Sweep, SweepState
 from state.view import View
+from streams import lookups
 from streams.dead_letters import DeadLetters
 from streams.embedded import Engine
 from streams.errors import BadRecord, BadUrl, InputError
@@ -268,7 +269,7 @@ class _Run:
 
     def _last(self, items: Sequence[Page | Rejected]) -> dict[bytes, Capture]:
         keys = {self._key(item) for item in items if isinstance(item, Page)}
-        return self.engine.last_captures(sorted(keys - {b""}))
+        return lookups.last_captures(self.engine.store, sorted(keys - {b""}))
 
     def _unchanged(
         self, items: Sequence[Page | Rejected], last: Mapping[bytes, Capture]

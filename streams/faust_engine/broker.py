@@ -16,8 +16,6 @@ from streams.errors import InputError
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
-
-
 _HINTS = (
     ("SaslAuthenticationFailed", "check KAFKA_SASL_USERNAME, KAFKA_SASL_PASSWORD and KAFKA_SASL_MECHANISM"),
     ("UnsupportedSaslMechanism", "KAFKA_SASL_MECHANISM must be one that the broker has switched on"),

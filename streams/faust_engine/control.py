@@ -56,6 +56,7 @@ class Fold:
         self.sweeps: dict[int, Sweep] = {}
         self.wanted: dict[int, Event] = {}  # commits that were asked for and have not taken effect
         self.told: set[int] = set()
+        self._rows: dict[bytes, bytes] | None = None  # as asked for last; None: the log has gone on since
 
     def named(self, name: str) -> Sweep | None:
         """The sweep of this name that is not cancelled; a cancelled name is free again."""
@@ -71,6 +72,7 @@ class Fold:
 
     def take(self, event: Event) -> None:
         """Take one record."""
+        self._rows = None
         held = self.named(event.name)
         if event.event == "open":
             if held is None:
@@ -98,10 +100,12 @@ class Fold:
 
     def rows(self) -> dict[bytes, bytes]:
         """The sweeps as rows of the family `sweeps`."""
-        changes = Changes()
-        for sweep in self.sweeps.values():
-            sweeps.put(changes, sweep)
-        return changes.family(Family.SWEEPS)
+        if self._rows is None:
+            changes = Changes()
+            for sweep in self.sweeps.values():
+                sweeps.put(changes, sweep)
+            self._rows = changes.family(Family.SWEEPS)
+        return self._rows
 
 
 class SweepLog:

@@ -7,26 +7,24 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import islice
 from typing import Any
 
 import msgspec
 
 from state.changes import Changes
-from state.codecs import capture as capture_codec
 from state.codecs import changelog
 from state.codecs import document as document_codec
 from state.families import Family
 from state.partition import Partition
 from state.store import Store
-from state.values import ID_BYTES, PREFIX_BYTES, Capture
+from state.values import ID_BYTES, PREFIX_BYTES
+from streams import lookups
 from streams.faust_engine import results
 from streams.faust_engine.messages import ROUTED, Amendment, Topic
 from streams.operators import admit, capture, join, probe, routing, verify
 from streams.settings import Settings
 from streams.values import Announcement, Arrival, Pair, Question, Rejected, SketchedPage
 
-LOOKED_BACK = 16  # captures of a URL that a revisit looks through for one with a document
 CANDIDATES_SLACK = 4
 MEMBERS_A_HANDOVER = 5_000  # 80 kB: larger lists change hands in several messages
 
@@ -85,35 +83,19 @@ def captures(partition: Partition, pages: Sequence[SketchedPage], context: Conte
     """Write captures; send documents that are new at their URL, and resolved revisits to their own URL's owner."""
     outcome = Outcome()
     store = partition.store
-    resolved = capture.resolve(pages, _captures_before(store, capture.looks_back(pages)))
+    resolved = capture.resolve(pages, lookups.captures_before(store, capture.looks_back(pages)))
     own: list[SketchedPage] = []
     for page in resolved.pages:
         if routing.partition_of(page.capture.key, context.partitions) == partition.number:
             own.append(page)
         else:
             outcome.send([page], context)
-    keys = capture.needs(own)
-    found = store.last(Family.CAPTURES, [capture_codec.history(key) for key in keys])
-    last = {key: capture_codec.decode(*row) for key, row in zip(keys, found, strict=True) if row}
-    captured = capture.capture(own, last)
+    captured = capture.capture(own, lookups.last_captures(store, capture.needs(own)))
     outcome.send(captured.arrivals, context)
     outcome.changes = captured.changes
     outcome.rejected += resolved.unresolved
     outcome.counts.update(captures=len(captured.captures), unchanged=captured.unchanged)
     return outcome
-
-
-def _captures_before(store: Store, instants: Sequence[capture.Instant]) -> dict[capture.Instant, list[Capture]]:
-    """Captures up to each instant, from the last one back to the last that has a document."""
-    found: dict[capture.Instant, list[Capture]] = {}
-    for key, sweep, time in instants:
-        start = capture_codec.encode_key(key, sweep, time, capture_codec.TIE_MAX)
-        held = found[key, sweep, time] = []
-        for row in islice(store.descend(Family.CAPTURES, capture_codec.history(key), start), LOOKED_BACK):
-            held.append(capture_codec.decode(*row))
-            if held[-1].document is not None:
-                break
-    return found
 
 
 def documents(partition: Partition, values: Sequence[Any], context: Context) -> Outcome:
@@ -124,11 +106,8 @@ def documents(partition: Partition, values: Sequence[Any], context: Context) -> 
     outcome = Outcome()
     store = partition.store
     arrivals = [value for value in values if isinstance(value, Arrival)]
-    ids, places = admit.needs(arrivals)
-    known = _held(ids, store.get_many(Family.DOCUMENTS, ids))
-    located = _held(places, store.get_many(Family.LOCATIONS, places))
-    kept = sorted(known)
-    admitted = admit.admit(arrivals, known, located, _held(kept, store.get_many(Family.TEXTS, kept)))
+    known, located, texts = lookups.admission(store, arrivals)
+    admitted = admit.admit(arrivals, known, located, texts)
     for new in admitted.new:
         shares = routing.announcements(new.document, new.buckets, context.bucket_bytes, context.partitions)
         outcome.send(shares, context)
@@ -141,7 +120,7 @@ def documents(partition: Partition, values: Sequence[Any], context: Context) -> 
 
     pairs = [value for value in values if isinstance(value, Pair)]
     asking = sorted({pair.document for pair in pairs})
-    held = {**_held(asking, store.get_many(Family.DOCUMENTS, asking)), **rows}
+    held = {**lookups.known(store, Family.DOCUMENTS, asking), **rows}
     place = where.first if where is not None else routing.nowhere
     questions, passed_over = routing.gather(pairs, held, context.candidates_max, place)
     outcome.send(questions, context)
@@ -276,10 +255,6 @@ def amendments(partition: Partition, given: Sequence[Amendment], context: Contex
         outcome.results += results.amended(outcome.changes, partition.store, partition.number)
     outcome.counts.update(amendments=len(given))
     return outcome
-
-
-def _held(keys: Sequence[bytes], values: Sequence[bytes | None]) -> dict[bytes, bytes]:
-    return {key: value for key, value in zip(keys, values, strict=True) if value is not None}
 
 
 Stage = Callable[[Partition, Sequence[Any], Context], Outcome]

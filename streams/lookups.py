@@ -1,0 +1,50 @@
+"""What the operators are told of the state: the same lookups, whichever engine runs them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import islice
+
+from state.codecs import capture as capture_codec
+from state.families import Family
+from state.store import Store
+from state.values import ID_BYTES, Capture
+from streams.operators import admit
+from streams.operators.capture import Instant
+from streams.values import Arrival
+
+Rows = dict[bytes, bytes]
+LOOKED_BACK = 16  # captures without a document that a revisit's look back passes over
+
+
+def known(store: Store, family: Family, keys: Sequence[bytes]) -> Rows:
+    """The rows of those keys that have one."""
+    found = store.get_many(family, keys)
+    return {key: value for key, value in zip(keys, found, strict=True) if value is not None}
+
+
+def admission(store: Store, arrivals: Sequence[Arrival]) -> tuple[Rows, Rows, Rows]:
+    """Of what arrives: documents that are kept, places where they were seen, and texts that are kept."""
+    ids, places = admit.needs(arrivals)
+    documents = known(store, Family.DOCUMENTS, ids)
+    located = known(store, Family.LOCATIONS, [place for place in places if place[:ID_BYTES] in documents])
+    return documents, located, known(store, Family.TEXTS, sorted(documents))
+
+
+def last_captures(store: Store, keys: Sequence[bytes]) -> dict[bytes, Capture]:
+    """The last capture of each URL that has one."""
+    found = store.last(Family.CAPTURES, [capture_codec.history(key) for key in keys])
+    return {key: capture_codec.decode(*row) for key, row in zip(keys, found, strict=True) if row}
+
+
+def captures_before(store: Store, instants: Sequence[Instant]) -> dict[Instant, list[Capture]]:
+    """Captures up to each instant, from the last one back to the last that has a document."""
+    found: dict[Instant, list[Capture]] = {}
+    for key, sweep, time in instants:
+        start = capture_codec.encode_key(key, sweep, time, capture_codec.TIE_MAX)
+        held = found[key, sweep, time] = []
+        for row in islice(store.descend(Family.CAPTURES, capture_codec.history(key), start), LOOKED_BACK):
+            held.append(capture_codec.decode(*row))
+            if held[-1].document is not None:
+                break
+    return found
