@@ -146,6 +146,19 @@ class Store:
             found.append(rows)
         return found
 
+    def keys_under(self, family: Family, prefixes: Sequence[bytes], limit: int) -> list[list[bytes]]:
+        """For each prefix at most `limit` keys under it, ascending; by one cursor, as in `firsts`."""
+        cursor = self._families[family].iter()
+        found = []
+        for prefix in prefixes:
+            keys: list[bytes] = []
+            cursor.seek(prefix)
+            while len(keys) < limit and cursor.valid() and (key := cursor.key()).startswith(prefix):
+                keys.append(key)
+                cursor.next()
+            found.append(keys)
+        return found
+
     def write(self, changes: Changes, *, sync: bool = False) -> None:
         """Commit all changes at once, or none of them."""
         batch = rocks.WriteBatch(raw_mode=True)

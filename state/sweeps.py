@@ -10,6 +10,7 @@ first marks the sweep, then removes what it brought, so that a crash between fin
 from __future__ import annotations
 
 import struct
+from itertools import islice
 
 import msgspec
 
@@ -92,10 +93,11 @@ def host_key(number: int, host: bytes) -> bytes:
     return _KEY.pack(b"h", number) + host
 
 
-def hosts(store: Store, number: int) -> dict[bytes, int]:
-    """Captures a host key of one sweep."""
+def hosts(store: Store, number: int, start: bytes = b"", limit: int | None = None) -> dict[bytes, int]:
+    """Captures a host key of one sweep, ascending, from the host `start` on; all of them or at most `limit`."""
     prefix = _KEY.pack(b"h", number)
-    return {key[len(prefix) :]: _COUNT.unpack(value)[0] for key, value in store.scan(Family.SWEEPS, prefix)}
+    rows = islice(store.scan(Family.SWEEPS, prefix, prefix + start), limit)
+    return {key[len(prefix) :]: _COUNT.unpack(value)[0] for key, value in rows}
 
 
 def counted(store: Store) -> set[int]:

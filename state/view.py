@@ -15,7 +15,7 @@ from state.codecs import capture, document, edge, posting
 from state.codecs.text import TextCodec
 from state.families import Family
 from state.store import Store
-from state.values import ID_BYTES, Capture, DocumentRow, Edge, Sweep, SweepState
+from state.values import ID_BYTES, PREFIX_BYTES, Capture, DocumentRow, Edge, Sweep, SweepState
 
 _U32 = struct.Struct(">I")
 
@@ -42,9 +42,9 @@ class View:
         """Open and committed sweeps, in order of number."""
         return [sweep for sweep in self._sweeps if sweep.number not in self._hidden]
 
-    def sweep_hosts(self, number: int) -> dict[bytes, int]:
-        """Captures of one sweep by host key (`org,apache,flink)`)."""
-        return sweeps.hosts(self.store, number)
+    def sweep_hosts(self, number: int, start: bytes = b"", limit: int | None = None) -> dict[bytes, int]:
+        """Captures of one sweep by host key (`org,apache,flink)`), ascending, from `start` on, at most `limit`."""
+        return sweeps.hosts(self.store, number, start, limit)
 
     def host_captures(self, number: int, host: bytes) -> int:
         """Captures of one host in one sweep."""
@@ -56,6 +56,11 @@ class View:
     def captures(self, key: bytes) -> list[Capture]:
         """All captures of one URL, in order of sweep and time."""
         return self._shown(self.store.scan(Family.CAPTURES, capture.history(key)))
+
+    def histories(self, keys: list[bytes]) -> list[list[Capture]]:
+        """The captures of many URLs, as `captures` gives them."""
+        found = self.store.firsts(Family.CAPTURES, [capture.history(key) for key in keys])
+        return [self._shown(rows) for rows in found]
 
     def all_captures(self) -> Iterator[Capture]:
         """Every capture, in order of key, sweep and time."""
@@ -77,6 +82,13 @@ class View:
         value = self.store.get(Family.DOCUMENTS, document_id)
         return document.decode(document_id, value) if value is not None else None
 
+    def documents(self, documents: list[bytes]) -> list[DocumentRow | None]:
+        """Documents by their ids, in their order."""
+        found = self.store.get_many(Family.DOCUMENTS, documents)
+        return [
+            document.decode(key, row) if row is not None else None for key, row in zip(documents, found, strict=True)
+        ]
+
     def documents_by_prefix(self, prefix: bytes) -> list[DocumentRow]:
         """Documents whose id begins with a posting's prefix; nearly always one."""
         (rows,) = self.store.firsts(Family.DOCUMENTS, [prefix])
@@ -87,18 +99,16 @@ class View:
         found = self.store.firsts(Family.DOCUMENTS, prefixes)
         return [document.decode(key, value) for rows in found for key, value in rows]
 
-    def locations(self, document_id: bytes, limit: int) -> list[bytes]:
-        """Keys of the URLs that hold or held a document."""
-        rows = self.store.scan(Family.LOCATIONS, document_id)
-        return [key[ID_BYTES:] for key, _ in islice(rows, limit)]
+    def locations(self, documents: list[bytes], limit: int) -> list[list[bytes]]:
+        """For each document, or prefix of some, the keys of at most `limit` URLs that hold or held it."""
+        found = self.store.keys_under(Family.LOCATIONS, documents, limit)
+        return [[key[ID_BYTES:] for key in keys] for keys in found]
 
     def places(self, documents: list[bytes], limit: int) -> list[list[tuple[bytes, list[Capture]]]]:
         """For each document the keys of at most `limit` URLs that hold or held it, each with all captures there."""
-        rows = self.store.firsts(Family.LOCATIONS, documents, limit)
-        keys = [[key[ID_BYTES:] for key, _ in held] for held in rows]
+        keys = self.locations(documents, limit)
         each = sorted({key for held in keys for key in held})
-        histories = self.store.firsts(Family.CAPTURES, [capture.history(key) for key in each])
-        captures = {key: self._shown(held) for key, held in zip(each, histories, strict=True)}
+        captures = dict(zip(each, self.histories(each), strict=True))
         return [[(key, captures[key]) for key in held] for held in keys]
 
     def _shown(self, rows: Iterable[tuple[bytes, bytes]]) -> list[Capture]:
@@ -106,7 +116,7 @@ class View:
 
     def text(self, document_id: bytes) -> str | None:
         """A document's kept text, or None where texts are not kept."""
-        both = self.title_and_text(document_id)
+        (both,) = self.titles_and_texts([document_id])
         return both[1] if both else None
 
     def title(self, document_id: bytes) -> str:
@@ -118,10 +128,10 @@ class View:
         held = self.store.get_many(Family.TEXTS, documents)
         return [self._texts.title(value) if value is not None else "" for value in held]
 
-    def title_and_text(self, document_id: bytes) -> tuple[str, str] | None:
-        """A document's title and kept text."""
-        value = self.store.get(Family.TEXTS, document_id)
-        return self.decode_text(value) if value is not None else None
+    def titles_and_texts(self, documents: list[bytes]) -> list[tuple[str, str] | None]:
+        """The titles and kept texts of many documents, in their order; None where none is kept."""
+        held = self.store.get_many(Family.TEXTS, documents)
+        return [self.decode_text(value) if value is not None else None for value in held]
 
     def decode_text(self, value: bytes) -> tuple[str, str]:
         """Title and text of a row of `texts`."""
@@ -136,16 +146,15 @@ class View:
         """Prefixes of the documents of many buckets, in their order."""
         return [posting.decode(v) if v else [] for v in self.store.get_many(Family.BANDS, buckets)]
 
-    def sample_postings(self, value: int, limit: int) -> list[bytes]:
-        """Prefixes of documents that a sampled shingle names, at most `limit`."""
-        return self._postings(Family.SAMPLES, _U32.pack(value), limit)
+    def sample_postings(self, values: list[int], limit: int) -> list[list[bytes]]:
+        """For each sampled shingle prefixes of the documents that it names, at most `limit`."""
+        found = self.store.keys_under(Family.SAMPLES, [_U32.pack(value) for value in values], limit)
+        return [[key[-PREFIX_BYTES:] for key in keys] for keys in found]
 
-    def word_postings(self, site: bytes, word: int, limit: int) -> list[bytes]:
-        """Prefixes of documents of a site (4 bytes) that a word (its hash) names, at most `limit`."""
-        return self._postings(Family.WORDS, site + _U32.pack(word), limit)
-
-    def _postings(self, family: Family, prefix: bytes, limit: int) -> list[bytes]:
-        return [key[len(prefix) :] for key in self.store.keys(family, prefix, limit)]
+    def word_postings(self, words: list[tuple[bytes, int]], limit: int) -> list[list[bytes]]:
+        """For each site (4 bytes) and word (its hash) prefixes of the documents that it names, at most `limit`."""
+        found = self.store.keys_under(Family.WORDS, [site + _U32.pack(word) for site, word in words], limit)
+        return [[key[-PREFIX_BYTES:] for key in keys] for keys in found]
 
     def edges_from(self, document_id: bytes) -> list[Edge]:
         """Edges kept under this document: those to documents of a larger id."""

@@ -47,7 +47,7 @@ def forget_document(store: Store, document: bytes) -> Forgotten:
     view = View(store)
     gone = [
         capture
-        for key in view.locations(document, limit=1 << 62)
+        for key in view.locations([document], limit=1 << 62)[0]
         for capture in view.captures(key)
         if capture.document == document
     ]

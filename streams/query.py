@@ -100,8 +100,7 @@ def _candidates(view: View, settings: Settings, sketch: Sketch) -> list[Document
         collisions.update(postings)
     by_bands = sorted(collisions, key=lambda prefix: (-collisions[prefix], prefix))[: 4 * limits.candidates_max]
     shared: Counter[bytes] = Counter()
-    for value in most_sampled(sketch):
-        postings = view.sample_postings(value, limits.sample_postings_max + 1)
+    for postings in view.sample_postings(most_sampled(sketch), limits.sample_postings_max + 1):
         if len(postings) <= limits.sample_postings_max:  # more than that is mechanical text
             shared.update(postings)
     by_samples = sorted(shared, key=lambda prefix: (-shared[prefix], prefix))[: 2 * limits.candidates_max]

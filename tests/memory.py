@@ -52,6 +52,9 @@ class MemoryStore:
     def keys(self, family: Family, prefix: bytes, limit: int) -> list[bytes]:
         return [key for key, _ in islice(self.scan(family, prefix), limit)]
 
+    def keys_under(self, family: Family, prefixes: Sequence[bytes], limit: int) -> list[list[bytes]]:
+        return [self.keys(family, prefix, limit) for prefix in prefixes]
+
     def catch_up(self) -> None:
         """There is nobody to catch up with."""
 

@@ -3,7 +3,7 @@
 get     keys of one owner         -> a value or None each
 page    rows under a prefix       -> at most `limit`, in order, of all the partitions named
 last    prefixes of one owner     -> the last row under each, or None
-firsts  prefixes of one owner     -> the rows under each, at most `limit` of each where it is not 0
+firsts  prefixes                  -> the rows under each of all the partitions named, at most `limit` (0: all)
 """
 
 from __future__ import annotations
@@ -52,12 +52,20 @@ def answer(stores: Mapping[int, Store], ask: Ask) -> Any:
     held = [stores[number] for number in ask.partitions]
     if ask.what == "page":
         return list(islice(combined(ask.family, [_scan(store, ask) for store in held], ask.descending), ask.limit))
+    if ask.what == "firsts":
+        return together(ask, [store.firsts(ask.family, ask.keys, ask.limit or None) for store in held])
     (store,) = held
     if ask.what == "get":
         return store.get_many(ask.family, ask.keys)
-    if ask.what == "last":
-        return store.last(ask.family, ask.keys)
-    return store.firsts(ask.family, ask.keys, ask.limit or None)
+    return store.last(ask.family, ask.keys)
+
+
+def together(ask: Ask, answers: Sequence[Sequence[Rows]]) -> list[Rows]:
+    """Answers to `firsts` of several partitions as one."""
+    if len(answers) == 1:
+        return list(answers[0])
+    most = ask.limit or None
+    return [list(islice(combined(ask.family, each), most)) for each in zip(*answers, strict=True)]
 
 
 def _scan(store: Store, ask: Ask) -> Iterator[Row]:

@@ -8,7 +8,7 @@ which a part is missing is an error, never a smaller answer.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from state.families import Family
 from state.scheme import Scheme
 from state.store import Store
 from state.values import PREFIX_BYTES
-from streams.faust_engine.rows import Ask, Row, answer, combine, combined
+from streams.faust_engine.rows import Ask, Row, answer, combine, combined, together
 from streams.operators.routing import partition_of
 
 Source = Callable[[Ask], Any]
@@ -53,7 +53,13 @@ class RowStore(Store):
 
     def firsts(self, family: Family, prefixes: Sequence[bytes], limit: int | None = None) -> list[list[Row]]:
         """For each prefix the rows under it, at most `limit`."""
-        return list(self.ask(Ask("firsts", family, list(prefixes), limit=limit or 0))) if prefixes else []
+        if not prefixes or limit == 0:
+            return [[] for _ in prefixes]
+        return list(self.ask(Ask("firsts", family, list(prefixes), limit=limit or 0)))
+
+    def keys_under(self, family: Family, prefixes: Sequence[bytes], limit: int) -> list[list[bytes]]:
+        """For each prefix at most `limit` keys under it."""
+        return [[key for key, _ in rows] for rows in self.firsts(family, prefixes, limit)]
 
     def scan(self, family: Family, prefix: bytes = b"", start: bytes | None = None) -> Iterator[Row]:
         """Rows whose key begins with `prefix`, ascending, from `start` on; a page at a time."""
@@ -125,6 +131,12 @@ class SpreadStore(RowStore):
     def _of(self, owner: int | None, ask: Ask, keys: list[bytes]) -> list[Any]:
         if owner is not None:
             return list(self._sources[owner][1](Ask(ask.what, ask.family, keys, [owner], limit=ask.limit)))
+        if ask.what == "firsts":
+            answers = [
+                source(Ask("firsts", ask.family, keys, numbers, limit=ask.limit))
+                for source, numbers in self._by_source(range(self.partitions))
+            ]
+            return together(ask, answers)
         if ask.what != "get":
             raise ValueError(f"{ask.what} of {ask.family} needs a whole key")
         found: list[Any] = [None] * len(keys)
@@ -137,16 +149,18 @@ class SpreadStore(RowStore):
 
     def _page(self, ask: Ask) -> list[Row]:
         owner = self.owner(ask.family, ask.keys[0])
-        by_source: defaultdict[str, list[int]] = defaultdict(list)
-        for number in range(self.partitions) if owner is None else [owner]:
-            by_source[self._sources[number][0]].append(number)
         pages = [
-            self._sources[numbers[0]][1](
-                Ask("page", ask.family, ask.keys, numbers, ask.start, ask.limit, ask.descending)
-            )
-            for numbers in by_source.values()
+            source(Ask("page", ask.family, ask.keys, numbers, ask.start, ask.limit, ask.descending))
+            for source, numbers in self._by_source(range(self.partitions) if owner is None else [owner])
         ]
         return list(combined(ask.family, pages, ask.descending))[: ask.limit]
+
+    def _by_source(self, partitions: Iterable[int]) -> list[tuple[Source, list[int]]]:
+        """Who answers for partitions, each with those that are its."""
+        by_name: defaultdict[str, list[int]] = defaultdict(list)
+        for number in partitions:
+            by_name[self._sources[number][0]].append(number)
+        return [(self._sources[numbers[0]][1], numbers) for numbers in by_name.values()]
 
     def _sweep_rows(self, ask: Ask) -> Any:
         """Sweeps are in their log; their captures a host in the partitions. None: ask these."""

@@ -6,11 +6,12 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from streams import sketching
+from streams.find.kept import Kept
 from streams.terms import page_name
 from streams.urls import directory_prefix, host_prefix, key_url
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from state.values import Capture, DocumentRow
     from streams.find.view import FindView
@@ -28,27 +29,31 @@ class SoftErrors:
 
     def __init__(self, view: FindView, urls_min: int) -> None:
         self._view, self._urls_min = view, urls_min
-        self._known = lru_cache(maxsize=16_384)(self._look)
+        self._known: Kept[tuple[bytes, bytes], bool] = Kept(self._look, 16_384)
 
     def suspected(self, document: bytes, key: bytes) -> bool:
         """At least `urls_min` URLs of this key's host, no two with the same page name, hold or held the document.
 
         The same name says that they are one page: under old and new paths, versions, languages.
         """
-        return self._known(document, host_prefix(key))
+        return self._known((document, host_prefix(key)))
 
-    def _look(self, document: bytes, host: bytes) -> bool:
-        keys = self._view.locations(document, _LOCATIONS_READ)
-        return len({page_name(key_url(key)) for key in keys if key.startswith(host)}) >= self._urls_min
+    def suspected_many(self, asked: list[tuple[bytes, bytes]]) -> list[bool]:
+        """As `suspected`, of many documents and keys."""
+        return self._known.many([(document, host_prefix(key)) for document, key in asked])
+
+    def _look(self, asked: list[tuple[bytes, bytes]]) -> Iterator[bool]:
+        found = self._view.locations([document for document, _ in asked], _LOCATIONS_READ)
+        for (_, host), keys in zip(asked, found, strict=True):
+            names = {page_name(key_url(key)) for key in keys if key.startswith(host)}
+            yield len(names) >= self._urls_min
 
 
 class Copies:
     """Tells whether a candidate lies in a copy of the tree that the old URL was in."""
 
-    def __init__(
-        self, view: FindView, row: Callable[[bytes], DocumentRow | None], latest: Callable[[bytes], int]
-    ) -> None:
-        self._view, self._row, self._latest = view, row, latest
+    def __init__(self, view: FindView, rows: Kept[bytes, DocumentRow | None], latest: Callable[[bytes], int]) -> None:
+        self._view, self._rows, self._latest = view, rows, latest
         self._share = lru_cache(maxsize=4096)(self._read_share)
 
     def share(self, old: bytes, candidate: bytes, last: int, missed: int) -> float:
@@ -69,15 +74,18 @@ class Copies:
         neighbours = self._neighbours(before, after, folder, last)
         if len(neighbours) < _NEIGHBOURS_MIN:
             return 0.0
-        copies = sum(self._copied(after + key[len(before) :], captures) for key, captures in neighbours.items())
-        return copies / len(neighbours)
+        beside = [after + key[len(before) :] for key in neighbours]
+        today = [self._today(key, held) for key, held in zip(beside, self._view.histories(beside), strict=True)]
+        pairs = [(d, old) for d, old in zip(today, neighbours.values(), strict=True) if d is not None]
+        return sum(self._copied(document, old) for document, old in pairs) / len(neighbours)
 
     def _neighbours(self, before: bytes, after: bytes, folder: bytes, last: int) -> dict[bytes, list[Capture]]:
         found: dict[bytes, list[Capture]] = {}
         latest = self._latest(host_prefix(folder))
         for start in dict.fromkeys((folder, before)):
-            for key in self._view.urls_under(before, _CAPTURES_READ, start)[:_URLS_READ]:
-                captures = [c for c in self._view.captures(key) if c.document is not None]
+            keys = self._view.urls_under(before, _CAPTURES_READ, start)[:_URLS_READ]
+            for key, history in zip(keys, self._view.histories(keys), strict=True):
+                captures = [c for c in history if c.document is not None]
                 sweeps = {c.sweep for c in captures}
                 inside = len(after) > len(before) and key.startswith(after)
                 if last in sweeps and latest in sweeps and not inside:
@@ -88,17 +96,17 @@ class Copies:
                 break
         return found
 
-    def _copied(self, key: bytes, captures: list[Capture]) -> bool:
-        """The URL holds today what the neighbour with these captures holds or held."""
+    def _today(self, key: bytes, captures: list[Capture]) -> bytes | None:
         latest = self._latest(host_prefix(key))
-        today = next((c.document for c in self._view.captures(key) if c.sweep == latest), None)
-        if today is None:
-            return False
+        return next((c.document for c in captures if c.sweep == latest), None)
+
+    def _copied(self, today: bytes, captures: list[Capture]) -> bool:
+        """A document is what the neighbour with these captures holds or held."""
         versions = list(dict.fromkeys(c.document for c in captures if c.document is not None))
         if today in versions:
             return True
-        rows = [row for row in map(self._row, versions[-4:]) if row is not None]
-        row = self._row(today)
+        row, *held = self._rows.many([today, *versions[-4:]])
+        rows = [each for each in held if each is not None]
         if row is None or not rows:
             return False
         figures = sketching.compare_many(row.sketch, [each.sketch for each in rows])

@@ -9,7 +9,7 @@ from __future__ import annotations
 import gc
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from functools import cache, lru_cache
+from functools import cache
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urljoin
@@ -22,6 +22,7 @@ from streams.find.answer import Answer
 from streams.find.copies import Copies, SoftErrors
 from streams.find.gather import Gatherer, Question
 from streams.find.history import Calendar, Life
+from streams.find.kept import Kept
 from streams.find.lives import Lives
 from streams.find.paths import Predicted, Rules
 from streams.find.report import Found, Redirected, candidates_of, guess, soft_404
@@ -33,6 +34,7 @@ from streams.urls import directory_prefix, url_key
 from streams.values import iso
 
 if TYPE_CHECKING:
+    from state.values import DocumentRow
     from streams.find.answer import Candidate
     from streams.find.trace import Ranked
     from streams.find.view import FindView
@@ -66,7 +68,7 @@ class Finder:
         self._calendar = Calendar(view)
         self._soft = SoftErrors(view, find.soft_404_urls)
         self._lives = Lives(view, self._calendar, self._soft)
-        row = lru_cache(maxsize=8192)(view.document)
+        rows: Kept[bytes, DocumentRow | None] = Kept(view.documents, 8192)
         gatherer = Gatherer(
             view,
             self._calendar,
@@ -81,9 +83,9 @@ class Finder:
             self._lives,
             gatherer,
             Texts(view, sketcher),
-            row,
+            rows,
             soft=self._soft,
-            copies=Copies(view, row, self._calendar.latest),
+            copies=Copies(view, rows, self._calendar.latest),
             candidates_max=find.candidates_max,
             compared_max=find.compared_max,
             site_documents=find.site_sample_documents,
@@ -178,7 +180,7 @@ class Finder:
         path = target[target.find(b")") + 1 :]
         if path in {b"", b"/"} and life.key[life.key.find(b")") + 1 :] not in {b"", b"/"}:
             return True
-        beside = (self._view.captures(key) for key in self._neighbours(life.key))
+        beside = self._view.histories(self._neighbours(life.key))
         sent = {
             page_name(c.url)
             for each in beside
@@ -191,7 +193,7 @@ class Finder:
         """Missing URLs in the folder of one that has no sure answer, those nearest by name first."""
         if case.life is None or case.trace is None or self._sure_move(case) is not None:
             return []
-        lives = (self._lives.of(key) for key in self._neighbours(case.life.key) if key != case.life.key)
+        lives = self._lives.of.many(key for key in self._neighbours(case.life.key) if key != case.life.key)
         missing = (life.held[-1].url for life in lives if life.held and life.missed is not None)
         return list(islice(missing, NEIGHBOURS))
 

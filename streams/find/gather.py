@@ -37,7 +37,8 @@ if TYPE_CHECKING:
 
 WORD_POSTINGS_MAX = 400  # a word or name that more documents of a site share is passed over
 ASKED_WORDS_MAX = 48
-WORD_ROWS_MAX = 4_000  # postings read for all words of a question, and for all its sampled shingles
+WORDS_AT_ONCE = 32  # looked up together
+WORD_ROWS_MAX = 4_000  # postings after which a question reads no more of words, and counts no more of its samples
 SAMPLE_ROWS_MAX = 4_000
 NAMES_MAX = 18
 COMPARED_MAX = 64  # documents compared by sketch
@@ -128,11 +129,10 @@ class Gatherer:
             for prefix in postings:
                 found[prefix] += 1.0
         limit, left = self._sample_postings_max, SAMPLE_ROWS_MAX
-        for value in most_sampled(row.sketch):
+        for postings in self._view.sample_postings(most_sampled(row.sketch), limit + 1):
             if left <= 0:
                 self.counters["find_rows_max"] += 1
                 break
-            postings = self._view.sample_postings(value, limit + 1)
             left -= len(postings)
             if len(postings) > limit:
                 self.counters["sample_postings_max"] += 1
@@ -151,23 +151,24 @@ class Gatherer:
         """Strengths of documents that share words, rare ones for more."""
         found: dict[bytes, float] = defaultdict(float)
         left = WORD_ROWS_MAX
-        for word, site in product(words, sites):
-            if (site, word) in self._hot:
-                self.counters["word_postings_max"] += 1
-                continue
+        asked = [(site, word) for word, site in product(words, sites)]
+        cold = [each for each in asked if each not in self._hot]
+        self.counters["word_postings_max"] += len(asked) - len(cold)
+        for at in range(0, len(cold), WORDS_AT_ONCE):
             if left <= 0:
                 self.counters["find_rows_max"] += 1
                 break
-            postings = self._view.word_postings(site, word, WORD_POSTINGS_MAX + 1)
-            left -= len(postings)
-            if len(postings) > WORD_POSTINGS_MAX:
-                self.counters["word_postings_max"] += 1
-                if len(self._hot) < _HOT_KEPT:
-                    self._hot.add((site, word))
-                continue
-            weight = math.log(2 * WORD_POSTINGS_MAX / (1 + len(postings)))
-            for prefix in postings:
-                found[prefix] += weight
+            part = cold[at : at + WORDS_AT_ONCE]
+            for each, postings in zip(part, self._view.word_postings(part, WORD_POSTINGS_MAX + 1), strict=True):
+                left -= len(postings)
+                if len(postings) > WORD_POSTINGS_MAX:
+                    self.counters["word_postings_max"] += 1
+                    if len(self._hot) < _HOT_KEPT:
+                        self._hot.add(each)
+                    continue
+                weight = math.log(2 * WORD_POSTINGS_MAX / (1 + len(postings)))
+                for prefix in postings:
+                    found[prefix] += weight
         return found
 
     def _by_position(self, asked: Question) -> list[bytes]:

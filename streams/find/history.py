@@ -13,7 +13,6 @@ An open sweep may hold a URL but never makes one missing. Of several captures of
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from functools import lru_cache
 from typing import TYPE_CHECKING
 from urllib.parse import urljoin
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     from streams.find.view import FindView
 
 _HOSTS_COMPARED_MAX = 64
+_NEW_HOSTS_KEPT = 64
 _HOSTS_READ_MAX = 10_000  # of a sweep with more, a host's move cannot be guessed
 
 
@@ -73,8 +73,9 @@ class Calendar:
         self.open = {s.number for s in view.sweeps() if s.state is not SweepState.COMMITTED}
         self.committed = [s.number for s in view.sweeps() if s.state is SweepState.COMMITTED]
         self.names = {s.number: s.name for s in view.sweeps()}
-        self._hosts = lru_cache(maxsize=16)(self._read_hosts)
+        self._of_domain = lru_cache(maxsize=65_536)(self._read_domain)
         self._shared = lru_cache(maxsize=4096)(self._share_hosts)
+        self._new = lru_cache(maxsize=256)(self._read_new)
 
     def visited(self, number: int, host: bytes) -> bool:
         """The sweep has captures of this host."""
@@ -93,23 +94,30 @@ class Calendar:
 
     def hosts_of_domain(self, number: int, key: bytes, limit: int) -> list[bytes]:
         """Hosts of this key's registered domain that a sweep visited."""
-        hosts = self._hosts(number)
+        return self._of_domain(number, domain_ranges(key), limit)
+
+    def _read_domain(self, number: int, ranges: tuple[tuple[bytes, bytes], ...], limit: int) -> list[bytes]:
         found: list[bytes] = []
-        for start, stop in domain_ranges(key):
-            found += hosts[bisect_left(hosts, start) : bisect_left(hosts, stop)][:limit]
-        return found[:limit]
+        for start, stop in ranges:
+            hosts = self._view.sweep_hosts(number, start, limit - len(found))
+            found += (host for host in hosts if host < stop)
+        return found
 
     def new_hosts(self, number: int, before: int, limit: int) -> list[bytes]:
         """Hosts that a sweep visited and the one `before` did not, those with most captures first."""
-        counts = self._view.sweep_hosts(number)
-        new = [host for host in counts if not self.visited(before, host)] if len(counts) <= _HOSTS_READ_MAX else []
-        return sorted(new, key=lambda host: (-counts[host], host))[:limit]
+        return self._new(number, before)[:limit]
 
-    def _read_hosts(self, number: int) -> list[bytes]:
-        return sorted(self._view.sweep_hosts(number))
+    def _read_new(self, number: int, before: int) -> list[bytes]:
+        counts = self._view.sweep_hosts(number, limit=_HOSTS_READ_MAX + 1)
+        if len(counts) > _HOSTS_READ_MAX:
+            return []
+        there = self._view.sweep_hosts(before, limit=_HOSTS_READ_MAX + 1)
+        whole = len(there) <= _HOSTS_READ_MAX
+        new = [host for host in counts if not (there.get(host, 0) if whole else self.visited(before, host))]
+        return sorted(new, key=lambda host: (-counts[host], host))[:_NEW_HOSTS_KEPT]
 
     def _share_hosts(self, number: int, last: int) -> bool:
-        return any(self.visited(number, host) for host in self._hosts(last)[:_HOSTS_COMPARED_MAX])
+        return any(self.visited(number, host) for host in self._view.sweep_hosts(last, limit=_HOSTS_COMPARED_MAX))
 
 
 def life_of(key: bytes, captures: list[Capture], calendar: Calendar, soft: Callable[[bytes, bytes], bool]) -> Life:

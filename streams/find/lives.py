@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from streams.find.history import Calendar, Life, life_of
+from streams.find.kept import Kept
 
 if TYPE_CHECKING:
     from streams.find.copies import SoftErrors
@@ -17,11 +17,13 @@ class Lives:
 
     def __init__(self, view: FindView, calendar: Calendar, soft: SoftErrors) -> None:
         self._view, self._calendar, self._soft = view, calendar, soft
-        self.of = lru_cache(maxsize=16_384)(self._read)
+        self.of: Kept[bytes, Life] = Kept(self._read, 16_384)
 
-    def _read(self, key: bytes) -> Life:
-        return life_of(key, self._view.captures(key), self._calendar, lambda _document, _key: False)
+    def _read(self, keys: list[bytes]) -> list[Life]:
+        histories = zip(keys, self._view.histories(keys), strict=True)
+        return [life_of(key, captures, self._calendar, lambda _document, _key: False) for key, captures in histories]
 
     def checked(self, key: bytes) -> Life:
         """The life of a URL, its soft 404s taken for what they are."""
-        return life_of(key, self._view.captures(key), self._calendar, self._soft.suspected)
+        (captures,) = self._view.histories([key])
+        return life_of(key, captures, self._calendar, self._soft.suspected)

@@ -12,7 +12,7 @@ A site's figures come from a bounded sample of its URLs, read once.
 from __future__ import annotations
 
 import zlib
-from collections import OrderedDict
+from collections.abc import Iterator
 from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
@@ -21,6 +21,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from streams.find.kept import Kept
 from streams.urls import directory_prefix
 
 if TYPE_CHECKING:
@@ -60,26 +61,18 @@ class Likeness(NamedTuple):
 
 
 class Texts:
-    """Features of documents by id, the last `size` of them kept."""
+    """Features of documents by id, None where no text is kept; the last `size` of them are remembered."""
 
     def __init__(self, view: FindView, sketcher: Sketcher, size: int = 4096) -> None:
-        self._view, self._sketcher, self._size = view, sketcher, size
-        self._kept: OrderedDict[bytes, TextFeatures | None] = OrderedDict()
+        self._view, self._sketcher = view, sketcher
+        self.of: Kept[bytes, TextFeatures | None] = Kept(self._read, size)
         self.title_words = lru_cache(maxsize=size)(lambda title: sketcher.word_hashes(title)[0])
 
-    def get(self, document: bytes) -> TextFeatures | None:
-        """Features of a document, None where its text is not kept."""
-        if document in self._kept:
-            self._kept.move_to_end(document)
-            return self._kept[document]
-        held = self._view.title_and_text(document)
-        features = self.of(*held) if held is not None else None
-        self._kept[document] = features
-        if len(self._kept) > self._size:
-            self._kept.popitem(last=False)
-        return features
+    def _read(self, documents: list[bytes]) -> Iterator[TextFeatures | None]:
+        for held in self._view.titles_and_texts(documents):
+            yield self.features(*held) if held is not None else None
 
-    def of(self, title: str, text: str) -> TextFeatures:
+    def features(self, title: str, text: str) -> TextFeatures:
         """Features of a text with its title."""
         shingles, words, counts = self._sketcher.shingles_and_words(text)
         lead = title.strip() or " ".join(text[:_LEAD_CHARACTERS].split()[:_LEAD_WORDS])
@@ -101,7 +94,7 @@ class Site:
     def _held_in(self, sweep: int) -> list[TextFeatures]:
         held = (c.document for each in self._captures for c in each if c.sweep == sweep and c.document is not None)
         chosen = list(islice(dict.fromkeys(held), self._documents_max))
-        return [f for f in map(self._texts.get, chosen) if f is not None]
+        return [f for f in self._texts.of.many(chosen) if f is not None]
 
     def idf(self, words: NDArray[np.uint32]) -> NDArray[np.float64]:
         """ln((1 + documents) / (1 + documents with the word)), at least 0."""
@@ -179,13 +172,14 @@ def sample_site(view: FindView, host: bytes, urls_max: int, last: int) -> list[l
         urls = spread if len(spread) >= urls_max else [*spread, *urls]
     found: list[list[Capture]] = []
     read = held = 0
-    for key in sorted(set(urls), key=lambda key: (zlib.crc32(key), key))[: _URLS_SHARE * urls_max]:
-        captures = view.captures(key)
-        found.append(captures)
-        read += len(captures)
-        held += any(capture.sweep == last for capture in captures)
-        if held >= urls_max or read >= _CAPTURES_MAX:
-            break
+    order = sorted(set(urls), key=lambda key: (zlib.crc32(key), key))[: _URLS_SHARE * urls_max]
+    for at in range(0, len(order), urls_max):
+        for captures in view.histories(order[at : at + urls_max]):
+            found.append(captures)
+            read += len(captures)
+            held += any(capture.sweep == last for capture in captures)
+            if held >= urls_max or read >= _CAPTURES_MAX:
+                return found
     return found
 
 

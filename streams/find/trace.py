@@ -17,13 +17,14 @@ from state.values import PREFIX_BYTES
 from streams import sketching
 from streams.find import score as scoring
 from streams.find.gather import Gatherer, Question
+from streams.find.kept import Kept
 from streams.find.paths import path_features, path_likeness
 from streams.find.score import Traits
 from streams.find.texts import Asked, Site, Texts, sample_site
 from streams.urls import host_prefix
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
     from state.values import DocumentRow
     from streams.find.copies import Copies, SoftErrors
@@ -32,7 +33,9 @@ if TYPE_CHECKING:
     from streams.find.view import FindView
 
 _LOCATIONS_MAX = 16
-_VERSIONS_MAX = 2  # of a candidate: as it was when the old URL went missing, and as it is
+_DOCUMENTS_AT_ONCE = 32  # whose places are looked up together
+_LIVES_AT_ONCE = 64
+_VERSIONS_MAX = 2
 _TOP = 12  # candidates looked at closely: for copies of trees and error pages, and handed on to the next stop
 
 
@@ -76,7 +79,7 @@ class Tracer:
         lives: Lives,
         gatherer: Gatherer,
         texts: Texts,
-        row: Callable[[bytes], DocumentRow | None],
+        rows: Kept[bytes, DocumentRow | None],
         *,
         soft: SoftErrors,
         copies: Copies,
@@ -86,7 +89,7 @@ class Tracer:
     ) -> None:
         self._view, self._calendar, self._lives, self._gatherer = view, calendar, lives, gatherer
         self._texts, self._soft, self._copies = texts, soft, copies
-        self._row = row
+        self._rows = rows
         self._sites = lru_cache(maxsize=64)(self._read_site)
         self._candidates_max, self._compared_max = candidates_max, compared_max
         self._site_documents = site_documents
@@ -95,15 +98,15 @@ class Tracer:
         """What is asked for a URL missing in a sweep: its last document, or the longest where that is a stub."""
         last = life.last
         row = self._asked_row(life)
-        features = self._texts.get(row.sketch.document) if row else None
+        features = self._texts.of(row.sketch.document) if row else None
         url = last.url if last else life.refused[-1].url
         return Question(life.key, url, row, features, last.sweep if last else missed, missed)
 
     def _asked_row(self, life: Life) -> DocumentRow | None:
-        rows = [row for row in (self._row(d) for d in life.documents_from(0)[-8:]) if row is not None]
+        rows = [row for row in self._rows.many(life.documents_from(0)[-8:]) if row is not None]
         if not rows:
             return None
-        last = self._row(life.last.document) if life.last and life.last.document else None
+        last = self._rows(life.last.document) if life.last and life.last.document else None
         longest = max(rows, key=lambda row: row.sketch.shingles)
         if last is None or last.sketch.shingles < scoring.STUB_SHARE * longest.sketch.shingles:
             return longest
@@ -116,6 +119,7 @@ class Tracer:
         seen |= {asked.key}
         compare = self._comparer(asked)
         candidates = self._candidates(asked, also, seen)
+        compare.read(document for life in candidates for document in _compared(asked, life))
         ranked = self._look_closely(asked, [self._rank(asked, life, compare) for life in candidates])
         living = [each for each in ranked if each.life.alive]
         stop = self._stop(asked, ranked) if hops < scoring.HOPS_MAX else None
@@ -147,8 +151,9 @@ class Tracer:
     def rank_more(self, asked: Question, keys: Iterable[bytes]) -> list[Ranked]:
         """Rank further living candidates, such as those that rules lead to."""
         compare = self._comparer(asked)
-        lives = (self._lives.of(key) for key in keys)
-        return [self._rank(asked, life, compare) for life in lives if life.alive and not self._is_soft(life)]
+        lives = [life for life in self._lives.of.many(keys) if life.alive]
+        self._suspect(lives)
+        return [self._rank(asked, life, compare) for life in lives if not self._is_soft(life)]
 
     def copied(self, asked: Question, key: bytes) -> float:
         """The share of the old page's neighbours that have a copy beside this candidate."""
@@ -177,15 +182,13 @@ class Tracer:
         """Lives of URLs that held a page when the old one no longer did."""
         gathered = self._gatherer.gather(asked)
         lives: dict[bytes, Life] = {}
-        for key in also:
-            self._take(key, asked, seen, lives)
+        self._take(also, asked, seen, lives)
         given = len(lives)
-        for key in gathered.urls:
-            self._take(key, asked, seen, lives)
+        self._take(gathered.urls, asked, seen, lives)
         most = len(lives) + self._candidates_max
-        for document in gathered.documents:
-            for key in self._view.locations(document, _LOCATIONS_MAX):
-                self._take(key, asked, seen, lives)
+        for at in range(0, len(gathered.documents), _DOCUMENTS_AT_ONCE):
+            places = self._view.locations(gathered.documents[at : at + _DOCUMENTS_AT_ONCE], _LOCATIONS_MAX)
+            self._take([key for keys in places for key in keys], asked, seen, lives, most)
             if len(lives) >= most:
                 self._gatherer.counters["find_candidates_max"] += 1
                 break
@@ -206,20 +209,26 @@ class Tracer:
         self._gatherer.counters["find_compared_max"] += 1
         return nlargest(self._compared_max, lives, key=promised)
 
-    def _take(self, key: bytes, asked: Question, seen: frozenset[bytes], lives: dict[bytes, Life]) -> None:
-        """Add a URL's life when it held a page at a time when the old one no longer did."""
-        if key in lives or key in seen:
-            return
-        life = self._lives.of(key)
-        if life.last is not None and life.last.sweep >= asked.missed:
-            lives[key] = life
+    def _take(
+        self,
+        keys: Iterable[bytes],
+        asked: Question,
+        seen: frozenset[bytes],
+        lives: dict[bytes, Life],
+        most: int | None = None,
+    ) -> None:
+        """Add lives of URLs that held a page at a time when the old one no longer did, until there are `most`."""
+        new = list(dict.fromkeys(key for key in keys if key not in lives and key not in seen))
+        for at in range(0, len(new), _LIVES_AT_ONCE):
+            for life in self._lives.of.many(new[at : at + _LIVES_AT_ONCE]):
+                if most is not None and len(lives) >= most:
+                    return
+                if life.last is not None and life.last.sweep >= asked.missed:
+                    lives[life.key] = life
 
     def _rank(self, asked: Question, life: Life, compare: _Comparer) -> Ranked:
         url = life.last.url if life.last else ""
-        versions = life.documents_from(asked.missed)
-        if len(versions) > _VERSIONS_MAX:
-            versions = [versions[0], *versions[-(_VERSIONS_MAX - 1) :]]
-        before = life.document_at(asked.last)
+        versions, before = _versions(asked, life), life.document_at(asked.last)
         figures = [compare.like(document) for document in versions]
         traits = Traits(
             resemblance=max((f.resemblance for f in figures), default=0.0),
@@ -236,6 +245,7 @@ class Tracer:
     def _look_closely(self, asked: Question, ranked: list[Ranked]) -> list[Ranked]:
         """Best first, with error pages taken out and copies of trees told among those that might be first."""
         waiting = _best_first(ranked)
+        self._suspect([each.life for each in waiting[:_TOP]])
         looked: list[Ranked] = []
         for each in waiting[:_TOP]:
             if self._is_soft(each.life):
@@ -245,6 +255,11 @@ class Tracer:
             looked.append(Ranked(each.life, traits, scoring.score(traits)))
         return _best_first([*looked, *waiting[_TOP:]])
 
+    def _suspect(self, lives: list[Life]) -> None:
+        """Look all of them up together, for `_is_soft`."""
+        held = [(life.last.document, life.key) for life in lives if life.last and life.last.document is not None]
+        self._soft.suspected_many(held)
+
     def _is_soft(self, life: Life) -> bool:
         last = life.last
         return last is not None and last.document is not None and self._soft.suspected(last.document, life.key)
@@ -253,7 +268,7 @@ class Tracer:
         site = None
         if asked.features is not None:
             site = Asked(asked.features, self._sites(host_prefix(asked.key)), asked.last, self._texts)
-        return _Comparer(asked, site, self._texts, self._row)
+        return _Comparer(asked, site, self._texts, self._rows)
 
     def _read_site(self, host: bytes) -> Site:
         last = self._calendar.latest(host)
@@ -273,15 +288,22 @@ class _Comparer:
     """Compares the asked page with documents, each once: on texts where they are kept, on sketches elsewhere."""
 
     def __init__(
-        self, asked: Question, site: Asked | None, texts: Texts, row: Callable[[bytes], DocumentRow | None]
+        self, asked: Question, site: Asked | None, texts: Texts, rows: Kept[bytes, DocumentRow | None]
     ) -> None:
-        self._asked, self._site, self._texts, self._row = asked, site, texts, row
+        self._asked, self._site, self._texts, self._rows = asked, site, texts, rows
         self._known: dict[bytes, _Figures] = {}
 
     @property
     def texts(self) -> bool:
         """The asked page's text is kept."""
         return self._site is not None
+
+    def read(self, documents: Iterable[bytes]) -> None:
+        """Read together what will be compared."""
+        asked = list(dict.fromkeys(documents))
+        if self._site is not None:
+            asked = [d for d, text in zip(asked, self._texts.of.many(asked), strict=True) if text is None]
+        self._rows.many(asked)
 
     def like(self, document: bytes) -> _Figures:
         """Figures of one document."""
@@ -290,16 +312,27 @@ class _Comparer:
         return self._known[document]
 
     def _compare(self, document: bytes) -> _Figures:
-        other = self._texts.get(document) if self._site is not None else None
+        other = self._texts.of(document) if self._site is not None else None
         if self._site is not None and other is not None:
             found = self._site.like(document, other)
             weighed = (found.containment + found.rare_containment) / 2
             return _Figures(found.resemblance, found.containment, weighed, found.cosine, found.title)
-        row = self._row(document)
+        row = self._rows(document)
         if row is None or self._asked.row is None:
             return _Figures(0.0, 0.0, 0.0, None, 0.0)
         figures = sketching.compare(self._asked.row.sketch, row.sketch)
         return _Figures(figures.resemblance, figures.containment, figures.containment, None, 0.0)
+
+
+def _versions(asked: Question, life: Life) -> list[bytes]:
+    """A candidate's documents that count: as it was when the old URL went missing, and as it is."""
+    versions = life.documents_from(asked.missed)
+    return versions if len(versions) <= _VERSIONS_MAX else [versions[0], *versions[-(_VERSIONS_MAX - 1) :]]
+
+
+def _compared(asked: Question, life: Life) -> list[bytes]:
+    before = life.document_at(asked.last)
+    return [*_versions(asked, life), *([before] if before is not None else [])]
 
 
 _path = lru_cache(maxsize=16_384)(path_features)

@@ -19,14 +19,14 @@ class FindView(Protocol):
     def sweeps(self) -> list[Sweep]:
         """Open and committed sweeps, in order of number."""
 
-    def sweep_hosts(self, number: int) -> dict[bytes, int]:
-        """Captures of one sweep by host key (`org,apache,flink)`)."""
+    def sweep_hosts(self, number: int, start: bytes = b"", limit: int | None = None) -> dict[bytes, int]:
+        """Captures of one sweep by host key (`org,apache,flink)`), ascending, from `start` on, at most `limit`."""
 
     def host_captures(self, number: int, host: bytes) -> int:
         """Captures of one host in one sweep."""
 
-    def captures(self, key: bytes) -> list[Capture]:
-        """All captures of one URL, in order of sweep and time."""
+    def histories(self, keys: list[bytes]) -> list[list[Capture]]:
+        """All captures of each URL, in order of sweep and time."""
 
     def urls_under(self, prefix: bytes, captures_max: int, start: bytes | None = None) -> list[bytes]:
         """Keys of URLs under a prefix, from `start` on, ascending: those of the first `captures_max` captures."""
@@ -34,20 +34,20 @@ class FindView(Protocol):
     def documents_by_prefixes(self, prefixes: list[bytes]) -> list[DocumentRow]:
         """The documents of postings."""
 
-    def document(self, document_id: bytes) -> DocumentRow | None:
-        """A document by its id."""
+    def documents(self, documents: list[bytes]) -> list[DocumentRow | None]:
+        """Documents by their ids."""
 
-    def locations(self, document_id: bytes, limit: int) -> list[bytes]:
-        """Keys of the URLs that hold or held a document, or all documents whose ids begin with what is given."""
+    def locations(self, documents: list[bytes], limit: int) -> list[list[bytes]]:
+        """For each document, or prefix of some, the keys of at most `limit` URLs that hold or held it."""
 
-    def title_and_text(self, document_id: bytes) -> tuple[str, str] | None:
-        """A document's title and kept text, or None where texts are not kept."""
+    def titles_and_texts(self, documents: list[bytes]) -> list[tuple[str, str] | None]:
+        """The title and kept text of each document, None where none is kept."""
 
     def buckets(self, buckets: list[bytes]) -> list[list[bytes]]:
         """Prefixes of the documents in LSH buckets."""
 
-    def sample_postings(self, value: int, limit: int) -> list[bytes]:
-        """Prefixes of documents that a sampled shingle names, at most `limit`."""
+    def sample_postings(self, values: list[int], limit: int) -> list[list[bytes]]:
+        """For each sampled shingle prefixes of the documents that it names, at most `limit`."""
 
-    def word_postings(self, site: bytes, word: int, limit: int) -> list[bytes]:
-        """Prefixes of documents of a site (4 bytes) that a word names, at most `limit`."""
+    def word_postings(self, words: list[tuple[bytes, int]], limit: int) -> list[list[bytes]]:
+        """For each site (4 bytes) and word prefixes of the documents that it names, at most `limit`."""

@@ -54,6 +54,7 @@ def test_captures_of_a_url_are_its_history(view: View) -> None:
     assert history[0].url == f"{HOSTS[0]}/p0.html"
     assert history[0].time == NOW
     assert view.captures(url_key(f"{HOSTS[0]}/p")) == []
+    assert view.histories([url_key(f"{HOSTS[0]}/p"), url_key(f"{HOSTS[0]}/p0.html")]) == [[], history]
 
 
 def test_urls_under_a_prefix(view: View) -> None:
@@ -71,6 +72,9 @@ def test_urls_under_a_prefix(view: View) -> None:
 def test_documents_by_id_and_prefix(view: View) -> None:
     ids = [key for key, _ in view.store.scan(Family.DOCUMENTS)]
     rows = [view.document(key) for key in ids]
+    *found, none = view.documents([*ids, bytes(16)])
+    assert [row.sketch.document for row in found if row] == ids
+    assert none is None
     assert [row.sketch.document for row in rows if row] == ids
     assert view.document(bytes(16)) is None
     prefixes = [key[:5] for key in ids[::-1]]
@@ -83,9 +87,11 @@ def test_locations_texts_and_titles(view: View) -> None:
     capture = view.captures(url_key(f"{HOSTS[0]}/p0.html"))[0]
     assert capture.document
     keys = [url_key(f"{HOSTS[0]}/new/p0.html"), url_key(f"{HOSTS[0]}/p0.html")]
-    assert view.locations(capture.document, 10) == keys
-    assert view.locations(capture.document, 1) == keys[:1]
-    title, text = view.title_and_text(capture.document) or ("", "")
+    assert view.locations([capture.document, bytes(16)], 10) == [keys, []]
+    assert view.locations([capture.document], 1) == [keys[:1]]
+    both, none = view.titles_and_texts([capture.document, bytes(16)])
+    title, text = both or ("", "")
+    assert none is None
     assert title == "Page 0"
     assert text == view.text(capture.document)
     assert text.startswith("word")
@@ -113,11 +119,15 @@ def test_postings(view: View) -> None:
     assert view.bucket(bucket) == view.buckets([b"none", bucket])[1] == [value[:5]]
     assert view.buckets([b"none"]) == [[]]
     sample, _ = next(iter(view.store.scan(Family.SAMPLES)))
-    assert sample[4:] in view.sample_postings(int.from_bytes(sample[:4], "big"), 10)
+    value = int.from_bytes(sample[:4], "big")
+    (found,) = view.sample_postings([value], 10)
+    assert sample[4:] in found
     word, _ = next(iter(view.store.scan(Family.WORDS)))
-    found = view.word_postings(word[:4], int.from_bytes(word[4:8], "big"), 10)
+    asked = [(word[:4], int.from_bytes(word[4:8], "big")), (b"none", 7)]
+    found, none = view.word_postings(asked, 10)
     assert word[8:] in found
-    assert view.word_postings(word[:4], int.from_bytes(word[4:8], "big"), 0) == []
+    assert none == []
+    assert view.word_postings(asked, 0) == [[], []]
 
 
 def test_a_sweep_that_is_being_cancelled_is_hidden(sound: MemoryStore) -> None:

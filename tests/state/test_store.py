@@ -63,6 +63,9 @@ def test_reads_as_a_sorted_dict(
     assert shared.last(Family.META, prefixes) == memory.last(Family.META, prefixes)
     for limit in (None, 0, 1, 3):
         assert shared.firsts(Family.META, prefixes, limit) == memory.firsts(Family.META, prefixes, limit)
+        assert limit is None or shared.keys_under(Family.META, prefixes, limit) == memory.keys_under(
+            Family.META, prefixes, limit
+        )
     assert shared.get_many(Family.META, prefixes) == memory.get_many(Family.META, prefixes)
     assert shared.get_many(Family.META, []) == []
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable
+from itertools import islice
 
 import pytest
 
@@ -77,14 +78,17 @@ class MemoryView:
     def sweeps(self) -> list[Sweep]:
         return self._sweeps
 
-    def sweep_hosts(self, number: int) -> dict[bytes, int]:
-        return dict(self._hosts[number])
+    def sweep_hosts(self, number: int, start: bytes = b"", limit: int | None = None) -> dict[bytes, int]:
+        return dict(islice(((host, n) for host, n in sorted(self._hosts[number].items()) if host >= start), limit))
 
     def host_captures(self, number: int, host: bytes) -> int:
         return self._hosts[number].get(host, 0)
 
     def captures(self, key: bytes) -> list[Capture]:
         return list(self._captures.get(key, []))
+
+    def histories(self, keys: list[bytes]) -> list[list[Capture]]:
+        return [self.captures(key) for key in keys]
 
     def urls_under(self, prefix: bytes, captures_max: int, start: bytes | None = None) -> list[bytes]:
         keys = sorted(key for key in self._captures if key.startswith(prefix) and key >= (start or b""))
@@ -95,25 +99,26 @@ class MemoryView:
     def documents_by_prefixes(self, prefixes: list[bytes]) -> list[DocumentRow]:
         return [row for prefix in prefixes for key, row in self._rows.items() if key.startswith(prefix)]
 
-    def document(self, document_id: bytes) -> DocumentRow | None:
-        return self._rows.get(document_id)
+    def documents(self, documents: list[bytes]) -> list[DocumentRow | None]:
+        return [self._rows.get(document) for document in documents]
 
-    def locations(self, document_id: bytes, limit: int) -> list[bytes]:
-        held = (self._locations[key] for key in self._locations if key.startswith(document_id))
-        return sorted(set().union(*held))[:limit]
+    def locations(self, documents: list[bytes], limit: int) -> list[list[bytes]]:
+        held = [[self._locations[key] for key in self._locations if key.startswith(each)] for each in documents]
+        return [sorted(set().union(*keys))[:limit] for keys in held]
 
-    def title_and_text(self, document_id: bytes) -> tuple[str, str] | None:
-        self.texts_read += 1
-        return self._texts.get(document_id) if self.keep_texts else None
+    def titles_and_texts(self, documents: list[bytes]) -> list[tuple[str, str] | None]:
+        self.texts_read += len(documents)
+        return [self._texts.get(document) if self.keep_texts else None for document in documents]
 
     def buckets(self, buckets: list[bytes]) -> list[list[bytes]]:
         return [sorted(self._postings.get(("band", bucket), ())) for bucket in buckets]
 
-    def sample_postings(self, value: int, limit: int) -> list[bytes]:
-        return sorted(self._postings.get(("sample", value.to_bytes(4, "big")), ()))[:limit]
+    def sample_postings(self, values: list[int], limit: int) -> list[list[bytes]]:
+        return [sorted(self._postings.get(("sample", value.to_bytes(4, "big")), ()))[:limit] for value in values]
 
-    def word_postings(self, site: bytes, word: int, limit: int) -> list[bytes]:
-        return sorted(self._postings.get(("word", site + word.to_bytes(4, "big")), ()))[:limit]
+    def word_postings(self, words: list[tuple[bytes, int]], limit: int) -> list[list[bytes]]:
+        keys = (site + word.to_bytes(4, "big") for site, word in words)
+        return [sorted(self._postings.get(("word", key), ()))[:limit] for key in keys]
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ from streams.find import score as scoring
 from streams.find.copies import Copies, SoftErrors, _heads
 from streams.find.gather import above
 from streams.find.history import Calendar, life_of
+from streams.find.kept import Kept
 from streams.find.score import Traits
 from streams.find.texts import Asked, Site, Texts, sample_site
 from streams.sketching import Sketcher
@@ -116,7 +117,7 @@ class TestTexts:
         site = Site(sample_site(view, host_prefix(url_key(SITE)), 64, 1), texts, 1)
 
         def like(one: str, other: str):
-            return Asked(texts.of("", one), site, 1, texts).like(other.encode(), texts.of("", other))
+            return Asked(texts.features("", one), site, 1, texts).like(other.encode(), texts.features("", other))
 
         return like
 
@@ -176,7 +177,7 @@ class TestCopies:
         two = {f"{SITE}/two/{name}.html": text(name + "two") for name in names}
         old = f"{SITE}/one/config.html"
         view.add({**one, **two, old: text("config")}).add({**one, **two, f"{SITE}/two/config.html": text("config")})
-        copies = Copies(view, view.document, Calendar(view).latest)
+        copies = Copies(view, Kept(view.documents, 99), Calendar(view).latest)
         assert copies.share(url_key(old), url_key(f"{SITE}/two/config.html"), 1, 2) == 0.0
 
     def test_soft_errors_need_unrelated_names(self, view):
@@ -205,3 +206,20 @@ def test_iso(time):
 def test_sampled_sites_are_bounded(view):
     assert sample_site(view, b"e,x)", 10, 1) == []
     assert np.isfinite(Site([], Texts(view, Sketcher(view.scheme)), 1).idf(np.arange(3, dtype=np.uint32))).all()
+
+
+def test_values_are_read_together_once_and_the_last_are_kept() -> None:
+    read: list[list[int]] = []
+
+    def squares(keys: list[int]) -> list[int]:
+        read.append(keys)
+        return [key * key for key in keys]
+
+    kept = Kept(squares, 3)
+    assert kept.many([2, 3, 2]) == [4, 9, 4]
+    assert kept(3) == 9
+    assert kept.many([3, 4]) == [9, 16]
+    assert kept.many(range(6)) == [0, 1, 4, 9, 16, 25]  # more than are kept
+    assert kept(5) == 25
+    assert kept(1) == 1
+    assert read == [[2, 3], [4], [0, 1, 5], [1]]
