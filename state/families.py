@@ -16,7 +16,7 @@ meta       name                                -> scheme, format, cursors, count
 
 from __future__ import annotations
 
-from enum import StrEnum
+from enum import Enum, StrEnum
 from typing import NamedTuple
 
 
@@ -37,31 +37,39 @@ class Family(StrEnum):
     META = "meta"
 
 
+class Compression(Enum):
+    """How blocks are compressed."""
+
+    NONE = "none"
+    LZ4 = "lz4"
+    ZSTD_BELOW = "lz4, and zstd in the last level"  # a seventh smaller, and twice as long to write and to seek in
+
+
 class Storage(NamedTuple):
     """How a family is stored; why stands beside each in `STORAGE`."""
 
     write_buffer_mib: int = 8
     bloom_bits: int = 0  # 0: no filter (families that are only scanned)
-    compressed: bool = True
+    compression: Compression = Compression.ZSTD_BELOW
     block_kib: int = 16  # unpacked whole for each row that is read: 4 where single rows far apart are asked for
 
 
 STORAGE: dict[Family, Storage] = {
     # Read by one seek a page, newest last; URLs share long prefixes and compress well.
-    Family.CAPTURES: Storage(write_buffer_mib=16, block_kib=4),
+    Family.CAPTURES: Storage(write_buffer_mib=16, compression=Compression.LZ4, block_kib=4),
     # Point look-ups of mostly absent ids: the filter answers them. Sketches are noise: compressing them is waste.
-    Family.DOCUMENTS: Storage(write_buffer_mib=32, bloom_bits=10, compressed=False),
-    Family.LOCATIONS: Storage(write_buffer_mib=16, block_kib=4),
+    Family.DOCUMENTS: Storage(write_buffer_mib=32, bloom_bits=10, compression=Compression.NONE),
+    Family.LOCATIONS: Storage(write_buffer_mib=16, compression=Compression.LZ4, block_kib=4),
     # A look-up a band and document, nearly all absent: a large buffer with a filter of its own, and filters below.
     Family.BANDS: Storage(write_buffer_mib=64, bloom_bits=10, block_kib=4),
     # Written blindly, scanned by prefix only when something is searched for.
-    Family.SAMPLES: Storage(write_buffer_mib=32, block_kib=4),
-    Family.WORDS: Storage(write_buffer_mib=32),
+    Family.SAMPLES: Storage(write_buffer_mib=32, compression=Compression.LZ4, block_kib=4),
+    Family.WORDS: Storage(write_buffer_mib=32, compression=Compression.LZ4, block_kib=4),
     Family.EDGES: Storage(),
     Family.PARENTS: Storage(bloom_bits=10),
     Family.MEMBERS: Storage(),
     # Compressed by a trained dictionary already.
-    Family.TEXTS: Storage(write_buffer_mib=32, compressed=False),
+    Family.TEXTS: Storage(write_buffer_mib=32, compression=Compression.NONE, block_kib=4),
     Family.SWEEPS: Storage(),
     Family.META: Storage(),
 }

@@ -100,9 +100,9 @@ def _candidates(view: View, settings: Settings, sketch: Sketch) -> list[Document
         collisions.update(postings)
     by_bands = sorted(collisions, key=lambda prefix: (-collisions[prefix], prefix))[: 4 * limits.candidates_max]
     shared: Counter[bytes] = Counter()
-    for postings in view.sample_postings(most_sampled(sketch), limits.sample_postings_max + 1):
-        if len(postings) <= limits.sample_postings_max:  # more than that is mechanical text
-            shared.update(postings)
+    # Of mechanical text the first are enough: where all that a page holds is, they are the same of each shingle.
+    for postings in view.sample_postings(most_sampled(sketch), limits.sample_postings_max):
+        shared.update(postings)
     by_samples = sorted(shared, key=lambda prefix: (-shared[prefix], prefix))[: 2 * limits.candidates_max]
     own = sketch.document[:PREFIX_BYTES]
     return view.documents_by_prefixes(list(dict.fromkeys([own, *by_bands, *by_samples])))
