@@ -23,7 +23,6 @@ def chaos(tmp_path: Path) -> Iterator[Chaos]:
     made.close()
 
 
-@pytest.mark.long  # it finds what docs/operations.md says of messages that wait, in some runs
 def test_after_anything_the_clusters_are_the_embedded_engines(chaos: Chaos, tmp_path: Path) -> None:
     sweeps = corpus(tmp_path / "corpus", SEED, sweeps=3, pages=150)
     # Each thing once, in an order of the seed, and some more.
