@@ -1,9 +1,12 @@
 """Reading rows of partitions: one question and its answer, the same for a folder here and for a worker elsewhere.
 
-get     keys of one owner         -> a value or None each
-page    rows under a prefix       -> at most `limit`, in order, of all the partitions named
-last    prefixes of one owner     -> the last row under each, or None
-firsts  prefixes                  -> the rows under each of all the partitions named, at most `limit` (0: all)
+get     keys                -> a value or None each
+last    prefixes            -> the last row under each, or None
+firsts  prefixes            -> the rows under each, at most `limit` of each (0: all)
+page    rows under a prefix -> at most `limit`, in order
+
+Keys have an owner each, which alone is asked, or are looked for in all partitions named. What these say of one key
+becomes one answer.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ from __future__ import annotations
 import heapq
 import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial, reduce
 from itertools import islice
 from operator import itemgetter
 from typing import Any, Literal
@@ -26,12 +30,13 @@ _COUNT = struct.Struct(">Q")
 
 
 class Ask(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One question. `partitions` empty: of the whole collection."""
+    """One question. `partitions` empty: of the whole collection; `owners` empty: of all of them, whatever the key."""
 
     what: Literal["get", "page", "last", "firsts"]
     family: Family
     keys: list[bytes] = []  # or prefixes; one prefix for a page
     partitions: list[int] = []
+    owners: list[int] = []  # the partition of each key
     start: bytes | None = None
     limit: int = 0
     descending: bool = False
@@ -52,20 +57,36 @@ def answer(stores: Mapping[int, Store], ask: Ask) -> Any:
     held = [stores[number] for number in ask.partitions]
     if ask.what == "page":
         return list(islice(combined(ask.family, [_scan(store, ask) for store in held], ask.descending), ask.limit))
-    if ask.what == "firsts":
-        return together(ask, [store.firsts(ask.family, ask.keys, ask.limit or None) for store in held])
-    (store,) = held
+    if not ask.owners:
+        return together(ask, [_of(store, ask, ask.keys) for store in held])
+    found: list[Any] = [None] * len(ask.keys)
+    for owner in dict.fromkeys(ask.owners):
+        places = [place for place, each in enumerate(ask.owners) if each == owner]
+        values = _of(stores[owner], ask, [ask.keys[place] for place in places])
+        for place, value in zip(places, values, strict=True):
+            found[place] = value
+    return found
+
+
+def _of(store: Store, ask: Ask, keys: list[bytes]) -> list[Any]:
     if ask.what == "get":
-        return store.get_many(ask.family, ask.keys)
-    return store.last(ask.family, ask.keys)
+        return list(store.get_many(ask.family, keys))
+    if ask.what == "last":
+        return list(store.last(ask.family, keys))
+    return list(store.firsts(ask.family, keys, ask.limit or None))
 
 
-def together(ask: Ask, answers: Sequence[Sequence[Rows]]) -> list[Rows]:
-    """Answers to `firsts` of several partitions as one."""
+def together(ask: Ask, answers: Sequence[Sequence[Any]]) -> list[Any]:
+    """What several partitions answer to one question as one answer, key by key."""
     if len(answers) == 1:
         return list(answers[0])
-    most = ask.limit or None
-    return [list(islice(combined(ask.family, each), most)) for each in zip(*answers, strict=True)]
+    if ask.what == "firsts":
+        most = ask.limit or None
+        return [list(islice(combined(ask.family, each), most)) for each in zip(*answers, strict=True)]
+    if ask.what == "last":
+        return [max((row for row in each if row is not None), default=None) for each in zip(*answers, strict=True)]
+    held = ([value for value in each if value is not None] for each in zip(*answers, strict=True))
+    return [reduce(partial(combine, ask.family), values) if values else None for values in held]
 
 
 def _scan(store: Store, ask: Ask) -> Iterator[Row]:

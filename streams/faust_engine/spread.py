@@ -18,7 +18,7 @@ from state.families import Family
 from state.scheme import Scheme
 from state.store import Store
 from state.values import PREFIX_BYTES
-from streams.faust_engine.rows import Ask, Row, answer, combine, combined, together
+from streams.faust_engine.rows import Ask, Row, answer, combined, together
 from streams.operators.routing import partition_of
 
 Source = Callable[[Ask], Any]
@@ -118,39 +118,26 @@ class SpreadStore(RowStore):
             return rows
         if ask.what == "page":
             return self._page(ask)
-        by_owner: defaultdict[int | None, list[int]] = defaultdict(list)
-        for place, key in enumerate(ask.keys):
-            by_owner[self.owner(ask.family, key)].append(place)
-        found: list[Any] = [None] * len(ask.keys)
-        for owner, places in by_owner.items():
-            keys = [ask.keys[place] for place in places]
-            for place, value in zip(places, self._of(owner, ask, keys), strict=True):
-                found[place] = value
-        return found
-
-    def _of(self, owner: int | None, ask: Ask, keys: list[bytes]) -> list[Any]:
-        if owner is not None:
-            return list(self._sources[owner][1](Ask(ask.what, ask.family, keys, [owner], limit=ask.limit)))
-        if ask.what == "firsts":
-            answers = [
-                source(Ask("firsts", ask.family, keys, numbers, limit=ask.limit))
-                for source, numbers in self._by_source(range(self.partitions))
-            ]
-            return together(ask, answers)
-        if ask.what != "get":
-            raise ValueError(f"{ask.what} of {ask.family} needs a whole key")
-        found: list[Any] = [None] * len(keys)
-        for number in range(self.partitions):
-            values = self._sources[number][1](Ask("get", ask.family, keys, [number]))
-            for i, value in enumerate(values):
-                if value is not None:
-                    found[i] = value if found[i] is None else combine(ask.family, found[i], value)
-        return found
+        owners = [self.owner(ask.family, key) for key in ask.keys]
+        found: dict[int, Any] = {}
+        by_source: defaultdict[str, list[int]] = defaultdict(list)
+        anywhere: list[int] = []
+        for place, owner in enumerate(owners):
+            (anywhere if owner is None else by_source[self._sources[owner][0]]).append(place)
+        for places in by_source.values():
+            numbers = [owner for place in places if (owner := owners[place]) is not None]
+            part = _part(ask, places, sorted(set(numbers)), numbers)
+            found.update(zip(places, self._sources[numbers[0]][1](part), strict=True))
+        if anywhere:
+            everyone = self._by_source(range(self.partitions))
+            answers = [source(_part(ask, anywhere, numbers)) for source, numbers in everyone]
+            found.update(zip(anywhere, together(ask, answers), strict=True))
+        return [found[place] for place in range(len(ask.keys))]
 
     def _page(self, ask: Ask) -> list[Row]:
         owner = self.owner(ask.family, ask.keys[0])
         pages = [
-            source(Ask("page", ask.family, ask.keys, numbers, ask.start, ask.limit, ask.descending))
+            source(Ask("page", ask.family, ask.keys, numbers, [], ask.start, ask.limit, ask.descending))
             for source, numbers in self._by_source(range(self.partitions) if owner is None else [owner])
         ]
         return list(combined(ask.family, pages, ask.descending))[: ask.limit]
@@ -216,3 +203,9 @@ def of_folders(folders: Mapping[int, Store], scheme: Scheme, sweeps: Mapping[byt
         return answer(folders, ask)
 
     return SpreadStore("partitions", scheme, dict.fromkeys(folders, ("here", source)), len(folders), sweeps)
+
+
+def _part(ask: Ask, places: list[int], partitions: list[int], owners: list[int] | None = None) -> Ask:
+    """The question about some of its keys, for those who hold some partitions."""
+    keys = [ask.keys[place] for place in places]
+    return Ask(ask.what, ask.family, keys, partitions, owners or [], limit=ask.limit)

@@ -40,7 +40,7 @@ class Whole:
     def answer(self, ask: Ask) -> Any:
         """The answer of partitions that are here; raises StateError for one that is not."""
         stores = self.here()
-        if missing := [number for number in ask.partitions if number not in stores]:
+        if missing := sorted({*ask.partitions, *ask.owners} - set(stores)):
             raise StateError(f"partitions {missing} are not here any more", "ask again: the workers are changing")
         return answer(stores, ask)
 
