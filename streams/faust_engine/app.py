@@ -17,7 +17,7 @@ from faust.auth import SASLCredentials, SSLCredentials
 
 from streams.faust_engine import topics
 from streams.faust_engine.broker import Broker
-from streams.faust_engine.consumer import FlowControl, Transport
+from streams.faust_engine.consumer import Consumer, FlowControl, Transport
 from streams.faust_engine.ending import end_process
 from streams.faust_engine.messages import KINDS, Topic
 from streams.faust_engine.runner import Message, Runner
@@ -43,6 +43,11 @@ class App(faust.App):
     def flow_control(self) -> FlowControl:
         """Holds messages back from the agents while partitions change hands."""
         return FlowControl(loop=self.loop)
+
+    def waiting(self) -> dict[str, int]:
+        """Messages of the partitions held that are not acknowledged, by topic; nothing before the start."""
+        consumer = self._consumer
+        return consumer.waiting() if isinstance(consumer, Consumer) and consumer.started else {}
 
     async def on_start(self) -> None:
         """Connect before the first message can come."""

@@ -17,10 +17,12 @@ the next rebalance:
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing, asynccontextmanager, suppress
 from typing import Any, cast
 
+from aiokafka.errors import IllegalStateError
 from faust.transport.drivers import aiokafka
 from faust.types import TP
 from mode.utils.futures import notify
@@ -65,6 +67,15 @@ class Consumer(aiokafka.Consumer):
         self._unacked_messages.discard(message)
         notify(self._waiting_for_ack)
         return False
+
+    def waiting(self) -> Counter[str]:
+        """Messages that are not acknowledged, by topic, in the partitions held, as far as fetching has told."""
+        found: Counter[str] = Counter()
+        for tp in self.assignment():
+            with suppress(IllegalStateError):  # it has just gone to another worker
+                if not self._is_changelog_tp(tp) and (end := self.highwater(tp)) is not None:
+                    found[tp.topic] += max(0, end - (self._committed_offset.get(tp) or 0))
+        return found
 
     async def perform_seek(self) -> None:
         """Go back to what was committed.

@@ -57,6 +57,9 @@ class Metrics:
         )
         self.ready = Gauge("lostfound_ready", "1 when assigned and recovered", registry=self.registry)
         self.free = Gauge("lostfound_disk_free_bytes", "room under the data folder", registry=self.registry)
+        self.waiting = Gauge(
+            "lostfound_waiting_messages", "messages not acknowledged", ["topic"], registry=self.registry
+        )
         self.ahead = Gauge(
             "lostfound_changelog_ahead_records", "own records behind another writer's", registry=self.registry
         )

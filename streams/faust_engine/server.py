@@ -116,6 +116,9 @@ class Server:
         metrics.free.set(self._free())
         metrics.partitions.labels("active").set(len(held.actives & held.held.keys()))
         metrics.partitions.labels("standby").set(len(held.held.keys() - held.actives))
+        metrics.waiting.clear()
+        for name, count in self.app.waiting().items() if self.app else ():
+            metrics.waiting.labels(name).set(count)
         metrics.ahead.set(sum(partition.records_ahead for partition in held.held.values()))
         return web.Response(body=metrics.text(), content_type="text/plain", charset="utf-8")
 

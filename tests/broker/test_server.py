@@ -94,6 +94,7 @@ def test_a_worker_says_how_it_is(both: Both) -> None:
         text = answer.read().decode()
     assert 'lostfound_partitions{role="active"}' in text
     assert "lostfound_ready 1.0" in text
+    assert "lostfound_waiting_messages{" in text
     with urllib.request.urlopen(f"{both.urls[0]}/livez") as answer:
         assert answer.status == 200
 

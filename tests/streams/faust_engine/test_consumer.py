@@ -192,6 +192,15 @@ def test_only_what_was_done_since_the_last_rebalance_is_acknowledged() -> None:
     asyncio.run(run())
 
 
+def test_what_waits_is_counted_by_topic() -> None:
+    async def run() -> None:
+        async with consuming(Log({PAGES: 3, LINKS: None}, {PAGES: 9, LINKS: 4})) as (consumer, _):
+            await consumer.perform_seek()
+            assert consumer.waiting() == {"pages": 6, "links": 4}
+
+    asyncio.run(run())
+
+
 def test_a_seek_that_nobody_answers_is_an_error() -> None:
     async def run() -> None:
         log = Log({PAGES: 3}, {PAGES: 3})
