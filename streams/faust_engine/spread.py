@@ -9,8 +9,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from state.changes import Changes
 from state.errors import StateError
@@ -22,6 +25,7 @@ from streams.faust_engine.rows import Ask, Row, answer, combined, together
 from streams.operators.routing import partition_of
 
 Source = Callable[[Ask], Any]
+Job = tuple[Source, Ask]
 Write = Callable[[Mapping[int, Changes]], None]
 PAGE_ROWS, PAGE_ROWS_MAX = 64, 4096  # the first page is small: most scans are cut short
 _BY_DOCUMENT = frozenset({Family.DOCUMENTS, Family.TEXTS, Family.PARENTS, Family.LOCATIONS, Family.MEMBERS})
@@ -97,8 +101,11 @@ class SpreadStore(RowStore):
         partitions: int,
         sweeps: Mapping[bytes, bytes],
         write: Write | None = None,
+        threads: Executor | None = None,
     ) -> None:
         """`sources` has, for each partition, who answers for it and how; `sweeps` are their rows.
+
+        With `threads`, several sources are asked at once.
 
         Raises StateError when nobody answers for some of the partitions.
         """
@@ -109,7 +116,7 @@ class SpreadStore(RowStore):
                 "ask again once the workers have taken them over; /readyz of each says how far it is",
             )
         self.scheme, self.partitions, self.sweeps = scheme, partitions, sweeps
-        self._sources, self._write = sources, write
+        self._sources, self._write, self._threads = sources, write, threads
         self.writable = write is not None
 
     def ask(self, ask: Ask) -> Any:
@@ -124,22 +131,29 @@ class SpreadStore(RowStore):
         anywhere: list[int] = []
         for place, owner in enumerate(owners):
             (anywhere if owner is None else by_source[self._sources[owner][0]]).append(place)
+        jobs: list[Job] = []
         for places in by_source.values():
             numbers = [owner for place in places if (owner := owners[place]) is not None]
-            part = _part(ask, places, sorted(set(numbers)), numbers)
-            found.update(zip(places, self._sources[numbers[0]][1](part), strict=True))
+            jobs.append((self._sources[numbers[0]][1], _part(ask, places, sorted(set(numbers)), numbers)))
+        for places, values in zip(by_source.values(), self._all(jobs), strict=True):
+            found.update(zip(places, values, strict=True))
         if anywhere:
             everyone = self._by_source(range(self.partitions))
-            answers = [source(_part(ask, anywhere, numbers)) for source, numbers in everyone]
+            answers = self._all([(source, _part(ask, anywhere, numbers)) for source, numbers in everyone])
             found.update(zip(anywhere, together(ask, answers), strict=True))
         return [found[place] for place in range(len(ask.keys))]
 
+    def _all(self, jobs: Sequence[Job]) -> list[Any]:
+        """The answers to several questions, asked side by side where there are threads for it."""
+        if self._threads is None or len(jobs) < 2:
+            return [source(ask) for source, ask in jobs]
+        return list(self._threads.map(lambda job: job[0](job[1]), jobs))
+
     def _page(self, ask: Ask) -> list[Row]:
         owner = self.owner(ask.family, ask.keys[0])
-        pages = [
-            source(Ask("page", ask.family, ask.keys, numbers, [], ask.start, ask.limit, ask.descending))
-            for source, numbers in self._by_source(range(self.partitions) if owner is None else [owner])
-        ]
+        sources = self._by_source(range(self.partitions) if owner is None else [owner])
+        parts = [msgspec.structs.replace(ask, partitions=numbers) for _, numbers in sources]
+        pages = self._all([(source, part) for (source, _), part in zip(sources, parts, strict=True)])
         return list(combined(ask.family, pages, ask.descending))[: ask.limit]
 
     def _by_source(self, partitions: Iterable[int]) -> list[tuple[Source, list[int]]]:

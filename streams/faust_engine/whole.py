@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from state.changes import Changes
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from streams.faust_engine.app import App
 
 TAKEN_SECONDS_MAX = 60.0
+ASKED_AT_ONCE = 16  # questions to workers, of all that are answered here
 
 
 class Whole:
@@ -31,6 +33,7 @@ class Whole:
         self._loop = asyncio.get_running_loop()
         self._peers: dict[str, Peer] = {}
         self._amending = asyncio.Lock()
+        self._threads = ThreadPoolExecutor(ASKED_AT_ONCE, "ask")
 
     def here(self) -> dict[int, Store]:
         """Stores of the partitions that this worker answers for."""
@@ -59,6 +62,7 @@ class Whole:
             self.runner.context.partitions,
             self.runner.sweep_log.fold.rows(),
             self._write,
+            self._threads,
         )
 
     def _peer(self, url: str) -> Peer:
