@@ -126,14 +126,15 @@ def two_sketching(folder: Path, running: Running, partitions: int, paths: Sequen
 
 
 async def _sketching(folder: Path, running: Running, partitions: int, paths: Sequence[Path], workers: int) -> float:
-    with collection(folder, running, partitions, {"commit_seconds": 0.2}) as made:
+    # A page a message, as the lag counts messages.
+    with collection(folder, running, partitions, {"commit_seconds": 0.2, "pack_pages": 1}) as made:
         made.publish(paths)
         for number in range(workers):
             made.worker(f"s{number}", "--port", 0, "--operators", "sketch")
         async with Lag(made.broker, made.settings.kafka, partitions) as lag:
             all_pages = left = (await lag.messages())[Topic.PAGES]
             # From when all have begun: the first to join starts before the others are there.
-            while left > 0.9 * all_pages:
+            while left > 0.7 * all_pages:
                 await asyncio.sleep(LOOK_SECONDS / 4)
                 left = (await lag.messages())[Topic.PAGES]
             begun, first = time.perf_counter(), left
@@ -317,7 +318,7 @@ def arguments() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description="Measure the Kafka engine beside the embedded one.")
     parser.add_argument("--documents", type=int, default=20_000, help="synthetic pages")
     parser.add_argument("--html", type=Path, nargs="*", default=sorted(MOVES.glob("*/sweep-*")), help="crawl files")
-    parser.add_argument("--repeats", type=int, default=2, help="times that these are sent to workers that sketch")
+    parser.add_argument("--repeats", type=int, default=6, help="times that these are sent to workers that sketch")
     parser.add_argument("--partitions", type=int, default=4)
     parser.add_argument("--rounds", type=int, default=3, help="of each engine, in turn")
     parser.add_argument("--recover", type=int, nargs="*", default=[30_000, 100_000], help="documents to recover")
