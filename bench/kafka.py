@@ -33,7 +33,6 @@ from bench.generator import BLOCK, Shape, pages
 from bench.measure import OUT, in_child
 from bench.run import WIDTH, Row, table
 from streams.faust_engine import pages as page_messages
-from streams.faust_engine import topics
 from streams.faust_engine.idle import Lag
 from streams.faust_engine.messages import Topic
 from streams.faust_engine.outbox import Outbox
@@ -231,7 +230,7 @@ async def _latencies(made: Collection, rate: float, seconds: float) -> list[floa
         consumer = AIOKafkaConsumer(bootstrap_servers=made.running.bootstrap, auto_offset_reset="earliest")
         await consumer.start()
         try:
-            full = topics.name(made.prefix, Topic.NEAR_DUPLICATES)
+            full = f"{made.prefix}-{Topic.NEAR_DUPLICATES.value}"
             consumer.assign([TopicPartition(full, number) for number in range(made.partitions)])
             until = time.perf_counter() + seconds
             while time.perf_counter() < until:

@@ -67,6 +67,7 @@ class KafkaSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Topics, batches and times of the Faust engine."""
 
     prefix: Annotated[str, Meta(pattern=r"^[A-Za-z0-9._-]{1,100}$")]
+    pages_topic: Annotated[str, Meta(pattern=r"^[A-Za-z0-9._-]{0,249}$")]
     partitions: Annotated[int, Meta(ge=1, le=1024)]
     replication: Annotated[int, Meta(ge=1, le=16)]
     create_topics: bool

@@ -104,8 +104,8 @@ def create(place: Place, bootstrap: str | None, prefix: str | None, partitions: 
     settings, broker = _reached(place, bootstrap, prefix)
     from streams.faust_engine import topics as kept
 
-    count = asyncio.run(kept.ensure(broker, settings.kafka, partitions=partitions, create=True))
-    click.echo(f"the topics of {settings.kafka.prefix} are there, with {count} partitions")
+    counts = asyncio.run(kept.ensure(broker, settings.kafka, partitions=partitions, create=True))
+    click.echo(f"the topics of {settings.kafka.prefix} are there, with {counts.partitions} partitions")
 
 
 @click.command("publish")

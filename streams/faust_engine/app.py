@@ -85,7 +85,7 @@ def build(runner: Runner, broker: Broker, data_dir: Path, url: str, operators: S
     app.runner = runner
 
     def topic(which: Topic) -> Any:
-        full = topics.name(kafka.prefix, which)
+        full = topics.name(kafka, which)
         return app.topic(full, partitions=count, key_serializer="raw", value_serializer="raw", value_type=bytes)
 
     if "state" in operators:

@@ -114,7 +114,7 @@ class SweepLog:
     def __init__(self, broker: Broker, settings: KafkaSettings, outbox: Outbox) -> None:
         self.fold = Fold()
         self.outbox = outbox
-        self._broker, self._topic = broker, topics.name(settings.prefix, Topic.SWEEPS)
+        self._broker, self._topic = broker, topics.name(settings, Topic.SWEEPS)
         self._consumer: AIOKafkaConsumer | None = None
         self._following: asyncio.Task[None] | None = None
         self._more = asyncio.Condition()

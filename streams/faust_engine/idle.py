@@ -12,6 +12,7 @@ from aiokafka.errors import KafkaError
 from streams.faust_engine import topics
 from streams.faust_engine.broker import Broker
 from streams.faust_engine.messages import KINDS, Topic
+from streams.faust_engine.topics import Counts
 from streams.settings import KafkaSettings
 
 log = structlog.get_logger(__name__)
@@ -21,10 +22,10 @@ CONSUMED = (Topic.PAGES, *KINDS)
 class Lag:
     """Reads how far a group of workers is behind; connected while it is entered."""
 
-    def __init__(self, broker: Broker, settings: KafkaSettings, partitions: int) -> None:
+    def __init__(self, broker: Broker, settings: KafkaSettings, counts: Counts) -> None:
         self._group = settings.prefix
         self._places = {
-            topic: [TopicPartition(topics.name(settings.prefix, topic), number) for number in range(partitions)]
+            topic: [TopicPartition(topics.name(settings, topic), number) for number in range(counts.of(topic))]
             for topic in CONSUMED
         }
         self._admin = AIOKafkaAdminClient(**broker.client())

@@ -108,7 +108,7 @@ class Outbox:
     async def ends(self, topic: Topic, partitions: int) -> list[int]:
         """Where the partitions of a topic end now."""
         assert self._producer is not None, "start() comes first"
-        full = topics.name(self.settings.prefix, topic)
+        full = topics.name(self.settings, topic)
         places = [TopicPartition(full, number) for number in range(partitions)]
         consumer = AIOKafkaConsumer(**self._broker.client())
         await consumer.start()
@@ -127,7 +127,7 @@ class Outbox:
         key: bytes | None = None,
     ) -> asyncio.Future[Any]:
         assert self._producer is not None, "start() comes first"
-        full = topics.name(self.settings.prefix, topic)
+        full = topics.name(self.settings, topic)
         sent: asyncio.Future[Any] = await self._producer.send(
             full, value, key=key, partition=partition, headers=list(headers)
         )

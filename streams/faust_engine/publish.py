@@ -66,7 +66,7 @@ async def _publish(
     report: Callable[[int, int, int], None],
 ) -> Published:
     kafka, limits = settings.kafka, settings.limits
-    partitions = await topics.ensure(broker, kafka, partitions=None, create=kafka.create_topics)
+    counts = await topics.ensure(broker, kafka, partitions=None, create=kafka.create_topics)
     outbox = Outbox(broker, kafka, settings.scheme.id)
     await outbox.start()
     rejected: Counter[str] = Counter()
@@ -83,7 +83,7 @@ async def _publish(
                 rejected[item.reason] += 1
                 await outbox.refuse([letter(item)])
                 continue
-            place = _place(item, limits.url_bytes_max, partitions)
+            place = _place(item, limits.url_bytes_max, counts.pages)
             dated = item if item.time else msgspec.structs.replace(item, time=now)
             for pack in packs.add(place, dated, sweep):
                 under_way.add(asyncio.create_task(_send(outbox, place, pack)))
@@ -94,7 +94,7 @@ async def _publish(
         await asyncio.gather(*under_way, *(_send(outbox, place, pack) for place, pack in packs.rest()))
         report(all_bytes, all_bytes, sent)
         if not keep_open:
-            until = await outbox.ends(Topic.PAGES, partitions)
+            until = await outbox.ends(Topic.PAGES, counts.pages)
             await append(outbox, Event("commit", sweep, now, until))
     finally:
         await outbox.stop()

@@ -11,7 +11,7 @@ import msgspec
 import structlog
 
 from state.values import SweepState
-from streams.faust_engine import pages
+from streams.faust_engine import pages, topics
 from streams.faust_engine.control import SweepLog
 from streams.faust_engine.messages import BadMessage, Headers, Topic, unpack
 from streams.faust_engine.metrics import Metrics
@@ -46,7 +46,6 @@ class Runner:
         self.settings, self.partitions, self.outbox, self.sweep_log = settings, partitions, outbox, sweep_log
         self.metrics = metrics
         self.context = Context(settings, partitions.count)
-        self._prefix = settings.kafka.prefix
         self._read_limits = ReadLimits.of(settings)
         # One thread: a stage that sketches keeps scratch of its own.
         self._thread = ThreadPoolExecutor(1, "sketch")
@@ -81,7 +80,7 @@ class Runner:
             try:
                 values += unpack(topic, message.value, message.headers, self.settings.scheme)
             except BadMessage as error:
-                source = f"{self._prefix}-{topic.value}"
+                source = topics.name(self.settings.kafka, topic)
                 letters.append(
                     DeadLetter(error.reason, error.detail, "", source, "", message.offset, message.partition)
                 )
@@ -99,7 +98,7 @@ class Runner:
         """Sketch pages and send them to the owners of their URLs, so many at a time: a message may hold several."""
         waiting: list[tuple[pages.Decoded, Message]] = []
         for message in batch:
-            origin = Origin(f"{self._prefix}-{Topic.PAGES.value}", message.offset)
+            origin = Origin(topics.name(self.settings.kafka, Topic.PAGES), message.offset)
             waiting += [(each, message) for each in await self._decoded(message, origin)]
             while len(waiting) >= self.settings.kafka.take_pages:
                 await self._take_some(waiting[: self.settings.kafka.take_pages])

@@ -27,9 +27,22 @@ class Described(msgspec.Struct, frozen=True):
     partitions: int
 
 
-def name(prefix: str, topic: Topic) -> str:
+class Counts(msgspec.Struct, frozen=True):
+    """How many partitions a collection has, and the topic that its pages come from: a crawler's may have others."""
+
+    partitions: int
+    pages: int
+
+    def of(self, topic: Topic) -> int:
+        """Partitions of one topic."""
+        return 1 if topic in ONE_PARTITION else self.pages if topic is Topic.PAGES else self.partitions
+
+
+def name(settings: KafkaSettings, topic: Topic) -> str:
     """A topic's full name."""
-    return f"{prefix}-{topic.value}"
+    if topic is Topic.PAGES and settings.pages_topic:
+        return settings.pages_topic
+    return f"{settings.prefix}-{topic.value}"
 
 
 def config(topic: Topic, settings: KafkaSettings) -> dict[str, str]:
@@ -45,7 +58,7 @@ def config(topic: Topic, settings: KafkaSettings) -> dict[str, str]:
 def wanted(settings: KafkaSettings, partitions: int) -> list[Described]:
     """All topics of a collection; of results those that are switched on."""
     used = [topic for topic in Topic if topic not in RESULTS or topic.value in settings.results]
-    return [Described(name(settings.prefix, t), 1 if t in ONE_PARTITION else partitions) for t in used]
+    return [Described(name(settings, t), 1 if t in ONE_PARTITION else partitions) for t in used]
 
 
 async def held(broker: Broker, settings: KafkaSettings) -> dict[str, int]:
@@ -57,8 +70,8 @@ async def held(broker: Broker, settings: KafkaSettings) -> dict[str, int]:
         await admin.close()
 
 
-async def ensure(broker: Broker, settings: KafkaSettings, *, partitions: int | None, create: bool) -> int:
-    """Make the topics that are missing and return how many partitions the collection has.
+async def ensure(broker: Broker, settings: KafkaSettings, *, partitions: int | None, create: bool) -> Counts:
+    """Make the topics that are missing and return how many partitions there are. A crawler's topic is never made.
 
     Raises InputError when topics are missing and must not be created, or have other counts than `partitions` or one
     another: a document's owner hangs on the count, so it cannot change under a collection.
@@ -66,7 +79,7 @@ async def ensure(broker: Broker, settings: KafkaSettings, *, partitions: int | N
     admin = await _admin(broker)
     try:
         there = await _held(admin, settings)
-        counts = {count for full, count in there.items() if full not in _single(settings)}
+        counts = {count for full, count in there.items() if full not in _apart(settings)}
         count = partitions or (min(counts) if counts else settings.partitions)
         if counts - {count}:
             raise InputError(
@@ -74,23 +87,29 @@ async def ensure(broker: Broker, settings: KafkaSettings, *, partitions: int | N
                 "the count of a collection is fixed: use another --prefix and publish its pages again",
             )
         missing = [topic for topic in wanted(settings, count) if topic.name not in there]
+        if any(topic.name == settings.pages_topic for topic in missing):
+            raise InputError(
+                f"the topic {settings.pages_topic} that pages are to come from is not there",
+                "start its crawler first, or correct kafka.pages_topic",
+            )
         if missing and not create:
             raise InputError(
                 f"{len(missing)} topics of {settings.prefix!r} are missing, such as {missing[0].name}",
                 "`lostfound topics create` makes them",
             )
         await _create(admin, settings, missing)
-        return count
+        return Counts(count, there.get(name(settings, Topic.PAGES), count))
     finally:
         await admin.close()
 
 
-def _single(settings: KafkaSettings) -> set[str]:
-    return {name(settings.prefix, topic) for topic in ONE_PARTITION}
+def _apart(settings: KafkaSettings) -> set[str]:
+    """Topics whose number of partitions says nothing about the collection's."""
+    return {settings.pages_topic, *(name(settings, topic) for topic in ONE_PARTITION)}
 
 
 async def _create(admin: AIOKafkaAdminClient, settings: KafkaSettings, missing: list[Described]) -> None:
-    by_name = {name(settings.prefix, topic): topic for topic in Topic}
+    by_name = {name(settings, topic): topic for topic in Topic}
     made = [
         NewTopic(
             each.name,

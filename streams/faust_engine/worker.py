@@ -55,14 +55,16 @@ def run(
     if unknown or not operators:
         raise InputError(f"{', '.join(sorted(unknown)) or 'nothing'} is no operator", f"use {' or '.join(OPERATORS)}")
     kafka = settings.kafka
-    count = asyncio.run(topics.ensure(broker, kafka, partitions=partitions, create=kafka.create_topics))
+    counts = asyncio.run(topics.ensure(broker, kafka, partitions=partitions, create=kafka.create_topics))
     asyncio.set_event_loop(loop := asyncio.new_event_loop())
-    held = Partitions(data_dir, settings.scheme, settings.store, count)
+    held = Partitions(data_dir, settings.scheme, settings.store, counts.partitions)
     outbox = Outbox(broker, kafka, settings.scheme.id)
     runner = Runner(settings, held, outbox, SweepLog(broker, kafka, outbox), Metrics())
     (data_dir / "faust").mkdir(parents=True, exist_ok=True)
     try:
-        loop.run_until_complete(_work(settings, broker, runner, data_dir, operators, host, port, url, until_idle))
+        loop.run_until_complete(
+            _work(settings, broker, counts, runner, data_dir, operators, host, port, url, until_idle)
+        )
     except LostfoundError:
         raise
     except Exception:
@@ -74,6 +76,7 @@ def run(
 async def _work(
     settings: Settings,
     broker: Broker,
+    counts: topics.Counts,
     runner: Runner,
     data_dir: Path,
     operators: Sequence[str],
@@ -89,7 +92,7 @@ async def _work(
     server = Server(runner)
     port = await server.start(host, port)
     app = build(runner, broker, data_dir, url or f"http://{host}:{port}", operators)
-    async with Lag(broker, settings.kafka, runner.context.partitions) as lag:
+    async with Lag(broker, settings.kafka, counts) as lag:
         server.app, server.whole = app, Whole(runner, app, lag)
         tasks: list[asyncio.Task[None]] = [
             asyncio.create_task(_signalled(stop)),

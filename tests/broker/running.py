@@ -141,7 +141,7 @@ class Collection:
             self.command(*arguments), capture_output=True, text=True, timeout=WORK_SECONDS_MAX, check=False, cwd=ROOT
         )
         assert done.returncode == code, done.stdout + done.stderr
-        return done.stdout
+        return done.stdout + (done.stderr if code else "")
 
     def ask(self, *arguments: object, code: int = 0) -> str:
         """Run a command that knows no broker."""

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from aiokafka import AIOKafkaProducer
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
 from tests.broker.results import read
 
@@ -28,6 +29,49 @@ async def send(made: Any, messages: list[tuple[str | None, bytes, list[tuple[str
             await producer.send_and_wait(f"{made.prefix}-pages", value, key=b"k", partition=1, headers=headers)
         finally:
             await producer.stop()
+
+
+async def crawl(bootstrap: str, topic: str, partitions: int, values: list[bytes]) -> None:
+    """Write to a topic as a crawler would that knows nothing of us: its own name and count, no keys, no headers."""
+    admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap)
+    producer = AIOKafkaProducer(bootstrap_servers=bootstrap)
+    await admin.start()
+    await producer.start()
+    try:
+        await admin.create_topics([NewTopic(topic, partitions, 1)])
+        for number, value in enumerate(values):
+            await producer.send_and_wait(topic, value, partition=number % partitions)
+    finally:
+        await producer.stop()
+        await admin.close()
+
+
+def test_pages_come_from_a_crawlers_own_topic(collection: Callable[..., Any], tmp_path: Path) -> None:
+    made = collection(2)
+    topic = f"{made.prefix}.crawled_firehose"
+    setting = f'pages_topic = "{topic}"\ndefault_format = "scrapy-cluster"\n'
+    made.config.write_text(made.config.read_text().replace("[kafka]\n", f"[kafka]\n{setting}"))
+    assert f"the topic {topic} that pages are to come from is not there" in made("topics", "create", code=2)
+    values = [page(f"scrapy-{n}", body=f"<p>{n} {TEXT}", status_code=200, crawlid="weekly") for n in range(12)]
+    values.append(b"no page")
+    asyncio.run(crawl(made.bootstrap, topic, 5, values))
+    assert "with 2 partitions" in made("topics", "create")
+    made("publish", sample(tmp_path), "--sweep", "weekly")
+    made.work("a", "b")
+    assert {url for _, urls in made.clusters("a", "b") for url in urls} == {
+        *(f"http://crawled.example/scrapy-{n}" for n in range(12)),
+        "http://crawled.example/published",
+    }
+    ((_, letter),) = read(made, "dead-letters")
+    assert (letter["reason"], letter["source"], letter["partition"]) == ("bad_message", topic, 12 % 5)
+    sweep = json.loads(made.ask_settled("sweep", "list", "--json", "--server", made.serve("a")))
+    assert (sweep["sweep"], sweep["state"], sweep["captures"]) == ("weekly", "committed", 13)
+
+
+def sample(folder: Path) -> Path:
+    """A crawl file of one page."""
+    (folder / "one.jsonl").write_bytes(page("published", text=TEXT * 3) + b"\n")
+    return folder / "one.jsonl"
 
 
 def test_pages_come_as_crawlers_send_them(collection: Callable[..., Any], tmp_path: Path) -> None:
