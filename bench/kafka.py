@@ -36,6 +36,7 @@ from streams.faust_engine import pages as page_messages
 from streams.faust_engine.idle import Lag
 from streams.faust_engine.messages import Topic
 from streams.faust_engine.outbox import Outbox
+from streams.faust_engine.topics import Counts
 from streams.operators.routing import partition_of
 from streams.urls import url_key
 
@@ -130,7 +131,7 @@ async def _sketching(folder: Path, running: Running, partitions: int, paths: Seq
         made.publish(paths)
         for number in range(workers):
             made.worker(f"s{number}", "--port", 0, "--operators", "sketch")
-        async with Lag(made.broker, made.settings.kafka, partitions) as lag:
+        async with Lag(made.broker, made.settings.kafka, Counts(partitions, partitions)) as lag:
             all_pages = left = (await lag.messages())[Topic.PAGES]
             # From when all have begun: the first to join starts before the others are there.
             while left > 0.7 * all_pages:
@@ -260,7 +261,7 @@ async def _rebalances(made: Collection, rate: float, seconds: float) -> dict[str
     seen: dict[str, tuple[float, int]] = {}
 
     async def watch(_: Load) -> None:
-        async with Lag(made.broker, made.settings.kafka, made.partitions) as lag:
+        async with Lag(made.broker, made.settings.kafka, Counts(made.partitions, made.partitions)) as lag:
 
             async def behind(during: float) -> list[tuple[float, int]]:
                 begun, held = time.perf_counter(), []

@@ -21,6 +21,7 @@ from aiokafka.errors import KafkaError
 
 from streams.faust_engine.broker import Broker as Address
 from streams.faust_engine.idle import Lag
+from streams.faust_engine.topics import Counts
 from streams.settings import load
 from tests.broker.chaos import PARTITIONS, Chaos, corpus, expected
 
@@ -57,7 +58,7 @@ class Watcher(threading.Thread):
         settings = load(made.config, {"kafka": {"prefix": made.prefix}}).kafka
         while not self.ended.is_set():
             try:
-                async with Lag(Address(made.bootstrap), settings, PARTITIONS) as lag:
+                async with Lag(Address(made.bootstrap), settings, Counts(PARTITIONS, PARTITIONS)) as lag:
                     while not self.ended.is_set():
                         self._keep(sum((await asyncio.wait_for(lag.messages(), 5.0)).values()))
                         await asyncio.sleep(SECONDS_A_SAMPLE)
