@@ -91,6 +91,7 @@ class Collection:
         self.config = self.folder / "lostfound.toml"
         self.config.write_text("[kafka]\n" + "".join(f"{name} = {value}\n" for name, value in (kafka or {}).items()))
         self.processes: list[subprocess.Popen[bytes]] = []
+        self.url = ""  # of the worker that was the last to serve
         self.command("topics", "create", "--partitions", partitions)
 
     @property
@@ -103,9 +104,7 @@ class Collection:
 
     def command(self, *arguments: object) -> None:
         """Run `lostfound` to its end; raises RuntimeError with what it said when it fails."""
-        done = subprocess.run(self.line(*arguments), cwd=ROOT, capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise RuntimeError(f"{arguments} failed:\n{done.stdout}{done.stderr[-2000:]}")
+        said(self.line(*arguments))
 
     def publish(self, paths: Sequence[Path]) -> None:
         """Send crawl files, each as a sweep that is left open."""
@@ -125,7 +124,8 @@ class Collection:
         process = self.worker(name, "--port", port, *more)
         until = time.monotonic() + START_SECONDS_MAX
         while process.poll() is None and time.monotonic() < until:
-            with suppress(OSError), urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=2) as answer:
+            self.url = f"http://127.0.0.1:{port}"
+            with suppress(OSError), urllib.request.urlopen(f"{self.url}/readyz", timeout=2) as answer:
                 if answer.status == 200:
                     return process
             time.sleep(0.1)
@@ -149,7 +149,7 @@ class Collection:
     def line(self, *arguments: object) -> list[str]:
         """The command line of `lostfound` on this collection."""
         common = ["--bootstrap", self.running.bootstrap, "--prefix", self.prefix, "--config", self.config]
-        return [sys.executable, "-c", "from streams.cli import main; main()", *map(str, (*arguments, *common))]
+        return lostfound(*arguments, *common)
 
     def close(self) -> None:
         """End what still runs."""
@@ -169,6 +169,19 @@ def collection(
         yield made
     finally:
         made.close()
+
+
+def lostfound(*arguments: object) -> list[str]:
+    """The command line of `lostfound`."""
+    return [sys.executable, "-c", "from streams.cli import main; main()", *map(str, arguments)]
+
+
+def said(line: Sequence[str]) -> str:
+    """Run a command to its end and return its stdout; raises RuntimeError with what it said when it fails."""
+    done = subprocess.run(line, cwd=ROOT, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(f"{line} failed:\n{done.stdout}{done.stderr[-2000:]}")
+    return done.stdout
 
 
 def ended(process: subprocess.Popen[bytes]) -> tuple[int, float]:

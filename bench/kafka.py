@@ -27,7 +27,7 @@ import msgspec
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from rich.console import Console
 
-from bench.cluster import Collection, Running, Usage, broker, collection
+from bench.cluster import Collection, Running, Usage, broker, collection, lostfound, said
 from bench.engine import scratch, write_pages
 from bench.generator import BLOCK, Shape, pages
 from bench.measure import OUT, in_child
@@ -168,6 +168,28 @@ def recovery(folder: Path, running: Running, partitions: int, documents: int, st
     )
 
 
+def queries(folder: Path, running: Running, partitions: int, paths: Sequence[Path]) -> Iterator[Row]:
+    """Questions about sweeps asked of two workers, beside a folder of the embedded engine; the same answers."""
+    data_dir = folder / "asked"
+    with collection(folder, running, partitions) as made:
+        for path in paths:
+            said(lostfound("ingest", path, "--sweep", path.name, "--data-dir", data_dir))
+            made.command("publish", path, "--sweep", path.name)
+        made.work("a")
+        made.serving("a")
+        made.serving("b")
+        for asked in (("find", "--missing"), ("clusters",)):
+            seconds, answers = [], []
+            for where in (("--server", made.url), ("--data-dir", data_dir)):
+                begun = time.perf_counter()
+                answers.append(said(lostfound(*asked, "--json", *where)).splitlines())
+                seconds.append(time.perf_counter() - begun)
+            note = f"{seconds[0]:.1f} against {seconds[1]:.1f} s for {len(answers[0])} answers, starting included"
+            if sorted(answers[0]) != sorted(answers[1]):
+                note += "; NOT THE SAME"
+            yield Row("queries of two workers", " ".join(asked), seconds[0] / seconds[1], None, None, note)
+
+
 class Load:
     """Pages sent to a collection at a steady rate, until cancelled."""
 
@@ -304,6 +326,9 @@ def measure(given: argparse.Namespace, folder: Path, log: Callable[[str], None])
             given.html = [write_pages(folder / "html.jsonl", given.documents // 10, html=True)]
         log("two workers")
         yield two_sketching(folder, running, given.partitions, given.html, given.repeats)
+        if given.asked:
+            log("queries")
+            yield from queries(folder, running, given.partitions, given.asked)
         for documents in given.recover:
             log(f"recovery of {documents:,}")
             yield from recovery(folder, running, given.partitions, documents, start)
@@ -318,6 +343,7 @@ def arguments() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description="Measure the Kafka engine beside the embedded one.")
     parser.add_argument("--documents", type=int, default=20_000, help="synthetic pages")
     parser.add_argument("--html", type=Path, nargs="*", default=sorted(MOVES.glob("*/sweep-*")), help="crawl files")
+    parser.add_argument("--asked", type=Path, nargs="*", default=sorted(MOVES.glob("flink/sweep-*")), help="sweeps")
     parser.add_argument("--repeats", type=int, default=6, help="times that these are sent to workers that sketch")
     parser.add_argument("--partitions", type=int, default=4)
     parser.add_argument("--rounds", type=int, default=3, help="of each engine, in turn")

@@ -13,6 +13,8 @@ from bench.cluster import HOME, Running, Usage, broker
 from bench.engine import write_pages
 from bench.run import table
 
+SAMPLE = Path(__file__).parents[2] / "streams" / "sample"
+
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
@@ -36,10 +38,16 @@ def test_near_duplicates_come_out_under_load(tmp_path: Path, running: Running) -
     assert 0 < rows[0].ratio <= rows[1].ratio
 
 
+def test_both_engines_are_asked_the_same(tmp_path: Path, running: Running) -> None:
+    rows = list(kafka.queries(tmp_path, running, 2, sorted(SAMPLE.glob("*.jsonl"))))
+    assert [row.what for row in rows] == ["find --missing", "clusters"]
+    assert not [row.note for row in rows if "NOT THE SAME" in row.note or " 0 answers" in row.note]
+
+
 @pytest.mark.long
 def test_the_whole_benchmark(tmp_path: Path) -> None:
     given = kafka.arguments().parse_args(
-        ["--documents", "600", "--html", "--rounds", "1", "--recover", "300", "--seconds", "8"]
+        ["--documents", "600", "--html", "--rounds", "1", "--recover", "300", "--seconds", "8", "--asked"]
     )
     rows = list(kafka.measure(given, tmp_path, print))
     assert [row.group for row in rows][-2:] == ["lag after a rebalance"] * 2
