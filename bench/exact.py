@@ -21,7 +21,11 @@ from state.store import Store
 from state.view import View
 from streams.sketching import Sketcher, compare
 
-ALIKE = {"near_share": 0.6, "pages_a_cluster": 40, "words_median": 200}  # many pairs near the threshold
+ALIKE: dict[str, Any] = {
+    "near_share": 0.6,
+    "pages_a_cluster": 40,
+    "words_median": 200,
+}  # many pairs near the threshold
 ERRORS_MAX = 3.0  # standard errors; chance alone lies beyond them in 0.13 % of pairs
 
 

@@ -250,7 +250,8 @@ def _zipf(unit: NDArray[np.float64]) -> NDArray[np.int64]:
     power = 1.0 - _ZIPF_EXPONENT
     low, high = _ZIPF_SHIFT**power, (WORDS + _ZIPF_SHIFT) ** power
     ranks = (low + unit * (high - low)) ** (1.0 / power) - _ZIPF_SHIFT
-    return np.clip(ranks, 0, WORDS - 1).astype(np.int64)
+    chosen: NDArray[np.int64] = np.clip(ranks, 0, WORDS - 1).astype(np.int64)
+    return chosen
 
 
 _ENDINGS = (" ", ", ", ". ", ".\n\n")

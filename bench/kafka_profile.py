@@ -59,9 +59,13 @@ def profile(paths: list[Path], folder: Path, partitions: int) -> list[str]:
     with broker(folder) as running, collection(folder, running, partitions) as made:
         made.publish(paths)
         line = made.line("worker", "--data-dir", made.folder / "a", "--port", 0, "--until-idle")
-        spy = ["py-spy", "record", "--nonblocking", "-r", str(SAMPLES_A_SECOND), "-f", "raw", "-o", out, "--", *line]
+        spy = ["record", "--nonblocking", "-r", str(SAMPLES_A_SECOND), "-f", "raw", "-o", out, "--", *line]
         done = subprocess.run(
-            [Path(sys.executable).parent / spy[0], *spy[1:]], cwd=ROOT, capture_output=True, text=True, check=False
+            [str(Path(sys.executable).parent / "py-spy"), *map(str, spy)],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=False,
         )
     if not out.exists():
         raise RuntimeError(f"py-spy made no profile:\n{done.stderr[-2000:]}")
@@ -86,8 +90,8 @@ def main() -> None:
             parts[part] += int(samples)
             frames[f"{part}: {stack[-1]}"] += int(samples)
     for shown in (parts.most_common(), frames.most_common(40)):
-        for name, samples in shown:
-            print(f"{100 * samples / parts.total():5.1f} %  {name}")
+        for name, seen in shown:
+            print(f"{100 * seen / parts.total():5.1f} %  {name}")
         print()
 
 

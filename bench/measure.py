@@ -58,7 +58,7 @@ def memory_mib(field: str = "VmRSS", pid: int | str = "self") -> int:
     return 0
 
 
-def in_child(target: str, **arguments: Any) -> dict[str, Any]:
+def in_child(target: str, **arguments: Any) -> Any:
     """Call `module:function` with JSON arguments in a new process and return what it returns.
 
     Raises RuntimeError with the end of the child's error output when it fails.

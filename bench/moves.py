@@ -22,6 +22,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import zstandard
@@ -35,6 +36,7 @@ from streams.ingest import ingest
 KINDS = ("moved", "moved-n1", "merged", "gone")
 OUT = Path(__file__).parent / "out"
 Truth = dict[str, tuple[str, str]]
+Report = dict[str, dict[str, int]]  # by kind of row
 
 
 def read_truth(folder: Path, opaque: bool) -> Truth:
@@ -65,10 +67,12 @@ def sweeps(folder: Path, opaque: bool, scratch: Path) -> list[Path]:
     return out
 
 
-def run(folder: Path, *, opaque: bool, texts: bool, sample_max: int | None) -> tuple[Truth, list[Answer], dict]:
+def run(
+    folder: Path, *, opaque: bool, texts: bool, sample_max: int | None
+) -> tuple[Truth, list[Answer], dict[str, Any]]:
     """Ingest a set and ask for every URL of its truth. Times are in seconds and milliseconds as named."""
     truth = read_truth(folder, opaque)
-    overrides = {"policy": {"keep_texts": texts}, "ingest": {"workers": 1}}
+    overrides: dict[str, dict[str, Any]] = {"policy": {"keep_texts": texts}, "ingest": {"workers": 1}}
     if sample_max:
         overrides["scheme"] = {"sample_max": sample_max}
     settings = settings_module.load(None, overrides)
@@ -103,8 +107,8 @@ def run(folder: Path, *, opaque: bool, texts: bool, sample_max: int | None) -> t
     return truth, answers, about
 
 
-def score(truth: Truth, answers: list[Answer], reached: dict[str, list[str]], least: float) -> dict[str, dict]:
-    tally: dict[str, collections.Counter] = collections.defaultdict(collections.Counter)
+def score(truth: Truth, answers: list[Answer], reached: dict[str, list[str]], least: float) -> Report:
+    tally: dict[str, collections.Counter[str]] = collections.defaultdict(collections.Counter)
     for answer in answers:
         new, kind = truth[answer.url]
         sure = [c for c in answer.candidates if c.confidence >= least]
@@ -122,7 +126,7 @@ def score(truth: Truth, answers: list[Answer], reached: dict[str, list[str]], le
     return {key: dict(t) for key, t in tally.items()}
 
 
-def show(name: str, report: dict[str, dict]) -> None:
+def show(name: str, report: Report) -> None:
     print(f"{name:32} {'rows':>5} {'hit@1':>7} {'hit@5':>7} {'gathered':>9} {'precision':>10} {'answered':>9}")
     for kind in (*KINDS, "all"):
         if (t := report.get(kind)) is None:

@@ -138,7 +138,7 @@ def trees(held: Replicas, most: int = 8) -> list[tuple[str, str, int, int]]:
 def changes(a: str, b: str) -> list[str]:
     """The first passages in which two texts differ, as Markdown; words, not lines."""
     left, right = a.split()[:3000], b.split()[:3000]
-    found = []
+    found: list[str] = []
     for tag, i, j, k, m in difflib.SequenceMatcher(None, left, right, autojunk=False).get_opcodes():
         if tag != "equal" and len(found) < SHOWN_CHANGES:
             found.append(f"{_quoted(left[i:j])} → {_quoted(right[k:m])}")

@@ -199,7 +199,7 @@ def report(samples: list[Sample]) -> Table:
     early = [s for s in timed if s["documents"] <= RATE_AT] or timed[:1]
     late = timed[-max(1, len(early)) :]
     last = samples[-1]
-    asked = next((s["checkpoint"] for s in reversed(samples) if "checkpoint" in s), {})
+    asked: dict[str, Any] = next((s["checkpoint"] for s in reversed(samples) if "checkpoint" in s), {})
     shown = Table(title=f"Grown to {last['documents']:,} documents")
     for name in ("what", "measured", "target", ""):
         shown.add_column(name)

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from bench import kafka
-from bench.cluster import HOME, Running, Usage, broker
+from bench.cluster import Running, Usage, broker
 from bench.engine import write_pages
 from bench.run import table
+from tests.broker.running import HOME
 
 SAMPLE = Path(__file__).parents[2] / "streams" / "sample"
 

@@ -29,7 +29,7 @@ def answers(view: View, settings: Settings, *, every: int = 1) -> Answers:
             view, threshold=0.9, containment=True, sweep=None, min_size=1, limit=1000
         )
     ]
-    found["find"] = [answer.to_json() for answer in Finder(view, settings).find_many(iter(urls))]
+    found["find"] = [answer.to_json().decode() for answer in Finder(view, settings).find_many(iter(urls))]
     found["captures"] = [_line(as_row(version)) for url in urls[::8] for version in query.versions(view, url)]
     found["similar"] = list(_similar(view, settings, urls[::8]))
     return found

@@ -76,7 +76,7 @@ class Broker:
         """Start it, and return once it listens."""
         self.folder.mkdir(parents=True, exist_ok=True)
         with (self.folder / "log").open("ab") as log:
-            command = [SCRIPT, "run", HOME, self.folder / "data", str(self.port), *map(str, self.more)]
+            command = [str(each) for each in (SCRIPT, "run", HOME, self.folder / "data", self.port, *self.more)]
             self.process = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
         until = time.monotonic() + START_SECONDS_MAX
         while True:

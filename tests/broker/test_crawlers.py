@@ -88,7 +88,7 @@ def test_pages_come_as_crawlers_send_them(collection: Callable[..., Any], tmp_pa
     made.config.write_text(config + f'\n[ingest]\nwarc_folder = "{tmp_path / "warcs"}"\n')
     pointer = {"warc_record_offset": 0, "warc_record_length": len(record)}
     body = base64.b64encode(TEXT.encode()).decode()
-    messages = [
+    messages: list[tuple[str | None, bytes, list[tuple[str, bytes]]]] = [
         (packed, page(packed or "plain", text=TEXT * 20), []) for packed in (None, "gzip", "snappy", "lz4", "zstd")
     ]
     messages += [

@@ -80,8 +80,8 @@ def packed_pages() -> Iterator[bytes]:
     ):
         yield pages.encode(msgspec.structs.replace(good, **fields), "2023-03")[0]
     held = msgspec.msgpack.decode(pages.encode(good, "2023-03")[0])
-    for fields in ({"time": "now"}, {"url": 7}, {"body": 7}, {"status": None}, {"crawl": "x" * 300}):
-        yield msgspec.msgpack.encode(held | fields)
+    for wrong in ({"time": "now"}, {"url": 7}, {"body": 7}, {"status": None}, {"crawl": "x" * 300}):
+        yield msgspec.msgpack.encode(held | wrong)
 
 
 def between() -> Iterator[tuple[Topic, msgspec.Struct]]:
@@ -159,8 +159,8 @@ def poison() -> list[Poison]:
             b"\x91\x92\0" + b"\x91" * DEEP,
         ):
             found.append((topic.value, value, list(right)))
-    for topic, value in between():
-        (packed,) = messages.pack([value], 1 << 25)
+    for topic, fine in between():
+        (packed,) = messages.pack([fine], 1 << 25)
         found.append((topic.value, packed, list(messages.headers(topic, scheme))))
     return found
 

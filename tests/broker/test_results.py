@@ -83,7 +83,7 @@ def test_results_say_what_the_embedded_engine_says(collection: Callable[..., Any
     settings = load(made.config)
     given = poison()
     asyncio.run(send(made, given, 1))
-    expected = []
+    expected: list[Any] = []
     with Store(tmp_path / "embedded") as store:
         for name, path in SWEEPS.items():
             made("publish", path, "--sweep", name)

@@ -104,7 +104,9 @@ def test_everything_works_in_each_way_and_nothing_without(way: Collection, monke
     log = (way.folder / "a.log").read_text()
     assert PASSWORD not in log
     assert TOKEN not in log
-    commands = cycle([["topics", "create"], ["publish", SAMPLE, "--sweep", "b"], ["worker", "--port", 0]])
+    commands: Iterator[list[Any]] = cycle(
+        [["topics", "create"], ["publish", SAMPLE, "--sweep", "b"], ["worker", "--port", 0]]
+    )
     for name, value, said in (
         ("KAFKA_SASL_PASSWORD", "another-secret", "KAFKA_SASL_PASSWORD"),
         ("KAFKA_SSL_CAFILE", "", "KAFKA_SSL_CAFILE"),

@@ -8,6 +8,7 @@ import shutil
 import signal
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +53,7 @@ def test_a_worker_killed_midway_loses_nothing(collection: Callable[..., Any], em
     # By work done, not by time: machines differ.
     for records in (2, 12):
         process = made.worker("a")
-        wait_for(lambda least=records: sum(ends(made, "state-changelog")) >= least)
+        wait_for(partial(_recorded, made, records))
         process.send_signal(signal.SIGKILL)
         process.wait()
     made.work("a", "b")
@@ -94,6 +95,10 @@ def test_topics_of_another_count_are_refused(collection: Callable[..., Any]) -> 
     made = collection(2)
     made("topics", "create", "--partitions", 3, code=2)
     made("topics", "create", "--partitions", 2)
+
+
+def _recorded(made: Any, least: int) -> bool:
+    return sum(ends(made, "state-changelog")) >= least
 
 
 def wait_for(happened: Callable[[], bool], seconds_max: float = 90.0) -> None:

@@ -6,6 +6,7 @@ python -m tests.crash.child ingest STATE SWEEP WORKERS PATH... | cancel STATE SW
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from state import sweeps
@@ -39,4 +40,5 @@ def cancel(folder: str, sweep: str) -> None:
 
 
 if __name__ == "__main__":
-    {"ingest": take, "cancel": cancel}[sys.argv[1]](*sys.argv[2:])
+    steps: dict[str, Callable[..., None]] = {"ingest": take, "cancel": cancel}
+    steps[sys.argv[1]](*sys.argv[2:])

@@ -189,7 +189,7 @@ class Engine(RuleBasedStateMachine):
         self._take([page(url, " ... ", time)])
         self.letters += 1
 
-    @precondition(lambda self: sweeps.named(self.store, self.sweep))
+    @precondition(lambda self: sweeps.named(self.store, self.sweep) is not None)
     @rule()
     def commit_sweep(self) -> None:
         held = sweeps.named(self.store, self.sweep)

@@ -60,7 +60,8 @@ def _pages(pages: Sequence[SketchedPage], number: int, rows: MemoryStore, rules:
         found = rows.descend(Family.CAPTURES, capture_codec.history(key), start)
         before[key, sweep, time] = [capture_codec.decode(*row) for row in found]
     resolved = capture.resolve(pages, before).pages
-    own, elsewhere = [], []
+    own: list[SketchedPage] = []
+    elsewhere: list[SketchedPage] = []
     for page in resolved:
         mine = routing.partition_of(page.capture.key, rules.partitions) == number
         (own if mine else elsewhere).append(page)

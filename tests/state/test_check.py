@@ -13,7 +13,7 @@ from state.changes import Changes
 from state.check import Problem, check
 from state.codecs import capture, document, edge, posting
 from state.families import Family
-from state.values import PREFIX_BYTES, Edge
+from state.values import PREFIX_BYTES, Edge, SweepState
 from streams.operators.routing import partition_of
 from tests.memory import MemoryStore
 
@@ -189,7 +189,7 @@ def an_edge_to_an_unknown_document(store: MemoryStore, changes: Changes) -> tupl
 def an_edge_between_two_clusters(store: MemoryStore, changes: Changes) -> tuple[Family, str]:
     children = store.rows[Family.PARENTS].keys() | set(store.rows[Family.PARENTS].values())
     alone = [key for key, _ in store.scan(Family.DOCUMENTS) if key not in children][:2]
-    changes.put(Family.EDGES, *edge.encode(Edge(*alone, 1.0, 1.0, 1.0)))
+    changes.put(Family.EDGES, *edge.encode(Edge(alone[0], alone[1], 1.0, 1.0, 1.0)))
     return Family.EDGES, "between documents of two clusters"
 
 
@@ -295,7 +295,7 @@ def test_a_bucket_that_was_full_before_a_document_was_forgotten_may_too(sound: M
 def test_counts_of_a_sweep_that_is_being_cancelled_are_not_held_against_it(sound: MemoryStore) -> None:
     changes = Changes()
     sweep = sweeps.all_sweeps(sound)[0]  # type: ignore[arg-type]
-    sweeps.put(changes, sweeps.moved_on(sweep, sweeps.SweepState.CANCELLING))
+    sweeps.put(changes, sweeps.moved_on(sweep, SweepState.CANCELLING))
     row, _ = first(sound, Family.SWEEPS, b"h")
     changes.put(Family.SWEEPS, row, bytes(8))
     sound.write(changes)

@@ -119,8 +119,7 @@ def test_postings(view: View) -> None:
     assert view.bucket(bucket) == view.buckets([b"none", bucket])[1] == [value[:5]]
     assert view.buckets([b"none"]) == [[]]
     sample, _ = next(iter(view.store.scan(Family.SAMPLES)))
-    value = int.from_bytes(sample[:4], "big")
-    (found,) = view.sample_postings([value], 10)
+    (found,) = view.sample_postings([int.from_bytes(sample[:4], "big")], 10)
     assert sample[4:] in found
     word, _ = next(iter(view.store.scan(Family.WORDS)))
     asked = [(word[:4], int.from_bytes(word[4:8], "big")), (b"none", 7)]

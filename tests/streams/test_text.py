@@ -6,6 +6,7 @@ import resource
 import subprocess
 import sys
 import time
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -18,12 +19,12 @@ from streams.text import TITLE_CHARS_MAX, Extracted, TextError, decode, extract
 from streams.values import Page
 
 
-def of(body: bytes | str, mime: str = "text/html", charset: str = "", **options: object) -> Extracted:
+def of(body: bytes | str, mime: str = "text/html", charset: str = "", **options: Any) -> Extracted:
     body = body.encode() if isinstance(body, str) else body
-    return extract(Page("https://example.org/a/b.html", 0, body=body, mime=mime, charset=charset), **options)  # type: ignore[arg-type]
+    return extract(Page("https://example.org/a/b.html", 0, body=body, mime=mime, charset=charset), **options)
 
 
-def refused(body: bytes | str, mime: str = "text/html", **options: object) -> str:
+def refused(body: bytes | str, mime: str = "text/html", **options: Any) -> str:
     with pytest.raises(TextError) as caught:
         of(body, mime, **options)
     assert caught.value.detail

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
@@ -21,7 +22,7 @@ from streams.errors import BadRecord, BadUrl, InputError, LostfoundError, Settin
 ROOT = Path(__file__).parents[3]
 
 
-def lostfound(*arguments: str, **more: object) -> subprocess.CompletedProcess[str]:
+def lostfound(*arguments: str, **more: Any) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-c", "from streams.cli import main; main()", *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT, **more)
 

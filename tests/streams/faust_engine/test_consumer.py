@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import faust
 import pytest
@@ -71,14 +71,14 @@ async def consuming(log: Log) -> AsyncIterator[tuple[Consumer, list[tuple[TP, in
     async def take(message: Any) -> None:
         taken.append((message.tp, message.offset))
 
-    app = faust.App("test", broker="kafka://127.0.0.1:1", web_enabled=False)
+    app: Any = faust.App("test", broker="kafka://127.0.0.1:1", web_enabled=False)
     app.client_only = False
     consumer = Consumer(Transport([], app), take, None, None, loop=asyncio.get_running_loop())
-    consumer._thread = log
+    consumer._thread = cast("Any", log)
     app._consumer = consumer
     consumer.resume_partitions(log.assignment())
     consumer.resume_flow()
-    fetcher = SimpleNamespace(_stopped=asyncio.Event())
+    fetcher: Any = SimpleNamespace(_stopped=asyncio.Event())
     draining = asyncio.create_task(consumer._drain_messages(fetcher))
     yield consumer, taken
     draining.cancel()
@@ -164,7 +164,7 @@ def test_new_partitions_begin_with_nothing_read() -> None:
             consumer._read_offset[PAGES] = 7
             seen = []
 
-            async def assigned(tps: set[TP], generation: int) -> None:
+            async def assigned(*_: object) -> None:
                 seen.append(consumer._read_offset[PAGES])
 
             consumer._on_partitions_assigned = assigned
@@ -178,7 +178,8 @@ def test_new_partitions_begin_with_nothing_read() -> None:
 def test_only_what_was_done_since_the_last_rebalance_is_acknowledged() -> None:
     async def run() -> None:
         async with consuming(Log({PAGES: 3}, {PAGES: 3})) as (consumer, _):
-            consumer.app.topics._acking_topics.add(PAGES.topic)
+            topics: Any = consumer.app.topics
+            topics._acking_topics.add(PAGES.topic)
             consumer.app.consumer_generation_id = 2
             done, passed, old = (consumer._to_message(PAGES, _record(PAGES, offset)) for offset in (3, 4, 5))
             for message in (done, old):

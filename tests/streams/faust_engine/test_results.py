@@ -14,6 +14,7 @@ from streams.faust_engine.control import Event, Fold
 from streams.faust_engine.messages import Topic
 from streams.operators import admit
 from streams.operators.verify import closest, verify
+from streams.query import SAME
 from streams.sketching import Sketcher, compare
 from streams.values import Arrival, Pair
 from tests.streams.operators.test_verify import SKETCHES, by_prefix
@@ -93,7 +94,7 @@ def test_what_is_nowhere_or_no_url_is_passed_over(tmp_path: Path) -> None:
         found = [
             result
             for document, place, other in cases
-            for result in results.near_duplicates([(document, place, other, results.SAME)], places, store, 4)
+            for result in results.near_duplicates([(document, place, other, SAME)], places, store, 4)
         ]
     assert [(each.topic, each.key) for each in found] == [(Topic.NEAR_DUPLICATES, b"https://b.org/")] * 2
     value = found[0].value

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from itertools import islice
 
+import numpy as np
 import pytest
 
 from state.scheme import Scheme
@@ -69,7 +70,7 @@ class MemoryView:
             self._postings["band", bucket.tobytes()].add(prefix)
         for value in most_sampled(sketch):
             self._postings["sample", value.to_bytes(4, "big")].add(prefix)
-        words = text_words(*SKETCHER.word_hashes(text))[: indexed_words(sketch.shingles)]
+        words = text_words(*SKETCHER.word_hashes(text))[: int(indexed_words(np.array(sketch.shingles)))]
         entries = index_words(key, url, words, SKETCHER)
         for at in range(0, len(entries), 8):
             self._postings["word", entries[at : at + 8]].add(prefix)

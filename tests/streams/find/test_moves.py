@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from bench import moves
 
 
-def report(shared_data: Path, name: str, **how: bool) -> dict[str, dict[str, float]]:
+def report(shared_data: Path, name: str, **how: Any) -> dict[str, dict[str, float]]:
     truth, answers, about = moves.run(
         shared_data / "moves" / name, **{"opaque": False, "texts": True, "sample_max": None, **how}
     )
     found = moves.score(truth, answers, about["reached"], 0.5)
-    for tally in found.values():
-        for figure in ("hit1", "hit5"):
-            tally[figure] = tally.get(figure, 0) / tally["rows"]
-    return found
+    return {
+        kind: {**tally, **{figure: tally.get(figure, 0) / tally["rows"] for figure in ("hit1", "hit5")}}
+        for kind, tally in found.items()
+    }
 
 
 def test_flink(shared_data):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from state.values import Capture
 from streams.operators.join import Handover, Union
-from streams.operators.routing import Topic, announcements, gather, owner, pack, partition_of, place
+from streams.operators.routing import Message, Topic, announcements, gather, owner, pack, partition_of, place
 from streams.values import Announcement, Arrival, Pair, Question, SketchedPage
 
 X, Y = b"X" * 16, b"Y" * 16
@@ -71,10 +71,11 @@ def test_announcements_bring_each_bucket_to_its_owner(buckets: list[bytes], part
 
 def test_packets_are_one_a_place_and_in_order() -> None:
     pairs = [Pair(bytes((n,)) * 16, Y[:5], 1) for n in range(50)]
-    packets = pack([*pairs, PAGE], 3, 4)
+    sent: list[Message] = [*pairs, PAGE]
+    packets = pack(sent, 3, 4)
     assert {at for at in packets if at[0] is Topic.PAGES} == {place(PAGE, 3, 4)}
     for at, held in packets.items():
-        assert [m for m in [*pairs, PAGE] if place(m, 3, 4) == at] == held
+        assert [m for m in sent if place(m, 3, 4) == at] == held
 
 
 def test_nominations_are_gathered_by_document_and_the_best_are_asked() -> None:

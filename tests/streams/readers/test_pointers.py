@@ -6,6 +6,7 @@ import gzip
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -33,7 +34,7 @@ def test_the_record_is_the_page(tmp_path, build, packed):
     (folder / "a.warc.gz").write_bytes(b"".join(parts))
     place = {"filename": "crawl-data/CC-MAIN-2023/a.warc.gz"}
     # An index has numbers as text, Common Crawl's columns have numbers.
-    asked = [
+    asked: list[dict[str, Any]] = [
         place | {"offset": str(len(parts[0])), "length": str(len(parts[1])), "status": "200", "mime": "text/html"},
         {
             "warc_filename": place["filename"],
