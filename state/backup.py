@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from state.errors import StateError
+from state.errors import LostfoundError
 from state.store import Store
 
 
@@ -16,8 +16,11 @@ def backup(store: Store, target: Path) -> int:
     replaces what it shares. Copy it elsewhere to be safe from the disk.
     """
     if target.exists():
-        raise StateError(f"{target} exists already", "name a folder that does not exist yet")
-    target.parent.mkdir(parents=True, exist_ok=True)
+        raise LostfoundError(f"{target} exists already", "name a folder that does not exist yet")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise LostfoundError(f"no folder can be made for {target}: {error.strerror}", "name another") from error
     store.checkpoint(target)
     for beside in store.path.glob("*.jsonl"):
         shutil.copy2(beside, target / beside.name)

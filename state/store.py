@@ -20,7 +20,7 @@ import msgspec
 import rocksdict as rocks
 
 from state.changes import Changes
-from state.errors import StateError, StateLocked, StateMissing
+from state.errors import StateCorrupt, StateError, StateLocked, StateMissing
 from state.families import STORAGE, Compression, Family, Storage
 
 MIB = 1 << 20
@@ -40,16 +40,19 @@ class StoreLimits(msgspec.Struct, frozen=True):
 class Store:
     """An open state folder."""
 
-    def __init__(self, path: Path, limits: StoreLimits | None = None, *, writable: bool = True) -> None:
-        """Open the RocksDB in `path`; a writer makes it when it is not there.
+    def __init__(
+        self, path: Path, limits: StoreLimits | None = None, *, writable: bool = True, make: bool = True
+    ) -> None:
+        """Open the RocksDB in `path`; a writer makes it when it is not there, unless told not to.
 
-        Raises StateMissing when a reader finds nothing, StateLocked when another writer has it open.
+        Raises StateMissing when there is nothing, StateLocked when another writer has it open, StateError when the
+        folder cannot be made. All that reads raises StateCorrupt where the files are damaged.
         """
         self.path = path
         self.writable = writable
         self._limits = limits or StoreLimits()
         self._side_folder = None if writable else Path(tempfile.mkdtemp(prefix="lostfound-reader-"))
-        if not writable and not (path / "CURRENT").exists():
+        if not (writable and make) and not _is_state(path):
             self._remove_side_folder()
             raise StateMissing(f"no state in {path}", "name the folder with --data-dir, or ingest something first")
         # Shared by all families, so that memory is bounded as a whole and not a family at a time.
@@ -70,7 +73,7 @@ class Store:
             base.set_db_write_buffer_size(limits.write_buffers_mib * MIB)
             # What is not in files yet a reader beside the writer holds in memory, and a start after a crash reads.
             base.set_max_total_wal_size(limits.write_buffers_mib * MIB)
-            path.mkdir(parents=True, exist_ok=True)
+            _make_folder(path)
         base.set_max_open_files(-1)  # a reader keeps files that the writer has since replaced
         base.set_keep_log_file_num(2)
         access = rocks.AccessType.read_write() if writable else rocks.AccessType.secondary(str(self._side_folder))
@@ -84,24 +87,32 @@ class Store:
 
     def get(self, family: Family, key: bytes) -> bytes | None:
         """The value of one key."""
-        value: bytes | None = self._families[family].get(key)
+        try:
+            value: bytes | None = self._families[family].get(key)
+        except Exception as error:
+            raise _failure(self.path, error) from error
         return value
 
     def get_many(self, family: Family, keys: Sequence[bytes]) -> list[bytes | None]:
         """The values of many keys, in their order; sorted keys are read fastest."""
         if not keys:
             return []
-        values: Any = self._families[family].get(list(keys))
+        try:
+            values: Any = self._families[family].get(list(keys))
+        except Exception as error:
+            raise _failure(self.path, error) from error
         return list(values)
 
     def scan(self, family: Family, prefix: bytes = b"", start: bytes | None = None) -> Iterator[tuple[bytes, bytes]]:
         """Rows whose key begins with `prefix`, ascending, from `start` on."""
-        first = prefix if start is None else max(start, prefix)
-        rows: Any = self._families[family].items(False, first)
+        at = prefix if start is None else max(start, prefix)
+        rows: Any = self._families[family].items(False, at)
         for row in rows:
-            if not row[0].startswith(prefix):
+            at = row[0]
+            if not at.startswith(prefix):
                 return
             yield row
+        self._ended(family, at)
 
     def keys(self, family: Family, prefix: bytes, limit: int, start: bytes | None = None) -> list[bytes]:
         """At most `limit` keys that begin with `prefix`, ascending, from `start` on."""
@@ -109,8 +120,11 @@ class Store:
         found: list[bytes] = []
         while len(found) < limit:
             # A few at a time: comparing the last of them is quicker than comparing each.
-            part = list(islice(keys, min(_KEYS_A_STEP, limit - len(found))))
+            asked = min(_KEYS_A_STEP, limit - len(found))
+            part = list(islice(keys, asked))
             found += part
+            if len(part) < asked:
+                self._ended(family, found[-1] if found else prefix if start is None else max(start, prefix))
             if not part or not part[-1].startswith(prefix):
                 del found[bisect_left(found, True, key=lambda key: not key.startswith(prefix)) :]
                 break
@@ -126,6 +140,7 @@ class Store:
                 return
             yield key, cursor.value()
             cursor.prev()
+        self._sound(cursor)
 
     def last(self, family: Family, prefixes: Sequence[bytes]) -> list[tuple[bytes, bytes] | None]:
         """For each prefix the row with the greatest key under it."""
@@ -133,6 +148,7 @@ class Store:
         found: list[tuple[bytes, bytes] | None] = []
         for prefix in prefixes:
             cursor.seek_for_prev(prefix + _LAST)
+            self._sound(cursor)
             held = cursor.valid() and cursor.key().startswith(prefix)
             found.append((cursor.key(), cursor.value()) if held else None)
         return found
@@ -149,6 +165,7 @@ class Store:
             while len(rows) != limit and cursor.valid() and (key := cursor.key()).startswith(prefix):
                 rows.append((key, cursor.value()))
                 cursor.next()
+            self._sound(cursor)
             found.append(rows)
         return found
 
@@ -162,6 +179,7 @@ class Store:
             while len(keys) < limit and cursor.valid() and (key := cursor.key()).startswith(prefix):
                 keys.append(key)
                 cursor.next()
+            self._sound(cursor)
             found.append(keys)
         return found
 
@@ -179,7 +197,26 @@ class Store:
         options = rocks.WriteOptions()
         options.sync = sync
         options.memtable_insert_hint_per_batch = True
-        self._db.write(batch, options)
+        try:
+            self._db.write(batch, options)
+        except Exception as error:
+            raise _failure(self.path, error) from error
+
+    def _ended(self, family: Family, key: bytes) -> None:
+        """See that a walk which came to its end behind `key` did so because nothing is left."""
+        cursor = self._families[family].iter()
+        cursor.seek(key)
+        while cursor.valid() and cursor.key() <= key:
+            cursor.next()
+        self._sound(cursor)
+
+    def _sound(self, cursor: Any) -> None:
+        """See that a cursor which points at no row is at an end; at damage it stops in the same way."""
+        if not cursor.valid():
+            try:
+                cursor.status()
+            except Exception as error:
+                raise _failure(self.path, error) from error
 
     def catch_up(self) -> None:
         """Let a reader see what the writer has committed since."""
@@ -286,6 +323,37 @@ def _options(storage: Storage, cache: Any, limits: StoreLimits) -> Any:
     options.set_target_file_size_base(16 * MIB)
     options.set_max_background_jobs(limits.background_jobs)
     return options
+
+
+def _is_state(path: Path) -> bool:
+    try:
+        return (path / "CURRENT").exists()
+    except OSError as error:
+        raise StateError(
+            f"no state can be read in {path}: {error.strerror}", "name a folder with --data-dir"
+        ) from error
+
+
+def _make_folder(path: Path) -> None:
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StateError(
+            f"no state can be made in {path}: {error.strerror}",
+            "name a folder with --data-dir that can be written to",
+        ) from error
+
+
+def _failure(path: Path, error: Exception) -> StateError:
+    """The error that RocksDB's is: rocksdict raises plain Exception for everything."""
+    said = str(error)
+    if "corrupt" in said.lower() or "checksum" in said.lower() or "No such file" in said:
+        return StateCorrupt(
+            f"the state in {path} is damaged: {said}", "restore a backup, or ingest into a new folder"
+        )
+    return StateError(
+        f"the state in {path}: {said}", "see that its disk has room and works; what was committed stays"
+    )
 
 
 def _open_error(path: Path, error: Exception) -> StateError:

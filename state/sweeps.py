@@ -15,7 +15,7 @@ from itertools import islice
 import msgspec
 
 from state.changes import Changes
-from state.errors import StateCorrupt, StateError
+from state.errors import LostfoundError, StateCorrupt
 from state.families import Family
 from state.store import Store
 from state.values import Sweep, SweepState
@@ -52,19 +52,19 @@ def named(store: Store, name: str) -> Sweep | None:
 
 
 def new(store: Store, name: str, now: int) -> Sweep:
-    """The next sweep, not yet written; raises StateError when the name is taken or unusable."""
+    """The next sweep, not yet written; raises LostfoundError when the name is taken or unusable."""
     if not name or len(name) > 200 or not name.isprintable():
-        raise StateError(f"{name!r} is no name for a sweep", "use 1 to 200 printable characters, such as 2026-11")
+        raise LostfoundError(f"{name!r} is no name for a sweep", "use 1 to 200 printable characters, such as 2026-11")
     if named(store, name):
-        raise StateError(f"there is a sweep {name!r} already", "`lostfound sweep list` shows all")
+        raise LostfoundError(f"there is a sweep {name!r} already", "`lostfound sweep list` shows all")
     number = max((s.number for s in all_sweeps(store)), default=0) + 1
     return Sweep(number, name, SweepState.OPEN, opened=now)
 
 
 def moved_on(sweep: Sweep, state: SweepState, now: int = 0) -> Sweep:
-    """The sweep in its next state; raises StateError for a step that its life does not have."""
+    """The sweep in its next state; raises LostfoundError for a step that its life does not have."""
     if state not in LIFE[sweep.state]:
-        raise StateError(
+        raise LostfoundError(
             f"sweep {sweep.name!r} is {sweep.state.name.lower()} and cannot become {state.name.lower()}",
             "`lostfound sweep list` shows the state of each",
         )

@@ -15,6 +15,7 @@ from state.store import StoreLimits
 from streams.errors import SettingsError
 from streams.text import SKIPPED as EXTRACTORS
 
+STORE_MOST = 1 << 20  # MiB: a terabyte
 Count = Annotated[int, Meta(ge=1)]
 Seconds = Annotated[float, Meta(ge=0.001, le=3600.0)]
 Share = Annotated[float, Meta(ge=0.0, le=1.0)]
@@ -112,8 +113,8 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             if not least <= getattr(scheme, name) <= most:
                 raise ValueError(f"scheme.{name} is {getattr(scheme, name)}, not within {least} to {most}")
         for name in StoreLimits.__struct_fields__:
-            if getattr(self.store, name) < 1:
-                raise ValueError(f"store.{name} is {getattr(self.store, name)}, not at least 1")
+            if not 1 <= getattr(self.store, name) <= STORE_MOST:
+                raise ValueError(f"store.{name} is {getattr(self.store, name)}, not within 1 to {STORE_MOST}")
         if scheme.extractor not in EXTRACTORS:
             raise ValueError(f"scheme.extractor is {scheme.extractor!r}, not one of {', '.join(EXTRACTORS)}")
         if scheme.tokeniser != TOKENISER:
@@ -160,5 +161,5 @@ def _read(path: Path) -> dict[str, Any]:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise SettingsError(f"{path}: {error.strerror}", "name a settings file that can be read") from error
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SettingsError(f"{path}: {error}", "the file must be TOML") from error

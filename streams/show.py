@@ -18,6 +18,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
+from streams.plain import plain
 from streams.values import iso
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ def measured(value: float, error: float) -> Text:
 def some(urls: Sequence[str], count: int | None = None) -> Text:
     """The first URLs, one a line, and how many more there are."""
     more = (count if count is not None else len(urls)) - min(len(urls), URLS_SHOWN)
-    shown = Text("\n".join(urls[:URLS_SHOWN]))
+    shown = Text("\n".join(map(plain, urls[:URLS_SHOWN])))
     return shown.append(f"\nand {more:,} more", style="dim") if more > 0 else shown
 
 
@@ -196,7 +197,7 @@ def clusters(found: Sequence[Cluster], titles: Callable[[str], str]) -> Renderab
     def row(each: Cluster) -> tuple[Sequence[str | Text], Text]:
         title = next((title for document in each.documents[:20] if (title := titles(document))), "")
         counts = (f"{each.document_count:,}", f"{each.url_count:,}")
-        return (each.cluster[:DOCUMENT_DIGITS], *counts, title), some(each.urls, each.url_count)
+        return (each.cluster[:DOCUMENT_DIGITS], *counts, plain(title)), some(each.urls, each.url_count)
 
     return blocks((("cluster", DOCUMENT_DIGITS), (">documents", 9), (">urls", 5), ("title", 0)), map(row, found))
 
@@ -209,7 +210,7 @@ def cluster(found: Cluster, members: Sequence[Member]) -> RenderableType:
     def row(each: Member) -> tuple[Sequence[str | Text], Text]:
         figures = (figure(each.resemblance), figure(each.containment), figure(each.contained))
         seen = (day(each.first_seen), day(each.last_seen))
-        return (each.document[:DOCUMENT_DIGITS], *figures, *seen, each.title), some(each.urls)
+        return (each.document[:DOCUMENT_DIGITS], *figures, *seen, plain(each.title)), some(each.urls)
 
     figures = (("document", DOCUMENT_DIGITS), (">resemblance", 11), (">in it", 5), (">of it", 5))
     seen = (("first seen", 10), ("last seen", 10), ("title", 0))
@@ -237,7 +238,7 @@ def history(found: Sequence[Version]) -> RenderableType:
     """The captures of a URL, oldest first."""
     shown = table("sweep", "time", ">status", "document", ">like the one before", "")
     for each in found:
-        note = f"→ {each.redirect}" if each.redirect else ""
+        note = f"→ {plain(each.redirect)}" if each.redirect else ""
         shown.add_row(
             each.sweep,
             iso(each.time) or "",
@@ -281,7 +282,7 @@ def reasons(found: Candidate, *, in_full: bool = False) -> Text:
         if each.value is not None:
             words.append(f"{each.value:.2f}")
         if in_full and each.detail and each.kind in {"rule", "stop"}:
-            words.append(each.detail)
+            words.append(plain(each.detail))
         said.append(" ".join(words))
     return Text(" · ".join(said), style="dim")
 
@@ -292,7 +293,7 @@ STATUS_STYLES = {"alive": "green", "moved": "bold green", "gone": "red", "unknow
 def answer(found: Answer) -> RenderableType:
     """One answer with its likelier candidates, and the evidence for each."""
     seen = f", last seen {found.last_seen[:10]}" if found.last_seen else ""
-    head = Text.assemble(found.url, "  ", (found.status, STATUS_STYLES[found.status]), seen)
+    head = Text.assemble(plain(found.url), "  ", (found.status, STATUS_STYLES[found.status]), seen)
     if not found.candidates:
         return head
     likely = [each for each in found.candidates if each.confidence >= UNLIKELY] or found.candidates[:1]
@@ -303,7 +304,7 @@ def answer(found: Answer) -> RenderableType:
             figure(each.resemblance),
             figure(each.containment),
             (each.first_seen or "")[:10],
-            Text.assemble((each.url, "bold"), "\n", reasons(each, in_full=True)),
+            Text.assemble((plain(each.url), "bold"), "\n", reasons(each, in_full=True)),
         )
     rest = len(found.candidates) - len(likely)
     return Group(head, Text(), shown, *([Text(f"{rest} less likely", style="dim")] if rest else []))
@@ -314,9 +315,9 @@ def answers(found: Sequence[Answer]) -> RenderableType:
     shown = table("", ">confidence", "url")
     for each in found:
         best = each.candidates[0] if each.status == "moved" else None
-        where = Text(each.url)
+        where = Text(plain(each.url))
         if best is not None:
-            where.append("\n→ ").append(best.url, style="bold").append("\n  ").append(reasons(best))
+            where.append("\n→ ").append(plain(best.url), style="bold").append("\n  ").append(reasons(best))
         status = Text(each.status, style=STATUS_STYLES[each.status])
         shown.add_row(status, figure(best.confidence if best else None), where)
     return shown

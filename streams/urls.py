@@ -43,7 +43,7 @@ __all__ = [
     "url_key",
 ]
 
-URL_BYTES_MAX = 2048
+URL_BYTES_MAX = 60_000  # of any setting: whoever asks may name what another limit let in
 HOSTS_CACHED = 65_536
 KEYS_CACHED = 8_192  # a page's key is asked for by the reader and by each stage: more than a few batches hold
 _PORTS = {"http:": "80", "https:": "443"}

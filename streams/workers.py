@@ -38,6 +38,8 @@ class Workers:
     def _start(self, count: int, scheme: Scheme, policy: Policy, limits: Limits) -> None:
         # Not fork: RocksDB's threads and locks do not survive one.
         context = multiprocessing.get_context("spawn")
+        # Python would look for modules in the current folder first, which may hold a crawl and whatever came with it.
+        os.environ["PYTHONSAFEPATH"] = "1"
         resource_tracker.ensure_running()  # by the first process to start; it would unblock the signal
         # Ctrl-C is for us, who end the workers: they start with it blocked, and it stays so.
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})

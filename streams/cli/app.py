@@ -70,6 +70,11 @@ def run(arguments: Sequence[str]) -> int:
     except BrokenPipeError:
         _discard_stdout()
         return Exit.CLOSED_PIPE
+    except OSError as error:
+        _discard_stdout()
+        named = f"{error.filename}: " if error.filename else ""
+        tell(f"{named}{error.strerror or error}", "see that the files named, stdout and their disk can be used")
+        return Exit.USAGE
     except (KeyboardInterrupt, click.Abort):
         tell("interrupted", "what was committed stays; the same command goes on from there")
         return Exit.INTERRUPTED

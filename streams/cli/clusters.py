@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 import click
 
 from streams.cli.exits import Exit
-from streams.cli.options import F, Place, as_json, served
+from streams.cli.options import F, Place, Share, as_json, served
 from streams.cli.rows import as_row, write_json
 from streams.errors import InputError
+from streams.plain import plain
 
 if TYPE_CHECKING:
     from state.view import View
@@ -26,9 +27,7 @@ def _policy(command: F) -> F:
     for option in (
         click.option("--sweep", "name", metavar="NAME", help="Only documents that this sweep captured."),
         click.option("--containment", is_flag=True, help="A page inside a longer one counts as well."),
-        click.option(
-            "--threshold", type=click.FloatRange(0, 1), help="A stricter resemblance than the one at ingest."
-        ),
+        click.option("--threshold", type=Share(), help="A stricter resemblance than the one at ingest."),
     ):
         command = option(command)
     return command
@@ -111,7 +110,7 @@ def clusters(
 def forget(place: Place, named: str, json: bool) -> Exit | None:
     """Remove a URL with its captures, or a document with all of its; rebuild only their clusters.
 
-    It cannot be undone, but by ingesting the pages again.
+    It cannot be undone, but by ingesting the pages again as another sweep.
     """
     from state.view import View
     from streams import query
@@ -132,7 +131,7 @@ def forget(place: Place, named: str, json: bool) -> Exit | None:
         )
     if done.captures or done.documents:
         return None
-    click.echo(f"nothing is kept of {named}", err=True)
+    click.echo(f"nothing is kept of {plain(named)}", err=True)
     return Exit.NOTHING
 
 

@@ -65,7 +65,7 @@ def _ingest(work: Place, site: Site) -> list[Summary]:
     from streams.ingest import ingest
 
     def take(name: str, pages: Path) -> Summary:
-        with work.writer() as (store, settings), show.ingest_bar(name, quiet=False) as report:
+        with work.writer(make=True) as (store, settings), show.ingest_bar(name, quiet=False) as report:
             return ingest(store, settings, [str(pages)], name, now=now_ms(), report=report)
 
     try:

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 import click
 
 from streams.cli.exits import Exit
-from streams.cli.options import Place, as_json, served
+from streams.cli.options import Place, Share, as_json, served
 from streams.errors import InputError
+from streams.plain import plain
 
 if TYPE_CHECKING:
     from streams.find.answer import Answer
@@ -35,7 +36,7 @@ CSV_COLUMNS = ("url", "status", "last_seen", "now_at", "confidence", "resemblanc
 )
 @click.option(
     "--min-confidence",
-    type=click.FloatRange(0, 1),
+    type=Share(),
     help="Of redirects: leave out what is less sure (find.confidence_min of the settings).",
 )
 @served
@@ -62,7 +63,7 @@ def command(
     if not urls and not from_file and not missing:
         raise click.UsageError("name URLs, or --from-file, or --missing")
     with place.reader() as (view, settings):
-        asked = chain(urls, _lines(from_file) if from_file else (), suspects(view) if missing else ())
+        asked = chain(map(_text, urls), _lines(from_file) if from_file else (), suspects(view) if missing else ())
         answers = Finder(view, settings).find_many(asked)
         if missing:
             answers = (answer for answer in answers if answer.status in {"moved", "gone"})
@@ -99,10 +100,15 @@ class Tally:
         return self.counts.total() - self.counts["unknown"]
 
 
+def _text(argument: str) -> str:
+    """An argument whose bytes were no UTF-8 as text that can be told again."""
+    return argument.encode("utf-8", "replace").decode()
+
+
 def _lines(source: str) -> Iterator[str]:
     """The URLs of a file or of stdin; empty lines and those that begin with # are passed over."""
     try:
-        with click.open_file(source, encoding="utf-8", errors="replace") as file:
+        with click.open_file(source, encoding="utf-8-sig", errors="replace") as file:
             for line in file:
                 if (url := line.strip()) and not url.startswith("#"):
                     yield url
@@ -132,7 +138,7 @@ def _write_redirects(answers: Iterable[Answer], form: str, confidence_min: float
     text, left_out = render(redirect_map(answers, confidence_min), form)
     click.echo(text, nl=False)
     for url, why in left_out.items():
-        click.echo(f"left out: {url}: {why}", err=True)
+        click.echo(f"left out: {plain(url)}: {why}", err=True)
 
 
 def _show(answers: Iterable[Answer], tally: Tally) -> None:

@@ -35,7 +35,7 @@ def command(place: Place, paths: tuple[str, ...], name: str, keep_open: bool, ba
     from streams.ingest import ingest
 
     started = time.monotonic()
-    with place.writer() as (store, settings), show.ingest_bar(name, json) as report:
+    with place.writer(make=True) as (store, settings), show.ingest_bar(name, json) as report:
         summary = ingest(
             store,
             settings,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -10,6 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+
+from streams.plain import plain
 
 if TYPE_CHECKING:
     from state.store import Store
@@ -39,8 +42,8 @@ class Place:
         return load(self.config, overrides)
 
     @contextmanager
-    def writer(self) -> Iterator[tuple[Store, Settings]]:
-        """The state opened for writing, made when it is not there; raises StateError."""
+    def writer(self, *, make: bool = False) -> Iterator[tuple[Store, Settings]]:
+        """The state opened for writing, with `make` also where there is none yet; raises StateError."""
         from state.store import Store
 
         settings = self.settings()
@@ -49,7 +52,7 @@ class Place:
 
             yield RemoteStore(self._peer(settings), writable=True), settings
             return
-        with Store(self.data_dir, settings.store) as store:
+        with Store(self.data_dir, settings.store, make=make) as store:
             yield store, settings
 
     @contextmanager
@@ -80,6 +83,18 @@ class Place:
         assert self.server is not None
         # Longer than the workers wait for one another, so that the one which did not answer is named.
         return Peer(self.server, 3 * settings.kafka.answer_seconds_max, own_token())
+
+
+class Share(click.FloatRange):
+    """A number from 0 to 1."""
+
+    def __init__(self) -> None:
+        super().__init__(0, 1)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The number; NaN, which compares with nothing, is none."""
+        number = super().convert(value, param, ctx)
+        return self.fail(f"{value} is no number.", param, ctx) if math.isnan(number) else number
 
 
 def now_ms() -> int:
@@ -144,6 +159,6 @@ def as_json(command: F) -> F:
 
 def tell(message: str, hint: str) -> None:
     """Say on stderr what is wrong, and what to do next."""
-    click.secho(f"lostfound: {message}", fg="red" if not hint else None, err=True)
+    click.secho(f"lostfound: {plain(message)}", fg="red" if not hint else None, err=True)
     if hint:
-        click.secho(f"  {hint}", dim=True, err=True)
+        click.secho(f"  {plain(hint)}", dim=True, err=True)

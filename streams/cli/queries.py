@@ -10,6 +10,7 @@ from streams.cli.exits import Exit
 from streams.cli.options import Place, as_json, served
 from streams.cli.rows import as_row, write_json
 from streams.errors import InputError
+from streams.plain import plain
 
 if TYPE_CHECKING:
     from state.scheme import Scheme
@@ -63,7 +64,7 @@ def captures(place: Place, url: str, json: bool) -> Exit | None:
     elif found:
         show.out(show.history(found))
     if not found:
-        click.echo(f"no sweep holds {url}", err=True)
+        click.echo(f"no sweep holds {plain(url)}", err=True)
         return Exit.NOTHING
     return None
 

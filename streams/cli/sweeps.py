@@ -35,7 +35,7 @@ def open_(place: Place, name: str) -> None:
         place.sweep_event("open", name)
         click.echo(f"sweep {name} is open")
         return
-    with place.writer() as (store, _):
+    with place.writer(make=True) as (store, _):
         open_sweep(store, name, now_ms())
     click.echo(f"sweep {name} is open")
 

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Self
 
 import msgspec
 
-from streams.urls import URL_BYTES_MAX
 from streams.values import Page, Rejected
 
 if TYPE_CHECKING:
@@ -45,7 +44,7 @@ class ReadLimits(msgspec.Struct, frozen=True):
 
     page_bytes_max: int = 10 * MIB  # of a page, decoded
     line_bytes_max: int = 32 * MIB  # of a JSONL line; escapes and base64 make a line longer than its page
-    url_bytes_max: int = URL_BYTES_MAX
+    url_bytes_max: int = 2048
     header_bytes_max: int = 64 << 10  # of a WARC, ARC or HTTP header
     skip_bytes_max: int = 4096 * MIB  # unpacked bytes passed over for one refused record: stops zip bombs
     window_bytes_max: int = 128 * MIB  # zstd's window, which its decoder must hold in memory

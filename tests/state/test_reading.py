@@ -14,7 +14,7 @@ from state.backup import backup
 from state.changes import Changes
 from state.check import check
 from state.dump import dump
-from state.errors import StateError
+from state.errors import LostfoundError
 from state.families import Family
 from state.stats import hot, stats
 from state.store import Store
@@ -227,5 +227,5 @@ def test_backup_brings_the_dead_letters_and_refuses_a_folder_that_is_there(tmp_p
         take(store, tmp_path / "0.jsonl", [page("https://a.org/", "some text"), {"url": "no"}], "0")
         backup(store, tmp_path / "copy")
         assert (tmp_path / "copy" / "dead-letters.jsonl").read_bytes().count(b"\n") == 1
-        with pytest.raises(StateError, match="exists already"):
+        with pytest.raises(LostfoundError, match="exists already"):
             backup(store, tmp_path / "copy")

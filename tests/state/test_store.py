@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,7 +14,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from state.changes import Changes
-from state.errors import StateError, StateLocked, StateMissing
+from state.errors import StateCorrupt, StateError, StateLocked, StateMissing
 from state.families import Family
 from state.store import Store, StoreLimits
 from tests.memory import MemoryStore
@@ -199,3 +201,44 @@ def test_sizes_are_told(store: Store) -> None:
     assert store.bytes_on_disk(Family.META) < store.bytes_on_disk(Family.TEXTS)
     assert store.estimated_keys(Family.TEXTS) == 2_000
     assert {"cache", "buffers", "tables"} <= store.bytes_in_memory().keys()
+
+
+def test_a_writer_may_be_told_to_make_nothing(tmp_path: Path) -> None:
+    with pytest.raises(StateMissing, match="no state in"):
+        Store(tmp_path / "none", make=False)
+    assert not (tmp_path / "none").exists()
+
+
+def test_a_place_that_cannot_be_a_folder_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for path in (tmp_path / "file", tmp_path / "file" / "below"):
+        with pytest.raises(StateError, match=str(path)):
+            Store(path)
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda store: list(store.scan(Family.WORDS)),
+        lambda store: store.keys(Family.WORDS, b"k", 5_000),
+        lambda store: list(store.descend(Family.WORDS, b"k", b"k\xff")),
+        lambda store: store.firsts(Family.WORDS, [b"k"]),
+        lambda store: store.keys_under(Family.WORDS, [b"k"], 5_000),
+        lambda store: [store.last(Family.WORDS, [b"k%05d" % n for n in range(0, 4_000, 100)])],
+        lambda store: [store.get(Family.WORDS, b"k%05d" % n) for n in range(0, 4_000, 100)],
+        lambda store: store.get_many(Family.WORDS, [b"k%05d" % n for n in range(0, 4_000, 100)]),
+    ],
+)
+def test_damage_is_told_and_is_no_end(tmp_path: Path, read: Callable[[Store], object]) -> None:
+    path = tmp_path / "state"
+    with Store(path) as store:
+        put(store, Family.WORDS, **{f"k{n:05d}": os.urandom(30) for n in range(4_000)})
+        store.flush()
+        read(store)
+    (file,) = [file for file in path.glob("*.sst") if file.stat().st_size > 100_000]
+    held = bytearray(file.read_bytes())
+    for at in range(10, 100_000, 500):
+        held[at] ^= 0xFF
+    file.write_bytes(held)
+    with Store(path, writable=False) as store, pytest.raises(StateCorrupt, match="damaged"):
+        read(store)

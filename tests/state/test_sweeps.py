@@ -8,7 +8,7 @@ import pytest
 
 from state import sweeps
 from state.changes import Changes
-from state.errors import StateError
+from state.errors import LostfoundError
 from state.families import Family
 from state.store import Store
 from state.values import Sweep, SweepState
@@ -33,7 +33,7 @@ def test_life(state: SweepState, after: SweepState) -> None:
         moved = sweeps.moved_on(sweep, after, 9)
         assert (moved.state, moved.committed) == (after, 9 if after is C else 0)
     else:
-        with pytest.raises(StateError, match=f"'2026-11' is {state.name.lower()} and cannot become"):
+        with pytest.raises(LostfoundError, match=f"'2026-11' is {state.name.lower()} and cannot become"):
             sweeps.moved_on(sweep, after, 9)
 
 
@@ -43,7 +43,7 @@ def test_sweeps_are_numbered_and_named(store: Store) -> None:
     assert (one.number, two.number) == (1, 2)
     assert sweeps.named(store, "two") == two
     assert sweeps.named(store, "three") is None
-    with pytest.raises(StateError, match="there is a sweep 'one' already"):
+    with pytest.raises(LostfoundError, match="there is a sweep 'one' already"):
         sweeps.new(store, "one", 9)
 
 
@@ -58,7 +58,7 @@ def test_a_cancelled_name_is_free_again_but_its_number_is_not(store: Store) -> N
 
 @pytest.mark.parametrize("name", ["", "x" * 201, "a\nb", "tab\t"])
 def test_unusable_names_are_refused(name: str) -> None:
-    with pytest.raises(StateError, match="no name for a sweep"):
+    with pytest.raises(LostfoundError, match="no name for a sweep"):
         sweeps.new(MemoryStore(), name, 1)  # type: ignore[arg-type]
 
 

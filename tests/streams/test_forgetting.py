@@ -11,7 +11,7 @@ import pytest
 from state import meta, sweeps
 from state.changes import Changes
 from state.check import check
-from state.errors import StateError
+from state.errors import LostfoundError
 from state.families import Family
 from state.store import Store
 from state.values import SweepState
@@ -292,7 +292,7 @@ class TestCancelling:
     def test_twice_is_refused(self, store: Store, tmp_path: Path) -> None:
         take(store, tmp_path / "a.jsonl", self.LINES[0], "one", WANTED)
         cancel_sweep(store, sweeps.all_sweeps(store)[0])
-        with pytest.raises(StateError, match="is cancelled and cannot become"):
+        with pytest.raises(LostfoundError, match="is cancelled and cannot become"):
             cancel_sweep(store, sweeps.all_sweeps(store)[0])
 
     def test_the_name_is_free_again(self, store: Store, tmp_path: Path) -> None:

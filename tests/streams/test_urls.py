@@ -63,9 +63,9 @@ def test_key(url: str, key: bytes) -> None:
         "http://a.org:99999/",
         "http://a.org/\ud800",
         "\ud800" * 9,
-        "http://a.org/" + "x" * 2048,
-        "http://a.org/" + "\u00fc" * 1020,
-        "http://a.org/" + "\u00fc" * 400,  # fits, but not once it is percent-encoded
+        "http://a.org/" + "x" * 60_000,
+        "http://a.org/" + "\u00fc" * 30_000,
+        "http://a.org/" + "\u00fc" * 12_000,  # fits, but not once it is percent-encoded
     ],
 )
 def test_refused(url: str) -> None:

@@ -86,7 +86,7 @@ def test_a_bad_record_may_stop_it_all(lostfound: Lostfound, with_a_bad_line: Pat
 
 def test_sweeps_open_commit_and_cancel(lostfound: Lostfound) -> None:
     assert lostfound("sweep", "open", "first").code == 0
-    assert lostfound("sweep", "open", "first").code == 4
+    assert lostfound("sweep", "open", "first").code == 2
     assert lostfound("ingest", SAMPLE / "2023-03.jsonl", "--sweep", "first", "--keep-open").code == 0
     assert "15 captures" in lostfound("sweep", "commit", "first").out
     assert lostfound("sweep", "cancel", "first").code == 0
@@ -251,7 +251,7 @@ def test_state_backup_can_be_asked(sampled: Lostfound, tmp_path: Path) -> None:
     there = sampled("clusters", "--json").out
     shutil.rmtree(tmp_path / "data")
     assert sampled("--data-dir", tmp_path / "copy", "clusters", "--json").out == there
-    assert sampled("--data-dir", tmp_path / "copy", "state", "backup", tmp_path / "copy").code == 4
+    assert sampled("--data-dir", tmp_path / "copy", "state", "backup", tmp_path / "copy").code == 2
 
 
 def test_state_dump(sampled: Lostfound) -> None:
