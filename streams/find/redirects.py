@@ -8,7 +8,8 @@
 | csv     | `old,new,confidence` with a header                          |                                      |
 
 URLs are written as WHATWG normalises them, which leaves no space, line end or control character; and what means more
-than itself in a form is escaped or percent-encoded. A redirect that a form cannot say is left out, and told.
+than itself in a form is escaped or percent-encoded. User names and passwords are never written. A redirect that a
+form cannot say is left out, and told.
 """
 
 from __future__ import annotations
@@ -28,6 +29,9 @@ from streams.urls import url_key
 
 _PATTERN = re.compile(r"\*|/:")  # what netlify reads as a splat or a placeholder
 _HARMLESS = re.compile(r"[!-~]+")
+_APACHE_LINE_MAX = 1000  # mod_rewrite reads 1024 bytes at a time: what is beyond would be an entry of its own
+_NGINX_WORD_MAX = 4000  # nginx takes words of less than 4096 bytes, quotes and escapes included
+_NGINX_BUCKETS_MIN = 2048  # nginx's own map_hash_max_size
 
 
 class RedirectMap(msgspec.Struct, frozen=True):
@@ -87,21 +91,29 @@ def render(redirects: RedirectMap, form: str) -> tuple[str, dict[str, str]]:
     if form not in FORMS:
         raise InputError(f"no redirect map of the form {form!r}", f"use one of {', '.join(FORMS)}")
     dropped = dict(redirects.dropped)
-    rows: list[_Row] = []
+    rows: dict[str, _Row] = {}
     for old, (new, confidence) in redirects.moves.items():
-        source, target = can_ada.parse(old), can_ada.parse(new)
+        source, target = _without_user(old), _without_user(new)
         row = _Row(source.href, source.host, source.pathname, source.search, target.href, confidence)
-        if not all(_HARMLESS.fullmatch(part) for part in (row.host, row.path, row.query or "-", row.target)):
-            dropped[old] = "holds characters that no redirect map can"
-        elif form == "netlify" and (row.query or _PATTERN.search(row.path)):
-            dropped[old] = "netlify cannot tell it by its path alone"
+        if all(_HARMLESS.fullmatch(part) for part in (row.host, row.path, row.query or "-", row.target)):
+            rows[old] = row
         else:
-            rows.append(row)
-    return FORMS[form](rows), dropped
+            dropped[old] = "holds characters that no redirect map can"
+    unfit = FORMS[form].unfit(rows)
+    return FORMS[form].text([row for old, row in rows.items() if old not in unfit]), dropped | unfit
+
+
+def _without_user(url: str) -> can_ada.URL:
+    parsed = can_ada.parse(url)
+    parsed.username = parsed.password = ""
+    return parsed
 
 
 class _Row(NamedTuple):
-    """A redirect as browsers ask for it: `host` with its port where it is not the scheme's, `query` with its `?`."""
+    """A redirect as browsers ask for it: `host` with its port where it is not the scheme's, `query` with its `?`.
+
+    All of it is ASCII: characters are bytes.
+    """
 
     old: str
     host: str
@@ -110,14 +122,45 @@ class _Row(NamedTuple):
     target: str
     confidence: float
 
+    @property
+    def asked(self) -> str:
+        """What servers look up."""
+        return self.host + self.path + self.query
+
 
 def _nginx(rows: list[_Row]) -> str:
+    longest = max((len(row.asked) for row in rows), default=0)
+    head = (
+        "# For http{}, before its first map. If that sets the two sizes already, keep the larger ones, once.\n"
+        f"map_hash_bucket_size {_power_of_two(longest + 64)};\n"
+        f"map_hash_max_size {_power_of_two(max(_NGINX_BUCKETS_MIN, 2 * len(rows)))};\n"
+        "# In a server block: if ($moved_to) { return 301 $moved_to; }\n"
+        'map "$http_host$request_uri" $moved_to {\n'
+        '    default "";\n'
+    )
+    return head + "".join("    {} {};\n".format(*_nginx_words(row)) for row in rows) + "}\n"
+
+
+def _nginx_unfit(rows: Mapping[str, _Row]) -> dict[str, str]:
+    unfit: dict[str, str] = {}
+    taken: set[str] = set()
+    for old, row in rows.items():
+        if max(map(len, _nginx_words(row))) > _NGINX_WORD_MAX:
+            unfit[old] = "too long for an nginx map"
+        elif row.asked.lower() in taken:
+            unfit[old] = "nginx's map does not tell capitals apart, and another URL has that name"
+        else:
+            taken.add(row.asked.lower())
+    return unfit
+
+
+def _nginx_words(row: _Row) -> tuple[str, str]:
     # A $ in a value would name a variable, and nginx has no escape for it but this one.
-    lines = [
-        f"    {_quoted(row.host + row.path + row.query)} {_quoted(row.target.replace('$', '%24'))};\n" for row in rows
-    ]
-    head = "# In a server block: if ($moved_to) { return 301 $moved_to; }\n"
-    return head + 'map "$http_host$request_uri" $moved_to {\n    default "";\n' + "".join(lines) + "}\n"
+    return _quoted(row.asked), _quoted(row.target.replace("$", "%24"))
+
+
+def _power_of_two(least: int) -> int:
+    return 1 << (least - 1).bit_length()
 
 
 def _quoted(text: str) -> str:
@@ -131,15 +174,31 @@ def _apache(rows: list[_Row]) -> str:
         "# RewriteMap lower int:tolower\n"
         '# RewriteCond "%{THE_REQUEST}" "^\\S+ (\\S+)"\n'
         '# RewriteCond "${moved:${lower:%{HTTP_HOST}}%1}" "(.+)"\n'
-        '# RewriteRule "^" "%1" [R=301,L,NE]\n'
+        '# RewriteRule "^" "%1" [R=301,L,NE,QSD,UnsafeAllow3F]\n'
+        "# Apache before 2.4.60 does not know UnsafeAllow3F: leave it out there.\n"
     )
-    return head + "".join(f"{row.host}{row.path}{row.query} {row.target}\n" for row in rows)
+    return head + "".join(f"{_apache_line(row)}\n" for row in rows)
+
+
+def _apache_unfit(rows: Mapping[str, _Row]) -> dict[str, str]:
+    return {
+        old: "too long for an Apache map" for old, row in rows.items() if len(_apache_line(row)) > _APACHE_LINE_MAX
+    }
+
+
+def _apache_line(row: _Row) -> str:
+    return f"{row.asked} {row.target}"
 
 
 def _netlify(rows: list[_Row]) -> str:
     one_host = len({row.host for row in rows}) == 1
     starts = ("" if one_host else f"https://{row.host}" for row in rows)
     return "".join(f"{start}{row.path} {row.target} 301\n" for start, row in zip(starts, rows, strict=True))
+
+
+def _netlify_unfit(rows: Mapping[str, _Row]) -> dict[str, str]:
+    untold = (old for old, row in rows.items() if row.query or _PATTERN.search(row.path))
+    return dict.fromkeys(untold, "netlify cannot tell it by its path alone")
 
 
 def _csv(rows: list[_Row]) -> str:
@@ -150,9 +209,16 @@ def _csv(rows: list[_Row]) -> str:
     return out.getvalue()
 
 
-FORMS: dict[str, Callable[[list[_Row]], str]] = {
-    "nginx": _nginx,
-    "apache": _apache,
-    "netlify": _netlify,
-    "csv": _csv,
+class _Form(NamedTuple):
+    """`unfit` tells which rows, by old URL, the form cannot say and why; `text` writes the others."""
+
+    text: Callable[[list[_Row]], str]
+    unfit: Callable[[Mapping[str, _Row]], dict[str, str]]
+
+
+FORMS: dict[str, _Form] = {
+    "nginx": _Form(_nginx, _nginx_unfit),
+    "apache": _Form(_apache, _apache_unfit),
+    "netlify": _Form(_netlify, _netlify_unfit),
+    "csv": _Form(_csv, lambda _: {}),
 }

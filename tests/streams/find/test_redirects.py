@@ -60,6 +60,83 @@ def test_netlify_patterns_are_left_out() -> None:
     assert len(dropped) == 2
 
 
+def _nginx_lines(text: str) -> list[str]:
+    return [line for line in text.splitlines() if line.startswith('    "')]
+
+
+def _long(start: str, length: int, fill: str = "x") -> str:
+    return start + fill * (length - len(start))
+
+
+def _moved(old: str, new: str) -> RedirectMap:
+    return RedirectMap({old: (new, 1.0)}, {})
+
+
+def test_apache_reads_no_line_in_pieces() -> None:
+    line = _long("a.example/", 1000 - len(" " + B))
+    assert f"{line} {B}\n" in render(_moved("https://" + line, B), "apache")[0]
+    longer = f"https://{line}x"
+    text, dropped = render(_moved(longer, B), "apache")
+    assert text == render(RedirectMap({}, {}), "apache")[0]
+    assert dropped == {longer: "too long for an Apache map"}
+
+
+def test_apache_drops_the_old_query() -> None:
+    text, _ = render(_moved(A, B), "apache")
+    assert "[R=301,L,NE,QSD,UnsafeAllow3F]" in text
+    assert "2.4.60" in text
+    assert all(line.startswith("# ") for line in text.splitlines()[:-1])
+
+
+@pytest.mark.parametrize(
+    ("key", "rows", "bucket", "size"), [(0, 0, 64, 2048), (64, 1, 128, 2048), (65, 1500, 256, 4096)]
+)
+def test_nginx_is_given_room_for_the_keys(key: int, rows: int, bucket: int, size: int) -> None:
+    moves = {_long(f"https://a.example/{n}/", key + len("https://")): (B, 1.0) for n in range(rows)}
+    text, _ = render(RedirectMap(moves, {}), "nginx")
+    head = text[: text.index("\nmap ")].splitlines()
+    assert f"map_hash_bucket_size {bucket};" in head
+    assert f"map_hash_max_size {size};" in head
+
+
+def test_nginx_keys_differ_by_more_than_capitals() -> None:
+    upper, lower, other = (f"https://a.example/{n}" for n in ("Guide", "guide", "guides"))
+    text, dropped = render(flatten({lower: (B, 1.0), upper: (C, 1.0), other: (D, 1.0)}), "nginx")
+    assert _nginx_lines(text) == [f'    "a.example/Guide" "{C}";', f'    "a.example/guides" "{D}";']
+    assert list(dropped) == [lower]
+    assert "capitals" in dropped[lower]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (A, _long("https://b.example/", 3999)),
+        (_long("https://a.example/", 4007), B),
+        (_long("https://a.example/?", 2040, "\\"), B),
+        (A, _long("https://b.example/", 1400, "$")),
+    ],
+)
+def test_nginx_is_given_no_word_that_it_refuses(old: str, new: str) -> None:
+    text, dropped = render(_moved(old, new), "nginx")
+    assert not _nginx_lines(text)
+    assert dropped == {old: "too long for an nginx map"}
+
+
+def test_nginx_takes_long_words() -> None:
+    old, new = _long("https://a.example/", 4006), _long("https://b.example/", 3998)
+    text, dropped = render(_moved(old, new), "nginx")
+    assert len(_nginx_lines(text)) == 1
+    assert not dropped
+
+
+@pytest.mark.parametrize("form", sorted(FORMS))
+def test_user_names_and_passwords_are_not_written(form: str) -> None:
+    text, dropped = render(_moved("https://me:secret@a.example/a", "https://you:hidden@b.example/b"), form)
+    assert "https://b.example/b" in text
+    assert not dropped
+    assert not any(word in text for word in ("me:", "secret", "you", "hidden", "@"))
+
+
 def test_an_unknown_form_is_refused() -> None:
     with pytest.raises(InputError, match="caddy"):
         render(RedirectMap({}, {}), "caddy")
@@ -72,7 +149,7 @@ def test_a_hostile_url_stays_one_harmless_line(form: str) -> None:
     assert len(text.splitlines()) <= len(plain.splitlines()) + 2
     assert "\r" not in text
     if form == "nginx":
-        for line in text.splitlines()[3:-1]:
+        for line in _nginx_lines(text):
             assert line.count('"') - line.count('\\"') == 4
             assert "$" not in line.split('" "')[1]
 
