@@ -141,18 +141,15 @@ class Server:
     async def _sweeps(self, request: web.Request) -> web.Response:
         event = msgspec.json.decode(await request.read(), type=Event)
         whole, sweep_log = self._whole(), self.runner.sweep_log
+        sweep_log.fold.check(event)
         held = sweep_log.fold.named(event.name)
-        if event.event == "open":
+        if held is None:
             await sweep_log.number(event.name)
             return _packed(None)
-        if held is None:
-            raise InputError(f"there is no sweep {event.name!r}", "`lostfound sweep list` shows all")
         if event.event == "commit":
             until = await whole.lag.ends(Topic.PAGES)
             await sweep_log.write(msgspec.structs.replace(event, until=until))
             return _packed(None)
-        if event.event != "cancel":
-            raise InputError(f"{event.event!r} is not asked for", "a worker writes it by itself")
         if held.state is not SweepState.CANCELLING:
             await sweep_log.write(event)
             await sweep_log.until(lambda fold: fold.sweeps[held.number].state is SweepState.CANCELLING)
@@ -201,6 +198,8 @@ def _told(handler: Handler) -> Handler:
     async def guarded(request: web.Request) -> web.Response:
         try:
             return await handler(request)
+        except web.HTTPException:
+            raise  # an answer already, such as 413
         except (msgspec.DecodeError, ValueError) as error:
             status, said = 400, {"error": str(error)[:500], "hint": "ask with a lostfound of this version"}
         except LostfoundError as error:
