@@ -70,12 +70,13 @@ class Place:
         with Store(self.data_dir, settings.store, writable=False) as store:
             yield View(store), settings
 
-    def sweep_event(self, event: str, name: str) -> bytes:
-        """Hand a step in a sweep's life to the workers; returns their answer. Raises StateError."""
+    def sweep_event(self, event: str, name: str, kind: Any = None) -> Any:
+        """Hand a step in a sweep's life to the workers; returns their answer, a `kind`. Raises StateError."""
         import msgspec
 
         body = msgspec.json.encode({"event": event, "name": name, "time": now_ms()})
-        return self._peer(self.settings()).post("/sweeps", body, seconds_max=3600.0)
+        peer = self._peer(self.settings())
+        return peer.readable(peer.post("/sweeps", body, seconds_max=3600.0), msgspec.msgpack.Decoder(kind))
 
     def _peer(self, settings: Settings) -> Peer:
         from streams.faust_engine.peer import Peer, own_token

@@ -66,9 +66,7 @@ def cancel(place: Place, name: str) -> None:
     from streams.forgetting import Forgotten, cancel_sweep
 
     if place.server is not None:
-        import msgspec
-
-        gone = msgspec.msgpack.decode(place.sweep_event("cancel", name), type=Forgotten)
+        gone = place.sweep_event("cancel", name, Forgotten)
     else:
         with place.writer() as (store, _):
             gone = cancel_sweep(store, _named(store, name))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ipaddress
 import logging
 import os
+import re
 import ssl
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -16,6 +18,7 @@ from streams.errors import InputError
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+_ADDRESS = re.compile(r"(\[(?P<six>[^\]]+)\]|(?P<host>[^\s\[\]:/@?#]+))(:(?P<port>[0-9]{1,5}))?")
 _HINTS = (
     ("SaslAuthenticationFailed", "check KAFKA_SASL_USERNAME, KAFKA_SASL_PASSWORD and KAFKA_SASL_MECHANISM"),
     ("UnsupportedSaslMechanism", "KAFKA_SASL_MECHANISM must be one that the broker has switched on"),
@@ -101,6 +104,21 @@ def unreachable(broker: Broker, error: Exception, said: list[str]) -> InputError
     return InputError(f"the broker at {broker.bootstrap} cannot be reached: {why}", hint)
 
 
+def _is_address(address: str) -> bool:
+    """Whether it is HOST, HOST:PORT, [IPV6] or [IPV6]:PORT."""
+    found = _ADDRESS.fullmatch(address)
+    if found is None or not 0 < int(found["port"] or 1) < 1 << 16:
+        return False
+    try:
+        if found["six"]:
+            ipaddress.IPv6Address(found["six"])
+        else:
+            found["host"].encode("idna")  # as it is when it is looked up
+    except ValueError:
+        return False
+    return True
+
+
 def from_environment(bootstrap: str | None, environment: Mapping[str, str] | None = None) -> Broker:
     """The broker that `bootstrap` or KAFKA_BOOTSTRAP names; raises InputError for settings that do not fit."""
     given = os.environ if environment is None else environment
@@ -110,8 +128,14 @@ def from_environment(bootstrap: str | None, environment: Mapping[str, str] | Non
         raise InputError(f"KAFKA_SECURITY_PROTOCOL is {protocol!r}", f"use one of {', '.join(_PROTOCOLS)}")
     if protocol.startswith("SASL") and mechanism not in _MECHANISMS:
         raise InputError(f"KAFKA_SASL_MECHANISM is {mechanism!r}", f"use one of {', '.join(_MECHANISMS)}")
+    addresses = bootstrap or given.get("KAFKA_BOOTSTRAP") or DEFAULT_BOOTSTRAP
+    for address in addresses.split(","):
+        if not _is_address(address.strip()):
+            raise InputError(
+                f"{address.strip()!r} is no address of a broker", "name it as host:port, several separated by commas"
+            )
     return Broker(
-        bootstrap or given.get("KAFKA_BOOTSTRAP") or DEFAULT_BOOTSTRAP,
+        addresses,
         protocol,
         mechanism,
         given.get("KAFKA_SASL_USERNAME", ""),

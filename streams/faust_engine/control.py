@@ -29,6 +29,7 @@ from state import sweeps
 from state.changes import Changes
 from state.families import Family
 from state.values import Sweep, SweepState
+from streams.errors import InputError
 from streams.faust_engine import topics
 from streams.faust_engine.broker import Broker
 from streams.faust_engine.ending import end_process
@@ -47,6 +48,12 @@ class Event(msgspec.Struct, frozen=True, omit_defaults=True):
     time: int  # ms since the epoch, UTC
     until: list[int] = []
     captures: int = 0
+
+
+def check_name(name: str) -> None:
+    """Raise InputError for what no sweep may be called."""
+    if not sweeps.is_name(name):
+        raise InputError(f"{name!r} is no name for a sweep", sweeps.NAME_HINT)
 
 
 class Fold:
@@ -97,6 +104,20 @@ class Fold:
             if state is SweepState.COMMITTED:
                 moved = msgspec.structs.replace(moved, captures=event.captures)
             self.sweeps[held.number] = moved
+
+    def check(self, event: Event) -> None:
+        """Refuse what is asked for and does not fit the life of a sweep; raises LostfoundError."""
+        held = self.named(event.name)
+        if event.event == "open":
+            check_name(event.name)
+            sweeps.check_free(event.name, held)
+            return
+        if event.event not in ("commit", "cancel"):
+            raise InputError(f"{event.event!r} is not asked for", "a worker writes it by itself")
+        if held is None:
+            raise InputError(f"there is no sweep {event.name!r}", "`lostfound sweep list` shows all")
+        if event.event == "commit":
+            sweeps.moved_on(held, SweepState.COMMITTED)
 
     def rows(self) -> dict[bytes, bytes]:
         """The sweeps as rows of the family `sweeps`."""

@@ -11,7 +11,7 @@ import http.client
 import os
 import threading
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 import msgspec
 
@@ -47,6 +47,19 @@ def _bearer(token: str) -> str:
     return f"Bearer {token}"
 
 
+def _split(url: str) -> SplitResult:
+    """The parts of a worker's URL; raises InputError for one that cannot be asked."""
+    try:
+        parts = urlsplit(url.rstrip("/"))
+        host = (parts.hostname or "").encode("idna")  # as it is when it is looked up
+        usable = parts.scheme in ("http", "https") and host and parts.port != 0 and parts.path.isascii()
+    except ValueError:
+        usable = False
+    if not usable:
+        raise InputError(f"{url!r} is no server", "name a worker as http://HOST:PORT")
+    return parts
+
+
 class Refusal(msgspec.Struct):
     """Why a worker gave no answer."""
 
@@ -61,17 +74,17 @@ class Peer:
         """Raises InputError for a URL that is none."""
         self._headers = {"Authorization": _bearer(token)} if token else {}
         self.url, self.seconds_max = url.rstrip("/"), seconds_max
-        parts = urlsplit(self.url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise InputError(f"{url!r} is no server", "name a worker as http://HOST:PORT")
-        self._parts = parts
+        self._parts = _split(url)
         self._held = threading.local()
 
     def ask(self, ask: Ask) -> Any:
         """The answer to a question; raises StateError."""
-        body = self.post("/rows", _encode(ask))
+        return self.readable(self.post("/rows", _encode(ask)), _decoders[ask.what])
+
+    def readable(self, body: bytes, decoder: msgspec.msgpack.Decoder[Any]) -> Any:
+        """What the worker answered; raises StateError for what is no such answer."""
         try:
-            return _decoders[ask.what].decode(body)
+            return decoder.decode(body)
         except msgspec.DecodeError as error:
             raise StateError(f"the worker at {self.url} gave no answer that can be read: {error}") from error
 

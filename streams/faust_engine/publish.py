@@ -10,10 +10,10 @@ from typing import Any
 
 import msgspec
 
-from streams.errors import BadUrl, InputError
+from streams.errors import BadUrl
 from streams.faust_engine import pages, topics
 from streams.faust_engine.broker import Broker
-from streams.faust_engine.control import Event, append
+from streams.faust_engine.control import Event, append, check_name
 from streams.faust_engine.messages import Topic
 from streams.faust_engine.outbox import Outbox, letter
 from streams.faust_engine.pages import PageMessage
@@ -51,8 +51,7 @@ def publish(
     nothing.
     Raises InputError when the broker does not answer or the topics are missing.
     """
-    if not sweep or len(sweep) > 200 or not sweep.isprintable():
-        raise InputError(f"{sweep!r} is no name for a sweep", "use 1 to 200 printable characters, such as 2026-11")
+    check_name(sweep)
     return asyncio.run(_publish(settings, broker, paths, sweep, now, keep_open, report))
 
 

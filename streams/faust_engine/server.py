@@ -141,18 +141,15 @@ class Server:
     async def _sweeps(self, request: web.Request) -> web.Response:
         event = msgspec.json.decode(await request.read(), type=Event)
         whole, sweep_log = self._whole(), self.runner.sweep_log
+        sweep_log.fold.check(event)
         held = sweep_log.fold.named(event.name)
-        if event.event == "open":
+        if held is None:
             await sweep_log.number(event.name)
             return _packed(None)
-        if held is None:
-            raise InputError(f"there is no sweep {event.name!r}", "`lostfound sweep list` shows all")
         if event.event == "commit":
             until = await whole.lag.ends(Topic.PAGES)
             await sweep_log.write(msgspec.structs.replace(event, until=until))
             return _packed(None)
-        if event.event != "cancel":
-            raise InputError(f"{event.event!r} is not asked for", "a worker writes it by itself")
         if held.state is not SweepState.CANCELLING:
             await sweep_log.write(event)
             await sweep_log.until(lambda fold: fold.sweeps[held.number].state is SweepState.CANCELLING)
@@ -201,10 +198,12 @@ def _told(handler: Handler) -> Handler:
     async def guarded(request: web.Request) -> web.Response:
         try:
             return await handler(request)
-        except (msgspec.DecodeError, ValueError) as error:
-            status, said = 400, {"error": str(error)[:500], "hint": "ask with a lostfound of this version"}
+        except web.HTTPException:
+            raise  # an answer already, such as 413
         except LostfoundError as error:
             status, said = 503, {"error": str(error), "hint": error.hint}
+        except (msgspec.DecodeError, ValueError) as error:
+            status, said = 400, {"error": str(error)[:500], "hint": "ask with a lostfound of this version"}
         except Exception as error:
             log.exception("a question was not answered", path=request.path)
             status, said = 500, {"error": repr(error)[:500], "hint": "the worker's log says more"}

@@ -74,11 +74,13 @@ async def ensure(broker: Broker, settings: KafkaSettings, *, partitions: int | N
     """Make the topics that are missing and return how many partitions there are. A crawler's topic is never made.
 
     Raises InputError when topics are missing and must not be created, or have other counts than `partitions` or one
-    another: a document's owner hangs on the count, so it cannot change under a collection.
+    another: a document's owner hangs on the count, so it cannot change under a collection. So it does for a topic
+    that is read in one order by all and has more than one partition.
     """
     admin = await _admin(broker)
     try:
         there = await _held(admin, settings)
+        check_single(settings, there)
         counts = {count for full, count in there.items() if full not in _apart(settings)}
         count = partitions or (min(counts) if counts else settings.partitions)
         if counts - {count}:
@@ -101,6 +103,17 @@ async def ensure(broker: Broker, settings: KafkaSettings, *, partitions: int | N
         return Counts(count, there.get(name(settings, Topic.PAGES), count))
     finally:
         await admin.close()
+
+
+def check_single(settings: KafkaSettings, there: dict[str, int]) -> None:
+    """Raise InputError for a topic that must be of one partition and is `there` with more."""
+    for topic in sorted(ONE_PARTITION):
+        full = name(settings, topic)
+        if there.get(full, 1) != 1:
+            raise InputError(
+                f"the topic {full} has {there[full]} partitions and must have 1",
+                "delete it, or use another --prefix: `lostfound topics create` makes it as it must be",
+            )
 
 
 def _apart(settings: KafkaSettings) -> set[str]:

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient, NewPartitions
 
 ROOT = Path(__file__).parents[2]
 SAMPLE = ROOT / "streams" / "sample"
@@ -95,6 +96,22 @@ def test_topics_of_another_count_are_refused(collection: Callable[..., Any]) -> 
     made = collection(2)
     made("topics", "create", "--partitions", 3, code=2)
     made("topics", "create", "--partitions", 2)
+
+
+def test_a_topic_of_one_partition_that_has_more_is_refused(collection: Callable[..., Any]) -> None:
+    made = collection(2)
+    full = f"{made.prefix}-sweeps"
+
+    async def remake() -> None:
+        admin = AIOKafkaAdminClient(bootstrap_servers=made.bootstrap)
+        await admin.start()
+        try:
+            await admin.create_partitions({full: NewPartitions(2)})
+        finally:
+            await admin.close()
+
+    asyncio.run(remake())
+    assert f"the topic {full} has 2 partitions and must have 1" in made("topics", "create", code=2)
 
 
 def _recorded(made: Any, least: int) -> bool:

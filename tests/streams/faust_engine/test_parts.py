@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+import re
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestClient, TestServer
 
 from state.scheme import Scheme
 from state.values import SweepState
 from streams.errors import InputError, StateError
-from streams.faust_engine import broker, messages, pages
+from streams.faust_engine import broker, messages, pages, server, topics
 from streams.faust_engine.control import Event, Fold
 from streams.faust_engine.ending import RESTART
 from streams.faust_engine.messages import BadMessage, Topic
@@ -181,6 +186,107 @@ def test_the_log_of_sweeps_gives_all_the_same_numbers() -> None:
     ]
     assert fold.sweeps[1].captures == 9
     assert not fold.wanted
+
+
+@pytest.fixture
+def fold() -> Fold:
+    """A sweep of every state that can be named: open, asked for, committed, being cancelled."""
+    made = Fold()
+    for name, steps in {
+        "open": [], "wanted": ["commit"], "done": ["commit", "reached"], "going": ["cancel"],
+        "gone": ["cancel", "cancelled"],
+    }.items():  # fmt: skip
+        for step in ["open", *steps]:
+            made.take(msgspec.convert({"event": step, "name": name, "time": 1}, Event))
+    return made
+
+
+@pytest.mark.parametrize(
+    ("event", "name"),
+    [("open", "new"), ("open", "n" * 200), ("open", "gone"), ("commit", "open"), ("commit", "wanted")]
+    + [("cancel", name) for name in ("open", "wanted", "done", "going")],
+)
+def test_steps_of_a_sweep_that_may_be_asked_for(fold: Fold, event: Literal["open", "commit"], name: str) -> None:
+    fold.check(Event(event, name, 2))
+
+
+@pytest.mark.parametrize(
+    ("event", "name", "said"),
+    [
+        *(("open", name, "is no name for a sweep") for name in ("", "n" * 201, "a\nb", "\x1b[31m")),
+        *(("open", name, f"there is a sweep '{name}' already") for name in ("open", "wanted", "done", "going")),
+        ("commit", "done", "sweep 'done' is committed and cannot become committed"),
+        ("commit", "going", "sweep 'going' is cancelling and cannot become committed"),
+        ("commit", "gone", "there is no sweep 'gone'"),
+        ("cancel", "", "there is no sweep ''"),
+        ("reached", "open", "'reached' is not asked for"),
+    ],
+)
+def test_steps_that_a_sweep_cannot_take_are_refused(
+    fold: Fold, event: Literal["open", "commit"], name: str, said: str
+) -> None:
+    with pytest.raises((InputError, StateError), match=re.escape(said)):
+        fold.check(Event(event, name, 2))
+
+
+def test_a_topic_of_one_partition_that_has_more_is_refused_by_name() -> None:
+    kafka = load(overrides={"kafka": {"prefix": "p"}}).kafka
+    topics.check_single(kafka, {})
+    topics.check_single(kafka, {"p-sweeps": 1, "p-dead-letters": 1, "p-pages": 4})
+    for full in ("p-sweeps", "p-dead-letters"):
+        with pytest.raises(InputError, match=f"{full} has 4 partitions and must have 1") as refused:
+            topics.check_single(kafka, {"p-pages": 4, full: 4})
+        assert "another --prefix" in refused.value.hint
+
+
+@pytest.mark.parametrize(
+    "given",
+    ["k", "k:1", "127.0.0.1:65535", "a.example:9092, b_2:9092", "[::1]", "[::1]:9092", "k\u00e4se.example:1"],
+)
+def test_addresses_of_brokers(given: str) -> None:
+    assert broker.from_environment(given, {}).bootstrap == given
+
+
+@pytest.mark.parametrize(
+    "given",
+    ["127.0.0.1:abc", "127.0.0.1:99999", "k:0", "k:-1", "k:", ":1", "[::1", "[::x]:1", "[::1]x", "::1", "a:1,", "a b:1",
+     "kafka://k:1", "u@k:1", "a..b:1", "a" * 64 + ":1", "k:\u0661"],
+)  # fmt: skip
+def test_what_is_no_address_of_a_broker_is_refused(given: str) -> None:
+    for option in (given, None):
+        with pytest.raises(InputError, match="is no address of a broker") as refused:
+            broker.from_environment(option, {"KAFKA_BOOTSTRAP": given})
+        assert "host:port" in refused.value.hint
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["http://[", "http://[::1", "http://", "k:1", "ftp://k", "http://k:x", "http://k:99999", "http://k:0", "http://a..b",
+     "http://k/\u00e4"],
+)  # fmt: skip
+def test_what_is_no_server_is_refused(url: str) -> None:
+    with pytest.raises(InputError, match=re.escape(f"{url!r} is no server")):
+        Peer(url, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("sent", "status", "said"),
+    [(b"x" * 100, 413, "exceed"), (b"{", 400, "lostfound of this version"), (b"{}", 200, "")],
+)
+def test_answers_of_the_server_pass_and_errors_are_told(sent: bytes, status: int, said: str) -> None:
+    async def handler(request: web.Request) -> web.Response:
+        msgspec.json.decode(await request.read())
+        return web.Response()
+
+    async def ask() -> tuple[int, str]:
+        site = web.Application(client_max_size=50)
+        site.router.add_post("/", server._told(handler))
+        async with TestClient(TestServer(site)) as client, client.post("/", data=sent) as answer:
+            return answer.status, await answer.text()
+
+    got, text = asyncio.run(ask())
+    assert got == status
+    assert said in text
 
 
 def test_secrets_do_not_show() -> None:
