@@ -116,3 +116,12 @@ def test_workers_end_with_their_parent(tmp_path: Path, by: signal.Signals) -> No
     while any(map(alive, pids)) and time.monotonic() < until:
         time.sleep(0.05)
     assert not any(map(alive, pids))
+
+
+def test_the_current_folder_holds_no_modules_of_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("types", "json", "streams"):
+        (tmp_path / f"{name}.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'a')\nraise SystemExit\n")
+    monkeypatch.chdir(tmp_path)
+    with workers(2) as pool:
+        assert len(pool.submit(task(1)).result(timeout=60)) == 5
+    assert not (tmp_path / "ran").exists()

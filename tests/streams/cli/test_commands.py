@@ -300,3 +300,28 @@ def test_two_writers_are_one_too_many(sampled: Lostfound, tmp_path: Path) -> Non
         assert done.code == 4
         assert "open for writing" in done.err
         assert sampled("clusters").code == 0  # readers are welcome
+
+
+@pytest.mark.parametrize(
+    "command", [("forget", "https://a.example/"), ("sweep", "commit", "x"), ("sweep", "cancel", "x"), ("clusters",)]
+)
+def test_a_mistyped_folder_stays_unmade(lostfound: Lostfound, tmp_path: Path, command: tuple[str, ...]) -> None:
+    done = lostfound("--data-dir", tmp_path / "mistyped", *command)
+    assert done.code == 4
+    assert "no state in" in done.err
+    assert not (tmp_path / "mistyped").exists()
+
+
+def test_a_file_for_a_folder_is_told(sampled: Lostfound, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    below = tmp_path / "file" / "below"
+    assert sampled("ingest", SAMPLE / "2023-03.jsonl", "--sweep", "x", "--data-dir", below).code == 4
+    assert sampled("state", "backup", below).code == 2
+
+
+def test_damaged_files_are_told(sampled: Lostfound, tmp_path: Path) -> None:
+    for file in (tmp_path / "data").glob("*.sst"):
+        file.write_bytes(file.read_bytes()[:20] + b"garbage" + file.read_bytes()[27:])
+    done = sampled("find", "--missing")
+    assert done.code == 4
+    assert "damaged" in done.err or "does not open" in done.err

@@ -129,3 +129,18 @@ def test_nothing_is_missing_from_one_sweep(lostfound: Lostfound, tmp_path: Path)
     lostfound("ingest", pages, "--sweep", "only")
     done = lostfound("find", "--missing")
     assert (done.code, done.out, done.err) == (1, "", "no URL is missing\n")
+
+
+def test_a_list_may_begin_with_a_byte_order_mark(find: Lostfound, tmp_path: Path) -> None:
+    (tmp_path / "urls").write_bytes(b"\xef\xbb\xbf" + f"{SITE}{GONE}\r\n".encode())
+    assert [row["url"] for row in find("--from-file", tmp_path / "urls", "--json").rows] == [SITE + GONE]
+
+
+def test_bytes_that_are_no_text_are_answered(find: Lostfound) -> None:
+    done = find("https://a.example/\udcff", "--json")
+    assert (done.code, done.rows[0]["status"]) == (1, "unknown")
+
+
+@pytest.mark.parametrize("value", ["nan", "inf", "-1", "much"])
+def test_a_share_is_a_number_from_0_to_1(find: Lostfound, value: str) -> None:
+    assert find("--missing", "--redirects", "csv", "--min-confidence", value).code == 2

@@ -14,7 +14,7 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from state.scheme import Scheme
 from state.values import SweepState
-from streams.errors import InputError, StateError
+from streams.errors import InputError, LostfoundError, StateError
 from streams.faust_engine import broker, messages, pages, server, topics
 from streams.faust_engine.control import Event, Fold
 from streams.faust_engine.ending import RESTART
@@ -225,7 +225,7 @@ def test_steps_of_a_sweep_that_may_be_asked_for(fold: Fold, event: Literal["open
 def test_steps_that_a_sweep_cannot_take_are_refused(
     fold: Fold, event: Literal["open", "commit"], name: str, said: str
 ) -> None:
-    with pytest.raises((InputError, StateError), match=re.escape(said)):
+    with pytest.raises(LostfoundError, match=re.escape(said)):
         fold.check(Event(event, name, 2))
 
 
