@@ -60,7 +60,9 @@ class Watcher(threading.Thread):
             try:
                 async with Lag(Address(made.bootstrap), settings, Counts(PARTITIONS, PARTITIONS)) as lag:
                     while not self.ended.is_set():
-                        self._keep(sum((await asyncio.wait_for(lag.messages(), 5.0)).values()))
+                        behind = sum((await asyncio.wait_for(lag.messages(), 5.0)).values())
+                        # A coordinator that has just started says of no partition how far the group is.
+                        self._keep(behind if await asyncio.wait_for(lag.committed(), 5.0) else None)
                         await asyncio.sleep(SECONDS_A_SAMPLE)
             except (KafkaError, OSError, TimeoutError, KeyError):
                 self._keep(None)  # the broker is away
