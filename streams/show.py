@@ -39,10 +39,10 @@ ALIKE = 0.1  # a resemblance from which it is a reason
 
 
 def console(*, stderr: bool = False) -> Console:
-    """The terminal, or a wide plain page where there is none."""
+    """The terminal, or a wide plain page where there is none; text is shown as it is, whatever brackets it holds."""
     stream = sys.stderr if stderr else sys.stdout
     width = None if stream.isatty() or "COLUMNS" in os.environ else PLAIN_WIDTH
-    return Console(file=stream, highlight=False, width=width, soft_wrap=False)
+    return Console(file=stream, markup=False, emoji=False, highlight=False, width=width, soft_wrap=False)
 
 
 def out(*parts: RenderableType) -> None:
@@ -96,9 +96,9 @@ def ingest_bar(sweep: str, quiet: bool) -> Iterator[Callable[[ingest.Progress], 
     """A progress bar on stderr, when that is a terminal: share of the input, pages/s, what became of them."""
     to = console(stderr=True)
     columns = (
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(24),
-        TextColumn("{task.fields[said]}"),
+        TextColumn("{task.fields[said]}", markup=False),
         TimeRemainingColumn(compact=True),
     )
     with Progress(*columns, console=to, disable=quiet or not sys.stderr.isatty(), transient=True) as bar:
@@ -121,7 +121,11 @@ def ingest_bar(sweep: str, quiet: bool) -> Iterator[Callable[[ingest.Progress], 
 def bytes_bar(title: str, quiet: bool) -> Iterator[Callable[[int, int, int], None]]:
     """A progress bar on stderr, when that is a terminal: of bytes read, and pages so far."""
     to = console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(24), TextColumn("{task.fields[said]}"))
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(24),
+        TextColumn("{task.fields[said]}", markup=False),
+    )
     with Progress(*columns, console=to, disable=quiet or not to.is_terminal, transient=True) as bar:
         at = bar.add_task(title, total=None, said="")
 

@@ -71,9 +71,9 @@ def run(arguments: Sequence[str]) -> int:
         _discard_stdout()
         return Exit.CLOSED_PIPE
     except OSError as error:
-        _discard_stdout()
-        named = f"{error.filename}: " if error.filename else ""
-        tell(f"{named}{error.strerror or error}", "see that the files named, stdout and their disk can be used")
+        if _flushed(Exit.OK) == Exit.OK:
+            named = f"{error.filename}: " if error.filename else ""
+            tell(f"{named}{error.strerror or error}", "see that the files named and their disk can be used")
         return Exit.USAGE
     except (KeyboardInterrupt, click.Abort):
         tell("interrupted", "what was committed stays; the same command goes on from there")
@@ -111,11 +111,15 @@ def _place_from_environment() -> Place:
 
 
 def _flushed(code: int) -> int:
+    """Write what is buffered; the code given, or that of a stdout which cannot be written to."""
     try:
         sys.stdout.flush()
-    except BrokenPipeError:
+    except OSError as error:
         _discard_stdout()
-        return Exit.CLOSED_PIPE
+        if isinstance(error, BrokenPipeError):
+            return Exit.CLOSED_PIPE
+        tell(f"stdout: {error.strerror}", "see that it can be written to and its disk has room")
+        return Exit.USAGE
     return code
 
 

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from streams import query, show
 from streams.find.redirects import redirect_map, render
+from streams.plain import plain
 from streams.urls import url_key
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def clusters(view: View, prefix: str) -> None:
         shown.add_row(
             f"{each.url_count:,}",
             f"{each.document_count:,}",
-            next(filter(None, titles), ""),
+            plain(next(filter(None, titles), "")),
             show.some(urls, each.url_count),
         )
     _indented(shown)
@@ -126,9 +127,9 @@ def _rest(count: int) -> None:
 
 def _short(url: str, prefix: str) -> str:
     """A URL without what all pages of the site share."""
-    return "/" + url.removeprefix(prefix) if url.startswith(prefix) else url
+    return plain("/" + url.removeprefix(prefix) if url.startswith(prefix) else url)
 
 
 def _last_title(view: View, answer: Answer) -> str:
     held = [capture.document for capture in view.captures(url_key(answer.url)) if capture.document]
-    return view.title(held[-1]) if held else ""
+    return plain(view.title(held[-1])) if held else ""

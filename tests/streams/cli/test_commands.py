@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -325,3 +326,34 @@ def test_damaged_files_are_told(sampled: Lostfound, tmp_path: Path) -> None:
     done = sampled("find", "--missing")
     assert done.code == 4
     assert "damaged" in done.err or "does not open" in done.err
+
+
+def test_brackets_in_pages_are_no_markup(lostfound: Lostfound, tmp_path: Path) -> None:
+    lines = [
+        {"url": "https://a.example/x", "fetch_time": 5_000, "title": "[/b] :bug:", "text": "some words " * 20},
+        {
+            "url": "https://a.example/y",
+            "fetch_time": 5_000,
+            "status": 301,
+            "redirect": "https://a.example/q?[/b]=:x:",
+        },
+    ]
+    (tmp_path / "pages.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert lostfound("ingest", tmp_path / "pages.jsonl", "--sweep", "[/sweep]").code == 0
+    assert "[/sweep]" in lostfound("sweep", "list").out
+    assert "q?[/b]=:x:" in lostfound("captures", "https://a.example/y").out
+    assert "[/b] :bug:" in lostfound("clusters", "--min-size", "1").out
+    assert "https://a.example/x" in lostfound("find", "https://a.example/x").out
+
+
+def test_a_full_disk_under_stdout_is_told() -> None:
+    command = [sys.executable, "-c", "from streams.cli import main; main()"]
+    root = Path(__file__).parents[3]
+    for arguments in (["--help"], ["sweep", "--help"]):
+        with Path("/dev/full").open("w") as full:
+            done = subprocess.run(
+                [*command, *arguments], stdout=full, stderr=subprocess.PIPE, text=True, cwd=root, check=False
+            )
+        assert done.returncode == 2
+        assert done.stderr.startswith("lostfound: ")
+        assert "No space left on device" in done.stderr
