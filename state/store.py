@@ -51,10 +51,9 @@ class Store:
         self.path = path
         self.writable = writable
         self._limits = limits or StoreLimits()
-        self._side_folder = None if writable else Path(tempfile.mkdtemp(prefix="lostfound-reader-"))
         if not (writable and make) and not _is_state(path):
-            self._remove_side_folder()
             raise StateMissing(f"no state in {path}", "name the folder with --data-dir, or ingest something first")
+        self._side_folder = None if writable else Path(tempfile.mkdtemp(prefix="lostfound-reader-"))
         # Shared by all families, so that memory is bounded as a whole and not a family at a time.
         # A clock, as its shards are few and large: of the other kind's, of 4 MiB, each holds two or three of the
         # filters of `bands`, and look-ups read them from disk again and again (110 µs a bucket at five million
@@ -116,7 +115,8 @@ class Store:
 
     def keys(self, family: Family, prefix: bytes, limit: int, start: bytes | None = None) -> list[bytes]:
         """At most `limit` keys that begin with `prefix`, ascending, from `start` on."""
-        keys: Any = self._families[family].keys(False, prefix if start is None else max(start, prefix))
+        at = prefix if start is None else max(start, prefix)
+        keys: Any = self._families[family].keys(False, at)
         found: list[bytes] = []
         while len(found) < limit:
             # A few at a time: comparing the last of them is quicker than comparing each.
@@ -124,7 +124,7 @@ class Store:
             part = list(islice(keys, asked))
             found += part
             if len(part) < asked:
-                self._ended(family, found[-1] if found else prefix if start is None else max(start, prefix))
+                self._ended(family, found[-1] if found else at)
             if not part or not part[-1].startswith(prefix):
                 del found[bisect_left(found, True, key=lambda key: not key.startswith(prefix)) :]
                 break

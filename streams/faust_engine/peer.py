@@ -89,7 +89,7 @@ class Peer:
             raise StateError(f"the worker at {self.url} gave no answer that can be read: {error}") from error
 
     def post(self, path: str, body: bytes, seconds_max: float | None = None) -> bytes:
-        """Send a body and return what came back; raises StateError, and InputError for a token that is another."""
+        """Send a body and return what came back; raises StateError, and InputError for a wrong token or question."""
         limit = seconds_max or self.seconds_max
         try:
             status, answer = self._exchange(path, body, limit)
@@ -109,7 +109,7 @@ class Peer:
             said = msgspec.json.decode(answer, type=Refusal)
         except msgspec.DecodeError:
             said = Refusal(f"HTTP status {status}")
-        if status == http.HTTPStatus.UNAUTHORIZED:
+        if status in (http.HTTPStatus.UNAUTHORIZED, http.HTTPStatus.CONFLICT):
             raise InputError(f"the worker at {self.url} says: {said.error}", said.hint)
         raise StateError(f"the worker at {self.url} says: {said.error}", said.hint)
 

@@ -26,7 +26,7 @@ import structlog
 from aiohttp import web
 
 from state.codecs import changelog
-from state.errors import LostfoundError
+from state.errors import LostfoundError, StateError
 from state.values import SweepState
 from streams.errors import InputError
 from streams.faust_engine.control import Event
@@ -124,7 +124,7 @@ class Server:
 
     def _whole(self) -> Whole:
         if self.whole is None or self.missing():
-            raise InputError(f"this worker is not ready: {'; '.join(self.missing())}", "ask again, or another worker")
+            raise StateError(f"this worker is not ready: {'; '.join(self.missing())}", "ask again, or another worker")
         return self.whole
 
     async def _rows(self, request: web.Request) -> web.Response:
@@ -201,7 +201,9 @@ def _told(handler: Handler) -> Handler:
         except web.HTTPException:
             raise  # an answer already, such as 413
         except LostfoundError as error:
-            status, said = 503, {"error": str(error), "hint": error.hint}
+            # A state that cannot answer now, or a question that is wrong.
+            status = 503 if isinstance(error, StateError) else 409
+            said = {"error": str(error), "hint": error.hint}
         except (msgspec.DecodeError, ValueError) as error:
             status, said = 400, {"error": str(error)[:500], "hint": "ask with a lostfound of this version"}
         except Exception as error:

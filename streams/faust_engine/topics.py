@@ -74,8 +74,8 @@ async def ensure(broker: Broker, settings: KafkaSettings, *, partitions: int | N
     """Make the topics that are missing and return how many partitions there are. A crawler's topic is never made.
 
     Raises InputError when topics are missing and must not be created, or have other counts than `partitions` or one
-    another: a document's owner hangs on the count, so it cannot change under a collection. So it does for a topic
-    that is read in one order by all and has more than one partition.
+    another: a document's owner hangs on the count, so it cannot change under a collection, and for
+    one that all read in one order and that has more than one partition.
     """
     admin = await _admin(broker)
     try:

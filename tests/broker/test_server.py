@@ -118,13 +118,13 @@ def test_a_sweep_left_open_is_committed_on_demand(collection: Callable[..., Any]
     made("publish", SAMPLE / "2023-03.jsonl", "--sweep", "2023-03", "--keep-open")
     url = made.serve("a")
     assert '"state":"open"' in made.ask("sweep", "list", "--json", "--server", url)
-    assert "already" in made.ask("sweep", "open", "2023-03", "--server", url, code=4)
-    assert "is no name" in made.ask("sweep", "open", "a\nb", "--server", url, code=4)
+    assert "already" in made.ask("sweep", "open", "2023-03", "--server", url, code=2)
+    assert "is no name" in made.ask("sweep", "open", "a\nb", "--server", url, code=2)
     made.ask("sweep", "commit", "2023-03", "--server", url)
     until = time.monotonic() + 60
     while '"state":"committed"' not in (said := made.ask("sweep", "list", "--json", "--server", url)):
         assert time.monotonic() < until
         time.sleep(0.3)
     assert json.loads(said)["captures"] == sum(1 for _ in (SAMPLE / "2023-03.jsonl").open())
-    assert "cannot become committed" in made.ask("sweep", "commit", "2023-03", "--server", url, code=4)
+    assert "cannot become committed" in made.ask("sweep", "commit", "2023-03", "--server", url, code=2)
     made("publish", SAMPLE / "2023-03.jsonl", "--sweep", "2023-03")
