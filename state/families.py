@@ -19,6 +19,8 @@ from __future__ import annotations
 from enum import Enum, StrEnum
 from typing import NamedTuple
 
+from state.values import PREFIX_BYTES
+
 
 class Family(StrEnum):
     """Column families by name."""
@@ -49,7 +51,10 @@ class Storage(NamedTuple):
     """How a family is stored; why stands beside each in `STORAGE`."""
 
     write_buffer_mib: int = 8
-    bloom_bits: int = 0  # 0: no filter (families that are only scanned)
+    bloom_bits: int = 0  # a key that filters know; 0: no filter (families that are only scanned)
+    prefix_bytes: int = 0  # filters know rows by so many first bytes, under which they are sought
+    whole_keys: bool = True  # filters know whole keys, with their prefixes or without
+    tiered: bool = False  # files are merged when there are eight of a size, not level by level
     compression: Compression = Compression.ZSTD_BELOW
     block_kib: int = 16  # unpacked whole for each row that is read: 4 where single rows far apart are asked for
 
@@ -58,18 +63,46 @@ STORAGE: dict[Family, Storage] = {
     # Read by one seek a page, newest last; URLs share long prefixes and compress well.
     Family.CAPTURES: Storage(write_buffer_mib=16, compression=Compression.LZ4, block_kib=4),
     # Point look-ups of mostly absent ids: the filter answers them. Sketches are noise: compressing them is waste.
-    Family.DOCUMENTS: Storage(write_buffer_mib=32, bloom_bits=10, compression=Compression.NONE),
-    Family.LOCATIONS: Storage(write_buffer_mib=16, compression=Compression.LZ4, block_kib=4),
+    # Postings name documents by their first bytes.
+    Family.DOCUMENTS: Storage(
+        write_buffer_mib=32, bloom_bits=10, prefix_bytes=PREFIX_BYTES, compression=Compression.NONE
+    ),
+    Family.LOCATIONS: Storage(
+        write_buffer_mib=16,
+        bloom_bits=10,
+        prefix_bytes=PREFIX_BYTES,
+        whole_keys=False,
+        compression=Compression.LZ4,
+        block_kib=4,
+    ),
     # A look-up a band and document, nearly all absent: a large buffer with a filter of its own, and filters below.
     Family.BANDS: Storage(write_buffer_mib=64, bloom_bits=10, block_kib=4),
-    # Written blindly, scanned by prefix only when something is searched for.
-    Family.SAMPLES: Storage(write_buffer_mib=32, compression=Compression.LZ4, block_kib=4),
-    Family.WORDS: Storage(write_buffer_mib=32, compression=Compression.LZ4, block_kib=4),
+    # Written blindly, and more rows than in all others: merged as seldom as may be. Scanned by prefix only when
+    # something is searched for, and then filters leave few of the files. Six bits, as the cache must hold these
+    # filters beside those of `bands`.
+    Family.SAMPLES: Storage(
+        write_buffer_mib=32,
+        bloom_bits=6,
+        prefix_bytes=4,
+        whole_keys=False,
+        tiered=True,
+        compression=Compression.LZ4,
+        block_kib=4,
+    ),
+    Family.WORDS: Storage(
+        write_buffer_mib=32,
+        bloom_bits=6,
+        prefix_bytes=8,
+        whole_keys=False,
+        tiered=True,
+        compression=Compression.LZ4,
+        block_kib=4,
+    ),
     Family.EDGES: Storage(),
     Family.PARENTS: Storage(bloom_bits=10),
     Family.MEMBERS: Storage(),
-    # Compressed by a trained dictionary already.
-    Family.TEXTS: Storage(write_buffer_mib=32, compression=Compression.NONE, block_kib=4),
+    # Most of all bytes, in no order that anybody asks for. Compressed by a trained dictionary already.
+    Family.TEXTS: Storage(write_buffer_mib=32, bloom_bits=10, tiered=True, compression=Compression.NONE, block_kib=4),
     Family.SWEEPS: Storage(),
     Family.META: Storage(),
 }

@@ -27,6 +27,7 @@ MIB = 1 << 20
 _KEYS_A_STEP = 16
 _ENTRY_BYTES = 4096  # of the cache, on average
 _LAST = b"\xff" * 32  # above whatever follows a prefix, up to two ids
+_TIERS = 8  # files of like size that wait to be merged
 
 
 class StoreLimits(msgspec.Struct, frozen=True):
@@ -82,7 +83,18 @@ class Store:
             self._remove_side_folder()
             raise _open_error(path, error) from error
         self._families = {family: self._db.get_column_family(family.value) for family in Family}
+        self._set_the_rest()
         self._handles = {family: self._db.get_column_family_handle(family.value) for family in Family}
+
+    def _set_the_rest(self) -> None:
+        """Options that only an open family takes."""
+        for family, storage in STORAGE.items():
+            if storage.prefix_bytes:
+                everything = rocks.ReadOptions()
+                everything.set_total_order_seek(True)  # whatever filters know; `_cursor_under` does better
+                self._families[family].set_read_options(everything)
+            if self.writable and not storage.whole_keys:
+                self._families[family].set_options({"block_based_table_factory": "{whole_key_filtering=false;}"})
 
     def get(self, family: Family, key: bytes) -> bytes | None:
         """The value of one key."""
@@ -157,7 +169,7 @@ class Store:
         self, family: Family, prefixes: Sequence[bytes], limit: int | None = None
     ) -> list[list[tuple[bytes, bytes]]]:
         """For each prefix the rows under it, at most `limit`; by one cursor: opening one takes longer than a row."""
-        cursor = self._families[family].iter()
+        cursor = self._cursor_under(family, prefixes)
         found = []
         for prefix in prefixes:
             rows: list[tuple[bytes, bytes]] = []
@@ -171,7 +183,7 @@ class Store:
 
     def keys_under(self, family: Family, prefixes: Sequence[bytes], limit: int) -> list[list[bytes]]:
         """For each prefix at most `limit` keys under it, ascending; by one cursor, as in `firsts`."""
-        cursor = self._families[family].iter()
+        cursor = self._cursor_under(family, prefixes)
         found = []
         for prefix in prefixes:
             keys: list[bytes] = []
@@ -182,6 +194,15 @@ class Store:
             self._sound(cursor)
             found.append(keys)
         return found
+
+    def _cursor_under(self, family: Family, prefixes: Sequence[bytes]) -> Any:
+        """A cursor for rows under these prefixes: where filters know them, it passes over files without."""
+        known = STORAGE[family].prefix_bytes
+        if not known or min(map(len, prefixes), default=0) < known:
+            return self._families[family].iter()
+        options = rocks.ReadOptions()
+        options.set_prefix_same_as_start(True)
+        return self._families[family].iter(options)
 
     def write(self, changes: Changes, *, sync: bool = False) -> None:
         """Commit all changes at once, or none of them."""
@@ -309,9 +330,15 @@ def _options(storage: Storage, cache: Any, limits: StoreLimits) -> Any:
     options.set_max_write_buffer_number(3)
     if storage.bloom_bits:
         table.set_bloom_filter(storage.bloom_bits, False)
-        options.set_memtable_prefix_bloom_ratio(0.2)
-        options.set_memtable_whole_key_filtering(True)
+        if storage.whole_keys:
+            options.set_memtable_prefix_bloom_ratio(0.2)
+            options.set_memtable_whole_key_filtering(True)
+    if storage.prefix_bytes:
+        options.set_prefix_extractor(rocks.SliceTransform.create_fixed_prefix(storage.prefix_bytes))
     options.set_block_based_table_factory(table)
+    if storage.tiered:
+        options.set_compaction_style(rocks.DBCompactionStyle.universal())
+        options.set_level_zero_file_num_compaction_trigger(_TIERS)
     if storage.compression is Compression.NONE:
         options.set_compression_type(rocks.DBCompressionType.none())
     else:
