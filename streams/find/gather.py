@@ -15,15 +15,14 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from heapq import nlargest
 from itertools import chain, product, zip_longest
-from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from state.values import PREFIX_BYTES, DocumentRow
 from streams import sketching
+from streams.find.kept import Kept
 from streams.terms import most_sampled, name_hash, path_terms, segment_names, site_key, text_words
 from streams.urls import directory_prefix, host_prefix
 
@@ -43,6 +42,7 @@ SAMPLE_ROWS_MAX = 4_000
 NAMES_MAX = 18
 COMPARED_MAX = 64  # documents compared by sketch
 ALIKE_MIN = 0.04  # containment and resemblance together: less is within the sketches' error
+_LOOKUPS_KEPT = 512  # of each kind, each some kilobytes at most
 _HOT_KEPT = 100_000  # words known to be common, so that they are not read again
 SITES_MAX = 4
 HOSTS_MAX = 16
@@ -86,6 +86,15 @@ class Gatherer:
         self._view, self._calendar, self._sketcher = view, calendar, sketcher
         self._gathered_max = gathered_max
         self._sample_postings_max = sample_postings_max
+        # A stop on a page's way asks for much of what the page itself did.
+        self._buckets = Kept(view.buckets, _LOOKUPS_KEPT)
+        self._samples: Kept[int, list[bytes]] = Kept(
+            lambda values: view.sample_postings(values, sample_postings_max + 1), _LOOKUPS_KEPT
+        )
+        self._words: Kept[tuple[bytes, int], list[bytes]] = Kept(
+            lambda words: view.word_postings(words, WORD_POSTINGS_MAX + 1), _LOOKUPS_KEPT
+        )
+        self._rows: Kept[bytes, list[DocumentRow]] = Kept(self._read_rows, _LOOKUPS_KEPT)
         self.counters: Counter[str] = Counter()
         self._hot: set[tuple[bytes, int]] = set()
 
@@ -114,22 +123,27 @@ class Gatherer:
         """Containment and resemblance by sketches, of documents that share most with the asked one."""
         if asked.row is None:
             return {}
-        chosen = _strongest(content, COMPARED_MAX)
-        rows = self._view.documents_by_prefixes(chosen)
+        rows = list(chain.from_iterable(self._rows.many(_strongest(content, COMPARED_MAX))))
         figures = sketching.compare_many(asked.row.sketch, [row.sketch for row in rows])
         alike = (figures.containment + figures.resemblance).tolist()
         found = {row.sketch.document[:PREFIX_BYTES]: each for row, each in zip(rows, alike, strict=True)}
         return {prefix: each for prefix, each in found.items() if each >= ALIKE_MIN}
 
+    def _read_rows(self, prefixes: list[bytes]) -> list[list[DocumentRow]]:
+        held: dict[bytes, list[DocumentRow]] = {prefix: [] for prefix in prefixes}
+        for row in self._view.documents_by_prefixes(prefixes):
+            held[row.sketch.document[:PREFIX_BYTES]].append(row)
+        return list(held.values())
+
     def _by_content(self, row: DocumentRow) -> dict[bytes, float]:
         """Strengths of documents that share bands or sampled shingles with the asked one."""
         found: dict[bytes, float] = defaultdict(float)
         buckets = sketching.buckets(row.sketch.signature[None, :], self._view.scheme)[0]
-        for postings in self._view.buckets([bucket.tobytes() for bucket in buckets]):
+        for postings in self._buckets.many(bucket.tobytes() for bucket in buckets):
             for prefix in postings:
                 found[prefix] += 1.0
         limit, left = self._sample_postings_max, SAMPLE_ROWS_MAX
-        for postings in self._view.sample_postings(most_sampled(row.sketch), limit + 1):
+        for postings in self._samples.many(most_sampled(row.sketch)):
             if left <= 0:
                 self.counters["find_rows_max"] += 1
                 break
@@ -159,7 +173,7 @@ class Gatherer:
                 self.counters["find_rows_max"] += 1
                 break
             part = cold[at : at + WORDS_AT_ONCE]
-            for each, postings in zip(part, self._view.word_postings(part, WORD_POSTINGS_MAX + 1), strict=True):
+            for each, postings in zip(part, self._words.many(part), strict=True):
                 left -= len(postings)
                 if len(postings) > WORD_POSTINGS_MAX:
                     self.counters["word_postings_max"] += 1
@@ -185,7 +199,7 @@ class Gatherer:
 
 
 def _strongest(strengths: dict[bytes, float], most: int) -> list[bytes]:
-    return [prefix for prefix, _ in nlargest(most, strengths.items(), key=itemgetter(1))]
+    return sorted(strengths, key=strengths.__getitem__, reverse=True)[:most]
 
 
 def _take_turns(chosen: list[bytes], sources: list[dict[bytes, float]]) -> list[bytes]:

@@ -14,8 +14,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from streams.errors import BadUrl
-from streams.urls import path_words
+from streams.urls import key_words
 
 TRIGRAMS_SHARE = 0.4
 _SUPPORT_MIN = 2
@@ -37,12 +36,9 @@ class PathFeatures(msgspec.Struct, frozen=True, gc=False):
     pieces: tuple[str, ...]
 
 
-def path_features(url: str) -> PathFeatures:
-    """Features of a URL, also of one that is no URL (which is like none)."""
-    try:
-        words = path_words(url)
-    except BadUrl:
-        return PathFeatures((), ())
+def path_features(key: bytes) -> PathFeatures:
+    """Features of the URLs that have a key."""
+    words = key_words(key)
     joined = "/" + "".join(words) + "/"
     pieces = dict.fromkeys(joined[i : i + 3] for i in range(len(joined) - 2))
     return PathFeatures(tuple(dict.fromkeys(words)), tuple(pieces))

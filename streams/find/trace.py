@@ -8,15 +8,13 @@ scores from there count four fifths.
 from __future__ import annotations
 
 from functools import lru_cache
-from heapq import nlargest
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from state.values import PREFIX_BYTES
 from streams import sketching
 from streams.find import score as scoring
-from streams.find.gather import Gatherer, Question
+from streams.find.gather import Gathered, Gatherer, Question
 from streams.find.kept import Kept
 from streams.find.paths import path_features, path_likeness
 from streams.find.score import Traits
@@ -34,7 +32,8 @@ if TYPE_CHECKING:
 
 _LOCATIONS_MAX = 16
 _DOCUMENTS_AT_ONCE = 32  # whose places are looked up together
-_LIVES_AT_ONCE = 64
+_LIVES_AT_ONCE = 24  # URLs whose captures are read together
+_PLACES_KEPT = 2_048
 _VERSIONS_MAX = 2
 _TOP = 12  # candidates looked at closely: for copies of trees and error pages, and handed on to the next stop
 
@@ -90,6 +89,9 @@ class Tracer:
         self._view, self._calendar, self._lives, self._gatherer = view, calendar, lives, gatherer
         self._texts, self._soft, self._copies = texts, soft, copies
         self._rows = rows
+        self._places: Kept[bytes, list[bytes]] = Kept(
+            lambda documents: view.locations(documents, _LOCATIONS_MAX), _PLACES_KEPT
+        )
         self._sites = lru_cache(maxsize=64)(self._read_site)
         self._candidates_max, self._compared_max = candidates_max, compared_max
         self._site_documents = site_documents
@@ -179,55 +181,43 @@ class Tracer:
         return next((number for number in self._calendar.committed if number > last), None)
 
     def _candidates(self, asked: Question, also: Iterable[bytes], seen: frozenset[bytes]) -> list[Life]:
-        """Lives of URLs that held a page when the old one no longer did."""
+        """Lives of URLs that held a page when the old one no longer did: given ones, and the most promising."""
         gathered = self._gatherer.gather(asked)
-        lives: dict[bytes, Life] = {}
-        self._take(also, asked, seen, lives)
-        given = len(lives)
-        self._take(gathered.urls, asked, seen, lives)
-        most = len(lives) + self._candidates_max
-        for at in range(0, len(gathered.documents), _DOCUMENTS_AT_ONCE):
-            places = self._view.locations(gathered.documents[at : at + _DOCUMENTS_AT_ONCE], _LOCATIONS_MAX)
-            self._take([key for keys in places for key in keys], asked, seen, lives, most)
-            if len(lives) >= most:
+        given = [key for key in dict.fromkeys([*also, *gathered.urls]) if key not in seen]
+        promise = self._promise(asked, gathered, {*given, *seen})
+        order = sorted(promise, key=lambda key: (-promise[key], key))
+        found: list[Life] = []
+        for at in range(0, len(order), _LIVES_AT_ONCE):
+            if len(found) >= self._compared_max:
+                self._gatherer.counters["find_compared_max"] += 1
+                break
+            found += self._outlived(asked, order[at : at + _LIVES_AT_ONCE])
+        return [*self._outlived(asked, given), *found[: self._compared_max]]
+
+    def _promise(self, asked: Question, gathered: Gathered, known: set[bytes]) -> dict[bytes, float]:
+        """URLs of the gathered documents, about `candidates_max`, with what speaks for each before its text is read.
+
+        That is what sketches and shared words say of its most promising document, and its path.
+        """
+        content: dict[bytes, float] = {}
+        documents = gathered.documents
+        for at in range(0, len(documents), _DOCUMENTS_AT_ONCE):
+            if len(content) >= self._candidates_max:
                 self._gatherer.counters["find_candidates_max"] += 1
                 break
-        found = list(lives.values())
-        return found[:given] + self._most_promising(asked, found[given:], gathered.promise)
+            part = documents[at : at + _DOCUMENTS_AT_ONCE]
+            for document, keys in zip(part, self._places.many(part), strict=True):
+                each = gathered.promise.get(document, 0.0)
+                content.update((key, max(each, content.get(key, 0.0))) for key in keys if key not in known)
+        path = _path(asked.key)
+        return {key: each + scoring.PATH * path_likeness(path, _path(key)) for key, each in content.items()}
 
-    def _most_promising(self, asked: Question, lives: list[Life], promise: dict[bytes, float]) -> list[Life]:
-        """The `compared_max` that sketches, shared words and path speak for most: texts of the others stay unread."""
-        if len(lives) <= self._compared_max:
-            return lives
-        path = _path(asked.url)
-
-        def promised(life: Life) -> float:
-            versions = [document[:PREFIX_BYTES] for document in life.documents_from(asked.missed)]
-            content = max((promise.get(version, 0.0) for version in versions), default=0.0)
-            return content + scoring.PATH * path_likeness(path, _path(life.held[-1].url))
-
-        self._gatherer.counters["find_compared_max"] += 1
-        return nlargest(self._compared_max, lives, key=promised)
-
-    def _take(
-        self,
-        keys: Iterable[bytes],
-        asked: Question,
-        seen: frozenset[bytes],
-        lives: dict[bytes, Life],
-        most: int | None = None,
-    ) -> None:
-        """Add lives of URLs that held a page at a time when the old one no longer did, until there are `most`."""
-        new = list(dict.fromkeys(key for key in keys if key not in lives and key not in seen))
-        for at in range(0, len(new), _LIVES_AT_ONCE):
-            for life in self._lives.of.many(new[at : at + _LIVES_AT_ONCE]):
-                if most is not None and len(lives) >= most:
-                    return
-                if life.last is not None and life.last.sweep >= asked.missed:
-                    lives[life.key] = life
+    def _outlived(self, asked: Question, keys: list[bytes]) -> list[Life]:
+        """Lives of those of these URLs that held a page when the old one was missing."""
+        lives = self._lives.of.many(keys)
+        return [life for life in lives if life.last is not None and life.last.sweep >= asked.missed]
 
     def _rank(self, asked: Question, life: Life, compare: _Comparer) -> Ranked:
-        url = life.last.url if life.last else ""
         versions, before = _versions(asked, life), life.document_at(asked.last)
         figures = [compare.like(document) for document in versions]
         traits = Traits(
@@ -237,7 +227,7 @@ class Tracer:
             cosine=max((f.cosine or 0.0 for f in figures), default=0.0) if compare.texts else None,
             title=max((f.title for f in figures), default=0.0),
             beside=compare.like(before).resemblance if before is not None else 0.0,
-            path=path_likeness(_path(asked.url), _path(url)),
+            path=path_likeness(_path(asked.key), _path(life.key)),
             appeared=life.held[0].sweep == asked.missed,
         )
         return Ranked(life, traits, scoring.score(traits))
