@@ -76,7 +76,8 @@ STORAGE: dict[Family, Storage] = {
         block_kib=4,
     ),
     # A look-up a band and document, nearly all absent: a large buffer with a filter of its own, and filters below.
-    Family.BANDS: Storage(write_buffer_mib=64, bloom_bits=10, block_kib=4),
+    # Twelve bits: of one look-up in twenty that was told "perhaps" by a filter of ten, a block was read for nothing.
+    Family.BANDS: Storage(write_buffer_mib=64, bloom_bits=12, block_kib=4),
     # Written blindly, and more rows than in all others: merged as seldom as may be. Scanned by prefix only when
     # something is searched for, and then filters leave few of the files. Six bits, as the cache must hold these
     # filters beside those of `bands`.

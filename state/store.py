@@ -83,16 +83,12 @@ class Store:
             self._remove_side_folder()
             raise _open_error(path, error) from error
         self._families = {family: self._db.get_column_family(family.value) for family in Family}
-        self._set_the_rest()
+        self._set_what_filters_know()
         self._handles = {family: self._db.get_column_family_handle(family.value) for family in Family}
 
-    def _set_the_rest(self) -> None:
-        """Options that only an open family takes."""
+    def _set_what_filters_know(self) -> None:
+        """The option that only an open family takes."""
         for family, storage in STORAGE.items():
-            if storage.prefix_bytes:
-                everything = rocks.ReadOptions()
-                everything.set_total_order_seek(True)  # whatever filters know; `_cursor_under` does better
-                self._families[family].set_read_options(everything)
             if self.writable and not storage.whole_keys:
                 self._families[family].set_options({"block_based_table_factory": "{whole_key_filtering=false;}"})
 
@@ -117,7 +113,7 @@ class Store:
     def scan(self, family: Family, prefix: bytes = b"", start: bytes | None = None) -> Iterator[tuple[bytes, bytes]]:
         """Rows whose key begins with `prefix`, ascending, from `start` on."""
         at = prefix if start is None else max(start, prefix)
-        rows: Any = self._families[family].items(False, at)
+        rows: Any = self._families[family].items(False, at, _everything())
         for row in rows:
             at = row[0]
             if not at.startswith(prefix):
@@ -128,7 +124,7 @@ class Store:
     def keys(self, family: Family, prefix: bytes, limit: int, start: bytes | None = None) -> list[bytes]:
         """At most `limit` keys that begin with `prefix`, ascending, from `start` on."""
         at = prefix if start is None else max(start, prefix)
-        keys: Any = self._families[family].keys(False, at)
+        keys: Any = self._families[family].keys(False, at, _everything())
         found: list[bytes] = []
         while len(found) < limit:
             # A few at a time: comparing the last of them is quicker than comparing each.
@@ -144,7 +140,7 @@ class Store:
 
     def descend(self, family: Family, prefix: bytes, start: bytes) -> Iterator[tuple[bytes, bytes]]:
         """Rows whose key begins with `prefix`, descending, from `start` down."""
-        cursor = self._families[family].iter()
+        cursor = self._families[family].iter(_everything())
         cursor.seek_for_prev(start)
         while cursor.valid():
             key = cursor.key()
@@ -156,7 +152,7 @@ class Store:
 
     def last(self, family: Family, prefixes: Sequence[bytes]) -> list[tuple[bytes, bytes] | None]:
         """For each prefix the row with the greatest key under it."""
-        cursor = self._families[family].iter()
+        cursor = self._families[family].iter(_everything())
         found: list[tuple[bytes, bytes] | None] = []
         for prefix in prefixes:
             cursor.seek_for_prev(prefix + _LAST)
@@ -199,7 +195,7 @@ class Store:
         """A cursor for rows under these prefixes: where filters know them, it passes over files without."""
         known = STORAGE[family].prefix_bytes
         if not known or min(map(len, prefixes), default=0) < known:
-            return self._families[family].iter()
+            return self._families[family].iter(_everything())
         options = rocks.ReadOptions()
         options.set_prefix_same_as_start(True)
         return self._families[family].iter(options)
@@ -225,7 +221,7 @@ class Store:
 
     def _ended(self, family: Family, key: bytes) -> None:
         """See that a walk which came to its end behind `key` did so because nothing is left."""
-        cursor = self._families[family].iter()
+        cursor = self._families[family].iter(_everything())
         cursor.seek(key)
         while cursor.valid() and cursor.key() <= key:
             cursor.next()
@@ -306,6 +302,13 @@ class Store:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _everything() -> Any:
+    """How to read rows in order whatever prefixes the filters know: else those of other prefixes may be left out."""
+    options = rocks.ReadOptions()
+    options.set_total_order_seek(True)
+    return options
 
 
 def _all_families() -> list[tuple[str, Storage]]:

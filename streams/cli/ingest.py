@@ -33,7 +33,9 @@ def command(place: Place, paths: tuple[str, ...], name: str, keep_open: bool, ba
     """
     from streams import show
     from streams.ingest import ingest
+    from streams.readers import size
 
+    size(paths)  # what is not there is said before a state is made
     started = time.monotonic()
     with place.writer(make=True) as (store, settings), show.ingest_bar(name, json) as report:
         summary = ingest(

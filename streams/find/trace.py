@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 
 _LOCATIONS_MAX = 16
 _DOCUMENTS_AT_ONCE = 32  # whose places are looked up together
-_LIVES_AT_ONCE = 24  # URLs whose captures are read together
+_LIVES_AT_ONCE = 16  # URLs whose captures are read together
+_PROMISE_SHARE_MIN = 0.2  # of the best one's: what promises less is not compared
 _PLACES_KEPT = 2_048
 _VERSIONS_MAX = 2
 _TOP = 12  # candidates looked at closely: for copies of trees and error pages, and handed on to the next stop
@@ -190,6 +191,8 @@ class Tracer:
         for at in range(0, len(order), _LIVES_AT_ONCE):
             if len(found) >= self._compared_max:
                 self._gatherer.counters["find_compared_max"] += 1
+                break
+            if found and promise[order[at]] < _PROMISE_SHARE_MIN * promise[found[0].key]:
                 break
             found += self._outlived(asked, order[at : at + _LIVES_AT_ONCE])
         return [*self._outlived(asked, given), *found[: self._compared_max]]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import subprocess
 import sys
 from collections.abc import Callable
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 
 from state.changes import Changes
 from state.errors import StateCorrupt, StateError, StateLocked, StateMissing
-from state.families import Family
+from state.families import STORAGE, Family
 from state.store import Store, StoreLimits
 from tests.memory import MemoryStore
 
@@ -99,7 +100,7 @@ KILLED = """
 import os, sys
 from pathlib import Path
 from state.changes import Changes
-from state.families import Family
+from state.families import STORAGE, Family
 from state.store import Store
 store = Store(Path(sys.argv[1]))
 number = 0
@@ -177,6 +178,36 @@ def test_a_folder_that_is_no_state_is_refused(tmp_path: Path) -> None:
     for writable in (True, False):
         with pytest.raises(StateError, match="does not open"):
             Store(tmp_path, SMALL, writable=writable)
+
+
+@pytest.mark.parametrize("family", [family for family in Family if STORAGE[family].prefix_bytes])
+def test_filters_of_prefixes_hide_nothing(tmp_path: Path, family: Family) -> None:
+    """Rows in several files, written and deleted; sought under prefixes as long as the filter's, shorter and longer."""
+    known, rng, memory = STORAGE[family].prefix_bytes, random.Random(family.value), MemoryStore()
+    heads = [rng.randbytes(known) for _ in range(300)]
+    with Store(tmp_path / "state", SMALL) as store:
+        for _ in range(4):
+            changes = Changes()
+            for head in rng.sample(heads, 100):
+                for _ in range(rng.choice((1, 1, 40))):
+                    changes.put(family, head + rng.randbytes(rng.randint(1, 12)), b"v")
+            for key, _ in rng.sample(sorted(memory.scan(family)), len(list(memory.scan(family))) // 4):
+                changes.delete(family, key)
+            store.write(changes)
+            memory.write(changes)
+            store.flush()
+        asked = [*heads, *(rng.randbytes(known) for _ in range(300))]
+        longer = [key[: known + 1] for key, _ in memory.scan(family)]
+        with Store(tmp_path / "state", SMALL, writable=False) as reader:
+            for each in (store, reader):
+                for prefixes in (asked, longer, [*asked[:20], b"", asked[0][:1]]):
+                    assert each.firsts(family, prefixes, 9) == memory.firsts(family, prefixes, 9)
+                    assert each.keys_under(family, prefixes, 9) == memory.keys_under(family, prefixes, 9)
+                assert list(each.scan(family)) == list(memory.scan(family))
+                assert list(each.scan(family, asked[0][:1])) == list(memory.scan(family, asked[0][:1]))
+                above = [key for key, _ in memory.scan(family, start=asked[0])]
+                assert each.keys(family, b"", 50, asked[0]) == above[:50]
+                assert each.last(family, asked) == memory.last(family, asked)
 
 
 def test_checkpoint_is_a_copy_of_one_instant(tmp_path: Path) -> None:

@@ -313,6 +313,13 @@ def test_a_mistyped_folder_stays_unmade(lostfound: Lostfound, tmp_path: Path, co
     assert not (tmp_path / "mistyped").exists()
 
 
+def test_a_mistyped_file_makes_no_state(lostfound: Lostfound, tmp_path: Path) -> None:
+    done = lostfound("ingest", tmp_path / "mistyped.warc", "--sweep", "x", "--data-dir", tmp_path / "new")
+    assert done.code == 2
+    assert "mistyped.warc" in done.err
+    assert not (tmp_path / "new").exists()
+
+
 def test_a_file_for_a_folder_is_told(sampled: Lostfound, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     below = tmp_path / "file" / "below"

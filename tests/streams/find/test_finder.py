@@ -245,7 +245,7 @@ def test_an_empty_state_answers(view, finder):
 
 
 def test_limits_are_counted(view, finder, text):
-    many = {f"{SITE}/yew/{n}.html": text("yew") + f" page{n} of many" for n in range(150)}
+    many = {f"{SITE}/yew/{n}.html": text("yew") + f" page{n} of many" for n in range(250)}
     old = f"{SITE}/yews/0.html"
     view.add({**many, old: text("yew")}).add(many)
     asked = finder(view)
