@@ -51,13 +51,19 @@ class Storage(NamedTuple):
     """How a family is stored; why stands beside each in `STORAGE`."""
 
     write_buffer_mib: int = 8
-    bloom_bits: int = 0  # a key that filters know; 0: no filter (families that are only scanned)
+    bloom_bits: int = 0  # of a filter, for each key that it knows; 0: no filter (families that are only scanned)
     prefix_bytes: int = 0  # filters know rows by so many first bytes, under which they are sought
     whole_keys: bool = True  # filters know whole keys, with their prefixes or without
     tiered: bool = False  # files are merged when there are eight of a size, not level by level
     compression: Compression = Compression.ZSTD_BELOW
     block_kib: int = 16  # unpacked whole for each row that is read: 4 where single rows far apart are asked for
 
+
+# More rows than in all other families: merged as seldom as may be. Scanned by prefix only when something is searched
+# for, and then filters leave few of the files. Six bits, as the cache must hold them beside the filters of `bands`.
+_WRITTEN_BLINDLY = Storage(
+    write_buffer_mib=32, bloom_bits=6, whole_keys=False, tiered=True, compression=Compression.LZ4, block_kib=4
+)
 
 STORAGE: dict[Family, Storage] = {
     # Read by one seek a page, newest last; URLs share long prefixes and compress well.
@@ -76,29 +82,10 @@ STORAGE: dict[Family, Storage] = {
         block_kib=4,
     ),
     # A look-up a band and document, nearly all absent: a large buffer with a filter of its own, and filters below.
-    # Twelve bits: of one look-up in twenty that was told "perhaps" by a filter of ten, a block was read for nothing.
+    # Twelve bits: a filter that errs costs the reading of a block, and each of some five files has one.
     Family.BANDS: Storage(write_buffer_mib=64, bloom_bits=12, block_kib=4),
-    # Written blindly, and more rows than in all others: merged as seldom as may be. Scanned by prefix only when
-    # something is searched for, and then filters leave few of the files. Six bits, as the cache must hold these
-    # filters beside those of `bands`.
-    Family.SAMPLES: Storage(
-        write_buffer_mib=32,
-        bloom_bits=6,
-        prefix_bytes=4,
-        whole_keys=False,
-        tiered=True,
-        compression=Compression.LZ4,
-        block_kib=4,
-    ),
-    Family.WORDS: Storage(
-        write_buffer_mib=32,
-        bloom_bits=6,
-        prefix_bytes=8,
-        whole_keys=False,
-        tiered=True,
-        compression=Compression.LZ4,
-        block_kib=4,
-    ),
+    Family.SAMPLES: _WRITTEN_BLINDLY._replace(prefix_bytes=4),
+    Family.WORDS: _WRITTEN_BLINDLY._replace(prefix_bytes=8),
     Family.EDGES: Storage(),
     Family.PARENTS: Storage(bloom_bits=10),
     Family.MEMBERS: Storage(),
