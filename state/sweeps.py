@@ -22,7 +22,6 @@ from state.values import Sweep, SweepState
 
 _KEY = struct.Struct(">cI")
 _COUNT = struct.Struct(">Q")
-NAME_HINT = "use 1 to 200 printable characters, such as 2026-11"
 
 # From a state, the states that may follow: the whole life of a sweep.
 LIFE: dict[SweepState, frozenset[SweepState]] = {
@@ -52,22 +51,17 @@ def named(store: Store, name: str) -> Sweep | None:
     return next(held, None)
 
 
-def is_name(name: str) -> bool:
-    """Whether a sweep may be called so."""
-    return 0 < len(name) <= 200 and name.isprintable()
-
-
-def check_free(name: str, held: Sweep | None) -> None:
-    """Raise LostfoundError when a sweep is held under a name that is to be a new one's."""
+def check_new(name: str, held: Sweep | None = None) -> None:
+    """Raise LostfoundError when no sweep may be called so, or one is held under the name already."""
+    if not (0 < len(name) <= 200 and name.isprintable()):
+        raise LostfoundError(f"{name!r} is no name for a sweep", "use 1 to 200 printable characters, such as 2026-11")
     if held is not None:
         raise LostfoundError(f"there is a sweep {name!r} already", "`lostfound sweep list` shows all")
 
 
 def new(store: Store, name: str, now: int) -> Sweep:
     """The next sweep, not yet written; raises LostfoundError when the name is taken or unusable."""
-    if not is_name(name):
-        raise LostfoundError(f"{name!r} is no name for a sweep", NAME_HINT)
-    check_free(name, named(store, name))
+    check_new(name, named(store, name))
     number = max((s.number for s in all_sweeps(store)), default=0) + 1
     return Sweep(number, name, SweepState.OPEN, opened=now)
 

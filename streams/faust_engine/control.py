@@ -50,12 +50,6 @@ class Event(msgspec.Struct, frozen=True, omit_defaults=True):
     captures: int = 0
 
 
-def check_name(name: str) -> None:
-    """Raise InputError for what no sweep may be called."""
-    if not sweeps.is_name(name):
-        raise InputError(f"{name!r} is no name for a sweep", sweeps.NAME_HINT)
-
-
 class Fold:
     """What the log comes to."""
 
@@ -109,8 +103,7 @@ class Fold:
         """Refuse what is asked for and does not fit the life of a sweep; raises LostfoundError."""
         held = self.named(event.name)
         if event.event == "open":
-            check_name(event.name)
-            sweeps.check_free(event.name, held)
+            sweeps.check_new(event.name, held)
             return
         if event.event not in ("commit", "cancel"):
             raise InputError(f"{event.event!r} is not asked for", "a worker writes it by itself")

@@ -10,10 +10,11 @@ from typing import Any
 
 import msgspec
 
+from state import sweeps
 from streams.errors import BadUrl
 from streams.faust_engine import pages, topics
 from streams.faust_engine.broker import Broker
-from streams.faust_engine.control import Event, append, check_name
+from streams.faust_engine.control import Event, append
 from streams.faust_engine.messages import Topic
 from streams.faust_engine.outbox import Outbox, letter
 from streams.faust_engine.pages import PageMessage
@@ -49,9 +50,9 @@ def publish(
 
     `report` gets bytes read, bytes there are, and pages sent. May be repeated: a page that comes twice changes
     nothing.
-    Raises InputError when the broker does not answer or the topics are missing.
+    Raises InputError when the broker does not answer or the topics are missing, LostfoundError for what is no name.
     """
-    check_name(sweep)
+    sweeps.check_new(sweep)
     return asyncio.run(_publish(settings, broker, paths, sweep, now, keep_open, report))
 
 
