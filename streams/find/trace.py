@@ -188,13 +188,15 @@ class Tracer:
         promise = self._promise(asked, gathered, {*given, *seen})
         order = sorted(promise, key=lambda key: (-promise[key], key))
         found: list[Life] = []
-        for at in range(0, len(order), _LIVES_AT_ONCE):
-            if len(found) >= self._compared_max:
-                self._gatherer.counters["find_compared_max"] += 1
+        read = 0
+        while read < len(order) and len(found) < self._compared_max:
+            if found and promise[order[read]] < _PROMISE_SHARE_MIN * promise[found[0].key]:
+                self._gatherer.counters["find_promise_share_min"] += 1
                 break
-            if found and promise[order[at]] < _PROMISE_SHARE_MIN * promise[found[0].key]:
-                break
-            found += self._outlived(asked, order[at : at + _LIVES_AT_ONCE])
+            found += self._outlived(asked, order[read : read + _LIVES_AT_ONCE])
+            read += _LIVES_AT_ONCE
+        if len(found) + (read < len(order)) > self._compared_max:
+            self._gatherer.counters["find_compared_max"] += 1
         return [*self._outlived(asked, given), *found[: self._compared_max]]
 
     def _promise(self, asked: Question, gathered: Gathered, known: set[bytes]) -> dict[bytes, float]:

@@ -264,3 +264,40 @@ def test_texts_are_read_of_the_most_promising_only(view, finder, text):
     assert found.candidates[0].url == new
     assert len(found.candidates) == 3
     assert view.texts_read <= 1 + 8 + 2 * 3, "the page's own, the site's sample, two versions of each"
+
+
+def test_what_promises_little_beside_the_best_is_not_compared(view, finder, text):
+    """A page moved as it was; of the many beside it that share a few words with it, most stay unread."""
+    others = {f"{SITE}/guide/{n}/notes.html": text(f"other {n}") + " yew larch fir" for n in range(60)}
+    old, new = f"{SITE}/guide/yews.html", f"{SITE}/guide/trees/yews.html"
+    view.add({**others, old: text("yew")}).add({**others, new: text("yew")})
+    asked = finder(view, site_sample_documents=8)
+    assert asked.find(old).candidates[0].url == new
+    assert asked.counters["find_promise_share_min"] == 1
+    assert asked.counters["find_compared_max"] == 0
+    assert view.texts_read <= 1 + 8 + 2 * 16 + 2, (
+        "the page's own, the site's sample, two versions of those read first"
+    )
+
+
+def test_a_stop_asks_nothing_that_was_asked(view, finder, pages, text):
+    asked: list[tuple[str, object]] = []
+
+    def listening(read):
+        def recorded(keys, *limit):
+            asked.extend((read.__name__, key) for key in keys)
+            return read(keys, *limit)
+
+        return recorded
+
+    for name in ("buckets", "sample_postings", "word_postings"):
+        setattr(view, name, listening(getattr(view, name)))
+    old, stop, new = f"{SITE}/guide/yew.html", f"{SITE}/trees/yew/care.html", f"{SITE}/trees/yew.html"
+    first = text("yew", 40)
+    second = first + text("care", 10)
+    view.add({**pages, old: first}).add({**pages, stop: second}).add({**pages, new: second + text("more", 10)})
+    found = best(finder(view).find(old))
+    assert found.url == new
+    assert any(evidence.kind == "stop" for evidence in found.evidence)
+    assert len({kind for kind, _ in asked}) == 3
+    assert len(asked) == len(set(asked))
