@@ -10,24 +10,29 @@ from __future__ import annotations
 import shutil
 import tempfile
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+import mmh3
 import msgspec
 import rocksdict as rocks
 
 from state.changes import Changes
 from state.errors import StateCorrupt, StateError, StateLocked, StateMissing
-from state.families import STORAGE, Compression, Family, Storage
+from state.families import PREFIXES, STORAGE, Compression, Family, Storage
 
 MIB = 1 << 20
 _KEYS_A_STEP = 16
 _ENTRY_BYTES = 4096  # of the cache, on average
 _LAST = b"\xff" * 32  # above whatever follows a prefix, up to two ids
 _TIERS = 8  # files of like size that wait to be merged
+_LISTED = [family for family in Family if STORAGE[family].listed]
+_PREFIX_ENDS = b"\0"
+_WHOLE_LIST = b""  # the row that says that the list of prefixes lacks none
+_LISTED_A_BATCH = 100_000
 
 
 class StoreLimits(msgspec.Struct, frozen=True):
@@ -64,7 +69,8 @@ class Store:
 
     def _open(self) -> None:
         path, limits, writable = self.path, self._limits, self.writable
-        families = {name: _options(storage, self._cache, limits) for name, storage in _all_families()}
+        kept = [*_all_families(), *((_list_of(family), PREFIXES) for family in _LISTED if writable)]
+        families = {name: _options(storage, self._cache, limits) for name, storage in kept}
         base = _options(Storage(), self._cache, limits)
         if writable:
             base.create_if_missing(True)
@@ -85,12 +91,25 @@ class Store:
         self._families = {family: self._db.get_column_family(family.value) for family in Family}
         self._set_what_filters_know()
         self._handles = {family: self._db.get_column_family_handle(family.value) for family in Family}
+        self._lists = {family: _Prefixes(self._db, family) for family in _LISTED if writable}
+        self._complete_lists()
 
     def _set_what_filters_know(self) -> None:
         """The option that only an open family takes."""
         for family, storage in STORAGE.items():
             if self.writable and not storage.whole_keys:
                 self._families[family].set_options({"block_based_table_factory": "{whole_key_filtering=false;}"})
+
+    def _complete_lists(self) -> None:
+        """List what a state of an earlier version holds; one that was interrupted begins again."""
+        for family, listed in self._lists.items():
+            start = b"" if not listed.whole() else None
+            while start is not None:
+                keys = self.keys(family, b"", _LISTED_A_BATCH, start)
+                batch = rocks.WriteBatch(raw_mode=True)
+                listed.add(batch, keys, whole=not keys)
+                self._db.write(batch)
+                start = keys[-1] + b"\0" if keys else None
 
     def get(self, family: Family, key: bytes) -> bytes | None:
         """The value of one key."""
@@ -154,12 +173,24 @@ class Store:
         """For each prefix the row with the greatest key under it."""
         cursor = self._families[family].iter(_everything())
         found: list[tuple[bytes, bytes] | None] = []
-        for prefix in prefixes:
+        for prefix, listed in zip(prefixes, self._listed(family, prefixes), strict=True):
+            if not listed:
+                found.append(None)
+                continue
             cursor.seek_for_prev(prefix + _LAST)
             self._sound(cursor)
             held = cursor.valid() and cursor.key().startswith(prefix)
             found.append((cursor.key(), cursor.value()) if held else None)
         return found
+
+    def _listed(self, family: Family, prefixes: Sequence[bytes]) -> list[bool]:
+        """Whether there may be rows under each prefix."""
+        if family not in self._lists:
+            return [True] * len(prefixes)
+        try:
+            return self._lists[family].have(prefixes)
+        except Exception as error:
+            raise _failure(self.path, error) from error
 
     def firsts(
         self, family: Family, prefixes: Sequence[bytes], limit: int | None = None
@@ -211,6 +242,8 @@ class Store:
             handle = self._handles[family]
             for key in sorted(rows):  # in order, the memtable inserts beside its last place
                 batch.put(key, rows[key], handle)
+            if family in self._lists:
+                self._lists[family].add(batch, rows)
         options = rocks.WriteOptions()
         options.sync = sync
         options.memtable_insert_hint_per_batch = True
@@ -249,7 +282,7 @@ class Store:
 
     def flush(self) -> None:
         """Write all buffers to files."""
-        for family in self._families.values():
+        for family in self._opened():
             family.flush()
 
     def compact(self, family: Family | None = None) -> None:
@@ -265,14 +298,15 @@ class Store:
             raise StateError(f"no backup made in {path}: {error}", "name a folder that does not exist yet") from error
 
     def bytes_on_disk(self, family: Family) -> int:
-        """Bytes of a family's files; what is still in memory is not in it."""
-        return int(self._families[family].property_int_value("rocksdb.total-sst-files-size") or 0)
+        """Bytes of a family's files, a writer's list of prefixes among them; what is still in memory is not in it."""
+        held = [self._families[family], *([self._lists[family].family] if family in self._lists else [])]
+        return sum(int(each.property_int_value("rocksdb.total-sst-files-size") or 0) for each in held)
 
     def bytes_in_memory(self) -> dict[str, int]:
         """Bytes that RocksDB holds: cache, write buffers, and readers' tables."""
         held = {"cache": int(self._cache.get_usage())}
         for name, what in (("buffers", "cur-size-all-mem-tables"), ("tables", "estimate-table-readers-mem")):
-            held[name] = sum(int(f.property_int_value(f"rocksdb.{what}") or 0) for f in self._families.values())
+            held[name] = sum(int(f.property_int_value(f"rocksdb.{what}") or 0) for f in self._opened())
         return held
 
     def estimated_keys(self, family: Family) -> int:
@@ -284,11 +318,14 @@ class Store:
         self._let_go()
         self._remove_side_folder()
 
+    def _opened(self) -> list[Any]:
+        return [*self._families.values(), *(each.family for each in self._lists.values())]
+
     def _let_go(self) -> None:
-        for family in self._families.values():
+        for family in self._opened():
             family.close()
         # Handles keep the database, and its lock, alive.
-        self._families, self._handles = {}, {}
+        self._families, self._handles, self._lists = {}, {}, {}
         self._db.close()
 
     def _remove_side_folder(self) -> None:
@@ -302,6 +339,45 @@ class Store:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+class _Prefixes:
+    """Which prefixes there are of a family whose rows are sought by what stands before a NUL.
+
+    A prefix is listed by 8 bytes of MurmurHash3, in the write that brings its first row, and stays when its rows go:
+    one too many costs a seek.
+    """
+
+    def __init__(self, db: Any, family: Family) -> None:
+        self.family: Any = db.get_column_family(_list_of(family))
+        self._handle = db.get_column_family_handle(_list_of(family))
+
+    def whole(self) -> bool:
+        """Whether the list lacks none."""
+        return self.family.get(_WHOLE_LIST) is not None
+
+    def have(self, prefixes: Sequence[bytes]) -> list[bool]:
+        """Whether there may be rows under each: of one that ends where those listed do, whether it is listed."""
+        listed = self.family.get([_listing(prefix) for prefix in prefixes]) if prefixes else []
+        return [
+            each is not None or prefix.partition(_PREFIX_ENDS)[1:] != (_PREFIX_ENDS, b"")
+            for each, prefix in zip(listed, prefixes, strict=True)
+        ]
+
+    def add(self, batch: Any, keys: Iterable[bytes], *, whole: bool = False) -> None:
+        """List the prefixes of these keys within a write, and that there are no others."""
+        for listing in sorted({_listing(key[: key.find(_PREFIX_ENDS) + 1]) for key in keys}):
+            batch.put(listing, b"", self._handle)
+        if whole:
+            batch.put(_WHOLE_LIST, b"", self._handle)
+
+
+def _list_of(family: Family) -> str:
+    return f"{family.value}-prefixes"
+
+
+def _listing(prefix: bytes) -> bytes:
+    return mmh3.hash_bytes(prefix)[:8]
 
 
 def _everything() -> Any:

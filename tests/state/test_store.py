@@ -210,6 +210,67 @@ def test_filters_of_prefixes_hide_nothing(tmp_path: Path, family: Family) -> Non
                 assert each.last(family, asked) == memory.last(family, asked)
 
 
+def histories(rng: random.Random, count: int) -> list[bytes]:
+    urls = [b"org,example)/%d" % n for n in range(count)]
+    return [url + b"\0" + rng.randbytes(rng.choice((0, 14))) for url in urls for _ in range(rng.choice((1, 3)))]
+
+
+def test_lists_of_prefixes_hide_nothing(tmp_path: Path) -> None:
+    """The last row under each URL, of those captured and others, before and after deletes, by writer and reader."""
+    rng, memory = random.Random(5), MemoryStore()
+    asked = [b"org,example)/%d\0" % n for n in range(500)]
+    with Store(tmp_path / "state", SMALL) as store:
+        for _ in range(3):
+            changes = Changes()
+            for key in rng.sample(histories(rng, 400), 150):
+                changes.put(Family.CAPTURES, key, b"v")
+            for key, _ in rng.sample(sorted(memory.scan(Family.CAPTURES)), len(memory.rows[Family.CAPTURES]) // 4):
+                changes.delete(Family.CAPTURES, key)
+            store.write(changes)
+            memory.write(changes)
+            for prefixes in (asked, [b"", b"org", asked[0][:-1], asked[1] + b"a\0", b"none\0"]):
+                expected = memory.last(Family.CAPTURES, prefixes)
+                assert store.last(Family.CAPTURES, prefixes) == expected
+                with Store(tmp_path / "state", SMALL, writable=False) as reader:
+                    assert reader.last(Family.CAPTURES, prefixes) == expected
+        assert any(expected)
+        store.flush()
+        assert store.bytes_on_disk(Family.CAPTURES) > 0
+
+
+def test_a_state_without_lists_gets_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As one of an earlier version, also when its first opening did not come to its end."""
+    asked, changes = [b"org,example)/%d\0" % n for n in range(400)], Changes()
+    changes.family(Family.CAPTURES).update(dict.fromkeys(histories(random.Random(6), 300), b"v"))
+    with monkeypatch.context() as earlier:
+        earlier.setattr("state.store._LISTED", [])
+        with Store(tmp_path, SMALL) as store:
+            store.write(changes)
+            expected = store.last(Family.CAPTURES, asked)
+    with Store(tmp_path, SMALL, writable=False) as reader:
+        assert reader.last(Family.CAPTURES, asked) == expected
+    monkeypatch.setattr("state.store._LISTED_A_BATCH", 100)
+    with monkeypatch.context() as stopped:
+        stopped.setattr(Store, "keys", stopping(Store.keys, calls=2))
+        with pytest.raises(KeyboardInterrupt):
+            Store(tmp_path, SMALL)
+    with Store(tmp_path, SMALL) as store:
+        assert store.last(Family.CAPTURES, asked) == expected
+    assert sum(row is not None for row in expected) == 300
+
+
+def stopping(method: Callable[..., object], calls: int) -> Callable[..., object]:
+    """The method, interrupted after so many calls."""
+    left = iter(range(calls))
+
+    def called(*values: object) -> object:
+        if next(left, None) is None:
+            raise KeyboardInterrupt
+        return method(*values)
+
+    return called
+
+
 def test_checkpoint_is_a_copy_of_one_instant(tmp_path: Path) -> None:
     with Store(tmp_path / "one", SMALL) as store:
         put(store, Family.META, a=b"1")
