@@ -470,6 +470,11 @@ def _open_error(path: Path, error: Exception) -> StateError:
         return StateError(
             f"the folder {path} holds other column families than this version's", "name another --data-dir"
         )
+    if "Read-only file system" in said:
+        return StateError(
+            f"the state in {path} is on a read-only file system: opening one writes its options beside it",
+            "mount it for writing, or name a copy with --data-dir",
+        )
     return StateError(
         f"the state in {path} does not open: {said}", "try `lostfound state check`, or restore a backup"
     )

@@ -295,6 +295,18 @@ def test_sizes_are_told(store: Store) -> None:
     assert {"cache", "buffers", "tables"} <= store.bytes_in_memory().keys()
 
 
+def test_a_read_only_file_system_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Store(tmp_path / "state", SMALL).close()
+
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(30, "Read-only file system")
+
+    monkeypatch.setattr("state.store.rocks.Rdict", refuse)
+    with pytest.raises(StateError, match="read-only file system") as told:
+        Store(tmp_path / "state", SMALL, writable=False)
+    assert "mount it for writing" in told.value.hint
+
+
 def test_a_writer_may_be_told_to_make_nothing(tmp_path: Path) -> None:
     with pytest.raises(StateMissing, match="no state in"):
         Store(tmp_path / "none", make=False)

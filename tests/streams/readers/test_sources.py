@@ -88,6 +88,20 @@ def test_named_wrongly(build, pages):
     assert len(pages(build.zst(LINE % 1), "a.gz")) == 1
 
 
+@pytest.mark.parametrize("name", ["a.warc", "a.warc.gz", "a.arc.zst", "a.jsonl", "a.jsonl.gz"])
+def test_nothing_but_nuls_is_told(items, name):
+    """What a crash leaves of a file whose room was set aside before it was written."""
+    ((_, item),) = items(bytes(100_000), name)
+    assert item.reason == ("truncated" if "jsonl" in name else "garbage")
+    assert items(bytes(100_000), name, start=items(bytes(100_000), name)[0][0]) == []
+
+
+def test_records_behind_nuls_are_read(build, items):
+    (_, told), (_, page) = items(bytes(100_000) + build.warc(), "a.warc")
+    assert told.reason == "garbage"
+    assert page.url == "http://a.org/x"
+
+
 class Pipe(io.RawIOBase):
     """Standard input from another program: no seeking, and reads that give less than was asked for."""
 
