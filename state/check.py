@@ -1,7 +1,8 @@
 """`state check`: walks every invariant of the state and names what breaks one.
 
     meta, sweeps  decode; where they do not, nothing else is looked at
-    captures   decode; their document is kept and located at their URL; the counts of sweeps' hosts agree
+    captures   decode; their document is kept and located at their URL; the counts of sweeps' hosts agree; their URLs
+               are listed among those that have any
     documents  decode, with as many bins as the scheme; each bucket of the signature holds them, unless it was full
     locations  their document is kept, and a capture says so
     bands, samples, words, texts   only of documents that are kept
@@ -22,6 +23,7 @@ import struct
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from itertools import groupby, islice
 
 import msgspec
 import numpy as np
@@ -36,6 +38,7 @@ from state.view import View
 
 _WORD = struct.Struct(">Q")
 Owns = Callable[[bytes], bool]
+_URLS_AT_ONCE = 1024
 _ELSEWHERE = "belongs to another partition"
 
 
@@ -83,7 +86,7 @@ def check(store: Store, *, postings_max: int, owns: Owns | None = None) -> Itera
     if unreadable:
         return  # nothing else can be read without these
     kept = _Kept(store, owns)
-    for walk in (_captures, _locations, _postings, _edges, _parents, _members):
+    for walk in (_captures, _lists, _locations, _postings, _edges, _parents, _members):
         yield from walk(store, kept)
     yield from _documents(store, kept, postings_max)
 
@@ -136,6 +139,15 @@ def _hosts(store: Store, counts: Counter[tuple[int, bytes]], *, whole: bool) -> 
             if said.get(host, 0) != seen.get(host, 0):
                 what = f"says {said.get(host, 0)} captures of {host!r}, there are {seen.get(host, 0)}"
                 yield _problem(Family.SWEEPS, sweeps.host_key(number, host), what)
+
+
+def _lists(store: Store, _: _Kept) -> Iterator[Problem]:
+    """Each URL with captures is listed: another page there would be taken for its first."""
+    urls = (prefix for prefix, _ in groupby(capture.url_key_of(row) for row, _ in store.scan(Family.CAPTURES)))
+    while part := [capture.history(key) for key in islice(urls, _URLS_AT_ONCE)]:
+        for prefix, listed in zip(part, store.listed(Family.CAPTURES, part), strict=True):
+            if not listed:
+                yield _problem(Family.CAPTURES, prefix, "this URL is not listed, and its captures are not looked up")
 
 
 def _locations(store: Store, kept: _Kept) -> Iterator[Problem]:

@@ -12,6 +12,10 @@ members    root 16 ‖ document id 16            -> nothing
 texts      document id 16                      -> title and canonical text, compressed
 sweeps     "s" ‖ number, "h" ‖ number ‖ host   -> the sweep, its captures a host
 meta       name                                -> scheme, format, cursors, counters, dictionaries
+
+One more is the store's own and no Family:
+
+captures-prefixes   hash of url key ‖ 00, 8    -> nothing: there may be captures of this URL
 """
 
 from __future__ import annotations

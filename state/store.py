@@ -69,8 +69,6 @@ class Store:
 
     def _open(self) -> None:
         path, limits, writable = self.path, self._limits, self.writable
-        kept = [*_all_families(), *((_list_of(family), PREFIXES) for family in _LISTED if writable)]
-        families = {name: _options(storage, self._cache, limits) for name, storage in kept}
         base = _options(Storage(), self._cache, limits)
         if writable:
             base.create_if_missing(True)
@@ -84,6 +82,9 @@ class Store:
         base.set_keep_log_file_num(2)
         access = rocks.AccessType.read_write() if writable else rocks.AccessType.secondary(str(self._side_folder))
         try:
+            lists = [family for family in _LISTED if writable or _list_of(family) in rocks.Rdict.list_cf(str(path))]
+            kept = [*_all_families(), *((_list_of(family), PREFIXES) for family in lists)]
+            families = {name: _options(storage, self._cache, limits) for name, storage in kept}
             self._db = rocks.Rdict(str(path), base, column_families=families, access_type=access)
         except Exception as error:  # rocksdict raises plain Exception for everything
             self._remove_side_folder()
@@ -91,7 +92,7 @@ class Store:
         self._families = {family: self._db.get_column_family(family.value) for family in Family}
         self._set_what_filters_know()
         self._handles = {family: self._db.get_column_family_handle(family.value) for family in Family}
-        self._lists = {family: _Prefixes(self._db, family) for family in _LISTED if writable}
+        self._lists = {family: _Prefixes(self._db, family) for family in lists}
         self._complete_lists()
 
     def _set_what_filters_know(self) -> None:
@@ -101,9 +102,9 @@ class Store:
                 self._families[family].set_options({"block_based_table_factory": "{whole_key_filtering=false;}"})
 
     def _complete_lists(self) -> None:
-        """List what a state of an earlier version holds; one that was interrupted begins again."""
+        """List what a state of an earlier version holds; one that was interrupted begins again. A reader cannot."""
         for family, listed in self._lists.items():
-            start = b"" if not listed.whole() else None
+            start = b"" if self.writable and not listed.whole() else None
             while start is not None:
                 keys = self.keys(family, b"", _LISTED_A_BATCH, start)
                 batch = rocks.WriteBatch(raw_mode=True)
@@ -173,7 +174,7 @@ class Store:
         """For each prefix the row with the greatest key under it."""
         cursor = self._families[family].iter(_everything())
         found: list[tuple[bytes, bytes] | None] = []
-        for prefix, listed in zip(prefixes, self._listed(family, prefixes), strict=True):
+        for prefix, listed in zip(prefixes, self.listed(family, prefixes), strict=True):
             if not listed:
                 found.append(None)
                 continue
@@ -183,12 +184,13 @@ class Store:
             found.append((cursor.key(), cursor.value()) if held else None)
         return found
 
-    def _listed(self, family: Family, prefixes: Sequence[bytes]) -> list[bool]:
-        """Whether there may be rows under each prefix."""
-        if family not in self._lists:
+    def listed(self, family: Family, prefixes: Sequence[bytes]) -> list[bool]:
+        """Whether there may be rows under each prefix, by the list of this family's prefixes where one is kept."""
+        held = self._lists.get(family)
+        if held is None or not prefixes:
             return [True] * len(prefixes)
         try:
-            return self._lists[family].have(prefixes)
+            return held.have(prefixes) if held.whole() else [True] * len(prefixes)
         except Exception as error:
             raise _failure(self.path, error) from error
 
@@ -298,7 +300,7 @@ class Store:
             raise StateError(f"no backup made in {path}: {error}", "name a folder that does not exist yet") from error
 
     def bytes_on_disk(self, family: Family) -> int:
-        """Bytes of a family's files, a writer's list of prefixes among them; what is still in memory is not in it."""
+        """Bytes of a family's files, a list of its prefixes among them; what is still in memory is not in it."""
         held = [self._families[family], *([self._lists[family].family] if family in self._lists else [])]
         return sum(int(each.property_int_value("rocksdb.total-sst-files-size") or 0) for each in held)
 
@@ -358,7 +360,7 @@ class _Prefixes:
 
     def have(self, prefixes: Sequence[bytes]) -> list[bool]:
         """Whether there may be rows under each: of one that ends where those listed do, whether it is listed."""
-        listed = self.family.get([_listing(prefix) for prefix in prefixes]) if prefixes else []
+        listed = self.family.get([_listing(prefix) for prefix in prefixes])
         return [
             each is not None or prefix.partition(_PREFIX_ENDS)[1:] != (_PREFIX_ENDS, b"")
             for each, prefix in zip(listed, prefixes, strict=True)

@@ -22,6 +22,7 @@ class MemoryStore:
     def __init__(self) -> None:
         self.rows: dict[Family, dict[bytes, bytes]] = {family: {} for family in Family}
         self._keys: dict[Family, list[bytes]] = {family: [] for family in Family}
+        self.unlisted: set[bytes] = set()
 
     def get(self, family: Family, key: bytes) -> bytes | None:
         return self.rows[family].get(key)
@@ -45,6 +46,9 @@ class MemoryStore:
 
     def last(self, family: Family, prefixes: Sequence[bytes]) -> list[Row | None]:
         return [next(self.descend(family, prefix, prefix + b"\xff" * 32), None) for prefix in prefixes]
+
+    def listed(self, family: Family, prefixes: Sequence[bytes]) -> list[bool]:
+        return [prefix not in self.unlisted for prefix in prefixes]
 
     def firsts(self, family: Family, prefixes: Sequence[bytes], limit: int | None = None) -> list[list[Row]]:
         return [list(islice(self.scan(family, prefix), limit)) for prefix in prefixes]

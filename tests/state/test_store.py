@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
+from rocksdict import Rdict
 
 from state.changes import Changes
 from state.errors import StateCorrupt, StateError, StateLocked, StateMissing
@@ -298,10 +299,13 @@ def test_sizes_are_told(store: Store) -> None:
 def test_a_read_only_file_system_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Store(tmp_path / "state", SMALL).close()
 
-    def refuse(*_: object, **__: object) -> None:
-        raise OSError(30, "Read-only file system")
+    class Refusing:
+        def __init__(self, *_: object, **__: object) -> None:
+            raise OSError(30, "Read-only file system")
 
-    monkeypatch.setattr("state.store.rocks.Rdict", refuse)
+        list_cf = Rdict.list_cf
+
+    monkeypatch.setattr("state.store.rocks.Rdict", Refusing)
     with pytest.raises(StateError, match="read-only file system") as told:
         Store(tmp_path / "state", SMALL, writable=False)
     assert "mount it for writing" in told.value.hint
