@@ -13,9 +13,7 @@ texts      document id 16                      -> title and canonical text, comp
 sweeps     "s" ‖ number, "h" ‖ number ‖ host   -> the sweep, its captures a host
 meta       name                                -> scheme, format, cursors, counters, dictionaries
 
-One more is the store's own and no Family:
-
-captures-prefixes   hash of url key ‖ 00, 8    -> nothing: there may be captures of this URL
+One more is the store's own and no Family, the list of URLs that have captures: `state/prefixes.py`.
 """
 
 from __future__ import annotations
@@ -69,9 +67,6 @@ class Storage(NamedTuple):
 _WRITTEN_BLINDLY = Storage(
     write_buffer_mib=32, bloom_bits=6, whole_keys=False, tiered=True, compression=Compression.LZ4, block_kib=4
 )
-
-# Hashes of prefixes: looked up and nothing else.
-PREFIXES = Storage(bloom_bits=10, compression=Compression.NONE, block_kib=4)
 
 STORAGE: dict[Family, Storage] = {
     # Read by one seek a page whose URL was there before, newest last; URLs share long prefixes and compress well.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import random
 import subprocess
@@ -244,7 +245,7 @@ def test_a_state_without_lists_gets_them(tmp_path: Path, monkeypatch: pytest.Mon
     asked, changes = [b"org,example)/%d\0" % n for n in range(400)], Changes()
     changes.family(Family.CAPTURES).update(dict.fromkeys(histories(random.Random(6), 300), b"v"))
     with monkeypatch.context() as earlier:
-        earlier.setattr("state.store._LISTED", [])
+        earlier.setattr("state.store.LISTED", [])
         with Store(tmp_path, SMALL) as store:
             store.write(changes)
             expected = store.last(Family.CAPTURES, asked)
@@ -309,6 +310,34 @@ def test_a_read_only_file_system_is_named(tmp_path: Path, monkeypatch: pytest.Mo
     with pytest.raises(StateError, match="read-only file system") as told:
         Store(tmp_path / "state", SMALL, writable=False)
     assert "mount it for writing" in told.value.hint
+
+
+LARGE_BLOCKS = """
+import ctypes, sys
+from pathlib import Path
+from state.store import Store
+
+class Heap(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_size_t) for name in (
+        "arena", "ordblks", "smblks", "hblks", "mapped", "usmblks", "fsmblks", "uordblks", "fordblks", "keepcost")]
+
+library = ctypes.CDLL(None)
+library.mallinfo2.restype = Heap
+store = Store(Path(sys.argv[1]))
+for _ in range(2):  # what the first frees would teach the library to keep the second in its heap
+    before = library.mallinfo2().mapped
+    block = bytearray(8 << 20)
+    mapped = library.mallinfo2().mapped - before
+    del block
+print(mapped)
+"""
+
+
+@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "mallinfo2"), reason="glibc's allocator is elsewhere")
+def test_large_blocks_are_given_back(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", LARGE_BLOCKS, str(tmp_path / "state")]
+    told = subprocess.run(command, check=True, capture_output=True, text=True)
+    assert int(told.stdout) >= 8 << 20
 
 
 def test_a_writer_may_be_told_to_make_nothing(tmp_path: Path) -> None:
