@@ -4,7 +4,7 @@
     key    nothing: the row that says that none is missing
 
 A new URL's captures need not be sought then: a filter answers at once, as it could not of prefixes of every length. A
-prefix is listed in the write that brings its first row, and stays when its rows go: one too many costs a seek.
+prefix is listed in the write that brings its first row and taken out in the one that deletes its last.
 """
 
 from __future__ import annotations
@@ -48,10 +48,20 @@ class Prefixes:
 
     def add(self, batch: Any, keys: Iterable[bytes], *, whole: bool = False) -> None:
         """List the prefixes of these keys within a write, and that there are no others."""
-        for listing in sorted({_listing(key[: key.find(_END) + 1]) for key in keys}):
+        for listing in sorted(map(_listing, prefixes_of(keys))):
             batch.put(listing, b"", self._handle)
         if whole:
             batch.put(_WHOLE, b"", self._handle)
+
+    def remove(self, batch: Any, prefixes: Iterable[bytes]) -> None:
+        """Take prefixes out within a write that leaves no rows under them."""
+        for prefix in prefixes:
+            batch.delete(_listing(prefix), self._handle)
+
+
+def prefixes_of(keys: Iterable[bytes]) -> set[bytes]:
+    """The prefixes that these keys have."""
+    return {key[: key.find(_END) + 1] for key in keys}
 
 
 def _listing(prefix: bytes) -> bytes:

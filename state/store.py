@@ -24,7 +24,7 @@ import rocksdict as rocks
 from state.changes import Changes
 from state.errors import StateCorrupt, StateError, StateLocked, StateMissing
 from state.families import STORAGE, Compression, Family, Storage
-from state.prefixes import LISTED, STORED, Prefixes, list_of
+from state.prefixes import LISTED, STORED, Prefixes, list_of, prefixes_of
 
 MIB = 1 << 20
 _KEYS_A_STEP = 16
@@ -242,6 +242,8 @@ class Store:
             handle = self._handles[family]
             for key in keys:
                 batch.delete(key, handle)
+            if family in self._lists:
+                self._lists[family].remove(batch, self._emptied(family, keys))
         for family, rows in changes.puts.items():
             handle = self._handles[family]
             for key in sorted(rows):  # in order, the memtable inserts beside its last place
@@ -255,6 +257,10 @@ class Store:
             self._db.write(batch, options)
         except Exception as error:
             raise _failure(self.path, error) from error
+
+    def _emptied(self, family: Family, keys: set[bytes]) -> list[bytes]:
+        """Prefixes under which there are no rows but these."""
+        return [prefix for prefix in prefixes_of(keys) if all(key in keys for key, _ in self.scan(family, prefix))]
 
     def _ended(self, family: Family, key: bytes) -> None:
         """See that a walk which came to its end behind `key` did so because nothing is left."""

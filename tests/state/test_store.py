@@ -230,6 +230,9 @@ def test_lists_of_prefixes_hide_nothing(tmp_path: Path) -> None:
                 changes.delete(Family.CAPTURES, key)
             store.write(changes)
             memory.write(changes)
+            assert store.listed(Family.CAPTURES, asked) == [
+                row is not None for row in memory.last(Family.CAPTURES, asked)
+            ]
             for prefixes in (asked, [b"", b"org", asked[0][:-1], asked[1] + b"a\0", b"none\0"]):
                 expected = memory.last(Family.CAPTURES, prefixes)
                 assert store.last(Family.CAPTURES, prefixes) == expected
