@@ -2,7 +2,7 @@
 
 | form    | file                                                        | looked up by                         |
 |---------|-------------------------------------------------------------|--------------------------------------|
-| nginx   | a `map` block for the http section                          | host, path and query as requested    |
+| nginx   | `map` blocks for the http section                           | host, path and query as requested    |
 | apache  | a text file for RewriteMap                                  | host, path and query as requested    |
 | netlify | a `_redirects` file                                         | path; host too where there are many  |
 | csv     | `old,new,confidence` with a header                          |                                      |
@@ -32,6 +32,7 @@ _HARMLESS = re.compile(r"[!-~]+")
 _APACHE_LINE_MAX = 1000  # mod_rewrite reads 1024 bytes at a time: what is beyond would be an entry of its own
 _NGINX_WORD_MAX = 4000  # nginx takes words of less than 4096 bytes, quotes and escapes included
 _NGINX_BUCKETS_MIN = 2048  # nginx's own map_hash_max_size
+_NGINX_DOLLAR = "$moved_dollar"
 
 
 class RedirectMap(msgspec.Struct, frozen=True):
@@ -129,16 +130,27 @@ class _Row(NamedTuple):
 
 
 def _nginx(rows: list[_Row]) -> str:
+    """Two maps, as nginx looks names up whatever their capitals: the second says how the old path was written.
+
+    With one, a page whose name differs from an old one's by capitals would be redirected too: to itself, where all of
+    a site's names became lower case.
+    """
+    words = [_nginx_words(row) for row in rows]
     longest = max((len(row.asked) for row in rows), default=0)
     head = (
         "# For http{}, before its first map. If that sets the two sizes already, keep the larger ones, once.\n"
         f"map_hash_bucket_size {_power_of_two(longest + 64)};\n"
         f"map_hash_max_size {_power_of_two(max(_NGINX_BUCKETS_MIN, 2 * len(rows)))};\n"
-        "# In a server block: if ($moved_to) { return 301 $moved_to; }\n"
-        'map "$http_host$request_uri" $moved_to {\n'
-        '    default "";\n'
+        f'geo {_NGINX_DOLLAR} {{ default "$"; }}\n'
+        "# In a server block: if ($moved_from = $request_uri) { return 301 $moved_to; }\n"
     )
-    return head + "".join("    {} {};\n".format(*_nginx_words(row)) for row in rows) + "}\n"
+    targets = "".join(f"    {asked} {target};\n" for asked, target, _ in words)
+    paths = "".join(f"    {asked} {path};\n" for asked, _, path in words)
+    return head + _nginx_map("$moved_to", targets) + _nginx_map("$moved_from", paths)
+
+
+def _nginx_map(variable: str, lines: str) -> str:
+    return f'map "$http_host$request_uri" {variable} {{\n    default "";\n{lines}}}\n'
 
 
 def _nginx_unfit(rows: Mapping[str, _Row]) -> dict[str, str]:
@@ -154,9 +166,11 @@ def _nginx_unfit(rows: Mapping[str, _Row]) -> dict[str, str]:
     return unfit
 
 
-def _nginx_words(row: _Row) -> tuple[str, str]:
-    # A $ in a value would name a variable, and nginx has no escape for it but this one.
-    return _quoted(row.asked), _quoted(row.target.replace("$", "%24"))
+def _nginx_words(row: _Row) -> tuple[str, str, str]:
+    """What is asked for, where it leads, and its path and query as they must be written."""
+    # A $ in a value names a variable, and nginx has no escape for it but one that holds a $.
+    path = _quoted(row.path + row.query).replace("$", f"${{{_NGINX_DOLLAR[1:]}}}")
+    return _quoted(row.asked), _quoted(row.target.replace("$", "%24")), path
 
 
 def _power_of_two(least: int) -> int:

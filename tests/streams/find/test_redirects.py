@@ -1,7 +1,14 @@
 from __future__ import annotations
 
 import csv
+import http.client
 import io
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -12,6 +19,7 @@ from streams.find.answer import Answer, Candidate
 from streams.find.redirects import FORMS, RedirectMap, flatten, redirect_map, render
 
 A, B, C, D = (f"https://a.example/{n}" for n in "abcd")
+LINES = {"nginx": 2, "apache": 1, "netlify": 1, "csv": 1}  # a redirect
 HOSTILE = "https://a.example/x\n\"; return 302 https://evil.example;#'$host {} \\ ${ENV} 301\r\n/y"
 
 
@@ -102,9 +110,60 @@ def test_nginx_is_given_room_for_the_keys(key: int, rows: int, bucket: int, size
 def test_nginx_keys_differ_by_more_than_capitals() -> None:
     upper, lower, other = (f"https://a.example/{n}" for n in ("Guide", "guide", "guides"))
     text, dropped = render(flatten({lower: (B, 1.0), upper: (C, 1.0), other: (D, 1.0)}), "nginx")
-    assert _nginx_lines(text) == [f'    "a.example/Guide" "{C}";', f'    "a.example/guides" "{D}";']
+    assert _nginx_lines(text) == [
+        f'    "a.example/Guide" "{C}";',
+        f'    "a.example/guides" "{D}";',
+        '    "a.example/Guide" "/Guide";',
+        '    "a.example/guides" "/guides";',
+    ]
     assert list(dropped) == [lower]
     assert "capitals" in dropped[lower]
+
+
+SERVER = """
+daemon off; pid {folder}/pid; error_log {folder}/error.log; events {{}}
+http {{
+    access_log off;
+    include {folder}/moved.conf;
+    server {{
+        listen unix:{folder}/socket;
+        if ($moved_from = $request_uri) {{ return 301 $moved_to; }}
+        location / {{ return 200; }}
+    }}
+}}
+"""
+
+
+class _ToSocket(http.client.HTTPConnection):
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.connect(self.host)
+
+
+@pytest.mark.skipif(shutil.which("nginx") is None, reason="no nginx here to read its map with")
+def test_nginx_redirects_what_moved_and_nothing_else() -> None:
+    """A site whose names became lower case must not redirect the new ones to themselves."""
+    moves = {"/Guide": "/guide", "/a$b?x=$1&y": "/n$w", "/'x;y": "/z", "/s%20p%C3%A9": "/sp", '/q"u': "/q"}
+    base = "https://a.example"
+    text, dropped = render(flatten({base + old: (base + new, 1.0) for old, new in moves.items()}), "nginx")
+    assert not dropped
+    with tempfile.TemporaryDirectory() as folder:  # a socket's path must be short
+        Path(folder, "moved.conf").write_text(text)
+        Path(folder, "nginx.conf").write_text(SERVER.format(folder=folder))
+        with subprocess.Popen(["nginx", "-c", f"{folder}/nginx.conf", "-p", folder]) as server:
+            try:
+                while not Path(folder, "socket").exists() and server.poll() is None:
+                    time.sleep(0.01)
+                for asked in (*moves, "/guide", "/GUIDE", "/other"):
+                    connection = _ToSocket(f"{folder}/socket")
+                    connection.request("GET", asked.replace('"', "%22"), headers={"Host": "a.example"})
+                    answer = connection.getresponse()
+                    to = moves.get(asked)
+                    expected = (301, base + to.replace("$", "%24")) if to else (200, None)
+                    assert (answer.status, answer.getheader("Location")) == expected
+                    connection.close()
+            finally:
+                server.terminate()
 
 
 @pytest.mark.parametrize(
@@ -125,7 +184,7 @@ def test_nginx_is_given_no_word_that_it_refuses(old: str, new: str) -> None:
 def test_nginx_takes_long_words() -> None:
     old, new = _long("https://a.example/", 4006), _long("https://b.example/", 3998)
     text, dropped = render(_moved(old, new), "nginx")
-    assert len(_nginx_lines(text)) == 1
+    assert len(_nginx_lines(text)) == 2
     assert not dropped
 
 
@@ -146,12 +205,12 @@ def test_an_unknown_form_is_refused() -> None:
 def test_a_hostile_url_stays_one_harmless_line(form: str) -> None:
     plain, _ = render(flatten({A: (B, 1.0)}), form)
     text, _ = render(flatten({A: (B, 1.0), HOSTILE: (C, 1.0), D: (HOSTILE, 1.0)}), form)
-    assert len(text.splitlines()) <= len(plain.splitlines()) + 2
+    assert len(text.splitlines()) <= len(plain.splitlines()) + 2 * LINES[form]
     assert "\r" not in text
     if form == "nginx":
         for line in _nginx_lines(text):
             assert line.count('"') - line.count('\\"') == 4
-            assert "$" not in line.split('" "')[1]
+            assert "$" not in line.split('" "')[1].replace("${moved_dollar}", "")
 
 
 @given(st.dictionaries(st.text(max_size=40), st.tuples(st.text(max_size=40), st.floats(0, 1)), max_size=6))
@@ -161,7 +220,8 @@ def test_nothing_ends_a_line_early(tails: dict[str, tuple[str, float]]) -> None:
     for form in FORMS:
         text, dropped = render(found, form)
         heads = render(RedirectMap({}, {}), form)[0].count("\n")
-        assert text.count("\n") == heads + len(found.moves) - (len(dropped) - len(found.dropped))
+        kept = len(found.moves) - (len(dropped) - len(found.dropped))
+        assert text.count("\n") == heads + LINES[form] * kept
         assert all(ord(character) >= 32 or character == "\n" for character in text)
 
 
