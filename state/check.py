@@ -32,6 +32,7 @@ from numpy.typing import NDArray
 from state import meta, sweeps
 from state.codecs import capture, document, edge, posting
 from state.families import Family
+from state.prefixes import prefix_of
 from state.store import Store
 from state.values import ID_BYTES, PREFIX_BYTES, SweepState
 from state.view import View
@@ -143,8 +144,8 @@ def _hosts(store: Store, counts: Counter[tuple[int, bytes]], *, whole: bool) -> 
 
 def _lists(store: Store, _: _Kept) -> Iterator[Problem]:
     """Each URL with captures is listed: another page there would be taken for its first."""
-    urls = (prefix for prefix, _ in groupby(capture.url_key_of(row) for row, _ in store.scan(Family.CAPTURES)))
-    while part := [capture.history(key) for key in islice(urls, _URLS_AT_ONCE)]:
+    urls = (prefix for prefix, _ in groupby(prefix_of(row) for row, _ in store.scan(Family.CAPTURES)))
+    while part := list(islice(urls, _URLS_AT_ONCE)):
         for prefix, listed in zip(part, store.listed(Family.CAPTURES, part), strict=True):
             if not listed:
                 yield _problem(Family.CAPTURES, prefix, "this URL is not listed, and its captures are not looked up")

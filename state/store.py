@@ -1,4 +1,4 @@
-"""The store: one RocksDB with a column family a role. The only module that knows rocksdict.
+"""The store: one RocksDB with a column family a role. The only module that imports rocksdict.
 
 One writer, any number of readers. A writer commits `Changes` in one write batch across families: after a crash all
 of a batch is there or none of it. A reader opens the same folder as a secondary instance, takes no lock, and sees
@@ -24,7 +24,7 @@ import rocksdict as rocks
 from state.changes import Changes
 from state.errors import StateCorrupt, StateError, StateLocked, StateMissing
 from state.families import STORAGE, Compression, Family, Storage
-from state.prefixes import LISTED, STORED, Prefixes, list_of, prefixes_of
+from state.prefixes import LISTED, STORED, Prefixes, list_of, prefix_of
 
 MIB = 1 << 20
 _KEYS_A_STEP = 16
@@ -39,7 +39,8 @@ class StoreLimits(msgspec.Struct, frozen=True):
     """What RocksDB may use, whatever the size of the corpus."""
 
     cache_mib: int = 256
-    write_buffers_mib: int = 256  # of all families together; a reader, which has none, caches with as much
+    write_buffers_mib: int = 256  # of all families together; a reader holds what of a writer's are not in files yet,
+    # and caches with half as much more
     background_jobs: int = 2
 
 
@@ -64,7 +65,7 @@ class Store:
         # A clock, as its shards are few and large: of the other kind's, of 4 MiB, each holds two or three of the
         # filters of `bands`, and look-ups read them from disk again and again (110 µs a bucket at five million
         # documents).
-        cache_mib = limits.cache_mib if writable else limits.cache_mib + limits.write_buffers_mib
+        cache_mib = limits.cache_mib if writable else limits.cache_mib + limits.write_buffers_mib // 2
         self._cache = rocks.Cache.new_hyper_clock_cache(cache_mib * MIB, _ENTRY_BYTES)
         _keep_large_blocks_apart()
         self._open()
@@ -92,10 +93,16 @@ class Store:
             self._remove_side_folder()
             raise _open_error(path, error) from error
         self._families = {family: self._db.get_column_family(family.value) for family in Family}
-        self._set_what_filters_know()
         self._handles = {family: self._db.get_column_family_handle(family.value) for family in Family}
         self._lists = {family: Prefixes(self._db, family) for family in lists}
-        self._complete_lists()
+        try:
+            self._set_what_filters_know()
+            self._complete_lists()
+        except BaseException as error:  # a Ctrl-C too
+            self.close()
+            if isinstance(error, StateError) or not isinstance(error, Exception):
+                raise
+            raise _failure(path, error) from error
 
     def _set_what_filters_know(self) -> None:
         """The option that only an open family takes."""
@@ -104,15 +111,12 @@ class Store:
                 self._families[family].set_options({"block_based_table_factory": "{whole_key_filtering=false;}"})
 
     def _complete_lists(self) -> None:
-        """List what a state of an earlier version holds; one that was interrupted begins again. A reader cannot."""
-        for family, listed in self._lists.items():
-            start = b"" if self.writable and not listed.whole() else None
-            while start is not None:
-                keys = self.keys(family, b"", _LISTED_A_BATCH, start)
+        """List what a state of an earlier version holds, or the rest of it where that was interrupted."""
+        for family, listed in self._lists.items() if self.writable else ():
+            while (start := listed.begin()) is not None:
                 batch = rocks.WriteBatch(raw_mode=True)
-                listed.add(batch, keys, whole=not keys)
+                listed.go_on(batch, self.keys(family, b"", _LISTED_A_BATCH, start))
                 self._db.write(batch)
-                start = keys[-1] + b"\0" if keys else None
 
     def get(self, family: Family, key: bytes) -> bytes | None:
         """The value of one key."""
@@ -192,7 +196,7 @@ class Store:
         if held is None or not prefixes:
             return [True] * len(prefixes)
         try:
-            return held.have(prefixes) if held.whole() else [True] * len(prefixes)
+            return held.may_have(prefixes) if held.whole() else [True] * len(prefixes)
         except Exception as error:
             raise _failure(self.path, error) from error
 
@@ -260,7 +264,9 @@ class Store:
 
     def _emptied(self, family: Family, keys: set[bytes]) -> list[bytes]:
         """Prefixes under which there are no rows but these."""
-        return [prefix for prefix in prefixes_of(keys) if all(key in keys for key, _ in self.scan(family, prefix))]
+        return [
+            prefix for prefix in set(map(prefix_of, keys)) if all(key in keys for key, _ in self.scan(family, prefix))
+        ]
 
     def _ended(self, family: Family, key: bytes) -> None:
         """See that a walk which came to its end behind `key` did so because nothing is left."""
@@ -297,8 +303,8 @@ class Store:
 
     def compact(self, family: Family | None = None) -> None:
         """Merge the files of one family or all; for measuring, RocksDB does its own."""
-        for name in [family] if family else Family:
-            self._families[name].compact_range(None, None)
+        for each in [self._families[family]] if family else self._opened():
+            each.compact_range(None, None)
 
     def checkpoint(self, path: Path) -> None:
         """A consistent copy made of hard links where the file system has them; works while writing."""
@@ -335,6 +341,8 @@ class Store:
         for family in self._opened():
             family.close()
         # Handles keep the database, and its lock, alive.
+        for listed in self._lists.values():
+            listed.close()
         self._families, self._handles, self._lists = {}, {}, {}
         self._db.close()
 
@@ -356,8 +364,8 @@ def _keep_large_blocks_apart() -> None:
     """Have the C library map filters and write buffers one by one, so that it gives them back when they go.
 
     glibc's threshold grows with the blocks that are freed, up to 32 MiB. They then lie in its heap between small
-    ones, which at five million documents kept a quarter of the heap from being given back. Other libraries are left
-    alone.
+    ones, which at five million documents kept a quarter of the heap from being given back. It holds for the whole
+    process; where the library is another, nothing is done.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:
@@ -448,7 +456,7 @@ def _failure(path: Path, error: Exception) -> StateError:
 
 def _open_error(path: Path, error: Exception) -> StateError:
     said = str(error)
-    if "lock" in said.lower():
+    if "lock file" in said.lower() or "lock hold" in said.lower():
         return StateLocked(f"the state in {path} is open for writing elsewhere", "wait for the other command to end")
     if "Column families not opened" in said or "Column family not found" in said:
         return StateError(

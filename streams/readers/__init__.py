@@ -92,9 +92,6 @@ def _items(file: BinaryIO, after: Position, limits: ReadLimits) -> Iterator[Item
             detail = f"{source} begins with {head[:16]!r}, which is no WARC, ARC, WET, WACZ or JSONL"
             yield Position(source, offset=END), Rejected("unknown_format", detail, Origin(source, 0))
     else:
-        if form != "jsonl" and head and not head.strip(b"\0") and not after.offset:
-            after = Position(source, offset=1)  # reading passes over NULs between records: some may follow
-            yield after, Rejected("garbage", f"{source} begins with {len(head)} NULs", Origin(source, 0))
         stream = Unpacked(file, kind_of(head), limits, after.offset, after.inner)
         yield from _walk(stream, form, after, limits)
 

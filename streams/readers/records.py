@@ -25,16 +25,20 @@ class Framing(msgspec.Struct, frozen=True):
 
 def walk(stream: Unpacked, framing: Framing, limits: ReadLimits, source: str, member: str = "") -> Iterator[Item]:
     """All pages and refusals of a stream, each with the place after it. Raises nothing for bad content."""
+    blank, records = 0, stream.place() != (0, 0)
     while True:
-        stream.skip_blank()
+        blank += stream.skip_blank()
         origin = Origin(source, stream.place()[0], member)
         item: Page | Rejected | None
         if stream.first() >= 0:
             item = framing.record(stream, limits, origin)
         elif stream.fault:
             item = Rejected(stream.fault, stream.fault_detail, origin)
+        elif blank and not records:
+            item = Rejected("garbage", f"no record, but {blank} NULs, spaces and newlines", origin)
         else:
             return
+        records = True
         if isinstance(item, Rejected):
             _recover(stream, framing, item)
         if item is not None:

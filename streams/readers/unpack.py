@@ -179,13 +179,17 @@ class Unpacked:
             if end or self._gone_too_far(done):
                 return
 
-    def skip_blank(self) -> None:
-        """Pass over newlines, spaces and NULs, which some writers leave between records."""
+    def skip_blank(self) -> int:
+        """Pass over newlines, spaces and NULs, which some writers leave between records; returns how many."""
+        done = 0
         while self.first() >= 0:
             found = _BLANK.match(self._chunk, self._pos)
-            self._pos = found.end() if found else self._pos
-            if self._pos < len(self._chunk):
-                return
+            end = found.end() if found else self._pos
+            done += end - self._pos
+            self._pos = end
+            if end < len(self._chunk):
+                break
+        return done
 
     def find(self, pattern: re.Pattern[bytes], keep: int) -> bool:
         """Move to the next match, which is shorter than `keep` bytes; False at the end."""
