@@ -364,7 +364,7 @@ def _keep_large_blocks_apart() -> None:
     """Have the C library map filters and write buffers one by one, so that it gives them back when they go.
 
     glibc's threshold grows with the blocks that are freed, up to 32 MiB. They then lie in its heap between small
-    ones, which at five million documents kept a quarter of the heap from being given back. It holds for the whole
+    ones, which at five million documents kept a third of the heap from being given back. It holds for the whole
     process; where the library is another, nothing is done.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)

@@ -180,14 +180,17 @@ class Unpacked:
                 return
 
     def skip_blank(self) -> int:
-        """Pass over newlines, spaces and NULs, which some writers leave between records; returns how many."""
+        """Pass over newlines, spaces and NULs, which some writers leave between records; returns how many.
+
+        Past `skip_bytes_max` a packed file ends with a fault.
+        """
         done = 0
         while self.first() >= 0:
             found = _BLANK.match(self._chunk, self._pos)
             end = found.end() if found else self._pos
             done += end - self._pos
             self._pos = end
-            if end < len(self._chunk):
+            if end < len(self._chunk) or self._gone_too_far(done):
                 break
         return done
 

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from streams.errors import ReadError
-from streams.readers import Position, read, size
+from streams.readers import Position, ReadLimits, read, size
 
 LINE = b'{"url": "http://a.org/%d", "fetched_at": 1577934245, "text": "hi"}\n'
 
@@ -98,6 +98,16 @@ def test_nothing_but_nuls_is_told(items, name, data):
     assert reasons
     assert reasons <= ({"truncated", "bad_json"} if "jsonl" in name else {"garbage"})
     assert items(data, name, start=found[-1][0]) == []
+
+
+def test_packed_nuls_are_not_unpacked_for_ever(build, items):
+    bomb, limits = gzip.compress(bytes(8 << 20)), ReadLimits(skip_bytes_max=1 << 20)
+    for data in (bomb, build.gz(build.warc()) + bomb):
+        *pages, (_, item) = items(data, "a.warc.gz", limits)
+        assert item.reason == "too_big"
+        assert len(pages) == (data is not bomb)
+    *_, (_, page) = items(bomb + build.gz(build.warc()), "a.warc.gz", limits)
+    assert page.url == "http://a.org/x"  # reading goes on at the next member
 
 
 def test_records_behind_nuls_are_read(build, items):

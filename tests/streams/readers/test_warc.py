@@ -294,7 +294,8 @@ def test_archive_bombs_are_left_at_the_limit(build, kinds):
     for pack in (build.gz, build.zst):
         bomb, good = build.warc(build.http(bytes(30_000_000))), build.warc()
         assert kinds(pack(good, bomb, good), limits=limits) == ["page", "too_big", "page"]
-        assert kinds(pack(good, bytes(30_000_000), good), "a.warc", limits) == ["page", "page"]
+        assert kinds(pack(good, bytes(30_000_000), good), "a.warc", limits) == ["page", "too_big", "page"]
+        assert kinds(pack(good, bytes(900_000), good), "a.warc", limits) == ["page", "page"]
         rubbish = b"x" * 30_000_000
         assert kinds(pack(good, rubbish, good), "a.warc", limits) == ["page", "garbage", "page"]
 
