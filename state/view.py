@@ -104,12 +104,10 @@ class View:
         found = self.store.keys_under(Family.LOCATIONS, documents, limit)
         return [[key[ID_BYTES:] for key in keys] for keys in found]
 
-    def places(self, documents: list[bytes], limit: int) -> list[list[tuple[bytes, list[Capture]]]]:
-        """For each document the keys of at most `limit` URLs that hold or held it, each with all captures there."""
-        keys = self.locations(documents, limit)
-        each = sorted({key for held in keys for key in held})
-        captures = dict(zip(each, self.histories(each), strict=True))
-        return [[(key, captures[key]) for key in held] for held in keys]
+    def locations_seen(self, documents: list[bytes], limit: int) -> list[list[tuple[bytes, int]]]:
+        """What `locations` gives, each key with when the URL was first seen to hold the document, ms."""
+        found = self.store.firsts(Family.LOCATIONS, documents, limit)
+        return [[(key[ID_BYTES:], int.from_bytes(seen, "big")) for key, seen in rows] for rows in found]
 
     def _shown(self, rows: Iterable[tuple[bytes, bytes]]) -> list[Capture]:
         return [c for c in (capture.decode(row, value) for row, value in rows) if c.sweep not in self._hidden]
@@ -162,11 +160,19 @@ class View:
 
     def root(self, document_id: bytes) -> bytes:
         """The representative of a document's cluster; itself when it is alone."""
-        node = document_id
-        # A pointer that does not decrease is no pointer: `state check` names it, and nothing runs in a circle.
-        while (parent := self.store.get(Family.PARENTS, node)) is not None and parent < node:
-            node = parent
-        return node
+        return self.roots([document_id])[0]
+
+    def roots(self, documents: list[bytes]) -> list[bytes]:
+        """The representatives of many documents' clusters, in their order."""
+        above = {document: document for document in documents}
+        climbing = list(above)
+        while climbing:
+            nodes = sorted({above[document] for document in climbing})
+            parents = dict(zip(nodes, self.store.get_many(Family.PARENTS, nodes), strict=True))
+            # A pointer that does not decrease is no pointer: `state check` names it, and nothing runs in a circle.
+            climbing = [d for d in climbing if (parent := parents[above[d]]) is not None and parent < above[d]]
+            above.update((d, parents[above[d]] or b"") for d in climbing)
+        return [above[document] for document in documents]
 
     def members(self, root: bytes, limit: int | None = None) -> list[bytes]:
         """Documents of a root's cluster, the root first."""

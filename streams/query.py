@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from itertools import groupby
+from typing import TypeVar
 
 import msgspec
 import numpy as np
@@ -19,6 +20,7 @@ from streams.settings import Settings
 from streams.terms import most_sampled
 from streams.urls import url_key
 
+T = TypeVar("T")
 SAME = sketching.Comparison(1.0, 0.0, 1.0, 0.0, 1.0, 0.0, exact=True)
 
 
@@ -35,7 +37,8 @@ class Match(msgspec.Struct, frozen=True):
     exact: bool
     cluster: str
     title: str
-    urls: list[str]
+    urls: list[str]  # bounded: those that had it first, and those that got it last
+    url_count: int
     first_seen: int  # ms
     last_seen: int  # ms
 
@@ -65,8 +68,8 @@ class Cluster(msgspec.Struct, frozen=True):
 def similar(view: View, settings: Settings, sketch: Sketch, *, limit: int = 20) -> list[Match]:
     """Stored documents like this one, most alike first.
 
-    Candidates come from the LSH bands, ranked by colliding buckets, and from the sampled shingles, which also find
-    a short document inside a long one.
+    Candidates come from the LSH bands, ranked by colliding buckets, and from the sampled shingles, ranked by how rare
+    those are that both have: they also find a short document inside a long one.
     """
     rows = _candidates(view, settings, sketch)
     if not rows:
@@ -93,17 +96,21 @@ def similar(view: View, settings: Settings, sketch: Sketch, *, limit: int = 20) 
 
 
 def _candidates(view: View, settings: Settings, sketch: Sketch) -> list[DocumentRow]:
-    limits = settings.limits
+    most = settings.limits.candidates_max
     buckets = sketching.buckets(sketch.signature[None, :], view.scheme)[0]
     collisions: Counter[bytes] = Counter()
     for postings in view.buckets([bucket.tobytes() for bucket in buckets]):
         collisions.update(postings)
-    by_bands = sorted(collisions, key=lambda prefix: (-collisions[prefix], prefix))[: 4 * limits.candidates_max]
-    shared: Counter[bytes] = Counter()
-    # Of mechanical text the first are enough: where all that a page holds is, they are the same of each shingle.
-    for postings in view.sample_postings(most_sampled(sketch), limits.sample_postings_max):
-        shared.update(postings)
-    by_samples = sorted(shared, key=lambda prefix: (-shared[prefix], prefix))[: 2 * limits.candidates_max]
+    by_bands = sorted(collisions, key=lambda prefix: (-collisions[prefix], prefix))[: 4 * most]
+    # Rare shingles count for more: a shingle that many share says little of any of them. Of such a one the first
+    # postings are enough: where all that a page holds is common, they are the same of each shingle.
+    shared: defaultdict[bytes, float] = defaultdict(float)
+    for postings in view.sample_postings(most_sampled(sketch), len(by_bands) + 4 * most):
+        for prefix in postings:
+            shared[prefix] += 1.0 / (1 + len(postings))
+    for prefix in by_bands:
+        shared.pop(prefix, None)
+    by_samples = sorted(shared, key=lambda prefix: (-shared[prefix], prefix))[:most]
     own = sketch.document[:PREFIX_BYTES]
     return view.documents_by_prefixes(list(dict.fromkeys([own, *by_bands, *by_samples])))
 
@@ -112,10 +119,15 @@ def _matches(
     view: View, settings: Settings, alike: list[tuple[DocumentRow, sketching.Comparison]]
 ) -> Iterator[Match]:
     documents = [row.sketch.document for row, _ in alike]
-    places = view.places(documents, settings.limits.members_shown_max)
-    titles = view.titles(documents)
-    for document, (_, figures), held, title in zip(documents, alike, places, titles, strict=True):
-        urls, first, last = _seen(document, held)
+    limits = settings.limits
+    locations = view.locations_seen(documents, limits.members_shown_max)
+    # While a sweep is being cancelled, only captures tell which URLs are its alone.
+    most = limits.members_shown_max if view.cancelling else limits.match_urls_max
+    captures = _captures(view, [_ends(_by_time(held), most) for held in locations])
+    found = zip(alike, locations, captures, view.roots(documents), view.titles(documents), strict=True)
+    for (row, figures), held, histories, root, title in found:
+        document = row.sketch.document
+        urls, first, last = _seen(document, histories)
         if not urls:
             continue  # only an open cancellation holds it
         yield Match(
@@ -127,25 +139,43 @@ def _matches(
             figures.contained,
             figures.contained_error,
             figures.exact,
-            view.root(document).hex(),
+            root.hex(),
             title,
-            urls,
+            _ends(urls, limits.match_urls_max),
+            len(urls) if view.cancelling else len(held),
             first,
             last,
         )
 
 
+def _by_time(locations: list[tuple[bytes, int]]) -> list[bytes]:
+    """URL keys of a document in the order in which they came to hold it."""
+    return [key for key, _ in sorted(locations, key=lambda location: (location[1], location[0]))]
+
+
+def _ends(values: list[T], most: int) -> list[T]:
+    """At most so many of them: half from the beginning, half from the end."""
+    if len(values) <= most:
+        return values
+    return [*values[: most - most // 2], *values[len(values) - most // 2 :]]
+
+
+def _captures(view: View, keys: list[list[bytes]]) -> list[list[list[Capture]]]:
+    """The captures of many URLs of several documents, each URL read once."""
+    each = sorted({key for of_one in keys for key in of_one})
+    histories = dict(zip(each, view.histories(each), strict=True))
+    return [[histories[key] for key in of_one] for of_one in keys]
+
+
 def seen(view: View, document: bytes, limit: int, sweep: int | None = None) -> tuple[list[str], int, int]:
     """URLs that hold or held a document (at most `limit`), and when it was first and last seen there, ms."""
-    return _seen(document, view.places([document], limit)[0], sweep)
+    return _seen(document, view.histories(view.locations([document], limit)[0]), sweep)
 
 
-def _seen(
-    document: bytes, places: list[tuple[bytes, list[Capture]]], sweep: int | None = None
-) -> tuple[list[str], int, int]:
+def _seen(document: bytes, histories: list[list[Capture]], sweep: int | None = None) -> tuple[list[str], int, int]:
     urls: list[str] = []
     first, last = 0, 0
-    for _, captures in places:
+    for captures in histories:
         held = [c for c in captures if c.document == document and sweep in (None, c.sweep)]
         if held:
             urls.append(held[-1].url)

@@ -40,6 +40,7 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     sample_postings_max: Count
     candidates_max: Count
     members_shown_max: Count
+    match_urls_max: Count
 
 
 class IngestSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

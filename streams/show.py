@@ -231,7 +231,9 @@ def matches(found: Sequence[Match]) -> RenderableType:
             measured(each.contained, each.contained_error),
         )
         seen = (day(each.first_seen), day(each.last_seen))
-        return (each.document[:DOCUMENT_DIGITS], *figures, *seen, each.cluster[:DOCUMENT_DIGITS]), some(each.urls)
+        return (each.document[:DOCUMENT_DIGITS], *figures, *seen, each.cluster[:DOCUMENT_DIGITS]), some(
+            each.urls, each.url_count
+        )
 
     figures = (("document", DOCUMENT_DIGITS), (">resemblance", 11), (">in it", 10), (">of it", 10))
     seen = (("first seen", 10), ("last seen", 10), ("cluster", 0))

@@ -92,6 +92,17 @@ def test_growth_is_sampled_and_goes_on_where_it_was(tmp_path: Path, monkeypatch:
     assert (tmp_path / "out" / "scale.png").stat().st_size > 10_000
 
 
+def test_parts_and_wholes_are_asked_for(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    from bench import parts
+
+    monkeypatch.setattr(sys, "argv", ["parts", "--documents", "300"])
+    parts.main()
+    head, first, *others = capsys.readouterr().out.splitlines()
+    assert head.split()[:2] == ["1", "in"]
+    assert len(others) == len(parts.RATIOS) - 1
+    assert min(map(float, first.split()[1:])) > 0.9
+
+
 def test_the_table_of_ratios() -> None:
     from bench import run
 

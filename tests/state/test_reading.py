@@ -89,6 +89,9 @@ def test_locations_texts_and_titles(view: View) -> None:
     keys = [url_key(f"{HOSTS[0]}/new/p0.html"), url_key(f"{HOSTS[0]}/p0.html")]
     assert view.locations([capture.document, bytes(16)], 10) == [keys, []]
     assert view.locations([capture.document], 1) == [keys[:1]]
+    (seen,) = view.locations_seen([capture.document], 10)
+    assert [key for key, _ in seen] == keys
+    assert [time for _, time in seen] == [min(c.time for c in view.captures(key)) for key in keys]
     both, none = view.titles_and_texts([capture.document, bytes(16)])
     title, text = both or ("", "")
     assert none is None
@@ -111,6 +114,8 @@ def test_clusters_members_and_edges(view: View) -> None:
     assert len(edges) == len(list(view.store.scan(Family.EDGES)))
     assert all(edge.a < edge.b and view.root(edge.a) == view.root(edge.b) for edge in edges)
     alone = next(key for key, _ in view.store.scan(Family.DOCUMENTS) if key not in parents)
+    both = [*parents, alone, next(iter(parents))]
+    assert view.roots(both) == [view.root(each) for each in both]
     assert view.root(alone) == alone
 
 

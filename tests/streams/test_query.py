@@ -109,6 +109,38 @@ def test_a_document_that_is_not_stored_is_asked_for_in_the_same_way(view: View) 
     assert similar(view, SETTINGS, SKETCHER.sketch("")) == []
 
 
+def test_a_short_page_is_found_in_a_long_one_whose_other_words_are_on_every_page(tmp_path: Path) -> None:
+    few = settings({"limits": {"candidates_max": 2}})
+    rng = random.Random(8)
+    menu, foot, short = words(rng, 60), words(rng, 60), words(rng, 24)
+    pages = [page(URL.format(n), " ".join([*words(rng, 300), *(menu, foot)[n % 2]]), NOW + n) for n in range(40)]
+    pages.append(page(URL.format("short"), " ".join(short), NOW))
+    asked = Sketcher(few.scheme).sketch(" ".join([*menu, *short, *foot]))
+    with Store(tmp_path / "state") as store:
+        take(store, tmp_path / "1.jsonl", pages, "one", few)
+        (match,) = similar(View(store), few, asked)
+    assert match.urls == [URL.format("short")]
+    assert match.contained == 1.0
+
+
+def test_of_a_document_at_many_urls_those_that_had_it_first_and_got_it_last_are_listed(tmp_path: Path) -> None:
+    few = msgspec.structs.replace(SETTINGS, limits=msgspec.structs.replace(SETTINGS.limits, match_urls_max=5))
+    order = random.Random(3).sample(range(40), 40)
+    pages = [page(URL.format(f"{n:02}"), text_of("lone"), NOW + 1000 * at) for at, n in enumerate(order)]
+    urls = [each["url"] for each in pages]
+    with Store(tmp_path / "state") as store:
+        take(store, tmp_path / "1.jsonl", pages[:30], "one", few)
+        take(store, tmp_path / "2.jsonl", pages[30:], "two", few)
+        (match,) = similar(View(store), few, SKETCHER.sketch(text_of("lone")))
+        assert match.urls == [*urls[:3], *urls[-2:]]
+        assert (match.url_count, match.first_seen, match.last_seen) == (40, NOW, NOW + 39_000)
+        # Of a sweep that is being cancelled nothing is told, whatever stands at the ends.
+        being_cancelled(store, "one")
+        (match,) = similar(View(store), few, SKETCHER.sketch(text_of("lone")))
+        assert (match.urls, match.url_count) == ([*urls[30:33], *urls[38:]], 10)
+        assert (match.first_seen, match.last_seen) == (NOW + 30_000, NOW + 39_000)
+
+
 def test_versions_of_a_url(view: View) -> None:
     history = versions(view, URL.format("base"))
     assert [(v.sweep, v.status, v.document, v.resemblance) for v in history] == [
@@ -212,6 +244,15 @@ def test_clusters_of_one_sweep(view: View) -> None:
     }
 
 
+def being_cancelled(store: Store, name: str) -> None:
+    """Leave a sweep as a cancellation does that was stopped at its beginning."""
+    sweep = sweeps.named(store, name)
+    assert sweep
+    changes = Changes()
+    sweeps.put(changes, sweeps.moved_on(sweep, SweepState.CANCELLING))
+    store.write(changes)
+
+
 def test_a_sweep_that_is_being_cancelled_is_in_no_answer(tmp_path: Path) -> None:
     with Store(tmp_path / "state") as store:
         take(store, tmp_path / "1.jsonl", [page(URL.format("base"), text_of("base"), NOW)], "one", SETTINGS)
@@ -222,11 +263,7 @@ def test_a_sweep_that_is_being_cancelled_is_in_no_answer(tmp_path: Path) -> None
         take(store, tmp_path / "2.jsonl", later, "two", SETTINGS)
         before = [msgspec.structs.asdict(c) for c in clusters(View(store), min_size=1)]
         assert len(before) == 2
-        sweep = sweeps.named(store, "two")
-        assert sweep
-        changes = Changes()
-        sweeps.put(changes, sweeps.moved_on(sweep, SweepState.CANCELLING))
-        store.write(changes)
+        being_cancelled(store, "two")
         view = View(store)
         assert [m.document for m in similar(view, SETTINGS, SKETCHER.sketch(text_of("base")))] == [IDS["base"].hex()]
         assert [(ids(c), c.document_count, c.urls) for c in clusters(view, min_size=1)] == [
