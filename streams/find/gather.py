@@ -157,9 +157,15 @@ class Gatherer:
         return found
 
     def _sites(self, asked: Question) -> list[bytes]:
-        """Sites whose words are looked up: the old URL's own, and those that first came with the missing sweep."""
-        hosts = [host_prefix(asked.key), *self._calendar.new_hosts(asked.missed, asked.last, SITES_MAX - 1)]
-        return list(dict.fromkeys(site_key(host + b"/") for host in hosts))[:SITES_MAX]
+        """Sites whose words are looked up: the old URL's own, and those that first came with the missing sweep.
+
+        Where its host lives on and many others came, as in any wide crawl, nothing speaks for some of these.
+        """
+        host = host_prefix(asked.key)
+        new = self._calendar.new_hosts(asked.missed, asked.last, SITES_MAX)
+        if len(new) == SITES_MAX and self._calendar.visited(asked.missed, host):
+            new = []
+        return list(dict.fromkeys(site_key(each + b"/") for each in [host, *new]))[:SITES_MAX]
 
     def _by_words(self, sites: list[bytes], words: Iterable[int]) -> dict[bytes, float]:
         """Strengths of documents that share words, rare ones for more."""

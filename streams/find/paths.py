@@ -40,7 +40,7 @@ def path_features(key: bytes) -> PathFeatures:
     """Features of the URLs that have a key."""
     words = key_words(key)
     joined = "/" + "".join(words) + "/"
-    pieces = dict.fromkeys(joined[i : i + 3] for i in range(len(joined) - 2))
+    pieces = set(map("".join, zip(joined, joined[1:], joined[2:], strict=False)))
     return PathFeatures(tuple(dict.fromkeys(words)), tuple(pieces))
 
 

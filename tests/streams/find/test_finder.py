@@ -181,6 +181,24 @@ def test_a_site_that_moved_to_another_host(view, finder, pages):
     assert "other_domain" in kinds(asked.find(f"{SITE}/trees/ash.html"))
 
 
+@pytest.mark.parametrize(
+    ("others", "alive", "found"),
+    [(2, True, True), (6, True, False), (6, False, True)],
+    ids=["few", "many", "its died"],
+)
+def test_words_are_looked_up_on_new_hosts_unless_any_of_many_could_be_meant(
+    view, finder, pages, text, others, alive, found
+):
+    words = text("yew").split()
+    # Beyond shingles: no two words stand together any more.
+    rewritten = " ".join(words[::3] + words[1::3] + words[2::3])
+    old, new = f"{SITE}/old/yew.html", f"{HOST2}/wood/conifer.html"
+    crowd = {f"https://other{n}.example.com/{n}.html": text(f"other {n}") for n in range(others)}
+    home = {f"{HOST2}/{name}.html": text(name) for name in ("first", "second")}
+    view.add({**pages, old: text("yew")}).add({**(pages if alive else {}), **crowd, **home, new: rewritten})
+    assert (new in finder(view).ranked_urls(old)) is found
+
+
 def test_a_page_that_moved_twice_is_followed(view, finder, pages, text):
     old, stop, new = f"{SITE}/guide/yew.html", f"{SITE}/trees/yew/care.html", f"{SITE}/trees/yew.html"
     first, second = text("yew", 30), text("yew", 30) + text("care", 30)
