@@ -105,7 +105,7 @@ def _candidates(view: View, settings: Settings, sketch: Sketch) -> list[Document
     # Rare shingles count for more: a shingle that many share says little of any of them. Of such a one the first
     # postings are enough: where all that a page holds is common, they are the same of each shingle.
     shared: defaultdict[bytes, float] = defaultdict(float)
-    for postings in view.sample_postings(most_sampled(sketch), len(by_bands) + 4 * most):
+    for postings in view.sample_postings(most_sampled(sketch), settings.limits.sample_postings_max):
         for prefix in postings:
             shared[prefix] += 1.0 / (1 + len(postings))
     for prefix in by_bands:
