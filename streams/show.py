@@ -135,17 +135,21 @@ def bytes_bar(title: str, quiet: bool) -> Iterator[Callable[[int, int, int], Non
         yield report
 
 
+def _pages(count: int) -> str:
+    return f"{count:,} page{'' if count == 1 else 's'}"
+
+
 def ingested(summary: ingest.Summary, seconds: float) -> Text:
     """What an ingest did."""
     state = "committed" if summary.committed else "still open"
     if summary.status == "nothing to do":
         return Text(
-            f"sweep {summary.sweep} holds this input already ({summary.pages:,} pages, {state}): nothing to do"
+            f"sweep {summary.sweep} holds this input already ({_pages(summary.pages)}, {state}): nothing to do"
         )
     rate = f"{summary.pages / seconds:,.0f}/s" if seconds else ""
     head = Text.assemble(
         (f"sweep {summary.sweep}", "bold"),
-        f"  {summary.pages:,} pages in {seconds:.1f} s ({rate}), {state}",
+        f"  {_pages(summary.pages)} in {seconds:.1f} s ({rate}), {state}",
         (", after a stop" if summary.status == "resumed" else "", "dim"),
     )
     body = Text(

@@ -67,6 +67,10 @@ def test_an_ingest_says_how_it_went(status: str, said: str) -> None:
     summary = Summary("first", status, True, 5, 2, 1, 1, 1, {"bad_url": 1}, "/data/dead-letters.jsonl")
     assert said in show.ingested(summary, 2.0).plain
     assert ("bad_url 1" in show.ingested(summary, 2.0).plain) is (status != "nothing to do")
+    assert "5 pages" in show.ingested(summary, 2.0).plain
+    one = Summary("first", status, True, 1, 1, 0, 0, 0, {}, "")
+    assert "1 page" in show.ingested(one, 2.0).plain
+    assert "1 pages" not in show.ingested(one, 2.0).plain
 
 
 def test_a_cluster_takes_the_first_title_there_is() -> None:
