@@ -71,7 +71,7 @@ def similar(view: View, settings: Settings, sketch: Sketch, *, limit: int = 20) 
     Candidates come from the LSH bands, ranked by colliding buckets, and from the sampled shingles, ranked by how rare
     those are that both have: they also find a short document inside a long one.
     """
-    rows = _candidates(view, settings, sketch)
+    rows = _candidates(view, settings, sketch, limit)
     if not rows:
         return []
     held = sketching.gather([row.sketch for row in rows])
@@ -95,13 +95,13 @@ def similar(view: View, settings: Settings, sketch: Sketch, *, limit: int = 20) 
     return matches[:limit]
 
 
-def _candidates(view: View, settings: Settings, sketch: Sketch) -> list[DocumentRow]:
+def _candidates(view: View, settings: Settings, sketch: Sketch, limit: int) -> list[DocumentRow]:
     most = settings.limits.candidates_max
     buckets = sketching.buckets(sketch.signature[None, :], view.scheme)[0]
     collisions: Counter[bytes] = Counter()
     for postings in view.buckets([bucket.tobytes() for bucket in buckets]):
         collisions.update(postings)
-    by_bands = sorted(collisions, key=lambda prefix: (-collisions[prefix], prefix))[: 4 * most]
+    by_bands = sorted(collisions, key=lambda prefix: (-collisions[prefix], prefix))[: max(4 * most, limit)]
     # Rare shingles count for more: a shingle that many share says little of any of them. Of such a one the first
     # postings are enough: where all that a page holds is common, they are the same of each shingle.
     shared: defaultdict[bytes, float] = defaultdict(float)
