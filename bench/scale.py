@@ -9,6 +9,7 @@ same command (`--fresh` starts anew).
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
 import shutil
 import subprocess
@@ -278,6 +279,8 @@ def main() -> None:
     parser.add_argument("--no-texts", action="store_true", help="keep no texts: smaller, and find ranks on sketches")
     parser.add_argument("--fresh", action="store_true", help="forget an earlier run")
     given = parser.parse_args()
+    if importlib.util.find_spec("matplotlib") is None:  # better now than after an hour
+        parser.error("the plot needs matplotlib: `make bench-scale` installs it")
     if given.fresh:
         shutil.rmtree(given.data_dir, ignore_errors=True)
         shutil.rmtree(FOLDER, ignore_errors=True)
