@@ -51,7 +51,7 @@ run: $(STAMPS)/run
 
 ## make test         lint, types and the whole suite but the long targets, a real Kafka broker included
 test: lint $(BROKER)/libs/.complete
-	@$(BIN)/python -m pytest -q -n $(JOBS) -m "not long"
+	@$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal -m "not long"
 
 ## make lint         ruff and mypy only
 lint: $(STAMPS)/test
