@@ -55,6 +55,8 @@ def command(
 
     Every candidate comes with a confidence and the evidence for it.
     """
+    import structlog
+
     from streams.find import Finder
     from streams.missing import suspects
 
@@ -64,7 +66,8 @@ def command(
         raise click.UsageError("name URLs, or --from-file, or --missing")
     with place.reader() as (view, settings):
         asked = chain(map(_text, urls), _lines(from_file) if from_file else (), suspects(view) if missing else ())
-        answers = Finder(view, settings).find_many(asked)
+        finder = Finder(view, settings)
+        answers = finder.find_many(asked)
         if missing:
             answers = (answer for answer in answers if answer.status in {"moved", "gone"})
         tally = Tally()
@@ -79,6 +82,8 @@ def command(
             _write_redirects(answers, redirects, least)
         else:
             _show(answers, tally)
+    if reached := +finder.counters:
+        structlog.get_logger(__name__).info("limits reached", **reached)
     return None if tally.known else Exit.NOTHING
 
 

@@ -144,3 +144,13 @@ def test_bytes_that_are_no_text_are_answered(find: Lostfound) -> None:
 @pytest.mark.parametrize("value", ["nan", "inf", "-1", "much"])
 def test_a_share_is_a_number_from_0_to_1(find: Lostfound, value: str) -> None:
     assert find("--missing", "--redirects", "csv", "--min-confidence", value).code == 2
+
+
+def test_limits_that_were_reached_are_logged_when_asked_for(
+    lostfound: Lostfound, data_dir: Path, tmp_path: Path
+) -> None:
+    few = tmp_path / "few.toml"
+    few.write_text("[find]\ngathered_max = 1\n")
+    asked = ("--data-dir", data_dir, "find", SITE + GONE, "--config", few)
+    assert "gathered_max" not in lostfound(*asked).err
+    assert "gathered_max" in lostfound(*asked, "-v").err
