@@ -69,6 +69,11 @@ class View:
             if held.sweep not in self._hidden:
                 yield held
 
+    def all_locations(self) -> Iterator[tuple[bytes, bytes]]:
+        """Every document with the key of each URL that holds or held it, in order of both."""
+        for row, _ in self.store.scan(Family.LOCATIONS):
+            yield row[:ID_BYTES], row[ID_BYTES:]
+
     def urls_under(self, prefix: bytes, captures_max: int, start: bytes | None = None) -> list[bytes]:
         """Keys of URLs under a prefix, from `start` on, ascending: those of the first `captures_max` captures.
 

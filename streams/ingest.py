@@ -30,11 +30,11 @@ from streams.dead_letters import DeadLetters
 from streams.embedded import Engine
 from streams.errors import BadRecord, BadUrl, InputError
 from streams.forgetting import finish_cancelling
-from streams.operators.sketch import FOUND, Sketched, Task, raw_fingerprint
+from streams.operators.sketch import Sketched, Task, raw_fingerprint
 from streams.readers import Position, ReadLimits, read, size, sources
 from streams.settings import Settings
 from streams.urls import url_key
-from streams.values import Page, Rejected, SketchedPage
+from streams.values import FOUND, Page, Rejected, SketchedPage
 from streams.workers import Workers
 
 DEAD_LETTERS = "dead-letters.jsonl"

@@ -10,11 +10,12 @@ from state.families import Family
 from state.store import Store
 from state.values import ID_BYTES, Capture
 from streams.operators import admit
-from streams.operators.capture import Instant
+from streams.operators.capture import Instant, is_repeated
 from streams.values import Arrival
 
 Rows = dict[bytes, bytes]
 LOOKED_BACK = 16  # captures without a document that a revisit's look back passes over
+LOOKED_BACK_FOR_TIME = 1_024  # captures of other times, where the record says which it repeats
 
 
 def known(store: Store, family: Family, keys: Sequence[bytes]) -> Rows:
@@ -38,13 +39,15 @@ def last_captures(store: Store, keys: Sequence[bytes]) -> dict[bytes, Capture]:
 
 
 def captures_before(store: Store, instants: Sequence[Instant]) -> dict[Instant, list[Capture]]:
-    """Captures up to each instant, from the last one back to the last that has a document."""
+    """Captures up to each instant, from the last one back to the one that is looked for."""
     found: dict[Instant, list[Capture]] = {}
-    for key, sweep, time in instants:
+    for instant in instants:
+        key, sweep, time, second = instant
         start = capture_codec.encode_key(key, sweep, time, capture_codec.TIE_MAX)
-        held = found[key, sweep, time] = []
-        for row in islice(store.descend(Family.CAPTURES, capture_codec.history(key), start), LOOKED_BACK):
+        held = found[instant] = []
+        most = LOOKED_BACK if second < 0 else LOOKED_BACK_FOR_TIME
+        for row in islice(store.descend(Family.CAPTURES, capture_codec.history(key), start), most):
             held.append(capture_codec.decode(*row))
-            if held[-1].document is not None:
+            if is_repeated(held[-1], second):
                 break
     return found

@@ -106,10 +106,13 @@ def domain_prefix(key: bytes) -> bytes:
 def domain_ranges(key: bytes) -> tuple[tuple[bytes, bytes], ...]:
     """The two ranges [start, stop) that hold all keys of this key's registered domain, and no others.
 
-    `)` and `,` (the domain and its subdomains) lie together below `-`; a port on the bare domain lies apart.
+    `)` and `,` (the domain and its subdomains) lie together below `-`; a port on the bare domain lies apart. What is
+    below a public suffix (`police.uk`) is not its own.
     """
-    domain = domain_prefix(key)
-    return (domain + b")", domain + b"-"), (domain + b":", domain + b";")
+    host = key_host(key)
+    domain = _domain_key(host)
+    stop = b"*" if _is_suffix(host) else b"-"
+    return (domain + b")", domain + stop), (domain + b":", domain + b";")
 
 
 def host_of(url: str) -> str:
@@ -136,6 +139,12 @@ def registered_domain(host: str) -> str:
     if not found.suffix:  # a top-level domain that the list does not know: its default rule is `*`
         return ".".join(host.split(".")[-2:])
     return f"{found.domain}.{found.suffix}" if found.domain else host
+
+
+@lru_cache(maxsize=HOSTS_CACHED)
+def _is_suffix(host: str) -> bool:
+    """Names below this one are registered by others."""
+    return "." in host and not _IPV4.fullmatch(host) and host[0] != "[" and not _suffixes().extract_str(host).domain
 
 
 _SPLIT = re.compile(r"[^\W_]+")

@@ -8,6 +8,9 @@ import msgspec
 
 from state.values import Capture
 
+FOUND = range(200, 300)
+NOT_MODIFIED = 304
+
 
 class Origin(msgspec.Struct, frozen=True):
     """Where a record came from, for dead letters and for going on after a stop.
@@ -70,6 +73,7 @@ class SketchedPage(msgspec.Struct, frozen=True):
     words: bytes = b""  # 8 bytes (site, word) an entry of the words index
     revisit_of: bytes | None = None  # key of the URL whose capture this one repeats
     origin: Origin = Origin("", 0)
+    revisit_time: int | None = None  # ms, when that capture was made; None where the record does not say
 
 
 class Arrival(msgspec.Struct, frozen=True):

@@ -50,7 +50,7 @@ def command(place: Place, sample: bool) -> None:
     report.sweeps(site.about, summaries, time.monotonic() - began)
     with work.reader() as (view, settings):
         report.clusters(view, site.prefix)
-        found = Finder(view, settings).find_many(suspects(view))
+        found = Finder(view, settings).find_many(suspects(view, settings.find.soft_404_urls))
         answers = [answer for answer in found if answer.status in {"moved", "gone"}]
         report.moves(answers, site.prefix)
         report.gone(view, answers, site.prefix)

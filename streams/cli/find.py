@@ -65,7 +65,11 @@ def command(
     if not urls and not from_file and not missing:
         raise click.UsageError("name URLs, or --from-file, or --missing")
     with place.reader() as (view, settings):
-        asked = chain(map(_text, urls), _lines(from_file) if from_file else (), suspects(view) if missing else ())
+        asked = chain(
+            map(_text, urls),
+            _lines(from_file) if from_file else (),
+            suspects(view, settings.find.soft_404_urls) if missing else (),
+        )
         finder = Finder(view, settings)
         answers = finder.find_many(asked)
         if missing:

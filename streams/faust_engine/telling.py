@@ -92,7 +92,7 @@ class Teller:
 def moves(view: View, settings: Settings, sweep: Sweep) -> Iterator[Move]:
     """What `find` says of the URLs that held a page until this sweep, the last one committed, missed them."""
     finder = Finder(view, settings)
-    asked = (url for url in suspects(view) if finder.missed_since(url) == sweep.number)
+    asked = (url for url in suspects(view, settings.find.soft_404_urls) if finder.missed_since(url) == sweep.number)
     for answer in finder.find_many(asked):
         if answer.status in {"moved", "gone"}:
             yield Move(sweep.name, answer.url, answer.status, answer.last_seen, answer.document, answer.candidates)

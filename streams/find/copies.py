@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from state.values import Capture, DocumentRow
     from streams.find.view import FindView
 
-_LOCATIONS_READ = 64
+_LOCATIONS_READ = 64  # or as many as are needed
 _CAPTURES_READ = 2_048  # their keys
 _URLS_READ = 64
 _NEIGHBOURS_MAX = 24
@@ -32,9 +32,10 @@ class SoftErrors:
         self._known: Kept[tuple[bytes, bytes], bool] = Kept(self._look, 16_384)
 
     def suspected(self, document: bytes, key: bytes) -> bool:
-        """At least `urls_min` URLs of this key's host, no two with the same page name, hold or held the document.
+        """At least `urls_min` URLs of this key's host, no two with the same page name, held the document at once.
 
-        The same name says that they are one page: under old and new paths, versions, languages.
+        The same name says that they are one page: under old and new paths, versions, languages. One after another
+        they may be one page as well, whose URL has a new id in every sweep.
         """
         return self._known((document, host_prefix(key)))
 
@@ -43,10 +44,21 @@ class SoftErrors:
         return self._known.many([(document, host_prefix(key)) for document, key in asked])
 
     def _look(self, asked: list[tuple[bytes, bytes]]) -> Iterator[bool]:
-        found = self._view.locations([document for document, _ in asked], _LOCATIONS_READ)
-        for (_, host), keys in zip(asked, found, strict=True):
-            names = {page_name(key_url(key)) for key in keys if key.startswith(host)}
-            yield len(names) >= self._urls_min
+        # Places of a document are in order of URL key, and so those on one host lie together.
+        most = max(_LOCATIONS_READ, 4 * self._urls_min)
+        found = self._view.locations([document + host for document, host in asked], most)
+        for (document, _), keys in zip(asked, found, strict=True):
+            names = {key: page_name(key_url(key)) for key in keys}
+            yield len(set(names.values())) >= self._urls_min and self._at_once(document, names) >= self._urls_min
+
+    def _at_once(self, document: bytes, names: dict[bytes, str]) -> int:
+        """The most names under which these URLs held a document in one sweep, each from its first to its last."""
+        spans: list[tuple[int, int, str]] = []
+        for name, captures in zip(names.values(), self._view.histories(list(names)), strict=True):
+            sweeps = [c.sweep for c in captures if c.document == document]
+            if sweeps:
+                spans.append((min(sweeps), max(sweeps), name))
+        return max((len({n for a, b, n in spans if a <= at <= b}) for at, _, _ in spans), default=0)
 
 
 class Copies:

@@ -30,11 +30,11 @@ from streams.find.texts import Texts
 from streams.find.trace import Trace, Tracer
 from streams.sketching import Sketcher
 from streams.terms import page_name, site_key
-from streams.urls import directory_prefix, url_key
+from streams.urls import directory_prefix, host_prefix, url_key
 from streams.values import iso
 
 if TYPE_CHECKING:
-    from state.values import DocumentRow
+    from state.values import Capture, DocumentRow
     from streams.find.answer import Candidate
     from streams.find.trace import Ranked
     from streams.find.view import FindView
@@ -135,13 +135,13 @@ class Finder:
         redirected = self._redirected(life)
         if life.alive:
             missed = self._tracer.missed_since(life)
-            if missed is None:
+            if missed is None or not life.held:
                 return _Case(url, life)
             question = self._tracer.question(life, missed)
             return _Case(url, life, question, self._appeared_only(question))
-        if not life.held and not life.refused:
+        if life.answered is None and not life.refused:
             return _Case(url, life)
-        missed = life.missed if life.missed is not None else self._calendar.latest(key)
+        missed = life.missed if life.missed is not None else self._calendar.latest(host_prefix(key))
         question = self._tracer.question(life, missed)
         also = [redirected.key] if redirected else []
         return _Case(url, life, question, self._tracer.trace(question, also), redirected)
@@ -181,12 +181,7 @@ class Finder:
         if path in {b"", b"/"} and life.key[life.key.find(b")") + 1 :] not in {b"", b"/"}:
             return True
         beside = self._view.histories(self._neighbours(life.key))
-        sent = {
-            page_name(c.url)
-            for each in beside
-            for c in each
-            if c.redirect and _key(urljoin(c.url, c.redirect)) == target
-        }
+        sent = {page_name(c.url) for each in beside for c in each if c.redirect and _redirect_key(c) == target}
         return len(sent) >= self._settings.soft_404_urls
 
     def _beside(self, case: _Case) -> list[str]:
@@ -219,17 +214,17 @@ class Finder:
         life = case.life
         if life is None:
             return Answer(case.url, "unknown", None, None, [])
-        last = life.last
-        seen = iso(last.time) if last else None
-        document = last.document.hex() if last and last.document else None
+        seen = iso(life.answered.time) if life.answered else None
+        document = life.last.document.hex() if life.last and life.last.document else None
         if life.alive and case.trace is None:
             return Answer(case.url, "alive", seen, document, [])
         if case.question is None:
             return Answer(case.url, "unknown", None, None, self._guesses(case))
         found = self._with_rules(case, case.question, case.trace or Trace([], []))
-        candidates = candidates_of(found, self._settings.answers_max)
+        most = self._settings.answers_max
+        candidates = candidates_of(found, most)
         if life.refused and life.refused[-1].document is not None and life.refused[-1].redirect is None:
-            candidates = [*candidates, soft_404(life)]
+            candidates = [*candidates[: max(1, most - 1)], soft_404(life)][:most]
         sure = bool(candidates) and candidates[0].confidence >= self._settings.confidence_min
         return Answer(case.url, "moved" if sure else "gone", seen, document, candidates)
 
@@ -258,9 +253,17 @@ class Finder:
         found: list[Candidate] = []
         for each in self._rules.predict(case.url):
             key = _key("https:" + each.target)
-            if key is not None and (life := self._lives.checked(key)).alive:
+            if key is not None and (life := self._lives.checked(key)).alive and life.held:
                 found.append(guess(life, each))
         return found[: self._settings.answers_max]
+
+
+def _redirect_key(capture: Capture) -> bytes | None:
+    """Where a capture redirects to."""
+    try:
+        return url_key(urljoin(capture.url, capture.redirect or ""))
+    except ValueError:
+        return None
 
 
 def _key(url: str) -> bytes | None:

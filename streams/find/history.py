@@ -2,13 +2,16 @@
 
 | in a later committed sweep, the URL has                       | then the URL is                         |
 |---------------------------------------------------------------|-----------------------------------------|
-| a capture that holds a page (2xx with text, no soft 404)      | held                                    |
-| any other capture: a redirect, 4xx, 5xx, a soft 404           | missing                                 |
+| a capture that holds a page (with text, no soft 404)          | held                                    |
+| an answer without text: a PDF, a picture, an empty shell      | there, with nothing to compare          |
+| a redirect, another 3xx or 4xx, a soft 404                    | missing                                 |
+| 408, 425, 429 or 5xx: come back later                         | as before; missing at the second such   |
 | no capture, and the sweep visited its host                    | missing                                 |
 | no capture, and the sweep visited a host of the same crawl    | missing                                 |
 | no capture, and the sweep shares no host with the last one    | as before: that was another crawl       |
 
-An open sweep may hold a URL but never makes one missing. Of several captures of a URL in a sweep the last counts.
+2xx answers, and so does a 304: what was there has not changed. An open sweep may hold a URL but never makes one
+missing. Of several captures of a URL in a sweep the last counts, but for those that ask to come back later.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ import msgspec
 
 from state.values import Capture, SweepState
 from streams.urls import domain_ranges, host_prefix, url_key
+from streams.values import FOUND, NOT_MODIFIED
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,20 +33,25 @@ if TYPE_CHECKING:
 
 _HOSTS_COMPARED_MAX = 64
 _NEW_HOSTS_KEPT = 64
+_SERVER_ERRORS = 500
+_LATER = frozenset({408, 425, 429})
 _HOSTS_READ_MAX = 10_000  # of a sweep with more, a host's move cannot be guessed
 
 
 class Life(msgspec.Struct, frozen=True, gc=False):
     """What one URL was and is.
 
-    `held` are the captures that held a page, one a sweep, in order; `missed` is the number of the first sweep after
-    the last of them that should have held the URL and did not, None where there is none. `refused` are the captures
-    after the last held one that hold no page: redirects, errors and soft 404s.
+    `held` are the captures that held a page, one a sweep, in order; `textless` is the last one after them that
+    answered without text. `missed` is the number of the first sweep after both that should have held the URL and did
+    not, None where there is none. `refused` are the captures after both that are no answer: redirects, errors and
+    soft 404s. `tried` is the number of the last sweep that has any capture, 0 where none has.
     """
 
     key: bytes
     held: tuple[Capture, ...]
+    textless: Capture | None
     refused: tuple[Capture, ...]
+    tried: int
     missed: int | None
 
     @property
@@ -51,9 +60,14 @@ class Life(msgspec.Struct, frozen=True, gc=False):
         return self.held[-1] if self.held else None
 
     @property
+    def answered(self) -> Capture | None:
+        """The last capture that was an answer, with text or without."""
+        return self.textless or self.last
+
+    @property
     def alive(self) -> bool:
-        """The URL holds a page, as far as anybody knows."""
-        return bool(self.held) and self.missed is None
+        """The URL answers, as far as anybody knows."""
+        return self.answered is not None and self.missed is None
 
     def document_at(self, sweep: int) -> bytes | None:
         """The document that was held in one sweep."""
@@ -122,22 +136,56 @@ class Calendar:
 
 def life_of(key: bytes, captures: list[Capture], calendar: Calendar, soft: Callable[[bytes, bytes], bool]) -> Life:
     """The life of a URL from its captures in order; `soft(document, key)` says which documents are soft 404s."""
-    by_sweep = {capture.sweep: capture for capture in captures if not _to_itself(capture)}
-    held = tuple(c for c in by_sweep.values() if _holds(c) and not soft(c.document or b"", key))
-    last = held[-1].sweep if held else -1
-    refused = tuple(c for c in by_sweep.values() if c.sweep > last)
-    refusing = {c.sweep for c in refused}
-    later = (n for n in calendar.committed if n > last)
-    return Life(
-        key,
-        held,
-        refused,
-        next((n for n in later if n in refusing or (held and calendar.covers(n, key, last))), None),
-    )
+    by_sweep = _one_a_sweep(captures)
+    held: list[Capture] = []
+    textless: Capture | None = None
+    refused: list[Capture] = []
+    put_off = 0
+    for capture in by_sweep.values():
+        put_off = put_off + 1 if _puts_off(capture) else 0
+        if put_off == 1:
+            continue
+        if not _answers(capture) or (capture.document is not None and soft(capture.document, key)):
+            refused.append(capture)
+            continue
+        refused = []
+        if capture.document is None:
+            textless = capture
+        else:
+            held.append(capture)
+            textless = None
+    life = Life(key, tuple(held), textless, tuple(refused), max(by_sweep, default=0), None)
+    return msgspec.structs.replace(life, missed=_missed(life, by_sweep, calendar))
 
 
-def _holds(capture: Capture) -> bool:
-    return capture.document is not None and capture.redirect is None and 200 <= capture.status < 300
+def _one_a_sweep(captures: list[Capture]) -> dict[int, Capture]:
+    """Of each sweep the capture that counts, in order."""
+    found: dict[int, Capture] = {}
+    for capture in captures:
+        if not _to_itself(capture) and not (capture.sweep in found and _puts_off(capture)):
+            found[capture.sweep] = capture
+    return found
+
+
+def _missed(life: Life, by_sweep: dict[int, Capture], calendar: Calendar) -> int | None:
+    """The first committed sweep after the last answer that should have held the URL and did not."""
+    last = life.answered.sweep if life.answered else -1
+    refusing = {capture.sweep for capture in life.refused}
+    for number in calendar.committed:
+        if number in refusing:
+            return number
+        if life.answered and number > last and number not in by_sweep and calendar.covers(number, life.key, last):
+            return number
+    return None
+
+
+def _puts_off(capture: Capture) -> bool:
+    """The server asked to come back later: what is there nobody knows."""
+    return capture.redirect is None and (capture.status >= _SERVER_ERRORS or capture.status in _LATER)
+
+
+def _answers(capture: Capture) -> bool:
+    return capture.redirect is None and (capture.status in FOUND or capture.status == NOT_MODIFIED)
 
 
 def _to_itself(capture: Capture) -> bool:

@@ -72,6 +72,10 @@ def _confidence(found: Found, ranked: list[Ranked], at: int) -> float:
     sure = scoring.confidence(each.score, second, each.traits)
     for stop in found.stops:
         sure *= stop.confidence
+    if found.stops and each.traits.resemblance == 1.0:
+        # The very page: doubts about URLs that it had on the way say nothing about where it is.
+        own = [scoring.score(other.traits) for other in ranked if other is not each and not _same_page(other, each)]
+        sure = max(sure, scoring.confidence(scoring.score(each.traits), max(own, default=0.0), each.traits))
     return sure
 
 
@@ -97,11 +101,13 @@ def _redirect_candidate(found: Found) -> Candidate | None:
     if there is None:
         life = redirected.life
         soft = bool(life.refused) and life.refused[-1].document is not None
-        if soft or (life.held and not life.alive):
-            why = Evidence("suspected_soft_404") if soft else Evidence("target_missing")
-            return _bare(redirected.url, life, 0.0, [evidence, why])
-        sure = scoring.REDIRECT_DOUBTED if redirected.polite else _UNSEEN_TARGET
-        return _bare(redirected.url, life, sure, [evidence, Evidence("not_captured")])
+        if soft or (life.answered and not life.alive):
+            against = Evidence("suspected_soft_404") if soft else Evidence("target_missing")
+            return _bare(redirected.url, life, 0.0, [evidence, against])
+        # One that lives may not have been compared: it holds no text, or another crawl than the one that missed this.
+        sure = scoring.REDIRECT_CONFIDENCE if life.alive else _UNSEEN_TARGET
+        why = [] if life.alive else [Evidence("not_captured")]
+        return _bare(redirected.url, life, scoring.REDIRECT_DOUBTED if redirected.polite else sure, [evidence, *why])
     if redirected.polite and scoring.doubtful_redirect(there.traits):
         evidence = Evidence("redirect_of_many", detail=detail)
         return _candidate(found, there, scoring.REDIRECT_DOUBTED, evidence)
@@ -109,8 +115,11 @@ def _redirect_candidate(found: Found) -> Candidate | None:
 
 
 def _bare(url: str, life: Life, sure: float, evidence: list[Evidence]) -> Candidate:
-    first, last = (life.held[0].time, life.held[-1].time) if life.held else (None, None)
-    return Candidate(url, sure, None, None, iso(first), iso(last), evidence)
+    first = life.held[0] if life.held else life.textless
+    last = life.answered
+    return Candidate(
+        url, sure, None, None, iso(first.time) if first else None, iso(last.time) if last else None, evidence
+    )
 
 
 def soft_404(life: Life) -> Candidate:

@@ -184,15 +184,18 @@ def sample_site(view: FindView, host: bytes, urls_max: int, last: int) -> list[l
 
 
 def _skim(view: FindView, host: bytes) -> list[bytes]:
-    """The first URLs of each directory, for as many directories as the limit allows."""
+    """The first URLs of each directory, and some of the root's, for as many directories as the limit allows."""
     found: list[bytes] = []
     start: bytes | None = None
     for _ in range(_SKIPS_MAX):
-        urls = view.urls_under(host, _SKIP_CAPTURES, start)[:_SKIP_URLS]
-        if not urls:
+        read = view.urls_under(host, _SKIP_CAPTURES, start)
+        if not read:
             break
+        urls = read[:_SKIP_URLS]
         found += urls
-        start = directory_prefix(urls[-1]) + b"\xff"
+        folder = directory_prefix(urls[-1])
+        # All other directories are in the root's.
+        start = (folder if len(folder) > len(host) + 1 else read[-1]) + b"\xff"
     return found
 
 

@@ -22,7 +22,7 @@ from streams.find.texts import Asked, Site, Texts, sample_site
 from streams.urls import host_prefix
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from state.values import DocumentRow
     from streams.find.copies import Copies, SoftErrors
@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from streams.find.lives import Lives
     from streams.find.view import FindView
 
-_LOCATIONS_MAX = 16
+_LOCATIONS_MAX = 16  # of a document: those that got it last
+_LOCATIONS_READ = 64
 _DOCUMENTS_AT_ONCE = 32  # whose places are looked up together
 _LIVES_AT_ONCE = 16  # URLs whose captures are read together
 _PROMISE_SHARE_MIN = 0.2  # of the best one's: what promises less is not compared
@@ -90,9 +91,7 @@ class Tracer:
         self._view, self._calendar, self._lives, self._gatherer = view, calendar, lives, gatherer
         self._texts, self._soft, self._copies = texts, soft, copies
         self._rows = rows
-        self._places: Kept[bytes, list[bytes]] = Kept(
-            lambda documents: view.locations(documents, _LOCATIONS_MAX), _PLACES_KEPT
-        )
+        self._places: Kept[bytes, list[bytes]] = Kept(self._read_places, _PLACES_KEPT)
         self._sites = lru_cache(maxsize=64)(self._read_site)
         self._candidates_max, self._compared_max = candidates_max, compared_max
         self._site_documents = site_documents
@@ -102,7 +101,7 @@ class Tracer:
         last = life.last
         row = self._asked_row(life)
         features = self._texts.of(row.sketch.document) if row else None
-        url = last.url if last else life.refused[-1].url
+        url = (life.answered or life.refused[-1]).url
         return Question(life.key, url, row, features, last.sweep if last else missed, missed)
 
     def _asked_row(self, life: Life) -> DocumentRow | None:
@@ -154,7 +153,7 @@ class Tracer:
     def rank_more(self, asked: Question, keys: Iterable[bytes]) -> list[Ranked]:
         """Rank further living candidates, such as those that rules lead to."""
         compare = self._comparer(asked)
-        lives = [life for life in self._lives.of.many(keys) if life.alive]
+        lives = [life for life in self._lives.of.many(keys) if life.alive and life.held]
         self._suspect(lives)
         return [self._rank(asked, life, compare) for life in lives if not self._is_soft(life)]
 
@@ -178,8 +177,7 @@ class Tracer:
         """The sweep that missed a URL; for one whose host was no longer visited, the first sweep of other hosts."""
         if life.missed is not None:
             return life.missed
-        last = life.last.sweep if life.last else 0
-        return next((number for number in self._calendar.committed if number > last), None)
+        return next((number for number in self._calendar.committed if number > life.tried), None)
 
     def _candidates(self, asked: Question, also: Iterable[bytes], seen: frozenset[bytes]) -> list[Life]:
         """Lives of URLs that held a page when the old one no longer did: given ones, and the most promising."""
@@ -216,6 +214,13 @@ class Tracer:
                 content.update((key, max(each, content.get(key, 0.0))) for key in keys if key not in known)
         path = _path(asked.key)
         return {key: each + scoring.PATH * path_likeness(path, _path(key)) for key, each in content.items()}
+
+    def _read_places(self, documents: list[bytes]) -> Iterator[list[bytes]]:
+        for places in self._view.locations_seen(documents, _LOCATIONS_READ):
+            if len(places) > _LOCATIONS_MAX:
+                self._gatherer.counters["find_locations_max"] += 1
+                places = sorted(places, key=lambda place: (-place[1], place[0]))[:_LOCATIONS_MAX]  # noqa: PLW2901
+            yield [key for key, _ in places]
 
     def _outlived(self, asked: Question, keys: list[bytes]) -> list[Life]:
         """Lives of those of these URLs that held a page when the old one was missing."""

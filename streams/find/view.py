@@ -40,6 +40,9 @@ class FindView(Protocol):
     def locations(self, documents: list[bytes], limit: int) -> list[list[bytes]]:
         """For each document, or prefix of some, the keys of at most `limit` URLs that hold or held it."""
 
+    def locations_seen(self, documents: list[bytes], limit: int) -> list[list[tuple[bytes, int]]]:
+        """As `locations`, each key with when the URL was first seen to hold the document, ms."""
+
     def titles_and_texts(self, documents: list[bytes]) -> list[tuple[str, str] | None]:
         """The title and kept text of each document, None where none is kept."""
 

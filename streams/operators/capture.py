@@ -10,10 +10,10 @@ from state.changes import Changes
 from state.codecs import capture as codec
 from state.families import Family
 from state.values import Capture
-from streams.values import Arrival, Rejected, SketchedPage
+from streams.values import FOUND, NOT_MODIFIED, Arrival, Rejected, SketchedPage
 
-Instant = tuple[bytes, int, int]
-"""A url key, a sweep, and a time in ms: where a look back begins."""
+Instant = tuple[bytes, int, int, int]
+"""A url key, a sweep and a time in ms: where a look back begins; and the second that it looks for, -1 for any."""
 
 
 class Captured(msgspec.Struct, frozen=True):
@@ -40,16 +40,25 @@ def needs(pages: Sequence[SketchedPage]) -> list[bytes]:
 
 def looks_back(pages: Sequence[SketchedPage]) -> list[Instant]:
     """Of each revisit, the instant from which the capture that it repeats is looked for."""
-    revisits = ((page.revisit_of, page.capture) for page in pages if page.revisit_of is not None)
-    return sorted({(of, held.sweep, held.time) for of, held in revisits})
+    return sorted({_instant_of(page, page.revisit_of) for page in pages if page.revisit_of is not None})
+
+
+def _instant_of(page: SketchedPage, of: bytes) -> Instant:
+    second = -1 if page.revisit_time is None else page.revisit_time // 1000  # crawlers write one of the two to it
+    return of, page.capture.sweep, page.capture.time, second
+
+
+def is_repeated(held: Capture, second: int) -> bool:
+    """A capture is what a look back for a second, or for any document, finds."""
+    return held.time // 1000 == second if second >= 0 else held.document is not None
 
 
 def resolve(pages: Sequence[SketchedPage], before: Mapping[Instant, Sequence[Capture]]) -> Resolved:
-    """Give each revisit the document of the capture that it repeats: that URL's last one up to its own instant.
+    """Give each revisit the document of the capture that it repeats: by its time, else that URL's last document.
 
     `before` holds captures that the state has up to each instant that is looked back from. What came later does not
-    count, so that a revisit handed in again finds what it found. A revisit of a URL that never held a document (a
-    picture) has none either; one of a URL that is not known is reported as `revisit_unresolved`.
+    count, so that a revisit handed in again finds what it found. A revisit of what holds no document (a picture, an
+    error) has none either; one of a capture that is not known is reported as `revisit_unresolved`.
     """
     batch: dict[bytes, list[Capture]] = {}
     resolved: list[SketchedPage] = []
@@ -57,12 +66,16 @@ def resolve(pages: Sequence[SketchedPage], before: Mapping[Instant, Sequence[Cap
     for page in pages:
         held, of = page.capture, page.revisit_of
         if of is not None:
-            known = [*batch.get(of, ()), *before.get((of, held.sweep, held.time), ())]
+            instant = _instant_of(page, of)
+            known = [*batch.get(of, ()), *before.get(instant, ())]
             known = [c for c in known if (c.sweep, c.time) <= (held.sweep, held.time)]
+            if page.revisit_time is not None:
+                known = [c for c in known if is_repeated(c, instant[3])]
             if not known:
                 detail = "the capture that this revisit repeats is not in the state"
                 unresolved.append(Rejected("revisit_unresolved", detail, page.origin, held.url))
-            held = _repeating(held, known)
+            if held.status in FOUND or held.status == NOT_MODIFIED:
+                held = _repeating(held, known)
             page = msgspec.structs.replace(page, capture=held, revisit_of=None)  # noqa: PLW2901 - the page, resolved
         batch.setdefault(held.key, []).append(held)
         resolved.append(page)

@@ -16,13 +16,10 @@ from streams import sketching
 from streams.errors import BadUrl
 from streams.settings import Limits, Policy
 from streams.sketching import SketchBatch
-from streams.terms import TEXT_WORDS_MAX, index_samples_of, index_words_of, indexed_words
+from streams.terms import TEXT_WORDS_MAX, index_samples_of, index_words, index_words_of, indexed_words
 from streams.text import Extracted, TextError, extract
 from streams.urls import url_key
-from streams.values import Material, Page, Rejected, SketchedPage
-
-REDIRECTS = range(300, 400)
-FOUND = range(200, 300)
+from streams.values import FOUND, NOT_MODIFIED, Material, Page, Rejected, SketchedPage
 
 
 class Task(msgspec.Struct, frozen=True):
@@ -59,12 +56,14 @@ class SketchStage:
         for page in task.pages:
             try:
                 key = url_key(page.url, self.limits.url_bytes_max)
-                of = url_key(page.revisit_of, self.limits.url_bytes_max) if page.revisit_of is not None else None
+                of = self._repeated(page, key)
             except BadUrl as error:
                 results.append([Rejected("bad_url", str(error), page.origin, page.url[:200])])
                 continue
             bare = Capture(key, page.url, task.sweep, page.time, page.status, None, b"", page.redirect)
-            results.append([SketchedPage(bare, revisit_of=of, origin=page.origin)])
+            # What a page elsewhere repeats comes without its text: what its own URL says is all that can be indexed.
+            words = self._words_of_url(bare) if of not in {None, key} else b""
+            results.append([SketchedPage(bare, None, words, of, page.origin, page.revisit_time)])
             if of is not None or page.status not in FOUND or (page.body is None and page.text is None):
                 continue
             try:
@@ -75,6 +74,17 @@ class SketchStage:
                 waiting.append(_Waiting(len(results) - 1, page, bare, extracted))
         self._sketch(results, waiting)
         return results
+
+    def _repeated(self, page: Page, key: bytes) -> bytes | None:
+        """The key of the URL whose capture a page repeats: "not modified" repeats its own."""
+        if page.revisit_of is not None:
+            return url_key(page.revisit_of, self.limits.url_bytes_max)
+        return key if page.status == NOT_MODIFIED else None
+
+    def _words_of_url(self, held: Capture) -> bytes:
+        if not self.policy.index_find:
+            return b""
+        return index_words(held.key, held.url, np.empty(0, np.uint32), self.sketcher)
 
     def _sketch(self, results: Sketched, waiting: Sequence[_Waiting]) -> None:
         """Put the sketched pages into their places of `results`."""

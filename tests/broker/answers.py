@@ -19,7 +19,7 @@ Answers = dict[str, list[str]]
 
 def answers(view: View, settings: Settings, *, every: int = 1) -> Answers:
     """Clusters and sweeps whole; `find` of every so many missing URLs; histories and likenesses of some of them."""
-    missing = list(suspects(view))
+    missing = list(suspects(view, settings.find.soft_404_urls))
     urls = missing[::every]
     found: Answers = {"missing": missing, "sweeps": [_line(_timeless(sweep)) for sweep in view.sweeps()]}
     found["clusters"] = [_line(as_row(each)) for each in query.clusters(view, min_size=1)]

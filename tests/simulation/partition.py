@@ -55,10 +55,11 @@ def step(topic: Topic, number: int, messages: Sequence[Message], rows: MemorySto
 
 def _pages(pages: Sequence[SketchedPage], number: int, rows: MemoryStore, rules: Rules) -> Step:
     before: dict[capture.Instant, list[Capture]] = {}
-    for key, sweep, time in capture.looks_back(pages):
+    for instant in capture.looks_back(pages):
+        key, sweep, time, _ = instant
         start = capture_codec.encode_key(key, sweep, time, capture_codec.TIE_MAX)
         found = rows.descend(Family.CAPTURES, capture_codec.history(key), start)
-        before[key, sweep, time] = [capture_codec.decode(*row) for row in found]
+        before[instant] = [capture_codec.decode(*row) for row in found]
     resolved = capture.resolve(pages, before).pages
     own: list[SketchedPage] = []
     elsewhere: list[SketchedPage] = []

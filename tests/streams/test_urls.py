@@ -100,6 +100,13 @@ def test_not_a_key() -> None:
             host_prefix(junk)
 
 
+def test_what_is_below_a_public_suffix_is_not_its_own() -> None:
+    key = url_key("http://police.uk/a")
+    other = url_key("http://www.met.police.uk/a")
+    for one, held in ((key, True), (url_key("http://police.uk:81/"), True), (other, False)):
+        assert any(start <= one < stop for start, stop in domain_ranges(key)) == held
+
+
 def test_domain_ranges_hold_the_domain_and_nothing_else() -> None:
     ranges = domain_ranges(url_key("http://www.apache.org/"))
 

@@ -131,6 +131,32 @@ def test_nothing_is_missing_from_one_sweep(lostfound: Lostfound, tmp_path: Path)
     assert (done.code, done.out, done.err) == (1, "", "no URL is missing\n")
 
 
+def test_all_that_is_missing_is_what_each_would_be_called(lostfound: Lostfound, tmp_path: Path) -> None:
+    """A soft 404 and an error after a page in one sweep too; a page that says "not modified" or has no text is not."""
+    names = ("cod", "pike", "carp", "bass", "hake", "ling", "tench")
+    urls = [f"https://a.example/{name}" for name in (*names, "late", "same", "paper", "stays")]
+    said = {url: " ".join(f"{url[18:]}{n}" for n in range(60)) for url in urls}
+    sorry = " ".join(f"sorry{n}" for n in range(60))
+    first: list[dict[str, object]] = [{"url": url, "text": text} for url, text in said.items()]
+    second: list[dict[str, object]] = [
+        {"url": urls[-4], "text": said[urls[-4]]},
+        {"url": urls[-4], "status": 404, "fetch_time": "2026-02-02"},
+        {"url": urls[-3], "status": 304},
+        {"url": urls[-2], "body": "AAAA", "mime": "application/pdf"},
+        {"url": urls[-1], "text": said[urls[-1]]},
+    ]
+    second += [{"url": url, "text": sorry} for url in urls[: len(names)]]
+    for month, pages in ((1, first), (2, second)):
+        path = tmp_path / f"{month}.jsonl"
+        path.write_text("".join(json.dumps({"fetch_time": f"2026-0{month}-01", **page}) + "\n" for page in pages))
+        lostfound("ingest", path, "--sweep", str(month))
+    missing = {row["url"] for row in lostfound("find", "--missing", "--json").rows}
+    one_by_one = {row["url"]: row["status"] for row in lostfound("find", *urls, "--json").rows}
+    assert missing == {url for url, status in one_by_one.items() if status != "alive"} == set(urls[:-3])
+    held = lostfound("captures", urls[-3], "--json").rows
+    assert held[0]["document"] == held[1]["document"]
+
+
 def test_a_list_may_begin_with_a_byte_order_mark(find: Lostfound, tmp_path: Path) -> None:
     (tmp_path / "urls").write_bytes(b"\xef\xbb\xbf" + f"{SITE}{GONE}\r\n".encode())
     assert [row["url"] for row in find("--from-file", tmp_path / "urls", "--json").rows] == [SITE + GONE]

@@ -56,6 +56,13 @@ class MemoryView:
             self._capture(Capture(url_key(url), url, number, time, 301, None, b"", target))
         return self
 
+    def again(self, statuses: dict[str, int]) -> MemoryView:
+        """Further captures in the last sweep."""
+        number = len(self._sweeps)
+        for url, status in statuses.items():
+            self._capture(Capture(url_key(url), url, number, number * 100 * DAY + 1, status, None, b""))
+        return self
+
     def _capture(self, capture: Capture) -> None:
         self._captures[capture.key].append(capture)
         self._hosts[capture.sweep][host_prefix(capture.key)] += 1
@@ -104,8 +111,15 @@ class MemoryView:
         return [self._rows.get(document) for document in documents]
 
     def locations(self, documents: list[bytes], limit: int) -> list[list[bytes]]:
-        held = [[self._locations[key] for key in self._locations if key.startswith(each)] for each in documents]
-        return [sorted(set().union(*keys))[:limit] for keys in held]
+        return [[key for key, _ in places] for places in self.locations_seen(documents, limit)]
+
+    def locations_seen(self, documents: list[bytes], limit: int) -> list[list[tuple[bytes, int]]]:
+        places = sorted((document, key) for document, keys in self._locations.items() for key in keys)
+        under = [[place for place in places if b"".join(place).startswith(each)][:limit] for each in documents]
+        return [[(key, self._first_seen(*place)) for place in held for key in place[1:]] for held in under]
+
+    def _first_seen(self, document: bytes, key: bytes) -> int:
+        return min(each.time for each in self._captures[key] if each.document == document)
 
     def titles_and_texts(self, documents: list[bytes]) -> list[tuple[str, str] | None]:
         self.texts_read += len(documents)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from state.values import Capture
 from streams.find import score as scoring
+from streams.find import texts as texts_module
 from streams.find.copies import Copies, SoftErrors, _heads
 from streams.find.gather import above
 from streams.find.history import Calendar, life_of
@@ -66,7 +67,7 @@ class TestHistory:
         view.add({f"{SITE}/a": "one two"}, redirects={f"{SITE}/a": f"{SITE}/b"})
         assert not life(view, f"{SITE}/a").alive
 
-    @given(st.lists(st.tuples(st.integers(1, 4), st.sampled_from([200, 301, 404])), max_size=8))
+    @given(st.lists(st.tuples(st.integers(1, 4), st.sampled_from([200, 204, 301, 304, 404, 429, 503])), max_size=8))
     def test_a_life_is_consistent(self, captures):
         from tests.streams.find.conftest import MemoryView
 
@@ -80,7 +81,9 @@ class TestHistory:
         ]
         found = life_of(key, rows, Calendar(view), no_soft)
         assert all(c.status == 200 for c in found.held)
-        assert all(c.status != 200 for c in found.refused)
+        assert not {c.status for c in found.refused} & {200, 204, 304}
+        assert found.textless is None or found.textless.status in {204, 304}
+        assert found.tried == max((sweep for sweep, _ in captures), default=0)
         if found.held and found.missed is not None:
             assert found.missed > found.held[-1].sweep
 
@@ -106,6 +109,18 @@ class TestScore:
         assert scoring.score(plain._replace(path=0.9)) > scoring.score(plain)
         assert scoring.score(plain._replace(rule=0.9)) > scoring.score(plain)
         assert scoring.score(plain._replace(cosine=None)) < scoring.score(plain)
+
+
+def test_a_large_site_is_sampled_in_all_its_folders(view, monkeypatch):
+    """Files at the root, which all folders are in, end nothing."""
+    root = {f"{SITE}/{n:03}.html": "x y" for n in range(40)}
+    view.add({**root, **{f"{SITE}/{name}/{n}": f"{name} {n}" for name in "abc" for n in range(40)}})
+    monkeypatch.setattr(texts_module, "_SCAN_MAX", 16)
+    monkeypatch.setattr(texts_module, "_SKIP_CAPTURES", 16)
+    sample = sample_site(view, host_prefix(url_key(SITE)), 8, 1)
+    urls = sample_site(view, host_prefix(url_key(SITE)), 64, 1)
+    assert len(sample) >= 8
+    assert {captures[0].url.split("/")[3] for captures in urls} >= {"a", "b", "c"}
 
 
 class TestTexts:

@@ -45,7 +45,7 @@ def sent(captured: Captured) -> list[tuple[bytes, bytes, int]]:
 def test_asks_for_each_url_once() -> None:
     pages = [seen("A", 1), seen("B", 2), seen("A", 3, OTHER), revisit(OTHER, 4)]
     assert needs(pages) == [URL, OTHER]
-    assert looks_back(pages) == [(OTHER, 1, 4)]
+    assert looks_back(pages) == [(OTHER, 1, 4, -1)]
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_what_came_back_within_one_instant_is_kept_apart() -> None:
 
 class TestRevisits:
     def test_one_takes_the_document_of_the_capture_that_it_repeats(self) -> None:
-        before = {(URL, 1, 20): [seen("A", 10).capture]}
+        before = {(URL, 1, 20, -1): [seen("A", 10).capture]}
         found = resolve([revisit(URL, 20)], before)
         assert found.unresolved == []
         (page,) = found.pages
@@ -144,25 +144,25 @@ class TestRevisits:
         assert len(written(capture(found.pages, {}))) == 1
 
     def test_one_of_a_picture_is_no_loss(self) -> None:
-        found = resolve([revisit(URL, 20)], {(URL, 1, 20): [seen(None, 10).capture]})
+        found = resolve([revisit(URL, 20)], {(URL, 1, 20, -1): [seen(None, 10).capture]})
         assert (found.unresolved, found.pages[0].capture.document) == ([], None)
 
     def test_one_looks_past_a_redirect_or_an_error(self) -> None:
         before = [seen(None, 15, status=301).capture, seen("A", 10).capture]
-        assert resolve([revisit(URL, 20)], {(URL, 1, 20): before}).pages[0].capture.document == DOCUMENTS["A"]
+        assert resolve([revisit(URL, 20)], {(URL, 1, 20, -1): before}).pages[0].capture.document == DOCUMENTS["A"]
 
     def test_one_handed_in_again_later_finds_the_same(self) -> None:
         """What the URL holds now is not what it held then."""
-        first = resolve([revisit(URL, 20)], {(URL, 1, 20): [seen("A", 10).capture]})
+        first = resolve([revisit(URL, 20)], {(URL, 1, 20, -1): [seen("A", 10).capture]})
         once = capture(first.pages, {URL: seen("A", 10).capture})
-        again = resolve([seen("B", 30), revisit(URL, 20)], {(URL, 1, 20): [first.pages[0].capture]})
+        again = resolve([seen("B", 30), revisit(URL, 20)], {(URL, 1, 20, -1): [first.pages[0].capture]})
         twice = capture(again.pages[1:], {URL: seen("B", 30).capture})
         assert twice.changes.family(Family.CAPTURES) == once.changes.family(Family.CAPTURES)
 
     def test_one_that_was_not_known_at_first_keeps_its_row(self) -> None:
         early, late = (
             resolve([revisit(URL, 20, OTHER)], before).pages
-            for before in ({}, {(URL, 1, 20): [seen("A", 10).capture]})
+            for before in ({}, {(URL, 1, 20, -1): [seen("A", 10).capture]})
         )
         rows = [set(capture(pages, {}).changes.family(Family.CAPTURES)) for pages in (early, late)]
         assert rows[0] == rows[1]
@@ -174,3 +174,20 @@ def test_nothing_in_nothing_out() -> None:
     assert captured == Captured(captured.changes, [], [], [], 0)
     assert isinstance(captured.changes, Changes)
     assert all(isinstance(arrival, Arrival) for arrival in captured.arrivals)
+
+    @pytest.mark.parametrize(("second", "document"), [(10, "A"), (20, "B"), (15, None)])
+    def test_one_that_says_when_repeats_what_was_held_then(self, second: int, document: str | None) -> None:
+        """Not an older version, where that one was forgotten or never came."""
+        before = [seen("B", 20_400).capture, seen("A", 10_000).capture]
+        page = msgspec.structs.replace(revisit(URL, 30_000), revisit_time=1_000 * second)
+        assert looks_back([page]) == [(URL, 1, 30_000, second)]
+        found = resolve([page], {(URL, 1, 30_000, second): before})
+        assert found.pages[0].capture.document == (DOCUMENTS[document] if document else None)
+        assert len(found.unresolved) == (document is None)
+
+    @pytest.mark.parametrize(("status", "document"), [(200, "A"), (304, "A"), (301, None), (404, None)])
+    def test_one_of_an_error_or_a_redirect_holds_nothing(self, status: int, document: str | None) -> None:
+        page = msgspec.structs.replace(seen(None, 20, status=status), revisit_of=URL)
+        found = resolve([page], {(URL, 1, 20, -1): [seen("A", 10).capture]})
+        assert found.pages[0].capture.document == (DOCUMENTS[document] if document else None)
+        assert not found.unresolved
