@@ -131,7 +131,10 @@ class Calendar:
         return sorted(new, key=lambda host: (-counts[host], host))[:_NEW_HOSTS_KEPT]
 
     def _share_hosts(self, number: int, last: int) -> bool:
-        return any(self.visited(number, host) for host in self._view.sweep_hosts(last, limit=_HOSTS_COMPARED_MAX))
+        for one, other in ((number, last), (last, number)):
+            if any(self.visited(one, host) for host in self._view.sweep_hosts(other, limit=_HOSTS_COMPARED_MAX)):
+                return True
+        return False
 
 
 def life_of(key: bytes, captures: list[Capture], calendar: Calendar, soft: Callable[[bytes, bytes], bool]) -> Life:

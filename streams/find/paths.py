@@ -23,7 +23,6 @@ _CUTS_MAX = 24
 _EXTENSION = re.compile(
     r"(?:/(?:index|default)(?:\.[a-z]{2,5}\d?)?|\.(?:[xs]?html?|php\d?|aspx?|jspx?|cgi|rst|md|txt)|/)$"
 )
-_NO_WORD = re.compile(r"[\W_]+")
 
 
 class PathFeatures(msgspec.Struct, frozen=True, gc=False):

@@ -61,14 +61,6 @@ class Trace(msgspec.Struct, frozen=True):
     ranked: list[Ranked]
     stops: list[Stop]
 
-    @property
-    def certainty(self) -> float:
-        """How sure it is that all stops are right."""
-        product = 1.0
-        for stop in self.stops:
-            product *= stop.confidence
-        return product
-
 
 class Tracer:
     """Traces old URLs over one state of the view; texts, rows and site figures are shared between them."""

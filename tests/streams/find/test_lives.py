@@ -56,6 +56,13 @@ def test_one_page_whose_url_changes_with_every_sweep_is_no_error_page(view, find
         assert (answer.status, answer.candidates[0].url) == ("moved", urls[-1])
 
 
+def test_sweeps_are_of_one_crawl_though_many_hosts_ended(view, finder, pages, text):
+    ended = {f"https://aaa{n:02}.example/": text(f"subject{n}") for n in range(70)}
+    gone = "https://bbb.example/"
+    view.add({**pages, **ended, gone: text("yew")}).add(pages)
+    assert finder(view).find(gone).status == "gone"
+
+
 def test_an_error_page_of_many_hosts_is_one_on_each(view, finder, pages, text):
     elsewhere = {f"https://www.aaa{n}.example/": text("sorry") for n in range(90)}
     here = {f"{SITE}/{name}": text("sorry") for name in ("one", "two", "three", "four", "five", "six")}
