@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator
-from itertools import groupby
+from collections.abc import Callable, Iterator, Mapping
+from heapq import heapify, heappop, heappush
+from itertools import chain, groupby
 from typing import TypeVar
 
 import msgspec
@@ -21,6 +22,7 @@ from streams.terms import most_sampled
 from streams.urls import url_key
 
 T = TypeVar("T")
+ROWS_AT_ONCE = 1024  # read of a cluster, which may have any number
 SAME = sketching.Comparison(1.0, 0.0, 1.0, 0.0, 1.0, 0.0, exact=True)
 
 
@@ -56,7 +58,10 @@ class Version(msgspec.Struct, frozen=True):
 
 
 class Cluster(msgspec.Struct, frozen=True):
-    """Documents that belong together and the URLs that hold or held them; both bounded, the counts are not."""
+    """Documents that belong together and the URLs that hold or held them; both bounded, the counts are not.
+
+    http and https of one page are one URL, written as it was last.
+    """
 
     cluster: str
     documents: list[str]
@@ -167,16 +172,16 @@ def _captures(view: View, keys: list[list[bytes]]) -> list[list[list[Capture]]]:
     return [[histories[key] for key in of_one] for of_one in keys]
 
 
-def seen(view: View, document: bytes, limit: int, sweep: int | None = None) -> tuple[list[str], int, int]:
+def seen(view: View, document: bytes, limit: int) -> tuple[list[str], int, int]:
     """URLs that hold or held a document (at most `limit`), and when it was first and last seen there, ms."""
-    return _seen(document, view.histories(view.locations([document], limit)[0]), sweep)
+    return _seen(document, view.histories(view.locations([document], limit)[0]))
 
 
-def _seen(document: bytes, histories: list[list[Capture]], sweep: int | None = None) -> tuple[list[str], int, int]:
+def _seen(document: bytes, histories: list[list[Capture]]) -> tuple[list[str], int, int]:
     urls: list[str] = []
     first, last = 0, 0
     for captures in histories:
-        held = [c for c in captures if c.document == document and sweep in (None, c.sweep)]
+        held = [c for c in captures if c.document == document]
         if held:
             urls.append(held[-1].url)
             times = [c.time for c in held]
@@ -231,72 +236,70 @@ def resolve(view: View, named: str) -> bytes:
 
 
 def cluster(view: View, document: bytes, limit: int) -> Cluster:
-    """The cluster of a document; a document alone is a cluster of one."""
+    """The cluster of a document; a document alone is a cluster of one. Lists end at `limit`, counts do not."""
     if view.cancelling:
-        named = document.hex()
-        all_clusters = clusters(view, min_size=2)
-        found = next((c for c in all_clusters if named in c.documents), None)
-        return _cluster(view, document, [bytes.fromhex(d) for d in found.documents] if found else [document], limit)
-    root = view.root(document)
-    return _cluster(view, root, view.members(root), limit)
+        found = cluster_by_policy(view, document, threshold=0.0, containment=False, sweep=None, limit=limit)
+        return found or _cluster(view, [document], limit)
+    return _cluster(view, view.members(view.root(document)), limit)
 
 
-def clusters(view: View, *, min_size: int = 2, limit: int | None = None) -> Iterator[Cluster]:
+def clusters(view: View, *, min_size: int = 2) -> Iterator[Cluster]:
     """All clusters, biggest first: those with at least `min_size` documents or URLs.
 
     A document alone at one URL is a cluster of one; these come last, in order of id, without being held in memory.
     While a sweep is being cancelled, clusters are made from the edges of what other sweeps captured.
     """
     if view.cancelling:
-        yield from clusters_by_policy(
-            view, threshold=0.0, containment=False, sweep=None, min_size=min_size, limit=limit
-        )
+        yield from clusters_by_policy(view, threshold=0.0, containment=False, sweep=None, min_size=min_size)
         return
-    documents: Counter[bytes] = Counter()
+    sizes: dict[bytes, int] = {}
     for key, _ in view.store.scan(Family.MEMBERS):
-        documents[key[:ID_BYTES]] += 1
-    places: Counter[bytes] = Counter()  # of documents at several URLs only
-    for document, rows in groupby(view.store.scan(Family.LOCATIONS), key=lambda row: row[0][:ID_BYTES]):
-        if (count := sum(1 for _ in rows)) > 1:
-            places[document] = count
-    sizes = {root: count + 1 for root, count in documents.items()}
-    for document, count in places.items():
+        root = key[:ID_BYTES]
+        sizes[root] = sizes.get(root, 1) + 1
+    for document, count in _places(view):
         root = view.root(document)
-        sizes[root] = max(sizes.get(root, 1), count)
-    large = (root for root, size in sizes.items() if size >= min_size)
-    for root in sorted(large, key=lambda root: (-sizes[root], root)):
-        yield _cluster(view, root, view.members(root), limit)
+        sizes[root] = sizes.get(root, 1) + count - 1
+    yield from _biggest_first(view, sizes, view.members, min_size)
     if min_size > 1:
         return
     for key, _ in view.store.scan(Family.DOCUMENTS):
         if key not in sizes and view.store.get(Family.PARENTS, key) is None:
-            yield _cluster(view, key, [key], limit)
+            yield _cluster(view, [key])
 
 
 def clusters_by_policy(
-    view: View, *, threshold: float, containment: bool, sweep: int | None, min_size: int, limit: int | None
+    view: View, *, threshold: float, containment: bool, sweep: int | None, min_size: int
 ) -> Iterator[Cluster]:
-    """Clusters by another policy, from the edges that are kept: no page is read or sketched again.
+    """Clusters by another policy, from the edges that are kept, in the order of `clusters`: no page is read again.
 
-    `threshold` must not be below the one of the ingest. With `containment`, a pair also counts when one of the two
-    holds the other to at least the threshold. With `sweep`, only what that sweep captured takes part.
+    `threshold` must not be below the one of the ingest. With `containment`, a kept pair also counts when one of the
+    two holds the other to at least the threshold. With `sweep`, only what that sweep captured takes part.
     """
-    wanted = _captured_by(view, sweep) if sweep is not None or view.cancelling else None
-    forest = _Forest()
-    for key, value in view.store.scan(Family.EDGES):
-        pair = edge_codec.decode(key, value)
-        alike = max(pair.resemblance, pair.containment, pair.contained) if containment else pair.resemblance
-        if alike >= threshold and (wanted is None or (pair.a in wanted and pair.b in wanted)):
-            forest.union(pair.a, pair.b)
-    groups: dict[bytes, list[bytes]] = {}
-    for node in sorted(forest.parents):
-        groups.setdefault(forest.root(node), []).append(node)
-    alone = wanted if wanted is not None else (key for key, _ in view.store.scan(Family.DOCUMENTS))
-    groups.update((key, [key]) for key in alone if key not in forest.parents)
-    for members in sorted(groups.values(), key=lambda members: (-len(members), members[0])):
-        found = _cluster(view, members[0], members, limit, sweep)
-        if max(found.document_count, found.url_count) >= min_size:
-            yield found
+    captured = _captured(view, sweep)
+    forest = _joined(view, captured, threshold, containment)
+    groups = forest.groups()
+    sizes = {root: len(members) for root, members in groups.items()}
+    for document, count in _places(view) if captured is None else captured.items():
+        if count > 1:
+            root = forest.root(document) if document in forest.parents else document
+            sizes[root] = sizes.get(root, 1) + count - 1
+    yield from _biggest_first(view, sizes, lambda root: groups.get(root, [root]), min_size, sweep)
+    if min_size > 1:
+        return
+    for key in (key for key, _ in view.store.scan(Family.DOCUMENTS)) if captured is None else sorted(captured):
+        if key not in sizes and key not in forest.parents:
+            yield _cluster(view, [key], None, sweep)
+
+
+def cluster_by_policy(
+    view: View, document: bytes, *, threshold: float, containment: bool, sweep: int | None, limit: int
+) -> Cluster | None:
+    """The one of `clusters_by_policy` that holds a document; None where it was not captured by what takes part."""
+    captured = _captured(view, sweep)
+    if captured is not None and document not in captured:
+        return None
+    forest = _joined(view, captured, threshold, containment)
+    return _cluster(view, forest.groups().get(forest.root(document), [document]), limit, sweep)
 
 
 class _Forest:
@@ -315,14 +318,101 @@ class _Forest:
         x, y = self.root(a), self.root(b)
         self.parents[max(x, y)] = min(x, y)
 
+    def groups(self) -> dict[bytes, list[bytes]]:
+        """The nodes of each tree, ascending, by its root."""
+        found: dict[bytes, list[bytes]] = {}
+        for node in sorted(self.parents):
+            found.setdefault(self.root(node), []).append(node)
+        return found
 
-def _captured_by(view: View, sweep: int | None) -> set[bytes]:
-    return {c.document for c in view.all_captures() if sweep in (None, c.sweep) and c.document}
+
+def _joined(view: View, captured: Counter[bytes] | None, threshold: float, containment: bool) -> _Forest:
+    """What kept edges join by a policy, among the captured documents."""
+    forest = _Forest()
+    for key, value in view.store.scan(Family.EDGES):
+        pair = edge_codec.decode(key, value)
+        alike = max(pair.resemblance, pair.containment, pair.contained) if containment else pair.resemblance
+        if alike >= threshold and (captured is None or (pair.a in captured and pair.b in captured)):
+            forest.union(pair.a, pair.b)
+    return forest
 
 
-def _cluster(view: View, root: bytes, members: list[bytes], limit: int | None, sweep: int | None = None) -> Cluster:
-    urls: set[str] = set()
-    for member in members:
-        urls.update(seen(view, member, limit or 1 << 62, sweep)[0])
+def _captured(view: View, sweep: int | None) -> Counter[bytes] | None:
+    """Documents that a sweep captured, or any that is not being cancelled, and at how many URLs; None: all are."""
+    if _all_count(view, sweep):
+        return None
+    counts: Counter[bytes] = Counter()
+    for _, captures in groupby(view.all_captures(), key=lambda capture: capture.key):
+        counts.update({c.document for c in captures if c.document and sweep in (None, c.sweep)})
+    return counts
+
+
+def _all_count(view: View, sweep: int | None) -> bool:
+    """Every location counts, so that no capture need be read to tell which do."""
+    return sweep is None and not view.cancelling
+
+
+def _places(view: View) -> Iterator[tuple[bytes, int]]:
+    """Documents at several URLs, and at how many."""
+    for document, rows in groupby(view.store.scan(Family.LOCATIONS), key=lambda row: row[0][:ID_BYTES]):
+        if (count := sum(1 for _ in rows)) > 1:
+            yield document, count
+
+
+def _biggest_first(
+    view: View,
+    sizes: Mapping[bytes, int],
+    members_of: Callable[[bytes], list[bytes]],
+    min_size: int,
+    sweep: int | None = None,
+) -> Iterator[Cluster]:
+    """Clusters by the larger of their counts of documents and URLs, of `min_size` or more; ties by root.
+
+    `sizes` count a URL for each document that it held, so they are upper bounds: a cluster is counted when its turn
+    comes by these, and if it is smaller waits for those between. So the first need not wait until all are counted.
+    """
+    waiting = [(-size, root) for root, size in sizes.items() if size >= min_size]
+    heapify(waiting)
+    while waiting:
+        bound, root = heappop(waiting)
+        members = members_of(root)
+        size = len(members)
+        if -bound > size:
+            size = -bound if size == 1 else max(size, _url_count(view, members, sweep))
+        if size == -bound:
+            yield _cluster(view, members, None, sweep)
+        elif size >= min_size:
+            heappush(waiting, (-size, root))
+
+
+def _cluster(view: View, members: list[bytes], limit: int | None = None, sweep: int | None = None) -> Cluster:
+    """The cluster of these documents, its root first; only URLs that are listed are looked up, where all count."""
+    keys = _location_keys(view, members)
+    every = _all_count(view, sweep)
+    urls = list(_urls(view, keys[:limit] if every else keys, members, sweep))
     shown = [member.hex() for member in members[:limit]]
-    return Cluster(root.hex(), shown, sorted(urls)[:limit], len(members), len(urls))
+    count = len(keys) if every else len(urls)
+    return Cluster(members[0].hex(), shown, sorted(urls[:limit]), len(members), count)
+
+
+def _url_count(view: View, members: list[bytes], sweep: int | None) -> int:
+    keys = _location_keys(view, members)
+    return len(keys) if _all_count(view, sweep) else sum(1 for _ in _urls(view, keys, members, sweep))
+
+
+def _location_keys(view: View, documents: list[bytes]) -> list[bytes]:
+    """Keys of all URLs that hold or held one of these, ascending. http and https of a page are one."""
+    found: set[bytes] = set()
+    for start in range(0, len(documents), ROWS_AT_ONCE):
+        found.update(chain.from_iterable(view.locations(documents[start : start + ROWS_AT_ONCE], 1 << 62)))
+    return sorted(found)
+
+
+def _urls(view: View, keys: list[bytes], documents: list[bytes], sweep: int | None) -> Iterator[str]:
+    """URLs of these keys that hold or held one of the documents in a sweep, or in any; as they were last written."""
+    wanted = set(documents)
+    for start in range(0, len(keys), ROWS_AT_ONCE):
+        for captures in view.histories(keys[start : start + ROWS_AT_ONCE]):
+            held = [c.url for c in captures if c.document in wanted and sweep in (None, c.sweep)]
+            if held:
+                yield held[-1]

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 import click
 
@@ -16,7 +15,6 @@ from streams.plain import plain
 
 if TYPE_CHECKING:
     from state.view import View
-    from streams.query import Cluster
     from streams.settings import Settings
 
 LISTED_MAX = 1_000  # clusters of a table; more are for machines
@@ -52,8 +50,13 @@ def cluster(
         if threshold is None and not containment and name is None:
             found = query.cluster(view, document, most)
         else:
-            every = _by_policy(view, settings, threshold, containment, name, 1)
-            found = _holding(document.hex(), every, most)
+            policy = _policy_asked(view, settings, threshold, containment, name)
+            held_by = query.cluster_by_policy(view, document, **policy, limit=most)
+            if held_by is None:
+                raise InputError(
+                    f"that sweep did not capture document {document.hex()}", "leave --sweep out to ask all sweeps"
+                )
+            found = held_by
         held = members(view, found, document, most)
     if json:
         write_json({**as_row(found), "asked": document.hex(), "members": [as_row(each) for each in held]})
@@ -85,7 +88,8 @@ def clusters(
         if threshold is None and not containment and name is None:
             found = query.clusters(view, min_size=min_size)
         else:
-            found = _by_policy(view, settings, threshold, containment, name, min_size)
+            policy = _policy_asked(view, settings, threshold, containment, name)
+            found = query.clusters_by_policy(view, **policy, min_size=min_size)
         if json:
             for shown, each in enumerate(islice(found, limit), start=1):  # noqa: B007 - counted
                 write_json(each)
@@ -135,27 +139,18 @@ def forget(place: Place, named: str, json: bool) -> Exit | None:
     return Exit.NOTHING
 
 
-def _holding(document: str, clusters: Iterator[Cluster], most: int) -> Cluster:
-    """The one of these clusters that holds a document, with at most so many documents and URLs shown."""
-    import msgspec
+class _Policy(TypedDict):
+    """What `query` is asked for by the options of `_policy`."""
 
-    for each in clusters:
-        if document in each.documents:
-            return msgspec.structs.replace(each, documents=each.documents[:most], urls=each.urls[:most])
-    raise InputError(f"that sweep did not capture document {document}", "leave --sweep out to ask all sweeps")
+    threshold: float
+    containment: bool
+    sweep: int | None
 
 
-def _by_policy(
-    view: View,
-    settings: Settings,
-    threshold: float | None,
-    containment: bool,
-    name: str | None,
-    min_size: int,
-) -> Iterator[Cluster]:
-    """Clusters by the options given; raises InputError where the kept edges cannot tell."""
-    from streams import query
-
+def _policy_asked(
+    view: View, settings: Settings, threshold: float | None, containment: bool, name: str | None
+) -> _Policy:
+    """The policy that the options ask for; raises InputError where the kept edges cannot tell."""
     least = settings.policy.threshold
     if threshold is not None and threshold < least:
         raise InputError(
@@ -165,11 +160,8 @@ def _by_policy(
     numbers = {sweep.name: sweep.number for sweep in view.sweeps()}
     if name is not None and name not in numbers:
         raise InputError(f"there is no sweep {name!r}", "`lostfound sweep list` shows all")
-    return query.clusters_by_policy(
-        view,
+    return _Policy(
         threshold=threshold if threshold is not None else least,
         containment=containment,
         sweep=numbers[name] if name is not None else None,
-        min_size=min_size,
-        limit=None,
     )

@@ -25,9 +25,7 @@ def answers(view: View, settings: Settings, *, every: int = 1) -> Answers:
     found["clusters"] = [_line(as_row(each)) for each in query.clusters(view, min_size=1)]
     found["clusters at 0.9"] = [
         _line(as_row(each))
-        for each in query.clusters_by_policy(
-            view, threshold=0.9, containment=True, sweep=None, min_size=1, limit=1000
-        )
+        for each in query.clusters_by_policy(view, threshold=0.9, containment=True, sweep=None, min_size=1)
     ]
     found["find"] = [answer.to_json().decode() for answer in Finder(view, settings).find_many(iter(urls))]
     found["captures"] = [_line(as_row(version)) for url in urls[::8] for version in query.versions(view, url)]

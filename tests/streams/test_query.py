@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -209,6 +210,51 @@ def test_clusters_biggest_first(view: View) -> None:
     assert sizes == sorted(sizes, reverse=True)
 
 
+@pytest.fixture(scope="module")
+def spread(tmp_path_factory: pytest.TempPathFactory) -> Iterator[View]:
+    """Base and near, at two URLs each (four URLs); lone at five, two of them near's; far at one URL's two schemes."""
+    folder = tmp_path_factory.mktemp("spread")
+    places = {"base": "ab", "near": "cd", "lone": "efg"}
+    first = [page(URL.format(url), text_of(name), NOW) for name, urls in places.items() for url in urls]
+    second = [page(URL.format(url), text_of("lone"), NOW + 100) for url in "cd"]
+    schemes = [
+        page("http://b.org/x", text_of("part"), NOW),
+        page("https://b.org/x", text_of("part") + " x", NOW + 100),
+    ]
+    with Store(folder / "state") as opened:
+        take(opened, folder / "1.jsonl", [*first, schemes[0]], "one", SETTINGS)
+        take(opened, folder / "2.jsonl", [*second, schemes[1]], "two", SETTINGS)
+        yield View(opened)
+
+
+@pytest.mark.parametrize(
+    "listed",
+    [clusters, partial(clusters_by_policy, threshold=0.5, containment=False, sweep=None)],
+    ids=["of the ingest", "by a policy"],
+)
+def test_the_size_of_a_cluster_is_the_larger_of_its_two_counts(
+    spread: View, listed: Callable[..., Iterator[Cluster]]
+) -> None:
+    found = list(listed(spread, min_size=1))
+    assert [(c.document_count, c.url_count) for c in found] == [(1, 5), (2, 4), (2, 1)]
+    assert ids(found[1]) == names("base", "near")
+    assert [len(c.urls) for c in found] == [5, 4, 1]
+    assert [list(listed(spread, min_size=size)) for size in (2, 3, 5, 6)] == [found, found[:2], found[:1], []]
+
+
+def test_http_and_https_of_a_page_are_one_url_as_it_was_written_last(spread: View) -> None:
+    found = query.cluster(spread, resolve(spread, "https://b.org/x"), 100)
+    assert (found.document_count, found.url_count, found.urls) == (2, 1, ["https://b.org/x"])
+
+
+def test_lists_of_a_cluster_end_and_its_counts_do_not(spread: View) -> None:
+    found = query.cluster(spread, IDS["lone"], 2)
+    assert (len(found.urls), found.url_count) == (2, 5)
+    of_two = query.cluster_by_policy(spread, IDS["lone"], threshold=0.5, containment=False, sweep=2, limit=1)
+    assert of_two == Cluster(IDS["lone"].hex(), [IDS["lone"].hex()], [URL.format("c")], 1, 2)
+    assert query.cluster_by_policy(spread, IDS["base"], threshold=0.5, containment=False, sweep=2, limit=1) is None
+
+
 @pytest.mark.parametrize(
     ("threshold", "with_containment", "groups"),
     [
@@ -221,23 +267,21 @@ def test_clusters_biggest_first(view: View) -> None:
 def test_other_policies_from_the_same_edges(
     view: View, threshold: float, with_containment: bool, groups: list[tuple[str, ...]]
 ) -> None:
-    found = clusters_by_policy(
-        view, threshold=threshold, containment=with_containment, sweep=None, min_size=2, limit=None
-    )
+    found = clusters_by_policy(view, threshold=threshold, containment=with_containment, sweep=None, min_size=2)
     assert resemblance("base", "near") > 0.74 > resemblance("near", "far") > 0.5
     assert containment("near", "far") > 0.74
     assert sorted(sorted(ids(c)) for c in found if c.document_count > 1) == sorted(sorted(names(*g)) for g in groups)
 
 
 def test_the_policy_of_the_ingest_gives_its_clusters(view: View) -> None:
-    again = clusters_by_policy(view, threshold=0.5, containment=False, sweep=None, min_size=1, limit=None)
+    again = clusters_by_policy(view, threshold=0.5, containment=False, sweep=None, min_size=1)
     assert {frozenset(c.documents): tuple(c.urls) for c in again} == {
         frozenset(c.documents): tuple(c.urls) for c in clusters(view, min_size=1)
     }
 
 
 def test_clusters_of_one_sweep(view: View) -> None:
-    found = list(clusters_by_policy(view, threshold=0.5, containment=False, sweep=2, min_size=1, limit=None))
+    found = list(clusters_by_policy(view, threshold=0.5, containment=False, sweep=2, min_size=1))
     assert {frozenset(c.documents): c.urls for c in found} == {
         frozenset(names("lone")): [URL.format("base")],
         frozenset(names("far")): [URL.format("far")],
@@ -269,7 +313,7 @@ def test_a_sweep_that_is_being_cancelled_is_in_no_answer(tmp_path: Path) -> None
         assert [(ids(c), c.document_count, c.urls) for c in clusters(view, min_size=1)] == [
             (names("base"), 1, [URL.format("base")])
         ]
-        by_policy = clusters_by_policy(view, threshold=0.5, containment=False, sweep=None, min_size=1, limit=None)
+        by_policy = clusters_by_policy(view, threshold=0.5, containment=False, sweep=None, min_size=1)
         assert [(ids(c), c.document_count) for c in by_policy] == [(names("base"), 1)]
         assert ids(query.cluster(view, IDS["base"], 100)) == names("base")
         assert versions(view, URL.format("near")) == []
