@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from heapq import heapify, heappop, heappush
@@ -23,6 +24,7 @@ from streams.urls import url_key
 
 T = TypeVar("T")
 ROWS_AT_ONCE = 1024  # read of a cluster, which may have any number
+_ID = re.compile(rf"[0-9a-fA-F]{{{2 * PREFIX_BYTES},{2 * ID_BYTES}}}")
 SAME = sketching.Comparison(1.0, 0.0, 1.0, 0.0, 1.0, 0.0, exact=True)
 
 
@@ -46,7 +48,10 @@ class Match(msgspec.Struct, frozen=True):
 
 
 class Version(msgspec.Struct, frozen=True):
-    """One capture of a URL, and how much it resembles the version before it (None: there is none to compare)."""
+    """One capture of a URL, and how much it resembles the version before it (None: there is none to compare).
+
+    A resemblance of 1 says that it is the same document; however alike two others are, theirs is below.
+    """
 
     url: str
     time: int  # ms
@@ -190,14 +195,16 @@ def _seen(document: bytes, histories: list[list[Capture]]) -> tuple[list[str], i
 
 
 def versions(view: View, url: str) -> list[Version]:
-    """The history of a URL: each capture with its resemblance to the version before."""
+    """The captures of a URL in the order of sweeps, then of time; each with its likeness to the document before."""
     names = {sweep.number: sweep.name for sweep in view.sweeps()}
     before: Capture | None = None
     history = []
     for held in view.captures(url_key(url)):
+        if held.sweep not in names:  # opened since the view was made: rows may be newer than it
+            continue
         likeness = None
         if before is not None and before.document and held.document:
-            likeness = 1.0 if before.document == held.document else _resemblance(view, before.document, held.document)
+            likeness = _likeness(view, before.document, held.document)
         document = held.document.hex() if held.document else None
         history.append(
             Version(held.url, held.time, names[held.sweep], held.status, document, held.redirect, likeness)
@@ -206,11 +213,16 @@ def versions(view: View, url: str) -> list[Version]:
     return history
 
 
-def _resemblance(view: View, a: bytes, b: bytes) -> float | None:
-    rows = [view.document(a), view.document(b)]
+def _likeness(view: View, a: bytes, b: bytes) -> float | None:
+    """1 of the same document; of two others the resemblance, at most what a single shingle more makes of it."""
+    if a == b:
+        return 1.0
+    rows = view.documents([a, b])
     if rows[0] is None or rows[1] is None:
         return None
-    return sketching.compare(rows[0].sketch, rows[1].sketch).resemblance
+    one, other = rows[0].sketch, rows[1].sketch
+    most = max(one.shingles, other.shingles)
+    return min(sketching.compare(one, other).resemblance, most / (most + 1))
 
 
 def resolve(view: View, named: str) -> bytes:
@@ -223,16 +235,18 @@ def resolve(view: View, named: str) -> bytes:
         if not held:
             raise InputError(f"no capture of {named} holds a document", "`lostfound find URL` says more")
         return held[-1] or b""
-    try:
-        prefix = bytes.fromhex(named)
-    except ValueError:
-        prefix = b""
-    if not PREFIX_BYTES <= len(prefix) <= ID_BYTES:
-        raise InputError(f"{named!r} is neither a URL nor a document id", "an id has 10 to 32 hex digits")
-    rows = view.documents_by_prefix(prefix)
-    if len(rows) != 1:
-        raise InputError(f"{len(rows)} documents have an id that begins with {named}", "give more of its digits")
-    return rows[0].sketch.document
+    if not _ID.fullmatch(named):
+        hint = "a URL begins with https:// or http://, an id has 10 to 32 hex digits"
+        raise InputError(f"{named!r} is neither a URL nor a document id", hint)
+    digits = named.lower()
+    # Rows are sought by whole bytes, which are two digits each.
+    rows = view.documents_by_prefix(bytes.fromhex(digits[: len(digits) // 2 * 2]))
+    found = [row.sketch.document for row in rows if row.sketch.document.hex().startswith(digits)]
+    if not found:
+        raise InputError(f"no document has an id that begins with {named}", "`lostfound similar URL` tells ids")
+    if len(found) > 1:
+        raise InputError(f"{len(found)} documents have an id that begins with {named}", "give more of its digits")
+    return found[0]
 
 
 def cluster(view: View, document: bytes, limit: int) -> Cluster:
@@ -273,7 +287,9 @@ def clusters_by_policy(
     """Clusters by another policy, from the edges that are kept, in the order of `clusters`: no page is read again.
 
     `threshold` must not be below the one of the ingest. With `containment`, a kept pair also counts when one of the
-    two holds the other to at least the threshold. With `sweep`, only what that sweep captured takes part.
+    two holds the other to at least the threshold: at the threshold of the ingest that adds nothing, as all kept pairs
+    count. Pairs below are not kept: of a page and a far longer one that holds it, bands would bring few anyway. With
+    `sweep`, only what that sweep captured takes part.
     """
     captured = _captured(view, sweep)
     forest = _joined(view, captured, threshold, containment)

@@ -71,11 +71,11 @@ def table(*columns: str) -> Table:
 
 
 def figure(value: float | None) -> Text:
-    """A share with two digits, coloured by how much it says."""
+    """A share with two digits, coloured by how much it says; only the whole reads 1.00."""
     if value is None:
         return Text("")
     style = "green" if value >= SURE else "yellow" if value >= LIKELY else "dim"
-    return Text(f"{value:.2f}", style=style)
+    return Text(f"{value if value >= 1 else min(value, 0.99):.2f}", style=style)
 
 
 def measured(value: float, error: float) -> Text:
@@ -245,7 +245,7 @@ def matches(found: Sequence[Match]) -> RenderableType:
 
 
 def history(found: Sequence[Version]) -> RenderableType:
-    """The captures of a URL, oldest first."""
+    """The captures of a URL, in the order of their sweeps."""
     shown = table("sweep", "time", ">status", "document", ">like the one before", "")
     for each in found:
         note = f"→ {plain(each.redirect)}" if each.redirect else ""

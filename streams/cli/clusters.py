@@ -24,7 +24,11 @@ def _policy(command: F) -> F:
     """Options that ask for clusters by another policy than the ingest's, from the edges that are kept."""
     for option in (
         click.option("--sweep", "name", metavar="NAME", help="Only documents that this sweep captured."),
-        click.option("--containment", is_flag=True, help="A page inside a longer one counts as well."),
+        click.option(
+            "--containment",
+            is_flag=True,
+            help="With a higher --threshold: pairs of the ingest of which one holds the other to it count too.",
+        ),
         click.option("--threshold", type=Share(), help="A stricter resemblance than the one at ingest."),
     ):
         command = option(command)
@@ -152,6 +156,8 @@ def _policy_asked(
 ) -> _Policy:
     """The policy that the options ask for; raises InputError where the kept edges cannot tell."""
     least = settings.policy.threshold
+    if containment and (threshold is None or threshold == least):
+        click.echo(f"--containment adds nothing to a threshold of {least}: all pairs that are kept count", err=True)
     if threshold is not None and threshold < least:
         raise InputError(
             f"--threshold {threshold} is below the {least} of the ingest: no edges were kept down there",

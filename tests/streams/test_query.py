@@ -156,11 +156,63 @@ def test_versions_of_a_url(view: View) -> None:
     assert versions(view, "https://a.org/never") == []
 
 
+def test_a_page_of_which_one_word_changed_is_no_unchanged_one(tmp_path: Path) -> None:
+    rng = random.Random(5)
+    texts = [words(rng, 6_000)]
+    for _ in range(5):
+        texts.append(variant(rng, texts[-1]))
+    texts.append(texts[-1])
+    with Store(tmp_path / "state") as store:
+        for n, text in enumerate(texts):
+            held = page(URL.format("long"), " ".join(text), NOW + n)
+            take(store, tmp_path / f"{n}.jsonl", [held], f"sweep {n}")
+        history = versions(View(store), URL.format("long"))
+    assert [version.resemblance == 1.0 for version in history] == [False] * 6 + [True]
+    assert all(0.98 < version.resemblance <= 1.0 for version in history if version.resemblance is not None)
+
+
+def test_a_text_of_the_same_shingles_is_another_document(tmp_path: Path) -> None:
+    texts = ["a b c d " * 2, "a b c d " * 3]
+    with Store(tmp_path / "state") as store:
+        for n, text in enumerate(texts):
+            take(store, tmp_path / f"{n}.jsonl", [page(URL.format("x"), text, NOW + n)], f"sweep {n}")
+        first, second = versions(View(store), URL.format("x"))
+    assert first.document != second.document
+    assert second.resemblance is not None
+    assert second.resemblance < 1.0
+
+
+def test_versions_come_in_the_order_of_sweeps(tmp_path: Path) -> None:
+    with Store(tmp_path / "state") as store:
+        take(store, tmp_path / "1.jsonl", [page(URL.format("x"), text_of("base"), NOW + 100)], "later", SETTINGS)
+        take(store, tmp_path / "2.jsonl", [page(URL.format("x"), text_of("lone"), NOW)], "earlier", SETTINGS)
+        view = View(store)
+        assert [version.sweep for version in versions(view, URL.format("x"))] == ["later", "earlier"]
+        assert resolve(view, URL.format("x")) == IDS["lone"], "what came last is what is there now"
+
+
+def test_a_view_tells_nothing_of_a_sweep_that_is_newer_than_it(tmp_path: Path) -> None:
+    with Store(tmp_path / "state") as store:
+        take(store, tmp_path / "1.jsonl", [page(URL.format("x"), text_of("base"), NOW)], "one", SETTINGS)
+        view = View(store)
+        take(store, tmp_path / "2.jsonl", [page(URL.format("x"), text_of("lone"), NOW + 1)], "two", SETTINGS)
+        assert [version.sweep for version in versions(view, URL.format("x"))] == ["one"]
+        view.refresh()
+        assert [version.sweep for version in versions(view, URL.format("x"))] == ["one", "two"]
+
+
 def test_what_a_url_or_the_beginning_of_an_id_names(view: View) -> None:
     assert resolve(view, URL.format("base")) == IDS["lone"]
     assert resolve(view, URL.format("near")) == IDS["near"], "the last one that it held"
-    for digits in (32, 20, 10):
+    for digits in (32, 31, 20, 11, 10):
         assert resolve(view, IDS["far"].hex()[:digits]) == IDS["far"]
+        assert resolve(view, IDS["far"].hex()[:digits].upper()) == IDS["far"]
+
+
+def test_an_odd_digit_counts(view: View) -> None:
+    known = IDS["far"].hex()
+    with pytest.raises(InputError, match="no document has"):
+        resolve(view, known[:10] + ("0" if known[10] != "0" else "1"))
 
 
 @pytest.mark.parametrize(
@@ -169,7 +221,10 @@ def test_what_a_url_or_the_beginning_of_an_id_names(view: View) -> None:
         ("https://a.org/never", "no capture of"),
         ("beef", "neither a URL nor a document id"),
         ("not hex at all", "neither a URL nor a document id"),
-        ("ff" * 16, "0 documents have an id that begins with"),
+        ("ab cd ef 01 23", "neither a URL nor a document id"),
+        ("www.shop.example/x", "neither a URL nor a document id"),
+        ("ff" * 16, "no document has an id that begins with"),
+        ("0" * 9, "neither a URL nor a document id"),
         ("ff" * 17, "neither a URL nor a document id"),
     ],
 )

@@ -49,6 +49,10 @@ def test_colour_says_how_sure(value: float | None, style: str) -> None:
     assert show.figure(value).style == style
 
 
+def test_only_the_whole_reads_as_one() -> None:
+    assert [show.figure(value).plain for value in (1.0, 0.9998, 0.994, 0.0)] == ["1.00", "0.99", "0.99", "0.00"]
+
+
 def test_an_error_too_small_to_show_is_not_shown() -> None:
     assert show.measured(0.75, 0.004).plain == "0.75"
     assert show.measured(0.75, 0.02).plain == "0.75 ±0.02"

@@ -147,6 +147,23 @@ def test_a_cluster_by_another_policy(sampled: Lostfound) -> None:
     assert len(sampled("clusters", "--threshold", "0.99", "--json").rows) < len(sampled("clusters", "--json").rows)
 
 
+def test_containment_adds_pairs_above_the_threshold_of_the_ingest_and_else_says_that_it_does_not(
+    lostfound: Lostfound, tmp_path: Path
+) -> None:
+    text = [f"word{n}" for n in range(100)]
+    pages = {"short": text, "longer": [*text, *(f"more{n}" for n in range(25))]}
+    lines = [{"url": f"{SITE}/{n}", "fetch_time": 5_000, "text": " ".join(each)} for n, each in pages.items()]
+    (tmp_path / "pages.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert lostfound("ingest", tmp_path / "pages.jsonl", "--sweep", "one").code == 0
+    assert lostfound("clusters", "--threshold", "0.9").code == 1
+    found = lostfound("clusters", "--threshold", "0.9", "--containment", "--json")
+    assert ([row["url_count"] for row in found.rows], found.err) == ([2], "")
+    for command in (("clusters",), ("cluster", f"{SITE}/short")):
+        usual, told = lostfound(*command, "--json"), lostfound(*command, "--containment", "--json")
+        assert usual.out == told.out
+        assert (usual.err, told.err.split(":")[0]) == ("", "--containment adds nothing to a threshold of 0.7")
+
+
 def test_what_the_kept_edges_cannot_tell_is_refused(sampled: Lostfound) -> None:
     done = sampled("clusters", "--threshold", "0.2")
     assert done.code == 2
