@@ -1,4 +1,4 @@
-"""What others wrote, made harmless for a terminal: nothing in a page may move the cursor or turn text round."""
+"""Words for a terminal: what others wrote made harmless, so that no page moves the cursor or turns text round."""
 
 from __future__ import annotations
 
@@ -10,3 +10,8 @@ _HARMLESS = str.maketrans(_PICTURES | dict.fromkeys([*range(0x80, 0xA0), *_DIREC
 def plain(text: str) -> str:
     """The text with control characters (C0, C1, DEL), line separators and those of writing direction made visible."""
     return text if text.isascii() and text.isprintable() else text.translate(_HARMLESS)
+
+
+def counted(count: int, thing: str) -> str:
+    """So many of a thing: `1 page`, `2,000 pages`."""
+    return f"{count:,} {thing}{'' if count == 1 else 's'}"

@@ -12,13 +12,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from rich.console import Console, Group, RenderableType
-from rich.padding import Padding
+from rich.align import AlignMethod
+from rich.console import Console, ConsoleOptions, Group, RenderableType
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
-from streams.plain import plain
+from streams.plain import counted, plain
 from streams.values import iso
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def out(*parts: RenderableType) -> None:
     """Print to stdout. Bare text is not wrapped: it names paths and URLs that someone will copy."""
     to = console()
     for part in parts:
-        to.print(part, soft_wrap=isinstance(part, Text))
+        to.print(part, soft_wrap=isinstance(part, Text), crop=False)
 
 
 def day(ms: int) -> str:
@@ -87,7 +87,7 @@ def measured(value: float, error: float) -> Text:
 def some(urls: Sequence[str], count: int | None = None) -> Text:
     """The first URLs, one a line, and how many more there are."""
     more = (count if count is not None else len(urls)) - min(len(urls), URLS_SHOWN)
-    shown = Text("\n".join(map(plain, urls[:URLS_SHOWN])))
+    shown = Text("\n".join(map(plain, urls[:URLS_SHOWN])), no_wrap=True)
     return shown.append(f"\nand {more:,} more", style="dim") if more > 0 else shown
 
 
@@ -130,26 +130,21 @@ def bytes_bar(title: str, quiet: bool) -> Iterator[Callable[[int, int, int], Non
         at = bar.add_task(title, total=None, said="")
 
         def report(done: int, everything: int, pages: int) -> None:
-            bar.update(at, completed=done, total=everything or None, said=f"{pages:,} pages")
+            bar.update(at, completed=done, total=everything or None, said=counted(pages, "page"))
 
         yield report
-
-
-def _pages(count: int) -> str:
-    return f"{count:,} page{'' if count == 1 else 's'}"
 
 
 def ingested(summary: ingest.Summary, seconds: float) -> Text:
     """What an ingest did."""
     state = "committed" if summary.committed else "still open"
     if summary.status == "nothing to do":
-        return Text(
-            f"sweep {summary.sweep} holds this input already ({_pages(summary.pages)}, {state}): nothing to do"
-        )
+        pages = counted(summary.pages, "page")
+        return Text(f"sweep {summary.sweep} holds this input already ({pages}, {state}): nothing to do")
     rate = f"{summary.pages / seconds:,.0f}/s" if seconds else ""
     head = Text.assemble(
         (f"sweep {summary.sweep}", "bold"),
-        f"  {_pages(summary.pages)} in {seconds:.1f} s ({rate}), {state}",
+        f"  {counted(summary.pages, 'page')} in {seconds:.1f} s ({rate}), {state}",
         (", after a stop" if summary.status == "resumed" else "", "dim"),
     )
     body = Text(
@@ -165,99 +160,128 @@ def ingested(summary: ingest.Summary, seconds: float) -> Text:
 
 def sweeps(found: Sequence[Sweep]) -> RenderableType:
     """All sweeps, a line each."""
-    shown = table("sweep", "state", "opened", "committed", ">captures")
-    for sweep in found:
-        captures = f"{sweep.captures:,}" if sweep.committed else ""
-        shown.add_row(
-            sweep.name,
-            sweep.state.name.lower(),
-            iso(sweep.opened) or "",
-            iso(sweep.committed or None) or "",
-            captures,
-        )
-    return shown
+
+    def row(each: Sweep) -> Row:
+        captures = f"{each.captures:,}" if each.committed else ""
+        times = (iso(each.opened) or "", iso(each.committed or None) or "")
+        return (plain(each.name), each.state.name.lower(), *times, captures), ()
+
+    return Blocks(("sweep", "state", "opened", "committed", ">captures"), map(row, found))
 
 
-def blocks(columns: Sequence[tuple[str, int]], rows: Iterable[tuple[Sequence[str | Text], Text]]) -> RenderableType:
-    """Rows of short figures, each with URLs under it, which would be folded to pieces in a column of their own.
+Row = tuple[Sequence[str | Text], Sequence[Text]]  # cells, and what stands under them
 
-    A column is its name and width in characters; a name `>so` stands on the right, the last column needs no width.
+
+class Blocks:
+    """Rows of short figures, each with lines under it: URLs, which a column of their own would fold to pieces.
+
+    A column `>so` stands on the right. Ids and URLs are neither cut nor broken, so that they can be copied; and lines
+    are not padded, as they may go into a pipe. The last column is cut where it says `overflow="ellipsis"`, and what
+    stands below is wrapped, at blanks, where it does not say `no_wrap`.
     """
 
-    def line(cells: Sequence[str | Text], style: str = "") -> Text:
-        made = Text(style=style, no_wrap=True, overflow="ellipsis")
-        for (name, width), cell in zip(columns, cells, strict=True):
-            text = cell.copy() if isinstance(cell, Text) else Text(cell)
-            text.align("right" if name.startswith(">") else "left", max(width, len(text)))
-            made.append(text).append("  ")
+    def __init__(self, columns: Sequence[str], rows: Iterable[Row]) -> None:
+        self._heads = [name.removeprefix(">") for name in columns]
+        self._sides: list[AlignMethod] = ["right" if name.startswith(">") else "left" for name in columns]
+        self._rows = [([_text(cell) for cell in cells], below) for cells, below in rows]
+        columns_of = zip(map(_text, self._heads), *(cells for cells, _ in self._rows), strict=True)
+        # What is cut needs no room of its own.
+        self._widths: list[int] = [
+            max(cell.cell_len for cell in held if cell.overflow != "ellipsis") for held in columns_of
+        ]
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Text]:
+        room = options.max_width
+        taken, gaps = sum(self._widths), len(self._widths) - 1
+        gap = 1 if taken + gaps <= room < taken + 2 * gaps else 2  # closer together where that makes the lines fit
+        yield self._line([Text(head, style="dim") for head in self._heads], gap, room)
+        for cells, below in self._rows:
+            yield self._line(cells, gap, room)
+            for text in filter(None, below):
+                text.overflow = "ignore"
+                for part in text.wrap(console, max(room - 4, 20)):
+                    part.rstrip()
+                    yield _whole(Text("    ")).append(part)
+
+    def _line(self, cells: Sequence[Text], gap: int, room: int) -> Text:
+        made = _whole(Text())
+        for cell, width, side in zip(cells, self._widths, self._sides, strict=True):
+            aligned = cell.copy()
+            aligned.align(side, max(width, cell.cell_len))
+            made.append(aligned).append(" " * gap)
         made.rstrip()
+        if cells[-1].overflow == "ellipsis":
+            made.truncate(room, overflow="ellipsis")
         return made
 
-    parts: list[RenderableType] = [line([name.removeprefix(">") for name, _ in columns], "dim")]
-    for cells, below in rows:
-        parts += [line(cells), Padding(below, (0, 0, 0, 4), expand=False)]
-    return Group(*parts)
+
+def _text(cell: str | Text) -> Text:
+    return cell if isinstance(cell, Text) else Text(cell)
+
+
+def _whole(text: Text) -> Text:
+    """The text, never to be cut or broken, however narrow the terminal."""
+    text.overflow, text.no_wrap = "ignore", True
+    return text
+
+
+def _title(text: str) -> Text:
+    return Text(plain(text), overflow="ellipsis")
 
 
 def clusters(found: Sequence[Cluster], titles: Callable[[str], str]) -> RenderableType:
     """Clusters with their first URLs; `titles` gives a document's title."""
 
-    def row(each: Cluster) -> tuple[Sequence[str | Text], Text]:
+    def row(each: Cluster) -> Row:
         title = next((title for document in each.documents[:20] if (title := titles(document))), "")
         counts = (f"{each.document_count:,}", f"{each.url_count:,}")
-        return (each.cluster[:DOCUMENT_DIGITS], *counts, plain(title)), some(each.urls, each.url_count)
+        return (each.cluster[:DOCUMENT_DIGITS], *counts, _title(title)), [some(each.urls, each.url_count)]
 
-    return blocks((("cluster", DOCUMENT_DIGITS), (">documents", 9), (">urls", 5), ("title", 0)), map(row, found))
+    return Blocks(("cluster", ">documents", ">urls", "title"), map(row, found))
 
 
 def cluster(found: Cluster, members: Sequence[Member]) -> RenderableType:
     """One cluster: its members, most like the asked document first."""
-    counts = f"  {found.document_count:,} documents at {found.url_count:,} URLs"
-    head = Text.assemble(("cluster ", "dim"), (found.cluster, "bold"), counts)
+    counts = f"  {counted(found.document_count, 'document')} at {counted(found.url_count, 'URL')}"
+    head = _whole(Text.assemble(("cluster ", "dim"), (found.cluster, "bold"), counts))
 
-    def row(each: Member) -> tuple[Sequence[str | Text], Text]:
+    def row(each: Member) -> Row:
         figures = (figure(each.resemblance), figure(each.containment), figure(each.contained))
         seen = (day(each.first_seen), day(each.last_seen))
-        return (each.document[:DOCUMENT_DIGITS], *figures, *seen, plain(each.title)), some(each.urls)
+        return (each.document[:DOCUMENT_DIGITS], *figures, *seen, _title(each.title)), [some(each.urls)]
 
-    figures = (("document", DOCUMENT_DIGITS), (">resemblance", 11), (">in it", 5), (">of it", 5))
-    seen = (("first seen", 10), ("last seen", 10), ("title", 0))
-    return Group(head, Text(), blocks((*figures, *seen), map(row, members)))
+    columns = ("document", ">resemblance", ">in it", ">of it", "first seen", "last seen", "title")
+    return Group(head, Text(), Blocks(columns, map(row, members)))
 
 
 def matches(found: Sequence[Match]) -> RenderableType:
     """Documents like the asked one."""
 
-    def row(each: Match) -> tuple[Sequence[str | Text], Text]:
+    def row(each: Match) -> Row:
         figures = (
             measured(each.resemblance, each.resemblance_error),
             measured(each.containment, each.containment_error),
             measured(each.contained, each.contained_error),
         )
         seen = (day(each.first_seen), day(each.last_seen))
-        return (each.document[:DOCUMENT_DIGITS], *figures, *seen, each.cluster[:DOCUMENT_DIGITS]), some(
-            each.urls, each.url_count
-        )
+        cells = (each.document[:DOCUMENT_DIGITS], *figures, *seen, each.cluster[:DOCUMENT_DIGITS])
+        return cells, [some(each.urls, each.url_count)]
 
-    figures = (("document", DOCUMENT_DIGITS), (">resemblance", 11), (">in it", 10), (">of it", 10))
-    seen = (("first seen", 10), ("last seen", 10), ("cluster", 0))
-    return blocks((*figures, *seen), map(row, found))
+    columns = ("document", ">resemblance", ">in it", ">of it", "first seen", "last seen", "cluster")
+    return Blocks(columns, map(row, found))
 
 
 def history(found: Sequence[Version]) -> RenderableType:
     """The captures of a URL, in the order of their sweeps."""
-    shown = table("sweep", "time", ">status", "document", ">like the one before", "")
-    for each in found:
-        note = f"→ {plain(each.redirect)}" if each.redirect else ""
-        shown.add_row(
-            each.sweep,
-            iso(each.time) or "",
-            str(each.status),
-            (each.document or "")[:DOCUMENT_DIGITS],
-            Text("unchanged", style="dim") if each.resemblance == 1.0 else figure(each.resemblance),
-            note,
-        )
-    return shown
+
+    def row(each: Version) -> Row:
+        same = each.resemblance == 1.0
+        likeness = Text("unchanged", style="dim") if same else figure(each.resemblance)
+        document = (each.document or "")[:DOCUMENT_DIGITS]
+        target = _whole(Text(f"→ {plain(each.redirect)}" if each.redirect else ""))
+        return (plain(each.sweep), iso(each.time) or "", str(each.status), document, likeness), [target]
+
+    return Blocks(("sweep", "time", ">status", "document", ">like the one before"), map(row, found))
 
 
 # What each kind of evidence says, for people; figure and detail follow.
@@ -297,48 +321,67 @@ def reasons(found: Candidate, *, in_full: bool = False) -> Text:
     return Text(" · ".join(said), style="dim")
 
 
+MET = {"redirect", "redirect_of_many"}  # by the crawler at the URL itself: told whatever comes of it
+SERVES_AN_ERROR = "serves an error page now: the same as many unrelated URLs of its host"
 STATUS_STYLES = {"alive": "green", "moved": "bold green", "gone": "red", "unknown": "dim"}
 
 
 def answer(found: Answer) -> RenderableType:
-    """One answer with its likelier candidates, and the evidence for each."""
+    """One answer with its likelier candidates, and the evidence for each; what the crawler met is always told."""
     seen = f", last seen {found.last_seen[:10]}" if found.last_seen else ""
     head = Text.assemble(plain(found.url), "  ", (found.status, STATUS_STYLES[found.status]), seen)
-    if not found.candidates:
-        return head
-    likely = [each for each in found.candidates if each.confidence >= UNLIKELY] or found.candidates[:1]
-    shown = table(">confidence", ">resemblance", ">in it", "since", "candidate")
-    for each in likely:
-        shown.add_row(
-            figure(each.confidence),
-            figure(each.resemblance),
-            figure(each.containment),
-            (each.first_seen or "")[:10],
-            Text.assemble((plain(each.url), "bold"), "\n", reasons(each, in_full=True)),
-        )
-    rest = len(found.candidates) - len(likely)
-    return Group(head, Text(), shown, *([Text(f"{rest} less likely", style="dim")] if rest else []))
+    parts: list[RenderableType] = [_whole(head)]
+    if _serves_an_error(found):
+        parts.append(Text(f"  {SERVES_AN_ERROR}", style="yellow"))
+    candidates = [each for each in found.candidates if not _is_soft_404(each)]
+    shown = [each for each in candidates if each.confidence >= UNLIKELY or _kinds(each) & MET] or candidates[:1]
+
+    def row(each: Candidate) -> Row:
+        figures = (figure(each.confidence), figure(each.resemblance), figure(each.containment))
+        since = (each.first_seen or "")[:10]
+        return (*figures, since, Text(plain(each.url), style="bold")), [reasons(each, in_full=True)]
+
+    if shown:
+        columns = (">confidence", ">resemblance", ">in it", "since", "candidate")
+        parts += [Text(), Blocks(columns, map(row, shown))]
+    if rest := len(candidates) - len(shown):
+        parts.append(Text(f"{rest:,} less likely", style="dim"))
+    return Group(*parts)
 
 
 def answers(found: Sequence[Answer]) -> RenderableType:
     """Many answers, each with its best candidate under it."""
-    shown = table("", ">confidence", "url")
-    for each in found:
+
+    def row(each: Answer) -> Row:
+        below = [Text(SERVES_AN_ERROR, style="yellow")] if _serves_an_error(each) else []
         best = each.candidates[0] if each.status == "moved" else None
-        where = Text(plain(each.url))
         if best is not None:
-            where.append("\n→ ").append(plain(best.url), style="bold").append("\n  ").append(reasons(best))
+            below += [_whole(Text(f"→ {plain(best.url)}", style="bold")), reasons(best)]
         status = Text(each.status, style=STATUS_STYLES[each.status])
-        shown.add_row(status, figure(best.confidence if best else None), where)
-    return shown
+        return (status, figure(best.confidence if best else None), plain(each.url)), below
+
+    return Blocks(("", ">confidence", "url"), map(row, found))
+
+
+def _kinds(candidate: Candidate) -> set[str]:
+    return {each.kind for each in candidate.evidence}
+
+
+def _is_soft_404(candidate: Candidate) -> bool:
+    """It is no target but the URL asked for: a redirect to an error page has `redirect` beside it."""
+    return _kinds(candidate) == {"suspected_soft_404"}
+
+
+def _serves_an_error(found: Answer) -> bool:
+    return any(map(_is_soft_404, found.candidates))
 
 
 def stats(found: Stats) -> RenderableType:
     """The state by column family, and its counters."""
     families = table("column family", ">keys (about)", ">on disk")
     for family in found.families:
-        families.add_row(family.family, f"{family.keys_estimated:,}", _mega(family.bytes_on_disk))
-    families.add_row("all", "", _mega(sum(family.bytes_on_disk for family in found.families)), style="bold")
+        families.add_row(family.family, f"{family.keys_estimated:,}", _size(family.bytes_on_disk))
+    families.add_row("all", "", _size(sum(family.bytes_on_disk for family in found.families)), style="bold")
     counters = table("counter", ">since the state was made")
     for name, count in sorted(found.counters.items()):
         counters.add_row(name, f"{count:,}")
@@ -355,5 +398,6 @@ def hot(found: Sequence[Hot]) -> RenderableType:
     return shown
 
 
-def _mega(count: int) -> str:
-    return f"{count / 1e6:,.1f} MB"
+def _size(count: int) -> str:
+    """Bytes in MB, and what is little in kB, so that something never reads as nothing."""
+    return f"{count / 1e6:,.1f} MB" if count >= 1e6 else f"{count / 1e3:,.1f} kB"

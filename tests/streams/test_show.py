@@ -8,34 +8,81 @@ import pytest
 from rich.console import Console, RenderableType
 from rich.text import Text
 
+from state.stats import FamilyStats, Stats
+from state.values import Sweep, SweepState
 from streams import show
 from streams.find.answer import Answer, Candidate, Evidence
 from streams.ingest import Cursor, Progress, Summary
-from streams.query import Cluster
+from streams.query import Cluster, Match, Version
 
 
 def lines(shown: RenderableType, width: int = 60) -> list[str]:
     to = Console(file=io.StringIO(), width=width, color_system=None)
-    to.print(shown)
+    to.print(shown, crop=False)
     assert isinstance(to.file, io.StringIO)
-    return [line.rstrip() for line in to.file.getvalue().splitlines()]
+    printed = to.file.getvalue().splitlines()
+    assert printed == [line.rstrip() for line in printed], "nothing is padded"
+    return printed
 
 
 def test_blocks_align_figures_and_keep_urls_under_them() -> None:
-    rows = [(("a", "1.00", "One"), Text("https://a.example/")), (("bb", "12.50", "Two"), Text("https://b.example/"))]
-    assert lines(show.blocks((("id", 4), (">n", 5), ("title", 0)), rows)) == [
-        "id        n  title",
-        "a      1.00  One",
+    cells = [("a", "1.00", "One"), ("bb", "12.50", "Two")]
+    rows = [(each, [Text(f"https://{each[0]}.example/")]) for each in cells]
+    assert lines(show.Blocks(("id", ">n", "title"), rows)) == [
+        "id      n  title",
+        "a    1.00  One",
         "    https://a.example/",
-        "bb    12.50  Two",
-        "    https://b.example/",
+        "bb  12.50  Two",
+        "    https://bb.example/",
     ]
+    assert lines(show.Blocks(("id", ">n", "title"), rows), 14)[:2] == ["id     n title", "a   1.00 One"]
 
 
 def test_a_long_title_is_cut_rather_than_folded() -> None:
-    shown = lines(show.blocks((("id", 4), ("title", 0)), [(("a", "word " * 30), Text("u"))]))
+    shown = lines(show.Blocks(("id", "title"), [(("a", Text("word " * 30, overflow="ellipsis")), [Text("u")])]))
     assert len(shown) == 3
     assert shown[1].endswith("…")
+    assert len(shown[1]) == 60
+
+
+LONG = f"https://www.shop.example/{'a-long-path/' * 8}page.html"
+
+
+def test_no_id_url_or_time_is_cut_or_broken() -> None:
+    match = Match("ab" * 16, 0.9, 0.02, 0.9, 0.02, 0.9, 0.02, False, "cd" * 16, "", [LONG], 9, 1, 1)
+    version = Version(LONG, 0, "a-sweep-with-a-long-name", 301, "ab" * 16, LONG, 0.9)
+    sweep = Sweep(1, "a-sweep-with-a-name-that-is-longer-than-most-are", SweepState.COMMITTED, 0, 0, 5)
+    found = Answer(LONG, "moved", None, None, [candidate(LONG, 0.9)])
+    for width in (80, 100):
+        assert lines(show.matches([match]), width)[1].split()[-1] == "cd" * 5
+        assert max(map(len, lines(show.matches([match]), width)[:2])) <= width
+        assert lines(show.matches([match]), width)[2:] == [f"    {LONG}", "    and 8 more"]
+        told = lines(show.history([version]), width)
+        assert told[1].split() == ["a-sweep-with-a-long-name", "1970-01-01T00:00:00Z", "301", "ab" * 5, "0.90"]
+        assert told[2] == f"    → {LONG}"
+        assert sweep.name in lines(show.sweeps([sweep]), width)[1]
+        assert [line for line in lines(show.answer(found), width) if LONG in line][1].endswith(LONG)
+        assert any(line.endswith(f"  {LONG}") for line in lines(show.answers([found]), width))
+
+
+def test_evidence_is_wrapped_at_words() -> None:
+    best = candidate("https://a.example/x", 0.9, "redirect", "appeared", "stood_beside")
+    told = lines(show.answer(Answer("https://a.example/", "moved", None, None, [best])), 30)
+    assert told[-3:] == ["    redirects there · appeared", "    just then · stood beside", "    it"]
+
+
+def test_words_for_one_are_not_those_for_many() -> None:
+    one = Cluster("ab" * 16, ["ab" * 16], ["https://a.example/"], 1, 1)
+    assert lines(show.cluster(one, []), 160)[0].endswith("1 document at 1 URL")
+    two = Cluster("ab" * 16, ["ab" * 16] * 2, ["https://a.example/"], 2_000, 2)
+    assert lines(show.cluster(two, []), 160)[0].endswith("2,000 documents at 2 URLs")
+
+
+def test_little_on_disk_is_not_nothing() -> None:
+    families = [FamilyStats("edges", 5, 4_321), FamilyStats("texts", 5, 7_654_321)]
+    shown = "\n".join(lines(show.stats(Stats("var", "s", 5, {}, families, {}, {}))))
+    assert "4.3 kB" in shown
+    assert "7.7 MB" in shown
 
 
 def test_only_the_first_urls_are_shown() -> None:
@@ -82,11 +129,30 @@ def test_a_cluster_takes_the_first_title_there_is() -> None:
     assert "Two" in lines(show.clusters([found], {"d1": "", "d2": "Two"}.__getitem__))[1]
 
 
-def test_unlikely_candidates_are_counted_not_listed() -> None:
-    def candidate(url: str, confidence: float) -> Candidate:
-        evidence = [Evidence("same_host"), Evidence("rule", 0.5, "//a/* -> //b/*")]
-        return Candidate(url, confidence, 0.5, 0.9, "2024-01-01T00:00:00Z", None, evidence)
+def candidate(url: str, confidence: float, *kinds: str) -> Candidate:
+    evidence = [Evidence("same_host"), Evidence("rule", 0.5, "//a/* -> //b/*")]
+    evidence = [Evidence(kind) for kind in kinds] or evidence
+    return Candidate(url, confidence, 0.5, 0.9, "2024-01-01T00:00:00Z", None, evidence)
 
+
+def test_what_the_crawler_met_is_told_however_unlikely_it_makes_a_target() -> None:
+    soft = candidate("https://a.example/", 0.0, "suspected_soft_404")
+    others = [candidate(f"https://a.example/{n}", 0.01) for n in range(3)]
+    for candidates in ([*others, soft], [soft, *others]):
+        found = Answer("https://a.example/", "gone", None, None, candidates)
+        told = lines(show.answer(found), 100)
+        assert told[1].startswith("  serves an error page")
+        assert told[-1] == "2 less likely", "it is counted among no candidates"
+        assert "serves an error page" in "\n".join(lines(show.answers([found]), 100))
+    alone = Answer("https://a.example/", "gone", None, None, [soft])
+    assert len(lines(show.answer(alone), 100)) == 2
+    sent = candidate("https://a.example/error", 0.0, "redirect", "suspected_soft_404")
+    told = lines(show.answer(Answer("https://a.example/", "gone", None, None, [*others, sent])), 100)
+    assert "    redirects there · serves an error page" in told
+    assert not told[1]
+
+
+def test_unlikely_candidates_are_counted_not_listed() -> None:
     found = Answer(
         "https://a.example/", "moved", "2023-01-01T00:00:00Z", None, [candidate("x", 0.9), candidate("y", 0.01)]
     )
