@@ -37,7 +37,7 @@ CSV_COLUMNS = ("url", "status", "last_seen", "now_at", "confidence", "resemblanc
 @click.option(
     "--min-confidence",
     type=Share(),
-    help="Of redirects: leave out what is less sure (find.confidence_min of the settings).",
+    help="Of redirects: leave out what is less sure (find.confidence_min of the settings; may be lower).",
 )
 @served
 @click.pass_obj
@@ -64,9 +64,10 @@ def command(
         raise click.UsageError("--json, --csv and --redirects exclude one another")
     if not urls and not from_file and not missing:
         raise click.UsageError("name URLs, or --from-file, or --missing")
+    named = [_named(url) for url in urls]
     with place.reader() as (view, settings):
         asked = chain(
-            map(_text, urls),
+            named,
             _lines(from_file) if from_file else (),
             suspects(view, settings.find.soft_404_urls) if missing else (),
         )
@@ -109,9 +110,13 @@ class Tally:
         return self.counts.total() - self.counts["unknown"]
 
 
-def _text(argument: str) -> str:
-    """An argument whose bytes were no UTF-8 as text that can be told again."""
-    return argument.encode("utf-8", "replace").decode()
+def _named(argument: str) -> str:
+    """A URL of the command line as text that can be told again; raises BadUrl. A list may hold what is none."""
+    from streams.urls import url_key
+
+    url = argument.encode("utf-8", "replace").decode()
+    url_key(url)
+    return url
 
 
 def _lines(source: str) -> Iterator[str]:

@@ -43,10 +43,14 @@ class RedirectMap(msgspec.Struct, frozen=True):
 
 
 def redirect_map(answers: Iterable[Answer], confidence_min: float = 0.5) -> RedirectMap:
-    """Redirects from moved URLs: the best candidate at or above `confidence_min`, chains followed to their end."""
-    moved = (a for a in answers if a.status == "moved" and a.candidates)
-    best = ((a.url, a.candidates[0]) for a in moved)
-    return flatten({url: (c.url, c.confidence) for url, c in best if c.confidence >= confidence_min})
+    """Redirects from missing URLs: the best candidate at or above `confidence_min`, chains followed to their end.
+
+    That may be below what makes a URL moved: then its page counts as gone, and who asks takes the risk. What has no
+    confidence at all, as an error page, is never a target.
+    """
+    missing = (a for a in answers if a.status in {"moved", "gone"} and a.candidates)
+    best = ((a.url, a.candidates[0]) for a in missing)
+    return flatten({url: (c.url, c.confidence) for url, c in best if c.confidence >= confidence_min and c.confidence})
 
 
 def flatten(direct: Mapping[str, tuple[str, float]]) -> RedirectMap:

@@ -64,6 +64,14 @@ def test_only_unknown_urls_are_an_answer_of_nothing(find: Lostfound) -> None:
     assert done.rows[0]["status"] == "unknown"
 
 
+@pytest.mark.parametrize("url", ["www.windvane.example/faq.html", "ftp://a.example/", "no url at all"])
+def test_what_is_no_url_is_refused_by_name_where_it_is_typed(find: Lostfound, url: str) -> None:
+    done = find(f"{SITE}{GONE}", url)
+    assert (done.code, done.out) == (2, "")
+    assert url in done.err
+    assert "http://" in done.err
+
+
 def test_what_is_no_url_is_unknown_and_stops_nothing(find: Lostfound, tmp_path: Path) -> None:
     (tmp_path / "urls").write_text(f"# dead links\n\nno url at all\n  {SITE}{GONE}\n")
     rows = find("--from-file", tmp_path / "urls", "--json").rows
@@ -102,6 +110,15 @@ def test_redirect_maps_hold_every_move(find: Lostfound, form: str) -> None:
 def test_redirects_may_be_stricter(find: Lostfound) -> None:
     done = find("--missing", "--redirects", "csv", "--min-confidence", "1")
     assert len(done.out.splitlines()) == 1
+
+
+def test_redirects_may_be_less_strict_than_what_makes_a_move(find: Lostfound, tmp_path: Path) -> None:
+    strict = tmp_path / "strict.toml"
+    strict.write_text("[find]\nconfidence_min = 1.0\n")
+    asked = ("--missing", "--redirects", "csv", "--config", strict)
+    assert len(find(*asked).out.splitlines()) == 1
+    found = list(csv.DictReader(find(*asked, "--min-confidence", "0.5").out.splitlines()))
+    assert {row["old"]: row["new"] for row in found} == {SITE + old: SITE + new for old, new in MOVED.items()}
 
 
 def test_the_table_shows_what_became_of_each(find: Lostfound) -> None:

@@ -48,6 +48,15 @@ def test_only_sure_moves_are_redirected() -> None:
     assert list(redirect_map(answers, 0.9).moves) == []
 
 
+def test_less_sure_moves_are_redirected_where_that_is_asked_for() -> None:
+    def answer(url: str, status: str, confidence: float) -> Answer:
+        return Answer(url, status, None, None, [Candidate(D, confidence, None, None, None, None, [])])
+
+    answers = [answer(A, "gone", 0.3), answer(B, "unknown", 0.3), answer(C, "gone", 0.0)]
+    assert list(redirect_map(answers, 0.3).moves) == [A]
+    assert list(redirect_map(answers, 0.0).moves) == [A], "an error page is no target"
+
+
 def test_forms() -> None:
     moves = flatten({"https://a.example/old?x=1&y": ("https://b.example/n$w", 0.9), A: (B, 0.75)})
     nginx, _ = render(moves, "nginx")
