@@ -4,6 +4,13 @@ Data goes to stdout, progress and messages to stderr. Modules here import heavy 
 that `lostfound --help` answers at once.
 """
 
-from streams.cli.app import main
+import sys
 
-__all__ = ["main"]
+
+def main() -> None:
+    """The `lostfound` command; an interrupt while it is loaded ends it without a traceback."""
+    try:
+        from streams.cli import app
+    except KeyboardInterrupt:
+        sys.exit(130)
+    app.main()

@@ -55,6 +55,7 @@ for command in (
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command and return its exit code; errors that are meant for people become a line and a hint."""
+    context: click.Context | None = None
     try:
         with cli.make_context("lostfound", list(arguments), obj=_place_from_environment()) as context:
             code = cli.invoke(context)
@@ -76,7 +77,8 @@ def run(arguments: Sequence[str]) -> int:
             tell(f"{named}{error.strerror or error}", "see that the files named and their disk can be used")
         return Exit.USAGE
     except (KeyboardInterrupt, click.Abort):
-        tell("interrupted", "what was committed stays; the same command goes on from there")
+        resumed = context is not None and context.invoked_subcommand == ingest.command.name
+        tell("interrupted", "what was committed stays; the same command goes on from there" if resumed else "")
         return Exit.INTERRUPTED
     return int(code or Exit.OK)
 

@@ -11,7 +11,7 @@ from streams.cli.exits import Exit
 from streams.cli.options import F, Place, Share, as_json, served
 from streams.cli.rows import as_row, write_json
 from streams.errors import InputError
-from streams.plain import plain
+from streams.plain import counted, plain
 
 if TYPE_CHECKING:
     from state.view import View
@@ -134,8 +134,8 @@ def forget(place: Place, named: str, json: bool) -> Exit | None:
         write_json(done)
     elif done.captures or done.documents:
         click.echo(
-            f"forgot {done.captures:,} captures and {done.documents:,} documents; "
-            f"{done.rejoined:,} others were joined anew"
+            f"forgot {counted(done.captures, 'capture')} and {counted(done.documents, 'document')}; "
+            f"{counted(done.rejoined, 'other')} {'was' if done.rejoined == 1 else 'were'} joined anew"
         )
     if done.captures or done.documents:
         return None

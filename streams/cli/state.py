@@ -100,7 +100,8 @@ def backup(place: Place, target: Path) -> None:
 def dump(place: Place, family: str | None, prefix: str, limit: int | None) -> None:
     """Write the rows of a column family, or of all, as JSON lines."""
     with place.reader() as (view, _):
-        write_json(*_rows(view.store, family, prefix, limit))
+        for row in _rows(view.store, family, prefix, limit):
+            write_json(row)
 
 
 @command.command("hot")

@@ -9,6 +9,7 @@ import click
 from streams.cli.options import Place, as_json, now_ms, served
 from streams.cli.rows import as_row, write_json
 from streams.errors import InputError
+from streams.plain import counted
 
 if TYPE_CHECKING:
     from state.store import Store
@@ -54,7 +55,7 @@ def commit(place: Place, name: str) -> None:
         return
     with place.writer() as (store, _):
         done = ingest.commit(store, _named(store, name), now_ms())
-    click.echo(f"sweep {name} is committed with {done.captures:,} captures")
+    click.echo(f"sweep {name} is committed with {counted(done.captures, 'capture')}")
 
 
 @command.command("cancel")
@@ -70,7 +71,8 @@ def cancel(place: Place, name: str) -> None:
     else:
         with place.writer() as (store, _):
             gone = cancel_sweep(store, _named(store, name))
-    click.echo(f"sweep {name} is cancelled: {gone.captures:,} captures and {gone.documents:,} documents are gone")
+    lost = f"{counted(gone.captures, 'capture')} and {counted(gone.documents, 'document')}"
+    click.echo(f"sweep {name} is cancelled, and {lost} with it")
 
 
 @command.command("list")

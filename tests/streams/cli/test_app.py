@@ -91,12 +91,28 @@ def test_an_error_is_a_line_and_a_hint(raising: list[BaseException], capsys: pyt
     assert capsys.readouterr() == ("", "lostfound: no state in var\n  ingest something first\n")
 
 
-def test_an_interrupt_says_that_the_work_stays(
-    raising: list[BaseException], capsys: pytest.CaptureFixture[str]
+def test_an_interrupted_ingest_says_that_the_work_stays(
+    raising: list[BaseException], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     raising.append(KeyboardInterrupt())
     assert app.run(["boom"]) == Exit.INTERRUPTED
+    assert capsys.readouterr().err == "lostfound: interrupted\n", "a question has nothing to go on from"
+    monkeypatch.setitem(app.cli.commands, "ingest", app.cli.commands["boom"])
+    assert app.run(["ingest"]) == Exit.INTERRUPTED
     assert "goes on from there" in capsys.readouterr().err
+
+
+def test_an_interrupt_while_the_command_is_loaded_is_no_traceback() -> None:
+    code = (
+        "import os, signal, sys\n"
+        "class Interrupting:\n"
+        "    def find_spec(self, name, *_):\n"
+        "        if name == 'click': os.kill(os.getpid(), signal.SIGINT)\n"
+        "sys.meta_path.insert(0, Interrupting())\n"
+        "from streams.cli import main; main()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=ROOT)
+    assert (done.returncode, done.stderr) == (Exit.INTERRUPTED, "")
 
 
 def test_a_fault_of_ours_shows_its_traceback() -> None:

@@ -7,7 +7,9 @@ import json
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -173,7 +175,7 @@ def test_what_the_kept_edges_cannot_tell_is_refused(sampled: Lostfound) -> None:
 
 
 def test_forget_removes_a_url(sampled: Lostfound) -> None:
-    assert "2 documents" in sampled("forget", FAQ_MIRROR).out
+    assert "forgot 3 captures and 2 documents; 2 others were joined anew" in sampled("forget", FAQ_MIRROR).out
     assert sampled("captures", FAQ_MIRROR).code == 1
     assert sampled("captures", FAQ).code == 0
     assert sampled("state", "check").code == 0
@@ -280,6 +282,24 @@ def test_state_dump(sampled: Lostfound) -> None:
     assert len(sampled("state", "dump", "documents", "--prefix", key).rows) == 1
     assert sampled("state", "dump", "nothing").code == 2
     assert sampled("state", "dump", "bands", "--prefix", "xyz").code == 2
+
+
+def test_state_dump_writes_each_row_as_it_is_read(sampled: Lostfound, monkeypatch: pytest.MonkeyPatch) -> None:
+    from streams.cli import state
+
+    read: list[int] = []
+    written: list[int] = []
+    rows = state._rows
+
+    def counted(*arguments: Any) -> Iterator[dict[str, Any]]:
+        for row in rows(*arguments):
+            read.append(1)
+            yield row
+
+    monkeypatch.setattr(state, "_rows", counted)
+    monkeypatch.setattr(state, "write_json", lambda *_: written.append(len(read)))
+    assert sampled("state", "dump", "documents").code == 0
+    assert written == list(range(1, len(read) + 1))
 
 
 def test_state_hot_lists_full_buckets(lostfound: Lostfound, tmp_path: Path) -> None:
