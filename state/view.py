@@ -11,11 +11,11 @@ from functools import lru_cache
 from itertools import islice
 
 from state import meta, sweeps
-from state.codecs import capture, document, edge, posting
+from state.codecs import capture, document, posting
 from state.codecs.text import TextCodec
 from state.families import Family
 from state.store import Store
-from state.values import ID_BYTES, PREFIX_BYTES, Capture, DocumentRow, Edge, Sweep, SweepState
+from state.values import ID_BYTES, PREFIX_BYTES, Capture, DocumentRow, Sweep, SweepState
 
 _U32 = struct.Struct(">I")
 
@@ -140,11 +140,6 @@ class View:
         """Title and text of a row of `texts`."""
         return self._texts.decode(value)
 
-    def bucket(self, bucket: bytes) -> list[bytes]:
-        """Prefixes of the documents in a bucket."""
-        value = self.store.get(Family.BANDS, bucket)
-        return posting.decode(value) if value else []
-
     def buckets(self, buckets: list[bytes]) -> list[list[bytes]]:
         """Prefixes of the documents of many buckets, in their order."""
         return [posting.decode(v) if v else [] for v in self.store.get_many(Family.BANDS, buckets)]
@@ -158,10 +153,6 @@ class View:
         """For each site (4 bytes) and word (its hash) prefixes of the documents that it names, at most `limit`."""
         found = self.store.keys_under(Family.WORDS, [site + _U32.pack(word) for site, word in words], limit)
         return [[key[-PREFIX_BYTES:] for key in keys] for keys in found]
-
-    def edges_from(self, document_id: bytes) -> list[Edge]:
-        """Edges kept under this document: those to documents of a larger id."""
-        return [edge.decode(key, value) for key, value in self.store.scan(Family.EDGES, document_id)]
 
     def root(self, document_id: bytes) -> bytes:
         """The representative of a document's cluster; itself when it is alone."""

@@ -38,13 +38,6 @@ def fingerprint(body: bytes) -> bytes:
     return mmh3.mmh3_x64_128_digest(body)[:8]
 
 
-def sketch_fingerprint(sketch: Sketch) -> bytes:
-    """16 bytes shared by documents with the same set of shingles (as far as their sketches tell)."""
-    sizes = np.array([sketch.shingles, sketch.exponent], dtype=">u8")
-    sample = sketch.sample.astype(">u4")
-    return mmh3.mmh3_x64_128_digest(sizes.tobytes() + sample.tobytes() + sketch.signature.tobytes())
-
-
 def buckets(signatures: NDArray[np.uint8], scheme: Scheme) -> NDArray[np.uint8]:
     """The buckets of documents: uint8[n, bands, 1 + rows] from signatures uint8[n, bins]; band number first."""
     out = np.empty((signatures.shape[0], scheme.bands, scheme.bucket_bytes), dtype=np.uint8)

@@ -30,10 +30,8 @@ if TYPE_CHECKING:
 __all__ = [
     "URL_BYTES_MAX",
     "directory_prefix",
-    "domain_of",
     "domain_prefix",
     "domain_ranges",
-    "host_of",
     "host_prefix",
     "key_host",
     "key_url",
@@ -113,17 +111,6 @@ def domain_ranges(key: bytes) -> tuple[tuple[bytes, bytes], ...]:
     domain = _domain_key(host)
     stop = b"*" if _is_suffix(host) else b"-"
     return (domain + b")", domain + stop), (domain + b":", domain + b";")
-
-
-def host_of(url: str) -> str:
-    """The host name of a URL, lower case, in its ASCII form, without port; raises BadUrl."""
-    host: str = _parse(url).hostname
-    return host.rstrip(".")
-
-
-def domain_of(url: str) -> str:
-    """The registered domain of a URL's host; raises BadUrl."""
-    return registered_domain(host_of(url))
 
 
 @lru_cache(maxsize=HOSTS_CACHED)

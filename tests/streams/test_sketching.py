@@ -16,7 +16,6 @@ from streams.sketching import (
     compare_pairs,
     fingerprint,
     gather,
-    sketch_fingerprint,
 )
 
 SCHEME = Scheme()
@@ -170,6 +169,5 @@ def test_fingerprints() -> None:
     # One text twice over has the shingles of the text and those across the seam; three times over adds none.
     twice, thrice = (SKETCHER.sketch("a b c d e f " * n) for n in (2, 3))
     assert twice.document != thrice.document
-    assert sketch_fingerprint(twice) == sketch_fingerprint(thrice)
-    assert sketch_fingerprint(twice) != sketch_fingerprint(SKETCHER.sketch("a b c d e f"))
-    assert len(sketch_fingerprint(twice)) == len(twice.document) == 16
+    assert (twice.shingles, twice.sample.tolist()) == (thrice.shingles, thrice.sample.tolist())
+    assert len(twice.document) == 16

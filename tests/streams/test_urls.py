@@ -7,10 +7,8 @@ from hypothesis import strategies as st
 from streams.errors import BadUrl, LostfoundError
 from streams.urls import (
     directory_prefix,
-    domain_of,
     domain_prefix,
     domain_ranges,
-    host_of,
     host_prefix,
     key_host,
     key_url,
@@ -142,13 +140,6 @@ def test_domain_ranges_hold_the_domain_and_nothing_else() -> None:
 )
 def test_registered_domain(host: str, domain: str) -> None:
     assert registered_domain(host) == domain
-
-
-def test_host_and_domain_of() -> None:
-    assert host_of("https://User@WWW.B\u00fccher.example.:8080/x") == "www.xn--bcher-kva.example"
-    assert domain_of("https://docs.djangoproject.com/en/") == "djangoproject.com"
-    with pytest.raises(BadUrl):
-        host_of("mailto:a@b.org")
 
 
 @pytest.mark.parametrize(

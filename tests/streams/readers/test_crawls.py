@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from streams.readers import read
-from streams.urls import host_of
+from streams.urls import key_host, url_key
 from streams.values import Page
 
 # Counted with the WARC-Type and status lines of the unpacked files: pages (by status where that says something).
@@ -50,7 +50,7 @@ def test_warc_and_arc_of_one_crawl_agree(crawl):
 
 
 def test_hosts_of_the_arc_that_strict_readers_refuse(crawl):
-    assert len({host_of(page.url) for _, page in read([crawl("commoncrawl-2008.arc.zst")])}) == 145
+    assert len({key_host(url_key(page.url)) for _, page in read([crawl("commoncrawl-2008.arc.zst")])}) == 145
 
 
 def test_broken_wacz(crawl):
