@@ -87,7 +87,7 @@ def measured(value: float, error: float) -> Text:
 def some(urls: Sequence[str], count: int | None = None) -> Text:
     """The first URLs, one a line, and how many more there are."""
     more = (count if count is not None else len(urls)) - min(len(urls), URLS_SHOWN)
-    shown = Text("\n".join(map(plain, urls[:URLS_SHOWN])), no_wrap=True)
+    shown = Text("\n".join(map(plain, urls[:URLS_SHOWN])))
     return shown.append(f"\nand {more:,} more", style="dim") if more > 0 else shown
 
 
@@ -235,7 +235,7 @@ def clusters(found: Sequence[Cluster], titles: Callable[[str], str]) -> Renderab
     def row(each: Cluster) -> Row:
         title = next((title for document in each.documents[:20] if (title := titles(document))), "")
         counts = (f"{each.document_count:,}", f"{each.url_count:,}")
-        return (each.cluster[:DOCUMENT_DIGITS], *counts, _title(title)), [some(each.urls, each.url_count)]
+        return (each.cluster[:DOCUMENT_DIGITS], *counts, _title(title)), [_whole(some(each.urls, each.url_count))]
 
     return Blocks(("cluster", ">documents", ">urls", "title"), map(row, found))
 
@@ -248,7 +248,7 @@ def cluster(found: Cluster, members: Sequence[Member]) -> RenderableType:
     def row(each: Member) -> Row:
         figures = (figure(each.resemblance), figure(each.containment), figure(each.contained))
         seen = (day(each.first_seen), day(each.last_seen))
-        return (each.document[:DOCUMENT_DIGITS], *figures, *seen, _title(each.title)), [some(each.urls)]
+        return (each.document[:DOCUMENT_DIGITS], *figures, *seen, _title(each.title)), [_whole(some(each.urls))]
 
     columns = ("document", ">resemblance", ">in it", ">of it", "first seen", "last seen", "title")
     return Group(head, Text(), Blocks(columns, map(row, members)))
@@ -265,7 +265,7 @@ def matches(found: Sequence[Match]) -> RenderableType:
         )
         seen = (day(each.first_seen), day(each.last_seen))
         cells = (each.document[:DOCUMENT_DIGITS], *figures, *seen, each.cluster[:DOCUMENT_DIGITS])
-        return cells, [some(each.urls, each.url_count)]
+        return cells, [_whole(some(each.urls, each.url_count))]
 
     columns = ("document", ">resemblance", ">in it", ">of it", "first seen", "last seen", "cluster")
     return Blocks(columns, map(row, found))
