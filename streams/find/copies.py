@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 _LOCATIONS_READ = 64  # or as many as are needed
 _CAPTURES_READ = 2_048  # their keys
-_URLS_READ = 64
+_URLS_READ = 192
+_LOOKS_MAX = 17
 _NEIGHBOURS_MAX = 24
 _NEIGHBOURS_MIN = 3
 _COPY_RESEMBLANCE = 0.4
@@ -80,10 +81,10 @@ class Copies:
             return 0.0
         if self._latest(host_prefix(old)) < missed:
             return 0.0
-        return self._share(before, after, directory_prefix(old), last)
+        return self._share(before, after, directory_prefix(old), last, missed)
 
-    def _read_share(self, before: bytes, after: bytes, folder: bytes, last: int) -> float:
-        neighbours = self._neighbours(before, after, folder, last)
+    def _read_share(self, before: bytes, after: bytes, folder: bytes, last: int, missed: int) -> float:
+        neighbours = self._neighbours(before, after, folder, last, missed)
         if len(neighbours) < _NEIGHBOURS_MIN:
             return 0.0
         beside = [after + key[len(before) :] for key in neighbours]
@@ -91,16 +92,17 @@ class Copies:
         pairs = [(d, old) for d, old in zip(today, neighbours.values(), strict=True) if d is not None]
         return sum(self._copied(document, old) for document, old in pairs) / len(neighbours)
 
-    def _neighbours(self, before: bytes, after: bytes, folder: bytes, last: int) -> dict[bytes, list[Capture]]:
+    def _neighbours(
+        self, before: bytes, after: bytes, folder: bytes, last: int, missed: int
+    ) -> dict[bytes, list[Capture]]:
         found: dict[bytes, list[Capture]] = {}
-        latest = self._latest(host_prefix(folder))
-        for start in dict.fromkeys((folder, before)):
-            keys = self._view.urls_under(before, _CAPTURES_READ, start)[:_URLS_READ]
+        for level, start in _looks(folder, before):
+            keys = self._view.urls_under(level, _CAPTURES_READ, start)[:_URLS_READ]
             for key, history in zip(keys, self._view.histories(keys), strict=True):
                 captures = [c for c in history if c.document is not None]
                 sweeps = {c.sweep for c in captures}
                 inside = len(after) > len(before) and key.startswith(after)
-                if last in sweeps and latest in sweeps and not inside:
+                if last in sweeps and missed in sweeps and not inside:
                     found[key] = captures
                 if len(found) >= _NEIGHBOURS_MAX:
                     return found
@@ -123,6 +125,18 @@ class Copies:
             return False
         figures = sketching.compare_many(row.sketch, [each.sketch for each in rows])
         return bool(figures.resemblance.max() >= _COPY_RESEMBLANCE)
+
+
+def _looks(folder: bytes, before: bytes) -> list[tuple[bytes, bytes]]:
+    """A folder and those above it up to `before`, which it lies in, each from the first folder on and from its start.
+
+    The nearest neighbours are asked first: further up lie other trees, such as copies of this one.
+    """
+    level, found = folder, [(folder, folder)]
+    while len(level) > len(before) and len(found) < _LOOKS_MAX:
+        level = max(directory_prefix(level[:-1]), before, key=len)
+        found += [(level, folder), (level, level)]
+    return found
 
 
 def _heads(old: bytes, new: bytes) -> tuple[bytes, bytes]:

@@ -1,20 +1,26 @@
 """The ranking, and how sure an answer is. docs/decisions tells how both came about.
 
     score = (containment + cosine + 0.1 title) x (1 - 0.85 beside) + 1.2 path + 0.05 appeared
-            - 1.5 replica + 0.4 rule
+            + 0.5 respelt - 1.5 replica + 0.4 rule
 
 `beside` is the resemblance to what the candidate held while the old URL was alive: a copy that stood there all along
 is not where the page went. `replica` says that most pages around the old one, which are still alive, have a copy at
-the place where this candidate would be the old one's: then it belongs to a copied tree, not to a move.
+the place where this candidate would be the old one's: then it belongs to a copied tree, not to a move. `respelt` is
+the old address in another spelling, `/x/` for `/x.html`, that came when the old one went: a page that became a folder
+keeps its place, whatever its text was shared out to.
 
 Where texts are not kept there are no cosines, and sketches give the rest:
 
     score = 1.6 containment x (1 - 0.85 beside) + 1.6 path + ...
 
+A sketch says next to nothing of a short page in a long one: estimates of 1 with an error of .9 are common, and
+ranking looks for the greatest of many. So a containment counts by what is to be believed of it, given its error.
+
 The confidence is logistic in four figures that a person can check: the score, how far the second candidate lies
-behind (by share of the score), whether the candidate appeared when the old URL went missing, and whether next to
-none of its content was there before. It was fitted on twelve documentation sites with their variants (frozen old
-versions, templates, hashed URLs), each weighed by the root of its rows, and checked on sites left out of the fit.
+behind (by share of the score; a second of 0.2 is always assumed, as not all pages were looked at), whether the
+candidate appeared when the old URL went missing, and whether next to none of its content was there before. It was
+fitted on twelve documentation sites with their variants (frozen old versions, templates, hashed URLs), each weighed
+by the root of its rows, and checked on sites left out of the fit.
 """
 
 from __future__ import annotations
@@ -26,9 +32,11 @@ BESIDE = 0.85
 PATH = 1.2
 TITLE = 0.1
 APPEARED = 0.05
+RESPELT = 0.5
 REPLICA = 1.5
 RULE = 0.4
 SKETCH_CONTAINMENT, SKETCH_PATH = 1.6, 1.6
+CONTAINMENT_SPREAD = 0.2  # of candidates' containments about 0, before a sketch is read
 REPLICA_FROM = 0.5
 
 # Where the page went by way of a URL that is dead too: weights of the direct score and of that from the last stop.
@@ -54,6 +62,7 @@ class Traits(NamedTuple):
     beside: float = 0.0
     path: float = 0.0
     appeared: bool = False
+    respelt: bool = False  # the old address spelt otherwise, and appeared
     replica: float = 0.0  # share of living neighbours with a copy there
     rule: float = 0.0  # confidence of the rule that leads here
 
@@ -70,7 +79,14 @@ class Weights(NamedTuple):
 
 WITH_TEXTS = Weights(-3.8, 2.05, 3.4, 0.1, -1.1)
 FROM_SKETCHES = Weights(-3.9, 1.6, 3.7, 1.0, -0.8)
+COPIED = 2.0
+SECOND_LEAST = 0.2
 THIN = 0.1  # less content than this in common is next to none
+
+
+def believed(share: float, error: float) -> float:
+    """What is to be believed of a containment estimated with a standard error: most candidates contain little."""
+    return share / (1 + (error / CONTAINMENT_SPREAD) ** 2)
 
 
 def score(traits: Traits) -> float:
@@ -83,6 +99,7 @@ def score(traits: Traits) -> float:
         content * (1 - BESIDE * traits.beside)
         + path * traits.path
         + APPEARED * traits.appeared
+        + RESPELT * traits.respelt
         - REPLICA * (traits.replica > REPLICA_FROM)
         + RULE * traits.rule
     )
@@ -91,10 +108,11 @@ def score(traits: Traits) -> float:
 def confidence(best: float, second: float, traits: Traits) -> float:
     """The share of answers like this one that are right: `traits` of the best, and the two best scores."""
     weights = WITH_TEXTS if traits.cosine is not None else FROM_SKETCHES
-    margin = min(1.0, max(0.0, (best - second) / max(best, 0.2)))
+    margin = min(1.0, max(0.0, (best - max(second, SECOND_LEAST)) / max(best, SECOND_LEAST)))
     thin = max(traits.containment, traits.cosine or 0.0) < THIN
     z = weights.constant + weights.score * best + weights.margin * margin
-    return 1 / (1 + math.exp(-z - weights.appeared * traits.appeared - weights.thin * thin))
+    z += weights.appeared * traits.appeared + weights.thin * thin - COPIED * (traits.replica > REPLICA_FROM)
+    return 1 / (1 + math.exp(-z))
 
 
 def doubtful_redirect(traits: Traits) -> bool:

@@ -222,6 +222,7 @@ class Tracer:
     def _rank(self, asked: Question, life: Life, compare: _Comparer) -> Ranked:
         versions, before = _versions(asked, life), life.document_at(asked.last)
         figures = [compare.like(document) for document in versions]
+        appeared = life.held[0].sweep == asked.missed
         traits = Traits(
             resemblance=max((f.resemblance for f in figures), default=0.0),
             containment=max((f.containment for f in figures), default=0.0),
@@ -230,7 +231,8 @@ class Tracer:
             title=max((f.title for f in figures), default=0.0),
             beside=compare.like(before).resemblance if before is not None else 0.0,
             path=path_likeness(_path(asked.key), _path(life.key)),
-            appeared=life.held[0].sweep == asked.missed,
+            appeared=appeared,
+            respelt=appeared and _respelt(asked.key, life.key),
         )
         return Ranked(life, traits, scoring.score(traits))
 
@@ -313,13 +315,20 @@ class _Comparer:
         if row is None or self._asked.row is None:
             return _Figures(0.0, 0.0, 0.0, None, 0.0)
         figures = sketching.compare(self._asked.row.sketch, row.sketch)
-        return _Figures(figures.resemblance, figures.containment, figures.containment, None, 0.0)
+        held = scoring.believed(figures.containment, figures.containment_error)
+        return _Figures(figures.resemblance, held, held, None, 0.0)
 
 
 def _versions(asked: Question, life: Life) -> list[bytes]:
     """A candidate's documents that count: as it was when the old URL went missing, and as it is."""
     versions = life.documents_from(asked.missed)
     return versions if len(versions) <= _VERSIONS_MAX else [versions[0], *versions[-(_VERSIONS_MAX - 1) :]]
+
+
+def _respelt(old: bytes, new: bytes) -> bool:
+    """Two addresses on one host that say the same words, and some."""
+    words = _path(old).words
+    return bool(words) and words == _path(new).words and host_prefix(old) == host_prefix(new)
 
 
 def _compared(asked: Question, life: Life) -> list[bytes]:

@@ -109,6 +109,26 @@ def test_a_copy_of_the_whole_tree_is_no_move(view, finder, pages, text):
     assert best(answer).url == new
 
 
+def test_a_page_that_became_a_folder_is_found_at_its_place(view, finder, pages, text):
+    """Not at the part that took most of its text."""
+    old, folder = f"{SITE}/guide/faq.html", f"{SITE}/guide/faq"
+    parts = {name: text(name, size) for name, size in (("install", 20), ("usage", 14), ("errors", 14))}
+    start = "Questions that are asked again and again, by theme. Look at install, at usage, and at errors."
+    view.add({**pages, old: start + " ".join(parts.values())})
+    view.add({**pages, f"{folder}/index.html": start, **{f"{folder}/{name}.html": parts[name] for name in parts}})
+    assert best(finder(view).find(old)).url == f"{folder}/index.html"
+
+
+def test_a_sketch_of_a_short_page_is_not_believed_to_be_in_a_long_one(textless, finder, text):
+    """Without texts: by chance the estimate of a containment may be 1, with an error as large."""
+    short = {f"{SITE}/manual/cmd{n}.html": text(f"manual{n}", 3) for n in range(40)}
+    long = {f"{SITE}/manual/": " ".join(text(f"subject{n}", 30) for n in range(60))}
+    textless.add({**short, f"{SITE}/other.html": text("other")}).add({f"{SITE}/other.html": text("other"), **long})
+    asked = finder(textless)
+    for url in short:
+        assert all(candidate.containment < 0.1 for candidate in asked.find(url).candidates)
+
+
 def test_redirects_are_the_strongest(view, finder, pages, text):
     old, middle, new = f"{SITE}/yew", f"{SITE}/yew2", f"{SITE}/trees/ash.html"
     view.add({**pages, old: text("yew")}).add(pages, redirects={old: "/yew2", middle: new})

@@ -98,6 +98,27 @@ class TestScore:
         thin = scoring.confidence(2.0, 0.2, Traits(cosine=0.05, appeared=True))
         assert thin < sure(2.0, 0.2)
 
+    def test_a_lone_candidate_with_little_in_common_is_not_sure(self):
+        """Not all pages were looked at: that no other was found says little."""
+        traits = Traits(containment=0.0, cosine=0.05, appeared=True)
+        assert scoring.confidence(0.3, 0.0, traits) == scoring.confidence(0.3, scoring.SECOND_LEAST, traits) < 0.5
+
+    def test_a_page_of_a_copied_tree_is_doubted_beyond_its_score(self):
+        traits = Traits(containment=0.8, weighed=0.8, cosine=0.8, path=1.0)
+        copied = traits._replace(replica=0.9)
+        assert scoring.confidence(scoring.score(traits), 0.0, traits) > 0.9
+        assert scoring.confidence(scoring.score(copied), 0.0, copied) < 0.5
+        assert scoring.confidence(2.0, 0.0, copied) < scoring.confidence(2.0, 0.0, traits)
+
+    @given(st.floats(0, 1), st.floats(0, 1), st.floats(0, 2), st.floats(0, 2))
+    def test_a_containment_is_believed_less_the_larger_its_error(self, share, other, error, larger):
+        assert scoring.believed(share, 0.0) == share
+        assert (
+            0.0 <= scoring.believed(share, max(error, larger)) <= scoring.believed(share, min(error, larger)) <= share
+        )
+        low, high = sorted((share, other))
+        assert scoring.believed(low, error) <= scoring.believed(high, error)
+
     @given(st.floats(-2, 4), st.floats(-2, 4), st.booleans())
     def test_confidence_is_a_share(self, best, second, appeared):
         assert 0.0 < scoring.confidence(best, second, Traits(appeared=appeared)) < 1.0
@@ -194,6 +215,29 @@ class TestCopies:
         view.add({**one, **two, old: text("config")}).add({**one, **two, f"{SITE}/two/config.html": text("config")})
         copies = Copies(view, Kept(view.documents, 99), Calendar(view).latest)
         assert copies.share(url_key(old), url_key(f"{SITE}/two/config.html"), 1, 2) == 0.0
+
+    def test_old_versions_beside_hide_no_copy(self, view, text):
+        """Neighbours are the pages beside the old one, not those of other versions, though these come first."""
+        names = ["api", "faq", "intro", "setup", "usage", "tour", "news", "tips"]
+        tree = {name: text(name) for name in names}
+        versions = {f"{SITE}/v{n}/guide/{name}.html": page for n in range(1, 20) for name, page in tree.items()}
+        here = {f"{SITE}/guide/{name}.html": page for name, page in tree.items()}
+        old, copy = f"{SITE}/guide/config.html", f"{SITE}/v60/guide/config.html"
+        frozen = {f"{SITE}/v60/guide/{name}.html": page for name, page in tree.items()}
+        view.add({**versions, **here, old: text("config")})
+        view.add({**versions, **here, **frozen, copy: text("config")})
+        copies = Copies(view, Kept(view.documents, 99), Calendar(view).latest)
+        assert copies.share(url_key(old), url_key(copy), 1, 2) == 1.0
+
+    def test_neighbours_that_moved_later_tell_a_copy_too(self, view, text):
+        names = ["api", "faq", "intro", "setup", "usage"]
+        here = {f"{SITE}/latest/{name}.html": text(name) for name in names}
+        old, copy = f"{SITE}/latest/config.html", f"{SITE}/v1/config.html"
+        frozen = {url.replace("latest", "v1"): page for url, page in here.items()}
+        view.add({**here, old: text("config")}).add({**here, **frozen, copy: text("config")})
+        view.add({**frozen, copy: text("config"), **{url.replace("latest", "main"): p for url, p in here.items()}})
+        copies = Copies(view, Kept(view.documents, 99), Calendar(view).latest)
+        assert copies.share(url_key(old), url_key(copy), 1, 2) == 1.0
 
     def test_soft_errors_need_unrelated_names(self, view):
         view.add({f"{SITE}/v{n}/guide/": "the same page in all versions" for n in range(9)})
