@@ -2,16 +2,17 @@
 
     {"event": "open",      "name": "2026-11", "time": ms}
     {"event": "commit",    "name": ..., "time": ..., "until": [end offset of each partition of `pages`]}
-    {"event": "reached",   "name": ..., "time": ..., "captures": n}
+    {"event": "reached",   "name": ..., "time": ..., "number": n, "captures": n}
     {"event": "cancel",    "name": ..., "time": ...}
-    {"event": "cancelled", "name": ..., "time": ...}
-    {"event": "told",      "name": ..., "time": ...}
+    {"event": "cancelled", "name": ..., "time": ..., "number": n}
+    {"event": "told",      "name": ..., "time": ..., "number": n}
 
 A sweep's number is its place among the openings, so that workers agree on it without asking one another. A commit
 is asked for with where `pages` ended then; it takes effect with `reached`, which a worker writes once every partition
 has got that far, through all stages; and `told` says that the moves which the commit brought are in their
-topic. Records that do not fit the life of a sweep change nothing: two workers may
-write the same one.
+topic. `cancel` hides a sweep; `cancelled` frees its name, once all that was under way of it has come and is taken
+back. Records that do not fit the life of a sweep change nothing: two workers may write the same one. What a worker
+writes by itself says the number: the name may be another sweep's by then.
 """
 
 from __future__ import annotations
@@ -48,6 +49,7 @@ class Event(msgspec.Struct, frozen=True, omit_defaults=True):
     time: int  # ms since the epoch, UTC
     until: list[int] = []
     captures: int = 0
+    number: int = 0  # of the sweep; 0: the one that has the name there
 
 
 class Fold:
@@ -80,7 +82,7 @@ class Fold:
                 number = len(self.sweeps) + 1
                 self.sweeps[number] = Sweep(number, event.name, SweepState.OPEN, opened=event.time)
             return
-        if held is None:
+        if held is None or event.number not in (0, held.number):
             return
         if event.event == "told":
             if held.state is SweepState.COMMITTED:

@@ -47,9 +47,13 @@ RESULTS = frozenset({Topic.NEAR_DUPLICATES, Topic.CLUSTERS, Topic.MOVES})
 
 
 class Amendment(msgspec.Struct, frozen=True):
-    """Changes that overwrite, as a record of the changelog: something was forgotten."""
+    """Changes that overwrite, as a record of the changelog: something was forgotten.
+
+    Of nodes whose pointer it changes `parents` are the pointers that may go; another one has come since, and stays.
+    """
 
     record: bytes
+    parents: dict[bytes, bytes] | None = None  # None: all may
 
 
 # What each topic carries; a value goes with its number, which is never used again.
@@ -73,6 +77,7 @@ _DECODERS = {
 }
 _encode = msgspec.msgpack.Encoder().encode
 _decode_items = msgspec.msgpack.Decoder(list[tuple[int, msgspec.Raw]]).decode
+_UNREADABLE = (msgspec.DecodeError, ValueError, KeyError, RecursionError, MemoryError)
 
 
 class BadMessage(ValueError):
@@ -113,8 +118,11 @@ def said_in(given: Headers) -> dict[str, str]:
     return {name: (held or b"")[:200].decode("utf-8", "replace") for name, held in given}
 
 
-def unpack(topic: Topic, value: bytes | None, given: Headers, scheme: Scheme) -> list[Any]:
-    """The values of a message, whose sketches are of a scheme; raises BadMessage."""
+def unpack(topic: Topic, value: bytes | None, given: Headers, scheme: Scheme) -> tuple[list[Any], list[str]]:
+    """The values of a message, whose sketches are of a scheme, and what is wrong with each of those left out.
+
+    Raises BadMessage where it is no list of values at all.
+    """
     held = said_in(given)
     said = held.get("schema", "")
     if said != schema(topic):
@@ -123,12 +131,18 @@ def unpack(topic: Topic, value: bytes | None, given: Headers, scheme: Scheme) ->
     if other != scheme.id:
         raise BadMessage("other_scheme", f"the message has scheme {other!r}, this worker has {scheme.id!r}")
     try:
-        decoders = _DECODERS[topic]
-        values = [decoders[number](item) for number, item in _decode_items(value or b"")]
-    except (msgspec.DecodeError, ValueError, KeyError, RecursionError, MemoryError) as error:
+        items = _decode_items(value or b"")
+    except _UNREADABLE as error:
         raise BadMessage("bad_message", repr(error)[:300]) from error
-    for each in values:
-        fault = checking.amendment(each.record) if isinstance(each, Amendment) else checking.fault(each, scheme)
+    values, faults = [], []
+    for number, item in items:
+        try:
+            each = _DECODERS[topic][number](item)
+            fault = checking.amendment(each.record) if isinstance(each, Amendment) else checking.fault(each, scheme)
+        except _UNREADABLE as error:
+            fault = repr(error)
         if fault:
-            raise BadMessage("bad_message", fault[:300])
-    return values
+            faults.append(fault[:300])
+        else:
+            values.append(each)
+    return values, faults

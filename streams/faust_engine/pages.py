@@ -20,7 +20,7 @@ from streams.errors import BadUrl
 from streams.faust_engine.messages import Headers, said_in
 from streams.readers import ReadLimits, pointers
 from streams.readers.jsonl import page_of
-from streams.readers.payload import Refused
+from streams.readers.payload import Refused, redirect_target
 from streams.readers.times import MILLIS_MAX
 from streams.urls import url_key
 from streams.values import Origin, Page, Rejected
@@ -126,12 +126,14 @@ def decode(
 
 def _taken(held: PageMessage, limits: ReadLimits, place: Origin) -> Decoded:
     origin = Origin(held.source, held.offset, held.member) if held.source else place
+    shown = held.url[: limits.url_bytes_max]
     try:
         url_key(held.url, limits.url_bytes_max)
-        if held.redirect is not None:
-            url_key(held.redirect, limits.url_bytes_max)
     except BadUrl as error:
-        return Rejected("bad_url", str(error), origin, held.url[: limits.url_bytes_max]), held.crawl
+        return Rejected("bad_url", str(error), origin, shown), held.crawl
+    target = None if held.redirect is None else redirect_target(held.url, held.redirect, limits)
+    if target is None and held.redirect is not None:
+        return Rejected("bad_url", "its redirect leads to no page", origin, shown), held.crawl
     if not (0 <= held.time <= MILLIS_MAX and 0 <= (held.revisit_time or 0) <= MILLIS_MAX):
         detail = f"{held.time} is no time in ms, or {held.revisit_time} is none"
         return Rejected("bad_time", detail, origin, held.url), held.crawl
@@ -142,7 +144,7 @@ def _taken(held: PageMessage, limits: ReadLimits, place: Origin) -> Decoded:
     if held.warc_filename is not None and held.body is None and held.text is None:
         return _pointed(held, limits, origin), held.crawl
     fields = {name: getattr(held, name) for name in Page.__struct_fields__ if name != "origin"}
-    return Page(**fields, origin=origin), held.crawl
+    return Page(**(fields | {"redirect": target}), origin=origin), held.crawl
 
 
 def _pointed(held: PageMessage, limits: ReadLimits, origin: Origin) -> Page | Rejected:
@@ -181,7 +183,7 @@ def _ache(held: Mapping[str, Any]) -> dict[str, Any]:
     fields = {
         "url": held.get("redirected_url") or held["url"],
         "fetch_time": held.get("fetch_time") or held.get("retrieved") or held.get("timestamp_crawl"),
-        "content_mime_type": (held.get("content_type") or "").partition(";")[0] or _mime(headers),
+        "content_mime_type": _media_type(held.get("content_type")) or _mime(headers),
     }
     if (body := held.get("content")) is not None:
         return fields | {"body": body}
@@ -190,10 +192,14 @@ def _ache(held: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _mime(headers: Any) -> str | None:
-    """The media type of a response's headers, each a text or a list of them."""
+    """The media type of a response's headers."""
     if not isinstance(headers, Mapping):
         return None
-    given = next((value for name, value in headers.items() if name.lower() == "content-type"), None)
+    return _media_type(next((value for name, value in headers.items() if name.lower() == "content-type"), None))
+
+
+def _media_type(given: Any) -> str | None:
+    """The media type of a header, which is a text or a list of them; None where it is neither."""
     if isinstance(given, list):
         given = given[0] if given else None
     return given.partition(";")[0].strip() if isinstance(given, str) else None

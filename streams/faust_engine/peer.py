@@ -25,6 +25,7 @@ from streams.faust_engine.spread import RowStore
 _encode = msgspec.msgpack.Encoder().encode
 _decoders = {what: msgspec.msgpack.Decoder(kind) for what, kind in ANSWERS.items()}
 RECORD_BYTES_MAX = 8 << 20
+AMEND_SECONDS_MAX = 3600.0  # what is under way comes first
 
 
 def own_token() -> str:
@@ -150,4 +151,4 @@ class RemoteStore(RowStore):
     def write(self, changes: Changes, *, sync: bool = False) -> None:  # noqa: ARG002
         """Have the owners take changes that overwrite; returns when they have."""
         for record in changelog.encode(changes, kind=changelog.AMENDMENT, record_bytes_max=RECORD_BYTES_MAX):
-            self.peer.post("/amend", record, 6 * self.peer.seconds_max)
+            self.peer.post("/amend", record, AMEND_SECONDS_MAX)

@@ -20,6 +20,7 @@ from streams.faust_engine.partitions import Partitions
 from streams.faust_engine.stages import STAGES, Context, Outcome, sketched
 from streams.operators.sketch import Sketched, Task
 from streams.readers import ReadLimits
+from streams.readers.times import MILLIS_MAX
 from streams.settings import Settings
 from streams.values import Origin, Page, Rejected, SketchedPage
 from streams.workers import Workers
@@ -60,6 +61,8 @@ class Runner:
 
     async def _take(self, topic: Topic, number: int, batch: Sequence[Message]) -> None:
         values, letters = self._unpacked(topic, batch)
+        if topic is Topic.CAPTURES:
+            values = [value for value in values if not self._taken_back(value)]
         async with self.partitions.locks[number]:
             partition = self.partitions.held.get(number)
             if partition is None or number not in self.partitions.actives:
@@ -73,17 +76,26 @@ class Runner:
                 partition.write(outcome.changes, offsets, amendment=outcome.amendment)
         self.metrics.count(outcome.counts)
 
+    def _taken_back(self, page: msgspec.Struct) -> bool:
+        """Whether a page's sweep is gone: a worker that had lost `pages` and did not know has sent it again."""
+        assert isinstance(page, SketchedPage)
+        sweep = self.sweep_log.fold.sweeps.get(page.capture.sweep)
+        return sweep is not None and sweep.state is SweepState.CANCELLED
+
     def _unpacked(self, topic: Topic, batch: Iterable[Message]) -> tuple[list[msgspec.Struct], list[DeadLetter]]:
         values: list[msgspec.Struct] = []
         letters = []
+        source = topics.name(self.settings.kafka, topic)
         for message in batch:
             try:
-                values += unpack(topic, message.value, message.headers, self.settings.scheme)
+                found, faults = unpack(topic, message.value, message.headers, self.settings.scheme)
+                values += found
+                more = f"{len(faults)} of {len(found) + len(faults)} values, such as: "
+                reason, detail = ("bad_message", more + faults[0]) if faults else ("", "")
             except BadMessage as error:
-                source = topics.name(self.settings.kafka, topic)
-                letters.append(
-                    DeadLetter(error.reason, error.detail, "", source, "", message.offset, message.partition)
-                )
+                reason, detail = error.reason, error.detail
+            if reason:
+                letters.append(DeadLetter(reason, detail, "", source, "", message.offset, message.partition))
         return values, letters
 
     async def _send(self, outcome: Outcome, letters: list[DeadLetter], number: int) -> None:
@@ -112,8 +124,12 @@ class Runner:
         for (page, name), message in taken:
             if isinstance(page, Rejected):
                 rejected.append((page, message.partition))
+                continue
+            dated = page if page.time else msgspec.structs.replace(page, time=max(0, message.time))
+            if dated.time > MILLIS_MAX:
+                said = f"the message's time {dated.time} is no time in ms"
+                rejected.append((Rejected("bad_time", said, page.origin, page.url), message.partition))
             elif (number := await self._sweep(name)) is not None:
-                dated = page if page.time else msgspec.structs.replace(page, time=max(0, message.time))
                 by_sweep[number].append((dated, message.partition))
             else:
                 said = f"{name[:200]!r} is no sweep that takes pages"

@@ -30,6 +30,7 @@ from state.errors import LostfoundError, StateError
 from state.values import SweepState
 from streams.errors import InputError
 from streams.faust_engine.control import Event
+from streams.faust_engine.draining import drained
 from streams.faust_engine.messages import Topic
 from streams.faust_engine.peer import allowed, own_token
 from streams.faust_engine.rows import Ask
@@ -56,6 +57,7 @@ class Server:
         self.app: App | None = None
         self.whole: Whole | None = None
         self._web: web.AppRunner | None = None
+        self._cancelling = asyncio.Lock()
 
     async def start(self, host: str, port: int) -> int:
         """Listen, and return the port; raises InputError where it cannot, or must not without a token."""
@@ -150,14 +152,24 @@ class Server:
             until = await whole.lag.ends(Topic.PAGES)
             await sweep_log.write(msgspec.structs.replace(event, until=until))
             return _packed(None)
-        if held.state is not SweepState.CANCELLING:
-            await sweep_log.write(event)
-            await sweep_log.until(lambda fold: fold.sweeps[held.number].state is SweepState.CANCELLING)
-        gone: Forgotten = await asyncio.to_thread(
-            lambda: cancel_sweep(whole.store(), sweep_log.fold.sweeps[held.number])
-        )
-        await sweep_log.write(Event("cancelled", event.name, time.time_ns() // 1_000_000))
-        return _packed(gone)
+        return _packed(await self._cancel(event, whole))
+
+    async def _cancel(self, event: Event, whole: Whole) -> Forgotten:
+        """Hide a sweep, and once all of it that is under way has come, take it back.
+
+        What the stages still held would be written after a look for it, and nobody would look again.
+        """
+        sweep_log = self.runner.sweep_log
+        async with self._cancelling:
+            sweep_log.fold.check(event)
+            number = await sweep_log.number(event.name)
+            await sweep_log.write(msgspec.structs.replace(event, number=number))
+            await sweep_log.until(lambda fold: fold.sweeps[number].state >= SweepState.CANCELLING)
+            await drained(whole.lag)
+            gone = await asyncio.to_thread(lambda: cancel_sweep(whole.store(), sweep_log.fold.sweeps[number]))
+            await sweep_log.write(Event("cancelled", event.name, time.time_ns() // 1_000_000, number=number))
+            await sweep_log.until(lambda fold: fold.sweeps[number].state is SweepState.CANCELLED)
+        return gone
 
 
 def _packed(value: Any) -> web.Response:

@@ -250,11 +250,25 @@ def amendments(partition: Partition, given: Sequence[Amendment], context: Contex
     outcome.amendment = True
     for each in given:
         _, changes = changelog.decode(each.record)
+        if each.parents is not None:
+            _keep_new_pointers(changes, each.parents, outcome.changes, partition.store)
         outcome.changes.update(changes)
     if context.reports(Topic.CLUSTERS):
         outcome.results += results.amended(outcome.changes, partition.store, partition.number)
     outcome.counts.update(amendments=len(given))
     return outcome
+
+
+def _keep_new_pointers(changes: Changes, parents: Mapping[bytes, bytes], before: Changes, store: Store) -> None:
+    """Leave out pointers that a union has set since the changes were computed: it would be lost."""
+    deletes, puts = changes.deletes.get(Family.PARENTS, set()), changes.family(Family.PARENTS)
+    cleared, held = before.deletes.get(Family.PARENTS, set()), before.family(Family.PARENTS)
+    nodes = sorted(deletes | puts.keys())
+    for node, stored in zip(nodes, store.get_many(Family.PARENTS, nodes), strict=True):
+        parent = held.get(node) or (None if node in cleared else stored)
+        if parent not in (None, parents.get(node)):
+            deletes.discard(node)
+            puts.pop(node, None)
 
 
 Stage = Callable[[Partition, Sequence[Any], Context], Outcome]

@@ -85,7 +85,7 @@ class Teller:
 
     async def _told(self, sweep: Sweep) -> None:
         sweep_log = self._runner.sweep_log
-        await sweep_log.write(Event("told", sweep.name, time.time_ns() // 1_000_000))
+        await sweep_log.write(Event("told", sweep.name, time.time_ns() // 1_000_000, number=sweep.number))
         await sweep_log.until(lambda fold: fold.untold is None or fold.untold.number != sweep.number)
 
 

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from state.changes import Changes
-from state.codecs import changelog
 from state.errors import StateError
 from state.store import Store
+from streams.faust_engine import mending
+from streams.faust_engine.draining import CLUSTERING, drained
 from streams.faust_engine.idle import Lag
 from streams.faust_engine.messages import Amendment, Topic
 from streams.faust_engine.peer import Peer, own_token
 from streams.faust_engine.rows import Ask, answer
 from streams.faust_engine.runner import Runner
-from streams.faust_engine.spread import Source, SpreadStore
+from streams.faust_engine.spread import Source, SpreadStore, Write
 
 if TYPE_CHECKING:
     from streams.faust_engine.app import App
@@ -48,7 +49,13 @@ class Whole:
         return answer(stores, ask)
 
     def store(self) -> SpreadStore:
-        """The collection as it is spread now; raises StateError when partitions are with nobody."""
+        """The collection as it is spread now; raises StateError when partitions are with nobody.
+
+        What is written is taken when `write` returns, and its clusters are whole: joins go on meanwhile.
+        """
+        return self._spread(self._write)
+
+    def _spread(self, write: Write) -> SpreadStore:
         here = self.here()
         sources: dict[int, tuple[str, Source]] = {}
         for url, topics in self.app.router.table_metadata("state").items():
@@ -61,7 +68,7 @@ class Whole:
             sources,
             self.runner.context.partitions,
             self.runner.sweep_log.fold.rows(),
-            self._write,
+            write,
             self._threads,
         )
 
@@ -71,16 +78,19 @@ class Whole:
         return self._peers[url]
 
     def _write(self, parts: Mapping[int, Changes]) -> None:
-        asyncio.run_coroutine_threadsafe(self._amend(parts), self._loop).result(TAKEN_SECONDS_MAX)
+        self._amend(parts)
+        mending.mend(self._spread(self._amend), parts, self._drain)
 
-    async def _amend(self, parts: Mapping[int, Changes]) -> None:
+    def _amend(self, parts: Mapping[int, Changes]) -> None:
+        sends = mending.amendments(self.store(), parts)
+        asyncio.run_coroutine_threadsafe(self._taken(sends), self._loop).result(TAKEN_SECONDS_MAX)
+
+    def _drain(self) -> None:
+        asyncio.run_coroutine_threadsafe(drained(self.lag, CLUSTERING), self._loop).result()
+
+    async def _taken(self, sends: Mapping[tuple[Topic, int], Sequence[Amendment]]) -> None:
+        """Send changes, and return when the owners have taken them."""
         async with self._amending:
-            sends = {
-                (Topic.AMENDMENTS, number): [
-                    Amendment(record) for record in changelog.encode(changes, kind=changelog.AMENDMENT)
-                ]
-                for number, changes in parts.items()
-            }
             await self.runner.outbox.send(sends)
             until = await self.lag.ends(Topic.AMENDMENTS)
             while not await self.lag.reached(Topic.AMENDMENTS, until):  # noqa: ASYNC110 - the broker tells nobody

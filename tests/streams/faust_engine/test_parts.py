@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 from pathlib import Path
 from typing import Literal
@@ -11,6 +12,8 @@ import msgspec
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
 from state.scheme import Scheme
 from state.values import SweepState
@@ -30,6 +33,7 @@ from streams.values import Arrival, Origin, Page, Pair, Rejected
 ORIGIN = Origin("t-pages", 7)
 LIMITS = ReadLimits()
 SCHEME = Scheme()
+PACKED = [("content-type", b"application/msgpack")]
 
 
 def test_values_survive_packing_in_their_order() -> None:
@@ -41,12 +45,19 @@ def test_values_survive_packing_in_their_order() -> None:
     packed = list(messages.pack(values, 60))
     assert len(packed) > 1
     given = messages.headers(Topic.DOCUMENTS, SCHEME.id)
-    assert [item for each in packed for item in messages.unpack(Topic.DOCUMENTS, each, given, SCHEME)] == values
+    assert [item for each in packed for item in messages.unpack(Topic.DOCUMENTS, each, given, SCHEME)[0]] == values
     joins = [Union(b"b" * 16, b"a" * 16), Handover(b"a" * 16, (b"b" * 16,))]
     (one,) = messages.pack(joins, 1 << 20)
-    assert messages.unpack(Topic.JOINS, one, messages.headers(Topic.JOINS, SCHEME.id), SCHEME) == joins
-    with pytest.raises(BadMessage):
-        messages.unpack(Topic.DOCUMENTS, one, given, SCHEME)
+    assert messages.unpack(Topic.JOINS, one, messages.headers(Topic.JOINS, SCHEME.id), SCHEME) == (joins, [])
+    assert messages.unpack(Topic.DOCUMENTS, one, given, SCHEME) == ([], ["KeyError(5)", "KeyError(6)"])
+
+
+def test_a_value_that_is_none_leaves_the_others_of_its_pack() -> None:
+    good, bad = Pair(b"d" * 16, b"p" * 5, 3), Pair(b"short", b"p" * 5, 3)
+    (packed,) = messages.pack([good, bad, good], 1 << 20)
+    values, faults = messages.unpack(Topic.DOCUMENTS, packed, messages.headers(Topic.DOCUMENTS, SCHEME.id), SCHEME)
+    assert values == [good, good]
+    assert faults == ["a pair of what are no documents"]
 
 
 @pytest.mark.parametrize(
@@ -142,6 +153,41 @@ def test_presets_read_other_crawlers(preset: str, message: dict[str, object]) ->
     assert page.time > 0
 
 
+JSON_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-(10**30), 10**30) | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=5) | st.sampled_from(["http://a.example/", "PHA+eA=="]),
+    lambda held: st.lists(held, max_size=2) | st.dictionaries(st.sampled_from(["Content-Type", "x"]), held),
+    max_leaves=4,
+)  # fmt: skip
+FIELDS = (
+    "url", "response_url", "redirected_url", "timestamp", "fetch_time", "retrieved", "timestamp_crawl", "status_code",
+    "body", "content", "html", "raw_content", "response_body", "text", "content_type", "response_headers",
+    "responseHeaders", "encoding", "crawlid", "fetch_status", "warc_filename",
+)  # fmt: skip
+
+
+@settings(deadline=None, max_examples=300)
+@example("ache", {"content_type": ["text/html"]})
+@example("ache", {"content_type": 5})
+@given(st.sampled_from(sorted(pages.PRESETS)), st.dictionaries(st.sampled_from(FIELDS), JSON_VALUES))
+def test_fields_of_any_kind_give_a_page_or_a_refusal(preset: str, fields: dict[str, object]) -> None:
+    held = {"url": "http://a.example/", "body": "PHA+eA==", "content": "PHA+eA=="} | fields
+    found, _ = pages.decode(json.dumps(held).encode(), [("format", preset.encode())], ORIGIN, LIMITS)
+    assert isinstance(found, Page | Rejected)
+
+
+@pytest.mark.parametrize("url", ["http://x[y@a.example/d/p", "http://us\uff0fer@a.example/d/p"])
+def test_a_redirect_that_leads_nowhere_is_refused(url: str) -> None:
+    sent = pages.PageMessage(url, 5, status=302, redirect="http://a.example/z")
+    refused, _ = pages.decode(msgspec.msgpack.encode(sent), PACKED, ORIGIN, LIMITS)
+    assert isinstance(refused, Rejected)
+    assert refused.reason == "bad_url"
+    page, _ = pages.decode(msgspec.msgpack.encode(msgspec.structs.replace(sent, url="http://a.example/d/p")), PACKED,
+                           ORIGIN, LIMITS)  # fmt: skip
+    assert isinstance(page, Page)
+    assert page.redirect == "http://a.example/z"
+
+
 def test_a_message_may_point_to_a_record(tmp_path: Path) -> None:
     block = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n<p>x"
     record = (
@@ -151,8 +197,7 @@ def test_a_message_may_point_to_a_record(tmp_path: Path) -> None:
     (tmp_path / "a.warc").write_bytes(record)
     limits = ReadLimits(warc_folder=str(tmp_path))
     fields = {"url": "http://a.example/b", "crawl": "c", "warc_filename": "a.warc", "warc_record_offset": 0}
-    packed = [("content-type", b"application/msgpack")]
-    for encode, headers in ((msgspec.json.encode, []), (msgspec.msgpack.encode, packed)):
+    for encode, headers in ((msgspec.json.encode, []), (msgspec.msgpack.encode, PACKED)):
         value = encode(fields | {"warc_record_length": len(record), "time": 0})
         page, crawl = pages.decode(value, headers, ORIGIN, limits)
         assert isinstance(page, Page), page
@@ -186,6 +231,19 @@ def test_the_log_of_sweeps_gives_all_the_same_numbers() -> None:
     ]
     assert fold.sweeps[1].captures == 9
     assert not fold.wanted
+
+
+def test_what_a_worker_writes_late_is_not_of_another_sweep_with_the_name() -> None:
+    fold = Fold()
+    for event in (
+        Event("open", "a", 1), Event("commit", "a", 2, [5]), Event("reached", "a", 2, captures=9, number=1),
+        Event("cancel", "a", 3), Event("cancelled", "a", 4, number=1), Event("open", "a", 5),
+        Event("reached", "a", 2, captures=9, number=1), Event("cancelled", "a", 6, number=1),
+        Event("told", "a", 7, number=1),
+    ):  # fmt: skip
+        fold.take(event)
+    assert [sweep.state for sweep in fold.sweeps.values()] == [SweepState.CANCELLED, SweepState.OPEN]
+    assert not fold.told
 
 
 @pytest.fixture
