@@ -270,6 +270,8 @@ def clusters(view: View, *, min_size: int = 2) -> Iterator[Cluster]:
     for key, _ in view.store.scan(Family.MEMBERS):
         root = key[:ID_BYTES]
         sizes[root] = sizes.get(root, 1) + 1
+    above = view.store.get_many(Family.PARENTS, list(sizes))  # what a former owner lists members under may be no root
+    sizes = {root: size for (root, size), parent in zip(sizes.items(), above, strict=True) if parent is None}
     for document, count in _places(view):
         root = view.root(document)
         sizes[root] = sizes.get(root, 1) + count - 1

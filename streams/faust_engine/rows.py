@@ -1,7 +1,6 @@
 """Reading rows of partitions: one question and its answer, the same for a folder here and for a worker elsewhere.
 
 get     keys                -> a value or None each
-last    prefixes            -> the last row under each, or None
 firsts  prefixes            -> the rows under each, at most `limit` of each (0: all)
 page    rows under a prefix -> at most `limit`, in order
 
@@ -32,14 +31,13 @@ _COUNT = struct.Struct(">Q")
 class Ask(msgspec.Struct, frozen=True, omit_defaults=True):
     """One question. `partitions` empty: of the whole collection; `owners` empty: of all of them, whatever the key."""
 
-    what: Literal["get", "page", "last", "firsts"]
+    what: Literal["get", "page", "firsts"]
     family: Family
     keys: list[bytes] = []  # or prefixes; one prefix for a page
     partitions: list[int] = []
     owners: list[int] = []  # the partition of each key
     start: bytes | None = None
     limit: int = 0
-    descending: bool = False
 
 
 Values = list[bytes | None]
@@ -47,7 +45,6 @@ Rows = list[Row]
 ANSWERS: dict[str, Any] = {
     "get": Values,
     "page": Rows,
-    "last": list[Row | None],
     "firsts": list[Rows],
 }
 
@@ -56,7 +53,7 @@ def answer(stores: Mapping[int, Store], ask: Ask) -> Any:
     """The answer of these partitions; KeyError when one of those that are asked is not among them."""
     held = [stores[number] for number in ask.partitions]
     if ask.what == "page":
-        return list(islice(combined(ask.family, [_scan(store, ask) for store in held], ask.descending), ask.limit))
+        return list(islice(combined(ask.family, [_scan(store, ask) for store in held]), ask.limit))
     if not ask.owners:
         return together(ask, [_of(store, ask, ask.keys) for store in held])
     found: list[Any] = [None] * len(ask.keys)
@@ -71,8 +68,6 @@ def answer(stores: Mapping[int, Store], ask: Ask) -> Any:
 def _of(store: Store, ask: Ask, keys: list[bytes]) -> list[Any]:
     if ask.what == "get":
         return list(store.get_many(ask.family, keys))
-    if ask.what == "last":
-        return list(store.last(ask.family, keys))
     return list(store.firsts(ask.family, keys, ask.limit or None))
 
 
@@ -83,23 +78,19 @@ def together(ask: Ask, answers: Sequence[Sequence[Any]]) -> list[Any]:
     if ask.what == "firsts":
         most = ask.limit or None
         return [list(islice(combined(ask.family, each), most)) for each in zip(*answers, strict=True)]
-    if ask.what == "last":
-        return [max((row for row in each if row is not None), default=None) for each in zip(*answers, strict=True)]
     held = ([value for value in each if value is not None] for each in zip(*answers, strict=True))
     return [reduce(partial(combine, ask.family), values) if values else None for values in held]
 
 
 def _scan(store: Store, ask: Ask) -> Iterator[Row]:
     (prefix,) = ask.keys
-    if ask.descending:
-        return store.descend(ask.family, prefix, ask.start or prefix)
     return store.scan(ask.family, prefix, ask.start)
 
 
-def combined(family: Family, scans: Sequence[Iterable[Row]], descending: bool = False) -> Iterator[Row]:
+def combined(family: Family, scans: Sequence[Iterable[Row]]) -> Iterator[Row]:
     """Rows of several partitions in one order; those of one key become one."""
     last: Row | None = None
-    for row in heapq.merge(*scans, key=itemgetter(0), reverse=descending):
+    for row in heapq.merge(*scans, key=itemgetter(0)):
         if last is not None and last[0] == row[0]:
             last = (row[0], combine(family, last[1], row[1]))
             continue

@@ -8,7 +8,8 @@
     POST /sweeps     a record for the log of sweeps, JSON; a cancellation takes back what the sweep brought
 
 The last three are for workers and the command line of the same collection: they show and change everything. They want
-the token (LOSTFOUND_TOKEN); without one a worker listens on this machine only, and takes no changes.
+the token (LOSTFOUND_TOKEN); without one a worker listens on this machine only, takes no changes, and gives no rows to
+pages in a browser, which can reach this machine under a name of their own.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import shutil
 import time
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import msgspec
 import structlog
@@ -46,6 +48,7 @@ DISK_FREE_BYTES_MIN = 256 << 20  # less room than this: not ready, before RocksD
 BODY_BYTES_MAX = 64 << 20
 _decode_ask = msgspec.msgpack.Decoder(Ask).decode
 _encode = msgspec.msgpack.Encoder().encode
+_HINT = "set LOSTFOUND_TOKEN, the same for all workers and for this command"
 Handler = Callable[[web.Request], Awaitable[web.Response]]
 
 
@@ -183,10 +186,22 @@ def _loopback(host: str) -> bool:
         return host == "localhost"
 
 
+def _asked_here(request: web.Request) -> bool:
+    """Whether the question is to this machine by its own address, and from no page in a browser."""
+    try:
+        host = urlsplit(f"//{request.host}").hostname or ""
+    except ValueError:
+        return False
+    return _loopback(host) and "Origin" not in request.headers
+
+
 def _guarded(handler: Handler, token: str) -> Handler:
     """A handler that answers those who have the token, before it reads what they send."""
 
     async def guarded(request: web.Request) -> web.Response:
+        if not token and not _asked_here(request):
+            said = {"error": "without a token it answers programs on this machine only", "hint": _HINT}
+            return web.json_response(said, status=401, headers={"WWW-Authenticate": "Bearer"})
         if not allowed(request.headers.get("Authorization"), token):
             said = {"error": "the token is missing or another", "hint": "set LOSTFOUND_TOKEN to that of the workers"}
             return web.json_response(said, status=401, headers={"WWW-Authenticate": "Bearer"})
@@ -197,10 +212,7 @@ def _guarded(handler: Handler, token: str) -> Handler:
 
 async def _no_changes(_request: web.Request) -> web.Response:
     """Refuse: whoever runs anything on this machine, a page in a browser too, could ask for changes."""
-    said = {
-        "error": "it takes no changes without a token",
-        "hint": "set LOSTFOUND_TOKEN, the same for all workers and for this command",
-    }
+    said = {"error": "it takes no changes without a token", "hint": _HINT}
     return web.json_response(said, status=401, headers={"WWW-Authenticate": "Bearer"})
 
 

@@ -51,10 +51,6 @@ class RowStore(Store):
         """The values of many keys, in their order."""
         return list(self.ask(Ask("get", family, list(keys)))) if keys else []
 
-    def last(self, family: Family, prefixes: Sequence[bytes]) -> list[Row | None]:
-        """For each prefix the row with the greatest key under it."""
-        return list(self.ask(Ask("last", family, list(prefixes)))) if prefixes else []
-
     def firsts(self, family: Family, prefixes: Sequence[bytes], limit: int | None = None) -> list[list[Row]]:
         """For each prefix the rows under it, at most `limit`."""
         if not prefixes or limit == 0:
@@ -78,10 +74,6 @@ class RowStore(Store):
     def keys(self, family: Family, prefix: bytes, limit: int, start: bytes | None = None) -> list[bytes]:
         """At most `limit` keys that begin with `prefix`, ascending, from `start` on."""
         return [key for key, _ in self.ask(Ask("page", family, [prefix], start=start, limit=limit))]
-
-    def descend(self, family: Family, prefix: bytes, start: bytes) -> Iterator[Row]:
-        """Rows whose key begins with `prefix`, descending, from `start` down: the first page of them."""
-        yield from self.ask(Ask("page", family, [prefix], start=start, limit=PAGE_ROWS, descending=True))
 
     def catch_up(self) -> None:
         """Rows are always read as they are."""
@@ -154,7 +146,7 @@ class SpreadStore(RowStore):
         sources = self._by_source(range(self.partitions) if owner is None else [owner])
         parts = [msgspec.structs.replace(ask, partitions=numbers) for _, numbers in sources]
         pages = self._all([(source, part) for (source, _), part in zip(sources, parts, strict=True)])
-        return list(combined(ask.family, pages, ask.descending))[: ask.limit]
+        return list(combined(ask.family, pages))[: ask.limit]
 
     def _by_source(self, partitions: Iterable[int]) -> list[tuple[Source, list[int]]]:
         """Who answers for partitions, each with those that are its."""

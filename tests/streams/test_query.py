@@ -12,6 +12,7 @@ import pytest
 
 from state import sweeps
 from state.changes import Changes
+from state.families import Family
 from state.store import Store
 from state.values import SweepState
 from state.view import View
@@ -308,6 +309,20 @@ def test_lists_of_a_cluster_end_and_its_counts_do_not(spread: View) -> None:
     of_two = query.cluster_by_policy(spread, IDS["lone"], threshold=0.5, containment=False, sweep=2, limit=1)
     assert of_two == Cluster(IDS["lone"].hex(), [IDS["lone"].hex()], [URL.format("c")], 1, 2)
     assert query.cluster_by_policy(spread, IDS["base"], threshold=0.5, containment=False, sweep=2, limit=1) is None
+
+
+def test_members_under_a_document_that_is_no_root_make_no_cluster(tmp_path: Path) -> None:
+    with Store(tmp_path / "state") as opened:
+        pages = [page(URL.format(name), text_of(name), NOW) for name in ("base", "near", "far")]
+        take(opened, tmp_path / "1.jsonl", pages, "one", SETTINGS)
+        view = View(opened)
+        (before,) = clusters(view)
+        root, node, other = map(bytes.fromhex, before.documents)
+        changes = Changes()
+        changes.put(Family.MEMBERS, node + other)
+        opened.write(changes)
+        assert view.root(node) == root
+        assert list(clusters(view)) == [before]
 
 
 @pytest.mark.parametrize(

@@ -347,6 +347,28 @@ def test_answers_of_the_server_pass_and_errors_are_told(sent: bytes, status: int
     assert said in text
 
 
+@pytest.mark.parametrize(
+    ("given", "token", "status"),
+    [
+        ({}, "", 200), ({"Host": "localhost:1"}, "", 200), ({"Host": "[::1]:1"}, "", 200),
+        ({"Host": "evil.example"}, "", 401), ({"Host": "evil.example:80"}, "", 401), ({"Host": "[x"}, "", 401),
+        ({"Origin": "http://evil.example"}, "", 401), ({"Host": "evil.example"}, "t", 401),
+        ({"Host": "a.example", "Authorization": "Bearer t"}, "t", 200),
+    ],
+)  # fmt: skip
+def test_without_a_token_only_this_machine_is_answered(given: dict[str, str], token: str, status: int) -> None:
+    async def handler(_request: web.Request) -> web.Response:
+        return web.Response()
+
+    async def ask() -> int:
+        site = web.Application()
+        site.router.add_post("/", server._guarded(handler, token))
+        async with TestClient(TestServer(site)) as client, client.post("/", headers=given) as answer:
+            return answer.status
+
+    assert asyncio.run(ask()) == status
+
+
 def test_secrets_do_not_show() -> None:
     made = broker.from_environment(
         None,

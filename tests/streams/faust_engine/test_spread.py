@@ -88,7 +88,6 @@ def test_rows_by_key_and_prefix(spread: Spread) -> None:
         for limit in (None, 0, 1, 3):
             assert store.firsts(family, asked, limit) == whole.firsts(family, asked, limit)
         assert store.keys_under(family, asked, 2) == whole.keys_under(family, asked, 2)
-        assert store.last(family, asked) == whole.last(family, asked)
         assert list(store.scan(family)) == list(whole.scan(family))
 
 
