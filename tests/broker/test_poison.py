@@ -142,6 +142,7 @@ def poison() -> list[Poison]:
         ("pages", good, [("content-type", b"text/plain")]),
         ("pages", good, [("format", b"nobody's")]),
         ("pages", b"{}", [("format", b"ache")]),
+        ("pages", b'{"url": "http://a.example/", "html": ["x"], "content_type": ["x"]}', [("format", b"ache")]),
         ("pages", b'{"url": 7, "body": 7}', [("format", b"scrapy-cluster")]),
     ]
     scheme = Scheme().id

@@ -78,6 +78,36 @@ def test_forgetting_and_cancelling_reach_all_partitions(both: Both) -> None:
     assert "2024-05" not in made.ask("sweep", "list", "--server", both.urls[0])
 
 
+def test_a_sweep_cancelled_while_its_pages_are_under_way_leaves_nothing(
+    collection: Callable[..., Any], tmp_path: Path
+) -> None:
+    made = collection(2, take_pages=32)
+    (url,) = made.serve_all(["a"])
+    spam = tmp_path / "spam.jsonl"
+    with spam.open("w") as out:
+        for at in range(2_000):
+            words = " ".join(f"word{at // 4}x{n}" for n in range(200))
+            out.write(json.dumps({"url": f"https://spam{at % 50}.example/{at}", "text": f"{words} {at}"}) + "\n")
+    made("publish", spam, "--sweep", "spam", "--keep-open")
+    until = time.monotonic() + 60
+    while counted(url, "lostfound_captures_total") < 100:
+        assert time.monotonic() < until
+        time.sleep(0.1)
+    made.ask("sweep", "cancel", "spam", "--server", url)
+    while counted(url, "lostfound_waiting_messages"):
+        assert time.monotonic() < until
+        time.sleep(0.3)
+    made.ask("clusters", "--min-size", "1", "--server", url, code=1)
+    assert made.ask("sweep", "list", "--json", "--server", url) == ""
+
+
+def counted(url: str, name: str) -> float:
+    """A metric of a worker, all its labels together."""
+    with urllib.request.urlopen(f"{url}/metrics") as answer:
+        lines = answer.read().decode().splitlines()
+    return sum(float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith(name))
+
+
 def test_a_missing_part_is_an_error_that_names_the_worker(both: Both) -> None:
     made = both.made
     silent = made.running[-1]
