@@ -35,7 +35,7 @@ def crowd(rng: Random, pages: int) -> dict[str, str]:
 def sound(made: Collection, gone: set[bytes], urls: set[str]) -> None:
     """See that all clusters are as the edges say, and hold the URLs that are left and no others."""
     view = View(made.store())
-    by_edges = query.clusters_by_policy(view, threshold=0.0, containment=False, sweep=None, min_size=1, limit=None)
+    by_edges = query.clusters_by_policy(view, threshold=0.0, containment=False, sweep=None, min_size=1)
     found = list(query.clusters(view, min_size=1))
     assert sorted(sorted(each.documents) for each in found) == sorted(sorted(each.documents) for each in by_edges)
     assert {url for each in found for url in each.urls} == urls
