@@ -6,7 +6,7 @@ the same state. `merge` says how, family by family; recovery and live writes sha
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from state.codecs import posting
 from state.families import Family
@@ -31,6 +31,13 @@ class Changes:
         """Remove `key`; undoes a put of it in the same batch."""
         self.deletes.setdefault(family, set()).add(key)
         self.family(family).pop(key, None)
+
+    def delete_all(self, family: Family, keys: Collection[bytes]) -> None:
+        """Remove many keys, as `delete` does each."""
+        self.deletes.setdefault(family, set()).update(keys)
+        held = self.family(family)
+        for key in held.keys() & keys if held else ():
+            del held[key]
 
     def family(self, family: Family) -> dict[bytes, bytes]:
         """The puts of one family, to fill in bulk."""
@@ -65,7 +72,7 @@ MERGES: dict[Family, Callable[[bytes, bytes], bytes]] = {
     Family.PARENTS: _smaller,  # parent pointers only decrease
     Family.LOCATIONS: _smaller,  # first seen
     Family.CAPTURES: _larger,  # the same capture; a revisit whose document is known sorts last
-    Family.TEXTS: _smaller,  # the same canonical text, as one of its pages wrote it
+    Family.TEXTS: _smaller,  # the same canonical text, as the earliest of its pages wrote it
     Family.DOCUMENTS: _smaller,  # the same sketch; the earlier first-seen sorts first
 }
 

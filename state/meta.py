@@ -12,9 +12,10 @@ from state.families import Family
 from state.scheme import Scheme
 from state.store import Store
 
-FORMAT = 3  # raised with any change of a layout that an older release could not read; 3: titles before texts
+FORMAT = 4  # raised with any change of a layout that an older release could not read; 4: whose text is kept
 _FORMAT, _SCHEME, _COUNTERS, _DEAD_LETTERS = b"format", b"scheme", b"counters", b"dead-letters"
-_CURSOR, _DICTIONARY = b"cursor:", b"dictionary:"
+_CURSOR = b"cursor:"
+DICTIONARY = b"dictionary:"
 _PARTITION = b"partition"
 _TWO = struct.Struct(">II")
 
@@ -113,10 +114,10 @@ def put_dead_letter_bytes(changes: Changes, length: int) -> None:
 
 def dictionaries(store: Store) -> dict[int, bytes]:
     """Trained dictionaries of kept texts by number."""
-    rows = store.scan(Family.META, _DICTIONARY)
-    return {key[len(_DICTIONARY)]: value for key, value in rows}
+    rows = store.scan(Family.META, DICTIONARY)
+    return {key[len(DICTIONARY)]: value for key, value in rows}
 
 
 def put_dictionary(changes: Changes, number: int, data: bytes) -> None:
     """Keep a dictionary; a number is never used twice."""
-    changes.put(Family.META, _DICTIONARY + bytes((number,)), data)
+    changes.put(Family.META, DICTIONARY + bytes((number,)), data)

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import struct
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import chain
 
 import msgspec
 
@@ -16,17 +17,17 @@ from state import meta, sweeps
 from state.changes import Changes
 from state.codecs import capture as capture_codec
 from state.codecs import document as document_codec
-from state.codecs import posting
 from state.families import Family
 from state.scheme import Scheme
 from state.store import Store
-from state.values import ID_BYTES, PREFIX_BYTES, Capture, Sketch, Sweep, SweepState
+from state.values import ID_BYTES, PREFIX_BYTES, Capture, DocumentRow, Sketch, Sweep, SweepState
 from state.view import View
-from streams import sketching
 from streams.embedded import join_all
 from streams.operators.join import union
 from streams.terms import index_samples
-from streams.unindexing import Leaving, stale_words
+from streams.texts_left import TextsLeft
+from streams.unindexing import Leaving, Unindexing, held_elsewhere
+from streams.unposting import unpost
 from streams.urls import host_prefix
 
 _TIME = struct.Struct(">Q")
@@ -41,6 +42,14 @@ class Forgotten(msgspec.Struct, frozen=True):
     rejoined: int
 
 
+class _Left(msgspec.Struct, frozen=True):
+    """What is left of a document, at the URLs that captures of it go from."""
+
+    first_seen: int | None  # ms, at any URL; None: it is at none
+    leaving: Leaving
+    staying: list[Capture]
+
+
 def forget_document(store: Store, document: bytes) -> Forgotten:
     """Remove a document, and every capture of it."""
     finish_cancelling(store)
@@ -51,13 +60,14 @@ def forget_document(store: Store, document: bytes) -> Forgotten:
         for capture in view.captures(key)
         if capture.document == document
     ]
-    return _remove(store, gone, also={document})
+    return _remove(store, gone, Unindexing(store, view.scheme, lambda _: False), also={document})
 
 
 def forget_url(store: Store, key: bytes) -> Forgotten:
     """Remove a URL's captures, and the documents that no other URL holds or held."""
     finish_cancelling(store)
-    return _remove(store, View(store).captures(key))
+    view = View(store)
+    return _remove(store, view.captures(key), Unindexing(store, view.scheme, lambda held: held.key != key))
 
 
 def cancel_sweep(store: Store, sweep: Sweep) -> Forgotten:
@@ -69,9 +79,10 @@ def cancel_sweep(store: Store, sweep: Sweep) -> Forgotten:
         store.write(changes, sync=True)
     total = Forgotten(0, 0, 0)
     reached = b""
+    words = Unindexing(store, View(store).scheme, lambda held: held.sweep != sweep.number)
     while batch := _captures_of(store, sweep.number, reached):
         reached = capture_codec.row_key(batch[-1])
-        done = _remove(store, batch)
+        done = _remove(store, batch, words)
         total = Forgotten(*(a + b for a, b in zip(_numbers(total), _numbers(done), strict=True)))
     changes = Changes()
     sweeps.put(changes, msgspec.structs.replace(sweeps.moved_on(sweep, SweepState.CANCELLED), captures=0))
@@ -82,7 +93,10 @@ def cancel_sweep(store: Store, sweep: Sweep) -> Forgotten:
 
 
 def finish_cancelling(store: Store) -> None:
-    """Go on with cancellations that a crash cut short; every writer does this when it opens the state."""
+    """Go on with cancellations that a crash cut short, before pages are taken in or forgotten.
+
+    What is left of them is in no answer, so that opening and committing sweeps need not wait for it.
+    """
     for sweep in sweeps.all_sweeps(store):
         if sweep.state is SweepState.CANCELLING:
             cancel_sweep(store, sweep)
@@ -102,37 +116,55 @@ def _captures_of(store: Store, sweep: int, start: bytes) -> list[Capture]:
     return found
 
 
-def _remove(store: Store, captures: Iterable[Capture], also: Collection[bytes] = ()) -> Forgotten:
+def _remove(store: Store, captures: Sequence[Capture], words: Unindexing, also: Collection[bytes] = ()) -> Forgotten:
     """Remove captures, the locations that held by them alone, and the documents that are then nowhere."""
-    captures = list(captures)
     changes = Changes()
-    going = {capture_codec.row_key(c) for c in captures}
-    for row in going:
-        changes.delete(Family.CAPTURES, row)
+    going: dict[bytes, list[Capture]] = {document: [] for document in also}
+    for held in captures:
+        changes.delete(Family.CAPTURES, capture_codec.row_key(held))
+        if held.document:
+            going.setdefault(held.document, []).append(held)
     _uncount(store, changes, captures)
-    gone: dict[bytes, Sketch] = {}
-    leaving: list[Leaving] = []
-    for document in {c.document for c in captures if c.document} | set(also):
-        value = store.get(Family.DOCUMENTS, document)
-        if value is None:
-            continue
-        left, places = _left(store, changes, document, going)
-        leaving.append(places)
-        if left is None or document in also:
-            gone[document] = document_codec.decode(document, value).sketch
-        elif left != document_codec.first_seen(value):
-            changes.put(Family.DOCUMENTS, document, document_codec.seen_at(value, left))
     scheme = View(store).scheme
-    for document, sketch in gone.items():
-        _drop_document(store, changes, document, sketch, scheme)
-    for row in stale_words(store, scheme, leaving):
-        changes.delete(Family.WORDS, row)
+    gone, leaving = _take_out(store, changes, scheme, going, also)
+    _drop_documents(store, changes, gone)
+    unpost(store, changes, gone, scheme)
+    changes.delete_all(Family.WORDS, words.stale(leaving))
     rejoined = _rejoin(store, changes, gone)
     totals = Counter(meta.counters(store))
     totals.update(documents=-len(gone), documents_forgotten=len(gone))
     meta.put_counters(changes, dict(totals))
     store.write(changes, sync=True)
     return Forgotten(len(captures), len(gone), rejoined)
+
+
+def _take_out(
+    store: Store, changes: Changes, scheme: Scheme, going: Mapping[bytes, Sequence[Capture]], also: Collection[bytes]
+) -> tuple[dict[bytes, Sketch], list[Leaving]]:
+    """Take documents out of the URLs whose captures go; which of them are then nowhere, and what each leaves."""
+    gone: dict[bytes, Sketch] = {}
+    leaving: list[Leaving] = []
+    texts = TextsLeft(store, scheme)
+    documents = sorted(going)
+    for document, value in zip(documents, store.get_many(Family.DOCUMENTS, documents), strict=True):
+        if value is None:
+            continue
+        row = document_codec.decode(document, value)
+        left = _left(store, changes, row, going[document])
+        if left.first_seen is None or document in also:
+            gone[document] = row.sketch
+            leaving.append(Leaving(document, left.leaving.urls, None))
+            continue
+        leaving.append(left.leaving)
+        if left.first_seen != row.first_seen:
+            changes.put(Family.DOCUMENTS, document, document_codec.seen_at(value, left.first_seen))
+        known = {held.key for held in going[document]}
+        staying = chain(left.staying, held_elsewhere(store, document, known))
+        if text := texts.of(row.sketch, going[document], staying):
+            changes.put(Family.TEXTS, document, text)
+        elif text is not None:
+            changes.delete(Family.TEXTS, document)
+    return gone, leaving
 
 
 def _uncount(store: Store, changes: Changes, captures: Sequence[Capture]) -> None:
@@ -146,48 +178,73 @@ def _uncount(store: Store, changes: Changes, captures: Sequence[Capture]) -> Non
                 sweeps.put(changes, msgspec.structs.replace(sweep, captures=sweep.captures + sum(less.values())))
 
 
-def _left(store: Store, changes: Changes, document: bytes, going: Collection[bytes]) -> tuple[int | None, Leaving]:
-    """When the captures that stay first saw a document, ms (None: none stays), and the URLs that it leaves.
+def _left(store: Store, changes: Changes, row: DocumentRow, going: Sequence[Capture]) -> _Left:
+    """What is left of a document that some captures of go; mends the locations of their URLs.
 
-    Mends the locations.
+    Other URLs are not looked at more than it takes: an error page may be at millions.
+    """
+    document = row.sketch.document
+    urls: dict[bytes, set[str]] = {}
+    staying: list[Capture] = []
+    moved: dict[bytes, int | None] = {}
+    unmoved = True
+    for key, place, gone, kept in _at_each_url(store, document, going):
+        staying += kept
+        if lost := {held.url for held in gone} - {held.url for held in kept}:
+            urls[key] = lost
+        moved[key] = first = min((held.time for held in kept), default=None)
+        unmoved &= place != _TIME.pack(row.first_seen)
+        if first is None:
+            changes.delete(Family.LOCATIONS, document + key)
+        elif place is not None and _TIME.pack(first) != place:
+            changes.put(Family.LOCATIONS, document + key, _TIME.pack(first))
+    left = {key for key, first in moved.items() if first is None}
+    return _Left(_first_seen(store, row, moved, unmoved), Leaving(document, urls, left), staying)
+
+
+def _at_each_url(
+    store: Store, document: bytes, going: Sequence[Capture]
+) -> Iterator[tuple[bytes, bytes | None, list[Capture], list[Capture]]]:
+    """Of each URL that captures go from: its key, its location, those captures, and what else holds the document."""
+    by_key: dict[bytes, list[Capture]] = {}
+    for held in going:
+        by_key.setdefault(held.key, []).append(held)
+    keys = sorted(by_key)
+    places = store.get_many(Family.LOCATIONS, [document + key for key in keys])
+    histories = store.firsts(Family.CAPTURES, [capture_codec.history(key) for key in keys])
+    for key, place, history in zip(keys, places, histories, strict=True):
+        rows = {capture_codec.row_key(held) for held in by_key[key]}
+        others = (capture_codec.decode(*held) for held in history if held[0] not in rows)
+        yield key, place, by_key[key], [held for held in others if held.document == document]
+
+
+def _first_seen(store: Store, row: DocumentRow, moved: Mapping[bytes, int | None], unmoved: bool) -> int | None:
+    """When the URLs that are left first held a document, ms (None: none is left); `moved` says it of some.
+
+    No URL held it before the document was first seen, and where none of the `moved` held it then, another did.
     """
     first: int | None = None
-    leaves: dict[bytes, set[str]] = {}
-    stays: dict[bytes, set[str]] = {}
-    for place, held in list(store.scan(Family.LOCATIONS, document)):
+    for place, held in store.scan(Family.LOCATIONS, row.sketch.document):
         key = place[ID_BYTES:]
-        history = (capture_codec.decode(*row) for row in store.scan(Family.CAPTURES, capture_codec.history(key)))
-        holding = [c for c in history if c.document == document]
-        times = [c.time for c in holding if capture_codec.row_key(c) not in going]
-        (stays if times else leaves)[key] = {c.url for c in holding}
-        if not times:
-            changes.delete(Family.LOCATIONS, place)
+        seen = moved[key] if key in moved else int.from_bytes(held, "big")
+        if seen is None:
             continue
-        if (seen := _TIME.pack(min(times))) != held:
-            changes.put(Family.LOCATIONS, place, seen)
-        first = min(times) if first is None else min(first, *times)
-    return first, Leaving(document, leaves, stays)
+        if unmoved:
+            return row.first_seen
+        first = seen if first is None else min(first, seen)
+        if first <= row.first_seen:
+            break
+    return first
 
 
-def _drop_document(store: Store, changes: Changes, document: bytes, sketch: Sketch, scheme: Scheme) -> None:
-    changes.delete(Family.DOCUMENTS, document)
-    changes.delete(Family.TEXTS, document)
-    for place, _ in store.scan(Family.LOCATIONS, document):
-        changes.delete(Family.LOCATIONS, place)
-    prefix = document[:PREFIX_BYTES]
-    indexed = index_samples(sketch)
-    for at in range(0, len(indexed), 4):
-        changes.delete(Family.SAMPLES, indexed[at : at + 4] + prefix)
-    for raw in sketching.buckets(sketch.signature[None, :], scheme)[0]:
-        bucket = raw.tobytes()
-        if bucket in changes.deletes.get(Family.BANDS, ()):
-            continue  # was full, and those that it held went before this one
-        value = changes.family(Family.BANDS).get(bucket) or store.get(Family.BANDS, bucket) or b""
-        kept = [held for held in posting.decode(value) if held != prefix]
-        if kept:
-            changes.put(Family.BANDS, bucket, posting.encode(kept))
-        else:
-            changes.delete(Family.BANDS, bucket)
+def _drop_documents(store: Store, changes: Changes, gone: Mapping[bytes, Sketch]) -> None:
+    """Remove the rows of documents, but for their postings in buckets and words, and their edges."""
+    changes.delete_all(Family.DOCUMENTS, gone.keys())
+    changes.delete_all(Family.TEXTS, gone.keys())
+    for document, sketch in gone.items():
+        changes.delete_all(Family.LOCATIONS, {place for place, _ in store.scan(Family.LOCATIONS, document)})
+        indexed, prefix = index_samples(sketch), document[:PREFIX_BYTES]
+        changes.delete_all(Family.SAMPLES, {indexed[at : at + 4] + prefix for at in range(0, len(indexed), 4)})
 
 
 def _rejoin(store: Store, changes: Changes, gone: Collection[bytes]) -> int:

@@ -242,6 +242,8 @@ def resolve(view: View, named: str) -> bytes:
     # Rows are sought by whole bytes, which are two digits each.
     rows = view.documents_by_prefix(bytes.fromhex(digits[: len(digits) // 2 * 2]))
     found = [row.sketch.document for row in rows if row.sketch.document.hex().startswith(digits)]
+    if view.cancelling:
+        found = [document for document in found if seen(view, document, 1 << 62)[0]]
     if not found:
         raise InputError(f"no document has an id that begins with {named}", "`lostfound similar URL` tells ids")
     if len(found) > 1:

@@ -125,6 +125,13 @@ def _path_terms(words: Sequence[str], url: str, known: Mapping[str, list[int]]) 
     return [*hashes, name_hash(name)] if name else hashes
 
 
+def page_terms(pages: Sequence[tuple[bytes, str]], sketcher: Sketcher) -> list[list[int]]:
+    """What of the entries of pages, given by key and URL, is of their URLs alone."""
+    words = [last_words(key_words(key)) for key, _ in pages]
+    known = sketcher.words_hashes(chain.from_iterable(words))
+    return [_path_terms(each, url, known) for each, (_, url) in zip(words, pages, strict=True)]
+
+
 def index_words(key: bytes, url: str, chosen: NDArray[np.uint32], sketcher: Sketcher) -> bytes:
     """The entries of one page for the `words` index: site and word, 8 bytes each, without the document's prefix.
 
@@ -140,9 +147,7 @@ def index_words_of(
 
     `chosen` is uint32[n, words], of which the first `counts[i]` are those of page i.
     """
-    words = [last_words(key_words(key)) for key, _ in pages]
-    known = sketcher.words_hashes(chain.from_iterable(words))
-    terms = [_path_terms(each, url, known) for each, (_, url) in zip(words, pages, strict=True)]
+    terms = page_terms(pages, sketcher)
     sizes = np.fromiter(map(len, terms), dtype=np.int64, count=len(terms))
     rows = np.arange(len(pages))
     taken = np.arange(chosen.shape[1]) < counts[:, None]

@@ -1,13 +1,19 @@
 """A document's title and text in `texts`.
 
-    value  version 1 │ crc 4 │ dictionary 1 │ bytes of title 2 │ title │ zstd frame of the text
+    value  version 1 │ time 8 │ crc 4 │ source 8 │ dictionary 1 │ bytes of title 2 │ title │ zstd frame of the text
 
 The title stands before the frame: who lists documents unfolds none of their texts. Versions before are still read:
-they have a frame of "title, 0A, text" right behind the dictionary, and version 1 has no crc.
+version 3 has neither time nor source, 2 and 1 have a frame of "title, 0A, text" right behind the dictionary, and
+version 1 has no crc.
 
 Several pages may hold one document with other titles, capitals and signs. Of their values the smallest is kept. That
-is the one with the smallest CRC-32 of "title, 0A, text": the same one in whatever order pages come, and whatever
-dictionary their frames were made with.
+is the one of the earliest capture; of several in one instant, the one with the smallest CRC-32 of "title, 0A, text":
+the same one in whatever order pages come, and whatever dictionary their frames were made with. So what a later sweep
+writes otherwise changes nothing, and goes with it when it is cancelled.
+
+The source is the raw fingerprint of that capture. Once no capture of the document has it, what is kept is not what
+any page that is left said; of a version without a source that cannot be told. A value that is of no page in
+particular has the last of all times, and gives way to any.
 
 The dictionary number says which trained dictionary the frame was made with; 0 is none. Dictionaries are in `meta`
 under "dictionary" ‖ number and are never changed, so a frame can always be read.
@@ -22,11 +28,15 @@ import zstandard
 
 from state.errors import StateCorrupt
 
-VERSION = 3
+VERSION = 4
 LEVEL = 1  # of zstd; 3 takes 6 to 13 % fewer bytes (synthetic pages, three sites' manuals) and half as long again
 TITLE_BYTES_MAX = 0xFFFF
-_HEAD = struct.Struct(">BIBH")
-_NUMBER_AT = {1: 1, 2: 5, VERSION: 5}  # where the dictionary's number is
+NEVER = (1 << 64) - 1
+NOBODY = bytes(8)
+_HEAD = struct.Struct(">BQI8sBH")
+_TITLE_AT = {3: 8, VERSION: _HEAD.size}
+_NUMBER_AT = {1: 1, 2: 5, 3: 5, VERSION: 21}  # where the dictionary's number is
+_SOURCE = slice(13, 21)
 TEXT_BYTES_MAX = 64 << 20  # what a frame may unfold to
 
 
@@ -42,18 +52,23 @@ class TextCodec:
         self._writer = zstandard.ZstdCompressor(level=level, dict_data=held, write_content_size=True)
         self._readers: dict[int, zstandard.ZstdDecompressor] = {}
 
-    def encode(self, title: str, text: str) -> bytes:
-        """Pack title and text; surrogates that no UTF-8 can hold become question marks."""
+    def encode(self, title: str, text: str, time: int = NEVER, source: bytes = NOBODY) -> bytes:
+        """Pack title and text, and the time and raw fingerprint of the capture that they are of.
+
+        Surrogates that no UTF-8 can hold become question marks.
+        """
         named = title.replace("\n", " ").encode("utf-8", "replace")[:TITLE_BYTES_MAX]
         data = text.encode("utf-8", "replace")
-        head = _HEAD.pack(VERSION, zlib.crc32(data, zlib.crc32(named + b"\n")), self.newest, len(named))
+        crc = zlib.crc32(data, zlib.crc32(named + b"\n"))
+        head = _HEAD.pack(VERSION, time, crc, source, self.newest, len(named))
         return head + named + self._writer.compress(data)
 
     def title(self, value: bytes) -> str:
         """The title alone; nothing is unfolded for it."""
-        if value[:1] != bytes((VERSION,)):
+        at = _TITLE_AT.get(value[0]) if value else None
+        if at is None:
             return self.decode(value)[0]
-        return value[_HEAD.size : _end_of_title(value)].decode("utf-8", "replace")
+        return value[at : _end_of_title(value, at)].decode("utf-8", "replace")
 
     def decode(self, value: bytes) -> tuple[str, str]:
         """Unpack title and text."""
@@ -61,8 +76,8 @@ class TextCodec:
         if at is None or len(value) <= at:
             raise StateCorrupt(f"not a text of version {VERSION}: cut short, or written by a newer lostfound")
         number = value[at]
-        if value[0] == VERSION:
-            return self.title(value), self._unfold(number, value[_end_of_title(value) :])
+        if title_at := _TITLE_AT.get(value[0]):
+            return self.title(value), self._unfold(number, value[_end_of_title(value, title_at) :])
         title, _, text = self._unfold(number, value[at + 1 :]).partition("\n")
         return title, text
 
@@ -82,11 +97,22 @@ class TextCodec:
         return data.decode("utf-8", "replace")
 
 
-def _end_of_title(value: bytes) -> int:
-    at = _HEAD.size + int.from_bytes(value[_HEAD.size - 2 : _HEAD.size], "big")
-    if len(value) < _HEAD.size or len(value) < at:
-        raise StateCorrupt(f"a kept text of {len(value)} bytes has a title up to {at}: cut short")
-    return at
+def source(value: bytes) -> bytes | None:
+    """The raw fingerprint of the capture that a value is of; None when that is not known, or it is of none."""
+    held = value[_SOURCE] if value[:1] == bytes((VERSION,)) else NOBODY
+    return None if held == NOBODY else held
+
+
+def seen_at(value: bytes, time: int) -> bytes:
+    """The same value, of a capture of that time with the same raw bytes; of a version that has a source."""
+    return value[:1] + time.to_bytes(8, "big") + value[9:]
+
+
+def _end_of_title(value: bytes, at: int) -> int:
+    end = at + int.from_bytes(value[at - 2 : at], "big")
+    if len(value) < end:
+        raise StateCorrupt(f"a kept text of {len(value)} bytes has a title up to {end}: cut short")
+    return end
 
 
 def train(texts: list[str], size_bytes: int = 64 << 10) -> bytes | None:

@@ -100,7 +100,7 @@ class SketchStage:
                 extracted.meta_refresh or bare.redirect, int(extracted.extractor),
             )  # fmt: skip
             if document is not None:
-                material = self._material(batch.sketch(i), page.time, buckets[i].tobytes(), samples[i], extracted)
+                material = self._material(batch.sketch(i), kept, buckets[i].tobytes(), samples[i], extracted)
                 results[at] = [SketchedPage(kept, material, words[i], origin=page.origin)]
             elif extracted.meta_refresh is not None:
                 results[at] = [SketchedPage(kept, origin=page.origin)]
@@ -116,14 +116,14 @@ class SketchStage:
         counts = np.minimum(batch.word_counts, indexed_words(batch.shingles))
         return index_samples_of(batch), index_words_of(pages, batch.words, counts, self.sketcher)
 
-    def _material(self, sketch: Sketch, time: int, buckets: bytes, samples: bytes, extracted: Extracted) -> Material:
-        return Material(
-            sketch.document,
-            document_codec.encode(DocumentRow(sketch, time)),
-            buckets,
-            samples,
-            self._texts.encode(extracted.title, extracted.text) if self.policy.keep_texts else b"",
-        )
+    def _material(
+        self, sketch: Sketch, of: Capture, buckets: bytes, samples: bytes, extracted: Extracted
+    ) -> Material:
+        text = b""
+        if self.policy.keep_texts:
+            text = self._texts.encode(extracted.title, extracted.text, of.time, of.raw)
+        row = document_codec.encode(DocumentRow(sketch, of.time))
+        return Material(sketch.document, row, buckets, samples, text)
 
 
 class _Waiting(NamedTuple):
@@ -134,7 +134,8 @@ class _Waiting(NamedTuple):
 
 
 def raw_fingerprint(page: Page) -> bytes:
-    """8 bytes over everything that the text of a page is made from."""
+    """8 bytes over everything that the title and text of a page are made from."""
+    named = b"title\0" + page.title.encode("utf-8", "replace") + b"\0" if page.title else b""
     if page.text is not None:
-        return sketching.fingerprint(b"text\0" + page.text.encode("utf-8", "replace"))
-    return sketching.fingerprint(f"{page.mime}\0{page.charset}\0".encode() + (page.body or b""))
+        return sketching.fingerprint(named + b"text\0" + page.text.encode("utf-8", "replace"))
+    return sketching.fingerprint(named + f"{page.mime}\0{page.charset}\0".encode() + (page.body or b""))

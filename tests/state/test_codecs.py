@@ -234,5 +234,5 @@ def refuses_damage(decode: Callable[[bytes], object], value: bytes) -> None:
     for end in range(len(value)):
         with pytest.raises(ValueError, match=r"cut short|version|unfold|codec can't|has"):
             decode(value[:end])
-    with pytest.raises(ValueError, match=r"version [123]"):
+    with pytest.raises(ValueError, match=r"version [1-4]"):
         decode(bytes((value[0] + 1,)) + value[1:])

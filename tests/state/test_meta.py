@@ -39,10 +39,10 @@ def test_another_scheme_is_refused_by_both_names(store: Store) -> None:
 def test_a_newer_format_is_refused_by_name(store: Store) -> None:
     meta.agree(store, Scheme())
     changes = Changes()
-    changes.put(Family.META, b"format", b"4")
+    changes.put(Family.META, b"format", b"5")
     store.write(changes)
     for wanted in (None, Scheme()):
-        with pytest.raises(StateRefused, match="has format 4, this lostfound reads up to 3"):
+        with pytest.raises(StateRefused, match="has format 5, this lostfound reads up to 4"):
             meta.agree(store, wanted)
 
 

@@ -11,12 +11,14 @@ import pytest
 from state import meta, sweeps
 from state.changes import Changes
 from state.check import check
+from state.codecs import capture as capture_codec
 from state.errors import LostfoundError
 from state.families import Family
 from state.store import Store
-from state.values import SweepState
+from state.values import Capture, SweepState
 from state.view import View
-from streams import forgetting
+from streams import forgetting, query
+from streams.errors import InputError
 from streams.forgetting import Forgotten, cancel_sweep, finish_cancelling, forget_document, forget_url
 from streams.sketching import Sketcher
 from streams.urls import url_key
@@ -289,6 +291,17 @@ class TestCancelling:
         assert {key.sweep for key in View(store).all_captures()} <= {1, 3}
         assert sound(store)
 
+    def test_what_only_it_held_has_no_id(self, store: Store, tmp_path: Path) -> None:
+        take(store, tmp_path / "a.jsonl", self.LINES[0], "one", WANTED)
+        take(store, tmp_path / "b.jsonl", self.LINES[1], "two", WANTED)
+        changes = Changes()
+        sweeps.put(changes, sweeps.moved_on(sweeps.all_sweeps(store)[1], SweepState.CANCELLING))
+        store.write(changes)
+        view = View(store)
+        assert query.resolve(view, IDS[2].hex()) == IDS[2]
+        with pytest.raises(InputError, match="0 documents have an id"):
+            query.resolve(view, IDS[4].hex())
+
     def test_twice_is_refused(self, store: Store, tmp_path: Path) -> None:
         take(store, tmp_path / "a.jsonl", self.LINES[0], "one", WANTED)
         cancel_sweep(store, sweeps.all_sweeps(store)[0])
@@ -326,3 +339,125 @@ def test_a_full_bucket_loses_all_that_it_held(store: Store, tmp_path: Path) -> N
     assert meta.counters(store)["bucket_postings_max"] > 0
     cancel_sweep(store, sweeps.all_sweeps(store)[0])
     assert list(store.scan(Family.BANDS)) == []
+
+
+def test_those_that_were_crowded_out_are_posted_again(store: Store, tmp_path: Path) -> None:
+    """A page that a flood of copies pushed out of its buckets meets its near-duplicates once they are gone."""
+    few = settings({"limits": {"bucket_postings_max": 2}})
+    for seed in range(4):
+        text = words(random.Random(seed), 150)
+        url = f"https://a.org/{seed}"
+        take(store, tmp_path / "a.jsonl", [page(url, " ".join(text))], f"good {seed}", few)
+        flood = [page(f"https://spam.org/{seed}/{n}", " ".join([*text, f"more{n}"])) for n in range(12)]
+        take(store, tmp_path / "b.jsonl", flood, "flood", few)
+        before = meta.counters(store)["bucket_postings_max"]
+        assert before > 0
+        wanted = sweeps.named(store, "flood")
+        assert wanted
+        cancel_sweep(store, wanted)
+        assert list(check(store, postings_max=2)) == []
+        near = page(f"https://b.org/{seed}", " ".join([*text, "end"]))
+        assert take(store, tmp_path / "c.jsonl", [near], f"next {seed}", few).near_duplicates == 1
+
+
+class TestKeptTexts:
+    """Pages with the same words, and other titles and capitals, are one document."""
+
+    TEXT = "A Page that every Crawl finds, with its own capitals and signs."
+    URLS = ("https://a.org/x", "https://spam.org/y")
+
+    def held(self, store: Store) -> tuple[str, str]:
+        view = View(store)
+        both = view.titles_and_texts([SKETCHER.sketch(self.TEXT).document])[0]
+        assert both is not None
+        return both
+
+    def take(self, store: Store, tmp_path: Path, number: int, sweep: str, title: str, text: str = TEXT) -> None:
+        line = page(self.URLS[number], text, NOW + number, title=title)
+        take(store, tmp_path / f"{sweep}.jsonl", [line], sweep, WANTED)
+
+    @pytest.mark.parametrize("n", range(6))
+    def test_a_cancelled_sweep_leaves_no_title(self, store: Store, tmp_path: Path, n: int) -> None:
+        self.take(store, tmp_path, 0, "one", "Good title")
+        before = facts(store)[Family.TEXTS]
+        self.take(store, tmp_path, 1, "two", f"BUY PILLS {n}", self.TEXT.upper())
+        cancelled = sweeps.named(store, "two")
+        assert cancelled
+        cancel_sweep(store, cancelled)
+        assert facts(store)[Family.TEXTS] == before
+        assert self.held(store) == ("Good title", self.TEXT)
+
+    @pytest.mark.parametrize("forget", [True, False])
+    def test_the_first_page_leaves_the_words_that_others_say_too(
+        self, store: Store, tmp_path: Path, forget: bool
+    ) -> None:
+        self.take(store, tmp_path, 0, "one", "SECRET", self.TEXT.upper())
+        self.take(store, tmp_path, 1, "two", "Good title")
+        if forget:
+            forget_url(store, url_key(self.URLS[0]))
+        else:
+            cancel_sweep(store, sweeps.all_sweeps(store)[0])
+        assert self.held(store) == ("", SKETCHER.canonical(self.TEXT))
+        assert sound(store)
+        self.take(store, tmp_path, 0, "three", "Another title")
+        assert self.held(store) == ("Another title", self.TEXT), "a page that comes says it anew"
+
+    def test_what_another_page_was_served_alike_stays(self, store: Store, tmp_path: Path) -> None:
+        self.take(store, tmp_path, 0, "one", "Title")
+        self.take(store, tmp_path, 1, "two", "Title")
+        forget_url(store, url_key(self.URLS[0]))
+        with Store(tmp_path / "plain") as plain:
+            self.take(plain, tmp_path, 1, "two", "Title")
+            assert facts(store)[Family.TEXTS] == facts(plain)[Family.TEXTS]
+
+    def test_the_same_text_under_another_title_is_not_the_same(self, store: Store, tmp_path: Path) -> None:
+        self.take(store, tmp_path, 0, "one", "SECRET")
+        self.take(store, tmp_path, 1, "two", "Title")
+        forget_url(store, url_key(self.URLS[0]))
+        assert self.held(store)[0] == ""
+
+    def test_what_is_cut_off_is_no_ones_but_the_page_s(self, store: Store, tmp_path: Path) -> None:
+        short = settings({"limits": {"tokens_max": 5}})
+        for number, end in enumerate(("of mine", "of yours")):
+            line = page(self.URLS[number], f"words that all pages have {end}", NOW + number)
+            take(store, tmp_path / "a.jsonl", [line], f"{number}", short)
+        forget_url(store, url_key(self.URLS[0]))
+        ((_, value),) = store.scan(Family.TEXTS)
+        assert View(store).decode_text(value) == ("", "words that all pages have")
+
+
+def test_one_spelling_of_a_url_goes_and_another_stays(store: Store, tmp_path: Path) -> None:
+    """Both were taken in, each with a page's name of its own."""
+    spelled = ("https://a.org/dir/é-parent", "https://a.org/dir/%C3%A9-parent")
+    take(store, tmp_path / "a.jsonl", [page(spelled[0], CHAIN[0], NOW)], "one")
+    other = [page(spelled[1], CHAIN[0].upper(), NOW - 5)]
+    take(store, tmp_path / "b.jsonl", other, "two")
+    with Store(tmp_path / "plain") as plain:
+        take(plain, tmp_path / "b.jsonl", other, "two")
+        expected = facts(plain)[Family.WORDS]
+    cancel_sweep(store, sweeps.all_sweeps(store)[0])
+    assert facts(store)[Family.WORDS] == expected
+    forget_url(store, url_key(spelled[0]))
+    assert facts(store)[Family.WORDS] == {}
+    assert sound(store)
+
+
+def test_a_document_at_many_urls_goes_in_one_walk(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each batch of a cancellation looks at the captures that go with it, and not at all the others."""
+    monkeypatch.setattr(forgetting, "CAPTURES_A_BATCH", 5)
+    lines = [page(f"https://a.org/{n}/p{n}", CHAIN[0], NOW + n) for n in range(100)]
+    take(store, tmp_path / "a.jsonl", lines, "one", WANTED)
+    decode, decoded = capture_codec.decode, 0
+
+    def counted(row: bytes, value: bytes) -> Capture:
+        nonlocal decoded
+        decoded += 1
+        return decode(row, value)
+
+    monkeypatch.setattr(capture_codec, "decode", counted)
+    assert cancel_sweep(store, sweeps.all_sweeps(store)[0]).captures == 100
+    assert decoded <= 5 * len(lines)
+    left = facts(store)
+    assert not any(left[family] for family in left if family is not Family.SWEEPS)
