@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from state import sweeps
+from state import meta, sweeps
 from state.codecs import capture, document, edge, posting
 from state.families import Family
 from state.store import Store
@@ -59,5 +59,8 @@ def _row(view: View, family: Family, key: bytes, value: bytes) -> dict[str, Any]
             return {"document": key.hex(), "title": title, "text": text}
         case Family.SWEEPS if key.startswith(b"s"):
             return msgspec.structs.asdict(sweeps.decode(key, value))
+        case Family.META if key.startswith(meta.DICTIONARY):
+            # Pieces of texts, perhaps of some that were forgotten since.
+            return {"key": meta.DICTIONARY.decode(), "number": key[-1], "bytes": len(value)}
         case _:
             return {"key": key.decode("latin-1"), "value": value.decode("latin-1")}

@@ -29,8 +29,10 @@ The engine owes them, for each topic and partition:
    live and in recovery. A copy on disk counts as read only up to the first record that it has not merged.
 
 So a former owner that goes on for a while writes nothing but what the new one, which takes the same messages in the
-same order, writes itself: merged, it changes nothing. And a batch that is taken again finds a state in which it is
-done, or in which it was never begun:
+same order, writes itself: merged, it changes nothing. The exception is forgetting, which overwrites (an amendment of
+the changelog): facts of a former owner that come behind it bring back what it took, and nothing tells them from those
+of a page that is taken in again. What was forgotten while partitions changed hands is to be forgotten again. And a
+batch that is taken again finds a state in which it is done, or in which it was never begun:
 
 - **capture** and **admit** send what is new by their state. A state that says "done" was written after the outputs
   were acknowledged. In the order changelog first, a crash in between would lose them for good.

@@ -190,6 +190,15 @@ def test_dump_shows_every_row(sound_store: Store, family: Family) -> None:
         json.dumps(row)
 
 
+def test_dump_shows_no_dictionary(sound: MemoryStore) -> None:
+    """It holds pieces of texts, of forgotten ones too."""
+    changes = Changes()
+    meta.put_dictionary(changes, 1, b"pieces of a text")
+    sound.write(changes)
+    rows = list(dump(sound, Family.META, b"dictionary:"))  # type: ignore[arg-type]
+    assert rows == [{"key": "dictionary:", "number": 1, "bytes": 16}]
+
+
 def test_dump_shows_damage_in_hex(sound: MemoryStore) -> None:
     row, value = next(iter(sound.scan(Family.EDGES)))
     changes = Changes()
