@@ -9,9 +9,11 @@ from __future__ import annotations
 import random
 import shutil
 import tempfile
+from contextlib import suppress
 from itertools import combinations
 from pathlib import Path
 from typing import NamedTuple
+from unittest.mock import patch
 
 import pytest
 from hypothesis import settings as hypothesis_settings
@@ -25,14 +27,15 @@ from hypothesis.stateful import (
 )
 
 from state import meta, sweeps
+from state.changes import Changes
 from state.check import check
 from state.codecs import edge as edge_codec
 from state.families import Family
 from state.store import Store
 from state.values import SweepState
 from state.view import View
-from streams import query
-from streams.forgetting import cancel_sweep, forget_document, forget_url
+from streams import forgetting, query
+from streams.forgetting import cancel_sweep, finish_cancelling, forget_document, forget_url
 from streams.ingest import commit
 from streams.settings import Settings
 from streams.sketching import Sketcher
@@ -71,6 +74,9 @@ SHINGLES = {IDS[text]: {tuple(text.split()[i : i + 4]) for i in range(len(text.s
 URLS = [f"https://{host}/{path}" for host in ("a.example.org", "b.example.org", "c.example.net") for path in "pqrs"]
 
 
+SPELLED = [f"https://a.example.org/dir/{letter}-page" for letter in ("é", "%C3%A9", "e%CC%81")]
+
+
 def resemblance(a: bytes, b: bytes) -> float:
     return len(SHINGLES[a] & SHINGLES[b]) / len(SHINGLES[a] | SHINGLES[b])
 
@@ -98,6 +104,7 @@ class Engine(RuleBasedStateMachine):
         self.folder = Path(tempfile.mkdtemp(prefix="lostfound-model-"))
         self.store = Store(self.folder / "state", self.wanted.store)
         self.captures: set[Held] = set()
+        self.said: dict[Held, tuple[str, str]] = {}  # title and text
         self.clock = NOW
         self.files = 0
         self.letters = 0
@@ -130,8 +137,10 @@ class Engine(RuleBasedStateMachine):
         number = self._number()
         for line in lines:
             status = line.get("fetch_status", 200)
-            document = IDS.get(line.get("text", ""))
-            self.captures.add(Held(line["url"], number, line["fetch_time"], status, document))
+            document = IDS.get(line.get("text", "").lower())
+            held = Held(line["url"], number, line["fetch_time"], status, document)
+            self.captures.add(held)
+            self.said[held] = line.get("title", ""), line.get("text", "")
         if not keep_open:
             self.next_sweep()
 
@@ -156,7 +165,25 @@ class Engine(RuleBasedStateMachine):
         line = page(url, text, self._times(1)[0])
         self.files += 1
         take(self.store, self.folder / f"{self.files}.jsonl", [line, line], self.sweep, self.wanted, keep_open=True)
-        self.captures.add(Held(url, self._number(), line["fetch_time"], 200, IDS[text]))
+        held = Held(url, self._number(), line["fetch_time"], 200, IDS[text])
+        self.captures.add(held)
+        self.said[held] = "", text
+
+    @rule(
+        urls=st.lists(st.sampled_from([*URLS, *SPELLED]), min_size=1, max_size=12, unique=True),
+        text=st.sampled_from(TEXTS),
+        late=st.booleans(),
+        data=st.data(),
+    )
+    def take_one_document(self, urls: list[str], text: str, late: bool, data: st.DataObject) -> None:
+        """At many URLs, some of them two spellings of one, under other titles and in other capitals."""
+        times = self._times(len(urls))
+        if late:
+            times = [NOW - 20_000_000 + 100 * self.files + n for n in range(len(urls))]
+        styles = [data.draw(st.sampled_from([str.lower, str.upper, str.title])) for _ in urls]
+        titles = [data.draw(st.sampled_from(["", "One", "Two"])) for _ in urls]
+        rows = zip(urls, styles, times, titles, strict=True)
+        self._take([page(url, style(text), time, title=title) for url, style, time, title in rows])
 
     @rule(url=st.sampled_from(URLS), text=st.sampled_from(TEXTS))
     def take_http_and_https(self, url: str, text: str) -> None:
@@ -208,7 +235,31 @@ class Engine(RuleBasedStateMachine):
         assert cancel_sweep(self.store, chosen).captures == len(gone)
         self.captures -= gone
 
-    @rule(url=st.sampled_from(URLS))
+    @rule(data=st.data(), writes=st.integers(1, 6))
+    def cancel_in_two_goes(self, data: st.DataObject, writes: int) -> None:
+        """Cut short at one of its writes; the next who writes goes on."""
+        living = [s for s in sweeps.all_sweeps(self.store) if s.state is not SweepState.CANCELLED]
+        if not living:
+            return
+        chosen = data.draw(st.sampled_from(living))
+        write, done = Store.write, 0
+
+        def failing(store: Store, changes: Changes, *, sync: bool = False) -> None:
+            nonlocal done
+            done += 1
+            if done > writes:
+                raise InterruptedError
+            write(store, changes, sync=sync)
+
+        with patch.object(Store, "write", failing), suppress(InterruptedError):
+            cancel_sweep(self.store, chosen)
+        self.captures = {held for held in self.captures if held.sweep != chosen.number}
+        found = {c.sweep for c in View(self.store).all_captures()}
+        assert chosen.number not in found
+        self.reopen()
+        finish_cancelling(self.store)
+
+    @rule(url=st.sampled_from([*URLS, *SPELLED]))
     def forget_a_url(self, url: str) -> None:
         gone = {held for held in self.captures if url_key(held.url) == url_key(url)}
         assert forget_url(self.store, url_key(url)).captures == len(gone)
@@ -259,6 +310,18 @@ class Engine(RuleBasedStateMachine):
         assert located == places
         assert meta.counters(self.store).get("documents", 0) == len(seen)
         assert {key for key, _ in self.store.scan(Family.TEXTS)} == set(seen)
+
+    @invariant()
+    def says_what_pages_said(self) -> None:
+        """Titles and texts are those of captures that are left, or what all of them say."""
+        said: dict[bytes, set[tuple[str, str]]] = {}
+        for held in self.captures:
+            if held.document:
+                said.setdefault(held.document, set()).add(self.said[held])
+        view = View(self.store)
+        for document, pages in said.items():
+            (found,) = view.titles_and_texts([document])
+            assert found in {*pages, ("", next(iter(pages))[1].lower())}
 
     @invariant()
     def holds_the_clusters(self) -> None:
@@ -314,11 +377,13 @@ def components(nodes: set[bytes], pairs: set[tuple[bytes, bytes]]) -> list[set[b
 
 
 @pytest.mark.parametrize("machine", [Engine, LimitedEngine])
-def test_engine_equals_model(machine: type[Engine]) -> None:
+def test_engine_equals_model(machine: type[Engine], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(forgetting, "CAPTURES_A_BATCH", 3)
     run_state_machine_as_test(machine, settings=hypothesis_settings(max_examples=25, stateful_step_count=30))
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("machine", [Engine, LimitedEngine])
-def test_engine_equals_model_for_long(machine: type[Engine]) -> None:
+def test_engine_equals_model_for_long(machine: type[Engine], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(forgetting, "CAPTURES_A_BATCH", 3)
     run_state_machine_as_test(machine, settings=hypothesis_settings(max_examples=300, stateful_step_count=60))
