@@ -299,7 +299,7 @@ class TestCancelling:
         store.write(changes)
         view = View(store)
         assert query.resolve(view, IDS[2].hex()) == IDS[2]
-        with pytest.raises(InputError, match="0 documents have an id"):
+        with pytest.raises(InputError, match="no document has an id"):
             query.resolve(view, IDS[4].hex())
 
     def test_twice_is_refused(self, store: Store, tmp_path: Path) -> None:
