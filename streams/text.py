@@ -19,7 +19,8 @@ import msgspec
 
 from state.values import Extractor
 from streams import markup
-from streams.errors import LostfoundError, SettingsError
+from streams.errors import BadUrl, LostfoundError, SettingsError
+from streams.urls import url_key
 
 if TYPE_CHECKING:
     from streams.values import Page
@@ -39,11 +40,18 @@ _SEVEN_BIT = frozenset(["iso2022_jp", "utf-16-le", "utf-16-be"])  # valid UTF-8 
 _BOMS = ((b"\xef\xbb\xbf", "utf-8"), (b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
 _MAGIC = (b"%PDF-", b"\x89PNG", b"GIF8", b"\xff\xd8\xff", b"PK\x03\x04", b"\x1f\x8b", b"RIFF", b"\x7fELF", b"\0\0\0")
 _META_CHARSET = re.compile(rb"<meta[^<>]{0,200}?charset\s*=\s*[\"']?\s*([\w.:-]{1,40})", re.IGNORECASE)
+# The tags of the standard for sniffing (WHATWG), and <meta>.
 _LOOKS_LIKE_HTML = re.compile(
-    rb"\s*(?:<\?xml[^>]{0,200}>\s*)?(?:<!--|<!doctype\s+html|<(?:html|head|body|title|meta|p|div|h1|table)\b)",
+    r"\s*(?:<\?xml[^>]{0,200}>\s*)?(?:<!--|<!doctype\s+html|"
+    r"<(?:html|head|script|iframe|h1|div|font|table|a|style|title|b|body|br|p|meta)[\s/>])",
     re.IGNORECASE,
 )
-_REFRESH = re.compile(r"\s*(\d{1,9})[\d.]*\s*[;,]?\s*(?:url\s*=)?\s*[\"']?\s*([^\"'\s][^\"']{0,4000})", re.IGNORECASE)
+# "Shared declarative refresh steps" of the HTML standard. Nothing of it is tried twice: in `60` the target is not `0`.
+_REFRESH = re.compile(
+    r"\s*+(?=[0-9.])0*+([0-9]{0,9}+)[0-9.]*+(?=[;,\s])\s*+[;,]?+\s*+(?:url\s*+=\s*+)?+"
+    r"(?:\"([^\"]++)|'([^']++)|([^\"'].*+))",
+    re.IGNORECASE | re.DOTALL,
+)
 
 
 class TextError(LostfoundError):
@@ -75,7 +83,7 @@ def extract(page: Page, page_bytes_max: int = PAGE_BYTES_MAX, extractor: str = "
     body = page.body or b""
     if len(body) > page_bytes_max:
         raise TextError("too_big", f"{len(body)} bytes, more than page_bytes_max = {page_bytes_max}")
-    is_html = _is_html(page.mime, body)
+    is_html = _is_html(page.mime, body, page.charset)
     decoded = decode(body, page.charset)
     if not is_html:
         return _of_text(page, decoded, page_bytes_max)
@@ -115,10 +123,12 @@ def _known(charset: str) -> str:
 
 def _in_meta(body: bytes) -> str:
     found = _META_CHARSET.search(body, 0, _SNIFF_BYTES)
-    return found[1].decode("ascii", "replace") if found else ""
+    named = found[1].decode("ascii", "replace") if found else ""
+    # What could be read as ASCII is not UTF-16, which the standard takes for UTF-8 here.
+    return "utf-8" if _known(named) in {"utf-16-le", "utf-16-be"} else named
 
 
-def _is_html(mime: str, body: bytes) -> bool:
+def _is_html(mime: str, body: bytes, charset: str) -> bool:
     if body.startswith(_MAGIC):
         raise TextError("not_text", f"the body starts like a binary file ({mime or 'no type given'})")
     if mime in _HTML_TYPES:
@@ -127,7 +137,7 @@ def _is_html(mime: str, body: bytes) -> bool:
         return False
     if mime not in {"", "application/octet-stream", "unknown/unknown"}:
         raise TextError("not_text", f"of type {mime[:100]}")
-    if _LOOKS_LIKE_HTML.match(body, 0, _SNIFF_BYTES):
+    if _LOOKS_LIKE_HTML.match(decode(body[:_SNIFF_BYTES], charset)):
         return True
     if b"\0" in body[:_SNIFF_BYTES] and not body.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise TextError("not_text", "binary, and no type given")
@@ -185,18 +195,26 @@ def _parsed(page: Page, source: str, skipped: tuple[str, ...], meta_chars: int) 
 def _meta_refresh(tree: Any, url: str) -> str | None:
     meta = tree.document.query_selector(":not(noscript) > meta[http-equiv=refresh i]")
     found = _REFRESH.match(meta.getattr("content") or "") if meta else None
-    if found is None or int(found[1]) > REFRESH_SECONDS_MAX:
+    if found is None or int(found[1] or 0) > REFRESH_SECONDS_MAX:
         return None
-    target = _absolute(url, found[2])
-    return target if target != url else None
+    target = _absolute(url, found[2] or found[3] or found[4])
+    return target if _key(target) not in {b"", _key(url)} else None  # a page that reloads itself stays where it is
 
 
-def _absolute(url: str, reference: str) -> str | None:
+def _absolute(url: str, reference: str) -> str:
+    """The URL that a page refers to; empty where it is none."""
     try:
-        target = urljoin(url, reference.strip())
+        return urljoin(url, reference.strip())
     except ValueError:
-        return None
-    return target if target.startswith(("http://", "https://")) else None
+        return ""
+
+
+def _key(url: str) -> bytes:
+    """The URL's key; empty for one that no page can have, or that is too long to be kept."""
+    try:
+        return url_key(url)
+    except BadUrl:
+        return b""
 
 
 def _tidy(title: str) -> str:

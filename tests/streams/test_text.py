@@ -82,6 +82,8 @@ def test_a_charset_named_in_the_page() -> None:
     assert of(body).text == "Привет"
     old = '<META HTTP-EQUIV="Content-Type" CONTENT="text/html; charset=euc-jp"><p>日本'.encode("euc-jp")
     assert of(old).text == "日本"
+    assert of(b'<meta charset="utf-16"><p>plain words').text == "plain words"  # nobody could have read that in UTF-16
+    assert of('<meta charset="utf-16be"><p>naïve'.encode()).text == "naïve"
     assert len(decode("Как дела, что нового? Всё хорошо.".encode("koi8-r"))) == 33  # guessed, whatever it is
 
 
@@ -124,6 +126,16 @@ def test_types() -> None:
     assert refused("x", "application/pdf") == "not_text"
 
 
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
+@pytest.mark.parametrize(
+    "start", ["<!doctype html>", "\n<script>x</script>", "<style>x</style>", "<a\nhref=/>", "<b>"]
+)
+def test_html_without_a_type_is_told_by_its_first_tag(start: str, encoding: str) -> None:
+    got = of(f"{start} one<p>naïve</p>".encode(encoding), "")
+    assert (got.extractor, got.text.split()) == (Extractor.HTML, ["one", "naïve"])
+    assert of(f"<x> {start}".encode(encoding), "").extractor is Extractor.TEXT
+
+
 def test_what_has_no_text() -> None:
     for body in ("", " \n", "<p> </p>", "<script>x</script>", "\0\0", "<img src=x>"):
         assert refused(body) in {"no_text", "not_text"}
@@ -156,6 +168,17 @@ def test_limits() -> None:
         ("<meta http-equiv=refresh content='300; url=/new/'>", None),  # a page that reloads itself now and then
         ("<meta http-equiv=refresh content='0'>", None),
         ("<meta http-equiv=refresh content='0; url=b.html'>", None),  # itself
+        ("<meta http-equiv=refresh content='3; url=https://example.org/a/b.html#top'>", None),
+        ("<meta http-equiv=refresh content='3; url=HTTP://Example.org:80/a/./b.html'>", None),
+        *((f"<meta http-equiv=refresh content='{seconds}'>", None) for seconds in ("60", "10.5", "30;", "60 ,", "")),
+        ("<meta http-equiv=refresh content='60;url=/new/'>", None),
+        ("<meta http-equiv=refresh content='000000000060; url=/new/'>", None),
+        ("<meta http-equiv=refresh content='5x; url=/new/'>", None),
+        ("<meta http-equiv=refresh content='.5, /new/'>", "https://example.org/new/"),
+        ("<meta http-equiv=refresh content='5 /new/'>", "https://example.org/new/"),
+        ("<meta http-equiv=refresh content='5; url'>", "https://example.org/a/url"),
+        ("<meta http-equiv=refresh content='0; url=\"/new/\" and more'>", "https://example.org/new/"),
+        (f"<meta http-equiv=refresh content='0; url=/{'é' * 30_000}'>", None),  # longer than any URL that is kept
         ("<meta http-equiv=refresh content='0; url=javascript:x()'>", None),
         ("<meta http-equiv=refresh content='0; url=http://[bad'>", None),
         ("<noscript><meta http-equiv=refresh content='0; url=/nojs'></noscript>", None),
