@@ -46,7 +46,7 @@ _LOOKS_LIKE_HTML = re.compile(
     r"<(?:html|head|script|iframe|h1|div|font|table|a|style|title|b|body|br|p|meta)[\s/>])",
     re.IGNORECASE,
 )
-# "Shared declarative refresh steps" of the HTML standard. Nothing of it is tried twice: in `60` the target is not `0`.
+# "Shared declarative refresh steps" of the HTML standard. Nothing is tried twice: in `60` the target is not `0`.
 _REFRESH = re.compile(
     r"\s*+(?=[0-9.])0*+([0-9]{0,9}+)[0-9.]*+(?=[;,\s])\s*+[;,]?+\s*+(?:url\s*+=\s*+)?+"
     r"(?:\"([^\"]++)|'([^']++)|([^\"'].*+))",

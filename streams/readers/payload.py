@@ -17,6 +17,7 @@ from streams.urls import url_key
 from streams.values import Origin, Page
 
 _STATUS = re.compile(rb"HTTP/\d(?:\.\d)?[ \t]+(\d{3})(?!\d)")
+_INTERIM = frozenset({b"100", b"102", b"103"})  # responses in front of the one that was waited for
 _END = re.compile(rb"\r?\n\r?\n")
 _FIELD = re.compile(
     rb"^(content-type|content-encoding|transfer-encoding|location|date)[ \t]*:[ \t]*([^\r\n]*)",
@@ -26,6 +27,8 @@ _CHUNK = re.compile(rb"[ \t]*([0-9A-Fa-f]{1,8})[ \t]*(?:;[^\r\n]*)?\r?\n")
 _CHARSET = re.compile(r"charset\s*=\s*[\"']?\s*([^\s\"';,]+)", re.IGNORECASE)
 _MIME = re.compile(r"[a-z0-9!#$&^_.+-]+/[a-z0-9!#$&^_.+-]+")
 _TYPE_CHARS_MAX = 256  # of a Content-Type
+_GZIP, _GZIP_BITS = b"\x1f\x8b", 31
+_INFLATE_BYTES = 16 << 10  # taken at a time: what is behind a member's end is copied, and members may be tiny
 _CODINGS_MAX = 3  # codings laid over one another; browsers and servers use one
 
 
@@ -47,12 +50,14 @@ class Refused(Exception):
 
 
 def parse(block: bytes, limits: ReadLimits) -> Response | None:
-    """An HTTP response; None where the block does not begin like one."""
+    """An HTTP response; None where the block does not begin like one. Interim ones in front of it are passed over."""
     status = _STATUS.match(block)
     if status is None:
         return None
     end = _END.search(block, 0, limits.header_bytes_max)
-    head = block[: end.start()] if end else block[: limits.header_bytes_max]
+    while end and status[1] in _INTERIM and (final := _STATUS.match(block, end.end())):
+        status, end = final, _END.search(block, final.start(), final.start() + limits.header_bytes_max)
+    head = block[status.start() : end.start() if end else status.start() + limits.header_bytes_max]
     fields: dict[str, str] = {}
     for name, value in _FIELD.findall(head):
         fields.setdefault(name.decode("ascii").lower(), text_of(value).strip())
@@ -128,7 +133,7 @@ def _dechunked(body: bytes) -> bytes:
 
 def _unwrapped(body: bytes, coding: str, limits: ReadLimits) -> bytes:
     if coding in {"gzip", "x-gzip"}:
-        return _inflated(body, 31, limits) if body.startswith(b"\x1f\x8b") else body
+        return _inflated(body, _GZIP_BITS, limits) if body.startswith(_GZIP) else body
     if coding == "deflate":  # zlib by the standard, bare deflate by habit
         zlib_wrapped = body[0] & 15 == 8 and int.from_bytes(body[:2], "big") % 31 == 0
         return _inflated(body, 15 if zlib_wrapped else -15, limits)
@@ -145,18 +150,22 @@ def _unwrapped(body: bytes, coding: str, limits: ReadLimits) -> bytes:
 
 
 def _inflated(body: bytes, bits: int, limits: ReadLimits) -> bytes:
-    """By zlib. Left as it is when the very start does not decode and it looks like markup."""
+    """By zlib, all members. Left as it is when the very start does not decode and it looks like markup."""
     codec = zlib.decompressobj(bits)
     parts: list[bytes] = []
     room = limits.page_bytes_max + 1
+    at = 0
     try:
-        while body and room > 0 and not codec.eof:
-            part = codec.decompress(body, min(room, 1 << 20))
-            body = codec.unconsumed_tail
+        while at < len(body) and room > 0:
+            if codec.eof:
+                if bits != _GZIP_BITS or not body.startswith(_GZIP, at):
+                    break
+                codec = zlib.decompressobj(bits)
+            packed = body[at : at + _INFLATE_BYTES]
+            part = codec.decompress(packed, min(room, 1 << 20))
+            at += len(packed) - len(codec.unused_data if codec.eof else codec.unconsumed_tail)
             room -= len(part)
             parts.append(part)
-            if not part and not body:
-                break
     except zlib.error as error:
         return _kept(parts, body, error)
     if room <= 0:

@@ -10,10 +10,14 @@ MILLIS_MAX = 253_402_300_799_999  # the end of the year 9999
 _SECONDS_MAX = 100_000_000_000  # a number below this is seconds (up to the year 5138), else milliseconds
 _DATE_CHARS_MAX = 64  # of an HTTP date
 _DIGITS = "20000101000000"
+_FOURTEEN_DIGITS = 10**13
 
 
 def millis(value: str | float | None) -> int | None:
-    """ISO 8601 (without a zone: UTC), 14 digits as in ARC, or a number of s or ms; None: no time since 1970."""
+    """ISO 8601 (without a zone: UTC), 14 digits as in ARC, or a number of s or ms; None: no time since 1970.
+
+    A number of 14 digits is a date as well: as milliseconds it would be of the year 2286 or later.
+    """
     if isinstance(value, str):
         value = value.strip()
         if not value.isascii() or not value.isdigit():
@@ -23,6 +27,8 @@ def millis(value: str | float | None) -> int | None:
         value = int(value) if len(value) < 20 else None
     if value is None or not math.isfinite(value):
         return None
+    if value >= _FOURTEEN_DIGITS and len(digits := str(int(value))) == len(_DIGITS):
+        return arc_millis(digits)
     found = int(value * 1000 if abs(value) < _SECONDS_MAX else value)
     return found if 0 <= found <= MILLIS_MAX else None
 

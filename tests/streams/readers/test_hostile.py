@@ -34,6 +34,11 @@ HOSTILE = {
     "headers": ("a.warc", lambda build: b"WARC/1.0\r\nWARC-\r\n\r\n" * 20_000),
     "location": ("a.warc", lambda build: build.warc(build.http(b"", "302 Found", Location="/../" * 12_000)) * 40),
     "chunks": ("a.warc", lambda build: build.warc(build.http(b"1\r\na\r\n" * 300_000, Transfer_Encoding="chunked"))),
+    "members": (
+        "a.warc",
+        lambda build: build.warc(build.http(build.gz(b"") * 400_000, Content_Encoding="gzip")),
+    ),
+    "interim": ("a.warc", lambda build: build.warc(b"HTTP/1.1 100\r\n\r\n" * 500_000 + build.http())),
     "chunk extension": (
         "a.warc",
         lambda build: build.warc(build.http(b"1;" + b"x" * MIB, Transfer_Encoding="chunked")),

@@ -170,6 +170,27 @@ def test_content_encodings(build, pages, coding, pack):
     assert page.body == body
 
 
+def test_a_gzip_body_of_several_members(build, pages):
+    packed = gzip.compress(build.html[:20]) + gzip.compress(build.html[20:])
+    for behind in (b"", b"rubbish", gzip.compress(b"")[:8]):
+        (page,) = pages(build.warc(build.http(packed + behind, Content_Encoding="gzip")))
+        assert page.body == build.html
+
+
+@pytest.mark.parametrize(
+    "interim",
+    [
+        b"HTTP/1.1 100 Continue\r\n\r\n",
+        b"HTTP/1.1 103 Early Hints\r\nLink: </a.css>\r\nContent-Type: x/y\r\n\r\n",
+        b"HTTP/1.1 100 Continue\r\n\r\n" * 2,
+    ],
+)
+def test_interim_responses_are_passed_over(build, pages, interim):
+    page, alone = pages(build.warc(interim + build.http()) + build.warc(interim))
+    assert (page.status, page.mime, page.body) == (200, "text/html", build.html)
+    assert alone.status in {100, 103}
+
+
 @pytest.mark.parametrize("coding", ["gzip", "deflate", "br", "zstd"])
 def test_decoded_already(build, pages, coding):
     (page,) = pages(build.warc(build.http(build.html, Content_Encoding=coding)))
