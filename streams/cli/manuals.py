@@ -76,7 +76,9 @@ def write_sweep(edition: Edition, archive: Path, target: Path) -> int:
         for url, text in sorted(pages(archive))
     ]
     target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
+    beside = target.with_suffix(".part")  # a file that is there is used from then on, so it is whole
+    beside.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
+    beside.replace(target)
     return len(rows)
 
 

@@ -57,6 +57,20 @@ def test_pages_of_an_archive(tmp_path: Path) -> None:
     assert second["fetch_time"] == "2024-12-04T00:00:00Z"
 
 
+def test_pages_are_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write = Path.write_text
+
+    def half(path: Path, data: str, encoding: str) -> None:
+        write(path, data[: len(data) // 2], encoding)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Path, "write_text", half)
+    edition = EDITIONS[-1]
+    with pytest.raises(KeyboardInterrupt):
+        manuals.write_sweep(edition, pack(tmp_path / "a.tar.gz", edition_files(edition)), tmp_path / "pages.jsonl")
+    assert not (tmp_path / "pages.jsonl").exists()
+
+
 @pytest.mark.parametrize(
     ("path", "url"),
     [
