@@ -3,18 +3,20 @@
     {"reason", "detail", "url", "source", "member", "offset", "sweep"}
 
 The file is written before the batch is committed, and the state holds its length. What a crash left behind that
-length belongs to a batch that will be taken again, and is cut off. The file may be taken away at any time.
+length belongs to a batch that will be taken again, and is cut off. The file may be taken away at any time: where the
+length falls into the middle of a line, the file is another one, and is cut before that line.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
 
 from streams.values import Rejected
+
+_LETTER_BYTES_MAX = 1 << 20  # of one line, and more: details and URLs are bounded
 
 
 class Letter(msgspec.Struct, frozen=True):
@@ -40,10 +42,13 @@ class DeadLetters:
         """Bytes of the file; 0 when there is none."""
         return self.path.stat().st_size if self.path.exists() else 0
 
-    def cut(self, length: int) -> None:
-        """Cut off what was written behind a committed batch."""
+    def cut(self, length: int) -> int:
+        """Cut off what was written behind a committed batch, at the end of a line; returns what is left."""
         if self.length() > length:
-            os.truncate(self.path, length)
+            with self.path.open("rb+") as file:
+                tail = file.seek(max(0, length - _LETTER_BYTES_MAX))
+                file.truncate(tail + file.read(length - tail).rfind(b"\n") + 1)
+        return self.length()
 
     def write(self, rejected: Sequence[Rejected]) -> int:
         """Append and return the new length in bytes."""

@@ -120,7 +120,7 @@ def ingest(
         )
     status = "resumed" if cursor.position else "ingested"
     letters = DeadLetters(store.path / DEAD_LETTERS, sweep_name)
-    letters.cut(meta.dead_letter_bytes(store))
+    _cut(store, letters)
     if sweep.state is SweepState.OPEN:
         if cursor.finished and names == ["-"]:
             cursor, status = Cursor(), "ingested"  # another pipe
@@ -163,6 +163,16 @@ def open_sweep(store: Store, name: str, now: int) -> Sweep:
     sweeps.put(changes, sweep)
     store.write(changes, sync=True)
     return sweep
+
+
+def _cut(store: Store, letters: DeadLetters) -> None:
+    """Cut off letters of a batch that was not committed; where the file was taken away, its length begins anew."""
+    held = meta.dead_letter_bytes(store)
+    left = letters.cut(held)
+    if left != held:
+        changes = Changes()
+        meta.put_dead_letter_bytes(changes, left)
+        store.write(changes, sync=True)
 
 
 def _sweep(store: Store, name: str, now: int) -> Sweep:

@@ -35,13 +35,18 @@ def test_what_was_not_committed_is_cut_off(tmp_path: Path) -> None:
     letters = DeadLetters(tmp_path / "dead-letters.jsonl", "one")
     committed = letters.write([ONE])
     letters.write([ONE, ONE])
-    letters.cut(committed)
-    assert letters.length() == committed
-    letters.cut(committed + 1)
-    assert letters.length() == committed
+    assert letters.cut(committed) == letters.length() == committed
+    assert letters.cut(committed + 1) == committed
     letters.path.unlink()
-    letters.cut(committed)
-    assert letters.length() == 0
+    assert letters.cut(committed) == 0
+
+
+def test_a_file_that_is_another_is_cut_between_lines(tmp_path: Path) -> None:
+    letters = DeadLetters(tmp_path / "dead-letters.jsonl", "one")
+    line = letters.write([ONE])
+    letters.write([ONE] * 4)
+    assert letters.cut(3 * line + 5) == 3 * line
+    assert letters.cut(line - 1) == 0
 
 
 def test_what_no_utf8_can_hold_is_still_a_letter(tmp_path: Path) -> None:

@@ -232,6 +232,20 @@ def test_stopped_at_every_batch_boundary_it_goes_on(
         assert sorted(map(str, letters(store))) == sorted(map(str, expected_letters))
 
 
+def test_dead_letters_taken_away_before_a_run_that_is_stopped(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What that run left is no part of the file that the state knows the length of: none of it is kept."""
+    take(store, tmp_path / "a.jsonl", [BAD] * 3, "one")
+    (store.path / "dead-letters.jsonl").unlink()
+    with monkeypatch.context() as patch:
+        stop_after(patch, 1, before=True)
+        with pytest.raises(Stop):
+            take(store, tmp_path / "b.jsonl", [{"url": "elsewhere"}] * 4, "two")
+    take(store, tmp_path / "c.jsonl", [BAD], "three")
+    assert [held["sweep"] for held in letters(store)] == ["three"]
+
+
 def test_batches_of_any_size_give_the_same(tmp_path: Path) -> None:
     found = []
     near = set()
