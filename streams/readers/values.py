@@ -23,7 +23,7 @@ REASONS: dict[str, str] = {
     "bad_json": "a line is not a JSON object",
     "bad_length": "a record does not end where its length says; it is left out up to the next record",
     "bad_pointer": "a pointer to a WARC record that is none, leads out of `warc_folder`, or to no page of this URL",
-    "bad_time": "the time of the fetch cannot be read (one that is not given at all is 0)",
+    "bad_time": "the time of the fetch cannot be read (one that is not given at all is 0; on Kafka, the message's)",
     "bad_url": "not an http or https URL with a host, or longer than `url_bytes_max`",
     "bad_utf8": "a line is not UTF-8",
     "bad_zip": "not a readable zip file, or its directory is too big",
