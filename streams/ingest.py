@@ -4,7 +4,8 @@
 
 The cursor says how far the input was taken; it is committed with every batch, as is the length of the dead letters. A
 run that was cut short goes on behind the last committed batch; dead letters written after it are cut off by the next
-run, whatever that reads, so none is double and none is lost.
+run, whatever that reads, so none is double and none is lost. With the cursor goes a mark that tells the input from
+another of the same name: a file that has grown is read on, one that was written anew is read from its start.
 """
 
 from __future__ import annotations
@@ -27,11 +28,11 @@ from state.values import Capture, Sweep, SweepState
 from state.view import View
 from streams import lookups
 from streams.dead_letters import DeadLetters
-from streams.embedded import Engine
+from streams.embedded import BatchReport, Engine
 from streams.errors import BadRecord, BadUrl, InputError
 from streams.forgetting import finish_cancelling
 from streams.operators.sketch import Sketched, Task, raw_fingerprint
-from streams.readers import Position, ReadLimits, read, size, sources
+from streams.readers import Mark, Position, Reading, ReadLimits, read, size, sources
 from streams.settings import Settings
 from streams.urls import url_key
 from streams.values import FOUND, Page, Rejected, SketchedPage
@@ -45,12 +46,14 @@ class Cursor(msgspec.Struct):
     """Where one input of one sweep stands; committed with every batch."""
 
     position: Position | None = None
+    mark: Mark | None = None  # of the position; there is none in a state of an old release
     finished: bool = False
     pages: int = 0
     new: int = 0
     copies: int = 0
     unchanged: int = 0
     near: int = 0
+    textless: int = 0
     rejected: dict[str, int] = {}
 
 
@@ -60,6 +63,7 @@ class Progress(msgspec.Struct, frozen=True):
     bytes_read: int
     bytes_all: int  # 0 when not known
     counts: Cursor
+    read_now: int = 0  # pages of this run
 
 
 class Summary(msgspec.Struct, frozen=True):
@@ -69,10 +73,12 @@ class Summary(msgspec.Struct, frozen=True):
     status: str
     committed: bool
     pages: int
+    read_now: int  # of these, pages of this run
     new: int
     copies: int
     unchanged: int
     near_duplicates: int
+    redirects_and_errors: int
     rejected: dict[str, int]
     dead_letters: str
 
@@ -85,6 +91,7 @@ class _Batch(msgspec.Struct):
     batches: int
     sketched: Future[Sketched]
     position: Position
+    mark: Mark | None
     bytes_read: int
 
 
@@ -102,9 +109,9 @@ def ingest(
     """Read `paths` into a sweep, opened if it is not there, and commit it unless `keep_open`.
 
     `now` is ms since the epoch: the sweep's time of opening and committing, and of pages that do not say theirs.
-    What was read before is not read again; an open sweep takes what has come behind it. Raises InputError for a
-    committed sweep and other input; BadRecord at the first bad record when `fail_on_rejected`, with everything before
-    it kept.
+    What was read before is not read again; an open sweep takes what has come behind it, and a file that was written
+    anew from its start. Raises InputError for a committed sweep and other or more input; BadRecord at the first bad
+    record when `fail_on_rejected`, with everything before it kept.
     """
     finish_cancelling(store)
     engine = Engine(store, settings)
@@ -114,36 +121,49 @@ def ingest(
     name = f"{sweep.number}:{mmh3.hash_bytes(chr(0).join(names)).hex()}"
     held = meta.cursor(store, name)
     cursor = msgspec.json.decode(held, type=Cursor) if held else Cursor()
-    if sweep.state is SweepState.COMMITTED and not cursor.finished:
+    letters = DeadLetters(store.path / DEAD_LETTERS, sweep_name)
+    _cut(store, letters)
+    status, read_now = "nothing to do", 0
+    if sweep.state is SweepState.OPEN:
+        if cursor.finished and names == ["-"]:
+            cursor = Cursor()  # another pipe
+        run = _Run(engine, sweep, absolute, name, cursor, letters, fail_on_rejected, report, now)
+        finished = cursor.finished
+        run.take_all()
+        cursor, read_now = run.cursor, run.read_now
+        if read_now or not finished:
+            status = "resumed" if run.goes_on else "ingested"
+        if not keep_open:
+            sweep = commit(store, sweep, now)
+    elif not cursor.finished or _holds_more(absolute, settings, cursor):
         raise InputError(
             f"sweep {sweep_name!r} is committed: it takes no more pages", "choose another name with --sweep"
         )
-    status = "resumed" if cursor.position else "ingested"
-    letters = DeadLetters(store.path / DEAD_LETTERS, sweep_name)
-    _cut(store, letters)
-    if sweep.state is SweepState.OPEN:
-        if cursor.finished and names == ["-"]:
-            cursor, status = Cursor(), "ingested"  # another pipe
-        before = cursor.pages if cursor.finished else -1
-        _Run(engine, sweep, absolute, name, cursor, letters, fail_on_rejected, report, now).take_all()
-        if cursor.pages == before:
-            status = "nothing to do"
-    else:
-        status = "nothing to do"
-    if sweep.state is SweepState.OPEN and not keep_open:
-        sweep = commit(store, sweep, now)
     return Summary(
         sweep.name,
         status,
         sweep.state is SweepState.COMMITTED,
         cursor.pages,
+        read_now,
         cursor.new,
         cursor.copies,
         cursor.unchanged,
         cursor.near,
+        cursor.textless,
         cursor.rejected,
         str(letters.path),
     )
+
+
+def _reading(paths: Sequence[str], settings: Settings, cursor: Cursor) -> Reading:
+    return read(paths, ReadLimits.of(settings), cursor.position, cursor.mark)
+
+
+def _holds_more(paths: Sequence[str], settings: Settings, cursor: Cursor) -> bool:
+    """Whether an input that was read to its end holds more now, or is another; not to be told without a mark."""
+    if cursor.position is not None and cursor.mark is None:
+        return False
+    return next(_reading(paths, settings, cursor), None) is not None
 
 
 def commit(store: Store, sweep: Sweep, now: int) -> Sweep:
@@ -211,11 +231,18 @@ class _Run:
         report: Callable[[Progress], None],
         now: int,
     ) -> None:
-        self.engine, self.sweep, self.paths, self.name = engine, sweep, paths, name
+        self.engine, self.sweep, self.name = engine, sweep, name
         self.cursor, self.letters, self.fail_on_rejected, self.report = cursor, letters, fail_on_rejected, report
         self.now = now
         self.bytes_all = size(paths)
+        self.reading = _reading(paths, engine.settings, cursor)
+        self.read_now = 0  # pages
         self.dictionaries = meta.dictionaries(engine.store)
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether an earlier run had read a part of this input."""
+        return self.cursor.pages > self.read_now
 
     def take_all(self) -> None:
         """Read, sketch and apply until the input ends."""
@@ -231,31 +258,31 @@ class _Run:
 
     def _take_batches(self, workers: Workers) -> None:
         under_way: deque[_Batch] = deque()
-        for position, bytes_read, items in self._batches():
-            under_way.append(self._start(workers, position, bytes_read, items))
+        for position, mark, bytes_read, items in self._batches():
+            under_way.append(self._start(workers, position, mark, bytes_read, items))
             if len(under_way) > (workers.count + 1 if workers.count > 1 else 0):
                 self._finish(under_way.popleft())
         while under_way:
             self._finish(under_way.popleft())
 
-    def _batches(self) -> Iterator[tuple[Position, int, list[Page | Rejected]]]:
-        most = self.engine.settings.ingest
-        read_limits = ReadLimits.of(self.engine.settings)
+    def _batches(self) -> Iterator[tuple[Position, Mark | None, int, list[Page | Rejected]]]:
+        most, reading = self.engine.settings.ingest, self.reading
         items: list[Page | Rejected] = []
         weight = 0
         position: Position | None = None
-        reading = read(self.paths, read_limits, start=self.cursor.position)
         for position, item in reading:
             items.append(item)
             if isinstance(item, Page):
                 weight += len(item.body or item.text or "")
             if len(items) >= most.batch_pages or weight >= most.batch_bytes:
-                yield position, reading.bytes_done, items
+                yield position, reading.mark(), reading.bytes_done, items
                 items, weight = [], 0
         if items and position is not None:
-            yield position, reading.bytes_done, items
+            yield position, reading.mark(), reading.bytes_done, items
 
-    def _start(self, workers: Workers, position: Position, bytes_read: int, items: list[Page | Rejected]) -> _Batch:
+    def _start(
+        self, workers: Workers, position: Position, mark: Mark | None, bytes_read: int, items: list[Page | Rejected]
+    ) -> _Batch:
         slots: list[SketchedPage | Rejected | None] = []
         pages: list[Page] = []
         dated = [_dated(item, self.now) for item in items]
@@ -268,7 +295,7 @@ class _Run:
                 pages.append(item)
         newest = max(self.dictionaries, default=0)
         task = Task(self.sweep.number, pages, newest, self.dictionaries.get(newest, b""))
-        return _Batch(slots, last, batches, workers.submit(task), position, bytes_read)
+        return _Batch(slots, last, batches, workers.submit(task), position, mark, bytes_read)
 
     def _key(self, page: Page) -> bytes:
         """The key of a page's URL; empty for one that the sketch operator rejects, with the reason."""
@@ -318,20 +345,27 @@ class _Run:
         changes, report = self.engine.apply(self.sweep, pages, rejected, last)
         if report.rejected and self.fail_on_rejected:
             raise _bad_record(report.rejected[0])
-        cursor = self.cursor
-        cursor.position = batch.position
-        cursor.pages += len(batch.slots)
+        self._count(batch, report)
+        meta.put_dead_letter_bytes(changes, self.letters.write(report.rejected))
+        self._put_cursor(changes)
+        self.engine.store.write(changes)
+        self.report(Progress(batch.bytes_read, self.bytes_all, self.cursor, self.read_now))
+        self._learn()
+
+    def _count(self, batch: _Batch, report: BatchReport) -> None:
+        if not self.read_now and not self.reading.goes_on:
+            self.cursor = Cursor()
+        cursor, pages = self.cursor, len(batch.slots)
+        self.read_now += pages
+        cursor.position, cursor.mark, cursor.finished = batch.position, batch.mark, False
+        cursor.pages += pages
         cursor.new += report.new
         cursor.copies += report.copies
         cursor.unchanged += report.unchanged
         cursor.near += report.near
+        cursor.textless += pages - report.new - report.copies - report.unchanged - len(report.rejected)
         reasons = Counter(item.reason for item in report.rejected)
         cursor.rejected = dict(Counter(cursor.rejected) + reasons)
-        meta.put_dead_letter_bytes(changes, self.letters.write(report.rejected))
-        self._put_cursor(changes)
-        self.engine.store.write(changes)
-        self.report(Progress(batch.bytes_read, self.bytes_all, cursor))
-        self._learn()
 
     def _put_cursor(self, changes: Changes) -> None:
         meta.put_cursor(changes, self.name, msgspec.json.encode(self.cursor))

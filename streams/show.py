@@ -105,10 +105,9 @@ def ingest_bar(sweep: str, quiet: bool) -> Iterator[Callable[[ingest.Progress], 
         at = bar.add_task(f"sweep {sweep}", total=None, said="")
 
         def report(progress: ingest.Progress) -> None:
-            seconds = bar.tasks[at].elapsed or 1e-9
             counts = progress.counts
             said = (
-                f"{counts.pages:,} pages  {counts.pages / seconds:,.0f}/s  new {counts.new:,}"
+                f"{counts.pages:,} pages  {_rate(progress.read_now, bar.tasks[at].elapsed)}  new {counts.new:,}"
                 f"  copies {counts.copies:,}  unchanged {counts.unchanged:,}  near-duplicate {counts.near:,}"
                 f"  rejected {sum(counts.rejected.values()):,}"
             )
@@ -135,21 +134,28 @@ def bytes_bar(title: str, quiet: bool) -> Iterator[Callable[[int, int, int], Non
         yield report
 
 
+def _rate(pages: int, seconds: float | None) -> str:
+    rate = pages / (seconds or 1e-9)
+    return f"{rate:,.0f}/s" if rate >= 10 or not pages else f"{rate:.1f}/s"
+
+
 def ingested(summary: ingest.Summary, seconds: float) -> Text:
     """What an ingest did."""
     state = "committed" if summary.committed else "still open"
     if summary.status == "nothing to do":
-        pages = counted(summary.pages, "page")
-        return Text(f"sweep {summary.sweep} holds this input already ({pages}, {state}): nothing to do")
-    rate = f"{summary.pages / seconds:,.0f}/s" if seconds else ""
+        return Text(
+            f"sweep {summary.sweep} holds this input already ({counted(summary.pages, 'page')}, {state}): nothing to do"
+        )
     head = Text.assemble(
         (f"sweep {summary.sweep}", "bold"),
-        f"  {counted(summary.pages, 'page')} in {seconds:.1f} s ({rate}), {state}",
-        (", after a stop" if summary.status == "resumed" else "", "dim"),
+        f"  {counted(summary.pages, 'page')}",
+        (f", {summary.read_now:,} of them now," if summary.status == "resumed" else "", "dim"),
+        f" in {seconds:.1f} s ({_rate(summary.read_now, seconds)}), {state}",
     )
+    others = f"   redirects and errors {summary.redirects_and_errors:,}" if summary.redirects_and_errors else ""
     body = Text(
         f"  new {summary.new:,}   copies {summary.copies:,}   unchanged {summary.unchanged:,}"
-        f"   near-duplicate {summary.near_duplicates:,}   rejected {sum(summary.rejected.values()):,}"
+        f"   near-duplicate {summary.near_duplicates:,}{others}   rejected {sum(summary.rejected.values()):,}"
     )
     if not summary.rejected:
         return Text("\n").join([head, body])

@@ -59,9 +59,10 @@ def command(place: Place, sample: bool) -> None:
 
 
 def _ingest(work: Place, site: Site) -> list[Summary]:
-    """Take the sweeps in, in a state that nobody else needs: one of another release is made anew."""
+    """Take the sweeps in, in a state that nobody else needs: one of another release, or other pages, is made anew."""
     from state.errors import StateRefused
     from streams import show
+    from streams.errors import InputError
     from streams.ingest import ingest
 
     def take(name: str, pages: Path) -> Summary:
@@ -70,7 +71,7 @@ def _ingest(work: Place, site: Site) -> list[Summary]:
 
     try:
         return [take(name, pages) for name, pages in site.sweeps]
-    except StateRefused:
+    except (StateRefused, InputError):
         shutil.rmtree(work.data_dir)
         return [take(name, pages) for name, pages in site.sweeps]
 

@@ -1,8 +1,9 @@
 """Reading crawl files: paths in, pages out, one after another.
 
-    for position, item in read(paths, ReadLimits()):
-        ...                                    # item: Page or Rejected
-    read(paths, limits, start=position)        # the items after that one, exactly
+    reading = read(paths, ReadLimits())
+    for position, item in reading:
+        ...                                          # item: Page or Rejected
+    read(paths, limits, position, reading.mark())    # the items after that one, exactly
 
 Formats (WARC, ARC, WET, WACZ, JSONL; plain, gzip or zstd) are told by first bytes, and by the name where those say
 nothing.
@@ -18,20 +19,25 @@ from collections.abc import Iterable, Iterator
 from typing import BinaryIO
 
 from streams.errors import ReadError
-from streams.readers import arc, jsonl, records, sources, wacz, warc
+from streams.readers import arc, jsonl, marks, records, sources, wacz, warc
+from streams.readers.marks import Mark
 from streams.readers.payload import Refused
-from streams.readers.unpack import END, Unpacked, kind_of
+from streams.readers.unpack import Unpacked, kind_of
 from streams.readers.values import REASONS, Item, Position, ReadLimits
 from streams.values import Origin, Rejected
 
-__all__ = ["REASONS", "Item", "Position", "ReadLimits", "Reading", "read", "size"]
+__all__ = ["REASONS", "Item", "Mark", "Position", "ReadLimits", "Reading", "read", "size"]
 
 Paths = Iterable[str | os.PathLike[str]]
+_END = 2**63 - 1  # in old states, the offset of a position after which nothing is to be read
 
 
-def read(paths: Paths, limits: ReadLimits | None = None, start: Position | None = None) -> Reading:
+def read(
+    paths: Paths, limits: ReadLimits | None = None, start: Position | None = None, mark: Mark | None = None
+) -> Reading:
     """All pages and refusals of files, folders and `-`, in order; with `start`, those after that position.
 
+    `mark` is that of `start`. Files that do not fit it are others than were read, and are read from their start.
     Raises ReadError when a path is missing or cannot be read, or `start` is in none of them.
     """
     listed = sources.listed(paths)
@@ -40,7 +46,7 @@ def read(paths: Paths, limits: ReadLimits | None = None, start: Position | None 
             f"Cannot go on after {start.source}: it is not among the {len(listed)} files to read",
             "Name the same paths as the first time, or begin another sweep.",
         )
-    return Reading(listed, limits or ReadLimits(), start)
+    return Reading(listed, limits or ReadLimits(), start, mark)
 
 
 def size(paths: Paths) -> int:
@@ -49,15 +55,28 @@ def size(paths: Paths) -> int:
 
 
 class Reading(Iterator[Item]):
-    """An iterator over items that knows how far it is."""
+    """An iterator over items that knows how far it is.
 
-    def __init__(self, listed: list[sources.Source], limits: ReadLimits, start: Position | None) -> None:
+    `goes_on` says whether this is the input of the mark that it was given; known with the first item, or the end.
+    """
+
+    def __init__(
+        self, listed: list[sources.Source], limits: ReadLimits, start: Position | None, mark: Mark | None
+    ) -> None:
+        self.goes_on = True
+        self._limits = limits
         self._bytes_before = 0
         self._file: BinaryIO | None = None
-        self._items = self._all(listed, limits, start)
+        self._before = ""  # digest over the files read to their end
+        self._last: Position | None = None
+        self._input: marks.Input | None = None  # of the file at hand
+        self._mark: Mark | None = None  # of the last position, where that was in a file read to its end
+        self._items = self._all(listed, start, mark)
 
     def __next__(self) -> Item:
-        return next(self._items)
+        item = next(self._items)
+        self._last = item[0]
+        return item
 
     @property
     def bytes_done(self) -> int:
@@ -66,31 +85,64 @@ class Reading(Iterator[Item]):
             return self._bytes_before
         return self._bytes_before + self._file.tell()
 
-    def _all(self, listed: list[sources.Source], limits: ReadLimits, start: Position | None) -> Iterator[Item]:
+    def mark(self) -> Mark | None:
+        """What the input is up to the last item, for going on behind it; None before the first."""
+        self._take_mark()
+        return self._mark
+
+    def _take_mark(self) -> None:
+        if self._input is not None and self._last is not None and self._last.source == self._input.name:
+            self._mark = self._input.mark(self._last, self._before)
+
+    def _all(self, listed: list[sources.Source], start: Position | None, mark: Mark | None) -> Iterator[Item]:
+        if start is not None:
+            names = [source.name for source in listed]
+            before = marks.of_files(listed[: names.index(start.source)])
+            if mark is None or before == mark.before:
+                self._before = before or ""
+            else:
+                start, mark, self.goes_on = None, None, False
         for source in listed:
             if start is None or start.source == source.name:
                 after, start = start or Position(source.name), None
                 with sources.opened(source.name) as self._file:
-                    yield from _items(self._file, after, limits)
+                    yield from self._of_file(self._file, after, mark)
+                mark = None
             self._bytes_before += source.size
 
-
-def _items(file: BinaryIO, after: Position, limits: ReadLimits) -> Iterator[Item]:
-    """The items of one file after a position in it."""
-    source = after.source
-    if after.offset == END and not after.member:
-        return
-    try:
+    def _of_file(self, file: BinaryIO, after: Position, mark: Mark | None) -> Iterator[Item]:
         head, file = sources.ahead(file)
-    except OSError as error:
-        raise ReadError(f"Cannot read {source}: {error.strerror}", "Check that it is a file you may read.") from error
+        self._input = marks.Input(after.source, head, file)
+        whole = self._input.whole()  # as it is now: what it grows by while it is read may not be read
+        if mark is not None and not self._input.fits(mark):
+            after, self.goes_on = Position(after.source), False
+        yield from _unless_given(_items(head, file, after, self._limits), after)
+        self._take_mark()
+        self._input, self._before = None, marks.joined(self._before, whole)
+
+
+def _unless_given(items: Iterator[Item], after: Position) -> Iterator[Item]:
+    """Without the first, where it is the one that was cut off at this position, and still is."""
+    if after.cut:
+        for position, item in items:
+            if not (position.cut and (position.member, position.offset) == (after.member, after.offset)):
+                yield position, item
+            break
+    yield from items
+
+
+def _items(head: bytes, file: BinaryIO, after: Position, limits: ReadLimits) -> Iterator[Item]:
+    """The items of one file, which begins with `head`, after a position in it."""
+    source = after.source
+    if after.offset == _END and not after.member:
+        return
     form = sources.format_of(head, source)
     if form == "wacz" and kind_of(head) == "zip":
         yield from _wacz_items(file, after, limits)
     elif form in {"", "wacz"}:
         if head:
             detail = f"{source} begins with {head[:16]!r}, which is no WARC, ARC, WET, WACZ or JSONL"
-            yield Position(source, offset=END), Rejected("unknown_format", detail, Origin(source, 0))
+            yield Position(source, cut=True), Rejected("unknown_format", detail, Origin(source, 0))
     else:
         stream = Unpacked(file, kind_of(head), limits, after.offset, after.inner)
         yield from _walk(stream, form, after, limits)
@@ -110,7 +162,7 @@ def _wacz_items(file: BinaryIO, after: Position, limits: ReadLimits) -> Iterator
     try:
         archive = wacz.opened(file, limits)
     except Refused as error:
-        yield Position(source, offset=END), Rejected(error.reason, error.detail, Origin(source, 0))
+        yield Position(source, cut=True), Rejected(error.reason, error.detail, Origin(source, 0))
         return
     with archive:
         for name in wacz.members(archive):
@@ -121,7 +173,7 @@ def _wacz_items(file: BinaryIO, after: Position, limits: ReadLimits) -> Iterator
 
 def _member_items(archive: zipfile.ZipFile, after: Position, limits: ReadLimits) -> Iterator[Item]:
     source, name = after.source, after.member
-    if after.offset == END:
+    if after.offset == _END:
         return
     try:
         head = wacz.head(archive, name)
@@ -129,4 +181,4 @@ def _member_items(archive: zipfile.ZipFile, after: Position, limits: ReadLimits)
             stream = Unpacked(raw, kind_of(head), limits, after.offset, after.inner)
             yield from _walk(stream, sources.format_of(head, name), after, limits)
     except Refused as error:
-        yield Position(source, name, END), Rejected(error.reason, error.detail, Origin(source, 0, name))
+        yield Position(source, name, cut=True), Rejected(error.reason, error.detail, Origin(source, 0, name))

@@ -70,19 +70,24 @@ _decode = msgspec.json.Decoder(Line).decode
 def walk(stream: Unpacked, limits: ReadLimits, source: str, member: str = "", line: int = 0) -> Iterator[Item]:
     """All pages and refusals, each with the place after it; `line` is the number of the first line read."""
     while True:
+        begun, number = stream.place(), line
+        origin = Origin(source, number, member)
         data = stream.readline(limits.line_bytes_max)
-        if not data:
-            if not stream.fault:
-                return
-            item: Page | Rejected | None = Rejected(stream.fault, stream.fault_detail, Origin(source, line, member))
-            if stream.fault == "truncated" or not stream.resync(_begins):
-                stream.give_up()
+        item: Page | Rejected | None
+        if stream.fault and not data.endswith(b"\n"):
+            item = Rejected(stream.fault, stream.fault_detail, origin)
+            cut = stream.fault == "truncated" or not stream.resync(_begins)
+        elif data:
+            item = _item(data, stream, limits, origin)
+            cut = isinstance(item, Rejected) and item.reason == "truncated" and not data.endswith(b"\n")
         else:
-            item = _item(data, stream, limits, Origin(source, line, member))
-            line += 1
+            return
+        line += bool(data)
         if item is not None:
-            offset, inner = stream.place()
-            yield Position(source, member, offset, inner, line), item
+            offset, inner = begun if cut else stream.place()
+            yield Position(source, member, offset, inner, number if cut else line, cut), item
+        if cut:
+            return
 
 
 def _begins(head: bytes) -> bool:
@@ -96,8 +101,6 @@ def _item(data: bytes, stream: Unpacked, limits: ReadLimits, origin: Origin) -> 
         return Rejected("too_big", f"line longer than line_bytes_max {limits.line_bytes_max}", origin)
     if origin.offset == 0:
         data = data.removeprefix(_BOM)
-    if not whole and stream.fault:
-        return None  # cut off by a fault, which is reported next
     if data.isspace():
         return None
     return page_of(data, limits, origin, whole=whole)[0]

@@ -28,7 +28,8 @@ def walk(stream: Unpacked, framing: Framing, limits: ReadLimits, source: str, me
     blank, records = 0, stream.place() != (0, 0)
     while True:
         blank += stream.skip_blank()
-        origin = Origin(source, stream.place()[0], member)
+        begun = stream.place()
+        origin = Origin(source, begun[0], member)
         item: Page | Rejected | None
         if stream.first() >= 0:
             item = framing.record(stream, limits, origin)
@@ -39,20 +40,21 @@ def walk(stream: Unpacked, framing: Framing, limits: ReadLimits, source: str, me
         else:
             return
         records = True
-        if isinstance(item, Rejected):
-            _recover(stream, framing, item)
+        cut = isinstance(item, Rejected) and not _recovers(stream, framing, item)
         if item is not None:
-            offset, inner = stream.place()
-            yield Position(source, member, offset, inner), item
+            offset, inner = begun if cut else stream.place()
+            yield Position(source, member, offset, inner, cut=cut), item
+        if cut:
+            return
 
 
-def _recover(stream: Unpacked, framing: Framing, item: Rejected) -> None:
-    """Move to where reading can go on."""
+def _recovers(stream: Unpacked, framing: Framing, item: Rejected) -> bool:
+    """Move to where reading can go on; False where it cannot."""
     if item.reason in {"garbage", "bad_length", "bad_header"} and not stream.fault:
         stream.find(framing.header, framing.header_bytes)
-    cut_off = "truncated" in {item.reason, stream.fault}
-    if cut_off or (stream.fault and not stream.resync(framing.begins)):
-        stream.give_up()
+    if "truncated" in {item.reason, stream.fault}:
+        return False
+    return not stream.fault or stream.resync(framing.begins)
 
 
 def block_of(

@@ -29,7 +29,8 @@ class Source(msgspec.Struct, frozen=True):
     """An input file; `name` is the path as it is shown and kept in positions."""
 
     name: str
-    size: int  # bytes; 0 for standard input
+    size: int  # bytes; 0 for standard input and other pipes
+    regular: bool = False  # a file on disk, which can be looked at more than once
 
 
 def listed(paths: Iterable[str | os.PathLike[str]]) -> list[Source]:
@@ -52,7 +53,8 @@ def _file(name: str) -> Source:
             f"Cannot read {name!r}: {getattr(error, 'strerror', None) or error}",
             "Name files, folders, or - for standard input.",
         ) from error
-    return Source(name, status.st_size if stat.S_ISREG(status.st_mode) else 0)
+    regular = stat.S_ISREG(status.st_mode)
+    return Source(name, status.st_size if regular else 0, regular)
 
 
 def _folder(name: str) -> list[Source]:
@@ -110,8 +112,12 @@ class _Ahead:
 
 
 def ahead(file: BinaryIO) -> tuple[bytes, BinaryIO]:
-    """The first bytes of a file, and the file with these still to come."""
-    head = file.read(HEAD_BYTES)
+    """The first bytes of a file, and the file with these still to come; raises ReadError."""
+    try:
+        head = file.read(HEAD_BYTES)
+    except OSError as error:
+        name = getattr(file, "name", STDIN)
+        raise ReadError(f"Cannot read {name}: {error.strerror}", "Check that it is a file you may read.") from error
     if file.seekable():
         file.seek(0)
         return head, file

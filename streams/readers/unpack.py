@@ -28,7 +28,6 @@ ZSTD = b"\x28\xb5\x2f\xfd"
 _SKIPPABLE = re.compile(rb"[\x50-\x5f]\x2a\x4d\x18", re.DOTALL)
 _GZIP_PROBE_BYTES = 4096  # enough for the first words of a member
 _DICTIONARY = b"\x5d\x2a\x4d\x18"  # a first frame holding the dictionary of all others (IIPC, "WARC zstd")
-END = 2**63 - 1  # the offset of a place after which nothing is to be read
 _BLOCKS_A_CHUNK = 4  # a zstd block unpacks to at most 128 KiB
 _BLANK_LINE = re.compile(rb"\r?\n\r?\n")
 _BLANK = re.compile(rb"[\r\n\t \0]*")
@@ -64,7 +63,6 @@ class Unpacked:
         self._rest = b""  # raw bytes read and not yet used, the first at `_rest_at`
         self._rest_at = 0
         self._dead = False  # the file below cannot be read on
-        self._ended = False
         self._dictionary: zstandard.ZstdCompressionDict | None = None
         self._zstd: zstandard.ZstdDecompressor | None = None
         if kind == "zstd":
@@ -82,8 +80,6 @@ class Unpacked:
 
     def place(self) -> tuple[int, int]:
         """Where the next byte is: (offset, inner)."""
-        if self._ended:
-            return END, 0
         if self._kind == "plain":
             return self._base + self._pos, 0
         if self._pos == len(self._chunk) and self._codec is None:
@@ -93,13 +89,6 @@ class Unpacked:
     def at_frame_start(self) -> bool:
         """Whether the chunk at hand begins a frame and nothing of it was read."""
         return self._kind != "plain" and self._base + self._pos == 0
-
-    def peek(self) -> bytes:
-        """The rest of the chunk: at least a byte, unless at the end."""
-        while self._pos == len(self._chunk):
-            if not self._next():
-                return b""
-        return self._chunk[self._pos :] if self._pos else self._chunk
 
     def first(self) -> int:
         """The next byte, left where it is; -1 at the end."""
@@ -212,11 +201,6 @@ class Unpacked:
                 self._chunk = tail + self._chunk
                 self._base -= len(tail)
         return False
-
-    def give_up(self) -> None:
-        """Nothing more is read from here, nor after a restart."""
-        self.fault = self.fault_detail = ""
-        self._chunk, self._rest, self._pos, self._dead, self._ended = b"", b"", 0, True, True
 
     def resync(self, accept: Begins) -> bool:
         """After a fault: go on at the next frame whose first bytes `accept` takes. False: there is none."""

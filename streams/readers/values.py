@@ -68,6 +68,8 @@ class Position(msgspec.Struct, frozen=True):
 
     `offset` is a byte offset in the file (or in `member`, a file inside a WACZ): of the gzip member or zstd frame in
     compressed ones, where `inner` counts the unpacked bytes since. `line` is the number of the next line, JSONL only.
+    Where the input ended within an item, or could not be read on, the place is the beginning of that item, which was
+    `cut`: it is read again, and given again if it has become another since.
     """
 
     source: str
@@ -75,6 +77,7 @@ class Position(msgspec.Struct, frozen=True):
     offset: int = 0
     inner: int = 0
     line: int = 0
+    cut: bool = False
 
 
 Item = tuple[Position, Page | Rejected]

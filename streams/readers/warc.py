@@ -10,13 +10,14 @@ import re
 
 from streams.errors import BadUrl
 from streams.readers import payload, records, times
-from streams.readers.unpack import Unpacked
+from streams.readers.unpack import GZIP, ZSTD, Unpacked
 from streams.readers.values import ReadLimits
 from streams.urls import url_key
 from streams.values import Origin, Page, Rejected
 
 _KEPT = frozenset({b"response", b"resource", b"revisit", b"conversion"})
 _HEADER = re.compile(rb"WARC/\d\.\d+[ \t]*\r?\n(?:WARC-|Content-)", re.IGNORECASE)
+_STARTS = (b"WARC/", GZIP, ZSTD)  # of what may have been cut off within its first bytes
 _FOLDED = re.compile(rb"\r?\n[ \t]+")
 
 _Fields = dict[bytes, bytes]
@@ -26,6 +27,8 @@ def record(stream: Unpacked, limits: ReadLimits, origin: Origin) -> Page | Rejec
     """One record, from its first byte to the blank lines after it."""
     head = stream.read_head(limits.header_bytes_max)
     if not head.startswith(b"WARC/"):
+        if any(start.startswith(head) for start in _STARTS):
+            return records.short(stream, len(b"WARC/"), len(head), origin, "")
         return Rejected("garbage", f"no WARC record, but {head[:40]!r}", origin)
     if not head.endswith((b"\n\r\n", b"\n\n")):
         if stream.first() < 0:

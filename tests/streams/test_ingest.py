@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from state import meta, sweeps
+from state.changes import Changes
 from state.check import check
 from state.families import Family
 from state.store import Store
@@ -82,6 +83,7 @@ def test_every_page_is_counted_once(store: Store, tmp_path: Path) -> None:
     copies = [page(f"https://b.org/{n}", " ".join(TEXTS[n % 3]), NOW + 50 + n) for n in range(5)]
     first = take(store, tmp_path / "a.jsonl", [*PAGES, *copies, BAD], "one")
     assert (first.new, first.copies, first.unchanged, first.rejected) == (7, 5, 0, {"bad_url": 1})
+    assert first.redirects_and_errors == 0
     returned = [PAGES[0], page("https://a.org/1", " ".join(TEXTS[2]), NOW + 100)]
     second = take(store, tmp_path / "b.jsonl", returned, "two", settings({"ingest": {"batch_pages": 1}}))
     assert (second.new, second.copies, second.unchanged) == (0, 1, 1)
@@ -112,7 +114,7 @@ def test_redirects_errors_and_pages_without_words(store: Store, tmp_path: Path) 
         html("https://a.org/hop", "<meta http-equiv=refresh content='0;url=/there'>", NOW),
     ]
     done = take(store, tmp_path / "a.jsonl", lines, "one")
-    assert (done.new, done.rejected) == (0, {"no_text": 1})
+    assert (done.pages, done.new, done.rejected, done.redirects_and_errors) == (4, 0, {"no_text": 1}, 3)
     view = View(store)
     held = {path: view.captures(url_key(f"https://a.org/{path}"))[0] for path in ("old", "gone", "empty", "hop")}
     assert held["old"].redirect == "https://a.org/new"
@@ -287,6 +289,92 @@ def test_a_folder_with_new_files_is_read_again_while_the_sweep_is_open(store: St
     assert done.status == "ingested"
     assert len(list(store.scan(Family.CAPTURES))) == 4
     assert sound(store)
+
+
+def urls(store: Store) -> list[str]:
+    return sorted(capture.url for capture in View(store).all_captures())
+
+
+@pytest.mark.parametrize("other", [PAGES[4:], PAGES[6:], PAGES[4:] * 9], ids=["as long", "shorter", "longer"])
+def test_a_file_that_was_written_anew_is_read_from_its_start(
+    store: Store, tmp_path: Path, other: list[dict[str, Any]]
+) -> None:
+    path = tmp_path / "today.jsonl"
+    take(store, path, PAGES[:3], "one", keep_open=True)
+    done = take(store, path, other, "one", keep_open=True)
+    assert (done.status, done.pages, done.read_now, done.rejected) == ("ingested", len(other), len(other), {})
+    assert urls(store) == sorted({line["url"] for line in PAGES[:3] + other})
+    assert take(store, path, other, "one").status == "nothing to do"
+    assert sound(store)
+
+
+def test_a_committed_sweep_says_so_when_its_file_holds_more(store: Store, tmp_path: Path) -> None:
+    path = tmp_path / "today.jsonl"
+    take(store, path, PAGES[:3], "one")
+    assert take(store, path, PAGES[:3], "one").status == "nothing to do"
+    for lines in (PAGES[:4], PAGES[4:]):
+        with pytest.raises(InputError, match="sweep 'one' is committed: it takes no more pages"):
+            take(store, path, lines, "one")
+
+
+def test_a_line_that_was_cut_off_is_read_once_it_is_whole(store: Store, tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    whole = jsonl(path, PAGES[:4]).read_bytes()
+    path.write_bytes(whole[: whole.index(b"\n") + 100])
+    for status in ("ingested", "nothing to do"):
+        done = ingest(store, settings(), [str(path)], "one", now=NOW, keep_open=True)
+        assert (done.status, done.pages, done.rejected) == (status, 2, {"truncated": 1})
+    path.write_bytes(whole)
+    done = ingest(store, settings(), [str(path)], "one", now=NOW, keep_open=True)
+    assert (done.status, done.new, done.read_now) == ("resumed", 4, 3)
+    assert len(letters(store)) == 1
+
+
+def piped(monkeypatch: pytest.MonkeyPatch, data: bytes) -> None:
+    """Make this, which a pipe's buffer can hold, what comes from standard input."""
+    reader, writer = os.pipe()
+    os.write(writer, data)
+    os.close(writer)
+    monkeypatch.setattr(sys, "stdin", os.fdopen(reader))
+
+
+def test_another_pipe_after_one_that_was_stopped_is_read_from_its_start(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = settings({"ingest": {"batch_pages": 2}})
+    first, other = (jsonl(tmp_path / "a.jsonl", lines).read_bytes() for lines in (PAGES[:4], PAGES[4:]))
+    for second, status, pages, read_now in ((first, "resumed", 4, 2), (other, "ingested", 3, 3)):
+        piped(monkeypatch, first)
+        with monkeypatch.context() as patch:
+            stop_after(patch, 1, before=False)
+            with pytest.raises(Stop):
+                ingest(store, wanted, ["-"], status, now=NOW, keep_open=True)
+        piped(monkeypatch, second)
+        done = ingest(store, wanted, ["-"], status, now=NOW)
+        assert (done.status, done.pages, done.read_now) == (status, pages, read_now)
+    piped(monkeypatch, other)
+    assert ingest(store, wanted, ["-"], "ingested", now=NOW).status == "nothing to do"
+    piped(monkeypatch, first)
+    with pytest.raises(InputError, match="takes no more pages"):
+        ingest(store, wanted, ["-"], "ingested", now=NOW)
+
+
+@pytest.mark.parametrize("end", [None, 2**63 - 1], ids=["a place", "no more to read"])
+def test_a_cursor_of_an_old_release_is_gone_on_from(store: Store, tmp_path: Path, end: int | None) -> None:
+    """It has no mark, and says of a file that was cut off that there is nothing behind."""
+    path = tmp_path / "a.jsonl"
+    take(store, path, PAGES[:2], "one", keep_open=True)
+    ((key, value),) = store.scan(Family.META, b"cursor:")
+    cursor = json.loads(value)
+    old = {name: cursor[name] for name in ("finished", "pages", "new", "copies", "unchanged", "near", "rejected")}
+    old["position"] = {name: cursor["position"][name] for name in ("source", "member", "offset", "inner", "line")}
+    old["position"]["offset"] = end or old["position"]["offset"]
+    changes = Changes()
+    changes.put(Family.META, key, json.dumps(old).encode())
+    store.write(changes)
+    assert take(store, path, PAGES[:2], "one", keep_open=True).status == "nothing to do"
+    done = take(store, path, PAGES[:4], "one")
+    assert (done.status, done.pages) == (("nothing to do", 2) if end else ("resumed", 4))
 
 
 def test_pipes_one_after_another(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -107,19 +107,23 @@ def test_an_error_too_small_to_show_is_not_shown() -> None:
 
 def test_nothing_is_drawn_where_there_is_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     with show.ingest_bar("first", quiet=False) as report:
-        report(Progress(50, 100, Cursor(pages=5)))
+        report(Progress(50, 100, Cursor(pages=5), 5))
     assert capsys.readouterr() == ("", "")
 
 
 @pytest.mark.parametrize(
-    ("status", "said"), [("ingested", "committed"), ("resumed", "after a stop"), ("nothing to do", "nothing to do")]
+    ("status", "said"),
+    [("ingested", "committed"), ("resumed", ", 4 of them now,"), ("nothing to do", "nothing to do")],
 )
 def test_an_ingest_says_how_it_went(status: str, said: str) -> None:
-    summary = Summary("first", status, True, 5, 2, 1, 1, 1, {"bad_url": 1}, "/data/dead-letters.jsonl")
+    summary = Summary("first", status, True, 5, 4, 1, 1, 1, 1, 1, {"bad_url": 1}, "/data/dead-letters.jsonl")
     assert said in show.ingested(summary, 2.0).plain
     assert ("bad_url 1" in show.ingested(summary, 2.0).plain) is (status != "nothing to do")
     assert "5 pages" in show.ingested(summary, 2.0).plain
-    one = Summary("first", status, True, 1, 1, 0, 0, 0, {}, "")
+    assert ("redirects and errors 1" in show.ingested(summary, 2.0).plain) is (status != "nothing to do")
+    assert ("(2.0/s)" in show.ingested(summary, 2.0).plain) is (status != "nothing to do")
+    one = Summary("first", status, True, 1, 1, 1, 0, 0, 0, 0, {}, "")
+    assert "redirects" not in show.ingested(one, 2.0).plain
     assert "1 page" in show.ingested(one, 2.0).plain
     assert "1 pages" not in show.ingested(one, 2.0).plain
 

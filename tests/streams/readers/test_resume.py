@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from streams.readers import REASONS, Position, ReadLimits, read
+from streams.readers import REASONS, Mark, Position, ReadLimits, read
 from streams.values import Page
 
 LIMITS = ReadLimits(page_bytes_max=20_000, line_bytes_max=30_000, header_bytes_max=4_000)
@@ -81,12 +81,15 @@ KINDS = [
 
 def check_resume(path) -> int:
     """Raises where going on after any item differs; returns how many items there are."""
-    whole = list(read([path], LIMITS))
-    assert all(isinstance(item, Page) or item.reason in REASONS for _, item in whole)
-    for i, (position, _) in enumerate(whole):
-        kept = msgspec.json.decode(msgspec.json.encode(position), type=Position)
-        rest = read([path], LIMITS, start=kept)
-        assert [item for _, item in rest] == [item for _, item in whole[i + 1 :]]
+    reading = read([path], LIMITS)
+    assert reading.mark() is None
+    whole = [(*found, reading.mark()) for found in reading]
+    assert all(isinstance(item, Page) or item.reason in REASONS for _, item, _ in whole)
+    for i, (position, _, mark) in enumerate(whole):
+        kept = msgspec.json.decode(msgspec.json.encode((position, mark)), type=tuple[Position, Mark])
+        rest = read([path], LIMITS, *kept)
+        assert [item for _, item in rest] == [item for _, item, _ in whole[i + 1 :]]
+        assert rest.goes_on
     return len(whole)
 
 
@@ -106,18 +109,24 @@ def test_across_files(samples, tmp_path):
         assert [item for _, item in rest] == [item for _, item in whole[i + 1 :]]
 
 
-@pytest.mark.parametrize("kind", ["a.warc", "a.warc.gz", "a.warc.zst", "a.arc", "a.jsonl", "a.jsonl.gz", "a.wacz"])
-def test_cut_at_every_byte(build, tmp_path, kind):
-    record = build.arc() if "arc" in kind and "warc" not in kind else build.warc()
-    parts = [line(i) for i in range(3)] if "jsonl" in kind else [record] * 3
+CUT = ["a.warc", "a.warc.gz", "a.warc.zst", "a.arc", "a.jsonl", "a.jsonl.gz", "one.jsonl.gz", "a.wacz"]
+
+
+def three(build, kind):
+    """A file of three pages."""
+    record = build.arc if "arc" in kind and "warc" not in kind else build.warc
+    parts = [line(i) if "jsonl" in kind else record(url=f"http://a.org/{i}") for i in range(3)]
+    if kind.startswith("one."):
+        parts = [b"".join(parts)]
     pack = {"gz": build.gz, "zst": build.zst}.get(kind.rpartition(".")[2])
-    data = (
-        pack(*parts)
-        if pack
-        else build.wacz({"archive/a.warc": b"".join(parts)})
-        if kind == "a.wacz"
-        else b"".join(parts)
-    )
+    if pack:
+        return pack(*parts)
+    return build.wacz({"archive/a.warc": b"".join(parts)}) if kind == "a.wacz" else b"".join(parts)
+
+
+@pytest.mark.parametrize("kind", CUT)
+def test_cut_at_every_byte(build, tmp_path, kind):
+    data = three(build, kind)
     path = tmp_path / kind
     most = 0
     for end in range(len(data) + 1):
@@ -130,6 +139,78 @@ def test_cut_at_every_byte(build, tmp_path, kind):
         if found and not isinstance(found[-1], Page):
             assert found[-1].reason in {"truncated", "bad_zip", "no_archive", "unknown_format", "garbage"}
     assert most == 3
+
+
+@pytest.mark.parametrize("kind", CUT)
+def test_what_was_cut_anywhere_is_read_once_it_is_whole(build, tmp_path, kind):
+    """No page is lost, none comes twice, and what was refused is not refused again while nothing came."""
+    data = three(build, kind)
+    path = tmp_path / kind
+    for end in range(1, len(data)):
+        path.write_bytes(data[:end])
+        first = read([path])
+        found = list(first)
+        position = found[-1][0] if found else None
+        again = read([path], None, position, first.mark())
+        assert found == [] or list(again) == []
+        path.write_bytes(data)
+        rest = read([path], None, position, first.mark())
+        items = [item for _, item in [*found, *rest]]
+        pages = [item.url for item in items if isinstance(item, Page)]
+        assert pages[-3:] == [f"http://a.org/{i}" for i in range(3)]
+        assert len(pages) == 3 or not rest.goes_on
+        assert len(items) <= len(pages) + 1
+
+
+def grown(path, before, after):
+    """What is read of a file that held `before` and holds `after` now: pages, and whether they go on."""
+    path.write_bytes(before)
+    first = read([path])
+    *_, (position, _) = first
+    path.write_bytes(after)
+    rest = read([path], None, position, first.mark())
+    return [item.origin.offset for _, item in rest], rest.goes_on
+
+
+def test_a_file_that_has_grown_and_one_that_was_written_anew(tmp_path):
+    path = tmp_path / "a.jsonl"
+    lines = [line(i, 900) for i in range(50)]
+    data = b"".join(lines)
+    assert grown(path, data, data) == ([], True)
+    assert grown(path, data, data + line(50)) == ([50], True)
+    assert grown(path, data, line(99) + data) == (list(range(51)), False)
+    assert grown(path, data, data[: -len(lines[-1])]) == (list(range(49)), False)
+    middle = b"".join([*lines[:-1], line(77, 900)])  # begins the same, and ends with another line as long
+    assert grown(path, data, middle) == (list(range(50)), False)
+    assert grown(path, lines[0], lines[1]) == ([0], False)
+
+
+def test_earlier_files_that_are_others_now(tmp_path):
+    """Then all are read; a later file that is another is read from its start alone."""
+    for name in "abc":
+        (tmp_path / f"{name}.jsonl").write_bytes(line(0) + line(1))
+    first = read([tmp_path])
+    start = [position for position, _ in first][-1]
+    mark = first.mark()
+    assert list(read([tmp_path], None, start, mark)) == []
+    (tmp_path / "c.jsonl").write_bytes(line(7))
+    rest = read([tmp_path], None, start, mark)
+    assert ([item.url for _, item in rest], rest.goes_on) == (["http://a.org/7"], False)
+    (tmp_path / "a.jsonl").write_bytes(line(0) + line(1) + line(2))
+    rest = read([tmp_path], None, start, mark)
+    assert (len(list(rest)), rest.goes_on) == (6, False)
+
+
+def test_the_mark_of_a_file_is_taken_while_it_is_open(tmp_path):
+    """A crawler may put another file in its place at any time: what was read is what is marked."""
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(line(0) + line(1))
+    reading = read([path])
+    position, _ = next(reading)
+    (tmp_path / "b.jsonl").write_bytes(line(5) + line(6))
+    (tmp_path / "b.jsonl").replace(path)
+    rest = read([path], None, position, reading.mark())
+    assert [item.url for _, item in rest] == ["http://a.org/5", "http://a.org/6"]
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
