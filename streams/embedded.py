@@ -74,6 +74,9 @@ class Engine:
         ids = {material.document for material in admitted.new}
         join_all(self.store, verified.unions, changes, fresh=ids)
         self._account(sweep, captured, changes)
+        # A text of just so many tokens counts as well: its document is the same as that of a longer one, cut.
+        most = self.settings.limits.tokens_max
+        self.counters["tokens_max"] += sum(document_codec.tokens(material.row) >= most for material in admitted.new)
         refused = [*rejected, *resolved.unresolved]
         copies = len(captured.arrivals) - len(ids)
         report = BatchReport(len(pages), len(ids), copies, captured.unchanged, _near(admitted.new, verified), refused)

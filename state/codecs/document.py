@@ -20,6 +20,7 @@ from state.values import ID_BYTES, DocumentRow, Sketch
 VERSION = 1
 _HEAD = struct.Struct(">B6sBIIHH")
 _SEEN = slice(1, 7)
+_TOKENS = slice(8, 12)
 _BIG = np.dtype(">u4")
 
 
@@ -57,6 +58,11 @@ def decode(document: bytes, value: bytes) -> DocumentRow:
 def first_seen(value: bytes) -> int:
     """When a row's document was first seen, ms."""
     return int.from_bytes(value[_SEEN], "big")
+
+
+def tokens(value: bytes) -> int:
+    """How many tokens of a row's document were sketched."""
+    return int.from_bytes(value[_TOKENS], "big")
 
 
 def seen_at(value: bytes, time: int) -> bytes:

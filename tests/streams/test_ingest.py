@@ -465,10 +465,12 @@ def test_without_texts_and_indexes_less_is_kept(store: Store, tmp_path: Path) ->
 def test_limits_that_bite_are_counted(store: Store, tmp_path: Path) -> None:
     rng = random.Random(8)
     lines = [page(f"https://a.org/{n}", " ".join(variant(rng, TEXTS[0])), NOW + n) for n in range(30)]
-    wanted = settings({"limits": {"bucket_postings_max": 4, "candidates_max": 2}})
+    wanted = settings({"limits": {"bucket_postings_max": 4, "candidates_max": 2, "tokens_max": 120}})
+    lines.append(page("https://a.org/long", " ".join(words(rng, 121))))
     take(store, tmp_path / "a.jsonl", lines, "one", wanted)
     counters = meta.counters(store)
     assert counters["bucket_postings_max"] > 0
     assert counters["candidates_max"] > 0
+    assert counters["tokens_max"] == 1
     assert max(len(value) // 5 for _, value in store.scan(Family.BANDS)) == 4
     assert list(check(store, postings_max=4)) == []
