@@ -15,6 +15,7 @@ __all__ = ["REASONS", "Item", "Position", "ReadLimits"]
 
 MIB = 1 << 20
 
+# Why something is a dead letter: refused while it was read, or, of a page that was read, for want of a text.
 REASONS: dict[str, str] = {
     "bad_base64": "the `body` of a line is not base64",
     "bad_encoding": "the body does not decode by its Content-Encoding, or that is one we do not know",
@@ -31,10 +32,14 @@ REASONS: dict[str, str] = {
     "garbage": "bytes between records that are none",
     "no_archive": "a WACZ without a WARC in it",
     "no_content": "a line with neither `html`, `text`, `body` nor a redirect",
+    "no_text": "a page that holds no word; the URL is kept without a text",
     "no_url": "a record or line without a URL",
+    "not_text": "a page of another type than HTML or text, or a binary file; the URL is kept without a text",
+    "parse_failed": "the HTML parser gave up; the URL is kept without a text",
+    "revisit_unresolved": "what a `revisit` repeats is not in the state; the URL is kept without a text",
     "segmented": "a part of a page cut into several WARC records",
     "too_big": "longer than `page_bytes_max`, `line_bytes_max` or `skip_bytes_max`, before or after decoding",
-    "truncated": "the input ends within a record",
+    "truncated": "the input ends within a record, which is read again once the file has grown",
     "unknown_format": "none of the formats that are read",
 }
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import streams.readers
 from streams.readers import REASONS, ReadLimits
 
 ROOT = Path(__file__).parents[3]
 DOC = (ROOT / "docs" / "formats-input.md").read_text()
-SOURCES = "".join(path.read_text() for path in Path(streams.readers.__file__).parent.glob("*.py"))
+GIVEN_IN = ["streams/readers/*.py", "streams/operators/*.py", "streams/text.py"]
+SOURCES = "".join(path.read_text() for pattern in GIVEN_IN for path in ROOT.glob(pattern))
 
 
 def test_docs_have_the_codes_table():
@@ -21,6 +21,12 @@ def test_docs_have_the_codes_table():
 def test_each_reason_is_given_somewhere():
     for reason in REASONS:
         assert SOURCES.count(f'"{reason}"') >= 2, reason
+
+
+def test_no_other_reason_is_given():
+    given = re.findall(r'\b(?:Rejected|Refused|TextError|_fail)\(\s*"(\w+)"', SOURCES)
+    assert len(given) > 30
+    assert set(given) <= set(REASONS)
 
 
 def test_docs_have_each_limit():
