@@ -143,9 +143,8 @@ def ingested(summary: ingest.Summary, seconds: float) -> Text:
     """What an ingest did."""
     state = "committed" if summary.committed else "still open"
     if summary.status == "nothing to do":
-        return Text(
-            f"sweep {summary.sweep} holds this input already ({counted(summary.pages, 'page')}, {state}): nothing to do"
-        )
+        pages = counted(summary.pages, "page")
+        return Text(f"sweep {summary.sweep} holds this input already ({pages}, {state}): nothing to do")
     head = Text.assemble(
         (f"sweep {summary.sweep}", "bold"),
         f"  {counted(summary.pages, 'page')}",
