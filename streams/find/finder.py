@@ -21,7 +21,7 @@ from streams.find import score as scoring
 from streams.find.answer import Answer
 from streams.find.copies import Copies, SoftErrors
 from streams.find.gather import Gatherer, Question
-from streams.find.history import Calendar, Life
+from streams.find.history import Calendar, Life, redirect_key
 from streams.find.kept import Kept
 from streams.find.lives import Lives
 from streams.find.paths import Predicted, Rules
@@ -34,7 +34,7 @@ from streams.urls import directory_prefix, host_prefix, url_key
 from streams.values import iso
 
 if TYPE_CHECKING:
-    from state.values import Capture, DocumentRow
+    from state.values import DocumentRow
     from streams.find.answer import Candidate
     from streams.find.trace import Ranked
     from streams.find.view import FindView
@@ -181,7 +181,7 @@ class Finder:
         if path in {b"", b"/"} and life.key[life.key.find(b")") + 1 :] not in {b"", b"/"}:
             return True
         beside = self._view.histories(self._neighbours(life.key))
-        sent = {page_name(c.url) for each in beside for c in each if c.redirect and _redirect_key(c) == target}
+        sent = {page_name(c.url) for each in beside for c in each if redirect_key(c) == target}
         return len(sent) >= self._settings.soft_404_urls
 
     def _beside(self, case: _Case) -> list[str]:
@@ -256,14 +256,6 @@ class Finder:
             if key is not None and (life := self._lives.checked(key)).alive and life.held:
                 found.append(guess(life, each))
         return found[: self._settings.answers_max]
-
-
-def _redirect_key(capture: Capture) -> bytes | None:
-    """Where a capture redirects to."""
-    try:
-        return url_key(urljoin(capture.url, capture.redirect or ""))
-    except ValueError:
-        return None
 
 
 def _key(url: str) -> bytes | None:

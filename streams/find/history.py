@@ -193,9 +193,14 @@ def _answers(capture: Capture) -> bool:
 
 def _to_itself(capture: Capture) -> bool:
     """A redirect to another spelling of the same URL: from http to https, say."""
+    return redirect_key(capture) == capture.key
+
+
+def redirect_key(capture: Capture) -> bytes | None:
+    """The key of the URL that a capture redirects to; None where it does not, or to what is no URL."""
     if capture.redirect is None:
-        return False
+        return None
     try:
-        return url_key(urljoin(capture.url, capture.redirect)) == capture.key
+        return url_key(urljoin(capture.url, capture.redirect))
     except ValueError:
-        return False
+        return None

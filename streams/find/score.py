@@ -16,11 +16,12 @@ Where texts are not kept there are no cosines, and sketches give the rest:
 A sketch says next to nothing of a short page in a long one: estimates of 1 with an error of .9 are common, and
 ranking looks for the greatest of many. So a containment counts by what is to be believed of it, given its error.
 
-The confidence is logistic in four figures that a person can check: the score, how far the second candidate lies
+The confidence is logistic in five figures that a person can check: the score, how far the second candidate lies
 behind (by share of the score; a second of 0.2 is always assumed, as not all pages were looked at), whether the
-candidate appeared when the old URL went missing, and whether next to none of its content was there before. It was
-fitted on twelve documentation sites with their variants (frozen old versions, templates, hashed URLs), each weighed
-by the root of its rows, and checked on sites left out of the fit.
+candidate appeared when the old URL went missing, whether next to none of its content was there before, and whether
+it lies in a copied tree. The first four were fitted on twelve documentation sites with their variants (frozen old
+versions, templates, hashed URLs), each weighed by the root of its rows, and checked on sites left out of the fit; the
+last was chosen on four further sites with frozen trees.
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ class Weights(NamedTuple):
 
 WITH_TEXTS = Weights(-3.8, 2.05, 3.4, 0.1, -1.1)
 FROM_SKETCHES = Weights(-3.9, 1.6, 3.7, 1.0, -0.8)
-COPIED = 2.0
+COPIED = 2.0  # off the logit of a candidate in a copied tree
 SECOND_LEAST = 0.2
 THIN = 0.1  # less content than this in common is next to none
 
