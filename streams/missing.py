@@ -20,12 +20,11 @@ def suspects(view: View, soft_404_urls: int) -> Iterator[str]:
     newest = max(committed, default=0)
     crowded = _crowded(view, soft_404_urls)
     for _, captures in groupby(view.all_captures(), key=lambda capture: capture.key):
-        pages, last = [], None
+        page = last = None
         for last in captures:
-            if last.document:
-                pages.append(last)
-        if pages and last is not None and (pages[-1] is not last or last.sweep < newest or last.document in crowded):
-            yield pages[-1].url
+            page = last if last.document else page
+        if page is not None and (page is not last or page.sweep < newest or page.document in crowded):
+            yield page.url
 
 
 def _crowded(view: View, urls_min: int) -> set[bytes]:
