@@ -1,7 +1,8 @@
 """The targets beside what is measured, from one run: `make bench`, or `python -m bench`.
 
 Every figure is a ratio of two runs made one after the other on this machine; nothing here compares with figures from
-elsewhere. `seconds` are wall clock; the ratio of CPU seconds (all threads, compaction too) stands beside it, as
+elsewhere. Where a machine that changes meanwhile would decide, a comparison is made in turn several times, and the
+round whose ratio is in the middle is shown. `seconds` are wall clock; the ratio of CPU seconds (all threads, compaction too) stands beside it, as
 it suffers less from a busy machine. Rows are written to bench/out/bench.json and bench/out/bench.txt.
 """
 
@@ -12,7 +13,7 @@ import json
 import os
 import platform
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
@@ -29,7 +30,7 @@ UNRELATED = {"exact_share": 0.0, "near_share": 0.0}
 TIMES = {"rensa": 1.0, "datasketch": 5.0, "datasketch on Redis": 50.0}
 # Slow peers see the beginning of the same corpus only; that their indexes stay smaller is to their advantage.
 PEER_SHARES = {"rensa": 1.0, "rensa, matrix": 1.0, "gaoya": 0.25, "datasketch": 0.1, "datasketch on Redis": 0.05}
-
+ROUNDS = 3  # of comparisons of some seconds each; odd
 WIDTH = 170  # characters, where the output is no terminal
 
 Figures = dict[str, Any]
@@ -70,6 +71,12 @@ def signatures() -> Iterator[Row]:
         shingled = "" if "from text" in name else ", shingles handed to it"
         note = f"{ours:.1f} µs a text; {name}{shingled} {rows[name]:.1f} µs"
         yield Row("text to signature", f"as fast as {name}", rows[name] / ours, None, target, note)
+
+
+def in_turn(part: Callable[[int], Iterator[Row]], documents: int, rounds: int = ROUNDS) -> Iterator[Row]:
+    """A comparison made several times: of each of its rows the one whose ratio is in the middle."""
+    for rows in zip(*[list(part(documents)) for _ in range(rounds)], strict=True):
+        yield sorted(rows, key=lambda row: row.ratio)[rounds // 2]
 
 
 def clusters(documents: int) -> Iterator[Row]:
@@ -207,8 +214,8 @@ def main() -> None:
     log, rows = Console(stderr=True), []
     for name, part in (
         ("text to signature", signatures()),
-        ("text to clusters, peers and sweeps", clusters(given.documents)),
-        ("HTML to clusters", html(given.html)),
+        ("text to clusters, peers and sweeps", in_turn(clusters, given.documents)),
+        ("HTML to clusters", in_turn(html, given.html)),
         ("a crowded cluster", crowd(given.crowd)),
     ):
         log.print(f"measuring {name} ...")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -101,6 +102,19 @@ def test_parts_and_wholes_are_asked_for(monkeypatch: pytest.MonkeyPatch, capsys:
     assert head.split()[:2] == ["1", "in"]
     assert len(others) == len(parts.RATIOS) - 1
     assert min(map(float, first.split()[1:])) > 0.9
+
+
+def test_of_several_rounds_the_middle_one_is_shown() -> None:
+    from bench import run
+
+    ratios = iter([4.0, 1.0, 5.0, 3.0, 6.0, 2.0])  # two rows a round
+
+    def compared(documents: int) -> Iterator[run.Row]:
+        for what in ("one", "other"):
+            yield run.Row("group", what, next(ratios), None, None, f"of {documents}")
+
+    rows = list(run.in_turn(compared, 7, rounds=3))
+    assert [(row.what, row.ratio, row.note) for row in rows] == [("one", 5.0, "of 7"), ("other", 2.0, "of 7")]
 
 
 def test_the_table_of_ratios() -> None:
