@@ -209,7 +209,7 @@ class Store:
         for prefix in prefixes:
             rows: list[tuple[bytes, bytes]] = []
             cursor.seek(prefix)
-            while len(rows) != limit and cursor.valid() and (key := cursor.key()).startswith(prefix):
+            while len(rows) != limit and (key := cursor.key()) is not None and key.startswith(prefix):
                 rows.append((key, cursor.value()))
                 cursor.next()
             self._sound(cursor)
@@ -223,7 +223,7 @@ class Store:
         for prefix in prefixes:
             keys: list[bytes] = []
             cursor.seek(prefix)
-            while len(keys) < limit and cursor.valid() and (key := cursor.key()).startswith(prefix):
+            while len(keys) < limit and (key := cursor.key()) is not None and key.startswith(prefix):
                 keys.append(key)
                 cursor.next()
             self._sound(cursor)

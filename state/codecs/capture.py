@@ -14,6 +14,7 @@ after what was not.
 from __future__ import annotations
 
 import struct
+from functools import lru_cache
 
 import mmh3
 
@@ -65,11 +66,18 @@ def decode_key(row: bytes) -> tuple[bytes, int, int, int]:
 
 def url_of(key: bytes, *, https: bool) -> str:
     """The URL that a url key stands for."""
-    host, _, path = key.decode("utf-8", "surrogateescape").partition(")")
+    host, _, path = key.partition(b")")
+    return _origin(host, https) + path.decode("utf-8", "surrogateescape")
+
+
+@lru_cache(maxsize=4096)
+def _origin(key: bytes, https: bool) -> str:
+    """Scheme, host and port of the URLs whose keys begin with this."""
+    host = key.decode("utf-8", "surrogateescape")
     name, colon, port = host.rpartition(":")
     labels = name if colon and port.isdigit() else host
     suffix = f":{port}" if labels is not host else ""
-    return f"http{'s' if https else ''}://{'.'.join(reversed(labels.split(',')))}{suffix}{path}"
+    return f"http{'s' if https else ''}://{'.'.join(reversed(labels.split(',')))}{suffix}"
 
 
 def encode(capture: Capture) -> bytes:

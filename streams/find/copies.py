@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 _LOCATIONS_READ = 64  # or as many as are needed
 _CAPTURES_READ = 2_048  # their keys
 _URLS_READ = 192
+_HISTORIES_AT_ONCE = 32
 _LOOKS_MAX = 17
 _NEIGHBOURS_MAX = 24
 _NEIGHBOURS_MIN = 3
@@ -98,7 +99,7 @@ class Copies:
         found: dict[bytes, list[Capture]] = {}
         for level, start in _looks(folder, before):
             keys = self._view.urls_under(level, _CAPTURES_READ, start)[:_URLS_READ]
-            for key, history in zip(keys, self._view.histories(keys), strict=True):
+            for key, history in self._histories(keys):
                 captures = [c for c in history if c.document is not None]
                 sweeps = {c.sweep for c in captures}
                 inside = len(after) > len(before) and key.startswith(after)
@@ -109,6 +110,12 @@ class Copies:
             if len(found) >= _NEIGHBOURS_MIN * 2:
                 break
         return found
+
+    def _histories(self, keys: list[bytes]) -> Iterator[tuple[bytes, list[Capture]]]:
+        """Captures of these URLs, read as they are taken: the first ones are mostly enough."""
+        for at in range(0, len(keys), _HISTORIES_AT_ONCE):
+            part = keys[at : at + _HISTORIES_AT_ONCE]
+            yield from zip(part, self._view.histories(part), strict=True)
 
     def _today(self, key: bytes, captures: list[Capture]) -> bytes | None:
         latest = self._latest(host_prefix(key))

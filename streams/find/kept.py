@@ -31,8 +31,9 @@ class Kept(Generic[K, V]):
         if missing := [key for key in dict.fromkeys(asked) if key not in held]:
             held.update(zip(missing, self._read(missing), strict=True))
         found = [held[key] for key in asked]
-        for key in asked:
-            held.move_to_end(key)
+        if len(missing) < len(asked):  # what was read now is at the end
+            for key in asked:
+                held.move_to_end(key)
         while len(held) > self._size:
             held.popitem(last=False)
         return found

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 import msgspec
@@ -43,14 +43,19 @@ def path_features(key: bytes) -> PathFeatures:
     return PathFeatures(tuple(dict.fromkeys(words)), tuple(pieces))
 
 
-def path_likeness(a: PathFeatures, b: PathFeatures) -> float:
-    """How alike two paths are, 0 to 1: Jaccard of words, and Dice of pieces, which sees `parentservices` too."""
-    common = len(set(a.words).intersection(b.words))
-    words = len(a.words) + len(b.words) - common
-    jaccard = common / words if words else 1.0
-    pieces = len(a.pieces) + len(b.pieces)
-    dice = 2 * len(set(a.pieces).intersection(b.pieces)) / pieces if pieces else 1.0
-    return (1 - TRIGRAMS_SHARE) * jaccard + TRIGRAMS_SHARE * dice
+def likeness_to(asked: PathFeatures) -> Callable[[PathFeatures], float]:
+    """How alike other paths are, 0 to 1: Jaccard of words, and Dice of pieces, which sees `parentservices` too."""
+    own_words, own_pieces = set(asked.words), set(asked.pieces)
+
+    def likeness(other: PathFeatures) -> float:
+        common = len(own_words.intersection(other.words))
+        words = len(own_words) + len(other.words) - common
+        jaccard = common / words if words else 1.0
+        pieces = len(own_pieces) + len(other.pieces)
+        dice = 2 * len(own_pieces.intersection(other.pieces)) / pieces if pieces else 1.0
+        return (1 - TRIGRAMS_SHARE) * jaccard + TRIGRAMS_SHARE * dice
+
+    return likeness
 
 
 class Rule(NamedTuple):

@@ -16,7 +16,7 @@ from streams import sketching
 from streams.find import score as scoring
 from streams.find.gather import Gathered, Gatherer, Question
 from streams.find.kept import Kept
-from streams.find.paths import path_features, path_likeness
+from streams.find.paths import likeness_to, path_features
 from streams.find.score import Traits
 from streams.find.texts import Asked, Site, Texts, sample_site
 from streams.urls import host_prefix
@@ -203,9 +203,11 @@ class Tracer:
             part = documents[at : at + _DOCUMENTS_AT_ONCE]
             for document, keys in zip(part, self._places.many(part), strict=True):
                 each = gathered.promise.get(document, 0.0)
-                content.update((key, max(each, content.get(key, 0.0))) for key in keys if key not in known)
-        path = _path(asked.key)
-        return {key: each + scoring.PATH * path_likeness(path, _path(key)) for key, each in content.items()}
+                for key in keys:
+                    if key not in known and each >= content.get(key, 0.0):
+                        content[key] = each
+        like_path = likeness_to(_path(asked.key))
+        return {key: each + scoring.PATH * like_path(_path(key)) for key, each in content.items()}
 
     def _read_places(self, documents: list[bytes]) -> Iterator[list[bytes]]:
         for places in self._view.locations_seen(documents, _LOCATIONS_READ):
@@ -230,7 +232,7 @@ class Tracer:
             cosine=max((f.cosine or 0.0 for f in figures), default=0.0) if compare.texts else None,
             title=max((f.title for f in figures), default=0.0),
             beside=compare.like(before).resemblance if before is not None else 0.0,
-            path=path_likeness(_path(asked.key), _path(life.key)),
+            path=compare.like_path(_path(life.key)),
             appeared=appeared,
             respelt=appeared and _respelt(asked.key, life.key),
         )
@@ -285,6 +287,7 @@ class _Comparer:
         self, asked: Question, site: Asked | None, texts: Texts, rows: Kept[bytes, DocumentRow | None]
     ) -> None:
         self._asked, self._site, self._texts, self._rows = asked, site, texts, rows
+        self.like_path = likeness_to(_path(asked.key))
         self._known: dict[bytes, _Figures] = {}
 
     @property

@@ -4,12 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams.find.paths import Rules, path_features, path_likeness, without_scheme
+from streams.find.paths import Rules, likeness_to, path_features, without_scheme
 from streams.urls import url_key
 
 
 def likeness(a: str, b: str) -> float:
-    return path_likeness(path_features(url_key(a)), path_features(url_key(b)))
+    return likeness_to(path_features(url_key(a)))(path_features(url_key(b)))
 
 
 def test_likeness_sees_moved_and_joined_words() -> None:
