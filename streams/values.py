@@ -27,8 +27,8 @@ class Origin(msgspec.Struct, frozen=True):
 class Page(msgspec.Struct, frozen=True):
     """One fetch handed in by a crawler, decoded from its transfer and content encoding but not yet parsed.
 
-    Exactly one of `body` (bytes as served) and `text` (already extracted) is set, unless the record is a redirect
-    or a revisit without a payload: then both are None.
+    Exactly one of `body` (bytes as served) and `text` (already extracted) is set, unless the record is a redirect,
+    an error or a revisit, or its content is refused: then both are None.
     """
 
     url: str
@@ -41,8 +41,8 @@ class Page(msgspec.Struct, frozen=True):
     redirect: str | None = None  # absolute target of a 3xx
     revisit_of: str | None = None  # a revisit record: the URL whose capture it repeats
     revisit_time: int | None = None  # ms; None where the record does not say
-    digest: str = ""  # payload digest as recorded ("sha1:..."), for revisits that name only a digest
     title: str = ""
+    refused: tuple[str, str] | None = None  # why its content is not taken: reason and detail, as of a Rejected
     origin: Origin = Origin("", 0)
 
 

@@ -18,9 +18,9 @@ import msgspec
 
 from streams.errors import BadUrl
 from streams.faust_engine.messages import Headers, said_in
-from streams.readers import ReadLimits, pointers
+from streams.readers import REASONS, ReadLimits, pointers
 from streams.readers.jsonl import page_of
-from streams.readers.payload import Refused, redirect_target
+from streams.readers.payload import Refused, redirect_target, too_big
 from streams.readers.times import MILLIS_MAX
 from streams.urls import url_key
 from streams.values import Origin, Page, Rejected
@@ -45,8 +45,8 @@ class PageMessage(msgspec.Struct, omit_defaults=True):
     redirect: str | None = None
     revisit_of: str | None = None
     revisit_time: int | None = None
-    digest: str = ""
     title: str = ""
+    refused: tuple[str, str] | None = None
     source: str = ""
     member: str = ""
     offset: int = 0
@@ -139,12 +139,15 @@ def _taken(held: PageMessage, limits: ReadLimits, place: Origin) -> Decoded:
         return Rejected("bad_time", detail, origin, held.url), held.crawl
     if not 0 <= held.status <= 999:
         return Rejected("bad_field", f"status {held.status} is no HTTP status", origin, held.url), held.crawl
-    if len(held.body or held.text or "") > limits.page_bytes_max:
-        return Rejected("too_big", f"more than page_bytes_max {limits.page_bytes_max}", origin, held.url), held.crawl
     if held.warc_filename is not None and held.body is None and held.text is None:
         return _pointed(held, limits, origin), held.crawl
-    fields = {name: getattr(held, name) for name in Page.__struct_fields__ if name != "origin"}
-    return Page(**(fields | {"redirect": target}), origin=origin), held.crawl
+    if held.refused is not None and held.refused[0] not in REASONS:
+        return Rejected("bad_field", f"{held.refused[0][:40]!r} is no reason", origin, held.url), held.crawl
+    fields = {name: getattr(held, name) for name in Page.__struct_fields__ if name != "origin"} | {"redirect": target}
+    if (size := len(held.body or held.text or "")) > limits.page_bytes_max:
+        refused = too_big(size, limits)
+        fields |= {"body": None, "text": None, "refused": (refused.reason, refused.detail)}
+    return Page(**fields, origin=origin), held.crawl
 
 
 def _pointed(held: PageMessage, limits: ReadLimits, origin: Origin) -> Page | Rejected:

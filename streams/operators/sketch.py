@@ -64,6 +64,8 @@ class SketchStage:
             # What a page elsewhere repeats comes without its text: what its own URL says is all that can be indexed.
             words = self._words_of_url(bare) if of not in {None, key} else b""
             results.append([SketchedPage(bare, None, words, of, page.origin, page.revisit_time)])
+            if page.refused is not None:
+                results[-1].append(Rejected(*page.refused, page.origin, page.url))
             if of is not None or page.status not in FOUND or (page.body is None and page.text is None):
                 continue
             try:

@@ -87,10 +87,10 @@ def record(stream: Unpacked, limits: ReadLimits, origin: Origin) -> Page | Rejec
     time = times.arc_millis(found.date)
     if time is None:
         return Rejected("bad_time", f"archive date is {found.date}", origin, url)
-    try:
-        return _page(url, time, found.mime, block, limits, origin)
-    except payload.Refused as error:
-        return Rejected(error.reason, error.detail, origin, url)
+    response = payload.parse(block, limits)
+    if response is not None:
+        return payload.page_of(response, url, time, limits, origin)
+    return payload.bare_page(url, time, block, found.mime, limits, origin)
 
 
 def begins(head: bytes) -> bool:
@@ -99,13 +99,3 @@ def begins(head: bytes) -> bool:
 
 
 FRAMING = records.Framing(begins, _HEADER, _LINE_BYTES_MAX, record)
-
-
-def _page(url: str, time: int, declared: str, block: bytes, limits: ReadLimits, origin: Origin) -> Page:
-    response = payload.parse(block, limits)
-    if response is not None:
-        return payload.page_of(response, url, time, "", limits, origin)
-    if len(block) > limits.page_bytes_max:
-        raise payload.Refused("too_big", f"{len(block)} bytes, page_bytes_max {limits.page_bytes_max}")
-    mime, charset = payload.media_type(declared)
-    return Page(url, time, body=block, mime=mime, charset=charset, origin=origin)

@@ -7,7 +7,6 @@ when it is read.
 from __future__ import annotations
 
 import binascii
-import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -21,7 +20,6 @@ from streams.urls import url_key
 from streams.values import Origin, Page, Rejected
 
 _STATUS_FOUND = 302
-_BARE_DIGEST = re.compile(r"[A-Z2-7]{32}")  # SHA-1 in base32, as in Common Crawl's index, without its name
 _BOM = b"\xef\xbb\xbf"
 
 
@@ -43,8 +41,6 @@ class Line(msgspec.Struct):
     content_mime_type: str | None = None
     charset: str | None = None
     content_charset: str | None = None
-    digest: str | None = None
-    content_digest: str | None = None
     crawl: str | None = None
     # A pointer, looked at where there is no content; others use some of these names for other things.
     filename: Any = None
@@ -154,8 +150,13 @@ def _page(line: Line, line_bytes: int, limits: ReadLimits, origin: Origin) -> Pa
         status = _STATUS_FOUND if target else 200
     if not 100 <= status <= 999:
         return Rejected("bad_field", f"status {status} is no HTTP status", origin, url)
-    body, text = (None, None) if target else _content(line, line_bytes, limits)
-    if body is None and text is None and not target and status == 200:
+    body, text, refused = None, None, None
+    if not target:
+        try:
+            body, text = _content(line, line_bytes, limits)
+        except payload.Refused as error:
+            refused = error.reason, error.detail
+    if body is None and text is None and refused is None and not target and status == 200:
         return Rejected("no_content", "neither `html`, `text`, `body` nor a redirect", origin, url)
     charset = line.content_charset or line.charset or ""
     return Page(
@@ -167,8 +168,8 @@ def _page(line: Line, line_bytes: int, limits: ReadLimits, origin: Origin) -> Pa
         mime=(line.content_mime_type or line.mime or ("text/html" if line.html is not None else "")).lower(),
         charset="utf-8" if line.html is not None and line.body is None else charset.lower(),
         redirect=target,
-        digest=_digest(line.content_digest or line.digest or ""),
         title=line.title or "",
+        refused=refused,
         origin=origin,
     )
 
@@ -197,17 +198,13 @@ def _content(line: Line, line_bytes: int, limits: ReadLimits) -> tuple[bytes | N
         body = line.html.encode()
     if body is not None:
         if len(body) > limit:
-            raise payload.Refused("too_big", f"{len(body)} bytes, more than page_bytes_max {limit}")
+            raise payload.too_big(len(body), limits)
         return body, None
     text = line.text
     # A line is longer than its text in UTF-8, so that most texts need not be measured.
     if text is not None and line_bytes > limit and len(text.encode()) > limit:
         raise payload.Refused("too_big", f"text of more than page_bytes_max {limit} bytes")
     return None, text
-
-
-def _digest(digest: str) -> str:
-    return f"sha1:{digest}" if _BARE_DIGEST.fullmatch(digest) else digest
 
 
 def _shown(url: str, limits: ReadLimits) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import re
 import zlib
-from typing import BinaryIO, cast
+from typing import BinaryIO, NamedTuple, cast
 from urllib.parse import urljoin
 
 import msgspec
@@ -14,7 +14,7 @@ import zstandard
 from streams.errors import BadUrl
 from streams.readers.values import ReadLimits
 from streams.urls import url_key
-from streams.values import Origin, Page
+from streams.values import FOUND, Origin, Page
 
 _STATUS = re.compile(rb"HTTP/\d(?:\.\d)?[ \t]+(\d{3})(?!\d)")
 _INTERIM = frozenset({b"100", b"102", b"103"})  # responses in front of the one that was waited for
@@ -38,6 +38,15 @@ class Response(msgspec.Struct, frozen=True):
     status: int
     fields: dict[str, str]
     body: bytes
+    size: int  # bytes, of the record
+    whole: bool  # the body is all there: a record that is too big is cut
+
+
+class Block(NamedTuple):
+    """The content of a record of `size` bytes: all of it, or the first ones of what is too big to be a page."""
+
+    data: bytes
+    size: int
 
 
 class Refused(Exception):
@@ -49,8 +58,9 @@ class Refused(Exception):
         self.detail = detail
 
 
-def parse(block: bytes, limits: ReadLimits) -> Response | None:
+def parse(content: Block, limits: ReadLimits) -> Response | None:
     """An HTTP response; None where the block does not begin like one. Interim ones in front of it are passed over."""
+    block = content.data
     status = _STATUS.match(block)
     if status is None:
         return None
@@ -61,7 +71,8 @@ def parse(block: bytes, limits: ReadLimits) -> Response | None:
     fields: dict[str, str] = {}
     for name, value in _FIELD.findall(head):
         fields.setdefault(name.decode("ascii").lower(), text_of(value).strip())
-    return Response(int(status[1]), fields, block[end.end() :] if end else b"")
+    body = block[end.end() :] if end else b""
+    return Response(int(status[1]), fields, body, content.size, content.size == len(block))
 
 
 def text_of(value: bytes) -> str:
@@ -96,6 +107,8 @@ def decoded(response: Response, limits: ReadLimits) -> bytes:
     Many crawlers keep a body decoded under headers that still name its encoding: a body that is plainly not encoded
     as they say is taken as it is. A body cut off in the middle gives what came before.
     """
+    if not response.whole:
+        raise too_big(response.size, limits)
     body = response.body
     if "chunked" in response.fields.get("transfer-encoding", "").lower():
         body = _dechunked(body)
@@ -107,8 +120,13 @@ def decoded(response: Response, limits: ReadLimits) -> bytes:
         if body:
             body = _unwrapped(body, coding, limits)
     if len(body) > limits.page_bytes_max:
-        raise Refused("too_big", f"{len(body)} bytes, more than page_bytes_max {limits.page_bytes_max}")
+        raise too_big(len(body), limits)
     return body
+
+
+def too_big(size: int, limits: ReadLimits) -> Refused:
+    """The refusal of a page of so many bytes."""
+    return Refused("too_big", f"{size} bytes, more than page_bytes_max {limits.page_bytes_max}")
 
 
 def _dechunked(body: bytes) -> bytes:
@@ -203,18 +221,34 @@ def target_of(response: Response, url: str, limits: ReadLimits) -> str | None:
     return redirect_target(url, location, limits)
 
 
-def page_of(response: Response, url: str, time: int, digest: str, limits: ReadLimits, origin: Origin) -> Page:
-    """The page of a response; raises Refused. The body of a redirect is not kept: servers write it, not authors."""
+def page_of(response: Response, url: str, time: int, limits: ReadLimits, origin: Origin) -> Page:
+    """The page of a response. The body of a redirect or an error is not kept: servers write it, not authors."""
     mime, charset = media_type(response.fields.get("content-type", ""))
-    target = target_of(response, url, limits)
+    body, refused = None, None
+    if response.status in FOUND:
+        try:
+            body = decoded(response, limits)
+        except Refused as error:
+            refused = error.reason, error.detail
     return Page(
         url,
         time,
         status=response.status,
-        body=None if target else decoded(response, limits),
+        body=body,
         mime=mime,
         charset=charset,
-        redirect=target,
-        digest=digest,
+        redirect=target_of(response, url, limits),
+        refused=refused,
         origin=origin,
     )
+
+
+def bare_page(url: str, time: int, content: Block, declared: str, limits: ReadLimits, origin: Origin) -> Page:
+    """The page of a record without HTTP headers, of the media type that the record declares."""
+    mime, charset = media_type(declared)
+    if mime == "application/http":  # what it says it is, it is not
+        mime, charset = "", ""
+    if content.size > limits.page_bytes_max:
+        refused = too_big(content.size, limits)
+        return Page(url, time, mime=mime, refused=(refused.reason, refused.detail), origin=origin)
+    return Page(url, time, body=content.data, mime=mime, charset=charset, origin=origin)

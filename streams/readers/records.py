@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
+from streams.readers.payload import Block
 from streams.readers.unpack import Begins, Unpacked
 from streams.readers.values import Item, Position, ReadLimits
 from streams.values import Origin, Page, Rejected
@@ -59,17 +60,17 @@ def _recovers(stream: Unpacked, framing: Framing, item: Rejected) -> bool:
 
 def block_of(
     stream: Unpacked, size: int, begins: Begins, limits: ReadLimits, origin: Origin, url: str
-) -> bytes | Rejected:
-    """A record's content of `size` bytes, if there is that much, it may be kept, and a record can begin after it."""
-    if size > limits.page_bytes_max + limits.header_bytes_max:
-        done = stream.skip(size, begins)
-        if done == size:
-            return Rejected("too_big", f"record of {size} bytes, page_bytes_max {limits.page_bytes_max}", origin, url)
+) -> Block | Rejected:
+    """A record's content of `size` bytes, if there is that much and a record can begin after it.
+
+    Of one that is too big for a page, the HTTP headers can be in what is kept.
+    """
+    kept = limits.header_bytes_max if size > limits.page_bytes_max + limits.header_bytes_max else size
+    block = stream.read(kept, begins)
+    done = len(block) + (stream.skip(size - kept, begins) if len(block) == kept < size else 0)
+    if done < size:
         return short(stream, size, done, origin, url)
-    block = stream.read(size, begins)
-    if len(block) < size:
-        return short(stream, size, len(block), origin, url)
-    return block if ends(stream) else wrong_length(size, origin, url)
+    return Block(block, size) if kept < size or ends(stream) else wrong_length(size, origin, url)
 
 
 def passed(stream: Unpacked, size: int, begins: Begins, origin: Origin, url: str) -> Rejected | None:

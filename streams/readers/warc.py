@@ -49,10 +49,7 @@ def record(stream: Unpacked, limits: ReadLimits, origin: Origin) -> Page | Rejec
     block = records.block_of(stream, size, _begins, limits, origin, url)
     if isinstance(block, Rejected):
         return block
-    try:
-        return _page(kind, fields, url, block, limits, origin)
-    except payload.Refused as error:
-        return Rejected(error.reason, error.detail, origin, url)
+    return _page(kind, fields, url, block, limits, origin)
 
 
 def _begins(head: bytes) -> bool:
@@ -85,26 +82,21 @@ def _refused(fields: _Fields, url: str, limits: ReadLimits, origin: Origin) -> R
 
 
 def _page(
-    kind: bytes, fields: _Fields, url: str, block: bytes, limits: ReadLimits, origin: Origin
+    kind: bytes, fields: _Fields, url: str, block: payload.Block, limits: ReadLimits, origin: Origin
 ) -> Page | Rejected:
     response = payload.parse(block, limits) if kind in {b"response", b"revisit"} else None
     time = _time(fields, response)
     if time is None:
         shown = payload.text_of(fields.get(b"warc-date", b""))[:80]
         return Rejected("bad_time", f"WARC-Date is {shown!r}", origin, url)
-    digest = payload.text_of(fields.get(b"warc-payload-digest", b""))
     if kind == b"revisit":
-        return _revisit(fields, url, response, time, digest, limits, origin)
+        return _revisit(fields, url, response, time, limits, origin)
     if response is not None:
-        return payload.page_of(response, url, time, digest, limits, origin)
-    if len(block) > limits.page_bytes_max:
-        raise payload.Refused("too_big", f"{len(block)} bytes, page_bytes_max {limits.page_bytes_max}")
-    if kind == b"conversion":
-        return Page(url, time, text=block.decode(errors="replace"), mime="text/plain", digest=digest, origin=origin)
-    mime, charset = payload.media_type(payload.text_of(fields.get(b"content-type", b"")))
-    if mime == "application/http":  # what it says it is, it is not
-        mime, charset = "", ""
-    return Page(url, time, body=block, mime=mime, charset=charset, digest=digest, origin=origin)
+        return payload.page_of(response, url, time, limits, origin)
+    bare = payload.bare_page(url, time, block, payload.text_of(fields.get(b"content-type", b"")), limits, origin)
+    if kind == b"conversion" and bare.body is not None:
+        return Page(url, time, text=bare.body.decode(errors="replace"), mime="text/plain", origin=origin)
+    return bare
 
 
 def _time(fields: _Fields, response: payload.Response | None) -> int | None:
@@ -123,7 +115,6 @@ def _revisit(
     url: str,
     response: payload.Response | None,
     time: int,
-    digest: str,
     limits: ReadLimits,
     origin: Origin,
 ) -> Page:
@@ -144,6 +135,5 @@ def _revisit(
         redirect=target,
         revisit_of=refers_to[: limits.url_bytes_max],
         revisit_time=times.millis(payload.text_of(fields.get(b"warc-refers-to-date", b""))),
-        digest=digest,
         origin=origin,
     )

@@ -21,6 +21,7 @@ from state.values import SweepState
 from state.view import View
 from streams import ingest as ingest_module
 from streams.errors import BadRecord, InputError, ReadError
+from streams.find import Finder
 from streams.ingest import Progress, ingest, open_sweep
 from streams.urls import url_key
 from tests.samples import NOW, html, jsonl, missing, page, redirect, settings, take, variant, words
@@ -122,6 +123,18 @@ def test_redirects_errors_and_pages_without_words(store: Store, tmp_path: Path) 
     assert held["hop"].redirect == "https://a.org/there"
     assert all(capture.document is None for capture in held.values())
     assert letters(store)[0]["url"] == "https://a.org/empty"
+    assert sound(store)
+
+
+def test_a_page_that_grew_too_big_keeps_its_url_alive(store: Store, tmp_path: Path) -> None:
+    given = settings({"limits": {"page_bytes_max": 1_000}})
+    take(store, tmp_path / "1.jsonl", PAGES[:3], "one", given)
+    grown = page("https://a.org/0", "word " * 1_000, NOW + 1)
+    done = take(store, tmp_path / "2.jsonl", [grown, *PAGES[1:3]], "two", given)
+    assert (done.pages, done.unchanged, done.rejected, done.redirects_and_errors) == (3, 2, {"too_big": 1}, 0)
+    assert letters(store)[0]["url"] == "https://a.org/0"
+    assert [c.document is None for c in View(store).captures(url_key("https://a.org/0"))] == [False, True]
+    assert Finder(View(store), given).find("https://a.org/0").status == "alive"
     assert sound(store)
 
 

@@ -78,6 +78,20 @@ def test_a_page_survives_publishing() -> None:
     assert pages.decode(value, given, ORIGIN, LIMITS) == (page, "2026-11")
 
 
+def test_a_page_that_is_too_big_keeps_its_url() -> None:
+    sent = Page("http://a.example/", 5, body=b"x" * 1_001, mime="text/html", origin=Origin("f.warc", 9))
+    taken, _ = pages.decode(*pages.encode(sent, ""), ORIGIN, ReadLimits(page_bytes_max=1_000))
+    refused = ("too_big", "1001 bytes, more than page_bytes_max 1000")
+    assert taken == msgspec.structs.replace(sent, body=None, refused=refused)
+    assert pages.decode(*pages.encode(taken, ""), ORIGIN, LIMITS)[0] == taken
+
+
+def test_a_page_is_refused_for_known_reasons_only() -> None:
+    sent = Page("http://a.example/", 5, refused=("because", "I say so"), origin=ORIGIN)
+    taken, _ = pages.decode(*pages.encode(sent, ""), ORIGIN, LIMITS)
+    assert (taken.reason, taken.detail) == ("bad_field", "'because' is no reason")
+
+
 def test_packs_hold_what_was_put_in_and_keep_to_their_limits() -> None:
     kafka = load(overrides={"kafka": {"pack_pages": 3, "pack_bytes": 1024}}).kafka
     sent = [

@@ -17,6 +17,13 @@ from streams.values import Page, Rejected
 HTML = b"<html><title>A</title><body>one two three</body></html>"
 
 
+def reason_of(item: Page | Rejected) -> str:
+    """Why an item or the content of a page is refused; "page" where it is not."""
+    if isinstance(item, Rejected):
+        return item.reason
+    return item.refused[0] if item.refused else "page"
+
+
 class Build:
     """What the tests write their files with."""
 
@@ -116,6 +123,6 @@ def kinds(items: Callable[..., Items]) -> Callable[..., list[str]]:
     """Each item as its reason, or as "page"."""
 
     def kinds_of(data: bytes, name: str = "a.bin", limits: ReadLimits | None = None) -> list[str]:
-        return ["page" if isinstance(item, Page) else item.reason for _, item in items(data, name, limits)]
+        return [reason_of(item) for _, item in items(data, name, limits)]
 
     return kinds_of

@@ -3,7 +3,6 @@ from __future__ import annotations
 import pytest
 
 from streams.readers import ReadLimits
-from streams.values import Page
 
 FILE = b"1 0 Crawler\nURL IP-address Archive-date Content-type Archive-length\n"
 
@@ -61,5 +60,4 @@ def test_broken(build, kinds):
 def test_too_big(build, items):
     limits = ReadLimits(page_bytes_max=1000, header_bytes_max=1000)
     found = [item for _, item in items(build.arc(bytes(1500)) + build.arc(bytes(5000)) + build.arc(), limits=limits)]
-    assert [getattr(item, "reason", "page") for item in found] == ["too_big", "too_big", "page"]
-    assert isinstance(found[-1], Page)
+    assert [item.refused and item.refused[0] for item in found] == ["too_big", "too_big", None]

@@ -115,8 +115,10 @@ def test_a_bomb_costs_no_more_than_the_limits(tmp_path, build):
     (tmp_path / "bomb.warc.gz").write_bytes(bomb)
     limits = ReadLimits(warc_folder=str(tmp_path), page_bytes_max=1 << 20)
     found = ask(tmp_path, limits, filename="bomb.warc.gz", length=len(bomb))
-    assert isinstance(found, Rejected)
-    assert found.reason == "too_big"
+    assert isinstance(found, Page)
+    assert found.body is None
+    assert found.refused is not None
+    assert found.refused[0] == "too_big"
 
 
 def test_without_a_folder_nothing_is_read(tmp_path, build):

@@ -17,7 +17,7 @@ BROTLI_BOMB = base64.b64decode("mz9LTPgnAOKxQCBfiAk=")
 
 
 def test_response(build, pages):
-    data = build.warc(WARC_Payload_Digest="sha1:ABC")
+    data = build.warc()
     (page,) = pages(data, "a.warc")
     assert page == Page(
         "http://a.org/x",
@@ -25,7 +25,6 @@ def test_response(build, pages):
         body=build.html,
         mime="text/html",
         charset="utf-8",
-        digest="sha1:ABC",
         origin=Origin(page.origin.source, 0),
     )
 
@@ -98,13 +97,14 @@ def test_redirects(build, pages):
     )
     assert (absolute.status, absolute.redirect, absolute.body) == (301, "https://b.org/y", None)
     assert relative.redirect == "http://a.org/z?q=1"
-    assert (unusable.redirect, unusable.body) == (None, b"moved")
+    assert (unusable.redirect, unusable.body, unusable.refused) == (None, None, None)
     assert (not_modified.redirect, not_modified.body) == (None, b"moved")
 
 
-def test_errors_are_pages(build, pages):
-    (page,) = pages(build.warc(build.http(b"no", "404 Not Found")))
-    assert (page.status, page.body) == (404, b"no")
+@pytest.mark.parametrize("coding", ["", "gzip"])
+def test_errors_are_pages_without_a_body(build, pages, coding):
+    (page,) = pages(build.warc(build.http(b"no", "404 Not Found", Content_Encoding=coding)))
+    assert (page.status, page.body, page.refused) == (404, None, None)
 
 
 def test_revisits(build, pages):
@@ -121,9 +121,9 @@ def test_revisits(build, pages):
         + build.warc(build.http(b"", "302 Found", Location="/y"), "revisit")
     )
     assert (named.revisit_of, named.revisit_time) == ("http://b.org/", 1_577_836_800_000)
-    assert (named.digest, named.body, named.text, named.status) == ("sha1:ABC", None, None, 200)
+    assert (named.body, named.text, named.status) == (None, None, 200)
     assert (digest_only.revisit_of, digest_only.revisit_time) == ("http://a.org/x", None)
-    assert (digest_only.digest, digest_only.status) == ("sha1:ABC", 304)
+    assert digest_only.status == 304
     assert (without_http.revisit_of, without_http.status) == ("http://a.org/x", 200)
     assert (moved.redirect, moved.status) == ("http://a.org/y", 302)
 
@@ -208,8 +208,8 @@ def test_decoded_already(build, pages, coding):
 )
 def test_body_bombs(build, items, coding, pack):
     limits = ReadLimits(page_bytes_max=100_000)
-    ((_, item),) = items(build.warc(build.http(pack(bytes(5_000_000)), Content_Encoding=coding)), limits=limits)
-    assert (item.reason, item.url) == ("too_big", "http://a.org/x")
+    ((_, page),) = items(build.warc(build.http(pack(bytes(5_000_000)), Content_Encoding=coding)), limits=limits)
+    assert (page.refused[0], page.url, page.status, page.body) == ("too_big", "http://a.org/x", 200, None)
 
 
 def test_encodings_that_do_not_decode(build, kinds):
@@ -302,6 +302,16 @@ def test_corrupt_members_go_on_at_the_next(build, kinds, pack):
         assert found[0] == found[-1] == "page"
         assert "corrupt" in found
     assert kinds(good + b"rubbish" * 9 + good, "a.warc") == ["page", "garbage", "page"]
+
+
+@pytest.mark.parametrize("status", [200, 404])
+def test_of_what_is_too_big_the_headers_are_read(build, items, status):
+    limits = ReadLimits(page_bytes_max=1000, header_bytes_max=2000)
+    big = build.warc(build.http(bytes(50_000), f"{status} Said"))
+    for data in (big, build.gz(big), build.zst(big)):
+        ((_, page),) = items(data, limits=limits)
+        assert (page.url, page.status, page.mime, page.time) == ("http://a.org/x", status, "text/html", TIME)
+        assert page.refused == (("too_big", page.refused[1]) if status == 200 else None)
 
 
 def test_too_big_is_passed_over(build, kinds):
