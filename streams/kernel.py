@@ -31,9 +31,6 @@ from numba import uint8, uint32, uint64
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-# What became of a text.
-WHOLE, CUT, HARD = 0, 1, 2
-
 WORD_SHARE = 80  # a word that is more than one token in this many is mostly grammar
 GRAMMAR_WEIGHT = 0.05
 _LOG_2 = math.log1p(1.0)
@@ -211,17 +208,16 @@ def _tokens(folded, bounds, count, seed, canonical, at, hashes):
 def tokenise(
     data, start, end, is_ascii, normal, tokens_max, seed, ascii_fold, table, folded, bounds, canonical, at, hashes
 ):
-    """Canonical tokens of one text: (tokens, end of its canonical bytes, WHOLE, CUT or HARD)."""
+    """Canonical tokens of one text: (tokens, end of its canonical bytes, whether it must be normalised first)."""
     if is_ascii:
         edges = _fold_ascii(data, start, end, ascii_fold, folded, bounds)
     else:
         edges = _fold(data, start, end, normal, ascii_fold, table, folded, bounds)
         if edges < 0:
-            return 0, at, HARD
-    words = edges // 2
-    tokens = min(words, tokens_max)
+            return 0, at, True
+    tokens = min(edges // 2, tokens_max)
     written = np.int64(_tokens(folded, bounds, tokens, seed, canonical, at, hashes))
-    return tokens, written, CUT if words > tokens else WHOLE
+    return tokens, written, False
 
 
 @jit()
@@ -367,14 +363,14 @@ def choose_words(hashes, tokens, slots, places, tally, ranks, chosen):
 def sketch_columns(
     data, offsets, is_ascii, normal, limits, seeds, bin_seeds, ascii_fold, table,
     folded, bounds, hashes, slots, distinct, winners, canonical, tally, ranks,
-    ends, signatures, samples, sizes, exponents, shingles, tokens, words, word_counts, fates,
+    ends, signatures, samples, sizes, exponents, shingles, tokens, words, word_counts, hard,
 ):  # fmt: skip
     """Sketch texts `data[offsets[i]:offsets[i + 1]]` into columns. `streams.sketching` says what each array is."""
     shingle_words, sample_max, tokens_max = limits
     token_seed, shingle_seed, probe_seed, base, place = seeds
     at = 0
     for i in range(offsets.size - 1):
-        tokens[i], at, fates[i] = tokenise(
+        tokens[i], at, hard[i] = tokenise(
             data, offsets[i], offsets[i + 1], is_ascii[i], normal, tokens_max, token_seed,
             ascii_fold, table, folded, bounds, canonical, at, hashes,
         )  # fmt: skip

@@ -56,7 +56,6 @@ class SketchBatch(msgspec.Struct, frozen=True, eq=False):
     exponents: NDArray[np.int64]
     shingles: NDArray[np.int64]  # distinct, by 32 bits each: some 5 too few of 200,000
     tokens: NDArray[np.int64]
-    cut: NDArray[np.bool_]  # the text had more than tokens_max tokens
     words: NDArray[np.uint32]  # [n, words_max], the words to index in the first word_counts[i], see `streams.terms`
     word_counts: NDArray[np.int64]
 
@@ -124,7 +123,6 @@ def gather(sketches: Sequence[Sketch]) -> SketchBatch:
         np.ascontiguousarray(counts[:, 0]),
         np.ascontiguousarray(counts[:, 1]),
         np.ascontiguousarray(counts[:, 2]),
-        np.zeros(n, dtype=np.bool_),
         np.zeros((n, 0), dtype=np.uint32),
         np.zeros(n, dtype=np.int64),
     )
@@ -183,20 +181,15 @@ class Sketcher:
 
         Most of the work is done without the GIL.
         """
-        columns, digests, fates = self._columns(texts, words_max, normal=False)
-        hard = np.flatnonzero(fates == _kernel().HARD).tolist()
-        if hard:
-            again, again_digests, again_fates = self._columns(
-                [_normal(texts[i]) for i in hard], words_max, normal=True
-            )
+        columns, digests, unnormal = self._columns(texts, words_max, normal=False)
+        if hard := np.flatnonzero(unnormal).tolist():
+            again, again_digests, _ = self._columns([_normal(texts[i]) for i in hard], words_max, normal=True)
             for column, values in zip(columns, again, strict=True):
                 column[hard] = values
-            fates[hard] = again_fates
             for i, digest in zip(hard, again_digests, strict=True):
                 digests[i] = digest
         signatures, samples, sizes, exponents, shingles, tokens, words, counts = columns
-        cut = fates == _kernel().CUT
-        return SketchBatch(digests, signatures, samples, sizes, exponents, shingles, tokens, cut, words, counts)
+        return SketchBatch(digests, signatures, samples, sizes, exponents, shingles, tokens, words, counts)
 
     def shingle_hashes(self, text: str) -> NDArray[np.uint32]:
         """All distinct shingles of a text, ascending: what its sample is drawn from."""
@@ -260,18 +253,18 @@ class Sketcher:
         for normal in (False, True):
             data = (_normal(text) if normal else text).encode("utf-8", "replace")
             scratch = self._scratch(len(data), len(data))
-            tokens, end, fate = kernel.tokenise(
+            tokens, end, hard = kernel.tokenise(
                 np.frombuffer(data, dtype=np.uint8), 0, len(data), text.isascii(), normal, self.tokens_max,
                 self._seeds[0], _ASCII_FOLD, unicode_table.load(),
                 scratch.folded, scratch.bounds, scratch.canonical, 0, scratch.hashes,
             )  # fmt: skip
-            if fate != kernel.HARD:
+            if not hard:
                 break
         return scratch, tokens, end
 
     def _columns(
         self, texts: Sequence[str], words_max: int, *, normal: bool
-    ) -> tuple[tuple[NDArray[Any], ...], list[bytes], NDArray[np.uint8]]:
+    ) -> tuple[tuple[NDArray[Any], ...], list[bytes], NDArray[np.bool_]]:
         n, scheme = len(texts), self.scheme
         encoded = [text.encode("utf-8", "replace") for text in texts]
         sizes = np.fromiter(map(len, encoded), dtype=np.int64, count=n)
@@ -285,13 +278,13 @@ class Sketcher:
             np.zeros((n, words_max), dtype=np.uint32),
             np.zeros(n, dtype=np.int64),
         )
-        ends, fates = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.uint8)
+        ends, hard = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.bool_)
         _kernel().sketch_columns(
             np.frombuffer(b"".join(encoded), dtype=np.uint8), offsets, is_ascii, normal,
             (scheme.shingle_words, scheme.sample_max, self.tokens_max), self._seeds, self._bin_seeds,
             _ASCII_FOLD, unicode_table.load(),
             scratch.folded, scratch.bounds, scratch.hashes, scratch.slots, scratch.distinct, scratch.winners,
-            scratch.canonical, scratch.tally, np.zeros(words_max), ends, *columns, fates,
+            scratch.canonical, scratch.tally, np.zeros(words_max), ends, *columns, hard,
         )  # fmt: skip
         view, at, digests = scratch.canonical.data, 0, []
         for end in ends.tolist():
@@ -299,7 +292,7 @@ class Sketcher:
             at = end
         if scratch.nbytes > _KEEP_BYTES_MAX:
             del self._local.scratch
-        return columns, digests, fates
+        return columns, digests, hard
 
     def _scratch(self, text_bytes: int, all_bytes: int) -> _Scratch:
         scratch: _Scratch | None = getattr(self._local, "scratch", None)

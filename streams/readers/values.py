@@ -18,7 +18,7 @@ MIB = 1 << 20
 # Why something is a dead letter: refused while it was read, or, of a page that was read, for want of a text.
 REASONS: dict[str, str] = {
     "bad_base64": "the `body` of a line is not base64; the URL is kept without a text",
-    "bad_encoding": "the body does not decode by its Content-Encoding, or that is one we do not know; the URL is kept without a text",
+    "bad_encoding": "the body does not decode by its Content-Encoding; the URL is kept without a text",
     "bad_field": "a field has the wrong type or a value out of range",
     "bad_header": "a record's header cannot be read: too long, or without a usable length",
     "bad_json": "a line is not a JSON object",
@@ -38,7 +38,7 @@ REASONS: dict[str, str] = {
     "parse_failed": "the HTML parser gave up; the URL is kept without a text",
     "revisit_unresolved": "what a `revisit` repeats is not in the state; the URL is kept without a text",
     "segmented": "a part of a page cut into several WARC records",
-    "too_big": "longer than `page_bytes_max`, before or after decoding, when the URL is kept without a text; or than `line_bytes_max` or `skip_bytes_max`",
+    "too_big": "longer than `page_bytes_max` (the URL is kept without a text), `line_bytes_max` or `skip_bytes_max`",
     "truncated": "the input ends within a record, which is read again once the file has grown",
     "unknown_format": "none of the formats that are read",
 }
