@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+from state import inventory
 from state.errors import LostfoundError
 from state.store import Store
 
@@ -24,4 +25,5 @@ def backup(store: Store, target: Path) -> int:
     store.checkpoint(target)
     for beside in store.path.glob("*.jsonl"):
         shutil.copy2(beside, target / beside.name)
+    inventory.take(target)
     return sum(file.stat().st_size for file in target.iterdir() if file.is_file())

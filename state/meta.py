@@ -14,6 +14,7 @@ from state.store import Store
 
 FORMAT = 4  # raised with any change of a layout that an older release could not read; 4: whose text is kept
 _FORMAT, _SCHEME, _COUNTERS, _DEAD_LETTERS = b"format", b"scheme", b"counters", b"dead-letters"
+_THRESHOLD = b"threshold"
 _CURSOR = b"cursor:"
 DICTIONARY = b"dictionary:"
 _PARTITION = b"partition"
@@ -90,6 +91,17 @@ def counters(store: Store) -> dict[str, int]:
 def put_counters(changes: Changes, totals: dict[str, int]) -> None:
     """Write all totals."""
     changes.put(Family.META, _COUNTERS, msgspec.json.encode(totals))
+
+
+def threshold(store: Store) -> float | None:
+    """The resemblance from which on all pairs of the state are kept; None for a state of an old release."""
+    value = store.get(Family.META, _THRESHOLD)
+    return float(value) if value else None
+
+
+def put_threshold(changes: Changes, threshold: float) -> None:
+    """Write from which resemblance on pairs are kept; of several ingests the greatest counts."""
+    changes.put(Family.META, _THRESHOLD, str(threshold).encode())
 
 
 def cursor(store: Store, name: str) -> bytes | None:

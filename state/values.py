@@ -60,7 +60,7 @@ class Extractor(IntEnum):
 
 
 class SweepState(IntEnum):
-    """The life of a sweep: open -> committed, or open/committed -> cancelling -> gone."""
+    """The life of a sweep: open -> committed, or open/committed -> cancelling -> cancelled."""
 
     OPEN = 1
     COMMITTED = 2

@@ -8,7 +8,6 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
-from itertools import islice
 
 from state import meta, sweeps
 from state.codecs import capture, document, posting
@@ -170,7 +169,6 @@ class View:
             above.update((d, parents[above[d]] or b"") for d in climbing)
         return [above[document] for document in documents]
 
-    def members(self, root: bytes, limit: int | None = None) -> list[bytes]:
+    def members(self, root: bytes) -> list[bytes]:
         """Documents of a root's cluster, the root first."""
-        rows = self.store.scan(Family.MEMBERS, root)
-        return [root, *(key[ID_BYTES:] for key, _ in islice(rows, limit))]
+        return [root, *(key[ID_BYTES:] for key, _ in self.store.scan(Family.MEMBERS, root))]

@@ -18,6 +18,7 @@ from itertools import islice
 
 import mmh3
 import msgspec
+import structlog
 
 from state import meta, sweeps
 from state.changes import Changes
@@ -38,6 +39,7 @@ from streams.urls import url_key
 from streams.values import FOUND, Page, Rejected, SketchedPage
 from streams.workers import Workers
 
+log = structlog.get_logger(__name__)
 DEAD_LETTERS = "dead-letters.jsonl"
 TRAIN_FROM = 1_000  # documents kept before a dictionary is learned from them
 
@@ -116,7 +118,7 @@ def ingest(
     finish_cancelling(store)
     engine = Engine(store, settings)
     absolute = _absolute(paths)
-    names = _names(absolute)
+    names = names_of(absolute)
     sweep = _sweep(store, sweep_name, now)
     name = f"{sweep.number}:{mmh3.hash_bytes(chr(0).join(names)).hex()}"
     held = meta.cursor(store, name)
@@ -125,9 +127,10 @@ def ingest(
     _cut(store, letters)
     status, read_now = "nothing to do", 0
     if sweep.state is SweepState.OPEN:
+        _note_threshold(store, settings.policy.threshold)
         if cursor.finished and names == ["-"]:
             cursor = Cursor()  # another pipe
-        run = _Run(engine, sweep, absolute, name, cursor, letters, fail_on_rejected, report, now)
+        run = _Run(engine, sweep, absolute, name, cursor, letters, fail_on_rejected, report)
         finished = cursor.finished
         run.take_all()
         cursor, read_now = run.cursor, run.read_now
@@ -185,6 +188,17 @@ def open_sweep(store: Store, name: str, now: int) -> Sweep:
     return sweep
 
 
+def _note_threshold(store: Store, threshold: float) -> None:
+    """Keep from which resemblance on all pairs are known, for clusters by another policy."""
+    held = meta.threshold(store)
+    if held is not None and held != threshold:
+        log.warning("pages of this state were joined by different thresholds", before=held, now=threshold)
+    if held is None or threshold > held:
+        changes = Changes()
+        meta.put_threshold(changes, threshold)
+        store.write(changes)
+
+
 def _cut(store: Store, letters: DeadLetters) -> None:
     """Cut off letters of a batch that was not committed; where the file was taken away, its length begins anew."""
     held = meta.dead_letter_bytes(store)
@@ -199,7 +213,7 @@ def _sweep(store: Store, name: str, now: int) -> Sweep:
     return sweeps.named(store, name) or open_sweep(store, name, now)
 
 
-def _names(paths: Sequence[str]) -> list[str]:
+def names_of(paths: Sequence[str]) -> list[str]:
     """The files to read; raises ReadError for one that is not there, InputError for none or a name we cannot keep."""
     names = [source.name for source in sources.listed(paths)]
     if not names:
@@ -229,11 +243,9 @@ class _Run:
         letters: DeadLetters,
         fail_on_rejected: bool,
         report: Callable[[Progress], None],
-        now: int,
     ) -> None:
         self.engine, self.sweep, self.name = engine, sweep, name
         self.cursor, self.letters, self.fail_on_rejected, self.report = cursor, letters, fail_on_rejected, report
-        self.now = now
         self.bytes_all = size(paths)
         self.reading = _reading(paths, engine.settings, cursor)
         self.read_now = 0  # pages
@@ -285,7 +297,7 @@ class _Run:
     ) -> _Batch:
         slots: list[SketchedPage | Rejected | None] = []
         pages: list[Page] = []
-        dated = [_dated(item, self.now) for item in items]
+        dated = [_dated(item, self.sweep.opened) for item in items]
         last, batches = self._last(dated), self.engine.batches
         for item, known in zip(dated, self._unchanged(dated, last), strict=True):
             if isinstance(item, Rejected) or known is not None:
@@ -388,10 +400,10 @@ class _Run:
             engine.store.write(changes, sync=True)
 
 
-def _dated(item: Page | Rejected, now: int) -> Page | Rejected:
-    """A page whose record gives no time was fetched now, as far as anyone can tell."""
+def _dated(item: Page | Rejected, opened: int) -> Page | Rejected:
+    """A page whose record gives no time was fetched when its sweep was opened: read again, it is the same capture."""
     if isinstance(item, Page) and item.time == 0:
-        return msgspec.structs.replace(item, time=now)
+        return msgspec.structs.replace(item, time=opened)
     return item
 
 

@@ -37,7 +37,7 @@ def members(view: View, cluster: Cluster, asked: bytes, urls_max: int) -> list[M
     held = []
     for at in np.argsort(-alike.resemblance, kind="stable").tolist():
         document = rows[at].sketch.document
-        urls, first, last = query.seen(view, document, urls_max)
+        urls, first, last = query.seen(view, rows[at], urls_max)
         figures = alike.comparison(at)
         held.append(
             Member(

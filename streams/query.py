@@ -24,6 +24,7 @@ from streams.urls import url_key
 
 T = TypeVar("T")
 ROWS_AT_ONCE = 1024  # read of a cluster, which may have any number
+LOCATIONS_READ = 65_536  # of a member, to tell which of its URLs had it first and last
 _ID = re.compile(rf"[0-9a-fA-F]{{{2 * PREFIX_BYTES},{2 * ID_BYTES}}}")
 SAME = sketching.Comparison(1.0, 0.0, 1.0, 0.0, 1.0, 0.0, exact=True)
 
@@ -153,7 +154,7 @@ def _matches(
             title,
             _ends(urls, limits.match_urls_max),
             len(urls) if view.cancelling else len(held),
-            first,
+            _first_seen(view, row, first),
             last,
         )
 
@@ -177,9 +178,25 @@ def _captures(view: View, keys: list[list[bytes]]) -> list[list[list[Capture]]]:
     return [[histories[key] for key in of_one] for of_one in keys]
 
 
-def seen(view: View, document: bytes, limit: int) -> tuple[list[str], int, int]:
-    """URLs that hold or held a document (at most `limit`), and when it was first and last seen there, ms."""
-    return _seen(document, view.histories(view.locations([document], limit)[0]))
+def seen(view: View, row: DocumentRow, limit: int) -> tuple[list[str], int, int]:
+    """URLs that hold or held a document, and when it was first and last seen, ms.
+
+    Of many URLs at most `limit`, of which half had it first and half got it last; last seen is by these.
+    """
+    (held,) = view.locations_seen([row.sketch.document], LOCATIONS_READ)
+    urls, first, last = _seen(row.sketch.document, view.histories(sorted(_ends(_by_time(held), limit))))
+    return urls, _first_seen(view, row, first), last
+
+
+def _is_shown(view: View, document: bytes) -> bool:
+    """Whether a capture that is not being cancelled holds a document."""
+    (keys,) = view.locations([document], 1 << 62)
+    return bool(_seen(document, view.histories(keys))[0])
+
+
+def _first_seen(view: View, row: DocumentRow, shown: int) -> int:
+    """When a document was first seen: its row knows of all its URLs, but also of those of an open cancellation."""
+    return shown if view.cancelling else row.first_seen
 
 
 def _seen(document: bytes, histories: list[list[Capture]]) -> tuple[list[str], int, int]:
@@ -243,7 +260,7 @@ def resolve(view: View, named: str) -> bytes:
     rows = view.documents_by_prefix(bytes.fromhex(digits[: len(digits) // 2 * 2]))
     found = [row.sketch.document for row in rows if row.sketch.document.hex().startswith(digits)]
     if view.cancelling:
-        found = [document for document in found if seen(view, document, 1 << 62)[0]]
+        found = [document for document in found if _is_shown(view, document)]
     if not found:
         raise InputError(f"no document has an id that begins with {named}", "`lostfound similar URL` tells ids")
     if len(found) > 1:

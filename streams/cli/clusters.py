@@ -155,7 +155,9 @@ def _policy_asked(
     view: View, settings: Settings, threshold: float | None, containment: bool, name: str | None
 ) -> _Policy:
     """The policy that the options ask for; raises InputError where the kept edges cannot tell."""
-    least = settings.policy.threshold
+    from state import meta
+
+    least = meta.threshold(view.store) or settings.policy.threshold
     if containment and (threshold is None or threshold == least):
         click.echo(f"--containment adds nothing to a threshold of {least}: all pairs that are kept count", err=True)
     if threshold is not None and threshold < least:

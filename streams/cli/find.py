@@ -66,15 +66,11 @@ def command(
         raise click.UsageError("name URLs, or --from-file, or --missing")
     named = [_named(url) for url in urls]
     with place.reader() as (view, settings):
-        asked = chain(
-            named,
-            _lines(from_file) if from_file else (),
-            suspects(view, settings.find.soft_404_urls) if missing else (),
-        )
         finder = Finder(view, settings)
-        answers = finder.find_many(asked)
+        answers = finder.find_many(chain(named, _lines(from_file) if from_file else ()))
         if missing:
-            answers = (answer for answer in answers if answer.status in {"moved", "gone"})
+            suspected = finder.find_many(suspects(view, settings.find.soft_404_urls))
+            answers = chain(answers, (answer for answer in suspected if answer.status in {"moved", "gone"}))
         tally = Tally()
         answers = tally.of(answers)
         if json:

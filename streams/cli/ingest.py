@@ -31,11 +31,12 @@ def command(place: Place, paths: tuple[str, ...], name: str, keep_open: bool, ba
 
     May be stopped at any instant: the same command again goes on where it was.
     """
+    from state import sweeps
     from streams import show
-    from streams.ingest import ingest
-    from streams.readers import size
+    from streams.ingest import ingest, names_of
 
-    size(paths)  # what is not there is said before a state is made
+    names_of(paths)  # what is not there, or no name, is said before a state is made
+    sweeps.check_new(name)
     started = time.monotonic()
     with place.writer(make=True) as (store, settings), show.ingest_bar(name, json) as report:
         summary = ingest(

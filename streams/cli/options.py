@@ -44,6 +44,7 @@ class Place:
     @contextmanager
     def writer(self, *, make: bool = False) -> Iterator[tuple[Store, Settings]]:
         """The state opened for writing, with `make` also where there is none yet; raises StateError."""
+        from state import meta
         from state.store import Store
 
         settings = self.settings()
@@ -53,6 +54,7 @@ class Place:
             yield RemoteStore(self._peer(settings), writable=True), settings
             return
         with Store(self.data_dir, settings.store, make=make) as store:
+            meta.agree(store, settings.scheme if make else None)
             yield store, settings
 
     @contextmanager

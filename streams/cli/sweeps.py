@@ -30,6 +30,7 @@ def command() -> None:
 @click.pass_obj
 def open_(place: Place, name: str) -> None:
     """Open a sweep; `ingest` opens one by itself when there is none of its name."""
+    from streams.forgetting import finish_cancelling
     from streams.ingest import open_sweep
 
     if place.server is not None:
@@ -37,6 +38,7 @@ def open_(place: Place, name: str) -> None:
         click.echo(f"sweep {name} is open")
         return
     with place.writer(make=True) as (store, _):
+        finish_cancelling(store)  # one of this name may be left
         open_sweep(store, name, now_ms())
     click.echo(f"sweep {name} is open")
 

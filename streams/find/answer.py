@@ -1,4 +1,4 @@
-"""Answers of `find`, as their JSON is promised to be (docs/formats)."""
+"""Answers of `find`, as their JSON is promised to be (docs/json.md)."""
 
 from __future__ import annotations
 

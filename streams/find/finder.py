@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
 BLOCK = 2_000  # URLs whose first pass is done before the rules learned from it are used
 LEARN_CONFIDENCE_MIN = 0.35
+MOVES_MAX = 20_000  # the last ones, that rules are learned from
 NEIGHBOURS = 24  # missing URLs beside a single one, asked too so that rules can be learned
 _NEIGHBOURS_READ = 256
 _CAPTURES_READ = 2_048  # their keys
@@ -101,7 +102,8 @@ class Finder:
         """Answers for many URLs, in their order.
 
         Sure moves among them teach rewrite rules, which then speak for the others: of the same block of URLs and of
-        later ones. Of few URLs, missing ones beside them are asked along for their rules.
+        later ones, for as long as these are among the last that were learned from. Of few URLs, missing ones beside
+        them are asked along for their rules.
         """
         waiting = iter(urls)
         moves: dict[str, str] = {}
@@ -113,6 +115,9 @@ class Finder:
             for case in [*cases, *others]:
                 if (target := self._sure_move(case)) is not None:
                     moves[case.url] = target
+            for url in list(islice(moves, max(0, len(moves) - MOVES_MAX))):
+                del moves[url]
+                self.counters["find_moves_max"] += 1
             self._rules = Rules(moves.items())
             yield from map(self._answer, cases)
 

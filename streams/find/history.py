@@ -84,9 +84,7 @@ class Calendar:
 
     def __init__(self, view: FindView) -> None:
         self._view = view
-        self.open = {s.number for s in view.sweeps() if s.state is not SweepState.COMMITTED}
         self.committed = [s.number for s in view.sweeps() if s.state is SweepState.COMMITTED]
-        self.names = {s.number: s.name for s in view.sweeps()}
         self._of_domain = lru_cache(maxsize=65_536)(self._read_domain)
         self._shared = lru_cache(maxsize=4096)(self._share_hosts)
         self._new = lru_cache(maxsize=256)(self._read_new)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from typing import NamedTuple
 
 import msgspec
@@ -19,6 +20,7 @@ from streams.urls import key_words
 TRIGRAMS_SHARE = 0.4
 _SUPPORT_MIN = 2
 _CUTS_MAX = 24
+_HEADS_MAX = 64  # of a URL, which may be all separators
 
 _EXTENSION = re.compile(
     r"(?:/(?:index|default)(?:\.[a-z]{2,5}\d?)?|\.(?:[xs]?html?|php\d?|aspx?|jspx?|cgi|rst|md|txt)|/)$"
@@ -137,8 +139,8 @@ def _stem(url: str) -> tuple[str, str]:
 
 
 def _heads(stem: str, end: str) -> Iterator[tuple[str, str]]:
-    """Every prefix of a stem that a rule could begin with."""
-    yield from ((stem[:at], end) for at in range(3, len(stem) + 1) if not stem[at - 1].isalnum())
+    """The prefixes of a stem that a rule could begin with, the shortest first."""
+    yield from islice(((stem[:at], end) for at in range(3, len(stem) + 1) if not stem[at - 1].isalnum()), _HEADS_MAX)
 
 
 def _cuts(before: str, after: str) -> Iterator[tuple[str, str]]:

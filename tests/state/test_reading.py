@@ -110,7 +110,6 @@ def test_clusters_members_and_edges(view: View) -> None:
         assert root not in parents
         assert child in view.members(root)
         assert view.members(root)[0] == root
-        assert view.members(root, 0) == [root]
     edges = [edge.decode(key, value) for key, value in view.store.scan(Family.EDGES)]
     assert edges
     assert all(pair.a < pair.b and view.root(pair.a) == view.root(pair.b) for pair in edges)

@@ -138,6 +138,15 @@ def test_a_page_that_grew_too_big_keeps_its_url_alive(store: Store, tmp_path: Pa
     assert sound(store)
 
 
+def test_a_page_without_a_time_is_the_same_when_it_is_read_again(store: Store, tmp_path: Path) -> None:
+    lines = [{"url": f"https://a.org/{n}", "text": " ".join(TEXTS[n])} for n in range(3)]
+    first = jsonl(tmp_path / "1.jsonl", lines)
+    again = jsonl(tmp_path / "2.jsonl", lines[::-1])
+    for n, path in enumerate((first, again)):
+        ingest(store, settings(), [str(path)], "one", now=NOW + 5_000 * n, keep_open=True)
+    assert [[c.time for c in View(store).captures(url_key(line["url"]))] for line in lines] == [[NOW]] * 3
+
+
 def test_a_redirect_to_https_in_the_same_second_does_not_hide_the_page(store: Store, tmp_path: Path) -> None:
     lines = [PAGES[0], redirect("http://a.org/0", "https://a.org/0", NOW)]
     for n, order in enumerate((lines, lines[::-1])):

@@ -18,6 +18,7 @@ from state.values import SweepState
 from state.view import View
 from streams import query
 from streams.errors import InputError
+from streams.members import members
 from streams.query import Cluster, clusters, clusters_by_policy, resolve, similar, versions
 from streams.sketching import Sketcher
 from streams.urls import url_key
@@ -136,6 +137,9 @@ def test_of_a_document_at_many_urls_those_that_had_it_first_and_got_it_last_are_
         (match,) = similar(View(store), few, SKETCHER.sketch(text_of("lone")))
         assert match.urls == [*urls[:3], *urls[-2:]]
         assert (match.url_count, match.first_seen, match.last_seen) == (40, NOW, NOW + 39_000)
+        (member,) = members(View(store), query.cluster(View(store), IDS["lone"], 5), IDS["lone"], 5)
+        assert member.urls == sorted([*urls[:3], *urls[-2:]])
+        assert (member.first_seen, member.last_seen) == (NOW, NOW + 39_000)
         # Of a sweep that is being cancelled nothing is told, whatever stands at the ends.
         being_cancelled(store, "one")
         (match,) = similar(View(store), few, SKETCHER.sketch(text_of("lone")))

@@ -13,6 +13,11 @@ from typing import Any
 
 import pytest
 
+from state import sweeps
+from state.changes import Changes
+from state.families import Family
+from state.store import Store
+from state.values import SweepState
 from tests.streams.cli.conftest import SAMPLE, SITE, SWEEPS, Lostfound
 
 FAQ, FAQ_MIRROR = f"{SITE}/faq.html", f"{SITE}/mirror/faq.html"
@@ -99,6 +104,33 @@ def test_sweeps_open_commit_and_cancel(lostfound: Lostfound) -> None:
     assert lostfound("sweep", "commit", "second").code == 2
 
 
+def test_a_name_whose_cancellation_was_cut_short_is_free(sampled: Lostfound, tmp_path: Path) -> None:
+    with Store(tmp_path / "data") as store:
+        held = sweeps.named(store, "2025-09")
+        assert held
+        changes = Changes()
+        sweeps.put(changes, sweeps.moved_on(held, SweepState.CANCELLING))
+        store.write(changes)
+    assert sampled("sweep", "open", "2025-09").code == 0
+    assert [row["state"] for row in sampled("sweep", "list", "--json").rows] == ["committed", "committed", "open"]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [("sweep", "open", "x"), ("sweep", "commit", "2025-09"), ("sweep", "cancel", "2025-09"), ("forget", FAQ)],
+)
+def test_nothing_is_written_to_a_state_of_a_newer_format(
+    sampled: Lostfound, tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    with Store(tmp_path / "data") as store:
+        changes = Changes()
+        changes.put(Family.META, b"format", b"99")
+        store.write(changes)
+    done = sampled(*command)
+    assert done.code == 4
+    assert "format 99" in done.err
+
+
 def test_sweeps_are_listed_with_their_times(sampled: Lostfound) -> None:
     rows = sampled("sweep", "list", "--json").rows
     assert [row["sweep"] for row in rows] == list(SWEEPS)
@@ -164,6 +196,20 @@ def test_containment_adds_pairs_above_the_threshold_of_the_ingest_and_else_says_
         usual, told = lostfound(*command, "--json"), lostfound(*command, "--containment", "--json")
         assert usual.out == told.out
         assert (usual.err, told.err.split(":")[0]) == ("", "--containment adds nothing to a threshold of 0.7")
+
+
+def test_a_threshold_is_held_against_that_of_the_ingest(lostfound: Lostfound, tmp_path: Path) -> None:
+    low, high = tmp_path / "low.toml", tmp_path / "high.toml"
+    low.write_text("[policy]\nthreshold = 0.5\n")
+    high.write_text("[policy]\nthreshold = 0.9\n")
+    for n, config in enumerate((low, high, low)):
+        asked = ("ingest", SAMPLE / f"{SWEEPS[n]}.jsonl", "--sweep", SWEEPS[n], "--config", config)
+        assert ("different thresholds" in lostfound(*asked).err) is (n > 0)
+        least = (0.5, 0.9, 0.9)[n]
+        for asking in (low, high):
+            assert lostfound("clusters", "--threshold", least, "--config", asking).code < 2
+            refused = lostfound("clusters", "--threshold", least - 0.1, "--config", asking)
+            assert (refused.code, f"below the {least} of the ingest" in refused.err) == (2, True)
 
 
 def test_what_the_kept_edges_cannot_tell_is_refused(sampled: Lostfound) -> None:
@@ -355,6 +401,10 @@ def test_a_mistyped_file_makes_no_state(lostfound: Lostfound, tmp_path: Path) ->
     assert done.code == 2
     assert "mistyped.warc" in done.err
     assert not (tmp_path / "new").exists()
+    (tmp_path / "empty").mkdir()
+    for path, name in ((tmp_path / "empty", "x"), (SAMPLE, "")):
+        assert lostfound("ingest", path, "--sweep", name, "--data-dir", tmp_path / "new").code == 2
+        assert not (tmp_path / "new").exists()
 
 
 def test_a_file_for_a_folder_is_told(sampled: Lostfound, tmp_path: Path) -> None:
@@ -390,13 +440,48 @@ def test_brackets_in_pages_are_no_markup(lostfound: Lostfound, tmp_path: Path) -
     assert "https://a.example/x" in lostfound("find", "https://a.example/x").out
 
 
+COMMAND = [sys.executable, "-c", "from streams.cli import main; main()"]
+ROOT = Path(__file__).parents[3]
+
+
+def test_a_full_disk_under_the_state_is_told(tmp_path: Path) -> None:
+    lines = [{"url": f"https://a.example/{n}", "text": " ".join(map(str, range(n, n + 999)))} for n in range(200)]
+    (tmp_path / "pages.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    arguments = ["ingest", str(tmp_path / "pages.jsonl"), "--sweep", "x", "--data-dir", str(tmp_path / "data")]
+    limited = ["bash", "-c", 'ulimit -f 100; exec "$@"', "-", *COMMAND, *arguments]
+    done = subprocess.run(limited, capture_output=True, text=True, cwd=ROOT, check=False)
+    assert done.returncode == 4, done.stderr
+    assert "File too large" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("closed", "arguments"),
+    [(">&-", "state stats"), ("2>&-", "state stats"), ("<&-", "similar -"), ("<&-", "find --from-file -"),
+     ("<&-", "ingest - --sweep x"), (">&- 2>&- <&-", "sweep open y")],
+)  # fmt: skip
+def test_closed_streams_hold_nothing(sampled: Lostfound, tmp_path: Path, closed: str, arguments: str) -> None:
+    line = [
+        "bash",
+        "-c",
+        f'exec "$@" {closed}',
+        "-",
+        *COMMAND,
+        *arguments.split(),
+        "--data-dir",
+        str(tmp_path / "data"),
+    ]
+    done = subprocess.run(line, capture_output=True, text=True, cwd=ROOT, check=False)
+    assert done.returncode in {0, 1, 2}
+    assert "Traceback" not in done.stdout + done.stderr
+    assert sampled("state", "check").code == 0
+
+
 def test_a_full_disk_under_stdout_is_told() -> None:
-    command = [sys.executable, "-c", "from streams.cli import main; main()"]
-    root = Path(__file__).parents[3]
     for arguments in (["--help"], ["sweep", "--help"]):
         with Path("/dev/full").open("w") as full:
             done = subprocess.run(
-                [*command, *arguments], stdout=full, stderr=subprocess.PIPE, text=True, cwd=root, check=False
+                [*COMMAND, *arguments], stdout=full, stderr=subprocess.PIPE, text=True, cwd=ROOT, check=False
             )
         assert done.returncode == 2
         assert done.stderr.startswith("lostfound: ")

@@ -138,6 +138,14 @@ def test_wrong_use(find: Lostfound, arguments: tuple[str, ...]) -> None:
     assert find(*arguments).code == 2
 
 
+def test_beside_what_is_missing_all_that_was_named_is_answered(find: Lostfound) -> None:
+    missing = find("--missing", "--json").rows
+    alive, unknown = f"{SITE}/faq.html", "https://nowhere.example/"
+    rows = find(alive, unknown, "--missing", "--json").rows
+    assert [(row["url"], row["status"]) for row in rows[:2]] == [(alive, "alive"), (unknown, "unknown")]
+    assert rows[2:] == missing
+
+
 def test_nothing_is_missing_from_one_sweep(lostfound: Lostfound, tmp_path: Path) -> None:
     pages = tmp_path / "pages.jsonl"
     pages.write_text(

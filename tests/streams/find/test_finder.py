@@ -253,6 +253,21 @@ def test_rules_lead_to_pages_rewritten_beyond_recognition(view, finder, pages, t
     assert unseen.url.endswith("#x")
 
 
+def test_rules_are_learned_from_the_last_moves_only(view, finder, pages, text, monkeypatch):
+    names = ["perch", "tench", "roach", "bream", "ruffe"]
+    old = {f"{SITE}/docs/{name}.html": text(name) for name in names}
+    new = {f"{SITE}/guide/water/{name}/": text(name) for name in names}
+    lost, found = f"{SITE}/docs/pike.html", f"{SITE}/guide/water/pike/"
+    view.add({**pages, **old, lost: text("pike")}).add({**pages, **new, found: text("otherwise")})
+    for most, learned in ((5, True), (1, False)):
+        monkeypatch.setattr("streams.find.finder.MOVES_MAX", most)
+        asked = finder(view)
+        *_, answer = asked.find_many([*old, lost, *(f"{SITE}/none/{n}" for n in range(9))])
+        answer = asked.find(lost)
+        assert ("rule" in kinds(answer)) is learned
+        assert asked.counters["find_moves_max"] == 5 - most
+
+
 def test_rules_only_lead_to_what_is_there(view, finder, pages, text):
     names = ["perch", "tench", "roach"]
     old = {f"{SITE}/docs/{name}.html": text(name) for name in names}

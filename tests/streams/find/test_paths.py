@@ -58,7 +58,17 @@ def test_a_folder_folded_into_one_page() -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["", "x", "https://", "//", "https://a.example", "mailto:x", "https://a/" + "b/" * 500]
+    "url",
+    [
+        "",
+        "x",
+        "https://",
+        "//",
+        "https://a.example",
+        "mailto:x",
+        "https://a/" + "b/" * 500,
+        "https://a/" + "-" * 1900,
+    ],
 )
 def test_any_string_can_be_asked(url: str) -> None:
     assert isinstance(Rules([*MOVES, (url, url), (url, MOVES[0][1])]).predict(url), list)
