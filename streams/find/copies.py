@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from streams import sketching
@@ -24,6 +25,7 @@ _LOOKS_MAX = 17
 _NEIGHBOURS_MAX = 24
 _NEIGHBOURS_MIN = 3
 _COPY_RESEMBLANCE = 0.4
+_INDEXES = frozenset({b"", b"index", b"default", b"readme"})
 
 
 class SoftErrors:
@@ -69,6 +71,8 @@ class Copies:
     def __init__(self, view: FindView, rows: Kept[bytes, DocumentRow | None], latest: Callable[[bytes], int]) -> None:
         self._view, self._rows, self._latest = view, rows, latest
         self._share = lru_cache(maxsize=4096)(self._read_share)
+        self._frozen = lru_cache(maxsize=4096)(self._read_frozen)
+        self._mirrored = lru_cache(maxsize=4096)(self._read_mirrored)
 
     def share(self, old: bytes, candidate: bytes, last: int, missed: int) -> float:
         """Of living pages beside the old one, the share with a copy where the candidate would be the old one's.
@@ -83,6 +87,58 @@ class Copies:
         if self._latest(host_prefix(old)) < missed:
             return 0.0
         return self._share(before, after, directory_prefix(old), last, missed)
+
+    def frozen(self, old: bytes, candidate: bytes, last: int, missed: int) -> tuple[float, bytes]:
+        """Of the pages that went missing with the old one, the share whose very documents lie beside the candidate.
+
+        And the prefix of that tree, empty where there is none. Where the whole of a tree went, this alone does not
+        tell its copy from its new home.
+        """
+        before, after = _heads(old, candidate)
+        if before == after:
+            return 0.0, b""
+        return self._frozen(before, after, directory_prefix(old), last, missed), after
+
+    def _read_frozen(self, before: bytes, after: bytes, folder: bytes, last: int, missed: int) -> float:
+        keys = self._view.urls_under(folder, _CAPTURES_READ)[:_URLS_READ]
+        gone: dict[bytes, bytes] = {}  # by where its copy would be
+        for key, history in self._histories(keys):
+            held = {c.sweep: c.document for c in history if c.document is not None}
+            document = held.get(last)
+            if document is not None and missed not in held and directory_prefix(key) == folder:
+                gone[after + key[len(before) :]] = document
+            if len(gone) >= _NEIGHBOURS_MAX:
+                break
+        if len(gone) < _NEIGHBOURS_MIN:
+            return 0.0
+        pairs = zip(self._view.histories(list(gone)), gone.values(), strict=True)
+        return sum(any(c.document == document for c in copies) for copies, document in pairs) / len(gone)
+
+    def mirrored(self, old: bytes, candidate: bytes) -> float:
+        """Of the living pages beside the candidate, the share that live at the same place in the old one's tree too.
+
+        As translations do: what is at the same place in a tree that stands beside one's own is another page.
+        """
+        before, after = _heads(old, candidate)
+        return 0.0 if before == after else self._mirrored(before, after, directory_prefix(candidate))
+
+    def _read_mirrored(self, before: bytes, after: bytes, folder: bytes) -> float:
+        beside: dict[bytes, None] = {}
+        looks = _looks(folder, after)
+        most = _NEIGHBOURS_MAX if len(looks) == 1 else _NEIGHBOURS_MAX // 2
+        inside = len(before) > len(after)
+        for level, start in looks:
+            keys = self._view.urls_under(level, _CAPTURES_READ, start)[:_URLS_READ]
+            new = [key for key in keys if key not in beside and not (inside and key.startswith(before))]
+            living = [key for key, history in self._histories(new) if self._today(key, history) is not None]
+            near = [key for key in living if directory_prefix(key) == level]
+            beside.update(dict.fromkeys((near if len(near) >= 2 * _NEIGHBOURS_MIN else living)[:most]))
+            if len(beside) >= _NEIGHBOURS_MAX:
+                break
+        there = [before + key[len(after) :] for key in beside if not _is_index(key)]
+        if len(there) < 2 * _NEIGHBOURS_MIN:
+            return 0.0
+        return sum(self._today(key, history) is not None for key, history in self._histories(there)) / len(there)
 
     def _read_share(self, before: bytes, after: bytes, folder: bytes, last: int, missed: int) -> float:
         neighbours = self._neighbours(before, after, folder, last, missed)
@@ -99,14 +155,18 @@ class Copies:
         found: dict[bytes, list[Capture]] = {}
         for level, start in _looks(folder, before):
             keys = self._view.urls_under(level, _CAPTURES_READ, start)[:_URLS_READ]
+            deeper: dict[bytes, list[Capture]] = {}
             for key, history in self._histories(keys):
                 captures = [c for c in history if c.document is not None]
                 sweeps = {c.sweep for c in captures}
                 inside = len(after) > len(before) and key.startswith(after)
                 if last in sweeps and missed in sweeps and not inside:
-                    found[key] = captures
+                    # Folders below may be other trees, such as copies of this one: pages beside the old one first.
+                    (found if directory_prefix(key) == level else deeper)[key] = captures
                 if len(found) >= _NEIGHBOURS_MAX:
                     return found
+            if len(found) < _NEIGHBOURS_MIN:
+                found.update(islice(deeper.items(), _NEIGHBOURS_MAX - len(found)))
             if len(found) >= _NEIGHBOURS_MIN * 2:
                 break
         return found
@@ -132,6 +192,12 @@ class Copies:
             return False
         figures = sketching.compare_many(row.sketch, [each.sketch for each in rows])
         return bool(figures.resemblance.max() >= _COPY_RESEMBLANCE)
+
+
+def _is_index(key: bytes) -> bool:
+    """The page of a folder, which every tree has."""
+    name = key[key.rfind(b"/") + 1 :].split(b"?", 1)[0]
+    return name.split(b".", 1)[0] in _INDEXES
 
 
 def _looks(folder: bytes, before: bytes) -> list[tuple[bytes, bytes]]:

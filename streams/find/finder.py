@@ -248,6 +248,8 @@ class Finder:
     def _led(self, question: Question, each: Ranked, predicted: Predicted | None) -> Ranked:
         if predicted is None or self._tracer.copied(question, each.life.key) > scoring.REPLICA_FROM:
             return each
+        if self._tracer.mirrored(question, each):
+            return each
         if predicted.rule.folded:  # where others of its folder went is worth a look, no more
             return each
         traits = each.traits._replace(rule=predicted.confidence)

@@ -5,7 +5,8 @@
 
 `beside` is the resemblance to what the candidate held while the old URL was alive: a copy that stood there all along
 is not where the page went. `replica` says that most pages around the old one, which are still alive, have a copy at
-the place where this candidate would be the old one's: then it belongs to a copied tree, not to a move. `respelt` is
+the place where this candidate would be the old one's: then it belongs to a copied tree, not to a move. Of a candidate
+at the same place in a tree that stands beside the old one's, as translations do, `path` counts nothing. `respelt` is
 the old address in another spelling, `/x/` for `/x.html`, that came when the old one went: a page that became a folder
 keeps its place, whatever its text was shared out to.
 
@@ -39,6 +40,10 @@ RULE = 0.4
 SKETCH_CONTAINMENT, SKETCH_PATH = 1.6, 1.6
 CONTAINMENT_SPREAD = 0.2  # of candidates' containments about 0, before a sketch is read
 REPLICA_FROM = 0.5
+MIRRORED_FROM = 0.5  # of the pages beside a candidate that have a living counterpart beside the old one
+MIRROR_CONTENT_MAX = 0.5  # what shares more of its text is not only at the same place
+FROZEN_FROM = 0.8  # of the pages that went missing with the old one, whose documents lie beside a candidate
+ANOTHER_FROM = 0.4  # resemblance of a candidate that appeared elsewhere: then the tree of the first one is a copy
 
 # Where the page went by way of a URL that is dead too: weights of the direct score and of that from the last stop.
 CHAIN = 0.8

@@ -248,8 +248,54 @@ class Tracer:
                 continue
             copied = self.copied(asked, each.life.key)
             traits = each.traits._replace(replica=copied)
+            if self.mirrored(asked, each):
+                traits = traits._replace(path=0.0)
             looked.append(Ranked(each.life, traits, scoring.score(traits)))
+        looked = self._not_frozen(asked, looked)
         return _best_first([*looked, *waiting[_TOP:]])
+
+    def mirrored(self, asked: Question, each: Ranked) -> bool:
+        """The candidate is at the old page's place in a tree that stands beside its own, and shares little of it."""
+        if each.traits.weighed >= scoring.MIRROR_CONTENT_MAX or each.traits.replica > scoring.REPLICA_FROM:
+            return False
+        return self._copies.mirrored(asked.key, each.life.key) >= scoring.MIRRORED_FROM
+
+    def _not_frozen(self, asked: Question, looked: list[Ranked]) -> list[Ranked]:
+        """The same, those marked that lie in a copy of a tree which went as a whole.
+
+        It is told from the tree's new home by another candidate that came with the missing sweep and is much like the
+        page: where an old version is put aside as it is, the page itself is changed a little and lives on.
+        """
+        frozen: dict[bytes, float] = {}
+        trees: list[bytes] = []
+        for each in looked:
+            if each.traits.resemblance == 1.0 and each.traits.replica <= scoring.REPLICA_FROM:
+                share, tree = self._copies.frozen(asked.key, each.life.key, asked.last, asked.missed)
+                if share >= scoring.FROZEN_FROM:
+                    frozen[each.life.key] = share
+                    trees.append(tree)
+        if not any(self._is_new_home(asked, each, tuple(trees)) for each in looked if trees):
+            return looked
+        marked = [each.traits._replace(replica=frozen.get(each.life.key, each.traits.replica)) for each in looked]
+        return [Ranked(each.life, traits, scoring.score(traits)) for each, traits in zip(looked, marked, strict=True)]
+
+    def _is_new_home(self, asked: Question, each: Ranked, copies: tuple[bytes, ...]) -> bool:
+        """A candidate outside of these trees appeared, is much like the old page, and is no other page's new home.
+
+        By resemblance, as a site that moved as it was may have got a page that holds all others, for printing.
+        """
+        traits = each.traits
+        if not traits.appeared or traits.replica > scoring.REPLICA_FROM or traits.resemblance < scoring.ANOTHER_FROM:
+            return False
+        return not each.life.key.startswith(copies) and not self._held_elsewhere(asked, each.life)
+
+    def _held_elsewhere(self, asked: Question, life: Life) -> bool:
+        """What this URL held at first was another URL's page while the old one lived: it is that one's new home."""
+        document = life.held[0].document
+        if document is None:
+            return False
+        there = self._lives.of.many(key for key in self._places(document) if key not in {asked.key, life.key})
+        return any(each.document_at(asked.last) == document for each in there)
 
     def _suspect(self, lives: list[Life]) -> None:
         """Look all of them up together, for `_is_soft`."""

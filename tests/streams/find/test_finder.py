@@ -354,3 +354,53 @@ def test_a_stop_asks_nothing_that_was_asked(view, finder, pages, text):
     assert any(evidence.kind == "stop" for evidence in found.evidence)
     assert len({kind for kind, _ in asked}) == 3
     assert len(asked) == len(set(asked))
+
+
+def test_old_versions_below_the_root_are_no_neighbours(view, finder, pages, text):
+    """Only what lies beside a page tells whether its tree was copied, however many versions lie below."""
+    names = ["aspen", "beech", "box", "holly", "oak", "pine"]
+    here = {f"{SITE}/{name}.html": text(name) for name in names}
+    others = {f"{SITE}/v{n}/{name}.html": text(f"{name}{n}") for n in range(5) for name in (*names, "lime", "rowan")}
+    old, copy, new = f"{SITE}/yew.html", f"{SITE}/v9/yew.html", f"{SITE}/wood/yew.html"
+    frozen = {url.replace(SITE, f"{SITE}/v9"): page for url, page in here.items()}
+    view.add({**pages, **here, **others, old: text("yew")})
+    view.add({**pages, **here, **others, **frozen, copy: text("yew"), new: text("yew", 40) + text("bark", 15)})
+    answer = finder(view).find(old)
+    assert best(answer).url == new
+
+
+def test_a_tree_that_went_as_a_whole_is_told_from_its_frozen_copy(view, finder, pages, text):
+    names = ["aspen", "beech", "box", "holly", "oak", "pine"]
+    before = {f"{SITE}/{name}.html": text(name) for name in names}
+    frozen = {url.replace(SITE, f"{SITE}/v3"): page for url, page in before.items()}
+    after = {f"{SITE}/docs/{name}.html": text(name, 45) + text(f"new {name}", 10) for name in names}
+    view.add({**pages, **before}).add({**pages, **frozen, **after})
+    asked = finder(view)
+    assert [best(asked.find(url)).url for url in before] == list(after)
+
+
+def test_a_tree_that_moved_as_it_was_is_no_copy(view, finder, pages, text):
+    names = ["aspen", "beech", "box", "holly", "oak", "pine"]
+    before = {f"{SITE}/{name}.html": text(name) for name in names}
+    after = {url.replace(SITE, f"{SITE}/docs"): page for url, page in before.items()}
+    view.add({**pages, **before}).add({**pages, **after, f"{SITE}/all.html": " ".join(before.values())})
+    asked = finder(view)
+    assert [best(asked.find(url)).url for url in before] == list(after)
+    assert all(asked.find(url).status == "moved" for url in before)
+
+
+def test_a_page_at_the_same_place_in_another_language_is_no_move(view, finder, text):
+    names = ["aspen", "beech", "box", "holly", "oak", "pine", "lime", "rowan"]
+
+    def page(name, words):  # with the same code in all languages
+        return (
+            " ".join(f"{words}{n} {name}{n * 37 % 91} {words[::-1]}." for n in range(60)) + f" {name}(x=1, y=2) " * 9
+        )
+
+    english = {f"{SITE}/en/trees/{name}.html": page(name, "the") for name in names}
+    french = {f"{SITE}/fr/trees/{name}.html": page(name, "le") for name in names}
+    old, translated = f"{SITE}/en/trees/yew.html", f"{SITE}/fr/trees/yew.html"
+    view.add({**english, **french, old: page("yew", "the")})
+    view.add({**english, **french, translated: page("yew", "le")})
+    answer = finder(view).find(old)
+    assert answer.status == "gone"
