@@ -23,6 +23,7 @@ from state.stats import Hot, Stats
 from streams.cli.app import cli
 from streams.cli.exits import Exit
 from streams.dead_letters import Letter
+from streams.faust_engine.publish import Published
 from streams.find.answer import Answer, Candidate, Evidence
 from streams.forgetting import Forgotten
 from streams.ingest import Summary
@@ -186,6 +187,7 @@ PROMISED = [
     Stats,
     Hot,
     Forgotten,
+    Published,
 ]
 
 
