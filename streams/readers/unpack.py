@@ -53,12 +53,16 @@ def kind_of(head: bytes) -> str:
 class Unpacked:
     """Reads a file from a place on; see the module."""
 
-    def __init__(self, raw: BinaryIO, kind: str, limits: ReadLimits, offset: int = 0, inner: int = 0) -> None:
+    def __init__(
+        self, raw: BinaryIO, kind: str, limits: ReadLimits, offset: int = 0, inner: int = 0, *, packed: bool = False
+    ) -> None:
+        """`packed`: `raw` is unpacked while it is read, so that a plain file too may be far larger than its bytes."""
         self.fault = ""
         self.fault_detail = ""
         self._raw = raw
         self._limits = limits
         self._kind = kind
+        self._bounded = packed or kind != "plain"  # else passing over bytes costs no more than they take on disk
         self._fill = {"plain": self._fill_plain, "gzip": self._fill_gzip, "zstd": self._fill_zstd}[kind]
         self._rest = b""  # raw bytes read and not yet used, the first at `_rest_at`
         self._rest_at = 0
@@ -360,7 +364,7 @@ class Unpacked:
         return b""
 
     def _gone_too_far(self, count: int) -> bool:
-        if count <= self._limits.skip_bytes_max or self._kind == "plain":
+        if count <= self._limits.skip_bytes_max or not self._bounded:
             return False
         self._fail(
             "too_big", f"more than skip_bytes_max {self._limits.skip_bytes_max} unpacked bytes without a record"
