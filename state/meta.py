@@ -14,6 +14,7 @@ from state.store import Store
 
 FORMAT = 4  # raised with any change of a layout that an older release could not read; 4: whose text is kept
 _FORMAT, _SCHEME, _COUNTERS, _DEAD_LETTERS = b"format", b"scheme", b"counters", b"dead-letters"
+DEAD_LETTERS = "dead-letters.jsonl"  # beside the database: what an ingest refused
 _CURSOR = b"cursor:"
 DICTIONARY = b"dictionary:"
 _PARTITION = b"partition"

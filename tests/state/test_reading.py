@@ -238,8 +238,9 @@ def test_backup_while_writing_is_a_sound_state(tmp_path: Path) -> None:
 
 def test_backup_brings_the_dead_letters_and_refuses_a_folder_that_is_there(tmp_path: Path) -> None:
     with Store(tmp_path / "state") as store:
-        take(store, tmp_path / "0.jsonl", [page("https://a.org/", "some text"), {"url": "no"}], "0")
+        take(store, store.path / "crawl.jsonl", [page("https://a.org/", "some text"), {"url": "no"}], "0")
         backup(store, tmp_path / "copy")
         assert (tmp_path / "copy" / "dead-letters.jsonl").read_bytes().count(b"\n") == 1
+        assert not (tmp_path / "copy" / "crawl.jsonl").exists()  # input, where the data folder is that of a crawl
         with pytest.raises(LostfoundError, match="exists already"):
             backup(store, tmp_path / "copy")
