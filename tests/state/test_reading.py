@@ -17,6 +17,7 @@ from state.codecs import edge
 from state.dump import dump
 from state.errors import LostfoundError
 from state.families import Family
+from state.scheme import Scheme
 from state.stats import hot, stats
 from state.store import Store
 from state.values import SweepState
@@ -197,6 +198,12 @@ def test_dump_shows_no_dictionary(sound: MemoryStore) -> None:
     sound.write(changes)
     rows = list(dump(sound, Family.META, b"dictionary:"))  # type: ignore[arg-type]
     assert rows == [{"key": "dictionary:", "number": 1, "bytes": 16}]
+
+
+def test_dump_shows_no_seed(sound: MemoryStore) -> None:
+    """A private one is a secret."""
+    (row,) = dump(sound, Family.META, b"scheme")  # type: ignore[arg-type]
+    assert json.loads(row["value"]) == {n: v for n, v in msgspec.structs.asdict(Scheme()).items() if n != "seed"}
 
 
 def test_dump_shows_damage_in_hex(sound: MemoryStore) -> None:
