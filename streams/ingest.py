@@ -110,7 +110,7 @@ def ingest(
     `now` is ms since the epoch: the sweep's time of opening and committing, and of pages that do not say theirs.
     What was read before is not read again; an open sweep takes what has come behind it, and a file that was written
     anew from its start. Raises InputError for a committed sweep and other or more input; BadRecord at the first bad
-    record when `fail_on_rejected`, with everything before it kept.
+    record when `fail_on_rejected`: the batches before its own are kept, what came before it in its batch is not.
     """
     finish_cancelling(store)
     engine = Engine(store, settings)
@@ -175,7 +175,7 @@ def commit(store: Store, sweep: Sweep, now: int) -> Sweep:
 
 
 def open_sweep(store: Store, name: str, now: int) -> Sweep:
-    """Open a new sweep; raises StateError when there is one of this name."""
+    """Open a new sweep; raises LostfoundError when there is one of this name, or it is no name."""
     sweep = sweeps.new(store, name, now)
     changes = Changes()
     sweeps.put(changes, sweep)
