@@ -44,7 +44,9 @@ def member(archive: zipfile.ZipFile, name: str) -> BinaryIO:
     if info.flag_bits & _ENCRYPTED:
         raise Refused("bad_zip", f"encrypted: {name}"[:_SHOWN_CHARS])
     if info.compress_type not in _METHODS:
-        raise Refused("bad_zip", f"packed by method {info.compress_type}, not deflated: {name}"[:_SHOWN_CHARS])
+        raise Refused(
+            "bad_zip", f"packed by method {info.compress_type}, neither stored nor deflated: {name}"[:_SHOWN_CHARS]
+        )
     try:
         return archive.open(info)  # type: ignore[return-value]
     except (zipfile.BadZipFile, NotImplementedError, RuntimeError, ValueError, OSError, struct.error) as error:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gzip
 import struct
 import zipfile
 
@@ -97,6 +98,29 @@ def test_no_more_than_skip_bytes_max_is_unpacked_for_a_record(build, items):
     found = items(data, "a.wacz", SHORT)
     assert [position.member[8] for position, _ in found] == ["a", "b", "b"]
     assert ["skip_bytes_max" in getattr(item, "detail", "") for _, item in found] == [True, True, False]
+
+
+@pytest.mark.parametrize(
+    "empty",
+    [
+        bytes(8 << 20),
+        gzip.compress(b"", mtime=0) * 200_000,
+        gzip.compress(b"", mtime=0)[:10] + b"\0\0\0\xff\xff" * 1_000_000,
+    ],
+    ids=["zeros", "empty members", "empty blocks"],
+)
+def test_nor_of_what_is_empty_in_a_packed_member(build, items, empty):
+    data = build.wacz(
+        {
+            "archive/a.warc.gz": build.gz(build.warc()) + empty + build.gz(build.warc()),
+            "archive/b.warc": build.warc(),
+        },
+        zipfile.ZIP_DEFLATED,
+    )
+    assert len(data) < 20_000
+    found = items(data, "a.wacz", SHORT)
+    assert [position.member[8] for position, _ in found] == ["a", "a", "b"]
+    assert ["skip_bytes_max" in getattr(item, "detail", "") for _, item in found] == [False, True, False]
 
 
 def test_a_member_that_is_only_stored_is_passed_over_as_a_file_is(build, kinds):
