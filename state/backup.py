@@ -1,11 +1,11 @@
-"""`state backup`: a live copy by RocksDB's checkpoint, with the files that stand beside the database."""
+"""`state backup`: a live copy by RocksDB's checkpoint, with the dead letters that stand beside it."""
 
 from __future__ import annotations
 
 import shutil
 from pathlib import Path
 
-from state import inventory
+from state import inventory, meta
 from state.errors import LostfoundError
 from state.store import Store
 
@@ -23,7 +23,8 @@ def backup(store: Store, target: Path) -> int:
     except OSError as error:
         raise LostfoundError(f"no folder can be made for {target}: {error.strerror}", "name another") from error
     store.checkpoint(target)
-    for beside in store.path.glob("*.jsonl"):
-        shutil.copy2(beside, target / beside.name)
+    letters = store.path / meta.DEAD_LETTERS
+    if letters.exists():
+        shutil.copy2(letters, target / letters.name)
     inventory.take(target)
     return sum(file.stat().st_size for file in target.iterdir() if file.is_file())

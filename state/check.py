@@ -14,14 +14,15 @@ Of a partition of a state spread over workers `owns` says which keys are its own
 lies with other partitions is not looked for. Whether two documents are in one cluster is not to be seen in one
 partition alone, and a node that is no root any more may have kept a list of members, which nobody asks for.
 
-Reads everything once or twice, in order; memory grows by 8 bytes a document and not with the pages.
+Reads everything once or twice, in order; memory grows by 16 bytes a document and by an entry for each host
+of a sweep, and not with the pages.
 """
 
 from __future__ import annotations
 
 import struct
-from collections import Counter
-from collections.abc import Callable, Iterator
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from itertools import groupby, islice
 
@@ -109,14 +110,14 @@ def _names(store: Store) -> Iterator[Problem]:
 
 
 def _captures(store: Store, kept: _Kept) -> Iterator[Problem]:
-    counts: Counter[tuple[int, bytes]] = Counter()
+    counts: defaultdict[int, Counter[bytes]] = defaultdict(Counter)  # of a sweep, by host
     for row, value in store.scan(Family.CAPTURES):
         try:
             held = capture.decode(row, value)
         except ValueError as error:
             yield _problem(Family.CAPTURES, row, str(error))
             continue
-        counts[held.sweep, held.key[: held.key.find(b")") + 1]] += 1
+        counts[held.sweep][held.key[: held.key.find(b")") + 1]] += 1
         if not kept.owns(held.key):
             yield _problem(Family.CAPTURES, row, _ELSEWHERE)
         if held.document is None:
@@ -130,12 +131,12 @@ def _captures(store: Store, kept: _Kept) -> Iterator[Problem]:
     yield from _hosts(store, counts, whole=kept.whole)
 
 
-def _hosts(store: Store, counts: Counter[tuple[int, bytes]], *, whole: bool) -> Iterator[Problem]:
+def _hosts(store: Store, counts: Mapping[int, Counter[bytes]], *, whole: bool) -> Iterator[Problem]:
     """A partition knows the numbers of sweeps only, and counts in the write that brings or takes a capture."""
     known = {s.number for s in sweeps.all_sweeps(store) if s.state is not SweepState.CANCELLING}
-    for number in sorted(known if whole else sweeps.counted(store) | {number for number, _ in counts}):
+    for number in sorted(known if whole else sweeps.counted(store) | counts.keys()):
         said = sweeps.hosts(store, number)
-        seen = {host: count for (of, host), count in counts.items() if of == number}
+        seen = counts.get(number, Counter[bytes]())
         for host in sorted(said.keys() | seen.keys()):
             if said.get(host, 0) != seen.get(host, 0):
                 what = f"says {said.get(host, 0)} captures of {host!r}, there are {seen.get(host, 0)}"

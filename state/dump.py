@@ -62,5 +62,9 @@ def _row(view: View, family: Family, key: bytes, value: bytes) -> dict[str, Any]
         case Family.META if key.startswith(meta.DICTIONARY):
             # Pieces of texts, perhaps of some that were forgotten since.
             return {"key": meta.DICTIONARY.decode(), "number": key[-1], "bytes": len(value)}
+        case Family.META if key == meta.SCHEME:
+            # Who knows a private seed can make pages that crowd a bucket.
+            fields = {name: held for name, held in msgspec.structs.asdict(view.scheme).items() if name != "seed"}
+            return {"key": meta.SCHEME.decode(), "value": msgspec.json.encode(fields).decode()}
         case _:
             return {"key": key.decode("latin-1"), "value": value.decode("latin-1")}

@@ -13,8 +13,10 @@ from state.scheme import Scheme
 from state.store import Store
 
 FORMAT = 4  # raised with any change of a layout that an older release could not read; 4: whose text is kept
-_FORMAT, _SCHEME, _COUNTERS, _DEAD_LETTERS = b"format", b"scheme", b"counters", b"dead-letters"
+SCHEME = b"scheme"
+_FORMAT, _COUNTERS, _DEAD_LETTERS = b"format", b"counters", b"dead-letters"
 _THRESHOLD = b"threshold"
+DEAD_LETTERS = "dead-letters.jsonl"  # beside the database: what an ingest refused
 _CURSOR = b"cursor:"
 DICTIONARY = b"dictionary:"
 _PARTITION = b"partition"
@@ -23,7 +25,7 @@ _TWO = struct.Struct(">II")
 
 def scheme(store: Store) -> Scheme | None:
     """The scheme that the state was made with, or None when it is new."""
-    value = store.get(Family.META, _SCHEME)
+    value = store.get(Family.META, SCHEME)
     return msgspec.json.decode(value, type=Scheme) if value else None
 
 
@@ -44,7 +46,7 @@ def agree(store: Store, wanted: Scheme | None) -> Scheme:
         if wanted is not None and store.writable:
             changes = Changes()
             changes.put(Family.META, _FORMAT, str(FORMAT).encode())
-            changes.put(Family.META, _SCHEME, msgspec.json.encode(made))
+            changes.put(Family.META, SCHEME, msgspec.json.encode(made))
             store.write(changes, sync=True)
         return made
     if wanted is not None and wanted.id != held.id:

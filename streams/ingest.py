@@ -15,6 +15,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from itertools import islice
+from pathlib import Path
 
 import mmh3
 import msgspec
@@ -40,7 +41,6 @@ from streams.values import FOUND, Page, Rejected, SketchedPage
 from streams.workers import Workers
 
 log = structlog.get_logger(__name__)
-DEAD_LETTERS = "dead-letters.jsonl"
 TRAIN_FROM = 1_000  # documents kept before a dictionary is learned from them
 
 
@@ -113,24 +113,23 @@ def ingest(
     `now` is ms since the epoch: the sweep's time of opening and committing, and of pages that do not say theirs.
     What was read before is not read again; an open sweep takes what has come behind it, and a file that was written
     anew from its start. Raises InputError for a committed sweep and other or more input; BadRecord at the first bad
-    record when `fail_on_rejected`, with everything before it kept.
+    record when `fail_on_rejected`: the batches before its own are kept, what came before it in its batch is not.
     """
     finish_cancelling(store)
     engine = Engine(store, settings)
-    absolute = _absolute(paths)
-    names = names_of(absolute)
+    names = names_of(_absolute(paths), store.path)
     sweep = _sweep(store, sweep_name, now)
     name = f"{sweep.number}:{mmh3.hash_bytes(chr(0).join(names)).hex()}"
     held = meta.cursor(store, name)
     cursor = msgspec.json.decode(held, type=Cursor) if held else Cursor()
-    letters = DeadLetters(store.path / DEAD_LETTERS, sweep_name)
+    letters = DeadLetters(store.path / meta.DEAD_LETTERS, sweep_name)
     _cut(store, letters)
     status, read_now = "nothing to do", 0
     if sweep.state is SweepState.OPEN:
         _note_threshold(store, settings.policy.threshold)
         if cursor.finished and names == ["-"]:
             cursor = Cursor()  # another pipe
-        run = _Run(engine, sweep, absolute, name, cursor, letters, fail_on_rejected, report)
+        run = _Run(engine, sweep, names, name, cursor, letters, fail_on_rejected, report)
         finished = cursor.finished
         run.take_all()
         cursor, read_now = run.cursor, run.read_now
@@ -138,7 +137,7 @@ def ingest(
             status = "resumed" if run.goes_on else "ingested"
         if not keep_open:
             sweep = commit(store, sweep, now)
-    elif not cursor.finished or _holds_more(absolute, settings, cursor):
+    elif not cursor.finished or _holds_more(names, settings, cursor):
         raise InputError(
             f"sweep {sweep_name!r} is committed: it takes no more pages", "choose another name with --sweep"
         )
@@ -158,15 +157,15 @@ def ingest(
     )
 
 
-def _reading(paths: Sequence[str], settings: Settings, cursor: Cursor) -> Reading:
-    return read(paths, ReadLimits.of(settings), cursor.position, cursor.mark)
+def _reading(names: Sequence[str], settings: Settings, cursor: Cursor) -> Reading:
+    return read(names, ReadLimits.of(settings), cursor.position, cursor.mark)
 
 
-def _holds_more(paths: Sequence[str], settings: Settings, cursor: Cursor) -> bool:
+def _holds_more(names: Sequence[str], settings: Settings, cursor: Cursor) -> bool:
     """Whether an input that was read to its end holds more now, or is another; not to be told without a mark."""
     if cursor.position is not None and cursor.mark is None:
         return False
-    return next(_reading(paths, settings, cursor), None) is not None
+    return next(_reading(names, settings, cursor), None) is not None
 
 
 def commit(store: Store, sweep: Sweep, now: int) -> Sweep:
@@ -180,7 +179,7 @@ def commit(store: Store, sweep: Sweep, now: int) -> Sweep:
 
 
 def open_sweep(store: Store, name: str, now: int) -> Sweep:
-    """Open a new sweep; raises StateError when there is one of this name."""
+    """Open a new sweep; raises LostfoundError when there is one of this name, or it is no name."""
     sweep = sweeps.new(store, name, now)
     changes = Changes()
     sweeps.put(changes, sweep)
@@ -213,9 +212,21 @@ def _sweep(store: Store, name: str, now: int) -> Sweep:
     return sweeps.named(store, name) or open_sweep(store, name, now)
 
 
-def names_of(paths: Sequence[str]) -> list[str]:
-    """The files to read; raises ReadError for one that is not there, InputError for none or a name we cannot keep."""
-    names = [source.name for source in sources.listed(paths)]
+def names_of(paths: Sequence[str], state: Path) -> list[str]:
+    """The files to read into the state in a folder.
+
+    Raises ReadError for one that is not there, InputError for none and for a name we cannot keep. The state's own folder is no input where it lies below one: reading the dead letters writes more of them, without
+    end. A folder in it that is named is; the dead letters are not even then.
+    """
+    letters = state / meta.DEAD_LETTERS
+    own = sources.identity_of(letters)
+    for path in paths:
+        if own and sources.identity_of(path) == own:
+            raise InputError(
+                f"{path} is where this state keeps what it refuses, and would grow while it is read",
+                "mend the input that its lines name, and ingest that",
+            )
+    names = [source.name for source in sources.listed(paths, without=(state, letters))]
     if not names:
         raise InputError(f"there is no crawl file in {', '.join(paths)}", "docs/formats-input.md says what is read")
     for name in names:
@@ -237,7 +248,7 @@ class _Run:
         self,
         engine: Engine,
         sweep: Sweep,
-        paths: Sequence[str],
+        names: Sequence[str],
         name: str,
         cursor: Cursor,
         letters: DeadLetters,
@@ -246,8 +257,8 @@ class _Run:
     ) -> None:
         self.engine, self.sweep, self.name = engine, sweep, name
         self.cursor, self.letters, self.fail_on_rejected, self.report = cursor, letters, fail_on_rejected, report
-        self.bytes_all = size(paths)
-        self.reading = _reading(paths, engine.settings, cursor)
+        self.bytes_all = size(names)
+        self.reading = _reading(names, engine.settings, cursor)
         self.read_now = 0  # pages
         self.dictionaries = meta.dictionaries(engine.store)
 

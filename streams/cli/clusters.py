@@ -87,7 +87,7 @@ def clusters(
     """List all clusters, biggest first. With --json every document and URL of each."""
     from streams import query, show
 
-    shown = 0
+    shown, more = 0, False
     with place.reader() as (view, settings):
         if threshold is None and not containment and name is None:
             found = query.clusters(view, min_size=min_size)
@@ -98,14 +98,16 @@ def clusters(
             for shown, each in enumerate(islice(found, limit), start=1):  # noqa: B007 - counted
                 write_json(each)
         else:
-            listed = list(islice(found, limit or LISTED_MAX))
+            listed = list(islice(found, limit or LISTED_MAX + 1))
+            more = limit is None and len(listed) > LISTED_MAX
+            del listed[limit or LISTED_MAX :]
             shown = len(listed)
             if listed:
                 show.out(show.clusters(listed, lambda document: view.title(bytes.fromhex(document))))
     if not shown:
         click.echo(f"no cluster has {min_size} documents or URLs", err=True)
         return Exit.NOTHING
-    if shown == LISTED_MAX and not json:
+    if more:
         click.echo(f"the biggest {shown:,} are shown; --limit shows more, --json all", err=True)
     return None
 

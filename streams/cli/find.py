@@ -14,7 +14,7 @@ import click
 from streams.cli.exits import Exit
 from streams.cli.options import Place, Share, as_json, served
 from streams.errors import InputError
-from streams.plain import plain
+from streams.plain import escaped, percent, plain
 
 if TYPE_CHECKING:
     from streams.find.answer import Answer
@@ -75,7 +75,7 @@ def command(
         answers = tally.of(answers)
         if json:
             for answer in answers:
-                click.echo(answer.to_json())
+                click.echo(escaped(answer.to_json()))
         elif as_csv:
             _write_csv(answers)
         elif redirects is not None:
@@ -138,8 +138,10 @@ def _write_csv(answers: Iterable[Answer]) -> None:
 
 
 def _cell(value: object) -> object:
-    """What a spreadsheet takes for text: a crawled URL must not become a formula."""
-    return f"'{value}" if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t")) else value
+    """What a terminal prints and a spreadsheet takes for text: a crawled URL must not steer, nor become a formula."""
+    if not isinstance(value, str):
+        return value
+    return f"'{percent(value)}" if value.startswith(("=", "+", "-", "@")) else percent(value)
 
 
 def _write_redirects(answers: Iterable[Answer], form: str, confidence_min: float) -> None:

@@ -6,6 +6,8 @@ from typing import Any
 
 import click
 
+from streams.plain import escaped
+
 TIMES = frozenset({"time", "opened", "committed", "first_seen", "last_seen"})  # fields that are ms since the epoch
 
 
@@ -26,4 +28,4 @@ def write_json(*values: Any) -> None:
     import msgspec
 
     for value in values:
-        click.echo(msgspec.json.encode(value))
+        click.echo(escaped(msgspec.json.encode(value)))

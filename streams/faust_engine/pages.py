@@ -20,7 +20,7 @@ from streams.errors import BadUrl
 from streams.faust_engine.messages import Headers, said_in
 from streams.readers import REASONS, ReadLimits, pointers
 from streams.readers.jsonl import page_of
-from streams.readers.payload import Refused, redirect_target, too_big
+from streams.readers.payload import Refused, media_type, redirect_target, too_big
 from streams.readers.times import MILLIS_MAX
 from streams.urls import url_key
 from streams.values import Origin, Page, Rejected
@@ -143,7 +143,9 @@ def _taken(held: PageMessage, limits: ReadLimits, place: Origin) -> Decoded:
         return _pointed(held, limits, origin), held.crawl
     if held.refused is not None and held.refused[0] not in REASONS:
         return Rejected("bad_field", f"{held.refused[0][:40]!r} is no reason", origin, held.url), held.crawl
-    fields = {name: getattr(held, name) for name in Page.__struct_fields__ if name != "origin"} | {"redirect": target}
+    mime, said = media_type(held.mime)
+    fields = {name: getattr(held, name) for name in Page.__struct_fields__ if name != "origin"}
+    fields |= {"redirect": target, "mime": mime, "charset": held.charset or said}
     if (size := len(held.body or held.text or "")) > limits.page_bytes_max:
         refused = too_big(size, limits)
         fields |= {"body": None, "text": None, "refused": (refused.reason, refused.detail)}

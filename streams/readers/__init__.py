@@ -178,7 +178,8 @@ def _member_items(archive: zipfile.ZipFile, after: Position, limits: ReadLimits)
     try:
         head = wacz.head(archive, name)
         with wacz.member(archive, name) as raw:
-            stream = Unpacked(raw, kind_of(head), limits, after.offset, after.inner)
+            packed = wacz.packed(archive, name)
+            stream = Unpacked(raw, kind_of(head), limits, after.offset, after.inner, packed=packed)
             yield from _walk(stream, sources.format_of(head, name), after, limits)
     except Refused as error:
         yield Position(source, name, cut=True), Rejected(error.reason, error.detail, Origin(source, 0, name))

@@ -158,14 +158,15 @@ def _page(line: Line, line_bytes: int, limits: ReadLimits, origin: Origin) -> Pa
             refused = error.reason, error.detail
     if body is None and text is None and refused is None and not target and status == 200:
         return Rejected("no_content", "neither `html`, `text`, `body` nor a redirect", origin, url)
-    charset = line.content_charset or line.charset or ""
+    mime, said = payload.media_type(line.content_mime_type or line.mime or "")
+    charset = line.content_charset or line.charset or said
     return Page(
         url,
         time,
         status=status,
         body=body,
         text=text,
-        mime=(line.content_mime_type or line.mime or ("text/html" if line.html is not None else "")).lower(),
+        mime=mime or ("text/html" if line.html is not None else ""),
         charset="utf-8" if line.html is not None and line.body is None else charset.lower(),
         redirect=target,
         title=line.title or "",

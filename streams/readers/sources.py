@@ -6,7 +6,7 @@ import os
 import stat
 import sys
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, cast
@@ -33,14 +33,31 @@ class Source(msgspec.Struct, frozen=True):
     regular: bool = False  # a file on disk, which can be looked at more than once
 
 
-def listed(paths: Iterable[str | os.PathLike[str]]) -> list[Source]:
-    """The files of some paths, each once, folders' in sorted order; raises ReadError for what is not there."""
+def listed(paths: Iterable[str | os.PathLike[str]], without: Collection[Path] = ()) -> list[Source]:
+    """The files of some paths, each once, folders' in sorted order; raises ReadError for what is not there.
+
+    `without` are files and folders that are left out where a folder holds them, by whatever name or link.
+    """
+    left_out = {identity for path in without if (identity := identity_of(path))}
     found: dict[str, Source] = {}
     for given in paths:
         name = os.fspath(given)
-        for source in _folder(name) if name != STDIN and Path(name).is_dir() else [_file(name)]:
+        for source in _folder(name, left_out) if name != STDIN and Path(name).is_dir() else [_file(name)]:
             found.setdefault(source.name, source)
     return list(found.values())
+
+
+Identity = tuple[int, int]
+"""What tells a file or folder from all others, however it is spelt or linked."""
+
+
+def identity_of(path: str | Path) -> Identity | None:
+    """Device and inode of what a path leads to, or of standard input; None where that is nothing."""
+    try:
+        status = os.fstat(sys.stdin.fileno()) if path == STDIN else Path(path).stat()
+    except (OSError, ValueError):
+        return None
+    return status.st_dev, status.st_ino
 
 
 def _file(name: str) -> Source:
@@ -57,7 +74,7 @@ def _file(name: str) -> Source:
     return Source(name, status.st_size if regular else 0, regular)
 
 
-def _folder(name: str) -> list[Source]:
+def _folder(name: str, left_out: Collection[Identity]) -> list[Source]:
     """Files whose name or first bytes say a format; hidden ones are not looked at, links to folders not followed."""
     found: list[Source] = []
 
@@ -65,12 +82,18 @@ def _folder(name: str) -> list[Source]:
         raise ReadError(f"Cannot list {error.filename}: {error.strerror}", "Check its permissions.") from error
 
     for folder, below, files in os.walk(name, onerror=refuse):
-        below[:] = sorted(entry for entry in below if not entry.startswith("."))
-        for entry in sorted(files):
+        below[:] = sorted(_wanted(folder, below, left_out))
+        for entry in sorted(_wanted(folder, files, left_out)):
             path = Path(folder, entry)
-            if not entry.startswith(".") and path.is_file() and (named(entry) or _is_archive(path)):
+            if path.is_file() and (named(entry) or _is_archive(path)):
                 found.append(_file(str(path)))
     return sorted(found, key=lambda source: Path(source.name).parts)
+
+
+def _wanted(folder: str, entries: Iterable[str], left_out: Collection[Identity]) -> Iterator[str]:
+    for entry in entries:
+        if not entry.startswith(".") and not (left_out and identity_of(Path(folder, entry)) in left_out):
+            yield entry
 
 
 def _is_archive(path: Path) -> bool:

@@ -53,12 +53,18 @@ def kind_of(head: bytes) -> str:
 class Unpacked:
     """Reads a file from a place on; see the module."""
 
-    def __init__(self, raw: BinaryIO, kind: str, limits: ReadLimits, offset: int = 0, inner: int = 0) -> None:
+    def __init__(
+        self, raw: BinaryIO, kind: str, limits: ReadLimits, offset: int = 0, inner: int = 0, *, packed: bool = False
+    ) -> None:
+        """`packed`: `raw` is unpacked while it is read, so that a plain file too may be far larger than its bytes."""
         self.fault = ""
         self.fault_detail = ""
         self._raw = raw
         self._limits = limits
         self._kind = kind
+        self._packed = packed
+        self._barren = 0  # raw bytes since any gave a byte: padding, empty frames
+        self._bounded = packed or kind != "plain"  # else passing over bytes costs no more than they take on disk
         self._fill = {"plain": self._fill_plain, "gzip": self._fill_gzip, "zstd": self._fill_zstd}[kind]
         self._rest = b""  # raw bytes read and not yet used, the first at `_rest_at`
         self._rest_at = 0
@@ -244,6 +250,8 @@ class Unpacked:
         if self.fault or self._dead:
             return False
         self._chunk = self._fill()
+        if self._chunk:
+            self._barren = 0
         return bool(self._chunk)
 
     def _fill_plain(self) -> bytes:
@@ -356,15 +364,18 @@ class Unpacked:
         self._dictionary, self._zstd = zstandard.ZstdCompressionDict(data), None
 
     def _fail(self, reason: str, detail: str) -> bytes:
-        self.fault, self.fault_detail = reason, detail
+        if not self.fault:  # else what is said is its consequence: a file that breaks off seems to end
+            self.fault, self.fault_detail = reason, detail
         return b""
 
+    def _too_big(self) -> bytes:
+        detail = f"more than skip_bytes_max {self._limits.skip_bytes_max} unpacked bytes without a record"
+        return self._fail("too_big", detail)
+
     def _gone_too_far(self, count: int) -> bool:
-        if count <= self._limits.skip_bytes_max or self._kind == "plain":
+        if count <= self._limits.skip_bytes_max or not self._bounded:
             return False
-        self._fail(
-            "too_big", f"more than skip_bytes_max {self._limits.skip_bytes_max} unpacked bytes without a record"
-        )
+        self._too_big()
         self._chunk, self._pos = b"", 0
         return True
 
@@ -390,14 +401,19 @@ class Unpacked:
     def _read_raw(self) -> bytes:
         if self._dead:
             return b""
+        if self._packed and self._barren > self._limits.skip_bytes_max:
+            self._dead = True
+            return self._too_big()
         try:
-            return self._raw.read(CHUNK_BYTES if self._kind == "plain" else RAW_BYTES)
+            data = self._raw.read(CHUNK_BYTES if self._kind == "plain" else RAW_BYTES)
         except BROKEN as error:  # a member of a broken zip
             self._dead = True
             return self._fail("corrupt", f"zip: {error}"[:500])
         except OSError as error:
             name = getattr(self._raw, "name", "the input")
             raise ReadError(f"Cannot read {name}: {error}", "Check the disk, then run the same again.") from error
+        self._barren += len(data)
+        return data
 
     def _move(self, offset: int) -> None:
         if self._rest_at <= offset <= self._rest_at + len(self._rest):

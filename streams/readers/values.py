@@ -27,7 +27,7 @@ REASONS: dict[str, str] = {
     "bad_time": "the time of the fetch cannot be read (one that is not given at all is 0; on Kafka, the message's)",
     "bad_url": "not an http or https URL with a host, or longer than `url_bytes_max`",
     "bad_utf8": "a line is not UTF-8",
-    "bad_zip": "not a readable zip file, or its directory is too big",
+    "bad_zip": "not a readable zip, too big a directory, or a WARC in it encrypted or neither stored nor deflated",
     "corrupt": "compressed data does not decompress; reading goes on at the next gzip member or zstd frame",
     "garbage": "bytes between records that are none",
     "no_archive": "a WACZ without a WARC in it",
@@ -40,7 +40,7 @@ REASONS: dict[str, str] = {
     "segmented": "a part of a page cut into several WARC records",
     "too_big": "longer than `page_bytes_max` (the URL is kept without a text), `line_bytes_max` or `skip_bytes_max`",
     "truncated": "the input ends within a record, which is read again once the file has grown",
-    "unknown_format": "none of the formats that are read",
+    "unknown_format": "none of the formats that are read, or a zip within a WACZ",
 }
 
 

@@ -3,34 +3,29 @@
 from __future__ import annotations
 
 import struct
+import sys
 import zipfile
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
 from streams.readers.payload import Refused
 from streams.readers.sources import HEAD_BYTES, named
-from streams.readers.unpack import BROKEN
+from streams.readers.unpack import BROKEN, kind_of
 from streams.readers.values import ReadLimits
 
-_END = b"PK\x05\x06"
-_END_BYTES = 22
-_COMMENT_BYTES_MAX = 65_535
-_LOCATOR = b"PK\x06\x07"
-_LOCATOR_BYTES = 20
-_END_64_BYTES = 56
-_IN_64 = 0xFFFFFFFF
+_END_BYTES_MAX = 56  # of a record that says where the directory is
 _ENCRYPTED = 1
+_METHODS = {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}  # by others a few bytes become any number at once
 _SHOWN_CHARS = 500  # of a message that quotes names from the zip
 
 
 def opened(file: BinaryIO, limits: ReadLimits) -> zipfile.ZipFile:
     """The zip; raises Refused (`bad_zip`, `no_archive`)."""
-    size = _directory_bytes(file)
-    if size > limits.directory_bytes_max:
-        raise Refused("bad_zip", f"zip directory of {size} bytes, directory_bytes_max {limits.directory_bytes_max}")
+    bounded = _Bounded(file, limits.directory_bytes_max)
     try:
-        archive = zipfile.ZipFile(file)
-    except (zipfile.BadZipFile, ValueError, NotImplementedError, struct.error, OSError) as error:
+        archive = zipfile.ZipFile(cast("BinaryIO", bounded))
+    except (zipfile.BadZipFile, ValueError, OverflowError, NotImplementedError, struct.error, OSError) as error:
         raise Refused("bad_zip", str(error)[:_SHOWN_CHARS]) from None
+    bounded.bytes_max = sys.maxsize
     if not members(archive):
         names = ", ".join(archive.namelist()[:5])
         raise Refused("no_archive", f"a zip without archive/*.warc.gz; it holds {names[:200] or 'nothing'}")
@@ -48,33 +43,50 @@ def member(archive: zipfile.ZipFile, name: str) -> BinaryIO:
     info = archive.getinfo(name)
     if info.flag_bits & _ENCRYPTED:
         raise Refused("bad_zip", f"encrypted: {name}"[:_SHOWN_CHARS])
+    if info.compress_type not in _METHODS:
+        raise Refused(
+            "bad_zip", f"packed by method {info.compress_type}, neither stored nor deflated: {name}"[:_SHOWN_CHARS]
+        )
     try:
         return archive.open(info)  # type: ignore[return-value]
     except (zipfile.BadZipFile, NotImplementedError, RuntimeError, ValueError, OSError, struct.error) as error:
         raise Refused("bad_zip", f"{name}: {error}"[:_SHOWN_CHARS]) from None
 
 
+def packed(archive: zipfile.ZipFile, name: str) -> bool:
+    """Whether a file inside may be far larger than what the zip holds of it."""
+    return archive.getinfo(name).compress_type != zipfile.ZIP_STORED
+
+
 def head(archive: zipfile.ZipFile, name: str) -> bytes:
-    """The first bytes of a file inside; none where they cannot be read, which reading it then reports."""
+    """The first bytes of a file inside; none where they cannot be read, which reading it then reports.
+
+    Raises Refused (`bad_zip`; `unknown_format` for another zip: what is in that is not read).
+    """
     with member(archive, name) as file:
         try:
-            return file.read(HEAD_BYTES)
+            first = file.read(HEAD_BYTES)
         except BROKEN:
             return b""
+    if kind_of(first) == "zip":
+        raise Refused("unknown_format", f"a zip in a zip: {name}"[:_SHOWN_CHARS])
+    return first
 
 
-def _directory_bytes(file: BinaryIO) -> int:
-    """The size of the directory by the zip's last record: all of it is going to be held in memory. 0: unknown."""
-    end = file.seek(0, 2)
-    start = max(0, end - _END_BYTES - _COMMENT_BYTES_MAX)
-    file.seek(start)
-    tail = file.read()
-    at = tail.rfind(_END)
-    if at < 0 or len(tail) - at < _END_BYTES:
-        return 0
-    size = int.from_bytes(tail[at + 12 : at + 16], "little")
-    if size == _IN_64 and tail[at - _LOCATOR_BYTES : at - _LOCATOR_BYTES + 4] == _LOCATOR:
-        file.seek(min(int.from_bytes(tail[at - 12 : at - 4], "little"), end))
-        size = int.from_bytes(file.read(_END_64_BYTES)[40:48], "little")
-    file.seek(0)
-    return size
+class _Bounded:
+    """A zip while its directory is sought: all of that is going to be held in memory, in one read.
+
+    Which of several end records counts is zipfile's to say, and differs between its versions. So what it asks for is
+    bounded, and not what we would find.
+    """
+
+    def __init__(self, file: BinaryIO, bytes_max: int) -> None:
+        self._file = file
+        self.bytes_max = bytes_max
+        self.seek, self.tell, self.seekable = file.seek, file.tell, file.seekable
+
+    def read(self, count: int = -1) -> bytes:
+        """Up to `count` bytes; raises Refused. Without a count zipfile reads what a comment may be long."""
+        if count > max(self.bytes_max, _END_BYTES_MAX):
+            raise Refused("bad_zip", f"zip directory of {count} bytes, directory_bytes_max {self.bytes_max}")
+        return self._file.read(count)

@@ -17,6 +17,7 @@ from state.codecs import edge
 from state.dump import dump
 from state.errors import LostfoundError
 from state.families import Family
+from state.scheme import Scheme
 from state.stats import hot, stats
 from state.store import Store
 from state.values import SweepState
@@ -198,6 +199,12 @@ def test_dump_shows_no_dictionary(sound: MemoryStore) -> None:
     assert rows == [{"key": "dictionary:", "number": 1, "bytes": 16}]
 
 
+def test_dump_shows_no_seed(sound: MemoryStore) -> None:
+    """A private one is a secret."""
+    (row,) = dump(sound, Family.META, b"scheme")  # type: ignore[arg-type]
+    assert json.loads(row["value"]) == {n: v for n, v in msgspec.structs.asdict(Scheme()).items() if n != "seed"}
+
+
 def test_dump_shows_damage_in_hex(sound: MemoryStore) -> None:
     row, value = next(iter(sound.scan(Family.EDGES)))
     changes = Changes()
@@ -237,8 +244,9 @@ def test_backup_while_writing_is_a_sound_state(tmp_path: Path) -> None:
 
 def test_backup_brings_the_dead_letters_and_refuses_a_folder_that_is_there(tmp_path: Path) -> None:
     with Store(tmp_path / "state") as store:
-        take(store, tmp_path / "0.jsonl", [page("https://a.org/", "some text"), {"url": "no"}], "0")
+        take(store, store.path / "crawl.jsonl", [page("https://a.org/", "some text"), {"url": "no"}], "0")
         backup(store, tmp_path / "copy")
         assert (tmp_path / "copy" / "dead-letters.jsonl").read_bytes().count(b"\n") == 1
+        assert not (tmp_path / "copy" / "crawl.jsonl").exists()  # input, where the data folder is that of a crawl
         with pytest.raises(LostfoundError, match="exists already"):
             backup(store, tmp_path / "copy")

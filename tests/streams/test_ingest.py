@@ -352,6 +352,60 @@ def test_a_line_that_was_cut_off_is_read_once_it_is_whole(store: Store, tmp_path
     assert len(letters(store)) == 1
 
 
+def no_end(progress: Progress) -> None:
+    """Stop what reads the dead letters that it writes."""
+    assert sum(progress.counts.rejected.values()) < 5
+
+
+@pytest.mark.parametrize("spelt", ["var", "link"])
+def test_a_state_below_the_input_is_no_input(tmp_path: Path, spelt: str) -> None:
+    folder = tmp_path / "crawl"
+    jsonl(folder / "a.jsonl", [PAGES[0], BAD])
+    (folder / "var").mkdir()
+    (tmp_path / "link").symlink_to(folder / "var")
+    (folder / "link.jsonl").symlink_to(folder / "var" / "dead-letters.jsonl")
+    with Store((folder if spelt == "var" else tmp_path) / spelt) as store:
+        for name in ("one", "two"):
+            done = ingest(store, settings(), [str(folder)], name, now=NOW, report=no_end)
+            assert (done.pages, done.rejected) == (2, {"bad_url": 1})
+        assert ingest(store, settings(), [str(folder)], "two", now=NOW, report=no_end).status == "nothing to do"
+        assert len(letters(store)) == 2
+
+
+def test_crawl_files_in_the_folder_of_the_state_are_read_when_it_is_named(tmp_path: Path) -> None:
+    """With `--data-dir .`, and of a folder in it."""
+    with Store(tmp_path) as store:
+        take(store, tmp_path / "a.jsonl", [PAGES[0], BAD], "one")
+        jsonl(tmp_path / "crawl" / "b.jsonl", PAGES[1:3])
+        for path, count in ((tmp_path, 4), (tmp_path / "crawl", 2)):
+            done = ingest(store, settings(), [str(path)], path.name, now=NOW, report=no_end)
+            assert done.pages == count
+
+
+def test_the_dead_letters_are_no_input_by_any_name(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    take(store, tmp_path / "a.jsonl", [PAGES[0], BAD], "one")
+    path = store.path / "dead-letters.jsonl"
+    (tmp_path / "link.jsonl").symlink_to(path)
+    (tmp_path / "folder").symlink_to(store.path)
+    for name in (
+        path,
+        tmp_path / "link.jsonl",
+        tmp_path / "folder" / path.name,
+        store.path / ".." / path.parent.name,
+    ):
+        given = name / path.name if name.is_dir() else name
+        with pytest.raises(InputError, match="would grow while it is read") as refused:
+            ingest(store, settings(), [str(given)], "two", now=NOW, report=no_end)
+        assert "its lines name" in refused.value.hint
+    with path.open() as file:
+        monkeypatch.setattr(sys, "stdin", file)
+        with pytest.raises(InputError, match="would grow"):
+            ingest(store, settings(), ["-"], "two", now=NOW, report=no_end)
+    assert [sweep.name for sweep in sweeps.all_sweeps(store)] == ["one"]
+
+
 def piped(monkeypatch: pytest.MonkeyPatch, data: bytes) -> None:
     """Make this, which a pipe's buffer can hold, what comes from standard input."""
     reader, writer = os.pipe()

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import io
+import json
+from urllib.parse import unquote
 
+import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
 from streams import show
 from streams.find.answer import Answer, Candidate, Evidence
-from streams.plain import plain
+from streams.plain import escaped, percent, plain
 from streams.query import Cluster, Version
 
 HOSTILE = "\x1b[31mred\x1b]0;title\x07\x9b2J\x7f\u202etxt.exe\u2028next"
@@ -30,6 +33,21 @@ def test_nothing_that_steers_is_left(text: str) -> None:
 @given(st.text(st.characters(categories=("L", "N", "P", "S", "Zs"))))
 def test_words_of_any_script_stay(text: str) -> None:
     assert plain(text) == text
+
+
+@given(st.text(st.characters(codec="utf-8")))
+def test_json_steers_nothing_and_says_the_same(text: str) -> None:
+    said = escaped(msgspec.json.encode({"title": text + HOSTILE}))
+    assert json.loads(said) == {"title": text + HOSTILE}
+    assert plain(said.decode()) == said.decode()
+
+
+@given(st.text(st.characters(codec="utf-8")))
+def test_urls_in_tables_steer_nothing_and_lead_to_the_same(text: str) -> None:
+    said = percent(text + HOSTILE)
+    assert plain(said) == said
+    assert unquote(said) == unquote(text + HOSTILE)
+    assert percent("https://a.example/ä%20b?c=d") == "https://a.example/ä%20b?c=d"
 
 
 def test_answers_show_no_controls() -> None:

@@ -18,6 +18,7 @@ from state.changes import Changes
 from state.families import Family
 from state.store import Store
 from state.values import SweepState
+from streams.cli import clusters
 from tests.streams.cli.conftest import SAMPLE, SITE, SWEEPS, Lostfound
 
 FAQ, FAQ_MIRROR = f"{SITE}/faq.html", f"{SITE}/mirror/faq.html"
@@ -153,6 +154,15 @@ def test_clusters_are_listed_biggest_first(sampled: Lostfound) -> None:
     assert len(sampled("clusters", "--json", "--limit", "2").rows) == 2
     assert len(sampled("clusters", "--json", "--min-size", "1").rows) > len(rows)
     assert "Questions" in sampled("clusters").out
+
+
+def test_that_there_are_more_clusters_is_said_where_there_are(
+    sampled: Lostfound, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    count = len(sampled("clusters", "--json").rows)
+    for most, limit, more in ((count, (), False), (count - 1, (), True), (count - 1, ("--limit", count - 1), False)):
+        monkeypatch.setattr(clusters, "LISTED_MAX", most)
+        assert (f"the biggest {most} are shown" in sampled("clusters", *limit).err) is more
 
 
 def test_no_cluster_so_big(sampled: Lostfound) -> None:

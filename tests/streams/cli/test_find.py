@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from streams.cli import app
+from tests.samples import NOW, jsonl, page
 from tests.streams.cli.conftest import SITE, Done, Lostfound
 
 MOVED = {
@@ -98,6 +99,23 @@ def test_csv_writes_no_formula(find: Lostfound, tmp_path: Path) -> None:
     (tmp_path / "urls").write_text("=1+1\n")
     done = find("--from-file", tmp_path / "urls", "--csv")
     assert done.out.splitlines()[1].startswith("'=1+1,unknown")
+
+
+def test_what_is_asked_and_crawled_steers_no_terminal(lostfound: Lostfound, tmp_path: Path) -> None:
+    old, new = f"{SITE}/a\x1b]0;title\x07\x9b2J", f"{SITE}/b\x1b[2J\u202e"
+    text = " ".join(f"word{n}" for n in range(80))
+    for sweep, url in (("one", old), ("two", new)):
+        jsonl(tmp_path / f"{sweep}.jsonl", [page(url, text, NOW), page(f"{SITE}/", "home", NOW)])
+        assert lostfound("ingest", tmp_path / f"{sweep}.jsonl", "--sweep", sweep).code == 0
+    (tmp_path / "urls").write_text(f"{old}\n", encoding="utf-8")
+    rows = lostfound("find", "--from-file", tmp_path / "urls", "--csv").out
+    assert f"{SITE}/a%1B]0;title%07%C2%9B2J,moved" in rows
+    assert f",{SITE}/b%1B[2J%E2%80%AE," in rows
+    found = lostfound("find", "--from-file", tmp_path / "urls", "--json")
+    assert found.rows[0]["candidates"][0]["url"] == new
+    captured = lostfound("captures", new, "--json")
+    assert captured.rows[0]["url"] == new
+    assert not {"\x1b", "\x07", "\x9b", "\u202e"} & set(rows + found.out + captured.out)
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -78,6 +78,14 @@ def test_a_page_survives_publishing() -> None:
     assert pages.decode(value, given, ORIGIN, LIMITS) == (page, "2026-11")
 
 
+def test_a_media_type_may_have_parameters() -> None:
+    for said, charset in (("", "iso-8859-1"), ("utf-8", "utf-8")):
+        sent = Page("http://a.example/", 5, body=b"<p>", mime="Text/HTML; charset=ISO-8859-1", charset=said)
+        taken, _ = pages.decode(*pages.encode(sent, ""), ORIGIN, LIMITS)
+        assert isinstance(taken, Page)
+        assert (taken.mime, taken.charset) == ("text/html", charset)
+
+
 def test_a_page_that_is_too_big_keeps_its_url() -> None:
     sent = Page("http://a.example/", 5, body=b"x" * 1_001, mime="text/html", origin=Origin("f.warc", 9))
     taken, _ = pages.decode(*pages.encode(sent, ""), ORIGIN, ReadLimits(page_bytes_max=1_000))

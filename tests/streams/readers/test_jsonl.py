@@ -7,6 +7,7 @@ import tracemalloc
 import pytest
 
 from streams.readers import ReadLimits, read
+from streams.text import extract
 from streams.values import Page
 
 TIME = 1_577_934_245_000
@@ -47,6 +48,21 @@ def test_common_crawls_names(pages):
     )
     assert (page.time, page.status, page.mime, page.charset) == (TIME, 404, "text/html", "utf-8")
     assert (moved.status, moved.redirect, moved.text) == (301, "http://a.org/y", None)
+
+
+def test_a_media_type_may_have_parameters(pages):
+    """As a crawler finds it in the response's header."""
+    body = base64.b64encode(b"<p>h\xe9").decode()
+    declared = "Text/HTML; charset=ISO-8859-1"
+    html, packed, said, neither = pages(
+        line(text=None, html="<p>h\u00e9", mime=declared)
+        + line(text=None, body=body, content_mime_type=declared)
+        + line(text=None, body=body, mime=declared, charset="windows-1252")
+        + line(text=None, html="<p>h", mime=" ; what")
+    )
+    assert {page.mime for page in (html, packed, said, neither)} == {"text/html"}
+    assert [page.charset for page in (html, packed, said)] == ["utf-8", "iso-8859-1", "windows-1252"]
+    assert [extract(page, page_bytes_max=1000).text for page in (html, packed, said)] == ["h\u00e9"] * 3
 
 
 def test_a_redirect_without_status(pages):

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import gzip
+import struct
 import zipfile
 
 import pytest
@@ -66,3 +68,111 @@ def test_zip_bomb_takes_bounded_memory(build, kinds):
     bomb = build.wacz({"archive/a.warc": bytes(50_000_000), "archive/b.warc": build.warc()}, zipfile.ZIP_DEFLATED)
     assert len(bomb) < 100_000
     assert kinds(bomb, "a.wacz")[-1] == "page"
+
+
+def test_a_zip_for_a_member_is_refused_and_the_others_are_read(build, kinds):
+    inner = build.wacz({"archive/a.warc": build.warc()})
+    data = build.wacz({"archive/a.warc": build.warc(), "archive/b.warc": inner, "archive/c.warc": build.warc()})
+    assert kinds(data, "a.wacz") == ["page", "unknown_format", "page"]
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_methods_that_unpack_without_a_bound_are_refused(build, kinds, method):
+    """Their damage is no error that others have either."""
+    data = bytearray(build.wacz({"archive/a.warc": build.warc() * 9, "archive/b.warc": build.warc()}, method))
+    assert kinds(bytes(data), "a.wacz") == ["bad_zip", "bad_zip"]
+    data[50] ^= 0xFF
+    assert kinds(bytes(data), "a.wacz") == ["bad_zip", "bad_zip"]
+
+
+SHORT = ReadLimits(skip_bytes_max=1 << 20, page_bytes_max=1 << 16, header_bytes_max=1 << 12)
+
+
+def test_no_more_than_skip_bytes_max_is_unpacked_for_a_record(build, items):
+    """Unpacked by the zip or in it: the first member ends there, the other one goes on at its next record."""
+    large = build.warc(build.http(bytes(8 << 20)))
+    data = build.wacz(
+        {"archive/a.warc": large + build.warc(), "archive/b.warc.gz": build.gz(large, build.warc())},
+        zipfile.ZIP_DEFLATED,
+    )
+    found = items(data, "a.wacz", SHORT)
+    assert [position.member[8] for position, _ in found] == ["a", "b", "b"]
+    assert ["skip_bytes_max" in getattr(item, "detail", "") for _, item in found] == [True, True, False]
+
+
+@pytest.mark.parametrize(
+    "empty",
+    [
+        bytes(8 << 20),
+        gzip.compress(b"", mtime=0) * 200_000,
+        gzip.compress(b"", mtime=0)[:10] + b"\0\0\0\xff\xff" * 1_000_000,
+    ],
+    ids=["zeros", "empty members", "empty blocks"],
+)
+def test_nor_of_what_is_empty_in_a_packed_member(build, items, empty):
+    data = build.wacz(
+        {
+            "archive/a.warc.gz": build.gz(build.warc()) + empty + build.gz(build.warc()),
+            "archive/b.warc": build.warc(),
+        },
+        zipfile.ZIP_DEFLATED,
+    )
+    assert len(data) < 20_000
+    found = items(data, "a.wacz", SHORT)
+    assert [position.member[8] for position, _ in found] == ["a", "a", "b"]
+    assert ["skip_bytes_max" in getattr(item, "detail", "") for _, item in found] == [False, True, False]
+
+
+def test_a_member_that_is_only_stored_is_passed_over_as_a_file_is(build, kinds):
+    data = build.warc(build.http(bytes(8 << 20))) + build.warc()
+    assert kinds(build.wacz({"archive/a.warc": data}), "a.wacz", SHORT) == ["too_big", "page"]
+    assert kinds(data, "a.warc", SHORT) == ["too_big", "page"]
+
+
+END = b"PK\x05\x06"
+
+
+def many(build):
+    """A zip whose directory is larger than `FEW`, and where its last record is."""
+    data = build.wacz({f"archive/{number}.warc": b"" for number in range(100)})
+    return data, data.rindex(END)
+
+
+FEW = ReadLimits(directory_bytes_max=1000)
+
+
+def with_a_second_record_inside_the_last(build):
+    data, end = many(build)
+    return data[: end + 4] + END + data[end + 8 :]
+
+
+def with_a_locator_beside_a_small_size(build, said=None):
+    data, end = many(build)
+    size, offset = (int.from_bytes(data[end + at : end + at + 4], "little") for at in (12, 16))
+    record = b"PK\x06\x06" + struct.pack("<QHHIIQQQQ", 44, 45, 45, 0, 0, 100, 100, size, offset)
+    locator = struct.pack("<4sIQI", b"PK\x06\x07", 0, end if said is None else said, 1)
+    return data[:end] + record + locator + data[end : end + 12] + (46).to_bytes(4, "little") + data[end + 16 :]
+
+
+def with_a_locator_that_says_another_place(build):
+    return with_a_locator_beside_a_small_size(build, 0)
+
+
+@pytest.mark.parametrize(
+    "hidden",
+    [
+        with_a_second_record_inside_the_last,
+        with_a_locator_beside_a_small_size,
+        with_a_locator_that_says_another_place,
+    ],
+)
+def test_a_directory_that_is_too_big_is_not_hidden(build, items, hidden):
+    data = hidden(build)
+    assert refused(items, data, FEW) == "bad_zip"
+
+
+def test_what_is_refused_for_its_directory_says_so(build, items):
+    data = with_a_locator_beside_a_small_size(build)
+    ((_, item),) = items(data, "a.wacz", FEW)
+    assert "directory_bytes_max 1000" in item.detail
+    assert items(data, "a.wacz") == []  # as large a one is read else: a hundred empty files
