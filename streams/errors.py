@@ -9,6 +9,7 @@ __all__ = [
     "BadUrl",
     "InputError",
     "LostfoundError",
+    "NotFound",
     "ReadError",
     "SettingsError",
     "StateError",
@@ -22,6 +23,10 @@ class SettingsError(LostfoundError):
 
 class InputError(LostfoundError):
     """What was handed in cannot be used: a path, a URL, a sweep's name."""
+
+
+class NotFound(InputError):
+    """What is asked for is not in the state."""
 
 
 class BadUrl(InputError, ValueError):

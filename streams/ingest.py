@@ -215,8 +215,9 @@ def _sweep(store: Store, name: str, now: int) -> Sweep:
 def names_of(paths: Sequence[str], state: Path) -> list[str]:
     """The files to read into the state in a folder.
 
-    Raises ReadError for one that is not there, InputError for none and for a name we cannot keep. The state's own folder is no input where it lies below one: reading the dead letters writes more of them, without
-    end. A folder in it that is named is; the dead letters are not even then.
+    Raises ReadError for one that is not there, InputError for none and for a name we cannot keep. The state's own
+    folder is no input where it lies below one: reading the dead letters writes more of them, without end. A folder in
+    it that is named is; the dead letters are not even then.
     """
     letters = state / meta.DEAD_LETTERS
     own = sources.identity_of(letters)

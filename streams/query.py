@@ -17,7 +17,7 @@ from state.families import Family
 from state.values import ID_BYTES, PREFIX_BYTES, Capture, DocumentRow, Sketch
 from state.view import View
 from streams import sketching
-from streams.errors import InputError
+from streams.errors import InputError, NotFound
 from streams.settings import Settings
 from streams.terms import most_sampled
 from streams.urls import url_key
@@ -245,12 +245,12 @@ def _likeness(view: View, a: bytes, b: bytes) -> float | None:
 def resolve(view: View, named: str) -> bytes:
     """The document that a URL holds now, or that a hex id (or its unique beginning) names.
 
-    Raises InputError when there is none, or when the beginning fits several.
+    Raises NotFound when there is none, InputError when the beginning fits several.
     """
     if "://" in named:
         held = [c.document for c in view.captures(url_key(named)) if c.document]
         if not held:
-            raise InputError(f"no capture of {named} holds a document", "`lostfound find URL` says more")
+            raise NotFound(f"no capture of {named} holds a document", "`lostfound find URL` says more")
         return held[-1] or b""
     if not _ID.fullmatch(named):
         hint = "a URL begins with https:// or http://, an id has 10 to 32 hex digits"
@@ -262,7 +262,7 @@ def resolve(view: View, named: str) -> bytes:
     if view.cancelling:
         found = [document for document in found if _is_shown(view, document)]
     if not found:
-        raise InputError(f"no document has an id that begins with {named}", "`lostfound similar URL` tells ids")
+        raise NotFound(f"no document has an id that begins with {named}", "`lostfound similar URL` tells ids")
     if len(found) > 1:
         raise InputError(f"{len(found)} documents have an id that begins with {named}", "give more of its digits")
     return found[0]

@@ -10,7 +10,7 @@ import click
 from streams.cli.exits import Exit
 from streams.cli.options import F, Place, Share, as_json, served
 from streams.cli.rows import as_row, write_json
-from streams.errors import InputError
+from streams.errors import InputError, NotFound
 from streams.plain import counted, plain
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def cluster(
             policy = _policy_asked(view, settings, threshold, containment, name)
             held_by = query.cluster_by_policy(view, document, **policy, limit=most)
             if held_by is None:
-                raise InputError(
+                raise NotFound(
                     f"that sweep did not capture document {document.hex()}", "leave --sweep out to ask all sweeps"
                 )
             found = held_by

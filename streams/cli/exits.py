@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from streams.errors import BadRecord, InputError, LostfoundError, SettingsError, StateError
+from streams.errors import BadRecord, InputError, LostfoundError, NotFound, SettingsError, StateError
 
 
 class Exit(IntEnum):
@@ -24,6 +24,7 @@ class Exit(IntEnum):
 # From the most special to the most general: the first that fits decides.
 OF_ERRORS: tuple[tuple[type[LostfoundError], Exit], ...] = (
     (BadRecord, Exit.BAD_INPUT),
+    (NotFound, Exit.NOTHING),
     (InputError, Exit.USAGE),
     (SettingsError, Exit.USAGE),
     (StateError, Exit.STATE),
