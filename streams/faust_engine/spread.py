@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 
+from state import meta
 from state.changes import Changes
 from state.errors import StateError
 from state.families import Family
@@ -167,7 +168,8 @@ class SpreadStore(RowStore):
     def owner(self, family: Family, key: bytes) -> int | None:
         """The partition that has a key, or all that begin with it; None where any may."""
         if family is Family.META:
-            return 0  # what it says of itself is the same in all
+            # What it says of itself is the same in all, but for their buckets.
+            return None if key.startswith(meta.FULL) else 0
         if family is Family.CAPTURES:
             end = key.find(b"\0")
             return partition_of(key[:end], self.partitions) if end >= 0 else None

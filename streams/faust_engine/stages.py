@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from state import meta
 from state.changes import Changes
 from state.codecs import changelog
 from state.codecs import document as document_codec
@@ -174,6 +175,8 @@ def buckets(partition: Partition, new: Sequence[Announcement], context: Context)
     )
     outcome.send(probed.pairs, context)
     outcome.changes = probed.changes
+    if probed.crowded_out:
+        meta.put_full_buckets(outcome.changes, limits.bucket_postings_max)
     outcome.counts.update(
         pairs=len(probed.pairs), bucket_postings_max=probed.crowded_out, candidates_max=probed.passed_over
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -20,8 +20,9 @@ from streams.faust_engine.draining import CLUSTERING, drained
 from streams.faust_engine.messages import KINDS, Topic
 from streams.faust_engine.rows import Ask, answer
 from streams.faust_engine.spread import SpreadStore, Write
+from streams.operators.routing import partition_of
 from streams.operators.sketch import SketchStage, Task
-from streams.settings import load
+from streams.settings import Settings, load
 from streams.values import Page, SketchedPage
 
 PARTITIONS = 2
@@ -31,7 +32,7 @@ SETTINGS = load()
 class Collection:
     """What the topics hold, how far each is taken, and the partitions."""
 
-    def __init__(self, folder: Path, rng: Random | None = None) -> None:
+    def __init__(self, folder: Path, rng: Random | None = None, settings: Settings = SETTINGS) -> None:
         """With `rng` the stages go on, a little at a time, whenever the whole is asked something."""
         self._rng = rng
         self.parts = {
@@ -39,7 +40,7 @@ class Collection:
             for number in range(PARTITIONS)
         }
         self.fold = Fold()
-        self.context = stages.Context(SETTINGS, PARTITIONS)
+        self.context = stages.Context(settings, PARTITIONS)
         self.logs: defaultdict[tuple[Topic, int], list[Any]] = defaultdict(list)
         self.taken: defaultdict[tuple[Topic, int], int] = defaultdict(int)
         self._sketch = SketchStage(SETTINGS.scheme, SETTINGS.policy, SETTINGS.limits)
@@ -59,6 +60,10 @@ class Collection:
         """Append to logs."""
         for place, values in sends.items():
             self.logs[place] += values
+
+    def owns(self, number: int) -> Callable[[bytes], bool]:
+        """Which keys are a partition's own."""
+        return lambda key: partition_of(key, PARTITIONS) == number
 
     def take(self, topics: Iterable[Topic] = tuple(KINDS)) -> None:
         """Take what these topics hold, until they hold no more."""
