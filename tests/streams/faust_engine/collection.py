@@ -14,9 +14,9 @@ import msgspec
 from state.changes import Changes
 from state.partition import Partition
 from state.store import Store
-from streams.faust_engine import mending, stages
+from streams.faust_engine import mending, returning, stages
 from streams.faust_engine.control import Event, Fold
-from streams.faust_engine.draining import CLUSTERING, drained
+from streams.faust_engine.draining import ARRIVING, CLUSTERING, drained
 from streams.faust_engine.messages import KINDS, Topic
 from streams.faust_engine.rows import Ask, answer
 from streams.faust_engine.spread import SpreadStore, Write
@@ -94,8 +94,11 @@ class Collection:
         """The collection as one store, as a worker has it."""
 
         def write(parts: Mapping[int, Changes]) -> None:
+            gone = returning.before(self._spread(None), parts.values())
             self._amend(parts)
-            mending.mend(self._spread(self._amend), parts, self._drain)
+            self._drain(ARRIVING)
+            self.send(returning.again(self._spread(None), gone, self.context))
+            mending.mend(self._spread(self._amend), parts, lambda: self._drain(CLUSTERING))
 
         return self._spread(write)
 
@@ -106,8 +109,8 @@ class Collection:
         self.go_on(10)
         self.take([Topic.AMENDMENTS])
 
-    def _drain(self) -> None:
-        asyncio.run(drained(self, CLUSTERING))  # type: ignore[arg-type]
+    def _drain(self, topics: Sequence[Topic]) -> None:
+        asyncio.run(drained(self, topics))  # type: ignore[arg-type]
 
     def _spread(self, write: Write | None) -> SpreadStore:
         def source(ask: Ask) -> Any:
