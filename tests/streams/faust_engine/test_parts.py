@@ -14,15 +14,16 @@ from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from yarl import URL
 
 from state.scheme import Scheme
 from state.values import SweepState
 from streams.errors import InputError, LostfoundError, StateError
-from streams.faust_engine import broker, messages, pages, server, topics
+from streams.faust_engine import broker, messages, pages, server, topics, worker
 from streams.faust_engine.control import Event, Fold
 from streams.faust_engine.ending import RESTART
 from streams.faust_engine.messages import BadMessage, Topic
-from streams.faust_engine.peer import Peer
+from streams.faust_engine.peer import Peer, parts_of, reached_at
 from streams.faust_engine.publish import Packs
 from streams.faust_engine.spread import SpreadStore
 from streams.operators.join import Handover, Union
@@ -339,6 +340,20 @@ def test_what_is_no_address_of_a_broker_is_refused(given: str) -> None:
 def test_what_is_no_server_is_refused(url: str) -> None:
     with pytest.raises(InputError, match=re.escape(f"{url!r} is no server")):
         Peer(url, 0.5)
+
+
+@pytest.mark.parametrize(("host", "url"), [("::1", "http://[::1]:80"), ("127.0.0.1", "http://127.0.0.1:80")])
+def test_an_address_of_either_kind_is_reached_at_a_url(host: str, url: str) -> None:
+    assert reached_at(host, 80) == url
+    assert (parts_of(url).hostname, parts_of(url).port, URL(url).host) == (host, 80, host)
+
+
+@pytest.mark.parametrize("url", ["", "http://::1:8080", "127.0.0.1:8080"])
+def test_a_worker_that_nobody_could_reach_does_not_start(tmp_path: Path, url: str) -> None:
+    nowhere = broker.from_environment("127.0.0.1:1", {})
+    with pytest.raises(InputError, match=re.escape(f"{url!r} is no server")):
+        worker.run(load(), nowhere, tmp_path, url=url)
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize(
