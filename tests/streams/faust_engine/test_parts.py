@@ -16,13 +16,17 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from yarl import URL
 
+from state.changes import Changes
+from state.families import Family
 from state.scheme import Scheme
+from state.store import MIB, StoreLimits
 from state.values import SweepState
 from streams.errors import InputError, LostfoundError, StateError
 from streams.faust_engine import broker, messages, pages, server, topics, worker
 from streams.faust_engine.control import Event, Fold
 from streams.faust_engine.ending import RESTART
 from streams.faust_engine.messages import BadMessage, Topic
+from streams.faust_engine.partitions import Partitions
 from streams.faust_engine.peer import Peer, parts_of, reached_at
 from streams.faust_engine.publish import Packs
 from streams.faust_engine.spread import SpreadStore
@@ -417,6 +421,19 @@ def test_secrets_do_not_show() -> None:
 def test_a_collection_with_a_part_missing_is_no_collection() -> None:
     with pytest.raises(StateError, match="nobody holds partitions 1"):
         SpreadStore("x", Scheme(), {0: ("a", lambda _: [])}, 2, {})
+
+
+def test_partitions_share_what_a_worker_may_use(tmp_path: Path) -> None:
+    """Their caches are one, and their buffers keep to one bound, with the filters that they have from the start."""
+    limits, count = StoreLimits(cache_mib=16, write_buffers_mib=32), 12
+    held = Partitions(tmp_path, Scheme(), limits, count)
+    for number in range(count):
+        row = Changes()
+        row.put(Family.BANDS, bytes((number,)), bytes(8))
+        held.open(number).write(row, [0])
+    assert {id(partition.store._cache) for partition in held.held.values()} == {id(held.memory.cache)}
+    assert 0 < held.memory.buffers.get_usage() <= limits.write_buffers_mib * MIB
+    held.close_all()
 
 
 def test_a_silent_worker_is_an_error_that_names_it() -> None:
