@@ -52,7 +52,10 @@ class Collection:
 
     def sketch(self, sweep: int, texts: Mapping[str, str]) -> None:
         """Have pages, texts by URL, sketched and sent on."""
-        pages = [Page(url, 1_700_000_000_000 + sweep, text=text) for url, text in texts.items()]
+        self.pages(sweep, [Page(url, 1_700_000_000_000 + sweep, text=text) for url, text in texts.items()])
+
+    def pages(self, sweep: int, pages: list[Page]) -> None:
+        """Have pages sketched and sent on."""
         found = [item for results in self._sketch(Task(sweep, pages)) for item in results]
         self.send(stages.sketched([item for item in found if isinstance(item, SketchedPage)], self.context).sends)
 

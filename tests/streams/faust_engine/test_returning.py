@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from random import Random
 
@@ -19,6 +19,7 @@ from streams.faust_engine.control import Event
 from streams.faust_engine.messages import Topic
 from streams.sketching import Sketcher
 from streams.urls import url_key
+from streams.values import Page
 from tests.streams.faust_engine.collection import SETTINGS, Collection
 from tests.streams.faust_engine.test_mending import crowd, sound
 
@@ -96,6 +97,28 @@ def test_a_page_with_the_same_text_that_comes_meanwhile(
     assert view.titles_and_texts([entry])[0] in {("", TEXT.upper()), ("", Sketcher(SETTINGS.scheme).canonical(TEXT))}
     if url == URL:
         assert dict(made.store().scan(Family.WORDS)) == words
+
+
+@pytest.mark.parametrize("topics", [[], [Topic.CAPTURES], KEEPING])
+def test_a_revisit_of_what_goes_that_comes_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, topics: Sequence[Topic]
+) -> None:
+    """It brings no text at all."""
+    made = Collection(tmp_path)
+    made.events(Event("open", "one", 1), Event("open", "two", 2))
+    made.sketch(1, {URL: TEXT})
+    made.take()
+
+    def meanwhile() -> None:
+        made.pages(2, [Page(OTHER, 1_700_000_000_002, revisit_of=URL)])
+        made.take(topics)
+
+    before_taking(made, monkeypatch, meanwhile)
+    forgetting.forget_url(made.store(), url_key(URL))
+    made.take()
+    whole(made)
+    (held,) = View(made.store()).captures(url_key(OTHER))
+    assert (held.document is not None) == bool(topics), "a revisit of what is gone repeats nothing"
 
 
 def test_a_page_that_comes_when_its_document_is_gone_and_its_postings_are_not(
