@@ -22,7 +22,7 @@ from state.families import Family
 from state.scheme import Scheme
 from state.store import Store
 from state.values import PREFIX_BYTES
-from streams.faust_engine.rows import Ask, Row, answer, combined, together
+from streams.faust_engine.rows import Ask, Row, combined, together
 from streams.operators.routing import partition_of
 
 Source = Callable[[Ask], Any]
@@ -202,15 +202,6 @@ class SpreadStore(RowStore):
         if family in (Family.SAMPLES, Family.WORDS):
             owner = partition_of(key[-PREFIX_BYTES:], self.partitions)
         return range(self.partitions) if owner is None else (owner,)
-
-
-def of_folders(folders: Mapping[int, Store], scheme: Scheme, sweeps: Mapping[bytes, bytes]) -> SpreadStore:
-    """A collection whose partitions are all opened here."""
-
-    def source(ask: Ask) -> Any:
-        return answer(folders, ask)
-
-    return SpreadStore("partitions", scheme, dict.fromkeys(folders, ("here", source)), len(folders), sweeps)
 
 
 def _part(ask: Ask, places: list[int], partitions: list[int], owners: list[int] | None = None) -> Ask:

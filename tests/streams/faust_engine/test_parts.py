@@ -188,7 +188,7 @@ FIELDS = (
 @settings(deadline=None, max_examples=300)
 @example("ache", {"content_type": ["text/html"]})
 @example("ache", {"content_type": 5})
-@given(st.sampled_from(sorted(pages.PRESETS)), st.dictionaries(st.sampled_from(FIELDS), JSON_VALUES))
+@given(st.sampled_from(["", *sorted(pages.PRESETS)]), st.dictionaries(st.sampled_from(FIELDS), JSON_VALUES))
 def test_fields_of_any_kind_give_a_page_or_a_refusal(preset: str, fields: dict[str, object]) -> None:
     held = {"url": "http://a.example/", "body": "PHA+eA==", "content": "PHA+eA=="} | fields
     found, _ = pages.decode(json.dumps(held).encode(), [("format", preset.encode())], ORIGIN, LIMITS)
