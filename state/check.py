@@ -245,8 +245,10 @@ def _members(store: Store, kept: _Kept) -> Iterator[Problem]:
 def _documents(store: Store, kept: _Kept, postings_max: int) -> Iterator[Problem]:
     scheme = meta.agree(store, None)
     counters = meta.counters(store)
-    # A bucket that was full when a document came, and has lost others since, is not full any more.
-    thinned = counters.get("bucket_postings_max", 0) > 0 and counters.get("documents_forgotten", 0) > 0
+    # A bucket that was full when a document came, and has lost others since, is not full any more. The counter is of
+    # states that do not say it otherwise yet; a partition does not count what was forgotten.
+    crowded = meta.full_buckets(store) is not None or counters.get("bucket_postings_max", 0) > 0
+    thinned = crowded and (not kept.whole or counters.get("documents_forgotten", 0) > 0)
     for row, value in store.scan(Family.DOCUMENTS):
         try:
             signature = document.decode(row, value).sketch.signature.tobytes()

@@ -11,7 +11,7 @@ parents    document id 16                      -> parent
 members    root 16 ‖ document id 16            -> nothing
 texts      document id 16                      -> title and canonical text, compressed
 sweeps     "s" ‖ number, "h" ‖ number ‖ host   -> the sweep, its captures a host
-meta       name                                -> scheme, format, cursors, counters, dictionaries
+meta       name                                -> scheme, format, cursors, counters, full buckets, dictionaries
 
 One more is the store's own and no Family, the list of URLs that have captures: `state/prefixes.py`.
 """

@@ -1,4 +1,4 @@
-"""What the state says of itself: format, scheme, cursors, counters and dictionaries, each under a name in `meta`."""
+"""What the state says of itself, each under a name in `meta`: format, scheme, cursors, counters, full buckets..."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ DEAD_LETTERS = "dead-letters.jsonl"  # beside the database: what an ingest refus
 _CURSOR = b"cursor:"
 DICTIONARY = b"dictionary:"
 _PARTITION = b"partition"
+FULL = b"full-bucket:"
 _TWO = struct.Struct(">II")
 
 
@@ -104,6 +105,19 @@ def threshold(store: Store) -> float | None:
 def put_threshold(changes: Changes, threshold: float) -> None:
     """Write from which resemblance on pairs are kept; of several ingests the greatest counts."""
     changes.put(Family.META, _THRESHOLD, str(threshold).encode())
+
+
+def full_buckets(store: Store) -> int | None:
+    """How many postings a bucket must hold that may have left documents out; None: none ever did.
+
+    The least limit that was ever reached: settings change.
+    """
+    return min((int(key.removeprefix(FULL)) for key, _ in store.scan(Family.META, FULL)), default=None)
+
+
+def put_full_buckets(changes: Changes, postings_max: int) -> None:
+    """Write that buckets of so many postings left documents out: a fact, that may be said again in any order."""
+    changes.put(Family.META, FULL + str(postings_max).encode())
 
 
 def cursor(store: Store, name: str) -> bytes | None:

@@ -42,14 +42,17 @@ class Hot(msgspec.Struct, frozen=True):
 
 
 def stats(store: Store) -> Stats:
-    """Sizes are of files on disk; keys are RocksDB's estimates, except that documents are counted by the engine."""
+    """Sizes are of files on disk; keys are RocksDB's estimates, except that documents are counted.
+
+    Those of a whole state the engine counts; a partition's are counted here, row by row.
+    """
     families = [FamilyStats(f.value, store.estimated_keys(f), store.bytes_on_disk(f)) for f in Family]
     counters = meta.counters(store)
     held = [sweep.state.name.lower() for sweep in sweeps.all_sweeps(store)]
     return Stats(
         str(store.path),
         meta.agree(store, None).id,
-        counters.get("documents", 0),
+        counters["documents"] if "documents" in counters else sum(1 for _ in store.scan(Family.DOCUMENTS)),
         {state.name.lower(): held.count(state.name.lower()) for state in SweepState},
         families,
         store.bytes_in_memory(),

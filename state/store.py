@@ -29,6 +29,7 @@ from state.prefixes import LISTED, STORED, Prefixes, list_of, prefix_of
 
 MIB = 1 << 20
 _KEYS_A_STEP = 16
+_BUFFERS_MIB = 256  # in all, for which the buffers of `STORAGE` are made
 _ENTRY_BYTES = 4096  # of the cache, on average
 _LAST = b"\xff" * 32  # above whatever follows a prefix, up to two ids
 _TIERS = 8  # files of like size that wait to be merged
@@ -46,13 +47,32 @@ class StoreLimits(msgspec.Struct, frozen=True):
     background_jobs: int = 2
 
 
+class Memory:
+    """A cache and write buffers that any number of writers share: it is bounded for all of them together."""
+
+    def __init__(self, limits: StoreLimits) -> None:
+        # A clock, as its shards are few and large: of the other kind's, of 4 MiB, each holds two or three of the
+        # filters of `bands`, and look-ups read them from disk again and again (110 µs a bucket at five million
+        # documents).
+        self.cache = rocks.Cache.new_hyper_clock_cache(limits.cache_mib * MIB, _ENTRY_BYTES)
+        self.buffers = rocks.WriteBufferManager(limits.write_buffers_mib * MIB, False)
+
+
 class Store:
     """An open state folder."""
 
     def __init__(
-        self, path: Path, limits: StoreLimits | None = None, *, writable: bool = True, make: bool = True
+        self,
+        path: Path,
+        limits: StoreLimits | None = None,
+        *,
+        writable: bool = True,
+        make: bool = True,
+        memory: Memory | None = None,
     ) -> None:
         """Open the RocksDB in `path`; a writer makes it when it is not there, unless told not to.
+
+        With `memory` it shares that of others, and `limits` say what its own part of it is.
 
         Raises StateMissing when there is nothing, StateLocked when another writer has it open, StateError when the
         folder cannot be made. All that reads raises StateCorrupt where the files are damaged.
@@ -64,12 +84,10 @@ class Store:
             raise StateMissing(f"no state in {path}", "name the folder with --data-dir, or ingest something first")
         inventory.check(path)
         self._side_folder = None if writable else Path(tempfile.mkdtemp(prefix="lostfound-reader-"))
+        more_mib = 0 if writable else limits.write_buffers_mib // 2
         # Shared by all families, so that memory is bounded as a whole and not a family at a time.
-        # A clock, as its shards are few and large: of the other kind's, of 4 MiB, each holds two or three of the
-        # filters of `bands`, and look-ups read them from disk again and again (110 µs a bucket at five million
-        # documents).
-        cache_mib = limits.cache_mib if writable else limits.cache_mib + limits.write_buffers_mib // 2
-        self._cache = rocks.Cache.new_hyper_clock_cache(cache_mib * MIB, _ENTRY_BYTES)
+        self._memory = memory or Memory(msgspec.structs.replace(limits, cache_mib=limits.cache_mib + more_mib))
+        self._cache = self._memory.cache
         _keep_large_blocks_apart()
         self._open()
 
@@ -80,7 +98,7 @@ class Store:
             base.create_if_missing(True)
             base.create_missing_column_families(True)
             base.set_max_background_jobs(limits.background_jobs)
-            base.set_db_write_buffer_size(limits.write_buffers_mib * MIB)
+            base.set_write_buffer_manager(self._memory.buffers)
             # What is not in files yet a reader beside the writer holds in memory, and a start after a crash reads.
             base.set_max_total_wal_size(limits.write_buffers_mib * MIB)
             _make_folder(path)
@@ -414,7 +432,9 @@ def _options(storage: Storage, cache: Any, limits: StoreLimits) -> Any:
     # Indexes in parts of 4 KiB: a seek far from the last one reads one, not a quarter of a megabyte.
     table.set_index_type(rocks.BlockBasedIndexType.two_level_index_search())
     table.set_pin_top_level_index_and_filter(True)
-    options.set_write_buffer_size(storage.write_buffer_mib * MIB)
+    # Filters of buffers are as large as these may become, from the start: they must fit where little is to be used.
+    share = min(1.0, limits.write_buffers_mib / _BUFFERS_MIB)
+    options.set_write_buffer_size(int(storage.write_buffer_mib * share * MIB))
     options.set_max_write_buffer_number(3)
     if storage.bloom_bits:
         table.set_bloom_filter(storage.bloom_bits, False)

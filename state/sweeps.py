@@ -51,9 +51,14 @@ def named(store: Store, name: str) -> Sweep | None:
     return next(held, None)
 
 
+def may_be_called(name: str) -> bool:
+    """Whether a sweep may have this name: 1 to 200 printable characters."""
+    return 0 < len(name) <= 200 and name.isprintable()
+
+
 def check_new(name: str, held: Sweep | None = None) -> None:
     """Raise LostfoundError when no sweep may be called so, or one is held under the name already."""
-    if not (0 < len(name) <= 200 and name.isprintable()):
+    if not may_be_called(name):
         raise LostfoundError(f"{name!r} is no name for a sweep", "use 1 to 200 printable characters, such as 2026-11")
     if held is not None:
         raise LostfoundError(f"there is a sweep {name!r} already", "`lostfound sweep list` shows all")

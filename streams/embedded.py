@@ -143,6 +143,8 @@ class Engine:
             candidates_max=probed.passed_over,
         )
         meta.put_counters(changes, dict(self.counters))
+        if probed.crowded_out:
+            meta.put_full_buckets(changes, self.settings.limits.bucket_postings_max)
 
 
 def join_all(store: Store, unions: Sequence[join.Union], changes: Changes, fresh: Collection[bytes] = ()) -> None:

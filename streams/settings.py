@@ -12,6 +12,7 @@ from msgspec import Meta
 
 from state.scheme import TOKENISER, Scheme
 from state.store import StoreLimits
+from state.sweeps import may_be_called
 from streams.errors import SettingsError
 from streams.text import SKIPPED as EXTRACTORS
 
@@ -84,7 +85,7 @@ class KafkaSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     session_seconds: Annotated[float, Meta(ge=6.0, le=300.0)]
     stop_seconds_max: Seconds
     sketch_processes: Annotated[int, Meta(ge=0, le=256)]
-    default_sweep: Annotated[str, Meta(min_length=1, max_length=200)]
+    default_sweep: str
     default_format: Literal["", "scrapy-cluster", "scrapy-cluster-base64", "ache"]
     answer_seconds_max: Seconds
     results: list[Literal["near-duplicates", "clusters", "moves"]]
@@ -116,6 +117,9 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         for name in StoreLimits.__struct_fields__:
             if not 1 <= getattr(self.store, name) <= STORE_MOST:
                 raise ValueError(f"store.{name} is {getattr(self.store, name)}, not within 1 to {STORE_MOST}")
+        if not may_be_called(self.kafka.default_sweep):
+            said = "is no name for a sweep: use 1 to 200 printable characters"
+            raise ValueError(f"kafka.default_sweep {self.kafka.default_sweep!r} {said}")
         if scheme.extractor not in EXTRACTORS:
             raise ValueError(f"scheme.extractor is {scheme.extractor!r}, not one of {', '.join(EXTRACTORS)}")
         if scheme.tokeniser != TOKENISER:

@@ -34,9 +34,13 @@ class TextsLeft:
         one that goes. A row of an earlier version does not say whose it is, and stays.
         """
         value = self.store.get(Family.TEXTS, sketch.document)
-        source = codec.source(value) if value is not None else None
-        if value is None or source not in {c.raw for c in going}:
+        if value is None or codec.source(value) not in {c.raw for c in going}:
             return None
+        return self.left(sketch, value, staying)
+
+    def left(self, sketch: Sketch, value: bytes, staying: Iterable[Capture]) -> bytes:
+        """The row that is left of a text, whose page goes; empty for none at all."""
+        source = codec.source(value)
         alike = next((c for c in staying if c.raw == source), None)
         return codec.seen_at(value, alike.time) if alike else self._folded(sketch, value)
 

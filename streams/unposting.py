@@ -36,9 +36,8 @@ def unpost(store: Store, changes: Changes, gone: Mapping[bytes, Sketch], scheme:
     rows = zip(keys, store.get_many(Family.BANDS, keys), strict=True)
     held = {key: set(posting.decode(value)) for key, value in rows if value}
     kept = {key: left for key, prefixes in held.items() if (left := prefixes - going[key]) != prefixes}
-    most = max((len(held[key]) for key in kept), default=0)
-    if meta.counters(store).get("bucket_postings_max"):  # only the longest can have been full
-        full = {key for key in kept if len(held[key]) == most}
+    least = meta.full_buckets(store)
+    if full := {key for key in kept if least is not None and len(held[key]) >= least}:
         leaving = set[bytes]().union(*(going[key] for key in full))
         asking = [sketch for document, sketch in gone.items() if document[:PREFIX_BYTES] in leaving]
         for bucket, prefix in _postings(_alike(View(store), asking, gone), scheme):
@@ -47,7 +46,7 @@ def unpost(store: Store, changes: Changes, gone: Mapping[bytes, Sketch], scheme:
     changes.delete_all(Family.BANDS, {bucket for bucket, prefixes in kept.items() if not prefixes})
     for bucket, prefixes in kept.items():
         if prefixes:
-            changes.put(Family.BANDS, bucket, posting.encode(sorted(prefixes)[:most]))
+            changes.put(Family.BANDS, bucket, posting.encode(sorted(prefixes)[: len(held[bucket])]))
 
 
 def _alike(view: View, asking: Iterable[Sketch], gone: Collection[bytes]) -> Iterator[Sketch]:

@@ -43,13 +43,13 @@ TEXT_BYTES_MAX = 64 << 20  # what a frame may unfold to
 class TextCodec:
     """Compresses with the newest dictionary and reads with any; one instance a thread."""
 
-    def __init__(self, dictionaries: dict[int, bytes], level: int = LEVEL) -> None:
+    def __init__(self, dictionaries: dict[int, bytes]) -> None:
         self.newest = max(dictionaries, default=0)
         self._dictionaries = {n: zstandard.ZstdCompressionDict(data) for n, data in dictionaries.items()}
         held = self._dictionaries.get(self.newest)
         if held:
-            held.precompute_compress(level=level)
-        self._writer = zstandard.ZstdCompressor(level=level, dict_data=held, write_content_size=True)
+            held.precompute_compress(level=LEVEL)
+        self._writer = zstandard.ZstdCompressor(level=LEVEL, dict_data=held, write_content_size=True)
         self._readers: dict[int, zstandard.ZstdDecompressor] = {}
 
     def encode(self, title: str, text: str, time: int = NEVER, source: bytes = NOBODY) -> bytes:

@@ -33,6 +33,8 @@ STAGES = (
 )
 # What is under way of pairs, unions and members, whatever pages wait; where unions never end, not for long.
 CLUSTERING = STAGES[STAGES.index(Topic.DOCUMENTS) :][:-JOIN_HOPS_MAX] + (Topic.JOINS,) * 16
+# What may bring a document to a URL: pages that are sketched.
+ARRIVING = STAGES[STAGES.index(Topic.CAPTURES) :][:3]
 log = structlog.get_logger(__name__)
 
 

@@ -3,6 +3,7 @@
 Forgetting reads a cluster, and what it makes of it is taken later; joins go on in between. Two things make it sound:
 
     a pointer that was set in between stays     its owner compares: whoever looks then sees where it leads
+    a posting that came in between stays        its owner takes out those of documents that go, and no others
     it is looked at again, and repeated         after everything under way has come, until all is as the edges say
 
 What is looked at grows from what was touched along pointers, lists of members and edges. A union that was under way
@@ -21,7 +22,7 @@ from state.codecs import changelog
 from state.errors import StateError
 from state.families import Family
 from state.store import Store
-from state.values import ID_BYTES
+from state.values import ID_BYTES, PREFIX_BYTES
 from state.view import View
 from streams.embedded import join_all
 from streams.faust_engine.messages import Amendment, Topic
@@ -32,22 +33,33 @@ log = structlog.get_logger(__name__)
 
 
 def amendments(store: Store, parts: Mapping[int, Changes]) -> dict[tuple[Topic, int], list[Amendment]]:
-    """Changes by partition as messages, with the pointers that they may take away: those among what they dissolve."""
+    """Changes by partition as messages, with what they may take away.
+
+    These are pointers among what they dissolve and postings of documents that they remove. Where they remove none
+    they are a part of changes too large for one question, and it is not known whose postings go.
+    """
     nodes = set().union(*(_pointing(changes) for changes in parts.values()))
     ids = sorted(nodes)
     held = zip(ids, store.get_many(Family.PARENTS, ids), strict=True)
     parents = {node: parent for node, parent in held if parent in nodes}
+    postings = sorted({key[:PREFIX_BYTES] for key in _deleted(parts, Family.DOCUMENTS)})
     return {
         (Topic.AMENDMENTS, number): [
-            _amendment(record, parents) for record in changelog.encode(changes, kind=changelog.AMENDMENT)
+            _amendment(record, parents, postings) for record in changelog.encode(changes, kind=changelog.AMENDMENT)
         ]
         for number, changes in parts.items()
     }
 
 
-def _amendment(record: bytes, parents: Mapping[bytes, bytes]) -> Amendment:
+def _amendment(record: bytes, parents: Mapping[bytes, bytes], postings: list[bytes]) -> Amendment:
     _, changes = changelog.decode(record)
-    return Amendment(record, {node: parents[node] for node in _pointing(changes) if node in parents})
+    posted = changes.deletes.get(Family.BANDS) or changes.puts.get(Family.BANDS)
+    may_go = {node: parents[node] for node in _pointing(changes) if node in parents}
+    return Amendment(record, may_go, postings if posted and postings else None)
+
+
+def _deleted(parts: Mapping[int, Changes], family: Family) -> set[bytes]:
+    return set().union(*(changes.deletes.get(family, set()) for changes in parts.values()))
 
 
 def _pointing(changes: Changes) -> set[bytes]:
@@ -63,7 +75,7 @@ def mend(store: Store, parts: Mapping[int, Changes], drain: Callable[[], None]) 
     touched = set().union(*(_pointing(changes) for changes in parts.values()))
     if not touched:
         return
-    left = set().union(*(changes.deletes.get(Family.DOCUMENTS, set()) for changes in parts.values()))
+    left = _deleted(parts, Family.DOCUMENTS)
     for _ in range(ROUNDS_MAX):
         drain()
         found = _look(store, touched, left)

@@ -49,11 +49,13 @@ RESULTS = frozenset({Topic.NEAR_DUPLICATES, Topic.CLUSTERS, Topic.MOVES})
 class Amendment(msgspec.Struct, frozen=True):
     """Changes that overwrite, as a record of the changelog: something was forgotten.
 
-    Of nodes whose pointer it changes `parents` are the pointers that may go; another one has come since, and stays.
+    Of nodes whose pointer it changes `parents` are the pointers that may go, of buckets that it changes `postings`
+    the prefixes that may; another one has come since, and stays.
     """
 
     record: bytes
     parents: dict[bytes, bytes] | None = None  # None: all may
+    postings: list[bytes] | None = None  # None: all may
 
 
 # What each topic carries; a value goes with its number, which is never used again.

@@ -109,8 +109,8 @@ def decode(
         problem = f"the message has schema {given['schema']!r}, pages have {SCHEMA}"
     elif kind not in (JSON, MSGPACK):
         problem = f"content type {kind!r} is neither {JSON} nor {MSGPACK}"
-    elif preset not in PRESETS:
-        problem = f"format {preset!r} is none of {', '.join(filter(None, PRESETS))}"
+    elif preset and preset not in PRESETS:
+        problem = f"format {preset!r} is none of {', '.join(PRESETS)}"
     if problem:
         return Rejected("bad_schema", problem, origin), ""
     data = value or b""
@@ -211,7 +211,6 @@ def _media_type(given: Any) -> str | None:
 
 
 PRESETS: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
-    "": dict,
     "scrapy-cluster": _scrapy_cluster,
     "scrapy-cluster-base64": _scrapy_cluster_base64,
     "ache": _ache,

@@ -10,7 +10,7 @@ import msgspec
 
 from state.partition import Partition
 from state.scheme import Scheme
-from state.store import Store, StoreLimits
+from state.store import Memory, Store, StoreLimits
 
 
 class Partitions:
@@ -18,12 +18,9 @@ class Partitions:
 
     def __init__(self, folder: Path, scheme: Scheme, limits: StoreLimits, count: int) -> None:
         self.folder, self.scheme, self.count = folder, scheme, count
-        # A worker may come to hold all of them: its memory is bounded all the same.
-        self.limits = msgspec.structs.replace(
-            limits,
-            cache_mib=max(8, limits.cache_mib // count),
-            write_buffers_mib=max(8, limits.write_buffers_mib // count),
-        )
+        # A worker may come to hold all of them: their memory is bounded together, and none is made for more.
+        self.memory = Memory(limits)
+        self.limits = msgspec.structs.replace(limits, write_buffers_mib=max(1, limits.write_buffers_mib // count))
         self.held: dict[int, Partition] = {}
         self.actives: frozenset[int] = frozenset()
         self.locks: defaultdict[int, asyncio.Lock] = defaultdict(asyncio.Lock)
@@ -35,7 +32,8 @@ class Partitions:
     def open(self, number: int) -> Partition:
         """A partition, opened when it is not yet; raises StateError."""
         if number not in self.held:
-            self.held[number] = Partition(Store(self.path(number), self.limits), self.scheme, number, self.count)
+            store = Store(self.path(number), self.limits, memory=self.memory)
+            self.held[number] = Partition(store, self.scheme, number, self.count)
         return self.held[number]
 
     def close(self, number: int) -> None:

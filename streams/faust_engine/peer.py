@@ -44,11 +44,16 @@ def allowed(given: str | None, token: str) -> bool:
     return not token or hmac.compare_digest(said, _bearer(token).encode())
 
 
+def reached_at(host: str, port: int) -> str:
+    """The URL of whoever listens on an address; one of IPv6 stands in brackets there."""
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
 def _bearer(token: str) -> str:
     return f"Bearer {token}"
 
 
-def _split(url: str) -> SplitResult:
+def parts_of(url: str) -> SplitResult:
     """The parts of a worker's URL; raises InputError for one that cannot be asked."""
     try:
         parts = urlsplit(url.rstrip("/"))
@@ -75,7 +80,7 @@ class Peer:
         """Raises InputError for a URL that is none."""
         self._headers = {"Authorization": _bearer(token)} if token else {}
         self.url, self.seconds_max = url.rstrip("/"), seconds_max
-        self._parts = _split(url)
+        self._parts = parts_of(url)
         self._held = threading.local()
 
     def ask(self, ask: Ask) -> Any:

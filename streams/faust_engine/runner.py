@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import msgspec
 import structlog
 
+from state.sweeps import may_be_called
 from state.values import SweepState
 from streams.faust_engine import pages, topics
 from streams.faust_engine.control import SweepLog
@@ -155,7 +156,7 @@ class Runner:
     async def _sweep(self, name: str) -> int | None:
         """The number of a sweep that may still be filled; one that is committed takes what comes late."""
         name = name or self.settings.kafka.default_sweep
-        if len(name) > 200 or not name.isprintable():
+        if not may_be_called(name):
             return None
         number = await self.sweep_log.number(name)
         open_for_pages = self.sweep_log.fold.sweeps[number].state in (SweepState.OPEN, SweepState.COMMITTED)

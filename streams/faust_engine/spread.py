@@ -15,13 +15,14 @@ from typing import Any
 
 import msgspec
 
+from state import meta
 from state.changes import Changes
 from state.errors import StateError
 from state.families import Family
 from state.scheme import Scheme
 from state.store import Store
 from state.values import PREFIX_BYTES
-from streams.faust_engine.rows import Ask, Row, answer, combined, together
+from streams.faust_engine.rows import Ask, Row, combined, together
 from streams.operators.routing import partition_of
 
 Source = Callable[[Ask], Any]
@@ -167,7 +168,8 @@ class SpreadStore(RowStore):
     def owner(self, family: Family, key: bytes) -> int | None:
         """The partition that has a key, or all that begin with it; None where any may."""
         if family is Family.META:
-            return 0  # what it says of itself is the same in all
+            # What it says of itself is the same in all, but for their buckets.
+            return None if key.startswith(meta.FULL) else 0
         if family is Family.CAPTURES:
             end = key.find(b"\0")
             return partition_of(key[:end], self.partitions) if end >= 0 else None
@@ -200,15 +202,6 @@ class SpreadStore(RowStore):
         if family in (Family.SAMPLES, Family.WORDS):
             owner = partition_of(key[-PREFIX_BYTES:], self.partitions)
         return range(self.partitions) if owner is None else (owner,)
-
-
-def of_folders(folders: Mapping[int, Store], scheme: Scheme, sweeps: Mapping[bytes, bytes]) -> SpreadStore:
-    """A collection whose partitions are all opened here."""
-
-    def source(ask: Ask) -> Any:
-        return answer(folders, ask)
-
-    return SpreadStore("partitions", scheme, dict.fromkeys(folders, ("here", source)), len(folders), sweeps)
 
 
 def _part(ask: Ask, places: list[int], partitions: list[int], owners: list[int] | None = None) -> Ask:

@@ -6,13 +6,14 @@ Each function reads the partition's store and returns an Outcome; whoever calls 
 from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
+from state import meta
 from state.changes import Changes
-from state.codecs import changelog
+from state.codecs import changelog, posting
 from state.codecs import document as document_codec
 from state.families import Family
 from state.partition import Partition
@@ -174,6 +175,8 @@ def buckets(partition: Partition, new: Sequence[Announcement], context: Context)
     )
     outcome.send(probed.pairs, context)
     outcome.changes = probed.changes
+    if probed.crowded_out:
+        meta.put_full_buckets(outcome.changes, limits.bucket_postings_max)
     outcome.counts.update(
         pairs=len(probed.pairs), bucket_postings_max=probed.crowded_out, candidates_max=probed.passed_over
     )
@@ -252,6 +255,8 @@ def amendments(partition: Partition, given: Sequence[Amendment], context: Contex
         _, changes = changelog.decode(each.record)
         if each.parents is not None:
             _keep_new_pointers(changes, each.parents, outcome.changes, partition.store)
+        if each.postings is not None:
+            _keep_new_postings(changes, set(each.postings), outcome.changes, partition.store)
         outcome.changes.update(changes)
     if context.reports(Topic.CLUSTERS):
         outcome.results += results.amended(outcome.changes, partition.store, partition.number)
@@ -269,6 +274,22 @@ def _keep_new_pointers(changes: Changes, parents: Mapping[bytes, bytes], before:
         if parent not in (None, parents.get(node)):
             deletes.discard(node)
             puts.pop(node, None)
+
+
+def _keep_new_postings(changes: Changes, going: Collection[bytes], before: Changes, store: Store) -> None:
+    """Let stay what a bucket holds of others than those who go: it came since the changes were computed."""
+    cleared, held = before.deletes.get(Family.BANDS, set()), before.family(Family.BANDS)
+    given = dict.fromkeys(changes.deletes.get(Family.BANDS, ()), b"") | changes.family(Family.BANDS)
+    buckets = sorted(given)
+    for bucket, stored in zip(buckets, store.get_many(Family.BANDS, buckets), strict=True):
+        there = held.get(bucket) or (None if bucket in cleared else stored) or b""
+        left = {prefix for prefix in posting.decode(there) if prefix not in going} | set(
+            posting.decode(given[bucket])
+        )
+        # A bucket that was full stays as long as it was.
+        longest = max(len(there), len(given[bucket])) // PREFIX_BYTES
+        if left:
+            changes.put(Family.BANDS, bucket, posting.encode(sorted(left)[:longest]))
 
 
 Stage = Callable[[Partition, Sequence[Any], Context], Outcome]

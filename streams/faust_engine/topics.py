@@ -61,15 +61,6 @@ def wanted(settings: KafkaSettings, partitions: int) -> list[Described]:
     return [Described(name(settings, t), 1 if t in ONE_PARTITION else partitions) for t in used]
 
 
-async def held(broker: Broker, settings: KafkaSettings) -> dict[str, int]:
-    """Partitions of the topics that are there, by name; raises InputError when the broker does not answer."""
-    admin = await _admin(broker)
-    try:
-        return await _held(admin, settings)
-    finally:
-        await admin.close()
-
-
 async def ensure(broker: Broker, settings: KafkaSettings, *, partitions: int | None, create: bool) -> Counts:
     """Make the topics that are missing and return how many partitions there are. A crawler's topic is never made.
 

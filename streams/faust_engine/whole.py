@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
+import structlog
+
 from state.changes import Changes
 from state.errors import StateError
 from state.store import Store
-from streams.faust_engine import mending
-from streams.faust_engine.draining import CLUSTERING, drained
+from streams.faust_engine import mending, returning
+from streams.faust_engine.draining import ARRIVING, CLUSTERING, drained
 from streams.faust_engine.idle import Lag
 from streams.faust_engine.messages import Amendment, Topic
 from streams.faust_engine.peer import Peer, own_token
@@ -22,6 +25,7 @@ from streams.faust_engine.spread import Source, SpreadStore, Write
 if TYPE_CHECKING:
     from streams.faust_engine.app import App
 
+log = structlog.get_logger(__name__)
 TAKEN_SECONDS_MAX = 60.0
 ASKED_AT_ONCE = 16  # questions to workers, of all that are answered here
 
@@ -78,15 +82,32 @@ class Whole:
         return self._peers[url]
 
     def _write(self, parts: Mapping[int, Changes]) -> None:
+        gone = returning.before(self.store(), parts.values())
         self._amend(parts)
-        mending.mend(self._spread(self._amend), parts, self._drain)
+        if gone.places or gone.rows:
+            self._drain(ARRIVING)
+            sends = self._returning(gone)
+            asyncio.run_coroutine_threadsafe(self.runner.outbox.send(sends), self._loop).result()
+        mending.mend(self._spread(self._amend), parts, lambda: self._drain(CLUSTERING))
+
+    def _returning(self, gone: returning.Before) -> returning.Sends:
+        """What is to come once more; it is known here only, so that workers that change are waited for."""
+        until = time.monotonic() + TAKEN_SECONDS_MAX
+        while True:
+            try:
+                return returning.again(self.store(), gone, self.runner.context)
+            except StateError as error:
+                if time.monotonic() > until:
+                    raise
+                log.info("what came meanwhile cannot be told", why=str(error))
+                time.sleep(1)
 
     def _amend(self, parts: Mapping[int, Changes]) -> None:
         sends = mending.amendments(self.store(), parts)
         asyncio.run_coroutine_threadsafe(self._taken(sends), self._loop).result(TAKEN_SECONDS_MAX)
 
-    def _drain(self) -> None:
-        asyncio.run_coroutine_threadsafe(drained(self.lag, CLUSTERING), self._loop).result()
+    def _drain(self, stages: Sequence[Topic]) -> None:
+        asyncio.run_coroutine_threadsafe(drained(self.lag, stages), self._loop).result()
 
     async def _taken(self, sends: Mapping[tuple[Topic, int], Sequence[Amendment]]) -> None:
         """Send changes, and return when the owners have taken them."""

@@ -22,6 +22,7 @@ from streams.faust_engine.messages import Topic
 from streams.faust_engine.metrics import Metrics
 from streams.faust_engine.outbox import Outbox
 from streams.faust_engine.partitions import Partitions
+from streams.faust_engine.peer import parts_of, reached_at
 from streams.faust_engine.runner import Runner
 from streams.faust_engine.server import Server
 from streams.faust_engine.telling import Teller
@@ -48,12 +49,15 @@ def run(
 
     Answers on `host` and `port` (0: any that is free); others reach it at `url`.
 
-    Raises InputError when the broker does not answer or its topics do not fit, StateError for the state's folder.
+    Raises InputError for a `url` that is none, when the broker does not answer or its topics do not fit, StateError
+    for the state's folder.
     Threads of Faust may be left then, which would keep the process alive: see `ending`.
     """
     unknown = set(operators) - set(OPERATORS)
     if unknown or not operators:
         raise InputError(f"{', '.join(sorted(unknown)) or 'nothing'} is no operator", f"use {' or '.join(OPERATORS)}")
+    if url is not None:
+        parts_of(url)  # others would ask for it in vain, and the worker's own library fails at it later
     kafka = settings.kafka
     counts = asyncio.run(topics.ensure(broker, kafka, partitions=partitions, create=kafka.create_topics))
     asyncio.set_event_loop(loop := asyncio.new_event_loop())
@@ -91,7 +95,7 @@ async def _work(
         loop.add_signal_handler(number, stop.set)
     server = Server(runner)
     port = await server.start(host, port)
-    app = build(runner, broker, data_dir, url or f"http://{host}:{port}", operators)
+    app = build(runner, broker, data_dir, url or reached_at(host, port), operators)
     async with Lag(broker, settings.kafka, counts) as lag:
         server.app, server.whole = app, Whole(runner, app, lag)
         tasks: list[asyncio.Task[None]] = [

@@ -10,7 +10,7 @@ import sys
 import time
 import urllib.request
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -20,10 +20,12 @@ import pytest
 from state import meta
 from state.check import check
 from state.families import Family
+from state.scheme import Scheme
 from state.store import Store
 from state.view import View
 from streams import query
-from streams.faust_engine.spread import of_folders
+from streams.faust_engine.rows import answer
+from streams.faust_engine.spread import SpreadStore
 from streams.operators.routing import partition_of
 from streams.settings import load
 
@@ -58,6 +60,12 @@ def free_port() -> int:
             with suppress(OSError, OverflowError):
                 second.bind(("127.0.0.1", port + 1))
                 return port
+
+
+def of_folders(folders: Mapping[int, Store], scheme: Scheme, sweeps: Mapping[bytes, bytes]) -> SpreadStore:
+    """A collection whose partitions are all opened here."""
+    here = ("here", partial(answer, folders))
+    return SpreadStore("partitions", scheme, dict.fromkeys(folders, here), len(folders), sweeps)
 
 
 class Broker:

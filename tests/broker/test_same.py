@@ -15,10 +15,10 @@ from state.store import Store
 from state.values import SweepState
 from state.view import View
 from streams.faust_engine.peer import Peer, RemoteStore, own_token
-from streams.faust_engine.spread import of_folders
 from streams.ingest import ingest
 from streams.settings import load
 from tests.broker.answers import Answers, answers, differences
+from tests.broker.running import of_folders
 
 SETTLED_SECONDS_MAX = 300.0
 ASKED_EVERY = 16  # over HTTP, of the missing URLs: each takes some hundred round trips

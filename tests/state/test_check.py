@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from state import sweeps
+from state import meta, sweeps
 from state.changes import Changes
 from state.check import Problem, check
 from state.codecs import capture, document, edge, posting
@@ -382,3 +382,16 @@ def test_what_a_partition_should_hold_is_missed(sound: MemoryStore, family: Fami
         changes.delete(family, row)
     one.write(changes)
     assert any(each.family == named.value and what in each.what for each in of_partition(one, 0, 2))
+
+
+def test_buckets_of_a_partition_that_were_full_may_leave_documents_out(sound: MemoryStore) -> None:
+    """A partition counts nothing: it says which limits left somebody out, and not whether that one was forgotten."""
+    (one,) = partitions(sound, 1)
+    list(drop_a_posting(one))
+    assert of_partition(one, 0, 1)
+    changes = Changes()
+    meta.put_full_buckets(changes, 2)
+    meta.put_full_buckets(changes, 16)
+    one.write(changes)
+    assert meta.full_buckets(one) == 2  # type: ignore[arg-type]
+    assert of_partition(one, 0, 1) == []

@@ -54,6 +54,9 @@ def test_a_file_holds_only_what_differs(tmp_path: Path, monkeypatch: pytest.Monk
         ("store", {"cache": 1}, "cache"),
         ("ingest", {"workers": -1}, "ingest.workers"),
         ("find", {"confidence_min": 2}, "find.confidence_min"),
+        ("kafka", {"default_sweep": "a\tb"}, "kafka.default_sweep"),
+        ("kafka", {"default_sweep": ""}, "kafka.default_sweep"),
+        ("kafka", {"default_sweep": "x" * 201}, "kafka.default_sweep"),
         ("nonsense", {"a": 1}, "nonsense"),
     ],
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -14,14 +14,15 @@ import msgspec
 from state.changes import Changes
 from state.partition import Partition
 from state.store import Store
-from streams.faust_engine import mending, stages
+from streams.faust_engine import mending, returning, stages
 from streams.faust_engine.control import Event, Fold
-from streams.faust_engine.draining import CLUSTERING, drained
+from streams.faust_engine.draining import ARRIVING, CLUSTERING, drained
 from streams.faust_engine.messages import KINDS, Topic
 from streams.faust_engine.rows import Ask, answer
 from streams.faust_engine.spread import SpreadStore, Write
+from streams.operators.routing import partition_of
 from streams.operators.sketch import SketchStage, Task
-from streams.settings import load
+from streams.settings import Settings, load
 from streams.values import Page, SketchedPage
 
 PARTITIONS = 2
@@ -31,7 +32,7 @@ SETTINGS = load()
 class Collection:
     """What the topics hold, how far each is taken, and the partitions."""
 
-    def __init__(self, folder: Path, rng: Random | None = None) -> None:
+    def __init__(self, folder: Path, rng: Random | None = None, settings: Settings = SETTINGS) -> None:
         """With `rng` the stages go on, a little at a time, whenever the whole is asked something."""
         self._rng = rng
         self.parts = {
@@ -39,7 +40,7 @@ class Collection:
             for number in range(PARTITIONS)
         }
         self.fold = Fold()
-        self.context = stages.Context(SETTINGS, PARTITIONS)
+        self.context = stages.Context(settings, PARTITIONS)
         self.logs: defaultdict[tuple[Topic, int], list[Any]] = defaultdict(list)
         self.taken: defaultdict[tuple[Topic, int], int] = defaultdict(int)
         self._sketch = SketchStage(SETTINGS.scheme, SETTINGS.policy, SETTINGS.limits)
@@ -51,7 +52,10 @@ class Collection:
 
     def sketch(self, sweep: int, texts: Mapping[str, str]) -> None:
         """Have pages, texts by URL, sketched and sent on."""
-        pages = [Page(url, 1_700_000_000_000 + sweep, text=text) for url, text in texts.items()]
+        self.pages(sweep, [Page(url, 1_700_000_000_000 + sweep, text=text) for url, text in texts.items()])
+
+    def pages(self, sweep: int, pages: list[Page]) -> None:
+        """Have pages sketched and sent on."""
         found = [item for results in self._sketch(Task(sweep, pages)) for item in results]
         self.send(stages.sketched([item for item in found if isinstance(item, SketchedPage)], self.context).sends)
 
@@ -59,6 +63,10 @@ class Collection:
         """Append to logs."""
         for place, values in sends.items():
             self.logs[place] += values
+
+    def owns(self, number: int) -> Callable[[bytes], bool]:
+        """Which keys are a partition's own."""
+        return lambda key: partition_of(key, PARTITIONS) == number
 
     def take(self, topics: Iterable[Topic] = tuple(KINDS)) -> None:
         """Take what these topics hold, until they hold no more."""
@@ -89,8 +97,11 @@ class Collection:
         """The collection as one store, as a worker has it."""
 
         def write(parts: Mapping[int, Changes]) -> None:
+            gone = returning.before(self._spread(None), parts.values())
             self._amend(parts)
-            mending.mend(self._spread(self._amend), parts, self._drain)
+            self._drain(ARRIVING)
+            self.send(returning.again(self._spread(None), gone, self.context))
+            mending.mend(self._spread(self._amend), parts, lambda: self._drain(CLUSTERING))
 
         return self._spread(write)
 
@@ -101,8 +112,8 @@ class Collection:
         self.go_on(10)
         self.take([Topic.AMENDMENTS])
 
-    def _drain(self) -> None:
-        asyncio.run(drained(self, CLUSTERING))  # type: ignore[arg-type]
+    def _drain(self, topics: Sequence[Topic]) -> None:
+        asyncio.run(drained(self, topics))  # type: ignore[arg-type]
 
     def _spread(self, write: Write | None) -> SpreadStore:
         def source(ask: Ask) -> Any:

@@ -12,7 +12,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from state.check import check
 from state.families import Family
+from state.stats import stats
 from streams.faust_engine.control import Event, Fold
 from streams.faust_engine.messages import Topic, headers, pack
 from streams.faust_engine.metrics import Metrics
@@ -20,6 +22,7 @@ from streams.faust_engine.outbox import DeadLetter
 from streams.faust_engine.partitions import Partitions
 from streams.faust_engine.runner import Message, Runner
 from streams.faust_engine.server import Server
+from streams.settings import load
 from tests.streams.faust_engine.collection import PARTITIONS, SETTINGS, Collection
 
 TEXT = "a page of the sweep that is taken back, number"
@@ -88,6 +91,25 @@ def test_a_cancelled_sweep_of_which_much_is_under_way_leaves_nothing(tmp_path: P
     made.take()
     assert {family: list(made.store().scan(family)) for family in families} == before
     assert made.fold.named("bad") is None
+
+
+def test_those_that_a_flood_crowded_out_are_posted_again(tmp_path: Path) -> None:
+    """As the embedded engine does, and each partition is sound."""
+    settings = load(overrides={"limits": {"bucket_postings_max": 2}})
+    made = Collection(tmp_path, settings=settings)
+    made.events(Event("open", "good", 1), Event("open", "flood", 2))
+    words = " ".join(f"word{number}" for number in range(150))
+    made.sketch(1, {f"https://a.example/{at}": f"{words} {at}" for at in range(2)})
+    made.take()
+    before = dict(made.store().scan(Family.BANDS))
+    made.sketch(2, {f"https://spam.example/{at}": f"{words} more{at}" for at in range(12)})
+    made.take()
+    assert dict(made.store().scan(Family.BANDS)).items() & before.items() < before.items()
+    cancel(made, "flood")
+    assert dict(made.store().scan(Family.BANDS)) == before
+    for number, partition in made.parts.items():
+        assert list(check(partition.store, postings_max=2, owns=made.owns(number))) == []
+    assert sum(stats(partition.store).documents for partition in made.parts.values()) == 2
 
 
 @pytest.fixture

@@ -14,15 +14,20 @@ from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from yarl import URL
 
+from state.changes import Changes
+from state.families import Family
 from state.scheme import Scheme
+from state.store import MIB, StoreLimits
 from state.values import SweepState
 from streams.errors import InputError, LostfoundError, StateError
-from streams.faust_engine import broker, messages, pages, server, topics
+from streams.faust_engine import broker, messages, pages, server, topics, worker
 from streams.faust_engine.control import Event, Fold
 from streams.faust_engine.ending import RESTART
 from streams.faust_engine.messages import BadMessage, Topic
-from streams.faust_engine.peer import Peer
+from streams.faust_engine.partitions import Partitions
+from streams.faust_engine.peer import Peer, parts_of, reached_at
 from streams.faust_engine.publish import Packs
 from streams.faust_engine.spread import SpreadStore
 from streams.operators.join import Handover, Union
@@ -191,7 +196,7 @@ FIELDS = (
 @settings(deadline=None, max_examples=300)
 @example("ache", {"content_type": ["text/html"]})
 @example("ache", {"content_type": 5})
-@given(st.sampled_from(sorted(pages.PRESETS)), st.dictionaries(st.sampled_from(FIELDS), JSON_VALUES))
+@given(st.sampled_from(["", *sorted(pages.PRESETS)]), st.dictionaries(st.sampled_from(FIELDS), JSON_VALUES))
 def test_fields_of_any_kind_give_a_page_or_a_refusal(preset: str, fields: dict[str, object]) -> None:
     held = {"url": "http://a.example/", "body": "PHA+eA==", "content": "PHA+eA=="} | fields
     found, _ = pages.decode(json.dumps(held).encode(), [("format", preset.encode())], ORIGIN, LIMITS)
@@ -349,6 +354,20 @@ def test_what_is_no_server_is_refused(url: str) -> None:
         Peer(url, 0.5)
 
 
+@pytest.mark.parametrize(("host", "url"), [("::1", "http://[::1]:80"), ("127.0.0.1", "http://127.0.0.1:80")])
+def test_an_address_of_either_kind_is_reached_at_a_url(host: str, url: str) -> None:
+    assert reached_at(host, 80) == url
+    assert (parts_of(url).hostname, parts_of(url).port, URL(url).host) == (host, 80, host)
+
+
+@pytest.mark.parametrize("url", ["", "http://::1:8080", "127.0.0.1:8080"])
+def test_a_worker_that_nobody_could_reach_does_not_start(tmp_path: Path, url: str) -> None:
+    nowhere = broker.from_environment("127.0.0.1:1", {})
+    with pytest.raises(InputError, match=re.escape(f"{url!r} is no server")):
+        worker.run(load(), nowhere, tmp_path, url=url)
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize(
     ("sent", "status", "said"),
     [(b"x" * 100, 413, "exceed"), (b"{", 400, "lostfound of this version"), (b"{}", 200, "")],
@@ -410,6 +429,19 @@ def test_secrets_do_not_show() -> None:
 def test_a_collection_with_a_part_missing_is_no_collection() -> None:
     with pytest.raises(StateError, match="nobody holds partitions 1"):
         SpreadStore("x", Scheme(), {0: ("a", lambda _: [])}, 2, {})
+
+
+def test_partitions_share_what_a_worker_may_use(tmp_path: Path) -> None:
+    """Their caches are one, and their buffers keep to one bound, with the filters that they have from the start."""
+    limits, count = StoreLimits(cache_mib=16, write_buffers_mib=32), 12
+    held = Partitions(tmp_path, Scheme(), limits, count)
+    for number in range(count):
+        row = Changes()
+        row.put(Family.BANDS, bytes((number,)), bytes(8))
+        held.open(number).write(row, [0])
+    assert {id(partition.store._cache) for partition in held.held.values()} == {id(held.memory.cache)}
+    assert 0 < held.memory.buffers.get_usage() <= limits.write_buffers_mib * MIB
+    held.close_all()
 
 
 def test_a_silent_worker_is_an_error_that_names_it() -> None:
