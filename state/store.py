@@ -7,12 +7,10 @@ what the writer had committed when it opened or last caught up.
 
 from __future__ import annotations
 
-import ctypes
 import shutil
 import tempfile
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from functools import cache
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
@@ -25,6 +23,7 @@ from state import inventory
 from state.changes import Changes
 from state.errors import StateCorrupt, StateError, StateLocked, StateMissing
 from state.families import STORAGE, Compression, Family, Storage
+from state.heap import keep_large_blocks_apart
 from state.prefixes import LISTED, STORED, Prefixes, list_of, prefix_of
 
 MIB = 1 << 20
@@ -34,8 +33,6 @@ _ENTRY_BYTES = 4096  # of the cache, on average
 _LAST = b"\xff" * 32  # above whatever follows a prefix, up to two ids
 _TIERS = 8  # files of like size that wait to be merged
 _LISTED_A_BATCH = 100_000
-_M_MMAP_THRESHOLD, _M_ARENA_MAX = -3, -8  # of glibc's malloc.h
-_ARENAS = 2
 
 
 class StoreLimits(msgspec.Struct, frozen=True):
@@ -88,7 +85,7 @@ class Store:
         # Shared by all families, so that memory is bounded as a whole and not a family at a time.
         self._memory = memory or Memory(msgspec.structs.replace(limits, cache_mib=limits.cache_mib + more_mib))
         self._cache = self._memory.cache
-        _keep_large_blocks_apart()
+        keep_large_blocks_apart()
         self._open()
 
     def _open(self) -> None:
@@ -390,21 +387,6 @@ class Store:
         except StateError:
             if error is None:  # else that says more: what a full disk has stopped cannot be closed well
                 raise
-
-
-@cache
-def _keep_large_blocks_apart() -> None:
-    """Have the C library map filters and write buffers one by one, so that it gives them back when they go.
-
-    glibc's threshold grows with the blocks that are freed, up to 32 MiB. They then lie in its heap between small
-    ones, which at five million documents kept a third of the heap from being given back. Nor does each of RocksDB's
-    threads get a heap of its own, which took 15 to 40 MiB more. It holds for the whole process; where the library is
-    another, nothing is done.
-    """
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
-    if mallopt is not None:
-        mallopt(_M_MMAP_THRESHOLD, MIB)
-        mallopt(_M_ARENA_MAX, _ARENAS)
 
 
 def _everything() -> Any:
