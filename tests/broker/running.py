@@ -24,6 +24,7 @@ from state.scheme import Scheme
 from state.store import Store
 from state.view import View
 from streams import query
+from streams.faust_engine.peer import reached_at
 from streams.faust_engine.rows import answer
 from streams.faust_engine.spread import SpreadStore
 from streams.operators.routing import partition_of
@@ -175,11 +176,12 @@ class Collection:
         """Start a worker that goes on, and return its URL once it is ready."""
         return self.serve_all([name])[0]
 
-    def serve_all(self, names: Sequence[str]) -> list[str]:
+    def serve_all(self, names: Sequence[str], host: str = "127.0.0.1") -> list[str]:
         """Start workers that go on, and return their URLs once all are ready."""
         ports = [free_port() for _ in names]
-        started = [self.worker(name, "--port", port) for name, port in zip(names, ports, strict=True)]
-        urls = [f"http://127.0.0.1:{port}" for port in ports]
+        where = zip(names, ports, strict=True)
+        started = [self.worker(name, "--host", host, "--port", port) for name, port in where]
+        urls = [reached_at(host, port) for port in ports]
         for name, process, url in zip(names, started, urls, strict=True):
             self._ready(name, process, url)
         return urls

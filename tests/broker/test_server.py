@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import socket
 import time
 import urllib.request
 from collections.abc import Callable
@@ -51,6 +52,21 @@ def settle(made: Any, urls: list[str]) -> None:
         if len(rows) == len(SWEEPS) and all(row["state"] == "committed" for row in rows):
             break
         time.sleep(0.3)
+
+
+def test_workers_on_addresses_of_ipv6_reach_one_another(collection: Callable[..., Any]) -> None:
+    try:
+        socket.create_server(("::1", 0), family=socket.AF_INET6).close()
+    except OSError:
+        pytest.skip("no IPv6 here")
+    made = collection(3)
+    for name in SWEEPS:
+        made("publish", SAMPLE / f"{name}.jsonl", "--sweep", name)
+    urls = made.serve_all(["a", "b"], host="::1")
+    settle(made, urls)
+    first, second = (made.ask_settled("clusters", "--json", "--server", url) for url in urls)
+    assert first == second
+    assert len(first.splitlines()) > 1
 
 
 def test_every_query_says_the_same(both: Both) -> None:
