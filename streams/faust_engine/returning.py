@@ -30,10 +30,10 @@ from state.values import ID_BYTES, PREFIX_BYTES, Capture
 from streams import sketching
 from streams.faust_engine.messages import Topic
 from streams.faust_engine.stages import Context, Outcome
+from streams.forgetting.texts import TextsLeft
 from streams.lookups import Rows, known
 from streams.operators import routing
 from streams.terms import index_samples, site_key
-from streams.texts_left import TextsLeft
 from streams.values import Announcement, Arrival, Material
 
 _AT_ONCE = 256

@@ -11,8 +11,7 @@ from pathlib import Path
 
 from state import sweeps
 from state.store import Store
-from streams import forgetting
-from streams.forgetting import cancel_sweep
+from streams.forgetting import cancel_sweep, removing
 from streams.ingest import Progress, ingest
 from tests.samples import NOW, settings
 
@@ -30,7 +29,7 @@ def take(folder: str, sweep: str, workers: str, *paths: str) -> None:
 
 
 def cancel(folder: str, sweep: str) -> None:
-    forgetting.CAPTURES_A_BATCH = 8
+    removing.CAPTURES_A_BATCH = 8
     with Store(Path(folder)) as store:
         print("ready", flush=True)
         named = sweeps.named(store, sweep)

@@ -34,8 +34,8 @@ from state.families import Family
 from state.store import Store
 from state.values import SweepState
 from state.view import View
-from streams import forgetting, query
-from streams.forgetting import cancel_sweep, finish_cancelling, forget_document, forget_url
+from streams import query
+from streams.forgetting import cancel_sweep, finish_cancelling, forget_document, forget_url, removing
 from streams.ingest import commit
 from streams.settings import Settings
 from streams.sketching import Sketcher
@@ -378,12 +378,12 @@ def components(nodes: set[bytes], pairs: set[tuple[bytes, bytes]]) -> list[set[b
 
 @pytest.mark.parametrize("machine", [Engine, LimitedEngine])
 def test_engine_equals_model(machine: type[Engine], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(forgetting, "CAPTURES_A_BATCH", 3)
+    monkeypatch.setattr(removing, "CAPTURES_A_BATCH", 3)
     run_state_machine_as_test(machine, settings=hypothesis_settings(max_examples=25, stateful_step_count=30))
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("machine", [Engine, LimitedEngine])
 def test_engine_equals_model_for_long(machine: type[Engine], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(forgetting, "CAPTURES_A_BATCH", 3)
+    monkeypatch.setattr(removing, "CAPTURES_A_BATCH", 3)
     run_state_machine_as_test(machine, settings=hypothesis_settings(max_examples=300, stateful_step_count=60))

@@ -17,9 +17,9 @@ from state.families import Family
 from state.store import Store
 from state.values import Capture, SweepState
 from state.view import View
-from streams import forgetting, query
+from streams import query
 from streams.errors import InputError
-from streams.forgetting import Forgotten, cancel_sweep, finish_cancelling, forget_document, forget_url
+from streams.forgetting import Forgotten, cancel_sweep, finish_cancelling, forget_document, forget_url, removing
 from streams.sketching import Sketcher
 from streams.urls import url_key
 from tests.samples import NOW, Line, page, settings, take, variant, words
@@ -249,7 +249,7 @@ class TestCancelling:
     def test_cut_short_anywhere_is_hidden_at_once_and_finished_by_the_next_writer(
         self, store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, writes: int
     ) -> None:
-        monkeypatch.setattr(forgetting, "CAPTURES_A_BATCH", 1)
+        monkeypatch.setattr(removing, "CAPTURES_A_BATCH", 1)
         take(store, tmp_path / "a.jsonl", self.LINES[0], "one", WANTED)
         before = facts(store)
         take(store, tmp_path / "b.jsonl", self.LINES[1], "two", WANTED)
@@ -446,7 +446,7 @@ def test_a_document_at_many_urls_goes_in_one_walk(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each batch of a cancellation looks at the captures that go with it, and not at all the others."""
-    monkeypatch.setattr(forgetting, "CAPTURES_A_BATCH", 5)
+    monkeypatch.setattr(removing, "CAPTURES_A_BATCH", 5)
     lines = [page(f"https://a.org/{n}/p{n}", CHAIN[0], NOW + n) for n in range(100)]
     take(store, tmp_path / "a.jsonl", lines, "one", WANTED)
     decode, decoded = capture_codec.decode, 0

@@ -23,11 +23,11 @@ from state.store import Store
 from state.values import ID_BYTES, PREFIX_BYTES, Capture, DocumentRow, Sketch, Sweep, SweepState
 from state.view import View
 from streams.embedded import join_all
+from streams.forgetting.postings import unpost
+from streams.forgetting.texts import TextsLeft
+from streams.forgetting.words import Leaving, Unindexing, held_elsewhere
 from streams.operators.join import union
 from streams.terms import index_samples
-from streams.texts_left import TextsLeft
-from streams.unindexing import Leaving, Unindexing, held_elsewhere
-from streams.unposting import unpost
 from streams.urls import host_prefix
 
 _TIME = struct.Struct(">Q")
