@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from state import meta, sweeps
-from state.codecs import capture, document, edge, posting
+from state.codecs import capture, document, edge, location, posting
 from state.families import Family
 from state.store import Store
 from state.values import ID_BYTES, PREFIX_BYTES
@@ -41,7 +41,7 @@ def _row(view: View, family: Family, key: bytes, value: bytes) -> dict[str, Any]
             arrays = {"signature": row.sketch.signature.tobytes().hex(), "sample": row.sketch.sample.tolist()}
             return {**sketch, **arrays, "document": key.hex(), "first_seen": row.first_seen}
         case Family.LOCATIONS:
-            seen = int.from_bytes(value, "big")
+            seen = location.decode(value)
             return {"document": key[:ID_BYTES].hex(), "key": key[ID_BYTES:].decode(), "first_seen": seen}
         case Family.BANDS:
             return {"bucket": key.hex(), "postings": [prefix.hex() for prefix in posting.decode(value)]}

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
 from state import meta, sweeps
-from state.codecs import capture, document, posting
+from state.codecs import capture, document, location, posting
 from state.codecs.text import TextCodec
 from state.families import Family
 from state.store import Store
@@ -111,7 +111,7 @@ class View:
     def locations_seen(self, documents: list[bytes], limit: int) -> list[list[tuple[bytes, int]]]:
         """What `locations` gives, each key with when the URL was first seen to hold the document, ms."""
         found = self.store.firsts(Family.LOCATIONS, documents, limit)
-        return [[(key[ID_BYTES:], int.from_bytes(seen, "big")) for key, seen in rows] for rows in found]
+        return [[(key[ID_BYTES:], location.decode(seen)) for key, seen in rows] for rows in found]
 
     def _shown(self, rows: Iterable[tuple[bytes, bytes]]) -> list[Capture]:
         return [c for c in (capture.decode(row, value) for row, value in rows) if c.sweep not in self._hidden]

@@ -12,7 +12,6 @@ has the candidate's URLs and parent; the URL of the page that asks travels with 
 
 from __future__ import annotations
 
-import struct
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
@@ -21,6 +20,7 @@ from typing import Literal
 import msgspec
 
 from state.changes import Changes
+from state.codecs import location
 from state.families import Family
 from state.store import Store
 from state.values import ID_BYTES
@@ -33,7 +33,6 @@ from streams.urls import key_url
 from streams.values import Arrival, iso
 
 PLACES_READ = 16  # URLs of a document among which the earliest is looked for: an error page has thousands
-_TIME = struct.Struct(">Q")
 Place = tuple[bytes, int]
 """A url key, and when a document was first seen there, in ms."""
 
@@ -109,7 +108,7 @@ class Places:
 
 
 def _place(row: bytes, seen: bytes) -> Place:
-    return row[ID_BYTES:], _TIME.unpack(seen)[0]
+    return row[ID_BYTES:], location.decode(seen)
 
 
 def near_duplicates(

@@ -6,7 +6,6 @@ edges that are left. A removal is committed in one write batch a component, so t
 
 from __future__ import annotations
 
-import struct
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import chain
@@ -17,6 +16,7 @@ from state import meta, sweeps
 from state.changes import Changes
 from state.codecs import capture as capture_codec
 from state.codecs import document as document_codec
+from state.codecs import location
 from state.families import Family
 from state.scheme import Scheme
 from state.store import Store
@@ -30,7 +30,6 @@ from streams.operators.join import union
 from streams.terms import index_samples
 from streams.urls import host_prefix
 
-_TIME = struct.Struct(">Q")
 CAPTURES_A_BATCH = 2_000
 
 
@@ -193,11 +192,11 @@ def _left(store: Store, changes: Changes, row: DocumentRow, going: Sequence[Capt
         if lost := {held.url for held in gone} - {held.url for held in kept}:
             urls[key] = lost
         moved[key] = first = min((held.time for held in kept), default=None)
-        unmoved &= place != _TIME.pack(row.first_seen)
+        unmoved &= place != location.encode(row.first_seen)
         if first is None:
             changes.delete(Family.LOCATIONS, document + key)
-        elif place is not None and _TIME.pack(first) != place:
-            changes.put(Family.LOCATIONS, document + key, _TIME.pack(first))
+        elif place is not None and location.encode(first) != place:
+            changes.put(Family.LOCATIONS, document + key, location.encode(first))
     left = {key for key, first in moved.items() if first is None}
     return _Left(_first_seen(store, row, moved, unmoved), Leaving(document, urls, left), staying)
 
@@ -226,7 +225,7 @@ def _first_seen(store: Store, row: DocumentRow, moved: Mapping[bytes, int | None
     first: int | None = None
     for place, held in store.scan(Family.LOCATIONS, row.sketch.document):
         key = place[ID_BYTES:]
-        seen = moved[key] if key in moved else int.from_bytes(held, "big")
+        seen = moved[key] if key in moved else location.decode(held)
         if seen is None:
             continue
         if unmoved:

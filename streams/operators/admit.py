@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Mapping, Sequence
 
 import msgspec
 
 from state.changes import Changes
 from state.codecs import document as codec
+from state.codecs import location
 from state.families import Family
 from state.values import PREFIX_BYTES
 from streams.values import Arrival, Material
 
-_TIME = struct.Struct(">Q")
 _SAMPLE_BYTES = 4
 _WORD_BYTES = 8
 
@@ -47,7 +46,7 @@ def admit(
     new: list[Material] = []
     for arrival in arrivals:
         document, material = arrival.document, arrival.material
-        place, seen = document + arrival.key, _TIME.pack(arrival.time)
+        place, seen = document + arrival.key, location.encode(arrival.time)
         row = rows.get(document) or documents.get(document)
         if row is not None:
             if codec.first_seen(row) > arrival.time:

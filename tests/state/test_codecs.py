@@ -11,7 +11,7 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from state.codecs import capture, document, edge, posting, text
+from state.codecs import capture, document, edge, location, posting, text
 from state.values import Capture, DocumentRow, Edge, Sketch
 from streams.urls import url_key
 
@@ -236,3 +236,14 @@ def refuses_damage(decode: Callable[[bytes], object], value: bytes) -> None:
             decode(value[:end])
     with pytest.raises(ValueError, match=r"version [1-4]"):
         decode(bytes((value[0] + 1,)) + value[1:])
+
+
+@given(times)
+def test_a_location_comes_back(seen: int) -> None:
+    assert location.decode(location.encode(seen)) == seen
+
+
+@given(st.binary(max_size=20).filter(lambda value: len(value) != 8))
+def test_a_location_of_another_length_is_refused(value: bytes) -> None:
+    with pytest.raises(ValueError, match="location"):
+        location.decode(value)
