@@ -168,7 +168,7 @@ def _scrapy_cluster(held: Mapping[str, Any]) -> dict[str, Any]:
         "fetch_time": held.get("timestamp"),
         "fetch_status": held.get("status_code"),
         "html": held["body"],
-        "content_mime_type": _mime(held.get("response_headers")),
+        "content_mime_type": _content_type(held.get("response_headers")),
         "crawl": held.get("crawlid", ""),
     }
 
@@ -188,7 +188,7 @@ def _ache(held: Mapping[str, Any]) -> dict[str, Any]:
     fields = {
         "url": held.get("redirected_url") or held["url"],
         "fetch_time": held.get("fetch_time") or held.get("retrieved") or held.get("timestamp_crawl"),
-        "content_mime_type": _media_type(held.get("content_type")) or _mime(headers),
+        "content_mime_type": _said(held.get("content_type")) or _content_type(headers),
     }
     if (body := held.get("content")) is not None:
         return fields | {"body": body}
@@ -196,18 +196,18 @@ def _ache(held: Mapping[str, Any]) -> dict[str, Any]:
     return fields | {"html": html, "content_mime_type": fields["content_mime_type"] or "text/html"}
 
 
-def _mime(headers: Any) -> str | None:
-    """The media type of a response's headers."""
+def _content_type(headers: Any) -> str | None:
+    """What a response's headers say of the media type, parameters and all."""
     if not isinstance(headers, Mapping):
         return None
-    return _media_type(next((value for name, value in headers.items() if name.lower() == "content-type"), None))
+    return _said(next((value for name, value in headers.items() if name.lower() == "content-type"), None))
 
 
-def _media_type(given: Any) -> str | None:
-    """The media type of a header, which is a text or a list of them; None where it is neither."""
+def _said(given: Any) -> str | None:
+    """The value of a header, which is a text or a list of them; None where it is neither."""
     if isinstance(given, list):
         given = given[0] if given else None
-    return given.partition(";")[0].strip() if isinstance(given, str) else None
+    return given if isinstance(given, str) else None
 
 
 PRESETS: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {

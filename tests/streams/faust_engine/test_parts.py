@@ -180,6 +180,12 @@ def test_presets_read_other_crawlers(preset: str, message: dict[str, object]) ->
     assert page.time > 0
 
 
+def test_the_charset_of_a_body_is_that_of_its_headers() -> None:
+    said = {"url": "http://a.example/b", "content": "PHA+eA==", "content_type": "Text/HTML; charset=ISO-8859-1"}
+    page, _ = pages.decode(json.dumps(said).encode(), [("format", b"ache")], ORIGIN, LIMITS)
+    assert (page.mime, page.charset) == ("text/html", "iso-8859-1")
+
+
 JSON_VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-(10**30), 10**30) | st.floats(allow_nan=False, allow_infinity=False)
     | st.text(max_size=5) | st.sampled_from(["http://a.example/", "PHA+eA=="]),
