@@ -133,11 +133,12 @@ async def _sketching(folder: Path, running: Running, partitions: int, paths: Seq
             made.worker(f"s{number}", "--port", 0, "--operators", "sketch")
         async with Lag(made.broker, made.settings.kafka, Counts(partitions, partitions)) as lag:
             all_pages = left = (await lag.messages())[Topic.PAGES]
-            # From when all have begun: the first to join starts before the others are there.
+            begun, first = time.perf_counter(), all_pages
             while left > 0.7 * all_pages:
                 await asyncio.sleep(LOOK_SECONDS / 4)
                 left = (await lag.messages())[Topic.PAGES]
-            begun, first = time.perf_counter(), left
+            if left:  # From when all have begun: the first to join starts before the others are there.
+                begun, first = time.perf_counter(), left
             while left > 0:
                 await asyncio.sleep(LOOK_SECONDS / 4)
                 left = (await lag.messages())[Topic.PAGES]
