@@ -26,5 +26,5 @@ def backup(store: Store, target: Path) -> int:
     letters = store.path / meta.DEAD_LETTERS
     if letters.exists():
         shutil.copy2(letters, target / letters.name)
-    inventory.take(target)
+    inventory.take(target, inventory.manifest_of(target))
     return sum(file.stat().st_size for file in target.iterdir() if file.is_file())

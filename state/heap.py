@@ -16,8 +16,8 @@ def keep_large_blocks_apart() -> None:
 
     glibc's threshold grows with the blocks that are freed, up to 32 MiB. They then lie in its heap between small
     ones, which at five million documents kept a third of the heap from being given back. Nor does each of RocksDB's
-    threads get a heap of its own, which took 15 to 40 MiB more. It holds for the whole process; where the library is
-    another, nothing is done.
+    threads get a heap of its own, which took 13 to 38 MiB more at the peak. It holds for the whole process; where the
+    library is another, nothing is done.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:

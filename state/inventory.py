@@ -27,10 +27,13 @@ class Inventory(msgspec.Struct, frozen=True):
     bytes: dict[str, int]
 
 
-def take(folder: Path) -> None:
-    """Write down what a folder holds, after its writer has closed it."""
+def take(folder: Path, manifest: str) -> None:
+    """Write down what a folder holds, after the writer of this manifest has closed it.
+
+    Another may have come since: then the list is of no manifest that counts, and says nothing.
+    """
     held = {file.name: file.stat().st_size for pattern in _KEPT for file in folder.glob(pattern)}
-    (folder / NAME).write_bytes(msgspec.json.encode(Inventory(_current(folder), held)))
+    (folder / NAME).write_bytes(msgspec.json.encode(Inventory(manifest, held)))
 
 
 def drop(folder: Path) -> None:
@@ -42,7 +45,7 @@ def check(folder: Path) -> None:
     """Raise StateCorrupt where files are missing or have another length than when the state was closed."""
     try:
         listed = msgspec.json.decode((folder / NAME).read_bytes(), type=Inventory)
-        if listed.current != _current(folder):
+        if listed.current != manifest_of(folder):
             return
         wrong = [name for name, size in listed.bytes.items() if _size(folder / name) != size]
         if wrong and (folder / NAME).exists():  # else a writer has just come, and takes away what it needs no longer
@@ -55,8 +58,12 @@ def check(folder: Path) -> None:
         return  # nothing can be told
 
 
-def _current(folder: Path) -> str:
-    return (folder / "CURRENT").read_text(encoding="utf-8", errors="replace").strip()
+def manifest_of(folder: Path) -> str:
+    """The name of the manifest in use; empty where there is no state."""
+    try:
+        return (folder / "CURRENT").read_text(encoding="utf-8", errors="replace").strip()
+    except OSError:
+        return ""
 
 
 def _size(file: Path) -> int:

@@ -352,9 +352,10 @@ class Store:
     def close(self) -> None:
         """Stop background work and let go of the folder."""
         try:
+            manifest = inventory.manifest_of(self.path) if self.writable else ""  # while nobody else can be at work
             self._let_go()
-            if self.writable:
-                inventory.take(self.path)
+            if manifest:
+                inventory.take(self.path, manifest)
         except Exception as error:  # such as a full disk
             raise _failure(self.path, error) from error
         finally:

@@ -110,7 +110,8 @@ def ingest(
 ) -> Summary:
     """Read `paths` into a sweep, opened if it is not there, and commit it unless `keep_open`.
 
-    `now` is ms since the epoch: the sweep's time of opening and committing, and of pages that do not say theirs.
+    `now` is ms since the epoch: the sweep's time of opening and committing. Pages that do not say theirs have that of
+    the opening.
     What was read before is not read again; an open sweep takes what has come behind it, and a file that was written
     anew from its start. Raises InputError for a committed sweep and other or more input; BadRecord at the first bad
     record when `fail_on_rejected`: the batches before its own are kept, what came before it in its batch is not.

@@ -21,7 +21,7 @@ the index is read, where a limit on its postings bites.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain, pairwise
 from typing import TYPE_CHECKING
@@ -59,12 +59,7 @@ def _site(host: bytes) -> bytes:
 
 def page_name(url: str) -> str:
     """The last segment of a URL's path that says something, lower case, without separators and extension."""
-    path = url.split("#", 1)[0].split("?", 1)[0].split("://", 1)[-1].lower()
-    for segment in reversed(path.split("/")[1:]):
-        name = _SEPARATORS.sub("", _EXTENSION.sub("", segment))
-        if name not in _INDEXES:
-            return name
-    return ""
+    return next(_names(url), "")
 
 
 def segment_names(url: str) -> list[str]:
@@ -72,13 +67,22 @@ def segment_names(url: str) -> list[str]:
 
     A page that is folded into the one above it, or into a chapter, often finds it under such a name.
     """
+    forms = ((name, name.removesuffix("s"), name.removesuffix("s") + "s") for name in _names(url))
+    return list(dict.fromkeys(chain.from_iterable(forms)))
+
+
+def is_index(key: bytes) -> bool:
+    """Whether the URLs of a key are a folder's own page: `/docs/`, `/docs/index.html`."""
+    return _name(key.split(b"?", 1)[0].rpartition(b"/")[2].decode("ascii", "replace").lower()) in _INDEXES
+
+
+def _names(url: str) -> Iterator[str]:
     path = url.split("#", 1)[0].split("?", 1)[0].split("://", 1)[-1].lower()
-    names: dict[str, None] = {}
-    for segment in reversed(path.split("/")[1:]):
-        name = _SEPARATORS.sub("", _EXTENSION.sub("", segment))
-        if name not in _INDEXES:
-            names.update(dict.fromkeys((name, name.removesuffix("s"), name.removesuffix("s") + "s")))
-    return list(names)
+    return (name for segment in reversed(path.split("/")[1:]) if (name := _name(segment)) not in _INDEXES)
+
+
+def _name(segment: str) -> str:
+    return _SEPARATORS.sub("", _EXTENSION.sub("", segment))
 
 
 def name_hash(name: str) -> int:

@@ -1,7 +1,9 @@
 """Where a document is or was, in `locations`.
 
-key    document id 16 │ url key
-value  when this URL was first seen to hold it, ms since the epoch 8
+    key    document id 16 │ url key
+    value  time 8 (ms since the epoch)
+
+The time is when the URL was first seen to hold the document; of two the smaller is kept.
 """
 
 from __future__ import annotations

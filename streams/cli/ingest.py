@@ -35,14 +35,14 @@ def command(place: Place, paths: tuple[str, ...], name: str, keep_open: bool, ba
     from streams import show
     from streams.ingest import ingest, names_of
 
-    names_of(paths, place.data_dir)  # what is not there, or no name, is said before a state is made
+    names = names_of(paths, place.data_dir)  # what is not there, or no name, is said before a state is made
     sweeps.check_new(name)
     started = time.monotonic()
     with place.writer(make=True) as (store, settings), show.ingest_bar(name, json) as report:
         summary = ingest(
             store,
             settings,
-            paths,
+            names,
             name,
             now=now_ms(),
             keep_open=keep_open,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from streams import sketching
 from streams.find.kept import Kept
-from streams.terms import page_name
+from streams.terms import is_index, page_name
 from streams.urls import directory_prefix, host_prefix, key_url
 
 if TYPE_CHECKING:
@@ -25,7 +25,6 @@ _LOOKS_MAX = 17
 _NEIGHBOURS_MAX = 24
 _NEIGHBOURS_MIN = 3
 _COPY_RESEMBLANCE = 0.4
-_INDEXES = frozenset({b"", b"index", b"default", b"readme"})
 
 
 class SoftErrors:
@@ -135,7 +134,7 @@ class Copies:
             beside.update(dict.fromkeys((near if len(near) >= 2 * _NEIGHBOURS_MIN else living)[:most]))
             if len(beside) >= _NEIGHBOURS_MAX:
                 break
-        there = [before + key[len(after) :] for key in beside if not _is_index(key)]
+        there = [before + key[len(after) :] for key in beside if not is_index(key)]
         if len(there) < 2 * _NEIGHBOURS_MIN:
             return 0.0
         return sum(self._today(key, history) is not None for key, history in self._histories(there)) / len(there)
@@ -192,12 +191,6 @@ class Copies:
             return False
         figures = sketching.compare_many(row.sketch, [each.sketch for each in rows])
         return bool(figures.resemblance.max() >= _COPY_RESEMBLANCE)
-
-
-def _is_index(key: bytes) -> bool:
-    """The page of a folder, which every tree has."""
-    name = key[key.rfind(b"/") + 1 :].split(b"?", 1)[0]
-    return name.split(b".", 1)[0] in _INDEXES
 
 
 def _looks(folder: bytes, before: bytes) -> list[tuple[bytes, bytes]]:

@@ -115,9 +115,10 @@ class Finder:
             for case in [*cases, *others]:
                 if (target := self._sure_move(case)) is not None:
                     moves[case.url] = target
-            for url in list(islice(moves, max(0, len(moves) - MOVES_MAX))):
+            forgotten = list(islice(moves, max(0, len(moves) - MOVES_MAX)))
+            self.counters["find_moves_max"] += len(forgotten)
+            for url in forgotten:
                 del moves[url]
-                self.counters["find_moves_max"] += 1
             self._rules = Rules(moves.items())
             yield from map(self._answer, cases)
 

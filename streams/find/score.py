@@ -6,7 +6,9 @@
 `beside` is the resemblance to what the candidate held while the old URL was alive: a copy that stood there all along
 is not where the page went. `replica` says that most pages around the old one, which are still alive, have a copy at
 the place where this candidate would be the old one's: then it belongs to a copied tree, not to a move. Of a candidate
-at the same place in a tree that stands beside the old one's, as translations do, `path` counts nothing. `respelt` is
+at the same place in a tree that stands beside the old one's, as translations do, `path` counts nothing. Where a whole
+tree went and its documents lie elsewhere at once, that is a copy only if the page is found changed in another place,
+and `replica` is the share of them. `respelt` is
 the old address in another spelling, `/x/` for `/x.html`, that came when the old one went: a page that became a folder
 keeps its place, whatever its text was shared out to.
 

@@ -92,9 +92,9 @@ def cancel_sweep(store: Store, sweep: Sweep) -> Forgotten:
 
 
 def finish_cancelling(store: Store) -> None:
-    """Go on with cancellations that a crash cut short, before pages are taken in or forgotten.
+    """Go on with cancellations that a crash cut short, before a sweep is opened, or pages are taken in or forgotten.
 
-    What is left of them is in no answer, so that opening and committing sweeps need not wait for it.
+    What is left of them is in no answer, so that committing need not wait for it; but their names are not free yet.
     """
     for sweep in sweeps.all_sweeps(store):
         if sweep.state is SweepState.CANCELLING:

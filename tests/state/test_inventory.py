@@ -78,6 +78,28 @@ def test_nothing_is_said_of_a_state_that_is_written_to_or_was_killed(folder: Pat
         assert store.get(Family.META, b"2") == b"held"
 
 
+def test_a_writer_that_comes_before_the_list_is_taken_is_not_suspected(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    take, came = inventory.take, []
+
+    def late(path: Path, manifest: str) -> None:
+        monkeypatch.setattr(inventory, "take", take)
+        came.append(Store(path))
+        take(path, manifest)
+
+    store = Store(folder)
+    monkeypatch.setattr(inventory, "take", late)
+    store.close()
+    changes = Changes()
+    changes.put(Family.META, b"3", b"held" * 1_000)
+    came[0].write(changes)
+    came[0].flush()
+    with Store(folder, writable=False) as reader:
+        assert reader.get(Family.META, b"3") == b"held" * 1_000
+    came[0].close()
+
+
 def test_a_list_of_another_manifest_says_nothing(folder: Path) -> None:
     old = (folder / inventory.NAME).read_bytes()
     with Store(folder) as store:

@@ -66,6 +66,15 @@ def before_taking(made: Collection, monkeypatch: pytest.MonkeyPatch, happens: Ca
     monkeypatch.setattr(made, "_amend", late)
 
 
+def collection_of_one(folder: Path) -> Collection:
+    """A collection of two sweeps, the first of which has brought a page."""
+    made = Collection(folder)
+    made.events(Event("open", "one", 1), Event("open", "two", 2))
+    made.sketch(1, {URL: TEXT})
+    made.take()
+    return made
+
+
 @pytest.mark.parametrize("url", [URL, OTHER])
 @pytest.mark.parametrize("stages", range(3))
 @pytest.mark.parametrize("cancel", [True, False])
@@ -73,10 +82,7 @@ def test_a_page_with_the_same_text_that_comes_meanwhile(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, url: str, stages: int, cancel: bool
 ) -> None:
     """It is captured, and perhaps admitted, after the history was read and before what is gone is taken."""
-    made = Collection(tmp_path)
-    made.events(Event("open", "one", 1), Event("open", "two", 2))
-    made.sketch(1, {URL: TEXT})
-    made.take()
+    made = collection_of_one(tmp_path)
     (entry,) = dict(made.store().scan(Family.DOCUMENTS))
     words = dict(made.store().scan(Family.WORDS))
 
@@ -104,10 +110,7 @@ def test_a_revisit_of_what_goes_that_comes_meanwhile(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, topics: Sequence[Topic]
 ) -> None:
     """It brings no text at all."""
-    made = Collection(tmp_path)
-    made.events(Event("open", "one", 1), Event("open", "two", 2))
-    made.sketch(1, {URL: TEXT})
-    made.take()
+    made = collection_of_one(tmp_path)
 
     def meanwhile() -> None:
         made.pages(2, [Page(OTHER, 1_700_000_000_002, revisit_of=URL)])
@@ -124,10 +127,7 @@ def test_a_revisit_of_what_goes_that_comes_meanwhile(
 def test_a_page_that_comes_when_its_document_is_gone_and_its_postings_are_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = Collection(tmp_path)
-    made.events(Event("open", "one", 1), Event("open", "two", 2))
-    made.sketch(1, {URL: TEXT})
-    made.take()
+    made = collection_of_one(tmp_path)
     (entry,) = dict(made.store().scan(Family.DOCUMENTS))
     owner = next(number for number in made.parts if made.owns(number)(entry[:PREFIX_BYTES]))
     go_on = made.go_on
