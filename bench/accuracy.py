@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from state.scheme import Scheme
-from streams.sketching import Sketcher, buckets, compare_pairs
+from streams.sketch.sketcher import Sketcher, buckets, compare_pairs
 
 RESEMBLANCES = (0.0, 0.1, 0.3, 0.5, 0.7, 0.8, 0.9, 0.97, 1.0)
 CONTAINMENTS = ((0.5, 10), (0.9, 3), (0.9, 10), (1.0, 10))  # of a in b, and how many times as large b is

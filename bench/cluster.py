@@ -18,7 +18,7 @@ import msgspec
 
 from bench.measure import ROOT
 from streams import settings as settings_module
-from streams.faust_engine.broker import Broker
+from streams.kafka.wire.broker import Broker
 from streams.settings import Settings
 from tests.broker.running import HOME, START_SECONDS_MAX, free_port
 from tests.broker.running import Broker as OwnBroker

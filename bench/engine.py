@@ -1,6 +1,6 @@
 """What the embedded engine takes: each function is one run, made in a process of its own by `bench.measure`.
 
-All go through `streams.ingest.ingest`, as the command does: JSONL is read, sketched, looked up, verified, joined and
+All go through `streams.engine.ingest.ingest`, as the command does: JSONL is read, sketched, looked up, verified, joined and
 committed. One process, no workers, so that a document's cost is seen whole.
 """
 
@@ -19,7 +19,7 @@ from typing import Any
 from bench.measure import ROOT, Stopwatch, memory_mib
 from state.store import Store
 from streams import settings as settings_module
-from streams.ingest import Summary, ingest
+from streams.engine.ingest import Summary, ingest
 from streams.settings import Settings
 
 FETCHED = 1_767_225_600_000  # 2026-01-01T00:00:00Z in ms: when the sweeps here are opened
@@ -137,8 +137,9 @@ def html_pages(documents: int, shape: dict[str, Any], policy: dict[str, Any] | N
 
 
 def _bodies(path: Path) -> Iterator[bytes]:
-    from streams.readers import ReadLimits, read
-    from streams.values import Page
+    from streams.page import Page
+    from streams.readers.dispatch import read
+    from streams.readers.read_limits import ReadLimits
 
     for _, item in read([str(path)], ReadLimits()):
         if isinstance(item, Page) and item.body is not None:

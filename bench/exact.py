@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 from bench.engine import one_process, scratch, take, write_pages
 from bench.generator import Shape, texts
 from bench.peers import shingles_of
-from state.codecs import edge as edge_codec
+from state.codecs import edge_row
 from state.families import Family
 from state.store import Store
 from state.view import View
-from streams.sketching import Sketcher, compare
+from streams.sketch.sketcher import Sketcher, compare
 
 ALIKE: dict[str, Any] = {
     "near_share": 0.6,
@@ -43,7 +43,7 @@ def against_exact(documents: int) -> dict[str, Any]:
         roots = [view.root(document) for document in ids]
         lefts, rights = np.nonzero(np.triu(alike >= threshold + 0.1, 1))
         joined = sum(roots[a] == roots[b] for a, b in zip(lefts.tolist(), rights.tolist(), strict=True))
-        edges = [edge_codec.decode(key, value) for key, value in store.scan(Family.EDGES)]
+        edges = [edge_row.decode(key, value) for key, value in store.scan(Family.EDGES)]
         short, truths = 0, []
         for each in edges:
             a, b = view.document(each.a), view.document(each.b)

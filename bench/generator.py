@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.html import page as as_html
-from streams.values import Origin, Page
+from streams.page import Origin, Page
 
 U64 = NDArray[np.uint64]
 WORDS = 200_000  # of the vocabulary, in each of the two spellings

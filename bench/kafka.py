@@ -32,11 +32,11 @@ from bench.engine import scratch, write_pages
 from bench.generator import BLOCK, Shape, pages
 from bench.measure import OUT, in_child
 from bench.run import WIDTH, Row, table
-from streams.faust_engine import pages as page_messages
-from streams.faust_engine.idle import Lag
-from streams.faust_engine.messages import Topic
-from streams.faust_engine.outbox import Outbox
-from streams.faust_engine.topics import Counts
+from streams.kafka.wire import page_messages
+from streams.kafka.wire.consumer_lag import ConsumerLag
+from streams.kafka.wire.packed_messages import Topic
+from streams.kafka.wire.producer import Producer
+from streams.kafka.wire.topics import Counts
 from streams.operators.routing import partition_of
 from streams.urls import url_key
 
@@ -131,7 +131,7 @@ async def _sketching(folder: Path, running: Running, partitions: int, paths: Seq
         made.publish(paths)
         for number in range(workers):
             made.worker(f"s{number}", "--port", 0, "--operators", "sketch")
-        async with Lag(made.broker, made.settings.kafka, Counts(partitions, partitions)) as lag:
+        async with ConsumerLag(made.broker, made.settings.kafka, Counts(partitions, partitions)) as lag:
             all_pages = left = (await lag.messages())[Topic.PAGES]
             begun, first = time.perf_counter(), all_pages
             while left > 0.7 * all_pages:
@@ -201,8 +201,8 @@ class Load:
     async def run(self) -> None:
         """Send until cancelled; what falls behind is caught up."""
         settings = self.made.settings
-        outbox = Outbox(self.made.broker, settings.kafka, settings.scheme.id)
-        await outbox.start()
+        producer = Producer(self.made.broker, settings.kafka, settings.scheme.id)
+        await producer.start()
         try:
             blocks = (pages(LOAD, start, start + BLOCK) for start in count(0, BLOCK))
             coming, started = chain.from_iterable(blocks), time.perf_counter()
@@ -212,13 +212,13 @@ class Load:
                 value, headers = page_messages.encode(page, "load")
                 place = partition_of(url_key(page.url, settings.limits.url_bytes_max), self.made.partitions)
                 self.sent[page.url] = time.time()
-                waiting.add(task := asyncio.create_task(outbox.raw(Topic.PAGES, place, value, headers)))
+                waiting.add(task := asyncio.create_task(producer.raw(Topic.PAGES, place, value, headers)))
                 task.add_done_callback(waiting.discard)
                 ahead = started + done / self.rate - time.perf_counter()
                 if ahead > SEND_SECONDS:
                     await asyncio.sleep(ahead)
         finally:
-            await outbox.stop()
+            await producer.stop()
 
 
 async def under_load(made: Collection, rate: float, what: Callable[[Load], Awaitable[None]]) -> None:
@@ -284,7 +284,7 @@ async def _rebalances(made: Collection, rate: float, seconds: float) -> dict[str
     seen: dict[str, tuple[float, int]] = {}
 
     async def watch(_: Load) -> None:
-        async with Lag(made.broker, made.settings.kafka, Counts(made.partitions, made.partitions)) as lag:
+        async with ConsumerLag(made.broker, made.settings.kafka, Counts(made.partitions, made.partitions)) as lag:
 
             async def behind(during: float) -> list[tuple[float, int]]:
                 begun, held = time.perf_counter(), []

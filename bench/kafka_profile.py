@@ -24,19 +24,19 @@ STARTING = ("_find_and_load", "numba/core/", "_open (state/store.py")
 PARTS = (
     ("SketchStage", "sketching"),
     ("state/store.py", "RocksDB"),
-    ("state/codecs/changelog.py", "packing the changelog"),
-    ("faust_engine/messages.py", "msgspec"),
-    ("faust_engine/pages.py", "msgspec"),
+    ("state/codecs/changelog_record.py", "packing the changelog"),
+    ("kafka/wire/packed_messages.py", "msgspec"),
+    ("kafka/wire/page_messages.py", "msgspec"),
     ("aiokafka/", "aiokafka"),
     ("faust/", "Faust"),
     ("mode/", "Faust"),
     ("streams/operators/sketch.py", "sketching"),
-    ("streams/text.py", "sketching"),
-    ("streams/sketching.py", "_sketching or verifying"),
+    ("streams/sketch/extract.py", "sketching"),
+    ("streams/sketch/sketcher.py", "_sketching or verifying"),
     ("streams/operators/", "operators"),
-    ("faust_engine/stages.py", "operators"),
+    ("kafka/worker/stages.py", "operators"),
     ("state/", "operators"),
-    ("faust_engine/", "runner and outbox"),
+    ("kafka/", "runner and outbox"),
 )
 
 

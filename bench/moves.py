@@ -30,8 +30,8 @@ import zstandard
 from state.store import Store
 from state.view import View
 from streams import settings as settings_module
+from streams.engine.ingest import ingest
 from streams.find import Answer, Finder
-from streams.ingest import ingest
 
 KINDS = ("moved", "moved-n1", "merged", "gone")
 OUT = Path(__file__).parent / "out"

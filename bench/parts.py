@@ -18,15 +18,15 @@ from bench.engine import one_process, scratch, take, write_pages
 from state.families import Family
 from state.store import Store
 from state.view import View
-from streams.query import similar
+from streams.query.queries import similar
 from streams.settings import Settings
-from streams.sketching import Sketcher
+from streams.sketch.sketcher import Sketcher
 
 RATIOS = (2, 4, 8, 16, 32)
 SLICES, TEXTS = 400, 1_500
 _WORDS_MIN = 12  # of a slice: less is a shingle or two
 
-Ask = Callable[[str], set[str]]
+RowQuery = Callable[[str], set[str]]
 
 
 def drawn(view: View, rng: random.Random) -> tuple[list[str], list[str]]:
@@ -37,7 +37,7 @@ def drawn(view: View, rng: random.Random) -> tuple[list[str], list[str]]:
     return [each.hex() for each in ids], texts
 
 
-def slices(ask: Ask, ids: list[str], texts: list[str], ratio: int, rng: random.Random) -> tuple[int, int]:
+def slices(ask: RowQuery, ids: list[str], texts: list[str], ratio: int, rng: random.Random) -> tuple[int, int]:
     """Of how many slices, one in `ratio` of a text, the text's document was found: (found, asked)."""
     found = asked = 0
     for document, text in zip(ids[:SLICES], texts, strict=False):
@@ -50,7 +50,7 @@ def slices(ask: Ask, ids: list[str], texts: list[str], ratio: int, rng: random.R
     return found, asked
 
 
-def together(ask: Ask, ids: list[str], texts: list[str], count: int) -> tuple[int, int]:
+def together(ask: RowQuery, ids: list[str], texts: list[str], count: int) -> tuple[int, int]:
     """Of `count` texts put together, how many of their documents were found: (found, asked)."""
     found = asked = 0
     for start in range(0, min(len(ids) - count, SLICES * count), count):

@@ -17,7 +17,7 @@ import msgspec
 import numpy as np
 
 from bench.generator import U64, Shape, lines, pages_at, sites_of
-from streams.values import Page
+from streams.page import Page
 
 SITES, SITE_PAGES_MAX, PAGES_MAX = 40, 3_000, 20_000
 MOVED, GONE, CHANGED = 0.10, 0.05, 0.10  # shares of a site's pages; the rest is as it was

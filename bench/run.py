@@ -149,7 +149,7 @@ def estimates(pairs: int) -> dict[str, Any]:
     """The rows of `bench.accuracy`, for a process of its own."""
     from bench import accuracy as parts
     from state.scheme import Scheme
-    from streams.sketching import Sketcher
+    from streams.sketch.sketcher import Sketcher
 
     return {"estimates": parts.estimates(Sketcher(Scheme()), pairs)}
 

@@ -28,7 +28,7 @@ from bench.measure import OUT, ROOT, Stopwatch, in_child, memory_mib
 from state.families import Family
 from state.store import Store
 from state.view import View
-from streams.ingest import ingest
+from streams.engine.ingest import ingest
 from streams.settings import Settings
 
 FOLDER = OUT / "scale"
@@ -133,8 +133,8 @@ def questions(data_dir: str, documents: int, asked: str) -> dict[str, Any]:
     A process of its own that reads beside the writer, as the commands do.
     """
     from streams.find import Finder
-    from streams.query import similar
-    from streams.sketching import Sketcher
+    from streams.query.queries import similar
+    from streams.sketch.sketcher import Sketcher
 
     settings = one_process()
     # Texts from another process: the words that they are made of take memory.

@@ -23,7 +23,7 @@ import rensa
 
 from bench.generator import Shape, texts
 from state.scheme import Scheme
-from streams.sketching import Sketcher
+from streams.sketch.sketcher import Sketcher
 
 PERMUTATIONS = 128
 TARGETS = {"rensa R, from text": 8.0, "datasketch, from text": 40.0}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
-from state.codecs import posting
+from state.codecs import posting_list
 from state.families import Family
 
 
@@ -68,7 +68,7 @@ def _larger(old: bytes, new: bytes) -> bytes:
 
 
 MERGES: dict[Family, Callable[[bytes, bytes], bytes]] = {
-    Family.BANDS: posting.union,
+    Family.BANDS: posting_list.union,
     Family.PARENTS: _smaller,  # parent pointers only decrease
     Family.LOCATIONS: _smaller,  # first seen
     Family.CAPTURES: _larger,  # the same capture; a revisit whose document is known sorts last

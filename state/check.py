@@ -31,11 +31,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from state import meta, sweeps
-from state.codecs import capture, document, edge, posting
+from state.codecs import capture_row, document_row, edge_row, posting_list
 from state.families import Family
-from state.prefixes import prefix_of
+from state.model import ID_BYTES, PREFIX_BYTES, SweepState
+from state.prefix_index import prefix_of
 from state.store import Store
-from state.values import ID_BYTES, PREFIX_BYTES, SweepState
 from state.view import View
 
 _WORD = struct.Struct(">Q")
@@ -113,7 +113,7 @@ def _captures(store: Store, kept: _Kept) -> Iterator[Problem]:
     counts: defaultdict[int, Counter[bytes]] = defaultdict(Counter)  # of a sweep, by host
     for row, value in store.scan(Family.CAPTURES):
         try:
-            held = capture.decode(row, value)
+            held = capture_row.decode(row, value)
         except ValueError as error:
             yield _problem(Family.CAPTURES, row, str(error))
             continue
@@ -166,16 +166,16 @@ def _locations(store: Store, kept: _Kept) -> Iterator[Problem]:
 def _held_at(store: Store, key: bytes) -> set[bytes | None]:
     """Documents of a URL's captures; those that do not decode are named elsewhere."""
     found: set[bytes | None] = set()
-    for row, value in store.scan(Family.CAPTURES, capture.history(key)):
+    for row, value in store.scan(Family.CAPTURES, capture_row.history(key)):
         with suppress(ValueError):
-            found.add(capture.decode(row, value).document)
+            found.add(capture_row.decode(row, value).document)
     return found
 
 
 def _postings(store: Store, kept: _Kept) -> Iterator[Problem]:
     for row, value in store.scan(Family.BANDS):
         try:
-            held = posting.decode(value)
+            held = posting_list.decode(value)
         except ValueError as error:
             yield _problem(Family.BANDS, row, str(error))
             continue
@@ -201,7 +201,7 @@ def _edges(store: Store, kept: _Kept) -> Iterator[Problem]:
     view = View(store)
     for row, value in store.scan(Family.EDGES):
         try:
-            held = edge.decode(row, value)
+            held = edge_row.decode(row, value)
         except ValueError as error:
             yield _problem(Family.EDGES, row, str(error))
             continue
@@ -251,7 +251,7 @@ def _documents(store: Store, kept: _Kept, postings_max: int) -> Iterator[Problem
     thinned = crowded and (not kept.whole or counters.get("documents_forgotten", 0) > 0)
     for row, value in store.scan(Family.DOCUMENTS):
         try:
-            signature = document.decode(row, value).sketch.signature.tobytes()
+            signature = document_row.decode(row, value).sketch.signature.tobytes()
         except ValueError as error:
             yield _problem(Family.DOCUMENTS, row, str(error))
             continue
@@ -275,6 +275,6 @@ def _documents(store: Store, kept: _Kept, postings_max: int) -> Iterator[Problem
 def _prefixes(value: bytes | None) -> list[bytes]:
     """Postings of a bucket; damaged ones are named elsewhere."""
     try:
-        return posting.decode(value or b"")
+        return posting_list.decode(value or b"")
     except ValueError:
         return []

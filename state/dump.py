@@ -8,10 +8,10 @@ from typing import Any
 import msgspec
 
 from state import meta, sweeps
-from state.codecs import capture, document, edge, location, posting
+from state.codecs import capture_row, document_row, edge_row, location_row, posting_list
 from state.families import Family
+from state.model import ID_BYTES, PREFIX_BYTES
 from state.store import Store
-from state.values import ID_BYTES, PREFIX_BYTES
 from state.view import View
 
 
@@ -28,7 +28,7 @@ def dump(store: Store, family: Family, prefix: bytes = b"") -> Iterator[dict[str
 def _row(view: View, family: Family, key: bytes, value: bytes) -> dict[str, Any]:
     match family:
         case Family.CAPTURES:
-            held = capture.decode(key, value)
+            held = capture_row.decode(key, value)
             return {
                 **msgspec.structs.asdict(held),
                 "key": held.key.decode("utf-8", "replace"),
@@ -36,19 +36,19 @@ def _row(view: View, family: Family, key: bytes, value: bytes) -> dict[str, Any]
                 "raw": held.raw.hex(),
             }
         case Family.DOCUMENTS:
-            row = document.decode(key, value)
+            row = document_row.decode(key, value)
             sketch = msgspec.structs.asdict(row.sketch)
             arrays = {"signature": row.sketch.signature.tobytes().hex(), "sample": row.sketch.sample.tolist()}
             return {**sketch, **arrays, "document": key.hex(), "first_seen": row.first_seen}
         case Family.LOCATIONS:
-            seen = location.decode(value)
+            seen = location_row.decode(value)
             return {"document": key[:ID_BYTES].hex(), "key": key[ID_BYTES:].decode(), "first_seen": seen}
         case Family.BANDS:
-            return {"bucket": key.hex(), "postings": [prefix.hex() for prefix in posting.decode(value)]}
+            return {"bucket": key.hex(), "postings": [prefix.hex() for prefix in posting_list.decode(value)]}
         case Family.SAMPLES | Family.WORDS:
             return {"entry": key[:-PREFIX_BYTES].hex(), "posting": key[-PREFIX_BYTES:].hex()}
         case Family.EDGES:
-            pair = edge.decode(key, value)
+            pair = edge_row.decode(key, value)
             return {**msgspec.structs.asdict(pair), "a": pair.a.hex(), "b": pair.b.hex()}
         case Family.PARENTS:
             return {"document": key.hex(), "parent": value.hex()}

@@ -13,7 +13,7 @@ texts      document id 16                      -> title and canonical text, comp
 sweeps     "s" ‖ number, "h" ‖ number ‖ host   -> the sweep, its captures a host
 meta       name                                -> scheme, format, cursors, counters, full buckets, dictionaries
 
-One more is the store's own and no Family, the list of URLs that have captures: `state/prefixes.py`.
+One more is the store's own and no Family, the list of URLs that have captures: `state/prefix_index.py`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from __future__ import annotations
 from enum import Enum, StrEnum
 from typing import NamedTuple
 
-from state.values import PREFIX_BYTES
+from state.model import PREFIX_BYTES
 
 
 class Family(StrEnum):

@@ -18,7 +18,7 @@ from collections.abc import Collection, Iterable
 
 from state import meta, sweeps
 from state.changes import MERGES, Changes, merge
-from state.codecs import capture, changelog
+from state.codecs import capture_row, changelog_record
 from state.families import Family
 from state.scheme import Scheme
 from state.store import Store
@@ -48,21 +48,21 @@ class Partition:
         """Records written here that lie behind a gap; more than a few say that another writer got in between."""
         return len(self._ahead)
 
-    def write(self, changes: Changes, offsets: Iterable[int], *, amendment: bool = False) -> None:
+    def write(self, changes: Changes, offsets: Iterable[int], *, retraction: bool = False) -> None:
         """Commit what an operator made of the present state; `offsets` are its records' places in the changelog."""
         self._ahead.update(offset for offset in offsets if offset > self.offset)
         while self.offset + 1 in self._ahead:
             self.offset += 1
             self._ahead.discard(self.offset)
         # The operators have read every other family that they change.
-        self._commit(changes, () if amendment else (Family.CAPTURES,))
+        self._commit(changes, () if retraction else (Family.CAPTURES,))
 
     def replay(self, offset: int, record: bytes) -> None:
         """Merge a record read from the changelog; records must come in order, as a reader gets them."""
-        kind, changes = changelog.decode(record)
+        kind, changes = changelog_record.decode(record)
         self.offset = max(self.offset, offset)
         self._ahead = {ahead for ahead in self._ahead if ahead > self.offset}
-        self._commit(changes, () if kind == changelog.AMENDMENT else MERGES)
+        self._commit(changes, () if kind == changelog_record.AMENDMENT else MERGES)
 
     def _commit(self, changes: Changes, merged: Collection[Family]) -> None:
         counts = self._captures_counted(changes)
@@ -85,7 +85,7 @@ class Partition:
         for keys, step in ((coming, 1), (going, -1)):
             for row, held in zip(keys, self.store.get_many(Family.CAPTURES, keys), strict=True):
                 if (held is None) == (step == 1):
-                    key, number, *_ = capture.decode_key(row)
+                    key, number, *_ = capture_row.decode_key(row)
                     counts.setdefault(number, Counter())[key[: key.find(b")") + 1]] += step
         return counts
 

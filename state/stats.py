@@ -9,8 +9,8 @@ import msgspec
 
 from state import meta, sweeps
 from state.families import Family
+from state.model import PREFIX_BYTES, SweepState
 from state.store import Store
-from state.values import PREFIX_BYTES, SweepState
 
 
 class FamilyStats(msgspec.Struct, frozen=True):

@@ -23,8 +23,9 @@ from state import inventory
 from state.changes import Changes
 from state.errors import StateCorrupt, StateError, StateLocked, StateMissing
 from state.families import STORAGE, Compression, Family, Storage
-from state.heap import keep_large_blocks_apart
-from state.prefixes import LISTED, STORED, Prefixes, list_of, prefix_of
+from state.malloc_tuning import tune_malloc
+from state.prefix_index import LISTED, STORED, Prefixes, list_of, prefix_of
+from state.store_limits import StoreLimits
 
 MIB = 1 << 20
 _KEYS_A_STEP = 16
@@ -33,15 +34,6 @@ _ENTRY_BYTES = 4096  # of the cache, on average
 _LAST = b"\xff" * 32  # above whatever follows a prefix, up to two ids
 _TIERS = 8  # files of like size that wait to be merged
 _LISTED_A_BATCH = 100_000
-
-
-class StoreLimits(msgspec.Struct, frozen=True):
-    """What RocksDB may use, whatever the size of the corpus."""
-
-    cache_mib: int = 256
-    write_buffers_mib: int = 256  # of all families together; a reader holds what of a writer's are not in files yet,
-    # and caches with half as much more
-    background_jobs: int = 2
 
 
 class Memory:
@@ -85,7 +77,7 @@ class Store:
         # Shared by all families, so that memory is bounded as a whole and not a family at a time.
         self._memory = memory or Memory(msgspec.structs.replace(limits, cache_mib=limits.cache_mib + more_mib))
         self._cache = self._memory.cache
-        keep_large_blocks_apart()
+        tune_malloc()
         self._open()
 
     def _open(self) -> None:
@@ -184,7 +176,7 @@ class Store:
                 break
         return found
 
-    def descend(self, family: Family, prefix: bytes, start: bytes) -> Iterator[tuple[bytes, bytes]]:
+    def scan_reverse(self, family: Family, prefix: bytes, start: bytes) -> Iterator[tuple[bytes, bytes]]:
         """Rows whose key begins with `prefix`, descending, from `start` down."""
         cursor = self._families[family].iter(_everything())
         cursor.seek_for_prev(start)
@@ -196,7 +188,7 @@ class Store:
             cursor.prev()
         self._sound(cursor)
 
-    def last(self, family: Family, prefixes: Sequence[bytes]) -> list[tuple[bytes, bytes] | None]:
+    def last_under(self, family: Family, prefixes: Sequence[bytes]) -> list[tuple[bytes, bytes] | None]:
         """For each prefix the row with the greatest key under it."""
         cursor = self._families[family].iter(_everything())
         found: list[tuple[bytes, bytes] | None] = []
@@ -220,7 +212,7 @@ class Store:
         except Exception as error:
             raise _failure(self.path, error) from error
 
-    def firsts(
+    def scan_prefixes(
         self, family: Family, prefixes: Sequence[bytes], limit: int | None = None
     ) -> list[list[tuple[bytes, bytes]]]:
         """For each prefix the rows under it, at most `limit`; by one cursor: opening one takes longer than a row."""

@@ -17,14 +17,14 @@ import msgspec
 from state.changes import Changes
 from state.errors import LostfoundError, StateCorrupt
 from state.families import Family
+from state.model import Sweep, SweepState
 from state.store import Store
-from state.values import Sweep, SweepState
 
 _KEY = struct.Struct(">cI")
 _COUNT = struct.Struct(">Q")
 
 # From a state, the states that may follow: the whole life of a sweep.
-LIFE: dict[SweepState, frozenset[SweepState]] = {
+TRANSITIONS: dict[SweepState, frozenset[SweepState]] = {
     SweepState.OPEN: frozenset({SweepState.COMMITTED, SweepState.CANCELLING}),
     SweepState.COMMITTED: frozenset({SweepState.CANCELLING}),
     SweepState.CANCELLING: frozenset({SweepState.CANCELLED}),
@@ -51,14 +51,14 @@ def named(store: Store, name: str) -> Sweep | None:
     return next(held, None)
 
 
-def may_be_called(name: str) -> bool:
+def is_valid_name(name: str) -> bool:
     """Whether a sweep may have this name: 1 to 200 printable characters."""
     return 0 < len(name) <= 200 and name.isprintable()
 
 
 def check_new(name: str, held: Sweep | None = None) -> None:
     """Raise LostfoundError when no sweep may be called so, or one is held under the name already."""
-    if not may_be_called(name):
+    if not is_valid_name(name):
         raise LostfoundError(f"{name!r} is no name for a sweep", "use 1 to 200 printable characters, such as 2026-11")
     if held is not None:
         raise LostfoundError(f"there is a sweep {name!r} already", "`lostfound sweep list` shows all")
@@ -71,9 +71,9 @@ def new(store: Store, name: str, now: int) -> Sweep:
     return Sweep(number, name, SweepState.OPEN, opened=now)
 
 
-def moved_on(sweep: Sweep, state: SweepState, now: int = 0) -> Sweep:
+def transition(sweep: Sweep, state: SweepState, now: int = 0) -> Sweep:
     """The sweep in its next state; raises LostfoundError for a step that its life does not have."""
-    if state not in LIFE[sweep.state]:
+    if state not in TRANSITIONS[sweep.state]:
         raise LostfoundError(
             f"sweep {sweep.name!r} is {sweep.state.name.lower()} and cannot become {state.name.lower()}",
             "`lostfound sweep list` shows the state of each",

@@ -10,11 +10,11 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
 from state import meta, sweeps
-from state.codecs import capture, document, location, posting
-from state.codecs.text import TextCodec
+from state.codecs import capture_row, document_row, location_row, posting_list
+from state.codecs.text_row import TextCodec
 from state.families import Family
+from state.model import ID_BYTES, PREFIX_BYTES, Capture, DocumentRow, Sweep, SweepState
 from state.store import Store
-from state.values import ID_BYTES, PREFIX_BYTES, Capture, DocumentRow, Sweep, SweepState
 
 _U32 = struct.Struct(">I")
 
@@ -54,17 +54,17 @@ class View:
 
     def captures(self, key: bytes) -> list[Capture]:
         """All captures of one URL, in order of sweep and time."""
-        return self._shown(self.store.scan(Family.CAPTURES, capture.history(key)))
+        return self._shown(self.store.scan(Family.CAPTURES, capture_row.history(key)))
 
     def histories(self, keys: list[bytes]) -> list[list[Capture]]:
         """The captures of many URLs, as `captures` gives them."""
-        found = self.store.firsts(Family.CAPTURES, [capture.history(key) for key in keys])
+        found = self.store.scan_prefixes(Family.CAPTURES, [capture_row.history(key) for key in keys])
         return [self._shown(rows) for rows in found]
 
     def all_captures(self) -> Iterator[Capture]:
         """Every capture, in order of key, sweep and time."""
         for row, value in self.store.scan(Family.CAPTURES):
-            held = capture.decode(row, value)
+            held = capture_row.decode(row, value)
             if held.sweep not in self._hidden:
                 yield held
 
@@ -79,29 +79,30 @@ class View:
         Only keys are read. Captures that a cancelled sweep has left count too.
         """
         rows = self.store.keys(Family.CAPTURES, prefix, captures_max, start)
-        return list(dict.fromkeys(capture.url_key_of(row) for row in rows))
+        return list(dict.fromkeys(capture_row.url_key_of(row) for row in rows))
 
     def document(self, document_id: bytes) -> DocumentRow | None:
         """A document by its id."""
         value = self.store.get(Family.DOCUMENTS, document_id)
-        return document.decode(document_id, value) if value is not None else None
+        return document_row.decode(document_id, value) if value is not None else None
 
     def documents(self, documents: list[bytes]) -> list[DocumentRow | None]:
         """Documents by their ids, in their order."""
         found = self.store.get_many(Family.DOCUMENTS, documents)
         return [
-            document.decode(key, row) if row is not None else None for key, row in zip(documents, found, strict=True)
+            document_row.decode(key, row) if row is not None else None
+            for key, row in zip(documents, found, strict=True)
         ]
 
     def documents_by_prefix(self, prefix: bytes) -> list[DocumentRow]:
         """Documents whose id begins with a posting's prefix; nearly always one."""
-        (rows,) = self.store.firsts(Family.DOCUMENTS, [prefix])
-        return [document.decode(key, value) for key, value in rows]
+        (rows,) = self.store.scan_prefixes(Family.DOCUMENTS, [prefix])
+        return [document_row.decode(key, value) for key, value in rows]
 
     def documents_by_prefixes(self, prefixes: list[bytes]) -> list[DocumentRow]:
         """The documents of many prefixes, in their order."""
-        found = self.store.firsts(Family.DOCUMENTS, prefixes)
-        return [document.decode(key, value) for rows in found for key, value in rows]
+        found = self.store.scan_prefixes(Family.DOCUMENTS, prefixes)
+        return [document_row.decode(key, value) for rows in found for key, value in rows]
 
     def locations(self, documents: list[bytes], limit: int) -> list[list[bytes]]:
         """For each document, or prefix of some, the keys of at most `limit` URLs that hold or held it."""
@@ -110,11 +111,11 @@ class View:
 
     def locations_seen(self, documents: list[bytes], limit: int) -> list[list[tuple[bytes, int]]]:
         """What `locations` gives, each key with when the URL was first seen to hold the document, ms."""
-        found = self.store.firsts(Family.LOCATIONS, documents, limit)
-        return [[(key[ID_BYTES:], location.decode(seen)) for key, seen in rows] for rows in found]
+        found = self.store.scan_prefixes(Family.LOCATIONS, documents, limit)
+        return [[(key[ID_BYTES:], location_row.decode(seen)) for key, seen in rows] for rows in found]
 
     def _shown(self, rows: Iterable[tuple[bytes, bytes]]) -> list[Capture]:
-        return [c for c in (capture.decode(row, value) for row, value in rows) if c.sweep not in self._hidden]
+        return [c for c in (capture_row.decode(row, value) for row, value in rows) if c.sweep not in self._hidden]
 
     def text(self, document_id: bytes) -> str | None:
         """A document's kept text, or None where texts are not kept."""
@@ -141,7 +142,7 @@ class View:
 
     def buckets(self, buckets: list[bytes]) -> list[list[bytes]]:
         """Prefixes of the documents of many buckets, in their order."""
-        return [posting.decode(v) if v else [] for v in self.store.get_many(Family.BANDS, buckets)]
+        return [posting_list.decode(v) if v else [] for v in self.store.get_many(Family.BANDS, buckets)]
 
     def sample_postings(self, values: list[int], limit: int) -> list[list[bytes]]:
         """For each sampled shingle prefixes of the documents that it names, at most `limit`."""

@@ -11,10 +11,10 @@ import msgspec
 from msgspec import Meta
 
 from state.scheme import TOKENISER, Scheme
-from state.store import StoreLimits
-from state.sweeps import may_be_called
+from state.store_limits import StoreLimits
+from state.sweeps import is_valid_name
 from streams.errors import SettingsError
-from streams.text import SKIPPED as EXTRACTORS
+from streams.sketch.extract import SKIPPED as EXTRACTORS
 
 STORE_MOST = 1 << 20  # MiB: a terabyte
 Count = Annotated[int, Meta(ge=1)]
@@ -117,7 +117,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         for name in StoreLimits.__struct_fields__:
             if not 1 <= getattr(self.store, name) <= STORE_MOST:
                 raise ValueError(f"store.{name} is {getattr(self.store, name)}, not within 1 to {STORE_MOST}")
-        if not may_be_called(self.kafka.default_sweep):
+        if not is_valid_name(self.kafka.default_sweep):
             said = "is no name for a sweep: use 1 to 200 printable characters"
             raise ValueError(f"kafka.default_sweep {self.kafka.default_sweep!r} {said}")
         if scheme.extractor not in EXTRACTORS:

@@ -37,20 +37,20 @@ class MemoryStore:
             yield keys[at], rows[keys[at]]
             at += 1
 
-    def descend(self, family: Family, prefix: bytes, start: bytes) -> Iterator[Row]:
+    def scan_reverse(self, family: Family, prefix: bytes, start: bytes) -> Iterator[Row]:
         rows, keys = self.rows[family], self._keys[family]
         at = bisect_right(keys, start) - 1
         while at >= 0 and keys[at].startswith(prefix):
             yield keys[at], rows[keys[at]]
             at -= 1
 
-    def last(self, family: Family, prefixes: Sequence[bytes]) -> list[Row | None]:
-        return [next(self.descend(family, prefix, prefix + b"\xff" * 32), None) for prefix in prefixes]
+    def last_under(self, family: Family, prefixes: Sequence[bytes]) -> list[Row | None]:
+        return [next(self.scan_reverse(family, prefix, prefix + b"\xff" * 32), None) for prefix in prefixes]
 
     def listed(self, family: Family, prefixes: Sequence[bytes]) -> list[bool]:
         return [prefix not in self.unlisted for prefix in prefixes]
 
-    def firsts(self, family: Family, prefixes: Sequence[bytes], limit: int | None = None) -> list[list[Row]]:
+    def scan_prefixes(self, family: Family, prefixes: Sequence[bytes], limit: int | None = None) -> list[list[Row]]:
         return [list(islice(self.scan(family, prefix), limit)) for prefix in prefixes]
 
     def keys(self, family: Family, prefix: bytes, limit: int) -> list[bytes]:

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from state.store import Store
-from streams.ingest import Summary, ingest
+from streams.engine.ingest import Summary, ingest
 from streams.settings import Settings, load
 
 Line = dict[str, Any]

@@ -11,8 +11,17 @@ from types import FrameType
 
 import click
 
-from streams.cli import clusters, demo, find, ingest, queries, state, sweeps, worker
-from streams.cli.exits import Exit, of_error
+from streams.cli import (
+    command_clusters,
+    command_demo,
+    command_find,
+    command_ingest,
+    command_similar,
+    command_state,
+    command_sweep,
+    command_worker,
+)
+from streams.cli.exit_codes import Exit, of_error
 from streams.cli.options import Place, common, tell
 from streams.errors import LostfoundError
 
@@ -36,19 +45,19 @@ def cli(context: click.Context) -> None:
 
 
 for command in (
-    ingest.command,
-    sweeps.command,
-    queries.similar,
-    clusters.cluster,
-    clusters.clusters,
-    queries.captures,
-    find.command,
-    clusters.forget,
-    state.command,
-    demo.command,
-    worker.worker,
-    worker.topics,
-    worker.publish,
+    command_ingest.command,
+    command_sweep.command,
+    command_similar.similar,
+    command_clusters.cluster,
+    command_clusters.clusters,
+    command_similar.captures,
+    command_find.command,
+    command_clusters.forget,
+    command_state.command,
+    command_demo.command,
+    command_worker.worker,
+    command_worker.topics,
+    command_worker.publish,
 ):
     cli.add_command(command)
 
@@ -77,7 +86,7 @@ def run(arguments: Sequence[str]) -> int:
             tell(f"{named}{error.strerror or error}", "see that the files named and their disk can be used")
         return Exit.USAGE
     except (KeyboardInterrupt, click.Abort):
-        resumed = context is not None and context.invoked_subcommand == ingest.command.name
+        resumed = context is not None and context.invoked_subcommand == command_ingest.command.name
         tell("interrupted", "what was committed stays; the same command goes on from there" if resumed else "")
         return Exit.INTERRUPTED
     return int(code or Exit.OK)

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from streams.plain import plain
+from streams.terminal.escape import plain
 
 if TYPE_CHECKING:
     from state.store import Store
     from state.view import View
-    from streams.faust_engine.peer import Peer
+    from streams.kafka.rows.worker_client import Peer
     from streams.settings import Settings
 
 DATA_DIR = Path("var")
@@ -35,7 +35,7 @@ class Place:
 
     def settings(self, overrides: dict[str, dict[str, Any]] | None = None) -> Settings:
         """The defaults, the user's file over them, and `overrides` over both; raises SettingsError."""
-        from streams.cli.logs import configure
+        from streams.cli.log_output import configure
         from streams.settings import load
 
         configure(self.verbosity)
@@ -49,7 +49,7 @@ class Place:
 
         settings = self.settings()
         if self.server is not None:
-            from streams.faust_engine.peer import RemoteStore
+            from streams.kafka.rows.worker_client import RemoteStore
 
             yield RemoteStore(self._peer(settings), writable=True), settings
             return
@@ -65,7 +65,7 @@ class Place:
 
         settings = self.settings()
         if self.server is not None:
-            from streams.faust_engine.peer import RemoteStore
+            from streams.kafka.rows.worker_client import RemoteStore
 
             yield View(RemoteStore(self._peer(settings))), settings
             return
@@ -81,7 +81,7 @@ class Place:
         return peer.readable(peer.post("/sweeps", body, seconds_max=3600.0), msgspec.msgpack.Decoder(kind))
 
     def _peer(self, settings: Settings) -> Peer:
-        from streams.faust_engine.peer import Peer, own_token
+        from streams.kafka.rows.worker_client import Peer, own_token
 
         assert self.server is not None
         # Longer than the workers wait for one another, so that the one which did not answer is named.

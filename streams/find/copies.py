@@ -6,16 +6,16 @@ from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from streams import sketching
-from streams.find.kept import Kept
-from streams.terms import is_index, page_name
+from streams.find.batch_lru import BatchLru
+from streams.sketch import sketcher
+from streams.sketch.index_terms import is_index, page_name
 from streams.urls import directory_prefix, host_prefix, key_url
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from state.values import Capture, DocumentRow
-    from streams.find.view import FindView
+    from state.model import Capture, DocumentRow
+    from streams.find.find_view import FindView
 
 _LOCATIONS_READ = 64  # or as many as are needed
 _CAPTURES_READ = 2_048  # their keys
@@ -32,7 +32,7 @@ class SoftErrors:
 
     def __init__(self, view: FindView, urls_min: int) -> None:
         self._view, self._urls_min = view, urls_min
-        self._known: Kept[tuple[bytes, bytes], bool] = Kept(self._look, 16_384)
+        self._known: BatchLru[tuple[bytes, bytes], bool] = BatchLru(self._look, 16_384)
 
     def suspected(self, document: bytes, key: bytes) -> bool:
         """At least `urls_min` URLs of this key's host, no two with the same page name, held the document at once.
@@ -67,7 +67,9 @@ class SoftErrors:
 class Copies:
     """Tells whether a candidate lies in a copy of the tree that the old URL was in."""
 
-    def __init__(self, view: FindView, rows: Kept[bytes, DocumentRow | None], latest: Callable[[bytes], int]) -> None:
+    def __init__(
+        self, view: FindView, rows: BatchLru[bytes, DocumentRow | None], latest: Callable[[bytes], int]
+    ) -> None:
         self._view, self._rows, self._latest = view, rows, latest
         self._share = lru_cache(maxsize=4096)(self._read_share)
         self._frozen = lru_cache(maxsize=4096)(self._read_frozen)
@@ -189,7 +191,7 @@ class Copies:
         rows = [each for each in held if each is not None]
         if row is None or not rows:
             return False
-        figures = sketching.compare_many(row.sketch, [each.sketch for each in rows])
+        figures = sketcher.compare_many(row.sketch, [each.sketch for each in rows])
         return bool(figures.resemblance.max() >= _COPY_RESEMBLANCE)
 
 

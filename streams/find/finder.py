@@ -15,29 +15,29 @@ from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urljoin
 
 from state.scheme import Scheme
-from streams import sketching
 from streams.errors import BadUrl
 from streams.find import score as scoring
 from streams.find.answer import Answer
+from streams.find.batch_lru import BatchLru
+from streams.find.candidates import DeadUrl, Gatherer
 from streams.find.copies import Copies, SoftErrors
-from streams.find.gather import Gatherer, Question
-from streams.find.history import Calendar, Life, redirect_key
-from streams.find.kept import Kept
-from streams.find.lives import Lives
+from streams.find.history import Life, SweepIndex, redirect_key
+from streams.find.life_cache import LifeCache
 from streams.find.paths import Predicted, Rules
+from streams.find.ranking import Trace, Tracer
 from streams.find.report import Found, Redirected, candidates_of, guess, soft_404
-from streams.find.texts import Texts
-from streams.find.trace import Trace, Tracer
-from streams.sketching import Sketcher
-from streams.terms import page_name, site_key
+from streams.find.text_similarity import Texts
+from streams.sketch import sketcher as sketching
+from streams.sketch.index_terms import page_name, site_key
+from streams.sketch.sketcher import Sketcher
+from streams.timestamps import iso
 from streams.urls import directory_prefix, host_prefix, url_key
-from streams.values import iso
 
 if TYPE_CHECKING:
-    from state.values import DocumentRow
+    from state.model import DocumentRow
     from streams.find.answer import Candidate
-    from streams.find.trace import Ranked
-    from streams.find.view import FindView
+    from streams.find.find_view import FindView
+    from streams.find.ranking import Ranked
     from streams.settings import Settings
 
 BLOCK = 2_000  # URLs whose first pass is done before the rules learned from it are used
@@ -54,7 +54,7 @@ class _Case(NamedTuple):
 
     url: str
     life: Life | None
-    question: Question | None = None
+    question: DeadUrl | None = None
     trace: Trace | None = None
     redirected: Redirected | None = None
 
@@ -66,10 +66,10 @@ class Finder:
         find = settings.find
         self._view, self._settings = view, find
         sketcher = Sketcher(view.scheme, settings.limits.tokens_max)
-        self._calendar = Calendar(view)
+        self._calendar = SweepIndex(view)
         self._soft = SoftErrors(view, find.soft_404_urls)
-        self._lives = Lives(view, self._calendar, self._soft)
-        rows: Kept[bytes, DocumentRow | None] = Kept(view.documents, 8192)
+        self._lives = LifeCache(view, self._calendar, self._soft)
+        rows: BatchLru[bytes, DocumentRow | None] = BatchLru(view.documents, 8192)
         gatherer = Gatherer(
             view,
             self._calendar,
@@ -152,7 +152,7 @@ class Finder:
         also = [redirected.key] if redirected else []
         return _Case(url, life, question, self._tracer.trace(question, also), redirected)
 
-    def _appeared_only(self, question: Question) -> Trace | None:
+    def _appeared_only(self, question: DeadUrl) -> Trace | None:
         """A trace in which only candidates count that first came with the sweep of other hosts, when it is sure."""
         trace = self._tracer.trace(question)
         new = Trace([each for each in trace.ranked if each.life.held[0].sweep >= question.missed], trace.stops)
@@ -212,7 +212,7 @@ class Finder:
         sure = self._confidence(case.question, case.trace, None) >= LEARN_CONFIDENCE_MIN
         return best.life.last.url if sure and best.life.last else None
 
-    def _confidence(self, question: Question, trace: Trace, redirected: Redirected | None) -> float:
+    def _confidence(self, question: DeadUrl, trace: Trace, redirected: Redirected | None) -> float:
         found = Found(question, trace.ranked, trace.stops, redirected, {})
         return max((c.confidence for c in candidates_of(found, 1)), default=0.0)
 
@@ -234,7 +234,7 @@ class Finder:
         sure = bool(candidates) and candidates[0].confidence >= self._settings.confidence_min
         return Answer(case.url, "moved" if sure else "gone", seen, document, candidates)
 
-    def _with_rules(self, case: _Case, question: Question, trace: Trace) -> Found:
+    def _with_rules(self, case: _Case, question: DeadUrl, trace: Trace) -> Found:
         """The trace with what rules add to it: targets that the last sweep really holds."""
         predicted: dict[bytes, Predicted] = {}
         for each in self._rules.predict(case.url):
@@ -246,7 +246,7 @@ class Finder:
         led.sort(key=lambda each: (-each.score, each.life.key))
         return Found(question, led, trace.stops, case.redirected, predicted)
 
-    def _led(self, question: Question, each: Ranked, predicted: Predicted | None) -> Ranked:
+    def _led(self, question: DeadUrl, each: Ranked, predicted: Predicted | None) -> Ranked:
         if predicted is None or self._tracer.copied(question, each.life.key) > scoring.REPLICA_FROM:
             return each
         if self._tracer.mirrored(question, each):

@@ -22,14 +22,14 @@ from urllib.parse import urljoin
 
 import msgspec
 
-from state.values import Capture, SweepState
+from state.model import Capture, SweepState
+from streams.page import NOT_MODIFIED, SUCCESS_STATUSES
 from streams.urls import domain_ranges, host_prefix, url_key
-from streams.values import FOUND, NOT_MODIFIED
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from streams.find.view import FindView
+    from streams.find.find_view import FindView
 
 _HOSTS_COMPARED_MAX = 64
 _NEW_HOSTS_KEPT = 64
@@ -79,7 +79,7 @@ class Life(msgspec.Struct, frozen=True, gc=False):
         return list(dict.fromkeys(d for d in held if d is not None))
 
 
-class Calendar:
+class SweepIndex:
     """Committed sweeps, and which of them should have held which URLs."""
 
     def __init__(self, view: FindView) -> None:
@@ -135,7 +135,7 @@ class Calendar:
         return False
 
 
-def life_of(key: bytes, captures: list[Capture], calendar: Calendar, soft: Callable[[bytes, bytes], bool]) -> Life:
+def life_of(key: bytes, captures: list[Capture], calendar: SweepIndex, soft: Callable[[bytes, bytes], bool]) -> Life:
     """The life of a URL from its captures in order; `soft(document, key)` says which documents are soft 404s."""
     by_sweep = _one_a_sweep(captures)
     held: list[Capture] = []
@@ -168,7 +168,7 @@ def _one_a_sweep(captures: list[Capture]) -> dict[int, Capture]:
     return found
 
 
-def _missed(life: Life, by_sweep: dict[int, Capture], calendar: Calendar) -> int | None:
+def _missed(life: Life, by_sweep: dict[int, Capture], calendar: SweepIndex) -> int | None:
     """The first committed sweep after the last answer that should have held the URL and did not."""
     last = life.answered.sweep if life.answered else -1
     refusing = {capture.sweep for capture in life.refused}
@@ -186,7 +186,7 @@ def _puts_off(capture: Capture) -> bool:
 
 
 def _answers(capture: Capture) -> bool:
-    return capture.redirect is None and (capture.status in FOUND or capture.status == NOT_MODIFIED)
+    return capture.redirect is None and (capture.status in SUCCESS_STATUSES or capture.status == NOT_MODIFIED)
 
 
 def _to_itself(capture: Capture) -> bool:

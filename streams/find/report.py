@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from streams.find import score as scoring
 from streams.find.answer import Candidate, Evidence
+from streams.timestamps import iso
 from streams.urls import domain_prefix, host_prefix
-from streams.values import iso
 
 if TYPE_CHECKING:
-    from streams.find.gather import Question
+    from streams.find.candidates import DeadUrl
     from streams.find.history import Life
     from streams.find.paths import Predicted
-    from streams.find.trace import Ranked, Stop
+    from streams.find.ranking import Ranked, Stop
 
 _FOLDED_CONTAINMENT = 0.5
 _FOLDED_RESEMBLANCE = 0.3
@@ -37,7 +37,7 @@ class Redirected(NamedTuple):
 class Found(NamedTuple):
     """All that was found for one URL, best candidates first."""
 
-    question: Question
+    question: DeadUrl
     ranked: list[Ranked]
     stops: list[Stop]
     redirected: Redirected | None

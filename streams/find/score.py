@@ -70,7 +70,7 @@ class Traits(NamedTuple):
     beside: float = 0.0
     path: float = 0.0
     appeared: bool = False
-    respelt: bool = False  # the old address spelt otherwise, and appeared
+    url_variant: bool = False  # the old address spelt otherwise, and appeared
     replica: float = 0.0  # share of living neighbours with a copy there
     rule: float = 0.0  # confidence of the rule that leads here
 
@@ -107,7 +107,7 @@ def score(traits: Traits) -> float:
         content * (1 - BESIDE * traits.beside)
         + path * traits.path
         + APPEARED * traits.appeared
-        + RESPELT * traits.respelt
+        + RESPELT * traits.url_variant
         - REPLICA * (traits.replica > REPLICA_FROM)
         + RULE * traits.rule
     )

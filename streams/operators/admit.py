@@ -7,11 +7,10 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from state.changes import Changes
-from state.codecs import document as codec
-from state.codecs import location
+from state.codecs import document_row, location_row
 from state.families import Family
-from state.values import PREFIX_BYTES
-from streams.values import Arrival, Material
+from state.model import PREFIX_BYTES
+from streams.operators.messages import DocumentPayload, Sighting
 
 _SAMPLE_BYTES = 4
 _WORD_BYTES = 8
@@ -21,17 +20,17 @@ class Admitted(msgspec.Struct, frozen=True):
     """What `admit` makes of a batch: `new` holds the material of documents seen for the first time, in order."""
 
     changes: Changes
-    new: list[Material]
+    new: list[DocumentPayload]
 
 
-def needs(arrivals: Sequence[Arrival]) -> tuple[list[bytes], list[bytes]]:
+def needs(sightings: Sequence[Sighting]) -> tuple[list[bytes], list[bytes]]:
     """Document ids and location keys whose rows are asked for; of documents that are kept, the texts as well."""
-    documents = {arrival.document for arrival in arrivals}
-    return sorted(documents), sorted(arrival.document + arrival.key for arrival in arrivals)
+    documents = {sighting.document for sighting in sightings}
+    return sorted(documents), sorted(sighting.document + sighting.key for sighting in sightings)
 
 
 def admit(
-    arrivals: Sequence[Arrival],
+    sightings: Sequence[Sighting],
     documents: Mapping[bytes, bytes],
     locations: Mapping[bytes, bytes],
     texts: Mapping[bytes, bytes],
@@ -43,42 +42,42 @@ def admit(
     changes = Changes()
     rows, places = changes.family(Family.DOCUMENTS), changes.family(Family.LOCATIONS)
     written, samples, words = (changes.family(f) for f in (Family.TEXTS, Family.SAMPLES, Family.WORDS))
-    new: list[Material] = []
-    for arrival in arrivals:
-        document, material = arrival.document, arrival.material
-        place, seen = document + arrival.key, location.encode(arrival.time)
+    new: list[DocumentPayload] = []
+    for sighting in sightings:
+        document, payload = sighting.document, sighting.payload
+        place, seen = document + sighting.key, location_row.encode(sighting.time)
         row = rows.get(document) or documents.get(document)
         if row is not None:
-            if codec.first_seen(row) > arrival.time:
-                rows[document] = codec.seen_at(row, arrival.time)
-        elif material is not None:
-            new.append(material)
-            rows[document] = material.row
-            _index(samples, material.samples, _SAMPLE_BYTES, document[:PREFIX_BYTES])
-        if material is not None and material.text:
+            if document_row.first_seen(row) > sighting.time:
+                rows[document] = document_row.seen_at(row, sighting.time)
+        elif payload is not None:
+            new.append(payload)
+            rows[document] = payload.row
+            _index(samples, payload.samples, _SAMPLE_BYTES, document[:PREFIX_BYTES])
+        if payload is not None and payload.text:
             kept = written.get(document) or texts.get(document)
-            if kept is None or material.text < kept:  # the codec says of which page
-                written[document] = material.text
+            if kept is None or payload.text < kept:  # the codec says of which page
+                written[document] = payload.text
         held = places.get(place) or locations.get(place)
         if held is None or seen < held:
             places[place] = seen
-        _index(words, arrival.words, _WORD_BYTES, document[:PREFIX_BYTES])
+        _index(words, sighting.words, _WORD_BYTES, document[:PREFIX_BYTES])
     return Admitted(changes, new)
 
 
 def copies(
-    arrivals: Sequence[Arrival], documents: Mapping[bytes, bytes], locations: Mapping[bytes, bytes]
-) -> list[Arrival]:
+    sightings: Sequence[Sighting], documents: Mapping[bytes, bytes], locations: Mapping[bytes, bytes]
+) -> list[Sighting]:
     """Arrivals of a document that is known already at a URL that never held it; arguments as of `admit`."""
     known, places = set(documents), set(locations)
     found = []
-    for arrival in arrivals:
-        place = arrival.document + arrival.key
-        if arrival.document in known and place not in places:
-            found.append(arrival)
+    for sighting in sightings:
+        place = sighting.document + sighting.key
+        if sighting.document in known and place not in places:
+            found.append(sighting)
         places.add(place)
-        if arrival.material is not None:
-            known.add(arrival.document)
+        if sighting.payload is not None:
+            known.add(sighting.document)
     return found
 
 

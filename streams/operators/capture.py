@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from state.changes import Changes
-from state.codecs import capture as codec
+from state.codecs import capture_row
 from state.families import Family
-from state.values import Capture
-from streams.values import FOUND, NOT_MODIFIED, Arrival, Rejected, SketchedPage
+from state.model import Capture
+from streams.operators.messages import Sighting, SketchedPage
+from streams.page import NOT_MODIFIED, SUCCESS_STATUSES, Rejected
 
 Instant = tuple[bytes, int, int, int]
 """A url key, a sweep and a time in ms: where a look back begins; and the second that it looks for, -1 for any."""
@@ -20,7 +21,7 @@ class Captured(msgspec.Struct, frozen=True):
     """What `capture` makes of a batch."""
 
     changes: Changes
-    arrivals: list[Arrival]
+    sightings: list[Sighting]
     captures: list[Capture]  # one a row written
     repeated: list[bytes]  # rows that may have been there already, of pages handed in twice or late
     unchanged: int
@@ -38,7 +39,7 @@ def needs(pages: Sequence[SketchedPage]) -> list[bytes]:
     return sorted({page.capture.key for page in pages})
 
 
-def looks_back(pages: Sequence[SketchedPage]) -> list[Instant]:
+def revisit_lookups(pages: Sequence[SketchedPage]) -> list[Instant]:
     """Of each revisit, the instant from which the capture that it repeats is looked for."""
     return sorted({_instant_of(page, page.revisit_of) for page in pages if page.revisit_of is not None})
 
@@ -74,7 +75,7 @@ def resolve(pages: Sequence[SketchedPage], before: Mapping[Instant, Sequence[Cap
             if not known:
                 detail = "the capture that this revisit repeats is not in the state"
                 unresolved.append(Rejected("revisit_unresolved", detail, page.origin, held.url))
-            if held.status in FOUND or held.status == NOT_MODIFIED:
+            if held.status in SUCCESS_STATUSES or held.status == NOT_MODIFIED:
                 held = _repeating(held, known)
             page = msgspec.structs.replace(page, capture=held, revisit_of=None)  # noqa: PLW2901 - the page, resolved
         batch.setdefault(held.key, []).append(held)
@@ -89,7 +90,7 @@ def _repeating(held: Capture, known: Sequence[Capture]) -> Capture:
     last = max(with_document, key=lambda c: (c.sweep, c.time, c.tie))
     # The tie stays that of the record as the crawler wrote it, whatever it turned out to repeat.
     return msgspec.structs.replace(
-        held, document=last.document, raw=last.raw, extractor=last.extractor, tie=held.tie or codec.tie(held)
+        held, document=last.document, raw=last.raw, extractor=last.extractor, tie=held.tie or capture_row.tie(held)
     )
 
 
@@ -102,18 +103,18 @@ def capture(pages: Sequence[SketchedPage], last: Mapping[bytes, Capture]) -> Cap
     latest = dict(last)
     changes = Changes()
     rows = changes.family(Family.CAPTURES)
-    arrivals: list[Arrival] = []
+    sightings: list[Sighting] = []
     captures: list[Capture] = []
     repeated: list[bytes] = []
     unchanged = 0
     for page in pages:
         held = page.capture
         if not held.tie:
-            held = msgspec.structs.replace(held, tie=codec.tie(held))
-        row = codec.row_key(held)
+            held = msgspec.structs.replace(held, tie=capture_row.tie(held))
+        row = capture_row.row_key(held)
         if row not in rows:
             captures.append(held)
-        rows[row] = codec.encode(held)
+        rows[row] = capture_row.encode(held)
         before = latest.get(held.key)
         if before is None or _instant(before) < _instant(held):
             latest[held.key] = held
@@ -124,8 +125,8 @@ def capture(pages: Sequence[SketchedPage], last: Mapping[bytes, Capture]) -> Cap
         if before is not None and before.document == held.document and before.time <= held.time:
             unchanged += 1
         else:
-            arrivals.append(Arrival(held.document, held.key, held.time, page.words, page.material))
-    return Captured(changes, arrivals, captures, repeated, unchanged)
+            sightings.append(Sighting(held.document, held.key, held.time, page.words, page.payload))
+    return Captured(changes, sightings, captures, repeated, unchanged)
 
 
 def _instant(held: Capture) -> tuple[int, int, int]:

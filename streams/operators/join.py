@@ -17,7 +17,7 @@ import msgspec
 
 from state.changes import Changes
 from state.families import Family
-from state.values import ID_BYTES
+from state.model import ID_BYTES
 
 
 class Union(msgspec.Struct, frozen=True):
@@ -27,7 +27,7 @@ class Union(msgspec.Struct, frozen=True):
     smaller: bytes
 
 
-class Handover(msgspec.Struct, frozen=True):
+class MemberTransfer(msgspec.Struct, frozen=True):
     """Documents that change hands; a message to the owner of `root`."""
 
     root: bytes
@@ -39,7 +39,7 @@ class Step(msgspec.Struct, frozen=True):
 
     changes: Changes
     unions: list[Union]
-    handovers: list[Handover]
+    transfers: list[MemberTransfer]
 
 
 def union(x: bytes, y: bytes) -> Union:
@@ -57,17 +57,17 @@ def union_step(message: Union, parent: bytes | None, members: Sequence[bytes]) -
         changes.put(Family.PARENTS, node, smaller)
         for member in members:
             changes.delete(Family.MEMBERS, node + member)
-        return Step(changes, [], [Handover(smaller, (node, *members))])
+        return Step(changes, [], [MemberTransfer(smaller, (node, *members))])
     assert parent < node, "a parent is smaller than its child"
     onward = [] if parent == smaller else [union(parent, smaller)]
     return Step(changes, onward, [])
 
 
-def handover_step(message: Handover, parent: bytes | None) -> Step:
+def transfer_step(message: MemberTransfer, parent: bytes | None) -> Step:
     """Keep what is handed over, or forward it when this node is no root any more."""
     changes = Changes()
     if parent is not None:
-        return Step(changes, [], [Handover(parent, message.members)])
+        return Step(changes, [], [MemberTransfer(parent, message.members)])
     for member in message.members:
         changes.put(Family.MEMBERS, message.root + member)
     return Step(changes, [], [])

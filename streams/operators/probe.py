@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from state.changes import Changes
-from state.codecs import posting
+from state.codecs import posting_list
 from state.families import Family
-from state.values import PREFIX_BYTES
-from streams.values import Announcement, Material, Pair
+from state.model import PREFIX_BYTES
+from streams.operators.messages import BucketProbe, CandidatePair, DocumentPayload
 
 
 class BucketBatch(msgspec.Struct, frozen=True, eq=False):
@@ -37,27 +37,27 @@ class Probed(msgspec.Struct, frozen=True):
     """What `probe` makes of a batch."""
 
     changes: Changes
-    pairs: list[Pair]
-    crowded_out: int  # postings that a full bucket did not keep
-    passed_over: int  # candidates beyond `candidates_max`
+    pairs: list[CandidatePair]
+    postings_dropped: int  # postings that a full bucket did not keep
+    candidates_dropped: int  # candidates beyond `candidates_max`
 
 
-def arrange(new: Sequence[Material | Announcement], bucket_bytes: int) -> BucketBatch:
+def arrange(new: Sequence[DocumentPayload | BucketProbe], bucket_bytes: int) -> BucketBatch:
     """Group the buckets of a batch, so that each is read and written once, in key order."""
-    documents = [material.document for material in new]
+    documents = [payload.document for payload in new]
     if not new:
         return BucketBatch([], [], np.zeros(1, np.int64), np.zeros(0, np.int64))
-    raw = b"".join(material.buckets for material in new)
+    raw = b"".join(payload.buckets for payload in new)
     table = np.frombuffer(raw, np.uint8).reshape(-1, bucket_bytes)
     numbers = _numbers(table)
     order = np.argsort(numbers, kind="stable")
     ascending = numbers[order]
-    firsts = np.flatnonzero(np.append(True, ascending[1:] != ascending[:-1]))
-    starts = np.append(firsts, len(order)).astype(np.int64)
-    counts = [len(material.buckets) // bucket_bytes for material in new]
+    scan_prefixes = np.flatnonzero(np.append(True, ascending[1:] != ascending[:-1]))
+    starts = np.append(scan_prefixes, len(order)).astype(np.int64)
+    counts = [len(payload.buckets) // bucket_bytes for payload in new]
     owners = np.repeat(np.arange(len(new)), counts)
     # Rows of raw bytes become one bytes object each, zeros at the end and all.
-    keys = table[order[firsts]].view(f"V{bucket_bytes}").ravel().tolist()
+    keys = table[order[scan_prefixes]].view(f"V{bucket_bytes}").ravel().tolist()
     return BucketBatch(documents, keys, starts, owners[order])
 
 
@@ -70,7 +70,7 @@ def probe(batch: BucketBatch, held: Sequence[bytes | None], *, postings_max: int
     puts = changes.family(Family.BANDS)
     prefixes = [document[:PREFIX_BYTES] for document in batch.documents]
     nominations = _Nominations()
-    crowded_out = 0
+    postings_dropped = 0
     starts, rows = batch.starts.tolist(), batch.rows.tolist()
     # Nearly every bucket of unrelated pages: one document, and nobody there.
     absent = np.fromiter((value is None for value in held), np.bool_, len(batch.keys))
@@ -80,14 +80,14 @@ def probe(batch: BucketBatch, held: Sequence[bytes | None], *, postings_max: int
     for i in np.flatnonzero(~single).tolist():
         key, value = batch.keys[i], held[i]
         arriving = rows[starts[i] : starts[i + 1]]
-        union = sorted({*posting.decode(value or b""), *(prefixes[row] for row in arriving)})
+        union = sorted({*posting_list.decode(value or b""), *(prefixes[row] for row in arriving)})
         kept = b"".join(union[:postings_max])
-        crowded_out += max(0, len(union) - postings_max)
+        postings_dropped += max(0, len(union) - postings_max)
         if kept != value:
             puts[key] = kept
         nominations.add(arriving, kept)
-    pairs, passed_over = nominations.best(batch.documents, candidates_max)
-    return Probed(changes, pairs, crowded_out, passed_over)
+    pairs, candidates_dropped = nominations.best(batch.documents, candidates_max)
+    return Probed(changes, pairs, postings_dropped, candidates_dropped)
 
 
 class _Nominations:
@@ -103,7 +103,7 @@ class _Nominations:
         self.buckets += [len(self.postings)] * len(rows)
         self.postings.append(postings)
 
-    def best(self, documents: list[bytes], candidates_max: int) -> tuple[list[Pair], int]:
+    def best(self, documents: list[bytes], candidates_max: int) -> tuple[list[CandidatePair], int]:
         """For each document the prefixes that it met most often, ties by prefix; and how many more it met."""
         if not self.rows:
             return [], 0
@@ -125,7 +125,7 @@ class _Nominations:
         place = np.arange(len(row)) - np.searchsorted(row, row)
         first = place < candidates_max
         found = zip(row[first].tolist(), names[name[first]].tolist(), collisions[first].tolist(), strict=True)
-        pairs = [Pair(documents[r], n.to_bytes(PREFIX_BYTES, "big"), c) for r, n, c in found]
+        pairs = [CandidatePair(documents[r], n.to_bytes(PREFIX_BYTES, "big"), c) for r, n, c in found]
         return pairs, len(row) - len(pairs)
 
 

@@ -21,9 +21,9 @@ from enum import StrEnum
 
 import mmh3
 
-from state.values import PREFIX_BYTES
-from streams.operators.join import Handover, Union
-from streams.values import Announcement, Arrival, Pair, Question, SketchedPage
+from state.model import PREFIX_BYTES
+from streams.operators.join import MemberTransfer, Union
+from streams.operators.messages import BucketProbe, CandidatePair, Sighting, SketchedPage, VerifyRequest
 
 _SEED = 0x0A11  # apart from every other use of the hash
 
@@ -37,7 +37,7 @@ class Topic(StrEnum):
     JOINS = "joins"
 
 
-Message = SketchedPage | Arrival | Pair | Question | Announcement | Union | Handover
+Message = SketchedPage | Sighting | CandidatePair | VerifyRequest | BucketProbe | Union | MemberTransfer
 Place = tuple[Topic, int]
 """A topic and the number of one of its partitions."""
 
@@ -52,15 +52,15 @@ def owner(message: Message, bucket_bytes: int) -> tuple[Topic, bytes]:
     match message:
         case SketchedPage():
             return Topic.PAGES, message.capture.key if message.revisit_of is None else message.revisit_of
-        case Arrival() | Pair():
+        case Sighting() | CandidatePair():
             return Topic.DOCUMENTS, message.document[:PREFIX_BYTES]
-        case Question():
+        case VerifyRequest():
             return Topic.DOCUMENTS, message.prefix
-        case Announcement():
+        case BucketProbe():
             return Topic.BUCKETS, message.buckets[:bucket_bytes]
         case Union():
             return Topic.JOINS, message.larger[:PREFIX_BYTES]
-        case Handover():
+        case MemberTransfer():
             return Topic.JOINS, message.root[:PREFIX_BYTES]
 
 
@@ -78,13 +78,13 @@ def pack(messages: Iterable[Message], bucket_bytes: int, partitions: int) -> dic
     return packets
 
 
-def announcements(document: bytes, buckets: bytes, bucket_bytes: int, partitions: int) -> list[Announcement]:
+def bucket_probes(document: bytes, buckets: bytes, bucket_bytes: int, partitions: int) -> list[BucketProbe]:
     """The buckets of a document, one message an owner."""
     shares: dict[int, list[bytes]] = {}
     for at in range(0, len(buckets), bucket_bytes):
         bucket = buckets[at : at + bucket_bytes]
         shares.setdefault(partition_of(bucket, partitions), []).append(bucket)
-    return [Announcement(document, b"".join(share)) for share in shares.values()]
+    return [BucketProbe(document, b"".join(share)) for share in shares.values()]
 
 
 def nowhere(_document: bytes) -> tuple[bytes, int]:
@@ -93,11 +93,11 @@ def nowhere(_document: bytes) -> tuple[bytes, int]:
 
 
 def gather(
-    pairs: Sequence[Pair],
+    pairs: Sequence[CandidatePair],
     rows: Mapping[bytes, bytes],
     candidates_max: int,
     place_of: Callable[[bytes], tuple[bytes, int]] = nowhere,
-) -> tuple[list[Question], int]:
+) -> tuple[list[VerifyRequest], int]:
     """What owners of buckets nominated for documents, as questions to the candidates' owners; and how many more.
 
     `rows` are the documents' rows; a document that was forgotten since has none and is passed over. Of each document
@@ -107,13 +107,15 @@ def gather(
     met: dict[bytes, Counter[bytes]] = {}
     for pair in pairs:
         met.setdefault(pair.document, Counter())[pair.prefix] += pair.collisions
-    questions: list[Question] = []
-    passed_over = 0
+    questions: list[VerifyRequest] = []
+    candidates_dropped = 0
     for document, counts in met.items():
         if document not in rows:
             continue
         ranked = sorted(counts, key=lambda prefix: (-counts[prefix], prefix))
-        passed_over += len(ranked[candidates_max:])
+        candidates_dropped += len(ranked[candidates_max:])
         place = place_of(document)
-        questions.extend(Question(document, rows[document], prefix, *place) for prefix in ranked[:candidates_max])
-    return questions, passed_over
+        questions.extend(
+            VerifyRequest(document, rows[document], prefix, *place) for prefix in ranked[:candidates_max]
+        )
+    return questions, candidates_dropped

@@ -8,18 +8,19 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
-from state.codecs import document as document_codec
-from state.codecs.text import TextCodec
+from state.codecs import document_row
+from state.codecs.text_row import TextCodec
+from state.model import Capture, DocumentRow, Sketch
 from state.scheme import Scheme
-from state.values import Capture, DocumentRow, Sketch
-from streams import sketching
 from streams.errors import BadUrl
+from streams.operators.messages import DocumentPayload, SketchedPage
+from streams.page import NOT_MODIFIED, SUCCESS_STATUSES, Page, Rejected
 from streams.settings import Limits, Policy
-from streams.sketching import SketchBatch
-from streams.terms import TEXT_WORDS_MAX, index_samples_of, index_words, index_words_of, indexed_words
-from streams.text import Extracted, TextError, extract
+from streams.sketch import sketcher as sketching
+from streams.sketch.extract import Extracted, TextError, extract
+from streams.sketch.index_terms import TEXT_WORDS_MAX, index_samples_of, index_words, index_words_of, indexed_words
+from streams.sketch.sketcher import SketchBatch
 from streams.urls import url_key
-from streams.values import FOUND, NOT_MODIFIED, Material, Page, Rejected, SketchedPage
 
 
 class Task(msgspec.Struct, frozen=True):
@@ -66,7 +67,7 @@ class SketchStage:
             results.append([SketchedPage(bare, None, words, of, page.origin, page.revisit_time)])
             if page.refused is not None:
                 results[-1].append(Rejected(*page.refused, page.origin, page.url))
-            if of is not None or page.status not in FOUND or (page.body is None and page.text is None):
+            if of is not None or page.status not in SUCCESS_STATUSES or (page.body is None and page.text is None):
                 continue
             try:
                 extracted = extract(page, self.limits.page_bytes_max, self.scheme.extractor)
@@ -102,8 +103,8 @@ class SketchStage:
                 extracted.meta_refresh or bare.redirect, int(extracted.extractor),
             )  # fmt: skip
             if document is not None:
-                material = self._material(batch.sketch(i), kept, buckets[i].tobytes(), samples[i], extracted)
-                results[at] = [SketchedPage(kept, material, words[i], origin=page.origin)]
+                payload = self._material(batch.sketch(i), kept, buckets[i].tobytes(), samples[i], extracted)
+                results[at] = [SketchedPage(kept, payload, words[i], origin=page.origin)]
             elif extracted.meta_refresh is not None:
                 results[at] = [SketchedPage(kept, origin=page.origin)]
             else:
@@ -120,12 +121,12 @@ class SketchStage:
 
     def _material(
         self, sketch: Sketch, of: Capture, buckets: bytes, samples: bytes, extracted: Extracted
-    ) -> Material:
+    ) -> DocumentPayload:
         text = b""
         if self.policy.keep_texts:
             text = self._texts.encode(extracted.title, extracted.text, of.time, of.raw)
-        row = document_codec.encode(DocumentRow(sketch, of.time))
-        return Material(sketch.document, row, buckets, samples, text)
+        row = document_row.encode(DocumentRow(sketch, of.time))
+        return DocumentPayload(sketch.document, row, buckets, samples, text)
 
 
 class _Waiting(NamedTuple):

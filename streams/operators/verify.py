@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from state.changes import Changes
-from state.codecs import edge as codec
+from state.codecs import edge_row
 from state.families import Family
-from state.values import Sketch
+from state.model import Sketch
 from streams.operators.join import Union, union
-from streams.sketching import Comparison, Comparisons, compare_pairs, gather
-from streams.values import Pair
+from streams.operators.messages import CandidatePair
+from streams.sketch.sketcher import Comparison, Comparisons, compare_pairs, gather
 
 
 class Near(msgspec.Struct, frozen=True):
@@ -37,7 +37,7 @@ class Verified(msgspec.Struct, frozen=True):
 
 
 def verify(
-    pairs: Sequence[Pair],
+    pairs: Sequence[CandidatePair],
     asking: Mapping[bytes, Sketch],
     candidates: Mapping[bytes, Sequence[Sketch]],
     threshold: float,
@@ -66,7 +66,7 @@ def verify(
     lefts, rights = lefts[near], rights[near]
     changes = Changes()
     shares = (compared.resemblance[near], compared.containment[near], compared.contained[near])
-    changes.family(Family.EDGES).update(codec.encode_many(ids, lefts, rights, *shares))
+    changes.family(Family.EDGES).update(edge_row.encode_many(ids, lefts, rights, *shares))
     unions = [union(ids[left], ids[right]) for left, right in _spanning(len(ids), lefts.tolist(), rights.tolist())]
     return Verified(changes, unions, len(met), Near(ids, lefts, rights, near, compared))
 

@@ -15,12 +15,13 @@ import re
 
 import msgspec
 
+from streams import timestamps
 from streams.errors import BadUrl
-from streams.readers import payload, records, times
+from streams.page import Origin, Page, Rejected
+from streams.readers import http_payload, records
+from streams.readers.read_limits import ReadLimits
 from streams.readers.unpack import Unpacked
-from streams.readers.values import ReadLimits
 from streams.urls import url_key
-from streams.values import Origin, Page, Rejected
 
 _FILE = "filedesc:"
 _LINE_BYTES_MAX = 16 << 10
@@ -52,7 +53,7 @@ def parse_line(line: bytes) -> Line | None:
         return None
     for i in range(2, len(words) - 1):
         if _number(words[i], 8, 17) and _IP.fullmatch(words[i - 1]):
-            url, mime = (payload.text_of(b" ".join(part)) for part in (words[: i - 1], words[i + 1 : -1]))
+            url, mime = (http_payload.text_of(b" ".join(part)) for part in (words[: i - 1], words[i + 1 : -1]))
             return Line(url, words[i].decode("ascii"), mime, int(words[-1]))
     return None
 
@@ -84,13 +85,13 @@ def record(stream: Unpacked, limits: ReadLimits, origin: Origin) -> Page | Rejec
     block = records.block_of(stream, size, begins, limits, origin, url)
     if isinstance(block, Rejected):
         return block
-    time = times.arc_millis(found.date)
+    time = timestamps.arc_millis(found.date)
     if time is None:
         return Rejected("bad_time", f"archive date is {found.date}", origin, url)
-    response = payload.parse(block, limits)
+    response = http_payload.parse(block, limits)
     if response is not None:
-        return payload.page_of(response, url, time, limits, origin)
-    return payload.bare_page(url, time, block, found.mime, limits, origin)
+        return http_payload.page_of(response, url, time, limits, origin)
+    return http_payload.bare_page(url, time, block, found.mime, limits, origin)
 
 
 def begins(head: bytes) -> bool:

@@ -12,12 +12,14 @@ from typing import Any
 
 import msgspec
 
+from streams import timestamps
 from streams.errors import BadUrl
-from streams.readers import payload, pointers, times
+from streams.page import Origin, Page, Rejected
+from streams.readers import http_payload, pointers
+from streams.readers.position import Item, Position
+from streams.readers.read_limits import ReadLimits
 from streams.readers.unpack import Unpacked
-from streams.readers.values import Item, Position, ReadLimits
 from streams.urls import url_key
-from streams.values import Origin, Page, Rejected
 
 _STATUS_FOUND = 302
 _BOM = b"\xef\xbb\xbf"
@@ -117,7 +119,7 @@ def page_of(data: bytes, limits: ReadLimits, origin: Origin, *, whole: bool = Tr
     crawl = line.crawl or ""
     try:
         return _page(line, len(data), limits, origin), crawl
-    except payload.Refused as error:
+    except http_payload.Refused as error:
         return Rejected(error.reason, error.detail, origin, _shown(line.url, limits)), crawl
 
 
@@ -135,7 +137,7 @@ def _page(line: Line, line_bytes: int, limits: ReadLimits, origin: Origin) -> Pa
     except BadUrl as error:
         return Rejected("bad_url", str(error), origin, _shown(url, limits))
     given = line.fetch_time if line.fetch_time is not None else line.fetched_at
-    time = 0 if given is None else times.millis(given)
+    time = 0 if given is None else timestamps.millis(given)
     if time is None:
         return Rejected("bad_time", f"`fetch_time` or `fetched_at` is {str(given)[:80]!r}", origin, url)
     status = _status(line)
@@ -145,7 +147,7 @@ def _page(line: Line, line_bytes: int, limits: ReadLimits, origin: Origin) -> Pa
         found = pointers.follow(pointer, url, limits, origin)
         return msgspec.structs.replace(found, time=found.time or time) if isinstance(found, Page) else found
     location = line.fetch_redirect or line.redirect
-    target = payload.redirect_target(url, location, limits) if location else None
+    target = http_payload.redirect_target(url, location, limits) if location else None
     if status is None:
         status = _STATUS_FOUND if target else 200
     if not 100 <= status <= 999:
@@ -154,11 +156,11 @@ def _page(line: Line, line_bytes: int, limits: ReadLimits, origin: Origin) -> Pa
     if not target:
         try:
             body, text = _content(line, line_bytes, limits)
-        except payload.Refused as error:
+        except http_payload.Refused as error:
             refused = error.reason, error.detail
     if body is None and text is None and refused is None and not target and status == 200:
         return Rejected("no_content", "neither `html`, `text`, `body` nor a redirect", origin, url)
-    mime, said = payload.media_type(line.content_mime_type or line.mime or "")
+    mime, said = http_payload.media_type(line.content_mime_type or line.mime or "")
     charset = line.content_charset or line.charset or said
     return Page(
         url,
@@ -180,7 +182,7 @@ def _status(line: Line) -> int | None:
     status = line.fetch_status if line.fetch_status is not None else line.status
     if isinstance(status, str):
         if not (status.isascii() and status.isdigit() and len(status) == 3):
-            raise payload.Refused("bad_field", f"status {status[:40]!r} is no HTTP status")
+            raise http_payload.Refused("bad_field", f"status {status[:40]!r} is no HTTP status")
         return int(status)
     return status
 
@@ -194,17 +196,17 @@ def _content(line: Line, line_bytes: int, limits: ReadLimits) -> tuple[bytes | N
             packed = b"".join(line.body.encode("ascii").split())  # MIME's base64 is broken into lines
             body = binascii.a2b_base64(packed, strict_mode=True)
         except ValueError as error:
-            raise payload.Refused("bad_base64", str(error)) from None
+            raise http_payload.Refused("bad_base64", str(error)) from None
     elif line.html is not None:
         body = line.html.encode()
     if body is not None:
         if len(body) > limit:
-            raise payload.too_big(len(body), limits)
+            raise http_payload.too_big(len(body), limits)
         return body, None
     text = line.text
     # A line is longer than its text in UTF-8, so that most texts need not be measured.
     if text is not None and line_bytes > limit and len(text.encode()) > limit:
-        raise payload.Refused("too_big", f"text of more than page_bytes_max {limit} bytes")
+        raise http_payload.Refused("too_big", f"text of more than page_bytes_max {limit} bytes")
     return None, text
 
 

@@ -17,11 +17,11 @@ from typing import Any
 import msgspec
 
 from streams.errors import BadUrl
-from streams.readers import payload, warc
+from streams.page import Origin, Page, Rejected
+from streams.readers import http_payload, warc
+from streams.readers.read_limits import ReadLimits
 from streams.readers.unpack import Unpacked, kind_of
-from streams.readers.values import ReadLimits
 from streams.urls import url_key
-from streams.values import Origin, Page, Rejected
 
 _OFFSET_MAX = 1 << 50
 
@@ -39,7 +39,7 @@ def pointer(filename: Any, offset: Any, length: Any) -> Pointer:
     at, size = _number(offset), _number(length)
     if not isinstance(filename, str) or at is None or not size:
         said = f"filename {filename!r}, offset {offset!r} and length {length!r}"[:300]
-        raise payload.Refused("bad_pointer", f"{said} point to no record")
+        raise http_payload.Refused("bad_pointer", f"{said} point to no record")
     return Pointer(filename, at, size)
 
 
@@ -52,19 +52,19 @@ def _number(given: Any) -> int | None:
 def follow(to: Pointer, url: str, limits: ReadLimits, origin: Origin) -> Page | Rejected:
     """The page of the record that a pointer leads to, which must be of `url`, or its refusal. Raises Refused."""
     if not limits.warc_folder:
-        raise payload.Refused("bad_pointer", "pointers are not followed: ingest.warc_folder is not set")
+        raise http_payload.Refused("bad_pointer", "pointers are not followed: ingest.warc_folder is not set")
     if to.length > limits.line_bytes_max:
-        raise payload.Refused("too_big", f"record of {to.length} bytes, line_bytes_max {limits.line_bytes_max}")
+        raise http_payload.Refused("too_big", f"record of {to.length} bytes, line_bytes_max {limits.line_bytes_max}")
     data = _read(_file(limits.warc_folder, to.filename), to)
     stream = Unpacked(io.BytesIO(data), kind_of(data) if kind_of(data) != "zip" else "plain", limits)
     if stream.first() < 0:
-        raise payload.Refused(stream.fault or "bad_pointer", stream.fault_detail or "there is nothing")
+        raise http_payload.Refused(stream.fault or "bad_pointer", stream.fault_detail or "there is nothing")
     found = warc.record(stream, limits, origin)
     if found is None:
-        raise payload.Refused("bad_pointer", f"the record at {to.offset} of {to.filename[:200]!r} holds no page")
+        raise http_payload.Refused("bad_pointer", f"the record at {to.offset} of {to.filename[:200]!r} holds no page")
     if isinstance(found, Page) and not _same(found.url, url, limits):
         shown = found.url[: limits.url_bytes_max]
-        raise payload.Refused("bad_pointer", f"the record at {to.offset} of {to.filename[:200]!r} is of {shown}")
+        raise http_payload.Refused("bad_pointer", f"the record at {to.offset} of {to.filename[:200]!r} is of {shown}")
     return found
 
 
@@ -72,19 +72,19 @@ def _file(folder: str, name: str) -> Path:
     """The file that a name leads to, all links followed; raises Refused for one that is not below the folder."""
     shown = f"{name[:200]!r}"
     if "://" in name:
-        raise payload.Refused("bad_pointer", f"{shown} is a URL: files are read below ingest.warc_folder only")
+        raise http_payload.Refused("bad_pointer", f"{shown} is a URL: files are read below ingest.warc_folder only")
     path = PurePosixPath(name)
     if not name or "\0" in name or path.is_absolute() or ".." in path.parts:
-        raise payload.Refused("bad_pointer", f"{shown} is no path below ingest.warc_folder")
+        raise http_payload.Refused("bad_pointer", f"{shown} is no path below ingest.warc_folder")
     try:
         root = Path(folder).resolve(strict=True)
         file = (root / path).resolve(strict=True)
     except (OSError, RuntimeError, ValueError):  # missing, a loop of links, a name that no file can have
-        raise payload.Refused("bad_pointer", f"there is no {shown} below ingest.warc_folder") from None
+        raise http_payload.Refused("bad_pointer", f"there is no {shown} below ingest.warc_folder") from None
     if not file.is_relative_to(root):
-        raise payload.Refused("bad_pointer", f"{shown} leads out of ingest.warc_folder")
+        raise http_payload.Refused("bad_pointer", f"{shown} leads out of ingest.warc_folder")
     if not file.is_file():
-        raise payload.Refused("bad_pointer", f"{shown} is no file")
+        raise http_payload.Refused("bad_pointer", f"{shown} is no file")
     return file
 
 
@@ -94,9 +94,9 @@ def _read(file: Path, to: Pointer) -> bytes:
             opened.seek(to.offset)
             data = opened.read(to.length)
     except OSError as error:
-        raise payload.Refused("bad_pointer", f"{to.filename[:200]!r} cannot be read: {error.strerror}") from None
+        raise http_payload.Refused("bad_pointer", f"{to.filename[:200]!r} cannot be read: {error.strerror}") from None
     if len(data) < to.length:
-        raise payload.Refused(
+        raise http_payload.Refused(
             "bad_pointer", f"{to.filename[:200]!r} ends within the {to.length} bytes at {to.offset}"
         )
     return data

@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
-from streams.readers.payload import Block
+from streams.page import Origin, Page, Rejected
+from streams.readers.http_payload import Block
+from streams.readers.position import Item, Position
+from streams.readers.read_limits import ReadLimits
 from streams.readers.unpack import Begins, Unpacked
-from streams.readers.values import Item, Position, ReadLimits
-from streams.values import Origin, Page, Rejected
 
 _NEWLINES = frozenset(b"\r\n")
 

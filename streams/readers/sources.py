@@ -16,8 +16,8 @@ import zstandard
 
 from streams.errors import ReadError
 from streams.readers import arc
+from streams.readers.read_limits import ReadLimits
 from streams.readers.unpack import kind_of
-from streams.readers.values import ReadLimits
 
 STDIN = "-"
 HEAD_BYTES = 16 << 10

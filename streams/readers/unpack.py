@@ -19,7 +19,7 @@ from typing import BinaryIO
 import zstandard
 
 from streams.errors import ReadError
-from streams.readers.values import ReadLimits
+from streams.readers.read_limits import ReadLimits
 
 RAW_BYTES = 64 << 10
 CHUNK_BYTES = 256 << 10

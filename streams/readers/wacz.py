@@ -7,10 +7,10 @@ import sys
 import zipfile
 from typing import BinaryIO, cast
 
-from streams.readers.payload import Refused
+from streams.readers.http_payload import Refused
+from streams.readers.read_limits import ReadLimits
 from streams.readers.sources import HEAD_BYTES, named
 from streams.readers.unpack import BROKEN, kind_of
-from streams.readers.values import ReadLimits
 
 _END_BYTES_MAX = 56  # of a record that says where the directory is
 _ENCRYPTED = 1

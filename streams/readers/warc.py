@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import re
 
+from streams import timestamps
 from streams.errors import BadUrl
-from streams.readers import payload, records, times
+from streams.page import Origin, Page, Rejected
+from streams.readers import http_payload, records
+from streams.readers.read_limits import ReadLimits
 from streams.readers.unpack import GZIP, ZSTD, Unpacked
-from streams.readers.values import ReadLimits
 from streams.urls import url_key
-from streams.values import Origin, Page, Rejected
 
 _KEPT = frozenset({b"response", b"resource", b"revisit", b"conversion"})
 _HEADER = re.compile(rb"WARC/\d\.\d+[ \t]*\r?\n(?:WARC-|Content-)", re.IGNORECASE)
@@ -36,7 +37,7 @@ def record(stream: Unpacked, limits: ReadLimits, origin: Origin) -> Page | Rejec
         return Rejected("bad_header", f"longer than header_bytes_max {limits.header_bytes_max}", origin)
     fields = _fields(head)
     length = fields.get(b"content-length", b"")
-    url = payload.text_of(fields.get(b"warc-target-uri", b"")).strip("<> \t")
+    url = http_payload.text_of(fields.get(b"warc-target-uri", b"")).strip("<> \t")
     if not length.isdigit() or len(length) > 18:
         return Rejected("bad_header", f"Content-Length is {length[:40]!r}", origin, url[: limits.url_bytes_max])
     size = int(length)
@@ -82,38 +83,40 @@ def _refused(fields: _Fields, url: str, limits: ReadLimits, origin: Origin) -> R
 
 
 def _page(
-    kind: bytes, fields: _Fields, url: str, block: payload.Block, limits: ReadLimits, origin: Origin
+    kind: bytes, fields: _Fields, url: str, block: http_payload.Block, limits: ReadLimits, origin: Origin
 ) -> Page | Rejected:
-    response = payload.parse(block, limits) if kind in {b"response", b"revisit"} else None
+    response = http_payload.parse(block, limits) if kind in {b"response", b"revisit"} else None
     time = _time(fields, response)
     if time is None:
-        shown = payload.text_of(fields.get(b"warc-date", b""))[:80]
+        shown = http_payload.text_of(fields.get(b"warc-date", b""))[:80]
         return Rejected("bad_time", f"WARC-Date is {shown!r}", origin, url)
     if kind == b"revisit":
         return _revisit(fields, url, response, time, limits, origin)
     if response is not None:
-        return payload.page_of(response, url, time, limits, origin)
-    bare = payload.bare_page(url, time, block, payload.text_of(fields.get(b"content-type", b"")), limits, origin)
+        return http_payload.page_of(response, url, time, limits, origin)
+    bare = http_payload.bare_page(
+        url, time, block, http_payload.text_of(fields.get(b"content-type", b"")), limits, origin
+    )
     if kind == b"conversion" and bare.body is not None:
         return Page(url, time, text=bare.body.decode(errors="replace"), mime="text/plain", origin=origin)
     return bare
 
 
-def _time(fields: _Fields, response: payload.Response | None) -> int | None:
+def _time(fields: _Fields, response: http_payload.Response | None) -> int | None:
     """WARC-Date; where that is none, the Date that the server gave, of either header. 0: nothing is said."""
-    declared = payload.text_of(fields.get(b"warc-date", b""))
-    time = times.millis(declared)
+    declared = http_payload.text_of(fields.get(b"warc-date", b""))
+    time = timestamps.millis(declared)
     if time is None:
-        time = times.http_millis(payload.text_of(fields.get(b"date", b"")))
+        time = timestamps.http_millis(http_payload.text_of(fields.get(b"date", b"")))
     if time is None and response is not None:
-        time = times.http_millis(response.fields.get("date"))
+        time = timestamps.http_millis(response.fields.get("date"))
     return 0 if time is None and not declared else time
 
 
 def _revisit(
     fields: _Fields,
     url: str,
-    response: payload.Response | None,
+    response: http_payload.Response | None,
     time: int,
     limits: ReadLimits,
     origin: Origin,
@@ -123,9 +126,9 @@ def _revisit(
     One that names no URL repeats an earlier capture of its own: "server not modified" can mean nothing else, and the
     crawlers that gave only a digest looked for it in the history of the URL.
     """
-    refers_to = payload.text_of(fields.get(b"warc-refers-to-target-uri", b"")).strip("<> \t") or url
-    target = payload.target_of(response, url, limits) if response else None
-    mime, charset = payload.media_type(response.fields.get("content-type", "")) if response else ("", "")
+    refers_to = http_payload.text_of(fields.get(b"warc-refers-to-target-uri", b"")).strip("<> \t") or url
+    target = http_payload.target_of(response, url, limits) if response else None
+    mime, charset = http_payload.media_type(response.fields.get("content-type", "")) if response else ("", "")
     return Page(
         url,
         time,
@@ -134,6 +137,6 @@ def _revisit(
         charset=charset,
         redirect=target,
         revisit_of=refers_to[: limits.url_bytes_max],
-        revisit_time=times.millis(payload.text_of(fields.get(b"warc-refers-to-date", b""))),
+        revisit_time=timestamps.millis(http_payload.text_of(fields.get(b"warc-refers-to-date", b""))),
         origin=origin,
     )

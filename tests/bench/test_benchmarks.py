@@ -36,7 +36,7 @@ def test_peers_find_near_copies(peer: str) -> None:
 def test_peers_get_the_shingles_of_our_own_tokeniser() -> None:
     from bench.generator import texts
     from bench.peers import shingles_of
-    from streams.sketching import Sketcher
+    from streams.sketch.sketcher import Sketcher
 
     sketcher = Sketcher(Scheme())
     for text in texts(Shape(), 0, 20):

@@ -14,7 +14,7 @@ from bench.engine import write_pages
 from bench.run import table
 from tests.broker.running import HOME
 
-SAMPLE = Path(__file__).parents[2] / "streams" / "sample"
+SAMPLE = Path(__file__).parents[2] / "streams" / "demo" / "sample"
 
 
 @pytest.fixture(scope="module")

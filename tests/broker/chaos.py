@@ -15,10 +15,10 @@ from pathlib import Path
 
 from state.store import Store
 from state.view import View
-from streams.faust_engine.broker import Broker as Address
-from streams.faust_engine.idle import CONSUMED, Lag
-from streams.faust_engine.topics import Counts
-from streams.ingest import ingest
+from streams.engine.ingest import ingest
+from streams.kafka.wire.broker import Broker as Address
+from streams.kafka.wire.consumer_lag import CONSUMED, ConsumerLag
+from streams.kafka.wire.topics import Counts
 from streams.settings import load
 from tests.broker.running import ROOT, Broker, Clusters, Collection, clusters_of, free_port
 from tests.samples import NOW, jsonl, page, variant, words
@@ -174,7 +174,9 @@ class Chaos:
 
         async def ask() -> tuple[dict[str, list[int]], dict[str, list[int]]]:
             settings = load(self.made.config, {"kafka": {"prefix": self.made.prefix}})
-            async with Lag(Address(self.made.bootstrap), settings.kafka, Counts(PARTITIONS, PARTITIONS)) as lag:
+            async with ConsumerLag(
+                Address(self.made.bootstrap), settings.kafka, Counts(PARTITIONS, PARTITIONS)
+            ) as lag:
                 ends = {topic.value: await lag.ends(topic) for topic in CONSUMED}
                 found = await lag.committed()
                 there = {topic: [0] * PARTITIONS for topic in ends}

@@ -56,7 +56,7 @@ def embedded(tmp_path_factory: pytest.TempPathFactory) -> Callable[[dict[str, Pa
     settings = load(config)
 
     def clusters(sweeps: dict[str, Path]) -> Clusters:
-        from streams.ingest import ingest
+        from streams.engine.ingest import ingest
 
         if (key := tuple(sweeps)) not in known:
             with Store(tmp_path_factory.mktemp("embedded")) as store:

@@ -23,11 +23,11 @@ from state.families import Family
 from state.scheme import Scheme
 from state.store import Store
 from state.view import View
-from streams import query
-from streams.faust_engine.peer import reached_at
-from streams.faust_engine.rows import answer
-from streams.faust_engine.spread import SpreadStore
+from streams.kafka.rows.row_query import answer
+from streams.kafka.rows.sharded_store import ShardedStore
+from streams.kafka.rows.worker_client import url_for
 from streams.operators.routing import partition_of
+from streams.query import queries
 from streams.settings import load
 
 ROOT = Path(__file__).parents[2]
@@ -63,10 +63,10 @@ def free_port() -> int:
                 return port
 
 
-def of_folders(folders: Mapping[int, Store], scheme: Scheme, sweeps: Mapping[bytes, bytes]) -> SpreadStore:
+def of_folders(folders: Mapping[int, Store], scheme: Scheme, sweeps: Mapping[bytes, bytes]) -> ShardedStore:
     """A collection whose partitions are all opened here."""
     here = ("here", partial(answer, folders))
-    return SpreadStore("partitions", scheme, dict.fromkeys(folders, here), len(folders), sweeps)
+    return ShardedStore("partitions", scheme, dict.fromkeys(folders, here), len(folders), sweeps)
 
 
 class Broker:
@@ -181,7 +181,7 @@ class Collection:
         ports = [free_port() for _ in names]
         where = zip(names, ports, strict=True)
         started = [self.worker(name, "--host", host, "--port", port) for name, port in where]
-        urls = [reached_at(host, port) for port in ports]
+        urls = [url_for(host, port) for port in ports]
         for name, process, url in zip(names, started, urls, strict=True):
             self._ready(name, process, url)
         return urls
@@ -275,5 +275,5 @@ def _offset(store: Store) -> bytes:
 
 
 def clusters_of(view: View) -> Clusters:
-    found = query.clusters(view, min_size=1)
+    found = queries.clusters(view, min_size=1)
     return sorted((tuple(sorted(each.documents)), tuple(each.urls)) for each in found)

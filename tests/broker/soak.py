@@ -19,9 +19,9 @@ from typing import Any, NamedTuple
 
 from aiokafka.errors import KafkaError
 
-from streams.faust_engine.broker import Broker as Address
-from streams.faust_engine.idle import Lag
-from streams.faust_engine.topics import Counts
+from streams.kafka.wire.broker import Broker as Address
+from streams.kafka.wire.consumer_lag import ConsumerLag
+from streams.kafka.wire.topics import Counts
 from streams.settings import load
 from tests.broker.chaos import PARTITIONS, Chaos, corpus, expected
 
@@ -58,7 +58,7 @@ class Watcher(threading.Thread):
         settings = load(made.config, {"kafka": {"prefix": made.prefix}}).kafka
         while not self.ended.is_set():
             try:
-                async with Lag(Address(made.bootstrap), settings, Counts(PARTITIONS, PARTITIONS)) as lag:
+                async with ConsumerLag(Address(made.bootstrap), settings, Counts(PARTITIONS, PARTITIONS)) as lag:
                     while not self.ended.is_set():
                         behind = sum((await asyncio.wait_for(lag.messages(), 5.0)).values())
                         # A coordinator that has just started says of no partition how far the group is.

@@ -11,14 +11,22 @@ import msgspec
 from aiokafka import AIOKafkaProducer
 
 from state.changes import Changes
-from state.codecs import changelog
+from state.codecs import changelog_record
 from state.families import Family
+from state.model import Capture
 from state.scheme import Scheme
-from state.values import Capture
-from streams.faust_engine import messages, pages
-from streams.faust_engine.messages import Amendment, Topic
-from streams.operators.join import Handover, Union
-from streams.values import Announcement, Arrival, Material, Origin, Page, Pair, Question, SketchedPage
+from streams.kafka.wire import packed_messages, page_messages
+from streams.kafka.wire.packed_messages import Retraction, Topic
+from streams.operators.join import MemberTransfer, Union
+from streams.operators.messages import (
+    BucketProbe,
+    CandidatePair,
+    DocumentPayload,
+    Sighting,
+    SketchedPage,
+    VerifyRequest,
+)
+from streams.page import Origin, Page
 from tests.broker.test_worker import SWEEPS, publish_all, read
 
 Poison = tuple[str, bytes | None, list[tuple[str, bytes | None]]]
@@ -78,8 +86,8 @@ def packed_pages() -> Iterator[bytes]:
         {"url": ""},
         {"origin": Origin("s" * 1_000_000, 1, "m" * 1_000_000), "url": "nowhere"},
     ):
-        yield pages.encode(msgspec.structs.replace(good, **fields), "2023-03")[0]
-    held = msgspec.msgpack.decode(pages.encode(good, "2023-03")[0])
+        yield page_messages.encode(msgspec.structs.replace(good, **fields), "2023-03")[0]
+    held = msgspec.msgpack.decode(page_messages.encode(good, "2023-03")[0])
     for wrong in ({"time": "now"}, {"url": 7}, {"body": 7}, {"status": None}, {"crawl": "x" * 300}):
         yield msgspec.msgpack.encode(held | wrong)
 
@@ -102,33 +110,33 @@ def between() -> Iterator[tuple[Topic, msgspec.Struct]]:
         {"tie": 1 << 20},
     ):
         yield Topic.CAPTURES, SketchedPage(msgspec.structs.replace(held, **fields))
-    material = Material(ID, b"\1no row", b"b" * scheme.bucket_bytes, b"s" * 4, b"")
-    yield Topic.CAPTURES, SketchedPage(msgspec.structs.replace(held, document=LATER), material)
+    payload = DocumentPayload(ID, b"\1no row", b"b" * scheme.bucket_bytes, b"s" * 4, b"")
+    yield Topic.CAPTURES, SketchedPage(msgspec.structs.replace(held, document=LATER), payload)
     yield Topic.CAPTURES, SketchedPage(held, None, b"cut")
-    yield Topic.DOCUMENTS, Arrival(b"short", b"example,a)/", 5, b"", None)
-    yield Topic.DOCUMENTS, Arrival(ID, b"example,a)/", -5, b"", None)
-    yield Topic.DOCUMENTS, Arrival(ID, b"example,a)/", 5, b"cut", None)
-    yield Topic.DOCUMENTS, Arrival(ID, b"example,a)/", 5, b"", material)
-    yield Topic.DOCUMENTS, Arrival(ID, b"example,a)/", 5, b"", msgspec.structs.replace(material, buckets=b"cut"))
-    yield Topic.DOCUMENTS, Pair(b"short", b"abcde", 1)
-    yield Topic.DOCUMENTS, Pair(ID, b"abcdef", 1)
-    yield Topic.DOCUMENTS, Question(ID, b"\1no row", b"abcde")
-    yield Topic.BUCKETS, Announcement(ID, b"cut")
-    yield Topic.BUCKETS, Announcement(ID, b"")
-    yield Topic.BUCKETS, Announcement(b"short", b"b" * scheme.bucket_bytes)
+    yield Topic.DOCUMENTS, Sighting(b"short", b"example,a)/", 5, b"", None)
+    yield Topic.DOCUMENTS, Sighting(ID, b"example,a)/", -5, b"", None)
+    yield Topic.DOCUMENTS, Sighting(ID, b"example,a)/", 5, b"cut", None)
+    yield Topic.DOCUMENTS, Sighting(ID, b"example,a)/", 5, b"", payload)
+    yield Topic.DOCUMENTS, Sighting(ID, b"example,a)/", 5, b"", msgspec.structs.replace(payload, buckets=b"cut"))
+    yield Topic.DOCUMENTS, CandidatePair(b"short", b"abcde", 1)
+    yield Topic.DOCUMENTS, CandidatePair(ID, b"abcdef", 1)
+    yield Topic.DOCUMENTS, VerifyRequest(ID, b"\1no row", b"abcde")
+    yield Topic.BUCKETS, BucketProbe(ID, b"cut")
+    yield Topic.BUCKETS, BucketProbe(ID, b"")
+    yield Topic.BUCKETS, BucketProbe(b"short", b"b" * scheme.bucket_bytes)
     yield Topic.JOINS, Union(ID, LATER)
     yield Topic.JOINS, Union(ID, ID)
     yield Topic.JOINS, Union(b"short", b"")
-    yield Topic.JOINS, Handover(ID, (b"short",))
-    yield Topic.JOINS, Handover(LATER, (ID,))
-    for family, kind in ((Family.META, changelog.AMENDMENT), (Family.TEXTS, changelog.FACTS)):
+    yield Topic.JOINS, MemberTransfer(ID, (b"short",))
+    yield Topic.JOINS, MemberTransfer(LATER, (ID,))
+    for family, kind in ((Family.META, changelog_record.AMENDMENT), (Family.TEXTS, changelog_record.FACTS)):
         changes = Changes()
         changes.put(family, b"changelog", b"\xff" * 8)
-        yield Topic.AMENDMENTS, Amendment(changelog.encode(changes, kind=kind)[0])
+        yield Topic.AMENDMENTS, Retraction(changelog_record.encode(changes, kind=kind)[0])
     changes = Changes()
     changes.delete(Family.CAPTURES, b"no key")
-    yield Topic.AMENDMENTS, Amendment(changelog.encode(changes, kind=changelog.AMENDMENT)[0])
-    yield Topic.AMENDMENTS, Amendment(b"\1\2\xff cut")
+    yield Topic.AMENDMENTS, Retraction(changelog_record.encode(changes, kind=changelog_record.AMENDMENT)[0])
+    yield Topic.AMENDMENTS, Retraction(b"\1\2\xff cut")
 
 
 def poison() -> list[Poison]:
@@ -146,12 +154,12 @@ def poison() -> list[Poison]:
         ("pages", b'{"url": 7, "body": 7}', [("format", b"scrapy-cluster")]),
     ]
     scheme = Scheme().id
-    for topic in messages.KINDS:
-        right = messages.headers(topic, scheme)
+    for topic in packed_messages.KINDS:
+        right = packed_messages.headers(topic, scheme)
         other = [("schema", f"lostfound.{topic.value}/2".encode()), ("scheme", scheme.encode())]
         found += [(topic.value, b"\x90", []), (topic.value, b"\x90", list(other)), (topic.value, None, list(right))]
         found.append((topic.value, b"\x90", [("schema", None), ("scheme", None)]))
-        found.append((topic.value, b"\x90", list(messages.headers(topic, "another"))))
+        found.append((topic.value, b"\x90", list(packed_messages.headers(topic, "another"))))
         for value in (
             b"\xc1",
             b"{}",
@@ -161,8 +169,8 @@ def poison() -> list[Poison]:
         ):
             found.append((topic.value, value, list(right)))
     for topic, fine in between():
-        (packed,) = messages.pack([fine], 1 << 25)
-        found.append((topic.value, packed, list(messages.headers(topic, scheme))))
+        (packed,) = packed_messages.pack([fine], 1 << 25)
+        found.append((topic.value, packed, list(packed_messages.headers(topic, scheme))))
     return found
 
 

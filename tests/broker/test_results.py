@@ -13,14 +13,14 @@ from typing import Any
 import msgspec
 from aiokafka.admin import AIOKafkaAdminClient
 
-from state.codecs import edge as edge_codec
+from state.codecs import edge_row
 from state.families import Family
 from state.store import Store
 from state.view import View
-from streams import query
-from streams.faust_engine.messages import RESULTS
-from streams.faust_engine.telling import moves
-from streams.ingest import ingest
+from streams.engine.ingest import ingest
+from streams.kafka.coordinator.moves_publisher import moves
+from streams.kafka.wire.packed_messages import RESULTS
+from streams.query import queries
 from streams.settings import Settings, load
 from streams.urls import url_key
 from tests.broker.results import read
@@ -47,7 +47,7 @@ def mirrored(messages: list[tuple[str, dict[str, Any]]]) -> set[tuple[str, ...]]
 
 
 def clusters(view: View) -> set[tuple[str, ...]]:
-    return {tuple(sorted(each.documents)) for each in query.clusters(view) if each.document_count > 1}
+    return {tuple(sorted(each.documents)) for each in queries.clusters(view) if each.document_count > 1}
 
 
 def check_pairs(view: View, settings: Settings, messages: list[tuple[str, dict[str, Any]]]) -> None:
@@ -55,7 +55,7 @@ def check_pairs(view: View, settings: Settings, messages: list[tuple[str, dict[s
 
     Of every pair one document asked for the other, whichever came first, and what was told of it is as close at least.
     """
-    found = (edge_codec.decode(*row) for row in view.store.scan(Family.EDGES))
+    found = (edge_row.decode(*row) for row in view.store.scan(Family.EDGES))
     pairs = {frozenset((edge.a.hex(), edge.b.hex())): edge for edge in found}
     closest: dict[str, float] = {}
     known: dict[tuple[str, str, str], dict[str, Any]] = {}

@@ -11,11 +11,11 @@ import pytest
 
 from state.errors import LostfoundError
 from state.families import Family
+from state.model import SweepState
 from state.store import Store
-from state.values import SweepState
 from state.view import View
-from streams.faust_engine.peer import Peer, RemoteStore, own_token
-from streams.ingest import ingest
+from streams.engine.ingest import ingest
+from streams.kafka.rows.worker_client import Peer, RemoteStore, own_token
 from streams.settings import load
 from tests.broker.answers import Answers, answers, differences
 from tests.broker.running import of_folders

@@ -16,7 +16,7 @@ import pytest
 
 from tests.broker.running import HOME, Collection, broker_on, free_port
 
-SAMPLE = Path(__file__).parents[2] / "streams" / "sample" / "2023-03.jsonl"
+SAMPLE = Path(__file__).parents[2] / "streams" / "demo" / "sample" / "2023-03.jsonl"
 PASSWORD = "correct-horse-battery"
 TOKEN = "a-token-of-the-tests"
 NEEDS_TOKEN = ("/rows", "/amend", "/sweeps")

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import pytest
 
 ROOT = Path(__file__).parents[2]
-SAMPLE = ROOT / "streams" / "sample"
+SAMPLE = ROOT / "streams" / "demo" / "sample"
 SWEEPS = ("2023-03", "2024-05", "2025-09")
 
 

@@ -17,7 +17,7 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions
 
 ROOT = Path(__file__).parents[2]
-SAMPLE = ROOT / "streams" / "sample"
+SAMPLE = ROOT / "streams" / "demo" / "sample"
 SWEEPS = {name: SAMPLE / f"{name}.jsonl" for name in ("2023-03", "2024-05", "2025-09")}
 SHARED = Path(os.environ.get("LOSTFOUND_SHARED", ROOT.parent / "shared")) / "data" / "moves" / "flink"
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from state import sweeps
 from state.store import Store
-from streams.forgetting import cancel_sweep, removing
-from streams.ingest import Progress, ingest
+from streams.engine.ingest import Progress, ingest
+from streams.forgetting import cancel_sweep, removal
 from tests.samples import NOW, settings
 
 
@@ -29,7 +29,7 @@ def take(folder: str, sweep: str, workers: str, *paths: str) -> None:
 
 
 def cancel(folder: str, sweep: str) -> None:
-    removing.CAPTURES_A_BATCH = 8
+    removal.CAPTURES_A_BATCH = 8
     with Store(Path(folder)) as store:
         print("ready", flush=True)
         named = sweeps.named(store, sweep)

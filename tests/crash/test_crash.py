@@ -22,12 +22,12 @@ import pytest
 from state import meta, sweeps
 from state.check import check
 from state.families import Family
+from state.model import SweepState
 from state.store import Store
-from state.values import SweepState
+from streams.engine.ingest import ingest
 from streams.forgetting import finish_cancelling
-from streams.ingest import ingest
-from streams.readers import read
-from streams.values import Page
+from streams.page import Page
+from streams.readers.dispatch import read
 from tests.samples import NOW, Line, jsonl, page, settings, variant, words
 
 ROOT = Path(__file__).parents[2]

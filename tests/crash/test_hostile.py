@@ -24,7 +24,7 @@ from state.check import check
 from state.families import Family
 from state.store import Store
 from state.view import View
-from streams.ingest import ingest
+from streams.engine.ingest import ingest
 from streams.urls import url_key
 from tests.samples import NOW, html, page, redirect, settings, take
 

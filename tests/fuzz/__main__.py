@@ -24,12 +24,14 @@ import msgspec
 import numpy as np
 import zstandard
 
-from state.codecs import capture, document, edge, posting, text
-from state.values import Capture, DocumentRow, Edge, Sketch
+from state.codecs import capture_row, document_row, edge_row, posting_list, text_row
+from state.model import Capture, DocumentRow, Edge, Sketch
 from streams.errors import BadUrl
-from streams.readers import REASONS, Position, ReadLimits, read
+from streams.page import REASONS, Page
+from streams.readers.dispatch import read
+from streams.readers.position import Position
+from streams.readers.read_limits import ReadLimits
 from streams.urls import directory_prefix, domain_ranges, key_url, path_words, url_key
-from streams.values import Page
 
 SECONDS_MAX = 10.0  # for one input of some kilobytes
 LIMITS = ReadLimits(
@@ -182,13 +184,13 @@ def check_urls(chance: random.Random) -> str:
 
 A_CAPTURE = Capture(b"org,a)/x", "http://a.org/x#y", 1, 1577934245000, 200, b"d" * 16, b"r" * 8, "http://b.org/")
 A_SKETCH = Sketch(b"d" * 16, np.arange(120, dtype=np.uint8), np.arange(9, dtype=np.uint32), 1, 40, 50)
-AN_EDGE = edge.encode(Edge(b"a" * 16, b"b" * 16, 0.75, 0.5, 1.0))
-TEXTS = text.TextCodec({})
+AN_EDGE = edge_row.encode(Edge(b"a" * 16, b"b" * 16, 0.75, 0.5, 1.0))
+TEXTS = text_row.TextCodec({})
 ROWS: dict[str, tuple[Callable[..., object], tuple[bytes, ...]]] = {
-    "capture": (capture.decode, (capture.row_key(A_CAPTURE), capture.encode(A_CAPTURE))),
-    "document": (document.decode, (b"d" * 16, document.encode(DocumentRow(A_SKETCH, 1577934245000)))),
-    "edge": (edge.decode, AN_EDGE),
-    "posting": (posting.decode, (posting.encode([b"abcde", b"fghij"]),)),
+    "capture": (capture_row.decode, (capture_row.row_key(A_CAPTURE), capture_row.encode(A_CAPTURE))),
+    "document": (document_row.decode, (b"d" * 16, document_row.encode(DocumentRow(A_SKETCH, 1577934245000)))),
+    "edge": (edge_row.decode, AN_EDGE),
+    "posting": (posting_list.decode, (posting_list.encode([b"abcde", b"fghij"]),)),
     "text": (TEXTS.decode, (TEXTS.encode("A title", "a text " * 20),)),
 }
 

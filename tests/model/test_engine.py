@@ -29,16 +29,16 @@ from hypothesis.stateful import (
 from state import meta, sweeps
 from state.changes import Changes
 from state.check import check
-from state.codecs import edge as edge_codec
+from state.codecs import edge_row
 from state.families import Family
+from state.model import SweepState
 from state.store import Store
-from state.values import SweepState
 from state.view import View
-from streams import query
-from streams.forgetting import cancel_sweep, finish_cancelling, forget_document, forget_url, removing
-from streams.ingest import commit
+from streams.engine.ingest import commit
+from streams.forgetting import cancel_sweep, finish_cancelling, forget_document, forget_url, removal
+from streams.query import queries
 from streams.settings import Settings
-from streams.sketching import Sketcher
+from streams.sketch.sketcher import Sketcher
 from streams.urls import host_prefix, url_key
 from tests.samples import NOW, Line, missing, page, redirect, settings, take
 
@@ -81,7 +81,7 @@ def resemblance(a: bytes, b: bytes) -> float:
     return len(SHINGLES[a] & SHINGLES[b]) / len(SHINGLES[a] | SHINGLES[b])
 
 
-Pair = tuple[bytes, bytes]
+CandidatePair = tuple[bytes, bytes]
 
 
 class Held(NamedTuple):
@@ -327,18 +327,18 @@ class Engine(RuleBasedStateMachine):
     def holds_the_clusters(self) -> None:
         documents = {held.document for held in self.captures if held.document}
         alike = {(a, b): resemblance(a, b) for a, b in combinations(sorted(documents), 2)}
-        edges = [edge_codec.decode(*row) for row in self.store.scan(Family.EDGES)]
+        edges = [edge_row.decode(*row) for row in self.store.scan(Family.EDGES)]
         found = {(pair.a, pair.b): pair.resemblance for pair in edges}
         expected = {pair: share for pair, share in alike.items() if share >= THRESHOLD}
         self.has_the_edges(found, expected)
-        clusters = {frozenset(c.documents): set(c.urls) for c in query.clusters(View(self.store), min_size=1)}
+        clusters = {frozenset(c.documents): set(c.urls) for c in queries.clusters(View(self.store), min_size=1)}
         assert set(clusters) == {frozenset(d.hex() for d in group) for group in components(documents, set(found))}
         for group, urls in clusters.items():
             assert {url_key(url) for url in urls} == {
                 url_key(held.url) for held in self.captures if held.document and held.document.hex() in group
             }
 
-    def has_the_edges(self, found: dict[Pair, float], expected: dict[Pair, float]) -> None:
+    def has_the_edges(self, found: dict[CandidatePair, float], expected: dict[CandidatePair, float]) -> None:
         assert found == pytest.approx(expected, abs=1e-4)
 
     @invariant()
@@ -359,7 +359,7 @@ class LimitedEngine(Engine):
         }
     )
 
-    def has_the_edges(self, found: dict[Pair, float], expected: dict[Pair, float]) -> None:
+    def has_the_edges(self, found: dict[CandidatePair, float], expected: dict[CandidatePair, float]) -> None:
         assert found.keys() <= expected.keys()
         assert found == pytest.approx({pair: expected[pair] for pair in found}, abs=1e-4)
         if found.keys() < expected.keys():
@@ -378,12 +378,12 @@ def components(nodes: set[bytes], pairs: set[tuple[bytes, bytes]]) -> list[set[b
 
 @pytest.mark.parametrize("machine", [Engine, LimitedEngine])
 def test_engine_equals_model(machine: type[Engine], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(removing, "CAPTURES_A_BATCH", 3)
+    monkeypatch.setattr(removal, "CAPTURES_A_BATCH", 3)
     run_state_machine_as_test(machine, settings=hypothesis_settings(max_examples=25, stateful_step_count=30))
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("machine", [Engine, LimitedEngine])
 def test_engine_equals_model_for_long(machine: type[Engine], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(removing, "CAPTURES_A_BATCH", 3)
+    monkeypatch.setattr(removal, "CAPTURES_A_BATCH", 3)
     run_state_machine_as_test(machine, settings=hypothesis_settings(max_examples=300, stateful_step_count=60))

@@ -8,13 +8,13 @@ from functools import cache
 import mmh3
 import msgspec
 
-from state.codecs import document as document_codec
+from state.codecs import document_row
+from state.model import Capture, DocumentRow
 from state.scheme import Scheme
-from state.values import Capture, DocumentRow
-from streams import sketching
-from streams.terms import index_samples
+from streams.operators.messages import DocumentPayload, SketchedPage
+from streams.sketch import sketcher as sketching
+from streams.sketch.index_terms import index_samples
 from streams.urls import url_key
-from streams.values import Material, SketchedPage
 
 # Few rows a band: pairs collide that are alike and pairs that are not, each in some bands only.
 SCHEME = Scheme(bands=8, rows=2)
@@ -25,7 +25,7 @@ class Text(msgspec.Struct, frozen=True):
     """A document of the pool."""
 
     text: str
-    material: Material
+    payload: DocumentPayload
 
 
 @cache
@@ -48,9 +48,9 @@ def pool() -> list[list[Text]]:
 
 def _text(text: str, sketcher: sketching.Sketcher) -> Text:
     sketch = sketcher.sketch(text)
-    row = document_codec.encode(DocumentRow(sketch, 0))
+    row = document_row.encode(DocumentRow(sketch, 0))
     buckets = sketching.buckets(sketch.signature[None, :], SCHEME)[0].tobytes()
-    return Text(text, Material(sketch.document, row, buckets, index_samples(sketch), b""))
+    return Text(text, DocumentPayload(sketch.document, row, buckets, index_samples(sketch), b""))
 
 
 def _words(url: str, text: str) -> bytes:
@@ -83,10 +83,10 @@ def pages(rng: random.Random, *, revisits: bool) -> list[SketchedPage]:
 
 
 def _page(url: str, sweep: int, time: int, text: Text) -> SketchedPage:
-    material = msgspec.structs.replace(text.material, row=document_codec.seen_at(text.material.row, time))
+    payload = msgspec.structs.replace(text.payload, row=document_row.seen_at(text.payload.row, time))
     held = _capture(url, sweep, time, 200)
-    held = msgspec.structs.replace(held, document=material.document, raw=material.document[:8])
-    return SketchedPage(held, material, _words(url, text.text))
+    held = msgspec.structs.replace(held, document=payload.document, raw=payload.document[:8])
+    return SketchedPage(held, payload, _words(url, text.text))
 
 
 def _capture(url: str, sweep: int, time: int, status: int) -> Capture:

@@ -7,14 +7,14 @@ from collections.abc import Callable
 from functools import wraps
 
 from state.changes import merge
-from state.codecs import posting
+from state.codecs import posting_list
 from state.families import Family
+from state.model import ID_BYTES, Sweep, SweepState
 from state.scheme import Scheme
-from state.values import ID_BYTES, Sweep, SweepState
-from streams.embedded import Engine
+from streams.engine.embedded import Engine
 from streams.operators import join
+from streams.operators.messages import SketchedPage
 from streams.settings import Settings, load
-from streams.values import SketchedPage
 from tests.memory import MemoryStore
 from tests.simulation import corpus
 from tests.simulation.partition import Rules, clusters, members
@@ -135,8 +135,10 @@ def limited(seed: int) -> None:
     for family in (Family.CAPTURES, Family.DOCUMENTS, Family.LOCATIONS, Family.SAMPLES, Family.WORDS):
         assert facts(ended, family) == dict(expected.scan(family)), family
     for bucket, value in facts(ended, Family.BANDS).items():
-        least = posting.decode(expected.get(Family.BANDS, bucket) or b"")[:most]
-        assert posting.decode(value)[:most] == least, "a full bucket keeps its smallest prefixes, whatever came first"
+        least = posting_list.decode(expected.get(Family.BANDS, bucket) or b"")[:most]
+        assert posting_list.decode(value)[:most] == least, (
+            "a full bucket keeps its smallest prefixes, whatever came first"
+        )
     edges = facts(ended, Family.EDGES)
     assert edges.items() <= dict(expected.scan(Family.EDGES)).items()
     found = clusters(ended)

@@ -11,14 +11,13 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from state.changes import Changes
-from state.codecs import capture as capture_codec
-from state.codecs import document as document_codec
+from state.codecs import capture_row, document_row
 from state.families import Family
+from state.model import ID_BYTES, Capture, Sketch
 from state.scheme import Scheme
-from state.values import ID_BYTES, Capture, Sketch
 from streams.operators import admit, capture, join, probe, routing, verify
+from streams.operators.messages import BucketProbe, CandidatePair, Sighting, SketchedPage, VerifyRequest
 from streams.operators.routing import Message, Topic
-from streams.values import Announcement, Arrival, Pair, Question, SketchedPage
 from tests.memory import MemoryStore
 
 
@@ -48,18 +47,18 @@ def step(topic: Topic, number: int, messages: Sequence[Message], rows: MemorySto
         case Topic.DOCUMENTS:
             return _documents(messages, rows, rules)
         case Topic.BUCKETS:
-            return _buckets([m for m in messages if isinstance(m, Announcement)], rows, rules)
+            return _buckets([m for m in messages if isinstance(m, BucketProbe)], rows, rules)
         case Topic.JOINS:
-            return _joins([m for m in messages if isinstance(m, join.Union | join.Handover)], rows)
+            return _joins([m for m in messages if isinstance(m, join.Union | join.MemberTransfer)], rows)
 
 
 def _pages(pages: Sequence[SketchedPage], number: int, rows: MemoryStore, rules: Rules) -> Step:
     before: dict[capture.Instant, list[Capture]] = {}
-    for instant in capture.looks_back(pages):
+    for instant in capture.revisit_lookups(pages):
         key, sweep, time, _ = instant
-        start = capture_codec.encode_key(key, sweep, time, capture_codec.TIE_MAX)
-        found = rows.descend(Family.CAPTURES, capture_codec.history(key), start)
-        before[instant] = [capture_codec.decode(*row) for row in found]
+        start = capture_row.encode_key(key, sweep, time, capture_row.TIE_MAX)
+        found = rows.scan_reverse(Family.CAPTURES, capture_row.history(key), start)
+        before[instant] = [capture_row.decode(*row) for row in found]
     resolved = capture.resolve(pages, before).pages
     own: list[SketchedPage] = []
     elsewhere: list[SketchedPage] = []
@@ -67,27 +66,27 @@ def _pages(pages: Sequence[SketchedPage], number: int, rows: MemoryStore, rules:
         mine = routing.partition_of(page.capture.key, rules.partitions) == number
         (own if mine else elsewhere).append(page)
     keys = capture.needs(own)
-    found_last = rows.last(Family.CAPTURES, [capture_codec.history(key) for key in keys])
-    last = {key: capture_codec.decode(*row) for key, row in zip(keys, found_last, strict=True) if row}
+    found_last = rows.last_under(Family.CAPTURES, [capture_row.history(key) for key in keys])
+    last = {key: capture_row.decode(*row) for key, row in zip(keys, found_last, strict=True) if row}
     captured = capture.capture(own, last)
-    return Step(captured.changes, [*captured.arrivals, *elsewhere], Counter())
+    return Step(captured.changes, [*captured.sightings, *elsewhere], Counter())
 
 
 def _documents(messages: Sequence[Message], rows: MemoryStore, rules: Rules) -> Step:
-    arrivals = [m for m in messages if isinstance(m, Arrival)]
-    ids, places = admit.needs(arrivals)
+    sightings = [m for m in messages if isinstance(m, Sighting)]
+    ids, places = admit.needs(sightings)
     known = {key: value for key in ids if (value := rows.get(Family.DOCUMENTS, key)) is not None}
     located = {key: value for key in places if (value := rows.get(Family.LOCATIONS, key)) is not None}
     texts = {key: value for key in known if (value := rows.get(Family.TEXTS, key)) is not None}
-    admitted = admit.admit(arrivals, known, located, texts)
+    admitted = admit.admit(sightings, known, located, texts)
     changes, limits = admitted.changes, Counter[str]()
     outputs: list[Message] = []
     width = rules.scheme.bucket_bytes
-    for material in admitted.new:
-        outputs += routing.announcements(material.document, material.buckets, width, rules.partitions)
+    for payload in admitted.new:
+        outputs += routing.bucket_probes(payload.document, payload.buckets, width, rules.partitions)
 
     new = changes.family(Family.DOCUMENTS)
-    pairs = [m for m in messages if isinstance(m, Pair)]
+    pairs = [m for m in messages if isinstance(m, CandidatePair)]
     asking = {
         pair.document: value
         for pair in pairs
@@ -96,33 +95,33 @@ def _documents(messages: Sequence[Message], rows: MemoryStore, rules: Rules) -> 
     questions, limits["candidates_max"] = routing.gather(pairs, asking, rules.candidates_max)
     outputs += questions
 
-    answered = _verify([m for m in messages if isinstance(m, Question)], rows, new, rules)
+    answered = _verify([m for m in messages if isinstance(m, VerifyRequest)], rows, new, rules)
     changes.update(answered.changes)
     return Step(changes, [*outputs, *answered.unions], limits)
 
 
 def _verify(
-    questions: Sequence[Question], rows: MemoryStore, new: dict[bytes, bytes], rules: Rules
+    questions: Sequence[VerifyRequest], rows: MemoryStore, new: dict[bytes, bytes], rules: Rules
 ) -> verify.Verified:
-    asking = {q.document: document_codec.decode(q.document, q.row).sketch for q in questions}
+    asking = {q.document: document_row.decode(q.document, q.row).sketch for q in questions}
     candidates: dict[bytes, list[Sketch]] = {}
     for prefix in {q.prefix for q in questions}:
         held = dict(rows.scan(Family.DOCUMENTS, prefix))
         held.update((key, value) for key, value in new.items() if key.startswith(prefix))
-        candidates[prefix] = [document_codec.decode(key, value).sketch for key, value in held.items()]
-    pairs = [Pair(q.document, q.prefix, 1) for q in questions]
+        candidates[prefix] = [document_row.decode(key, value).sketch for key, value in held.items()]
+    pairs = [CandidatePair(q.document, q.prefix, 1) for q in questions]
     return verify.verify(pairs, asking, candidates, rules.threshold)
 
 
-def _buckets(messages: Sequence[Announcement], rows: MemoryStore, rules: Rules) -> Step:
+def _buckets(messages: Sequence[BucketProbe], rows: MemoryStore, rules: Rules) -> Step:
     batch = probe.arrange(messages, rules.scheme.bucket_bytes)
     held = rows.get_many(Family.BANDS, batch.keys)
     probed = probe.probe(batch, held, postings_max=rules.postings_max, candidates_max=rules.candidates_max)
-    limits = Counter(bucket_postings_max=probed.crowded_out, candidates_max=probed.passed_over)
+    limits = Counter(bucket_postings_max=probed.postings_dropped, candidates_max=probed.candidates_dropped)
     return Step(probed.changes, list(probed.pairs), limits)
 
 
-def _joins(messages: Sequence[join.Union | join.Handover], rows: MemoryStore) -> Step:
+def _joins(messages: Sequence[join.Union | join.MemberTransfer], rows: MemoryStore) -> Step:
     changes = Changes()
     outputs: list[Message] = []
     batch = rows.copy(Family.PARENTS, Family.MEMBERS) if len(messages) > 1 else rows
@@ -131,9 +130,9 @@ def _joins(messages: Sequence[join.Union | join.Handover], rows: MemoryStore) ->
             members = [key[ID_BYTES:] for key, _ in batch.scan(Family.MEMBERS, message.larger)]
             taken = join.union_step(message, batch.get(Family.PARENTS, message.larger), members)
         else:
-            taken = join.handover_step(message, batch.get(Family.PARENTS, message.root))
+            taken = join.transfer_step(message, batch.get(Family.PARENTS, message.root))
         changes.update(taken.changes)
-        outputs += [*taken.unions, *taken.handovers]
+        outputs += [*taken.unions, *taken.transfers]
         if batch is not rows:
             batch.merge(taken.changes)
     return Step(changes, outputs, Counter())

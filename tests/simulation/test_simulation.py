@@ -56,7 +56,7 @@ def last_write_wins(patch: pytest.MonkeyPatch) -> None:
 
 
 def handovers_kept_by_former_roots(patch: pytest.MonkeyPatch) -> None:
-    step = join.handover_step
+    step = join.transfer_step
     patch.setattr(join, "handover_step", lambda message, _parent: step(message, None))
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from state.changes import Changes, merge
-from state.codecs import posting
+from state.codecs import posting_list
 from state.families import Family
 from tests.memory import MemoryStore
 
@@ -62,7 +62,7 @@ def test_changes_added_later_stand(
 
 
 values = {
-    Family.BANDS: st.lists(st.binary(min_size=5, max_size=5), max_size=6).map(posting.encode),
+    Family.BANDS: st.lists(st.binary(min_size=5, max_size=5), max_size=6).map(posting_list.encode),
     Family.PARENTS: st.binary(min_size=16, max_size=16),
     Family.LOCATIONS: st.binary(min_size=8, max_size=8),
     Family.MEMBERS: st.just(b""),

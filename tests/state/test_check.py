@@ -11,9 +11,9 @@ import pytest
 from state import meta, sweeps
 from state.changes import Changes
 from state.check import Problem, check
-from state.codecs import capture, document, edge, posting
+from state.codecs import capture_row, document_row, edge_row, posting_list
 from state.families import Family
-from state.values import PREFIX_BYTES, Edge, SweepState
+from state.model import PREFIX_BYTES, Edge, SweepState
 from streams.operators.routing import partition_of
 from tests.memory import MemoryStore
 
@@ -31,7 +31,9 @@ def first(store: MemoryStore, family: Family, prefix: bytes = b"") -> tuple[byte
 
 def with_document(store: MemoryStore) -> tuple[bytes, bytes]:
     return next(
-        (row, value) for row, value in store.scan(Family.CAPTURES) if capture.decode(row, value).document is not None
+        (row, value)
+        for row, value in store.scan(Family.CAPTURES)
+        if capture_row.decode(row, value).document is not None
     )
 
 
@@ -60,7 +62,7 @@ def a_capture_is_cut(store: MemoryStore, changes: Changes) -> tuple[Family, str]
 @breaks
 def a_capture_of_an_unknown_document(store: MemoryStore, changes: Changes) -> tuple[Family, str]:
     row, value = with_document(store)
-    held = capture.decode(row, value)
+    held = capture_row.decode(row, value)
     changes.put(Family.CAPTURES, row, value.replace(held.document or b"", ALIEN))
     return Family.CAPTURES, "which is not kept"
 
@@ -79,15 +81,15 @@ def a_capture_is_lost(store: MemoryStore, changes: Changes) -> tuple[Family, str
 
 @breaks
 def all_captures_of_a_url_are_lost(store: MemoryStore, changes: Changes) -> tuple[Family, str]:
-    key = capture.decode(*with_document(store)).key
-    for row, _ in store.scan(Family.CAPTURES, capture.history(key)):
+    key = capture_row.decode(*with_document(store)).key
+    for row, _ in store.scan(Family.CAPTURES, capture_row.history(key)):
         changes.delete(Family.CAPTURES, row)
     return Family.LOCATIONS, "no capture of this URL holds the document"
 
 
 @breaks
 def a_url_is_not_listed(store: MemoryStore, _: Changes) -> tuple[Family, str]:
-    store.unlisted.add(capture.history(capture.decode(*with_document(store)).key))
+    store.unlisted.add(capture_row.history(capture_row.decode(*with_document(store)).key))
     return Family.CAPTURES, "not listed"
 
 
@@ -126,9 +128,9 @@ def a_document_without_a_whole_id(store: MemoryStore, changes: Changes) -> tuple
 @breaks
 def a_document_of_another_scheme(store: MemoryStore, changes: Changes) -> tuple[Family, str]:
     row, value = first(store, Family.DOCUMENTS)
-    held = document.decode(row, value)
+    held = document_row.decode(row, value)
     short = type(held.sketch)(row, held.sketch.signature[:7], held.sketch.sample, held.sketch.exponent, 1, 1)
-    changes.put(Family.DOCUMENTS, row, document.encode(type(held)(short, 0)))
+    changes.put(Family.DOCUMENTS, row, document_row.encode(type(held)(short, 0)))
     return Family.DOCUMENTS, "has 7 bins"
 
 
@@ -156,7 +158,7 @@ def a_bucket_is_cut(store: MemoryStore, changes: Changes) -> tuple[Family, str]:
 @breaks
 def a_posting_of_an_unknown_document(store: MemoryStore, changes: Changes) -> tuple[Family, str]:
     row, value = first(store, Family.BANDS)
-    changes.put(Family.BANDS, row, posting.union(value, ALIEN[:5]))
+    changes.put(Family.BANDS, row, posting_list.union(value, ALIEN[:5]))
     return Family.BANDS, "which is not kept"
 
 
@@ -187,7 +189,7 @@ def an_edge_is_cut(store: MemoryStore, changes: Changes) -> tuple[Family, str]:
 
 @breaks
 def an_edge_to_an_unknown_document(store: MemoryStore, changes: Changes) -> tuple[Family, str]:
-    changes.put(Family.EDGES, *edge.encode(Edge(ALIEN, first(store, Family.DOCUMENTS)[0], 1.0, 1.0, 1.0)))
+    changes.put(Family.EDGES, *edge_row.encode(Edge(ALIEN, first(store, Family.DOCUMENTS)[0], 1.0, 1.0, 1.0)))
     return Family.EDGES, "to a document that is not kept"
 
 
@@ -195,7 +197,7 @@ def an_edge_to_an_unknown_document(store: MemoryStore, changes: Changes) -> tupl
 def an_edge_between_two_clusters(store: MemoryStore, changes: Changes) -> tuple[Family, str]:
     children = store.rows[Family.PARENTS].keys() | set(store.rows[Family.PARENTS].values())
     alone = [key for key, _ in store.scan(Family.DOCUMENTS) if key not in children][:2]
-    changes.put(Family.EDGES, *edge.encode(Edge(alone[0], alone[1], 1.0, 1.0, 1.0)))
+    changes.put(Family.EDGES, *edge_row.encode(Edge(alone[0], alone[1], 1.0, 1.0, 1.0)))
     return Family.EDGES, "between documents of two clusters"
 
 
@@ -301,7 +303,7 @@ def test_a_bucket_that_was_full_before_a_document_was_forgotten_may_too(sound: M
 def test_counts_of_a_sweep_that_is_being_cancelled_are_not_held_against_it(sound: MemoryStore) -> None:
     changes = Changes()
     sweep = sweeps.all_sweeps(sound)[0]  # type: ignore[arg-type]
-    sweeps.put(changes, sweeps.moved_on(sweep, SweepState.CANCELLING))
+    sweeps.put(changes, sweeps.transition(sweep, SweepState.CANCELLING))
     row, _ = first(sound, Family.SWEEPS, b"h")
     changes.put(Family.SWEEPS, row, bytes(8))
     sound.write(changes)
@@ -334,7 +336,7 @@ def partitions(store: MemoryStore, count: int) -> list[MemoryStore]:
                 elif family is not Family.SWEEPS and partition_of(owner(family, row), count) == number:
                     changes.put(family, row, value)
                     if family is Family.CAPTURES:
-                        held = capture.decode(row, value)
+                        held = capture_row.decode(row, value)
                         hosts[held.sweep, held.key[: held.key.find(b")") + 1]] += 1
         for (sweep, host), captures in hosts.items():
             sweeps.add_hosts(part, changes, sweep, {host: captures})  # type: ignore[arg-type]

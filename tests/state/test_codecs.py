@@ -11,8 +11,8 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from state.codecs import capture, document, edge, location, posting, text
-from state.values import Capture, DocumentRow, Edge, Sketch
+from state.codecs import capture_row, document_row, edge_row, location_row, posting_list, text_row
+from state.model import Capture, DocumentRow, Edge, Sketch
 from streams.urls import url_key
 
 ids = st.binary(min_size=16, max_size=16)
@@ -33,7 +33,7 @@ captures = st.builds(
     raw=st.just(b"") | st.binary(min_size=8, max_size=8),
     redirect=st.none() | strings,
     extractor=st.integers(0, 255),
-    tie=st.integers(0, capture.TIE_MAX),
+    tie=st.integers(0, capture_row.TIE_MAX),
 )
 
 
@@ -55,33 +55,33 @@ rows = st.builds(DocumentRow, sketches(), times)
 
 @given(captures)
 def test_capture(held: Capture) -> None:
-    assert capture.decode(capture.row_key(held), capture.encode(held)) == held
+    assert capture_row.decode(capture_row.row_key(held), capture_row.encode(held)) == held
 
 
 @given(captures)
 def test_capture_refuses_what_is_cut_or_newer(held: Capture) -> None:
-    row, value = capture.row_key(held), capture.encode(held)
-    refuses_damage(lambda data: capture.decode(row, data), value)
+    row, value = capture_row.row_key(held), capture_row.encode(held)
+    refuses_damage(lambda data: capture_row.decode(row, data), value)
     for cut in range(1, len(row)):
         with pytest.raises(ValueError, match="not a capture key"):
-            capture.decode_key(row[:-cut])
+            capture_row.decode_key(row[:-cut])
     with pytest.raises(ValueError, match="not a capture key"):
-        capture.decode_key(row + b"\0")
+        capture_row.decode_key(row + b"\0")
 
 
 @given(captures, captures)
 def test_captures_of_a_url_are_in_order_of_sweep_and_time(one: Capture, other: Capture) -> None:
     other = msgspec.structs.replace(other, key=one.key)
-    by_row = capture.row_key(one) < capture.row_key(other)
+    by_row = capture_row.row_key(one) < capture_row.row_key(other)
     assert by_row == ((one.sweep, one.time, one.tie) < (other.sweep, other.time, other.tie))
 
 
 @given(captures)
 def test_ties_are_from_what_the_crawler_said(held: Capture) -> None:
-    tie = capture.tie(held)
-    assert 0 < tie <= capture.TIE_MAX
+    tie = capture_row.tie(held)
+    assert 0 < tie <= capture_row.TIE_MAX
     assert (tie >= 0x8000) == (200 <= held.status < 300)
-    assert tie == capture.tie(msgspec.structs.replace(held, document=b"d" * 16, extractor=1, sweep=9, time=1))
+    assert tie == capture_row.tie(msgspec.structs.replace(held, document=b"d" * 16, extractor=1, sweep=9, time=1))
 
 
 @pytest.mark.parametrize(
@@ -96,51 +96,51 @@ def test_ties_are_from_what_the_crawler_said(held: Capture) -> None:
 )
 def test_a_url_that_its_key_gives_back_is_not_kept_twice(url: str) -> None:
     held = Capture(url_key(url), url, 1, 2, 200, None, b"")
-    value = capture.encode(held)
+    value = capture_row.encode(held)
     assert (len(value) == 5) == ("#" not in url)
-    assert capture.decode(capture.row_key(held), value).url == url
+    assert capture_row.decode(capture_row.row_key(held), value).url == url
 
 
 @given(rows)
 def test_document(row: DocumentRow) -> None:
-    value = document.encode(row)
-    back = document.decode(row.sketch.document, value)
+    value = document_row.encode(row)
+    back = document_row.decode(row.sketch.document, value)
     assert msgspec.structs.asdict(back.sketch).keys() == msgspec.structs.asdict(row.sketch).keys()
     for name, given_value in msgspec.structs.asdict(row.sketch).items():
         assert np.array_equal(getattr(back.sketch, name), given_value), name
-    assert back.first_seen == document.first_seen(value) == row.first_seen
+    assert back.first_seen == document_row.first_seen(value) == row.first_seen
 
 
 @given(rows, times)
 def test_document_seen_at_another_time(row: DocumentRow, time: int) -> None:
-    moved = document.seen_at(document.encode(row), time)
-    assert moved == document.encode(msgspec.structs.replace(row, first_seen=time))
+    moved = document_row.seen_at(document_row.encode(row), time)
+    assert moved == document_row.encode(msgspec.structs.replace(row, first_seen=time))
 
 
 @given(rows, times)
 def test_the_earlier_of_two_rows_of_a_document_sorts_first(row: DocumentRow, time: int) -> None:
-    value = document.encode(row)
-    assert document.first_seen(min(value, document.seen_at(value, time))) == min(row.first_seen, time)
+    value = document_row.encode(row)
+    assert document_row.first_seen(min(value, document_row.seen_at(value, time))) == min(row.first_seen, time)
 
 
 @given(rows)
 def test_document_refuses_what_is_cut_or_newer(row: DocumentRow) -> None:
-    refuses_damage(lambda data: document.decode(row.sketch.document, data), document.encode(row))
+    refuses_damage(lambda data: document_row.decode(row.sketch.document, data), document_row.encode(row))
     with pytest.raises(ValueError, match="16 bytes"):
-        document.decode(b"short", document.encode(row))
+        document_row.decode(b"short", document_row.encode(row))
 
 
 @given(ids, ids, shares, shares, shares)
 def test_edge(a: bytes, b: bytes, resemblance: float, containment: float, contained: float) -> None:
     pair = Edge(a, b, resemblance, containment, contained)
-    key, value = edge.encode(pair)
-    back = edge.decode(key, value)
+    key, value = edge_row.encode(pair)
+    back = edge_row.decode(key, value)
     assert (back.a, back.b) == (min(a, b), max(a, b))
     if b < a:
         back = Edge(back.b, back.a, back.resemblance, back.contained, back.containment)
     assert msgspec.structs.astuple(back)[2:] == pytest.approx((resemblance, containment, contained), abs=1e-5)
     if a != b:
-        assert edge.encode(Edge(b, a, resemblance, contained, containment)) == (key, value)
+        assert edge_row.encode(Edge(b, a, resemblance, contained, containment)) == (key, value)
 
 
 @given(st.lists(ids, min_size=2, max_size=6, unique=True).map(sorted), st.data())
@@ -151,17 +151,19 @@ def test_edges_packed_as_columns_are_edges(known: list[bytes], data: st.DataObje
         data.draw(st.lists(st.tuples(shares, shares, shares), min_size=len(pairs), max_size=len(pairs)))
     )
     smaller, larger = np.array(pairs).T
-    packed = edge.encode_many(known, smaller, larger, *figures.T)
-    single = [edge.encode(Edge(known[a], known[b], *map(float, f))) for (a, b), f in zip(pairs, figures, strict=True)]
+    packed = edge_row.encode_many(known, smaller, larger, *figures.T)
+    single = [
+        edge_row.encode(Edge(known[a], known[b], *map(float, f))) for (a, b), f in zip(pairs, figures, strict=True)
+    ]
     assert packed == dict(single)
 
 
 @given(ids, ids, shares)
 def test_edge_refuses_what_is_cut_or_newer(a: bytes, b: bytes, share: float) -> None:
-    key, value = edge.encode(Edge(a, b, share, share, share))
-    refuses_damage(lambda data: edge.decode(key, data), value)
+    key, value = edge_row.encode(Edge(a, b, share, share, share))
+    refuses_damage(lambda data: edge_row.decode(key, data), value)
     with pytest.raises(ValueError, match="32 bytes"):
-        edge.decode(key[:-1], value)
+        edge_row.decode(key[:-1], value)
 
 
 prefixes = st.lists(st.binary(min_size=5, max_size=5), max_size=20)
@@ -169,20 +171,20 @@ prefixes = st.lists(st.binary(min_size=5, max_size=5), max_size=20)
 
 @given(prefixes, prefixes)
 def test_postings(held: list[bytes], more: list[bytes]) -> None:
-    assert posting.decode(posting.encode(held)) == sorted(set(held))
-    union = posting.union(posting.encode(held), posting.encode(more))
-    assert posting.decode(union) == sorted({*held, *more})
+    assert posting_list.decode(posting_list.encode(held)) == sorted(set(held))
+    union = posting_list.union(posting_list.encode(held), posting_list.encode(more))
+    assert posting_list.decode(union) == sorted({*held, *more})
 
 
 @given(prefixes.filter(bool), st.integers(1, 4))
 def test_postings_refuse_a_cut_prefix(held: list[bytes], cut: int) -> None:
     with pytest.raises(ValueError, match="cut short"):
-        posting.decode(posting.encode(held)[:-cut])
+        posting_list.decode(posting_list.encode(held)[:-cut])
 
 
 @given(strings, strings)
 def test_text(title: str, body: str) -> None:
-    codec = text.TextCodec({})
+    codec = text_row.TextCodec({})
     row = codec.encode(title, body)
     kept = [part.encode("utf-8", "replace").decode() for part in (title.replace("\n", " "), body)]
     assert list(codec.decode(row)) == kept
@@ -191,15 +193,15 @@ def test_text(title: str, body: str) -> None:
 
 @given(strings.filter(bool))
 def test_text_refuses_what_is_cut_or_newer(body: str) -> None:
-    codec = text.TextCodec({})
+    codec = text_row.TextCodec({})
     refuses_damage(codec.decode, codec.encode("title", body))
 
 
 def test_texts_are_read_with_the_dictionary_they_were_written_with() -> None:
     pages = [f"page {n} of a manual that says the same of each thing {n * 7919 % 1000} " * 60 for n in range(400)]
-    first = text.train(pages)
+    first = text_row.train(pages)
     assert first
-    before, after = text.TextCodec({}), text.TextCodec({1: first})
+    before, after = text_row.TextCodec({}), text_row.TextCodec({1: first})
     plain, packed = before.encode("t", pages[0]), after.encode("t", pages[0])
     assert after.decode(plain) == after.decode(packed) == ("t", pages[0])
     frame = zstandard.ZstdCompressor(dict_data=zstandard.ZstdCompressionDict(first)).compress(
@@ -213,9 +215,9 @@ def test_texts_are_read_with_the_dictionary_they_were_written_with() -> None:
 
 
 def test_which_of_two_texts_sorts_first_does_not_hang_on_the_dictionary() -> None:
-    trained = text.train([f"page {n} of a manual that says {n * 7919 % 1000} " * 90 for n in range(400)])
+    trained = text_row.train([f"page {n} of a manual that says {n * 7919 % 1000} " * 90 for n in range(400)])
     assert trained
-    plain, packing = text.TextCodec({}), text.TextCodec({1: trained})
+    plain, packing = text_row.TextCodec({}), text_row.TextCodec({1: trained})
     orders = {
         one.encode("t", "A text.") < other.encode("t", "a text")
         for one in (plain, packing)
@@ -225,8 +227,8 @@ def test_which_of_two_texts_sorts_first_does_not_hang_on_the_dictionary() -> Non
 
 
 def test_a_dictionary_is_not_learned_from_too_little() -> None:
-    assert text.train([]) is None
-    assert text.train(["short"] * 1_000) is None
+    assert text_row.train([]) is None
+    assert text_row.train(["short"] * 1_000) is None
 
 
 def refuses_damage(decode: Callable[[bytes], object], value: bytes) -> None:
@@ -240,10 +242,10 @@ def refuses_damage(decode: Callable[[bytes], object], value: bytes) -> None:
 
 @given(times)
 def test_a_location_comes_back(seen: int) -> None:
-    assert location.decode(location.encode(seen)) == seen
+    assert location_row.decode(location_row.encode(seen)) == seen
 
 
 @given(st.binary(max_size=20).filter(lambda value: len(value) != 8))
 def test_a_location_of_another_length_is_refused(value: bytes) -> None:
     with pytest.raises(ValueError, match="location"):
-        location.decode(value)
+        location_row.decode(value)

@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 
 from state import sweeps
 from state.changes import Changes
-from state.codecs import capture, changelog
+from state.codecs import capture_row, changelog_record
 from state.errors import StateRefused
 from state.families import Family
+from state.model import Capture
 from state.partition import Partition
 from state.scheme import Scheme
 from state.store import Store
-from state.values import Capture
 
 KEY = b"org,example)/a"
 rows = st.dictionaries(
@@ -36,15 +36,15 @@ def changed(puts: dict[Family, dict[bytes, bytes]], deletes: dict[Family, set[by
     return changes
 
 
-@given(rows, gone, st.integers(64, 4096), st.sampled_from([changelog.FACTS, changelog.AMENDMENT]))
+@given(rows, gone, st.integers(64, 4096), st.sampled_from([changelog_record.FACTS, changelog_record.AMENDMENT]))
 def test_records_hold_what_was_packed(
     puts: dict[Family, dict[bytes, bytes]], deletes: dict[Family, set[bytes]], most: int, kind: int
 ) -> None:
     changes = changed(puts, deletes)
     found = Changes()
-    for record in changelog.encode(changes, kind=kind, record_bytes_max=most):
+    for record in changelog_record.encode(changes, kind=kind, record_bytes_max=most):
         assert len(record) <= max(most, 400)
-        said, part = changelog.decode(record)
+        said, part = changelog_record.decode(record)
         assert said == kind
         found.update(part)
     assert {f: r for f, r in found.puts.items() if r} == {f: r for f, r in changes.puts.items() if r}
@@ -54,7 +54,7 @@ def test_records_hold_what_was_packed(
 @given(st.binary(max_size=60))
 def test_rubbish_is_no_record(data: bytes) -> None:
     try:
-        changelog.decode(b"\x01\x01" + data)
+        changelog_record.decode(b"\x01\x01" + data)
     except ValueError:
         return
 
@@ -63,15 +63,15 @@ def test_rubbish_is_no_record(data: bytes) -> None:
 def test_a_record_cut_short_is_refused(cut: int) -> None:
     changes = Changes()
     changes.put(Family.TEXTS, b"k" * 16, b"v" * 30)
-    (record,) = changelog.encode(changes)
+    (record,) = changelog_record.encode(changes)
     with pytest.raises(ValueError, match="cut short"):
-        changelog.decode(record[:cut])
+        changelog_record.decode(record[:cut])
 
 
 def captured(time: int) -> Changes:
     held = Capture(KEY, "http://example.org/a", 1, time, 200, b"d" * 16, b"r" * 8, tie=1)
     changes = Changes()
-    changes.put(Family.CAPTURES, capture.row_key(held), capture.encode(held))
+    changes.put(Family.CAPTURES, capture_row.row_key(held), capture_row.encode(held))
     return changes
 
 
@@ -87,12 +87,12 @@ def host_count(partition: Partition) -> int:
 def test_captures_count_once_however_often_they_come(partition: Partition) -> None:
     partition.write(captured(5), [0])
     partition.write(captured(5), [1])
-    partition.replay(1, changelog.encode(captured(5))[0])
+    partition.replay(1, changelog_record.encode(captured(5))[0])
     partition.write(captured(6), [2])
     assert host_count(partition) == 2
     changes = Changes()
     changes.delete(Family.CAPTURES, next(iter(captured(5).puts[Family.CAPTURES])))
-    partition.write(changes, [3], amendment=True)
+    partition.write(changes, [3], retraction=True)
     assert host_count(partition) == 1
 
 
@@ -101,7 +101,7 @@ def test_the_offset_stops_before_a_gap_until_it_is_read(partition: Partition) ->
     partition.write(captured(2), [2])  # another writer got in between
     assert (partition.offset, partition.records_ahead) == (0, 1)
     for offset in (1, 2):
-        partition.replay(offset, changelog.encode(captured(offset))[0])
+        partition.replay(offset, changelog_record.encode(captured(offset))[0])
     partition.write(captured(3), [3])
     assert (partition.offset, partition.records_ahead) == (3, 0)
 
@@ -120,10 +120,10 @@ def test_facts_merge_and_amendments_overwrite(partition: Partition) -> None:
     older, newer = Changes(), Changes()
     older.put(Family.LOCATIONS, b"d" * 16 + KEY, b"\0" * 7 + b"\5")
     newer.put(Family.LOCATIONS, b"d" * 16 + KEY, b"\0" * 7 + b"\7")
-    partition.replay(0, changelog.encode(older)[0])
-    partition.replay(1, changelog.encode(newer)[0])
+    partition.replay(0, changelog_record.encode(older)[0])
+    partition.replay(1, changelog_record.encode(newer)[0])
     assert partition.store.get(Family.LOCATIONS, b"d" * 16 + KEY) == b"\0" * 7 + b"\5"
-    partition.replay(2, changelog.encode(newer, kind=changelog.AMENDMENT)[0])
+    partition.replay(2, changelog_record.encode(newer, kind=changelog_record.AMENDMENT)[0])
     assert partition.store.get(Family.LOCATIONS, b"d" * 16 + KEY) == b"\0" * 7 + b"\7"
 
 

@@ -13,14 +13,14 @@ from state import meta, sweeps
 from state.backup import backup
 from state.changes import Changes
 from state.check import check
-from state.codecs import edge
+from state.codecs import edge_row
 from state.dump import dump
 from state.errors import LostfoundError
 from state.families import Family
+from state.model import SweepState
 from state.scheme import Scheme
 from state.stats import hot, stats
 from state.store import Store
-from state.values import SweepState
 from state.view import View
 from streams.urls import host_prefix, url_key
 from tests.memory import MemoryStore
@@ -111,7 +111,7 @@ def test_clusters_members_and_edges(view: View) -> None:
         assert root not in parents
         assert child in view.members(root)
         assert view.members(root)[0] == root
-    edges = [edge.decode(key, value) for key, value in view.store.scan(Family.EDGES)]
+    edges = [edge_row.decode(key, value) for key, value in view.store.scan(Family.EDGES)]
     assert edges
     assert all(pair.a < pair.b and view.root(pair.a) == view.root(pair.b) for pair in edges)
     alone = next(key for key, _ in view.store.scan(Family.DOCUMENTS) if key not in parents)
@@ -138,7 +138,7 @@ def test_a_sweep_that_is_being_cancelled_is_hidden(sound: MemoryStore) -> None:
     changes = Changes()
     sweep = sweeps.named(sound, "two")  # type: ignore[arg-type]
     assert sweep
-    sweeps.put(changes, sweeps.moved_on(sweep, SweepState.CANCELLING))
+    sweeps.put(changes, sweeps.transition(sweep, SweepState.CANCELLING))
     sound.write(changes)
     view = View(sound)  # type: ignore[arg-type]
     assert [s.name for s in view.sweeps()] == ["one", "three"]

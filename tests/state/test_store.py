@@ -19,7 +19,8 @@ from rocksdict import Rdict
 from state.changes import Changes
 from state.errors import StateCorrupt, StateError, StateLocked, StateMissing
 from state.families import STORAGE, Family
-from state.store import Store, StoreLimits
+from state.store import Store
+from state.store_limits import StoreLimits
 from tests.memory import MemoryStore
 
 SMALL = StoreLimits(cache_mib=8, write_buffers_mib=8, background_jobs=1)
@@ -61,13 +62,15 @@ def test_reads_as_a_sorted_dict(
     for prefix in prefixes:
         assert list(shared.scan(Family.META, prefix, start)) == list(memory.scan(Family.META, prefix, start))
         from_here = prefix + (start or b"")
-        assert list(shared.descend(Family.META, prefix, from_here)) == list(
-            memory.descend(Family.META, prefix, from_here)
+        assert list(shared.scan_reverse(Family.META, prefix, from_here)) == list(
+            memory.scan_reverse(Family.META, prefix, from_here)
         )
         assert shared.get(Family.META, prefix) == rows.get(prefix)
-    assert shared.last(Family.META, prefixes) == memory.last(Family.META, prefixes)
+    assert shared.last_under(Family.META, prefixes) == memory.last_under(Family.META, prefixes)
     for limit in (None, 0, 1, 3):
-        assert shared.firsts(Family.META, prefixes, limit) == memory.firsts(Family.META, prefixes, limit)
+        assert shared.scan_prefixes(Family.META, prefixes, limit) == memory.scan_prefixes(
+            Family.META, prefixes, limit
+        )
         assert limit is None or shared.keys_under(Family.META, prefixes, limit) == memory.keys_under(
             Family.META, prefixes, limit
         )
@@ -203,13 +206,13 @@ def test_filters_of_prefixes_hide_nothing(tmp_path: Path, family: Family) -> Non
         with Store(tmp_path / "state", SMALL, writable=False) as reader:
             for each in (store, reader):
                 for prefixes in (asked, longer, [*asked[:20], b"", asked[0][:1]]):
-                    assert each.firsts(family, prefixes, 9) == memory.firsts(family, prefixes, 9)
+                    assert each.scan_prefixes(family, prefixes, 9) == memory.scan_prefixes(family, prefixes, 9)
                     assert each.keys_under(family, prefixes, 9) == memory.keys_under(family, prefixes, 9)
                 assert list(each.scan(family)) == list(memory.scan(family))
                 assert list(each.scan(family, asked[0][:1])) == list(memory.scan(family, asked[0][:1]))
                 above = [key for key, _ in memory.scan(family, start=asked[0])]
                 assert each.keys(family, b"", 50, asked[0]) == above[:50]
-                assert each.last(family, asked) == memory.last(family, asked)
+                assert each.last_under(family, asked) == memory.last_under(family, asked)
 
 
 def histories(rng: random.Random, count: int) -> list[bytes]:
@@ -231,13 +234,13 @@ def test_lists_of_prefixes_hide_nothing(tmp_path: Path) -> None:
             store.write(changes)
             memory.write(changes)
             store.flush()
-            held = [row is not None for row in memory.last(Family.CAPTURES, asked)]
+            held = [row is not None for row in memory.last_under(Family.CAPTURES, asked)]
             assert any(held)
             for prefixes in (asked, [b"", b"org", asked[0][:-1], asked[1] + b"a\0", b"none\0"]):
-                expected = memory.last(Family.CAPTURES, prefixes)
-                assert store.last(Family.CAPTURES, prefixes) == expected
+                expected = memory.last_under(Family.CAPTURES, prefixes)
+                assert store.last_under(Family.CAPTURES, prefixes) == expected
                 with Store(tmp_path / "state", SMALL, writable=False) as reader:
-                    assert reader.last(Family.CAPTURES, prefixes) == expected
+                    assert reader.last_under(Family.CAPTURES, prefixes) == expected
                     for each in (store, reader):
                         assert each.listed(Family.CAPTURES, asked) == held
 
@@ -267,13 +270,13 @@ def test_a_state_without_lists_gets_them(tmp_path: Path, monkeypatch: pytest.Mon
         earlier.setattr("state.store.LISTED", [])
         with Store(tmp_path, SMALL) as store:
             store.write(changes)
-            expected = store.last(Family.CAPTURES, asked)
+            expected = store.last_under(Family.CAPTURES, asked)
     held = [row is not None for row in expected]
     assert sum(held) == 300
     monkeypatch.setattr("state.store._LISTED_A_BATCH", 100)
     for interrupted in (False, True):
         with Store(tmp_path, SMALL, writable=False) as reader:
-            assert reader.last(Family.CAPTURES, asked) == expected
+            assert reader.last_under(Family.CAPTURES, asked) == expected
             assert all(reader.listed(Family.CAPTURES, asked))  # as far as it knows
         with monkeypatch.context() as stopped:
             stopped.setattr(Store, "keys", stopping(Store.keys, calls=2))
@@ -282,7 +285,7 @@ def test_a_state_without_lists_gets_them(tmp_path: Path, monkeypatch: pytest.Mon
                     Store(tmp_path, SMALL)
                 assert kept.value  # whoever holds on to the error does not keep the state locked
     with Store(tmp_path, SMALL) as store:
-        assert store.last(Family.CAPTURES, asked) == expected
+        assert store.last_under(Family.CAPTURES, asked) == expected
         assert store.listed(Family.CAPTURES, asked) == held
 
 
@@ -394,10 +397,10 @@ def test_a_place_that_cannot_be_a_folder_is_named(tmp_path: Path) -> None:
     [
         lambda store: list(store.scan(Family.WORDS)),
         lambda store: store.keys(Family.WORDS, b"k", 5_000),
-        lambda store: list(store.descend(Family.WORDS, b"k", b"k\xff")),
-        lambda store: store.firsts(Family.WORDS, [b"k"]),
+        lambda store: list(store.scan_reverse(Family.WORDS, b"k", b"k\xff")),
+        lambda store: store.scan_prefixes(Family.WORDS, [b"k"]),
         lambda store: store.keys_under(Family.WORDS, [b"k"], 5_000),
-        lambda store: [store.last(Family.WORDS, [b"k%05d" % n for n in range(0, 4_000, 100)])],
+        lambda store: [store.last_under(Family.WORDS, [b"k%05d" % n for n in range(0, 4_000, 100)])],
         lambda store: [store.get(Family.WORDS, b"k%05d" % n) for n in range(0, 4_000, 100)],
         lambda store: store.get_many(Family.WORDS, [b"k%05d" % n for n in range(0, 4_000, 100)]),
     ],

@@ -10,8 +10,8 @@ from state import sweeps
 from state.changes import Changes
 from state.errors import LostfoundError
 from state.families import Family
+from state.model import Sweep, SweepState
 from state.store import Store
-from state.values import Sweep, SweepState
 from tests.memory import MemoryStore
 
 O, C, G, D = SweepState.OPEN, SweepState.COMMITTED, SweepState.CANCELLING, SweepState.CANCELLED  # noqa: E741
@@ -30,11 +30,11 @@ def opened(store: Store | MemoryStore, name: str) -> Sweep:
 def test_life(state: SweepState, after: SweepState) -> None:
     sweep = Sweep(3, "2026-11", state, opened=7)
     if (state, after) in ALLOWED:
-        moved = sweeps.moved_on(sweep, after, 9)
+        moved = sweeps.transition(sweep, after, 9)
         assert (moved.state, moved.committed) == (after, 9 if after is C else 0)
     else:
         with pytest.raises(LostfoundError, match=f"'2026-11' is {state.name.lower()} and cannot become"):
-            sweeps.moved_on(sweep, after, 9)
+            sweeps.transition(sweep, after, 9)
 
 
 def test_sweeps_are_numbered_and_named(store: Store) -> None:
@@ -50,7 +50,7 @@ def test_sweeps_are_numbered_and_named(store: Store) -> None:
 def test_a_cancelled_name_is_free_again_but_its_number_is_not(store: Store) -> None:
     one = opened(store, "one")
     changes = Changes()
-    sweeps.put(changes, sweeps.moved_on(sweeps.moved_on(one, G), D))
+    sweeps.put(changes, sweeps.transition(sweeps.transition(one, G), D))
     store.write(changes)
     assert sweeps.named(store, "one") is None
     assert opened(store, "one").number == 2

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from state.scheme import Scheme
-from state.store import StoreLimits
+from state.store_limits import StoreLimits
 from streams.errors import SettingsError
 from streams.settings import default_file, load
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from streams.faust_engine.metrics import Metrics
+from streams.kafka.worker.metrics import Metrics
 
 ROOT = Path(__file__).parents[2]
 ALERTS = (ROOT / "config" / "alerts.yaml").read_text(encoding="utf-8")

@@ -102,7 +102,7 @@ def test_the_wheel_holds_the_two_packages_and_nothing_else(wheel: Path) -> None:
     assert {name.split("/")[0] for name in names if ".dist-info/" not in name} == {"state", "streams"}
     kept = {name_of(path) for path in MODULES}
     assert kept <= set(names)
-    assert {"streams/lostfound.toml", "streams/sample/2023-03.jsonl"} <= set(names)
+    assert {"streams/lostfound.toml", "streams/demo/sample/2023-03.jsonl"} <= set(names)
 
 
 def test_the_built_wheel_works_by_itself(wheel: Path, tmp_path: Path) -> None:
@@ -115,7 +115,7 @@ def test_the_built_wheel_works_by_itself(wheel: Path, tmp_path: Path) -> None:
     )
     # -I keeps the checkout off the path; the editable install's own hook would bring it back after ours.
     command = [sys.executable, "-I", "-c", code, str(tmp_path / "site")]
-    sample = tmp_path / "site" / "streams" / "sample" / "2023-03.jsonl"
+    sample = tmp_path / "site" / "streams" / "demo" / "sample" / "2023-03.jsonl"
     done = subprocess.run(
         [*command, "--data-dir", str(tmp_path / "data"), "ingest", str(sample), "--sweep", "first"],
         capture_output=True,

@@ -12,7 +12,7 @@ import pytest
 from streams.cli import app
 
 ROOT = Path(__file__).parents[3]
-SAMPLE = ROOT / "streams" / "sample"
+SAMPLE = ROOT / "streams" / "demo" / "sample"
 SITE = "https://www.windvane.example"
 SWEEPS = ("2023-03", "2024-05", "2025-09")
 

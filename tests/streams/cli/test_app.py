@@ -15,7 +15,7 @@ import pytest
 
 from state.errors import StateCorrupt, StateError, StateLocked, StateMissing, StateRefused
 from streams.cli import app
-from streams.cli.exits import Exit, of_error
+from streams.cli.exit_codes import Exit, of_error
 from streams.cli.options import Place
 from streams.errors import BadRecord, BadUrl, InputError, LostfoundError, SettingsError
 

@@ -16,9 +16,9 @@ import pytest
 from state import sweeps
 from state.changes import Changes
 from state.families import Family
+from state.model import SweepState
 from state.store import Store
-from state.values import SweepState
-from streams.cli import clusters
+from streams.cli import command_clusters
 from tests.streams.cli.conftest import SAMPLE, SITE, SWEEPS, Lostfound
 
 FAQ, FAQ_MIRROR = f"{SITE}/faq.html", f"{SITE}/mirror/faq.html"
@@ -110,7 +110,7 @@ def test_a_name_whose_cancellation_was_cut_short_is_free(sampled: Lostfound, tmp
         held = sweeps.named(store, "2025-09")
         assert held
         changes = Changes()
-        sweeps.put(changes, sweeps.moved_on(held, SweepState.CANCELLING))
+        sweeps.put(changes, sweeps.transition(held, SweepState.CANCELLING))
         store.write(changes)
     assert sampled("sweep", "open", "2025-09").code == 0
     assert [row["state"] for row in sampled("sweep", "list", "--json").rows] == ["committed", "committed", "open"]
@@ -161,7 +161,7 @@ def test_that_there_are_more_clusters_is_said_where_there_are(
 ) -> None:
     count = len(sampled("clusters", "--json").rows)
     for most, limit, more in ((count, (), False), (count - 1, (), True), (count - 1, ("--limit", count - 1), False)):
-        monkeypatch.setattr(clusters, "LISTED_MAX", most)
+        monkeypatch.setattr(command_clusters, "LISTED_MAX", most)
         assert (f"the biggest {most} are shown" in sampled("clusters", *limit).err) is more
 
 
@@ -341,19 +341,19 @@ def test_state_dump(sampled: Lostfound) -> None:
 
 
 def test_state_dump_writes_each_row_as_it_is_read(sampled: Lostfound, monkeypatch: pytest.MonkeyPatch) -> None:
-    from streams.cli import state
+    from streams.cli import command_state
 
     read: list[int] = []
     written: list[int] = []
-    rows = state._rows
+    rows = command_state._rows
 
     def counted(*arguments: Any) -> Iterator[dict[str, Any]]:
         for row in rows(*arguments):
             read.append(1)
             yield row
 
-    monkeypatch.setattr(state, "_rows", counted)
-    monkeypatch.setattr(state, "write_json", lambda *_: written.append(len(read)))
+    monkeypatch.setattr(command_state, "_rows", counted)
+    monkeypatch.setattr(command_state, "write_json", lambda *_: written.append(len(read)))
     assert sampled("state", "dump", "documents").code == 0
     assert written == list(range(1, len(read) + 1))
 

@@ -8,7 +8,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
-from streams.cli.exits import Exit
+from streams.cli.exit_codes import Exit
 from tests.streams.cli.conftest import Lostfound
 
 ASKING = [["clusters"], ["sweep", "list"], *(["sweep", step, "x"] for step in ("open", "commit", "cancel"))]

@@ -9,13 +9,13 @@ from itertools import islice
 import numpy as np
 import pytest
 
+from state.model import PREFIX_BYTES, Capture, DocumentRow, Sweep, SweepState
 from state.scheme import Scheme
-from state.values import PREFIX_BYTES, Capture, DocumentRow, Sweep, SweepState
 from streams import settings as settings_module
-from streams import sketching
 from streams.find import Finder
-from streams.sketching import Sketcher
-from streams.terms import index_words, indexed_words, most_sampled, text_words
+from streams.sketch import sketcher
+from streams.sketch.index_terms import index_words, indexed_words, most_sampled, text_words
+from streams.sketch.sketcher import Sketcher
 from streams.urls import host_prefix, url_key
 
 DAY = 86_400_000
@@ -73,7 +73,7 @@ class MemoryView:
         self._rows.setdefault(sketch.document, DocumentRow(sketch, time))
         self._texts[sketch.document] = ("", text)
         self._locations[sketch.document].add(key)
-        for bucket in sketching.buckets(sketch.signature[None, :], SCHEME)[0]:
+        for bucket in sketcher.buckets(sketch.signature[None, :], SCHEME)[0]:
             self._postings["band", bucket.tobytes()].add(prefix)
         for value in most_sampled(sketch):
             self._postings["sample", value.to_bytes(4, "big")].add(prefix)

@@ -7,18 +7,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from state.values import Capture
+from state.model import Capture
 from streams.find import score as scoring
-from streams.find import texts as texts_module
+from streams.find import text_similarity as texts_module
+from streams.find.batch_lru import BatchLru
+from streams.find.candidates import above
 from streams.find.copies import Copies, SoftErrors, _heads
-from streams.find.gather import above
-from streams.find.history import Calendar, life_of
-from streams.find.kept import Kept
+from streams.find.history import SweepIndex, life_of
 from streams.find.score import Traits
-from streams.find.texts import Asked, Site, Texts, sample_site
-from streams.sketching import Sketcher
+from streams.find.text_similarity import Asked, Site, Texts, sample_site
+from streams.sketch.sketcher import Sketcher
+from streams.timestamps import iso
 from streams.urls import host_prefix, url_key
-from streams.values import iso
 
 SITE = "https://site.example"
 
@@ -28,7 +28,7 @@ def no_soft(_document: bytes, _key: bytes) -> bool:
 
 
 def life(view, url):
-    return life_of(url_key(url), view.captures(url_key(url)), Calendar(view), no_soft)
+    return life_of(url_key(url), view.captures(url_key(url)), SweepIndex(view), no_soft)
 
 
 class TestHistory:
@@ -79,7 +79,7 @@ class TestHistory:
             Capture(key, f"{SITE}/a", sweep, sweep, status, b"d" * 16 if status == 200 else None, b"", None)
             for sweep, status in sorted(captures)
         ]
-        found = life_of(key, rows, Calendar(view), no_soft)
+        found = life_of(key, rows, SweepIndex(view), no_soft)
         assert all(c.status == 200 for c in found.held)
         assert not {c.status for c in found.refused} & {200, 204, 304}
         assert found.textless is None or found.textless.status in {204, 304}
@@ -213,7 +213,7 @@ class TestCopies:
         two = {f"{SITE}/two/{name}.html": text(name + "two") for name in names}
         old = f"{SITE}/one/config.html"
         view.add({**one, **two, old: text("config")}).add({**one, **two, f"{SITE}/two/config.html": text("config")})
-        copies = Copies(view, Kept(view.documents, 99), Calendar(view).latest)
+        copies = Copies(view, BatchLru(view.documents, 99), SweepIndex(view).latest)
         assert copies.share(url_key(old), url_key(f"{SITE}/two/config.html"), 1, 2) == 0.0
 
     def test_old_versions_beside_hide_no_copy(self, view, text):
@@ -226,7 +226,7 @@ class TestCopies:
         frozen = {f"{SITE}/v60/guide/{name}.html": page for name, page in tree.items()}
         view.add({**versions, **here, old: text("config")})
         view.add({**versions, **here, **frozen, copy: text("config")})
-        copies = Copies(view, Kept(view.documents, 99), Calendar(view).latest)
+        copies = Copies(view, BatchLru(view.documents, 99), SweepIndex(view).latest)
         assert copies.share(url_key(old), url_key(copy), 1, 2) == 1.0
 
     def test_neighbours_that_moved_later_tell_a_copy_too(self, view, text):
@@ -236,7 +236,7 @@ class TestCopies:
         frozen = {url.replace("latest", "v1"): page for url, page in here.items()}
         view.add({**here, old: text("config")}).add({**here, **frozen, copy: text("config")})
         view.add({**frozen, copy: text("config"), **{url.replace("latest", "main"): p for url, p in here.items()}})
-        copies = Copies(view, Kept(view.documents, 99), Calendar(view).latest)
+        copies = Copies(view, BatchLru(view.documents, 99), SweepIndex(view).latest)
         assert copies.share(url_key(old), url_key(copy), 1, 2) == 1.0
 
     def test_soft_errors_need_unrelated_names(self, view):
@@ -274,7 +274,7 @@ def test_values_are_read_together_once_and_the_last_are_kept() -> None:
         read.append(keys)
         return [key * key for key in keys]
 
-    kept = Kept(squares, 3)
+    kept = BatchLru(squares, 3)
     assert kept.many([2, 3, 2]) == [4, 9, 4]
     assert kept(3) == 9
     assert kept.many([3, 4]) == [9, 16]

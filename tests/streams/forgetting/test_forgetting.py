@@ -11,16 +11,16 @@ import pytest
 from state import meta, sweeps
 from state.changes import Changes
 from state.check import check
-from state.codecs import capture as capture_codec
+from state.codecs import capture_row
 from state.errors import LostfoundError
 from state.families import Family
+from state.model import Capture, SweepState
 from state.store import Store
-from state.values import Capture, SweepState
 from state.view import View
-from streams import query
 from streams.errors import InputError
-from streams.forgetting import Forgotten, cancel_sweep, finish_cancelling, forget_document, forget_url, removing
-from streams.sketching import Sketcher
+from streams.forgetting import Forgotten, cancel_sweep, finish_cancelling, forget_document, forget_url, removal
+from streams.query import queries
+from streams.sketch.sketcher import Sketcher
 from streams.urls import url_key
 from tests.samples import NOW, Line, page, settings, take, variant, words
 
@@ -249,7 +249,7 @@ class TestCancelling:
     def test_cut_short_anywhere_is_hidden_at_once_and_finished_by_the_next_writer(
         self, store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, writes: int
     ) -> None:
-        monkeypatch.setattr(removing, "CAPTURES_A_BATCH", 1)
+        monkeypatch.setattr(removal, "CAPTURES_A_BATCH", 1)
         take(store, tmp_path / "a.jsonl", self.LINES[0], "one", WANTED)
         before = facts(store)
         take(store, tmp_path / "b.jsonl", self.LINES[1], "two", WANTED)
@@ -281,7 +281,7 @@ class TestCancelling:
         sweep = sweeps.named(store, "two")
         assert sweep
         changes = Changes()
-        sweeps.put(changes, sweeps.moved_on(sweep, SweepState.CANCELLING))
+        sweeps.put(changes, sweeps.transition(sweep, SweepState.CANCELLING))
         store.write(changes)
         if writer == "ingest":
             take(store, tmp_path / "c.jsonl", [page("https://c.org/", "words of another page")], "three", WANTED)
@@ -295,12 +295,12 @@ class TestCancelling:
         take(store, tmp_path / "a.jsonl", self.LINES[0], "one", WANTED)
         take(store, tmp_path / "b.jsonl", self.LINES[1], "two", WANTED)
         changes = Changes()
-        sweeps.put(changes, sweeps.moved_on(sweeps.all_sweeps(store)[1], SweepState.CANCELLING))
+        sweeps.put(changes, sweeps.transition(sweeps.all_sweeps(store)[1], SweepState.CANCELLING))
         store.write(changes)
         view = View(store)
-        assert query.resolve(view, IDS[2].hex()) == IDS[2]
+        assert queries.resolve(view, IDS[2].hex()) == IDS[2]
         with pytest.raises(InputError, match="no document has an id"):
-            query.resolve(view, IDS[4].hex())
+            queries.resolve(view, IDS[4].hex())
 
     def test_twice_is_refused(self, store: Store, tmp_path: Path) -> None:
         take(store, tmp_path / "a.jsonl", self.LINES[0], "one", WANTED)
@@ -446,17 +446,17 @@ def test_a_document_at_many_urls_goes_in_one_walk(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each batch of a cancellation looks at the captures that go with it, and not at all the others."""
-    monkeypatch.setattr(removing, "CAPTURES_A_BATCH", 5)
+    monkeypatch.setattr(removal, "CAPTURES_A_BATCH", 5)
     lines = [page(f"https://a.org/{n}/p{n}", CHAIN[0], NOW + n) for n in range(100)]
     take(store, tmp_path / "a.jsonl", lines, "one", WANTED)
-    decode, decoded = capture_codec.decode, 0
+    decode, decoded = capture_row.decode, 0
 
     def counted(row: bytes, value: bytes) -> Capture:
         nonlocal decoded
         decoded += 1
         return decode(row, value)
 
-    monkeypatch.setattr(capture_codec, "decode", counted)
+    monkeypatch.setattr(capture_row, "decode", counted)
     assert cancel_sweep(store, sweeps.all_sweeps(store)[0]).captures == 100
     assert decoded <= 5 * len(lines)
     left = facts(store)

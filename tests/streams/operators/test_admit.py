@@ -10,38 +10,38 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from state.changes import Changes, merge
-from state.codecs import document as codec
+from state.codecs import document_row
 from state.families import Family
-from state.values import DocumentRow, Sketch
+from state.model import DocumentRow, Sketch
 from streams.operators.admit import admit, needs
-from streams.values import Arrival, Material
+from streams.operators.messages import DocumentPayload, Sighting
 
 Rows = dict[Family, dict[bytes, bytes]]
 
 
-def material(name: str, time: int, text: bytes = b"text") -> Material:
+def payload(name: str, time: int, text: bytes = b"text") -> DocumentPayload:
     document = name.encode() * 16
     sketch = Sketch(document, np.zeros(8, np.uint8), np.arange(3, dtype=np.uint32), 0, 3, 6)
-    return Material(document, codec.encode(DocumentRow(sketch, time)), b"bucket", b"smp1smp2", text)
+    return DocumentPayload(document, document_row.encode(DocumentRow(sketch, time)), b"bucket", b"smp1smp2", text)
 
 
-def titled(key: str, text: bytes) -> Arrival:
+def titled(key: str, text: bytes) -> Sighting:
     """The document A at a URL, in a page with a text of its own."""
-    return Arrival(b"A" * 16, key.encode(), 5, b"", material("A", 5, text))
+    return Sighting(b"A" * 16, key.encode(), 5, b"", payload("A", 5, text))
 
 
-def arrival(name: str, key: str, time: int, *, brings: bool = True) -> Arrival:
-    made = material(name, time)
-    return Arrival(made.document, key.encode(), time, b"sitewrd" + key[:1].encode(), made if brings else None)
+def sighting(name: str, key: str, time: int, *, brings: bool = True) -> Sighting:
+    made = payload(name, time)
+    return Sighting(made.document, key.encode(), time, b"sitewrd" + key[:1].encode(), made if brings else None)
 
 
-def run(arrivals: list[Arrival], rows: Rows) -> tuple[Changes, list[Material]]:
-    documents, places = needs(arrivals)
+def run(sightings: list[Sighting], rows: Rows) -> tuple[Changes, list[DocumentPayload]]:
+    documents, places = needs(sightings)
     held = [
         {key: rows[f][key] for key in keys if key in rows.get(f, {})}
         for f, keys in ((Family.DOCUMENTS, documents), (Family.LOCATIONS, places), (Family.TEXTS, documents))
     ]
-    admitted = admit(arrivals, *held)
+    admitted = admit(sightings, *held)
     return admitted.changes, admitted.new
 
 
@@ -63,12 +63,12 @@ def test_of_several_texts_of_a_document_the_smallest_is_kept_in_any_order_and_ba
 
 
 def test_a_new_document_is_kept_whole_and_sent_on() -> None:
-    one = arrival("A", "x", 5)
+    one = sighting("A", "x", 5)
     changes, new = run([one], {})
-    assert new == [one.material]
+    assert new == [one.payload]
     document = b"A" * 16
     assert changes.puts == {
-        Family.DOCUMENTS: {document: material("A", 5).row},
+        Family.DOCUMENTS: {document: payload("A", 5).row},
         Family.LOCATIONS: {document + b"x": (5).to_bytes(8, "big")},
         Family.TEXTS: {document: b"text"},
         Family.SAMPLES: {b"smp1AAAAA": b"", b"smp2AAAAA": b""},
@@ -78,10 +78,10 @@ def test_a_new_document_is_kept_whole_and_sent_on() -> None:
 
 def test_one_document_at_many_urls_is_sent_on_once() -> None:
     rows: Rows = {}
-    changes, new = run([arrival("A", "x", 5), arrival("A", "y", 6), arrival("B", "x", 7)], rows)
+    changes, new = run([sighting("A", "x", 5), sighting("A", "y", 6), sighting("B", "x", 7)], rows)
     assert [each.document for each in new] == [b"A" * 16, b"B" * 16]
     keep(rows, changes, merged=False)
-    changes, new = run([arrival("A", "z", 8)], rows)
+    changes, new = run([sighting("A", "z", 8)], rows)
     assert new == []
     assert set(changes.family(Family.LOCATIONS)) == {b"A" * 16 + b"z"}
     assert changes.family(Family.DOCUMENTS) == {}
@@ -90,31 +90,31 @@ def test_one_document_at_many_urls_is_sent_on_once() -> None:
 def test_an_earlier_sight_moves_first_seen_back_and_a_later_one_does_not() -> None:
     rows: Rows = {}
     for time, expected in ((50, 50), (70, 50), (30, 30)):
-        keep(rows, run([arrival("A", "x", time)], rows)[0], merged=False)
-        assert codec.first_seen(rows[Family.DOCUMENTS][b"A" * 16]) == expected
+        keep(rows, run([sighting("A", "x", time)], rows)[0], merged=False)
+        assert document_row.first_seen(rows[Family.DOCUMENTS][b"A" * 16]) == expected
         assert rows[Family.LOCATIONS][b"A" * 16 + b"x"] == expected.to_bytes(8, "big")
 
 
 def test_a_document_without_text_keeps_none() -> None:
-    one = Arrival(b"A" * 16, b"x", 1, b"", material("A", 1, text=b""))
+    one = Sighting(b"A" * 16, b"x", 1, b"", payload("A", 1, text=b""))
     assert Family.TEXTS not in {f for f, puts in run([one], {})[0].puts.items() if puts}
 
 
 def test_an_arrival_that_brings_nothing_is_of_a_document_that_is_there() -> None:
     rows: Rows = {}
-    keep(rows, run([arrival("A", "x", 5)], rows)[0], merged=False)
-    changes, new = run([arrival("A", "y", 2, brings=False)], rows)
+    keep(rows, run([sighting("A", "x", 5)], rows)[0], merged=False)
+    changes, new = run([sighting("A", "y", 2, brings=False)], rows)
     assert new == []
-    assert codec.first_seen(changes.family(Family.DOCUMENTS)[b"A" * 16]) == 2
+    assert document_row.first_seen(changes.family(Family.DOCUMENTS)[b"A" * 16]) == 2
 
 
-arrivals = st.lists(
-    st.builds(arrival, st.sampled_from("AB"), st.sampled_from("xyz"), st.integers(1, 9)), min_size=1, max_size=8
+sightings = st.lists(
+    st.builds(sighting, st.sampled_from("AB"), st.sampled_from("xyz"), st.integers(1, 9)), min_size=1, max_size=8
 )
 
 
-@given(arrivals, st.integers(0, 2**32))
-def test_any_order_batches_and_repeats_give_the_same(todo: list[Arrival], seed: int) -> None:
+@given(sightings, st.integers(0, 2**32))
+def test_any_order_batches_and_repeats_give_the_same(todo: list[Sighting], seed: int) -> None:
     rng = random.Random(seed)
     expected: Rows = {}
     keep(expected, run(todo, expected)[0], merged=False)
@@ -132,8 +132,8 @@ def test_any_order_batches_and_repeats_give_the_same(todo: list[Arrival], seed: 
     assert sorted(sent) == sorted({each.document for each in todo})
 
 
-@given(arrivals)
-def test_a_batch_handed_in_again_changes_nothing(todo: list[Arrival]) -> None:
+@given(sightings)
+def test_a_batch_handed_in_again_changes_nothing(todo: list[Sighting]) -> None:
     rows: Rows = {}
     keep(rows, run(todo, rows)[0], merged=False)
     before = {family: dict(puts) for family, puts in rows.items()}

@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from state.changes import Changes
-from state.codecs import capture as codec
+from state.codecs import capture_row
 from state.families import Family
-from state.values import Capture
-from streams.operators.capture import Captured, capture, looks_back, needs, resolve
-from streams.values import Arrival, SketchedPage
+from state.model import Capture
+from streams.operators.capture import Captured, capture, needs, resolve, revisit_lookups
+from streams.operators.messages import Sighting, SketchedPage
 
 URL, OTHER = b"org,a)/x", b"org,a)/y"
 DOCUMENTS = {name: name.encode() * 16 for name in "ABC"}
@@ -35,17 +35,17 @@ def last_of(captures: list[Capture]) -> dict[bytes, Capture]:
 
 
 def written(captured: Captured) -> list[Capture]:
-    return [codec.decode(*row) for row in sorted(captured.changes.family(Family.CAPTURES).items())]
+    return [capture_row.decode(*row) for row in sorted(captured.changes.family(Family.CAPTURES).items())]
 
 
 def sent(captured: Captured) -> list[tuple[bytes, bytes, int]]:
-    return [(arrival.document, arrival.key, arrival.time) for arrival in captured.arrivals]
+    return [(sighting.document, sighting.key, sighting.time) for sighting in captured.sightings]
 
 
 def test_asks_for_each_url_once() -> None:
     pages = [seen("A", 1), seen("B", 2), seen("A", 3, OTHER), revisit(OTHER, 4)]
     assert needs(pages) == [URL, OTHER]
-    assert looks_back(pages) == [(OTHER, 1, 4, -1)]
+    assert revisit_lookups(pages) == [(OTHER, 1, 4, -1)]
 
 
 @pytest.mark.parametrize(
@@ -99,12 +99,12 @@ def test_any_order_and_repeats_give_the_same_rows_and_first_sights(
     rows: dict[bytes, bytes] = {}
     found: dict[tuple[bytes, bytes], int] = {}
     for page in shuffled:
-        captured = capture([page], last_of([codec.decode(*row) for row in rows.items()]))
+        captured = capture([page], last_of([capture_row.decode(*row) for row in rows.items()]))
         assert set(captured.repeated) >= {row for row in captured.changes.family(Family.CAPTURES) if row in rows}
         rows.update(captured.changes.family(Family.CAPTURES))
-        for arrival in captured.arrivals:
-            place = (arrival.document, arrival.key)
-            found[place] = min(arrival.time, found.get(place, arrival.time))
+        for sighting in captured.sightings:
+            place = (sighting.document, sighting.key)
+            found[place] = min(sighting.time, found.get(place, sighting.time))
     assert rows == capture(made, {}).changes.family(Family.CAPTURES)
     assert found == expected
 
@@ -173,14 +173,14 @@ def test_nothing_in_nothing_out() -> None:
     assert len(captured.changes) == 0
     assert captured == Captured(captured.changes, [], [], [], 0)
     assert isinstance(captured.changes, Changes)
-    assert all(isinstance(arrival, Arrival) for arrival in captured.arrivals)
+    assert all(isinstance(sighting, Sighting) for sighting in captured.sightings)
 
     @pytest.mark.parametrize(("second", "document"), [(10, "A"), (20, "B"), (15, None)])
     def test_one_that_says_when_repeats_what_was_held_then(self, second: int, document: str | None) -> None:
         """Not an older version, where that one was forgotten or never came."""
         before = [seen("B", 20_400).capture, seen("A", 10_000).capture]
         page = msgspec.structs.replace(revisit(URL, 30_000), revisit_time=1_000 * second)
-        assert looks_back([page]) == [(URL, 1, 30_000, second)]
+        assert revisit_lookups([page]) == [(URL, 1, 30_000, second)]
         found = resolve([page], {(URL, 1, 30_000, second): before})
         assert found.pages[0].capture.document == (DOCUMENTS[document] if document else None)
         assert len(found.unresolved) == (document is None)

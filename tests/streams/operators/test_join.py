@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from state.changes import Changes, merge
 from state.families import Family
-from streams.embedded import join_all
-from streams.operators.join import Handover, Step, Union, handover_step, union, union_step
+from streams.engine.embedded import join_all
+from streams.operators.join import MemberTransfer, Step, Union, transfer_step, union, union_step
 from tests.memory import MemoryStore
 
 A, B, C, D = (letter.encode() * 16 for letter in "ABCD")
@@ -31,7 +31,7 @@ def test_a_root_points_at_the_smaller_and_hands_its_members_on() -> None:
     step = union_step(union(A, C), None, [D])
     assert puts(step, Family.PARENTS) == {C: A}
     assert step.changes.deletes[Family.MEMBERS] == {C + D}
-    assert step.handovers == [Handover(A, (C, D))]
+    assert step.transfers == [MemberTransfer(A, (C, D))]
     assert step.unions == []
 
 
@@ -41,15 +41,15 @@ def test_a_root_points_at_the_smaller_and_hands_its_members_on() -> None:
 )
 def test_a_node_that_is_no_root_goes_on_with_its_parent(parent: bytes, smaller: bytes, onward: list[Union]) -> None:
     step = union_step(union(smaller, D), parent, [])
-    assert (step.unions, step.handovers, len(step.changes)) == (onward, [], 0)
+    assert (step.unions, step.transfers, len(step.changes)) == (onward, [], 0)
 
 
 def test_a_root_keeps_what_it_is_handed_and_another_node_forwards_it() -> None:
-    kept = handover_step(Handover(A, (C, D)), None)
+    kept = transfer_step(MemberTransfer(A, (C, D)), None)
     assert puts(kept, Family.MEMBERS) == {A + C: b"", A + D: b""}
-    assert kept.handovers == []
-    forwarded = handover_step(Handover(B, (C, D)), A)
-    assert (len(forwarded.changes), forwarded.handovers) == (0, [Handover(A, (C, D))])
+    assert kept.transfers == []
+    forwarded = transfer_step(MemberTransfer(B, (C, D)), A)
+    assert (len(forwarded.changes), forwarded.transfers) == (0, [MemberTransfer(A, (C, D))])
 
 
 ids = st.integers(0, 19).map(lambda n: bytes((n * 37 % 256, n)) + bytes(14))
@@ -77,7 +77,7 @@ def test_messages_in_any_order_and_with_repeats_give_the_components(
 ) -> None:
     rng = random.Random(seed)
     store = MemoryStore()
-    queue: list[Union | Handover] = [union(a, b) for a, b in joined]
+    queue: list[Union | MemberTransfer] = [union(a, b) for a, b in joined]
     while queue:
         message = queue.pop(rng.randrange(len(queue)))
         if rng.random() < 0.1:
@@ -87,9 +87,9 @@ def test_messages_in_any_order_and_with_repeats_give_the_components(
             members = [key[16:] for key, _ in store.scan(Family.MEMBERS, message.larger)]
             step = union_step(message, store.get(Family.PARENTS, message.larger), members)
         else:
-            step = handover_step(message, store.get(Family.PARENTS, message.root))
+            step = transfer_step(message, store.get(Family.PARENTS, message.root))
         store.merge(step.changes)
-        queue += [*step.unions, *step.handovers]
+        queue += [*step.unions, *step.transfers]
         for node, parent in store.rows[Family.PARENTS].items():
             assert parent < node
             assert parent <= before.get(node, parent), "pointers only decrease"

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from state.codecs import posting
+from state.codecs import posting_list
 from state.families import Family
+from streams.operators.messages import BucketProbe, CandidatePair, DocumentPayload
 from streams.operators.probe import Probed, arrange, probe
-from streams.values import Announcement, Material, Pair
 
 BANDS = 4
 
@@ -21,14 +21,14 @@ def document(number: int) -> bytes:
     return number.to_bytes(5, "big") + bytes(11)
 
 
-def new(number: int, values: list[int]) -> Material:
+def new(number: int, values: list[int]) -> DocumentPayload:
     """A document whose i-th band holds values[i]."""
     buckets = b"".join(bytes((band, 0, value)) for band, value in enumerate(values))
-    return Material(document(number), b"row", buckets, b"", b"")
+    return DocumentPayload(document(number), b"row", buckets, b"", b"")
 
 
 def run(
-    batch: list[Material], state: dict[bytes, bytes], postings_max: int = 1_000, candidates_max: int = 1_000
+    batch: list[DocumentPayload], state: dict[bytes, bytes], postings_max: int = 1_000, candidates_max: int = 1_000
 ) -> Probed:
     arranged = arrange(batch, 3)
     held = [state.get(key) for key in arranged.keys]
@@ -37,7 +37,7 @@ def run(
     return found
 
 
-def met(pairs: list[Pair]) -> Counter[tuple[bytes, bytes]]:
+def met(pairs: list[CandidatePair]) -> Counter[tuple[bytes, bytes]]:
     return Counter({(pair.document[:5], pair.prefix): pair.collisions for pair in pairs})
 
 
@@ -52,7 +52,10 @@ def test_collisions_are_counted_and_the_most_come_first() -> None:
     run([new(1, [1, 2, 3, 4])], state)
     run([new(2, [1, 2, 9, 9])], state)
     found = run([new(3, [1, 2, 3, 9])], state)
-    assert found.pairs == [Pair(document(3), document(1)[:5], 3), Pair(document(3), document(2)[:5], 3)]
+    assert found.pairs == [
+        CandidatePair(document(3), document(1)[:5], 3),
+        CandidatePair(document(3), document(2)[:5], 3),
+    ]
     found = run([new(4, [1, 2, 3, 4])], state)
     assert [pair.collisions for pair in found.pairs] == [4, 3, 2]
 
@@ -69,18 +72,18 @@ def test_the_most_colliding_candidates_are_kept_and_the_others_counted() -> None
         run([new(number, [1] * min(number, BANDS) + [100 + number] * (BANDS - min(number, BANDS)))], state)
     found = run([new(9, [1, 1, 1, 1])], state, candidates_max=2)
     assert [(pair.prefix, pair.collisions) for pair in found.pairs] == [(document(4)[:5], 4), (document(5)[:5], 4)]
-    assert found.passed_over == 3
+    assert found.candidates_dropped == 3
 
 
 def test_a_hot_bucket_still_nominates_those_it_holds() -> None:
     state: dict[bytes, bytes] = {}
-    crowded_out = 0
+    postings_dropped = 0
     for number in range(1, 11):
         found = run([new(number, [1, 50 + number, 80 + number, 110 + number])], state, postings_max=3)
-        crowded_out += found.crowded_out
+        postings_dropped += found.postings_dropped
         assert len(found.pairs) == min(number - 1, 3)
-    assert crowded_out == 7
-    assert posting.decode(state[b"\0\0\1"]) == [document(n)[:5] for n in (1, 2, 3)]
+    assert postings_dropped == 7
+    assert posting_list.decode(state[b"\0\0\1"]) == [document(n)[:5] for n in (1, 2, 3)]
 
 
 batches = st.lists(
@@ -108,7 +111,7 @@ def test_what_buckets_hold_in_the_end_does_not_depend_on_order(
         size = rng.randint(1, 4)
         batch, todo = todo[:size], todo[size:]
         run(batch, state, postings_max)
-    held = {key: posting.decode(value) for key, value in state.items()}
+    held = {key: posting_list.decode(value) for key, value in state.items()}
     assert held == {key: sorted(prefixes)[:postings_max] for key, prefixes in expected.items()}
 
 
@@ -147,13 +150,13 @@ def test_a_batch_handed_in_again_nominates_the_same_and_changes_nothing() -> Non
 def test_buckets_of_one_owner_may_be_a_part_of_a_documents_buckets() -> None:
     whole = [new(1, [1, 2, 3, 4]), new(2, [1, 2, 3, 9])]
     parts = [
-        Announcement(document(1), whole[0].buckets[:9]),
-        Announcement(document(2), whole[1].buckets[:3]),
-        Announcement(document(2), whole[1].buckets[3:6]),
+        BucketProbe(document(1), whole[0].buckets[:9]),
+        BucketProbe(document(2), whole[1].buckets[:3]),
+        BucketProbe(document(2), whole[1].buckets[3:6]),
     ]
     batch = arrange(parts, 3)
     found = probe(batch, [None] * len(batch.keys), postings_max=9, candidates_max=9)
-    assert found.pairs[0] == Pair(document(1), document(2)[:5], 2)
+    assert found.pairs[0] == CandidatePair(document(1), document(2)[:5], 2)
     assert batch.keys == sorted({whole[0].buckets[at : at + 3] for at in (0, 3, 6)})
 
 
@@ -164,7 +167,7 @@ def test_nothing_in_nothing_out() -> None:
 @pytest.mark.parametrize("width", [2, 6, 8])
 def test_buckets_of_any_width_are_grouped(width: int) -> None:
     bucket = bytes(range(width))
-    batch = arrange([Announcement(document(n), bucket) for n in (1, 2)], width)
+    batch = arrange([BucketProbe(document(n), bucket) for n in (1, 2)], width)
     assert batch.keys == [bucket]
     assert batch.rows.tolist() == [0, 1]
     assert batch.starts.tolist() == [0, 2]

@@ -7,10 +7,10 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from state.values import Capture
-from streams.operators.join import Handover, Union
-from streams.operators.routing import Message, Topic, announcements, gather, owner, pack, partition_of, place
-from streams.values import Announcement, Arrival, Pair, Question, SketchedPage
+from state.model import Capture
+from streams.operators.join import MemberTransfer, Union
+from streams.operators.messages import BucketProbe, CandidatePair, Sighting, SketchedPage, VerifyRequest
+from streams.operators.routing import Message, Topic, bucket_probes, gather, owner, pack, partition_of, place
 
 X, Y = b"X" * 16, b"Y" * 16
 PAGE = SketchedPage(Capture(b"org,a)/", "https://a.org/", 1, 2, 200, None, b""))
@@ -23,12 +23,12 @@ def test_owners() -> None:
         for message in (
             PAGE,
             revisit,
-            Arrival(X, b"org,a)/", 1, b"", None),
-            Pair(X, Y[:5], 2),
-            Question(X, b"row", Y[:5]),
-            Announcement(X, b"abcdef"),
+            Sighting(X, b"org,a)/", 1, b"", None),
+            CandidatePair(X, Y[:5], 2),
+            VerifyRequest(X, b"row", Y[:5]),
+            BucketProbe(X, b"abcdef"),
             Union(Y, X),
-            Handover(X, (Y,)),
+            MemberTransfer(X, (Y,)),
         )
     ] == [
         (Topic.PAGES, b"org,a)/"),
@@ -61,7 +61,7 @@ def test_keys_spread() -> None:
 
 @given(st.lists(st.binary(min_size=3, max_size=3), min_size=1, max_size=24, unique=True), st.integers(1, 16))
 def test_announcements_bring_each_bucket_to_its_owner(buckets: list[bytes], partitions: int) -> None:
-    found = announcements(X, b"".join(buckets), 3, partitions)
+    found = bucket_probes(X, b"".join(buckets), 3, partitions)
     split = {at: [m.buckets[i : i + 3] for i in range(0, len(m.buckets), 3)] for at, m in enumerate(found)}
     assert sorted(bucket for held in split.values() for bucket in held) == sorted(buckets)
     for at, held in split.items():
@@ -70,7 +70,7 @@ def test_announcements_bring_each_bucket_to_its_owner(buckets: list[bytes], part
 
 
 def test_packets_are_one_a_place_and_in_order() -> None:
-    pairs = [Pair(bytes((n,)) * 16, Y[:5], 1) for n in range(50)]
+    pairs = [CandidatePair(bytes((n,)) * 16, Y[:5], 1) for n in range(50)]
     sent: list[Message] = [*pairs, PAGE]
     packets = pack(sent, 3, 4)
     assert {at for at in packets if at[0] is Topic.PAGES} == {place(PAGE, 3, 4)}
@@ -80,7 +80,12 @@ def test_packets_are_one_a_place_and_in_order() -> None:
 
 def test_nominations_are_gathered_by_document_and_the_best_are_asked() -> None:
     rows = {X: b"row of x"}
-    pairs = [Pair(X, b"aaaaa", 1), Pair(X, b"bbbbb", 2), Pair(X, b"aaaaa", 3), Pair(X, b"ccccc", 2)]
-    questions, passed_over = gather([*pairs, Pair(Y, b"aaaaa", 9)], rows, 2)
-    assert questions == [Question(X, b"row of x", b"aaaaa"), Question(X, b"row of x", b"bbbbb")]
-    assert passed_over == 1
+    pairs = [
+        CandidatePair(X, b"aaaaa", 1),
+        CandidatePair(X, b"bbbbb", 2),
+        CandidatePair(X, b"aaaaa", 3),
+        CandidatePair(X, b"ccccc", 2),
+    ]
+    questions, candidates_dropped = gather([*pairs, CandidatePair(Y, b"aaaaa", 9)], rows, 2)
+    assert questions == [VerifyRequest(X, b"row of x", b"aaaaa"), VerifyRequest(X, b"row of x", b"bbbbb")]
+    assert candidates_dropped == 1

@@ -7,13 +7,13 @@ from itertools import combinations
 
 import pytest
 
-from state.codecs import edge as codec
+from state.codecs import edge_row
 from state.families import Family
+from state.model import Sketch
 from state.scheme import Scheme
-from state.values import Sketch
+from streams.operators.messages import CandidatePair
 from streams.operators.verify import verify
-from streams.sketching import Sketcher
-from streams.values import Pair
+from streams.sketch.sketcher import Sketcher
 
 SKETCHER = Sketcher(Scheme(sample_max=256))
 RNG = random.Random(6)
@@ -45,8 +45,8 @@ def by_prefix(sketches: list[Sketch]) -> dict[bytes, list[Sketch]]:
     return found
 
 
-def pair(a: Sketch, b: Sketch) -> Pair:
-    return Pair(a.document, b.document[:5], 1)
+def pair(a: Sketch, b: Sketch) -> CandidatePair:
+    return CandidatePair(a.document, b.document[:5], 1)
 
 
 def share(a: bytes, b: bytes) -> float:
@@ -57,7 +57,7 @@ def share(a: bytes, b: bytes) -> float:
 def test_edges_are_those_of_plain_sets(threshold: float) -> None:
     pairs = [pair(a, b) for a, b in combinations(SKETCHES, 2)]
     found = verify(pairs, BY_ID, by_prefix(SKETCHES), threshold)
-    edges = [codec.decode(*row) for row in found.changes.family(Family.EDGES).items()]
+    edges = [edge_row.decode(*row) for row in found.changes.family(Family.EDGES).items()]
     expected = {(a, b): share(a, b) for a, b in combinations(sorted(SHINGLES), 2) if share(a, b) >= threshold}
     assert {(edge.a, edge.b): edge.resemblance for edge in edges} == pytest.approx(expected, abs=1e-4)
     for edge in edges:

@@ -11,8 +11,10 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from streams.readers import Position, ReadLimits, read
-from streams.values import Page, Rejected
+from streams.page import Page, Rejected
+from streams.readers.dispatch import read
+from streams.readers.position import Position
+from streams.readers.read_limits import ReadLimits
 
 HTML = b"<html><title>A</title><body>one two three</body></html>"
 

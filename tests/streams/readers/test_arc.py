@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from streams.readers import ReadLimits
+from streams.readers.read_limits import ReadLimits
 
 FILE = b"1 0 Crawler\nURL IP-address Archive-date Content-type Archive-length\n"
 

@@ -6,9 +6,9 @@ from collections import Counter
 
 import pytest
 
-from streams.readers import read
+from streams.page import Page
+from streams.readers.dispatch import read
 from streams.urls import key_host, url_key
-from streams.values import Page
 
 # Counted with the WARC-Type and status lines of the unpacked files: pages (by status where that says something).
 CRAWLS = {

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from streams.readers import ReadLimits
+from streams.readers.read_limits import ReadLimits
 
 MIB = 1 << 20
 SECONDS_MAX = 6.0  # each takes well under one; a square of what is repeated would be minutes

@@ -6,9 +6,10 @@ import tracemalloc
 
 import pytest
 
-from streams.readers import ReadLimits, read
-from streams.text import extract
-from streams.values import Page
+from streams.page import Page
+from streams.readers.dispatch import read
+from streams.readers.read_limits import ReadLimits
+from streams.sketch.extract import extract
 
 TIME = 1_577_934_245_000
 

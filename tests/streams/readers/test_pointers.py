@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from streams.readers import ReadLimits
+from streams.page import Origin, Page, Rejected
 from streams.readers.jsonl import page_of
-from streams.values import Origin, Page, Rejected
+from streams.readers.read_limits import ReadLimits
 
 ORIGIN = Origin("t-pages", 7)
 URL = "http://a.org/x"

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from streams.readers import REASONS, ReadLimits
+from streams.page import REASONS
+from streams.readers.read_limits import ReadLimits
 
 ROOT = Path(__file__).parents[3]
 DOC = (ROOT / "docs" / "formats-input.md").read_text()
-GIVEN_IN = ["streams/readers/*.py", "streams/operators/*.py", "streams/text.py"]
+GIVEN_IN = ["streams/page.py", "streams/readers/*.py", "streams/operators/*.py", "streams/sketch/extract.py"]
 SOURCES = "".join(path.read_text() for pattern in GIVEN_IN for path in ROOT.glob(pattern))
 
 

@@ -10,8 +10,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from streams.readers import REASONS, Mark, Position, ReadLimits, read
-from streams.values import Page
+from streams.page import REASONS, Page
+from streams.readers.dispatch import read
+from streams.readers.input_mark import Mark
+from streams.readers.position import Position
+from streams.readers.read_limits import ReadLimits
 
 LIMITS = ReadLimits(page_bytes_max=20_000, line_bytes_max=30_000, header_bytes_max=4_000)
 

@@ -8,7 +8,9 @@ import sys
 import pytest
 
 from streams.errors import ReadError
-from streams.readers import Position, ReadLimits, read, size
+from streams.readers.dispatch import read, size
+from streams.readers.position import Position
+from streams.readers.read_limits import ReadLimits
 
 LINE = b'{"url": "http://a.org/%d", "fetched_at": 1577934245, "text": "hi"}\n'
 

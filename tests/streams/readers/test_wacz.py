@@ -6,8 +6,8 @@ import zipfile
 
 import pytest
 
-from streams.readers import ReadLimits
-from streams.values import Page
+from streams.page import Page
+from streams.readers.read_limits import ReadLimits
 
 
 @pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])

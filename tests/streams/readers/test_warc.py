@@ -7,8 +7,8 @@ import zlib
 import pytest
 import zstandard
 
-from streams.readers import ReadLimits
-from streams.values import Origin, Page
+from streams.page import Origin, Page
+from streams.readers.read_limits import ReadLimits
 
 TIME = 1_577_934_245_000
 # By Google's brotli, which is not needed for anything else: the tests' page 50 times over, and 5,000,000 zeros.

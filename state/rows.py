@@ -1,0 +1,65 @@
+"""Rows by key: the protocol of every store of state rows.
+
+Three stores implement it completely, and one contract test runs through all three: the RocksDB store
+(`state.store`), the store that is sharded over Kafka workers (`streams.kafka.rows.sharded_store`) and the in-memory
+store of the tests. Everything that only reads or writes rows takes a protocol, never a concrete store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
+from state.changes import Changes
+from state.families import Family
+
+Row = tuple[bytes, bytes]
+"""A key and its value."""
+
+
+class RowReader(Protocol):
+    """Reads rows. Keys and prefixes are bytes; rows come in ascending order of key."""
+
+    def get(self, family: Family, key: bytes) -> bytes | None:
+        """Return the value of a key, or None."""
+        ...
+
+    def get_many(self, family: Family, keys: Sequence[bytes]) -> list[bytes | None]:
+        """Return the values of many keys, in the order of the keys."""
+        ...
+
+    def scan(self, family: Family, prefix: bytes = b"", start: bytes | None = None) -> Iterator[Row]:
+        """Yield the rows whose key begins with `prefix`, beginning at the key `start`."""
+        ...
+
+    def keys(self, family: Family, prefix: bytes, limit: int, start: bytes | None = None) -> list[bytes]:
+        """Return at most `limit` keys that begin with `prefix`, beginning at the key `start`."""
+        ...
+
+    def scan_prefixes(self, family: Family, prefixes: Sequence[bytes], limit: int | None = None) -> list[list[Row]]:
+        """Return the rows under each prefix, at most `limit` per prefix."""
+        ...
+
+    def keys_under(self, family: Family, prefixes: Sequence[bytes], limit: int) -> list[list[bytes]]:
+        """Return at most `limit` keys under each prefix."""
+        ...
+
+
+class HistoryReader(RowReader, Protocol):
+    """A reader of local rows that can also read backwards: what the operators look up."""
+
+    def scan_reverse(self, family: Family, prefix: bytes, start: bytes) -> Iterator[Row]:
+        """Yield the rows whose key begins with `prefix`, descending from the key `start`."""
+        ...
+
+    def last_under(self, family: Family, prefixes: Sequence[bytes]) -> list[Row | None]:
+        """Return the row with the greatest key under each prefix, or None."""
+        ...
+
+
+class RowWriter(Protocol):
+    """Writes changes atomically."""
+
+    def write(self, changes: Changes, *, sync: bool = False) -> None:
+        """Commit all changes or none; with `sync`, they are on disk when this returns."""
+        ...

@@ -1,0 +1,238 @@
+"""What a worker answers over HTTP: how it is, its metrics, and questions about the whole collection.
+
+    GET  /livez      200 while the process runs
+    GET  /readyz     200 when partitions are assigned and recovered and the disk has room; 503 says what is missing
+    GET  /metrics    for Prometheus
+    POST /rows       a question, msgpack: of partitions that are here, or of the whole collection
+    POST /amend      changes that overwrite, as a record of the changelog: forgetting
+    POST /sweeps     a record for the log of sweeps, JSON; a cancellation takes back what the sweep brought
+
+The last three are for workers and the command line of the same collection: they show and change everything. They want
+the token (LOSTFOUND_TOKEN); without one a worker listens on this machine only, takes no changes, and gives no rows to
+pages in a browser, which can reach this machine under a name of their own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import os
+import shutil
+import time
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import msgspec
+import structlog
+from aiohttp import web
+
+from state.codecs import changelog_record
+from state.errors import LostfoundError, StateError
+from state.model import SweepState
+from streams.errors import InputError
+from streams.forgetting import Forgotten, cancel_sweep
+from streams.kafka.collection.collection import Collection
+from streams.kafka.rows.row_query import RowQuery
+from streams.kafka.rows.worker_client import allowed, own_token
+from streams.kafka.wire.barrier import wait_until_drained
+from streams.kafka.wire.packed_messages import Topic
+from streams.kafka.wire.sweep_log import Event
+from streams.kafka.worker.runner import Runner
+
+if TYPE_CHECKING:
+    from streams.kafka.worker.faust_app import App
+
+log = structlog.get_logger(__name__)
+DISK_FREE_BYTES_MIN = 256 << 20  # less room than this: not ready, before RocksDB cannot write
+BODY_BYTES_MAX = 64 << 20
+_decode_ask = msgspec.msgpack.Decoder(RowQuery).decode
+_encode = msgspec.msgpack.Encoder().encode
+_HINT = "set LOSTFOUND_TOKEN, the same for all workers and for this command"
+Handler = Callable[[web.Request], Awaitable[web.Response]]
+
+
+class Server:
+    """The HTTP server of one worker."""
+
+    def __init__(self, runner: Runner) -> None:
+        self.runner = runner
+        self.app: App | None = None
+        self.whole: Collection | None = None
+        self._web: web.AppRunner | None = None
+        self._cancelling = asyncio.Lock()
+
+    async def start(self, host: str, port: int) -> int:
+        """Listen, and return the port; raises InputError where it cannot, or must not without a token."""
+        token = own_token()
+        if not token and not _loopback(host):
+            raise InputError(
+                f"whoever reaches {host} could change everything", "set LOSTFOUND_TOKEN, the same for all workers"
+            )
+        site = web.Application(client_max_size=BODY_BYTES_MAX)
+        site.router.add_get("/livez", self._livez)
+        site.router.add_get("/readyz", self._readyz)
+        site.router.add_get("/metrics", self._metrics)
+        site.router.add_post("/rows", _told(_guarded(self._rows, token)))
+        for path, handler in (("/amend", self._amend), ("/sweeps", self._sweeps)):
+            site.router.add_post(path, _told(_guarded(handler, token) if token else _no_changes))
+        self._web = web.AppRunner(site, access_log=None)
+        await self._web.setup()
+        try:
+            await web.TCPSite(self._web, host, port).start()
+        except OSError as error:
+            await self._web.cleanup()
+            raise InputError(
+                f"cannot listen on {host}:{port}: {os.strerror(error.errno or 0)}", "choose another --port"
+            ) from error
+        return int(self._web.addresses[0][1])
+
+    async def stop(self) -> None:
+        """Stop listening."""
+        if self._web is not None:
+            await self._web.cleanup()
+
+    def missing(self) -> list[str]:
+        """What keeps this worker from being ready; empty when nothing does."""
+        app, free = self.app, self._free()
+        found = []
+        if app is None or app.rebalancing:
+            found.append("partitions are not assigned")
+        elif not app.tables.actives_ready:
+            found.append("partitions are being recovered")
+        if free < DISK_FREE_BYTES_MIN:
+            found.append(f"{free} bytes are free on disk, fewer than {DISK_FREE_BYTES_MIN}")
+        return found
+
+    def _free(self) -> int:
+        folder = self.runner.partitions.folder
+        return shutil.disk_usage(folder if folder.exists() else folder.parent).free
+
+    async def _livez(self, _request: web.Request) -> web.Response:
+        return web.json_response({"status": "alive"})
+
+    async def _readyz(self, _request: web.Request) -> web.Response:
+        missing = self.missing()
+        return web.json_response({"ready": not missing, "missing": missing}, status=503 if missing else 200)
+
+    async def _metrics(self, _request: web.Request) -> web.Response:
+        metrics, held = self.runner.metrics, self.runner.partitions
+        metrics.ready.set(not self.missing())
+        metrics.free.set(self._free())
+        metrics.partitions.labels("active").set(len(held.actives & held.held.keys()))
+        metrics.partitions.labels("standby").set(len(held.held.keys() - held.actives))
+        metrics.waiting.clear()
+        for name, count in self.app.waiting().items() if self.app else ():
+            metrics.waiting.labels(name).set(count)
+        metrics.ahead.set(sum(partition.records_ahead for partition in held.held.values()))
+        return web.Response(body=metrics.text(), content_type="text/plain", charset="utf-8")
+
+    def _whole(self) -> Collection:
+        if self.whole is None or self.missing():
+            raise StateError(f"this worker is not ready: {'; '.join(self.missing())}", "ask again, or another worker")
+        return self.whole
+
+    async def _rows(self, request: web.Request) -> web.Response:
+        ask, whole = _decode_ask(await request.read()), self._whole()
+        find = whole.answer if ask.partitions else lambda asked: whole.store().ask(asked)
+        return _packed(await asyncio.to_thread(find, ask))
+
+    async def _amend(self, request: web.Request) -> web.Response:
+        _, changes = changelog_record.decode(await request.read())
+        whole = self._whole()
+        await asyncio.to_thread(lambda: whole.store().write(changes))
+        return _packed(None)
+
+    async def _sweeps(self, request: web.Request) -> web.Response:
+        event = msgspec.json.decode(await request.read(), type=Event)
+        whole, sweep_log = self._whole(), self.runner.sweep_log
+        sweep_log.fold.check(event)
+        held = sweep_log.fold.named(event.name)
+        if held is None:
+            await sweep_log.number(event.name)
+            return _packed(None)
+        if event.event == "commit":
+            until = await whole.lag.ends(Topic.PAGES)
+            await sweep_log.write(msgspec.structs.replace(event, until=until))
+            return _packed(None)
+        return _packed(await self._cancel(event, whole))
+
+    async def _cancel(self, event: Event, whole: Collection) -> Forgotten:
+        """Hide a sweep, and once all of it that is under way has come, take it back.
+
+        What the stages still held would be written after a look for it, and nobody would look again.
+        """
+        sweep_log = self.runner.sweep_log
+        async with self._cancelling:
+            sweep_log.fold.check(event)
+            number = await sweep_log.number(event.name)
+            await sweep_log.write(msgspec.structs.replace(event, number=number))
+            await sweep_log.until(lambda fold: fold.sweeps[number].state >= SweepState.CANCELLING)
+            await wait_until_drained(whole.lag)
+            gone = await asyncio.to_thread(lambda: cancel_sweep(whole.store(), sweep_log.fold.sweeps[number]))
+            await sweep_log.write(Event("cancelled", event.name, time.time_ns() // 1_000_000, number=number))
+            await sweep_log.until(lambda fold: fold.sweeps[number].state is SweepState.CANCELLED)
+        return gone
+
+
+def _packed(value: Any) -> web.Response:
+    return web.Response(body=_encode(value), content_type="application/msgpack")
+
+
+def _loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _asked_here(request: web.Request) -> bool:
+    """Whether the question is to this machine by its own address, and from no page in a browser."""
+    try:
+        host = urlsplit(f"//{request.host}").hostname or ""
+    except ValueError:
+        return False
+    return _loopback(host) and "Origin" not in request.headers
+
+
+def _guarded(handler: Handler, token: str) -> Handler:
+    """A handler that answers those who have the token, before it reads what they send."""
+
+    async def guarded(request: web.Request) -> web.Response:
+        if not token and not _asked_here(request):
+            said = {"error": "without a token it answers programs on this machine only", "hint": _HINT}
+            return web.json_response(said, status=401, headers={"WWW-Authenticate": "Bearer"})
+        if not allowed(request.headers.get("Authorization"), token):
+            said = {"error": "the token is missing or another", "hint": "set LOSTFOUND_TOKEN to that of the workers"}
+            return web.json_response(said, status=401, headers={"WWW-Authenticate": "Bearer"})
+        return await handler(request)
+
+    return guarded
+
+
+async def _no_changes(_request: web.Request) -> web.Response:
+    """Refuse: whoever runs anything on this machine, a page in a browser too, could ask for changes."""
+    said = {"error": "it takes no changes without a token", "hint": _HINT}
+    return web.json_response(said, status=401, headers={"WWW-Authenticate": "Bearer"})
+
+
+def _told(handler: Handler) -> Handler:
+    """A handler whose errors are told to whoever asked."""
+
+    async def guarded(request: web.Request) -> web.Response:
+        try:
+            return await handler(request)
+        except web.HTTPException:
+            raise  # an answer already, such as 413
+        except LostfoundError as error:
+            # A state that cannot answer now, or a question that is wrong.
+            status = 503 if isinstance(error, StateError) else 409
+            said = {"error": str(error), "hint": error.hint}
+        except (msgspec.DecodeError, ValueError) as error:
+            status, said = 400, {"error": str(error)[:500], "hint": "ask with a lostfound of this version"}
+        except Exception as error:
+            log.exception("a question was not answered", path=request.path)
+            status, said = 500, {"error": repr(error)[:500], "hint": "the worker's log says more"}
+        return web.json_response(said, status=status)
+
+    return guarded

@@ -1,0 +1,301 @@
+"""The operators over one partition: values of a message in, sends and changes out. No broker in here.
+
+Each function reads the partition's store and returns an Outcome; whoever calls it sends, then writes.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from state import meta
+from state.changes import Changes
+from state.codecs import changelog_record, document_row, posting_list
+from state.families import Family
+from state.model import ID_BYTES, PREFIX_BYTES
+from state.partition import Partition
+from state.store import Store
+from streams.kafka.wire import result_messages
+from streams.kafka.wire.packed_messages import ROUTED, Retraction, Topic
+from streams.operators import admit, capture, join, lookups, probe, routing, verify
+from streams.operators.messages import BucketProbe, CandidatePair, Sighting, SketchedPage, VerifyRequest
+from streams.page import Rejected
+from streams.settings import Settings
+
+CANDIDATES_SLACK = 4
+MEMBERS_A_HANDOVER = 5_000  # 80 kB: larger lists change hands in several messages
+
+
+class Outcome:
+    """What a batch comes to: values by topic and partition, changes of the state, refusals, counts."""
+
+    def __init__(self) -> None:
+        self.sends: defaultdict[tuple[Topic, int], list[msgspec.Struct]] = defaultdict(list)
+        self.changes = Changes()
+        self.retraction = False
+        self.rejected: list[Rejected] = []
+        self.results: list[result_messages.Result] = []
+        self.counts: Counter[str] = Counter()
+
+    def send(self, values: Iterable[routing.Message], context: Context) -> None:
+        """Address values to their owners."""
+        for value in values:
+            topic, number = routing.place(value, context.bucket_bytes, context.partitions)
+            self.sends[ROUTED[topic], number].append(value)
+
+
+class Context(msgspec.Struct, frozen=True):
+    """What all stages of a worker share."""
+
+    settings: Settings
+    partitions: int
+
+    @property
+    def candidates_max(self) -> int:
+        """Candidates of a document that one owner names, or asks in one batch.
+
+        An owner knows a part of the bands, and a batch a part of the pairs: where they cut as sharply as an engine
+        that knows all, the answer would hang on how bands and log are cut. So they cut well above.
+        """
+        return self.settings.limits.candidates_max * max(CANDIDATES_SLACK, self.partitions)
+
+    def reports(self, topic: Topic) -> bool:
+        """Whether this topic of results is written."""
+        return topic.value in self.settings.kafka.results
+
+    @property
+    def bucket_bytes(self) -> int:
+        """Bytes of a bucket."""
+        return self.settings.scheme.bucket_bytes
+
+
+def sketched(pages: Sequence[SketchedPage], context: Context) -> Outcome:
+    """Send sketched pages to the owners of their URLs; a revisit first to the owner of the URL that it repeats."""
+    outcome = Outcome()
+    outcome.send(pages, context)
+    return outcome
+
+
+def captures(partition: Partition, pages: Sequence[SketchedPage], context: Context) -> Outcome:
+    """Write captures; send documents that are new at their URL, and resolved revisits to their own URL's owner."""
+    outcome = Outcome()
+    store = partition.store
+    resolved = capture.resolve(pages, lookups.captures_before(store, capture.revisit_lookups(pages)))
+    own: list[SketchedPage] = []
+    for page in resolved.pages:
+        if routing.partition_of(page.capture.key, context.partitions) == partition.number:
+            own.append(page)
+        else:
+            outcome.send([page], context)
+    captured = capture.capture(own, lookups.last_captures(store, capture.needs(own)))
+    outcome.send(captured.sightings, context)
+    outcome.changes = captured.changes
+    outcome.rejected += resolved.unresolved
+    outcome.counts.update(captures=len(captured.captures), unchanged=captured.unchanged)
+    return outcome
+
+
+def documents(partition: Partition, values: Sequence[Any], context: Context) -> Outcome:
+    """Keep new documents and send their buckets; ask candidates' owners; answer as one, and send unions.
+
+    One topic for the three, so that whoever is nominated lies in its owner's log before anything that asks for it.
+    """
+    outcome = Outcome()
+    store = partition.store
+    sightings = [value for value in values if isinstance(value, Sighting)]
+    known, located, texts = lookups.admission(store, sightings)
+    admitted = admit.admit(sightings, known, located, texts)
+    for new in admitted.new:
+        shares = routing.bucket_probes(new.document, new.buckets, context.bucket_bytes, context.partitions)
+        outcome.send(shares, context)
+    outcome.changes = admitted.changes
+    rows = outcome.changes.family(Family.DOCUMENTS)
+    where = result_messages.Places(store, outcome.changes) if context.reports(Topic.NEAR_DUPLICATES) else None
+    if where is not None:
+        copied = admit.copies(sightings, known, located)
+        outcome.results += result_messages.copies(copied, where, store, context.partitions)
+
+    pairs = [value for value in values if isinstance(value, CandidatePair)]
+    asking = sorted({pair.document for pair in pairs})
+    held = {**lookups.known(store, Family.DOCUMENTS, asking), **rows}
+    place = where.first if where is not None else routing.nowhere
+    questions, candidates_dropped = routing.gather(pairs, held, context.candidates_max, place)
+    outcome.send(questions, context)
+
+    asked = [value for value in values if isinstance(value, VerifyRequest)]
+    verified = _verified(store, asked, rows, context)
+    if where is not None and verified.near is not None:
+        pages = {question.document: (question.key, question.time) for question in asked}
+        found = verify.closest(verified.near, pages)
+        near = ((document, pages[document], *closest) for document, closest in found.items())
+        outcome.results += result_messages.near_duplicates(near, where, store, context.partitions)
+    outcome.send(verified.unions, context)
+    outcome.changes.update(verified.changes)
+    outcome.counts.update(
+        sightings=len(sightings),
+        documents=len(admitted.new),
+        candidates_max=candidates_dropped,
+        pairs_verified=verified.compared,
+        edges=len(verified.changes.puts.get(Family.EDGES, ())),
+    )
+    return outcome
+
+
+def _verified(
+    store: Store, questions: Sequence[VerifyRequest], rows: Mapping[bytes, bytes], context: Context
+) -> verify.Verified:
+    """Compare with candidates that are stored, or new in this batch (`rows`); edges stay at the candidate's owner."""
+    asking = {q.document: document_row.decode(q.document, q.row).sketch for q in questions}
+    wanted = sorted({question.prefix for question in questions})
+    new: defaultdict[bytes, dict[bytes, bytes]] = defaultdict(dict)
+    for document, row in rows.items():
+        new[document[:PREFIX_BYTES]][document] = row
+    candidates = {
+        prefix: [document_row.decode(*row).sketch for row in (dict(stored) | new.get(prefix, {})).items()]
+        for prefix, stored in zip(wanted, store.scan_prefixes(Family.DOCUMENTS, wanted), strict=True)
+    }
+    pairs = [CandidatePair(question.document, question.prefix, 0) for question in questions]
+    return verify.verify(pairs, asking, candidates, context.settings.policy.threshold)
+
+
+def buckets(partition: Partition, new: Sequence[BucketProbe], context: Context) -> Outcome:
+    """Add postings; send who met whom to the owners of the new documents."""
+    outcome = Outcome()
+    limits = context.settings.limits
+    batch = probe.arrange(new, context.bucket_bytes)
+    probed = probe.probe(
+        batch,
+        partition.store.get_many(Family.BANDS, batch.keys),
+        postings_max=limits.bucket_postings_max,
+        candidates_max=context.candidates_max,
+    )
+    outcome.send(probed.pairs, context)
+    outcome.changes = probed.changes
+    if probed.postings_dropped:
+        meta.put_full_buckets(outcome.changes, limits.bucket_postings_max)
+    outcome.counts.update(
+        pairs=len(probed.pairs), bucket_postings_max=probed.postings_dropped, candidates_max=probed.candidates_dropped
+    )
+    return outcome
+
+
+def joins(partition: Partition, messages: Sequence[join.Union | join.MemberTransfer], context: Context) -> Outcome:
+    """Take every step of the union-find that can be taken here; send on those that others own.
+
+    What follows from a message is done before the next one, so that a log gives the same, however it is cut.
+    """
+    outcome = Outcome()
+    forest = _Forest(partition)
+    for each in messages:
+        queue: deque[join.Union | join.MemberTransfer] = deque([each])
+        while queue:
+            message = queue.popleft()
+            _, owner = routing.place(message, context.bucket_bytes, context.partitions)
+            if owner != partition.number:
+                outcome.send([message], context)
+                continue
+            step = forest.step(message)
+            for node, parent in step.changes.puts.get(Family.PARENTS, {}).items():
+                outcome.counts["unions"] += 1
+                if context.reports(Topic.CLUSTERS):
+                    documents = sum(len(transfer.members) for transfer in step.transfers)
+                    outcome.results.append(result_messages.joined(node, parent, documents, partition.number))
+            queue.extend(step.unions)
+            queue.extend(part for transfer in step.transfers for part in _parts(transfer))
+    outcome.changes = forest.changes
+    return outcome
+
+
+def _parts(transfer: join.MemberTransfer) -> list[join.MemberTransfer]:
+    members = transfer.members
+    starts = range(0, len(members), MEMBERS_A_HANDOVER)
+    return [join.MemberTransfer(transfer.root, members[at : at + MEMBERS_A_HANDOVER]) for at in starts]
+
+
+class _Forest:
+    """Parents and members as the store and the steps of this batch have them."""
+
+    def __init__(self, partition: Partition) -> None:
+        self.store = partition.store
+        self.changes = Changes()
+        self.added: defaultdict[bytes, set[bytes]] = defaultdict(set)
+
+    def step(self, message: join.Union | join.MemberTransfer) -> join.Step:
+        """Take one step, and lay what it changes over the steps before it."""
+        if isinstance(message, join.Union):
+            parent = self._parent(message.larger)
+            step = join.union_step(message, parent, self._members(message.larger) if parent is None else ())
+        else:
+            step = join.transfer_step(message, self._parent(message.root))
+        self.changes.update(step.changes)
+        for key in step.changes.deletes.get(Family.MEMBERS, ()):
+            self.added[key[:ID_BYTES]].discard(key[ID_BYTES:])
+        for key in step.changes.puts.get(Family.MEMBERS, ()):
+            self.added[key[:ID_BYTES]].add(key[ID_BYTES:])
+        return step
+
+    def _parent(self, node: bytes) -> bytes | None:
+        return self.changes.family(Family.PARENTS).get(node) or self.store.get(Family.PARENTS, node)
+
+    def _members(self, root: bytes) -> list[bytes]:
+        gone = self.changes.deletes.get(Family.MEMBERS, set())
+        held = {key[ID_BYTES:] for key, _ in self.store.scan(Family.MEMBERS, root) if key not in gone}
+        return sorted(held | self.added[root])
+
+
+def retractions(partition: Partition, given: Sequence[Retraction], context: Context) -> Outcome:
+    """Take changes that overwrite, in their order."""
+    outcome = Outcome()
+    outcome.retraction = True
+    for each in given:
+        _, changes = changelog_record.decode(each.record)
+        if each.parents is not None:
+            _keep_new_pointers(changes, each.parents, outcome.changes, partition.store)
+        if each.postings is not None:
+            _keep_new_postings(changes, set(each.postings), outcome.changes, partition.store)
+        outcome.changes.update(changes)
+    if context.reports(Topic.CLUSTERS):
+        outcome.results += result_messages.amended(outcome.changes, partition.store, partition.number)
+    outcome.counts.update(retractions=len(given))
+    return outcome
+
+
+def _keep_new_pointers(changes: Changes, parents: Mapping[bytes, bytes], before: Changes, store: Store) -> None:
+    """Leave out pointers that a union has set since the changes were computed: it would be lost."""
+    deletes, puts = changes.deletes.get(Family.PARENTS, set()), changes.family(Family.PARENTS)
+    cleared, held = before.deletes.get(Family.PARENTS, set()), before.family(Family.PARENTS)
+    nodes = sorted(deletes | puts.keys())
+    for node, stored in zip(nodes, store.get_many(Family.PARENTS, nodes), strict=True):
+        parent = held.get(node) or (None if node in cleared else stored)
+        if parent not in (None, parents.get(node)):
+            deletes.discard(node)
+            puts.pop(node, None)
+
+
+def _keep_new_postings(changes: Changes, going: Collection[bytes], before: Changes, store: Store) -> None:
+    """Let stay what a bucket holds of others than those who go: it came since the changes were computed."""
+    cleared, held = before.deletes.get(Family.BANDS, set()), before.family(Family.BANDS)
+    given = dict.fromkeys(changes.deletes.get(Family.BANDS, ()), b"") | changes.family(Family.BANDS)
+    buckets = sorted(given)
+    for bucket, stored in zip(buckets, store.get_many(Family.BANDS, buckets), strict=True):
+        there = held.get(bucket) or (None if bucket in cleared else stored) or b""
+        left = {prefix for prefix in posting_list.decode(there) if prefix not in going} | set(
+            posting_list.decode(given[bucket])
+        )
+        # A bucket that was full stays as long as it was.
+        longest = max(len(there), len(given[bucket])) // PREFIX_BYTES
+        if left:
+            changes.put(Family.BANDS, bucket, posting_list.encode(sorted(left)[:longest]))
+
+
+Stage = Callable[[Partition, Sequence[Any], Context], Outcome]
+STAGES: dict[Topic, Stage] = {
+    Topic.CAPTURES: captures,
+    Topic.DOCUMENTS: documents,
+    Topic.BUCKETS: buckets,
+    Topic.JOINS: joins,
+    Topic.AMENDMENTS: retractions,
+}

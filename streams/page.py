@@ -1,0 +1,80 @@
+"""What moves between the stages: plain frozen values."""
+
+from __future__ import annotations
+
+import msgspec
+
+SUCCESS_STATUSES = range(200, 300)
+NOT_MODIFIED = 304
+
+
+class Origin(msgspec.Struct, frozen=True):
+    """Where a record came from, for dead letters and for going on after a stop.
+
+    `offset` is a byte offset for WARC and ARC (of the record, in the compressed file) and a line number, from 0,
+    for JSONL; `member` names the file inside a WACZ.
+    """
+
+    source: str
+    offset: int
+    member: str = ""
+
+
+class Page(msgspec.Struct, frozen=True):
+    """One fetch handed in by a crawler, decoded from its transfer and content encoding but not yet parsed.
+
+    Exactly one of `body` (bytes as served) and `text` (already extracted) is set, unless the record is a redirect,
+    an error or a revisit, or its content is refused: then both are None.
+    """
+
+    url: str
+    time: int  # ms since the epoch, UTC
+    status: int = 200
+    body: bytes | None = None
+    text: str | None = None
+    mime: str = ""  # lower case, without parameters; empty when unknown
+    charset: str = ""  # as declared by the server; empty when unknown
+    redirect: str | None = None  # absolute target of a 3xx
+    revisit_of: str | None = None  # a revisit record: the URL whose capture it repeats
+    revisit_time: int | None = None  # ms; None where the record does not say
+    title: str = ""
+    refused: tuple[str, str] | None = None  # why its content is not taken: reason and detail, as of a Rejected
+    origin: Origin = Origin("", 0)
+
+
+# Why something is a dead letter: refused while it was read, or, of a page that was read, for want of a text.
+REASONS: dict[str, str] = {
+    "bad_base64": "the `body` of a line is not base64; the URL is kept without a text",
+    "bad_encoding": "the body does not decode by its Content-Encoding; the URL is kept without a text",
+    "bad_field": "a field has the wrong type or a value out of range",
+    "bad_header": "a record's header cannot be read: too long, or without a usable length",
+    "bad_json": "a line is not a JSON object",
+    "bad_length": "a record does not end where its length says; it is left out up to the next record",
+    "bad_pointer": "a pointer to a WARC record that is none, leads out of `warc_folder`, or to no page of this URL",
+    "bad_time": "the time of the fetch cannot be read (one that is not given at all is 0; on Kafka, the message's)",
+    "bad_url": "not an http or https URL with a host, or longer than `url_bytes_max`",
+    "bad_utf8": "a line is not UTF-8",
+    "bad_zip": "not a readable zip, too big a directory, or a WARC in it encrypted or neither stored nor deflated",
+    "corrupt": "compressed data does not decompress; reading goes on at the next gzip member or zstd frame",
+    "garbage": "bytes between records that are none",
+    "no_archive": "a WACZ without a WARC in it",
+    "no_content": "a line with neither `html`, `text`, `body` nor a redirect",
+    "no_text": "a page that holds no word; the URL is kept without a text",
+    "no_url": "a record or line without a URL",
+    "not_text": "a page of another type than HTML or text, or a binary file; the URL is kept without a text",
+    "parse_failed": "the HTML parser gave up; the URL is kept without a text",
+    "revisit_unresolved": "what a `revisit` repeats is not in the state; the URL is kept without a text",
+    "segmented": "a part of a page cut into several WARC records",
+    "too_big": "longer than `page_bytes_max` (the URL is kept without a text), `line_bytes_max` or `skip_bytes_max`",
+    "truncated": "the input ends within a record, which is read again once the file has grown",
+    "unknown_format": "none of the formats that are read, or a zip within a WACZ",
+}
+
+
+class Rejected(msgspec.Struct, frozen=True):
+    """A record or page that goes to the dead letters; `reason` is a short stable word, `detail` is for people."""
+
+    reason: str
+    detail: str
+    origin: Origin
+    url: str = ""

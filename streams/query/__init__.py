@@ -1,0 +1,1 @@
+"""Queries about documents and clusters."""

@@ -1,0 +1,222 @@
+"""Pages to text: which charset, which parser, what of a page counts, and what is refused.
+
+What of an HTML page counts is the scheme's `extractor`:
+
+    resiliparse-all   all visible text
+    resiliparse-body  all visible text but that of <nav>, <footer> and <aside>; all of it where nothing else is left
+
+docs/decisions says what each does to the resemblance of pages. Whatever a page holds, it
+raises nothing but `TextError`, with a reason for the dead letters.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urljoin
+
+import msgspec
+
+from state.model import Extractor
+from streams.errors import BadUrl, LostfoundError, SettingsError
+from streams.sketch import html_guard
+from streams.urls import url_key
+
+if TYPE_CHECKING:
+    from streams.page import Page
+
+PAGE_BYTES_MAX = 10 << 20
+TITLE_CHARS_MAX = 200
+REFRESH_SECONDS_MAX = 15  # a page that sends its readers on later than this is a page of its own
+_HEAD_CHARS = 1 << 16  # where the word that announces a refresh is looked for
+_SNIFF_BYTES = 1024
+_GUESS_BYTES, _GUESS_TELLING_BYTES = 1 << 16, 16
+_ASCII = bytes(range(128))
+
+SKIPPED = {"resiliparse-all": (), "resiliparse-body": ("nav", "footer", "aside")}
+
+_HTML_TYPES = frozenset(["text/html", "application/xhtml+xml", "application/xml", "text/xml"])
+_SEVEN_BIT = frozenset(["iso2022_jp", "utf-16-le", "utf-16-be"])  # valid UTF-8 byte for byte, and mean something else
+_BOMS = ((b"\xef\xbb\xbf", "utf-8"), (b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
+_MAGIC = (b"%PDF-", b"\x89PNG", b"GIF8", b"\xff\xd8\xff", b"PK\x03\x04", b"\x1f\x8b", b"RIFF", b"\x7fELF", b"\0\0\0")
+_META_CHARSET = re.compile(rb"<meta[^<>]{0,200}?charset\s*=\s*[\"']?\s*([\w.:-]{1,40})", re.IGNORECASE)
+# The tags of the standard for sniffing (WHATWG), and <meta>.
+_LOOKS_LIKE_HTML = re.compile(
+    r"\s*(?:<\?xml[^>]{0,200}>\s*)?(?:<!--|<!doctype\s+html|"
+    r"<(?:html|head|script|iframe|h1|div|font|table|a|style|title|b|body|br|p|meta)[\s/>])",
+    re.IGNORECASE,
+)
+# "Shared declarative refresh steps" of the HTML standard. Nothing is tried twice: in `60` the target is not `0`.
+_REFRESH = re.compile(
+    r"\s*+(?=[0-9.])0*+([0-9]{0,9}+)[0-9.]*+(?=[;,\s])\s*+[;,]?+\s*+(?:url\s*+=\s*+)?+"
+    r"(?:\"([^\"]++)|'([^']++)|([^\"'].*+))",
+    re.IGNORECASE | re.DOTALL,
+)
+
+
+class TextError(LostfoundError):
+    """A page without usable text: `reason` is a short stable word for the dead letters, `detail` is for people."""
+
+    def __init__(self, reason: str, detail: str) -> None:
+        super().__init__(f"{reason}: {detail}")
+        self.reason = reason
+        self.detail = detail
+
+
+class Extracted(msgspec.Struct, frozen=True):
+    """The text of a page; `meta_refresh` is the absolute URL that it sends its reader to, within a few seconds."""
+
+    text: str
+    title: str
+    extractor: Extractor
+    meta_refresh: str | None = None
+
+
+def extract(page: Page, page_bytes_max: int = PAGE_BYTES_MAX, extractor: str = "resiliparse-body") -> Extracted:
+    """The text of a page with a body or a text, in time and memory bounded by its size.
+
+    Raises TextError: `too_big`, `not_text` (pictures, PDF, archives), `no_text`, `parse_failed`; SettingsError where
+    there is no such extractor.
+    """
+    if page.text is not None:
+        return _of_text(page, page.text, page_bytes_max)
+    body = page.body or b""
+    if len(body) > page_bytes_max:
+        raise TextError("too_big", f"{len(body)} bytes, more than page_bytes_max = {page_bytes_max}")
+    is_html = _is_html(page.mime, body, page.charset)
+    decoded = decode(body, page.charset)
+    if not is_html:
+        return _of_text(page, decoded, page_bytes_max)
+    if extractor not in SKIPPED:
+        raise SettingsError(f"there is no extractor {extractor!r}", f"it is one of {', '.join(SKIPPED)}")
+    return _of_html(page, decoded, SKIPPED[extractor])
+
+
+def decode(body: bytes, charset: str = "") -> str:
+    """Bytes as text; never raises. A byte order mark wins, then UTF-8 where the bytes are valid UTF-8, whatever is
+    declared, as wrong declarations are common and accidental UTF-8 is not; then the server, the page, a guess.
+    """
+    from resiliparse.parse.encoding import detect_encoding
+
+    for bom, encoding in _BOMS:
+        if body.startswith(bom):
+            return body[len(bom) :].decode(encoding, "replace")
+    declared = _known(charset) or _known(_in_meta(body))
+    if declared not in _SEVEN_BIT:
+        try:
+            return body.decode()
+        except UnicodeDecodeError:
+            pass
+    if declared in {"", "utf-8"}:
+        # From few bytes a guess is a toss: windows-1252 is what browsers take.
+        telling = len(body[:_GUESS_BYTES].translate(None, _ASCII)) >= _GUESS_TELLING_BYTES
+        declared = _known(detect_encoding(body, max_len=_GUESS_BYTES) or "") if telling else "cp1252"
+    return body.decode(declared or "cp1252", "replace")
+
+
+def _known(charset: str) -> str:
+    from resiliparse.parse.encoding import map_encoding_to_html5
+
+    name = map_encoding_to_html5(charset.strip().strip("\"'"), fallback_utf8=False) if charset else None
+    return name or ""
+
+
+def _in_meta(body: bytes) -> str:
+    found = _META_CHARSET.search(body, 0, _SNIFF_BYTES)
+    named = found[1].decode("ascii", "replace") if found else ""
+    # What could be read as ASCII is not UTF-16, which the standard takes for UTF-8 here.
+    return "utf-8" if _known(named) in {"utf-16-le", "utf-16-be"} else named
+
+
+def _is_html(mime: str, body: bytes, charset: str) -> bool:
+    if body.startswith(_MAGIC):
+        raise TextError("not_text", f"the body starts like a binary file ({mime or 'no type given'})")
+    if mime in _HTML_TYPES:
+        return True
+    if mime.startswith("text/"):
+        return False
+    if mime not in {"", "application/octet-stream", "unknown/unknown"}:
+        raise TextError("not_text", f"of type {mime[:100]}")
+    if _LOOKS_LIKE_HTML.match(decode(body[:_SNIFF_BYTES], charset)):
+        return True
+    if b"\0" in body[:_SNIFF_BYTES] and not body.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise TextError("not_text", "binary, and no type given")
+    return False
+
+
+def _of_text(page: Page, text: str, chars_max: int) -> Extracted:
+    if len(text) > chars_max:
+        raise TextError("too_big", f"{len(text)} characters, more than page_bytes_max = {chars_max}")
+    if "\0" in text:
+        text = text.replace("\0", " ")
+    if not text or text.isspace():
+        raise TextError("no_text", "empty")
+    return Extracted(text, _tidy(page.title), Extractor.TEXT)
+
+
+def _of_html(page: Page, source: str, skipped: tuple[str, ...]) -> Extracted:
+    if "\0" in source:
+        source = source.replace("\0", " ")
+    if not source or source.isspace():
+        raise TextError("no_text", "empty")
+    weight = html_guard.weigh(source)
+    if weight.heavy:
+        text = html_guard.strip_tags(source, skipped) or html_guard.strip_tags(source)
+        extracted = Extracted(text, _tidy(page.title or html_guard.title_of(source)), Extractor.HTML_FALLBACK)
+    else:
+        extracted = _parsed(page, source, skipped, weight.meta_chars)
+    if not extracted.text and extracted.meta_refresh is None:
+        raise TextError("no_text", "no visible text")
+    return extracted
+
+
+def _parsed(page: Page, source: str, skipped: tuple[str, ...], meta_chars: int) -> Extracted:
+    from resiliparse.extract.html2text import extract_plain_text
+    from resiliparse.parse.html import HTMLParserException, HTMLTree
+
+    try:
+        tree = HTMLTree.parse(source)
+        text = extract_plain_text(tree, list_bullets=False, skip_elements=list(skipped)).strip()
+        kind = Extractor.HTML
+        if skipped and not text:
+            text = extract_plain_text(tree, list_bullets=False).strip()
+            kind = Extractor.HTML_FALLBACK
+    except HTMLParserException as error:
+        raise TextError("parse_failed", str(error)) from error
+    head = source[: min(_HEAD_CHARS, meta_chars)]
+    return Extracted(
+        text,
+        _tidy(page.title or tree.title or ""),
+        kind,
+        _meta_refresh(tree, page.url) if any(word in head for word in ("refresh", "Refresh", "REFRESH")) else None,
+    )
+
+
+def _meta_refresh(tree: Any, url: str) -> str | None:
+    meta = tree.document.query_selector(":not(noscript) > meta[http-equiv=refresh i]")
+    found = _REFRESH.match(meta.getattr("content") or "") if meta else None
+    if found is None or int(found[1] or 0) > REFRESH_SECONDS_MAX:
+        return None
+    target = _absolute(url, found[2] or found[3] or found[4])
+    return target if _key(target) not in {b"", _key(url)} else None  # a page that reloads itself stays where it is
+
+
+def _absolute(url: str, reference: str) -> str:
+    """The URL that a page refers to; empty where it is none."""
+    try:
+        return urljoin(url, reference.strip())
+    except ValueError:
+        return ""
+
+
+def _key(url: str) -> bytes:
+    """The URL's key; empty for one that no page can have, or that is too long to be kept."""
+    try:
+        return url_key(url)
+    except BadUrl:
+        return b""
+
+
+def _tidy(title: str) -> str:
+    """A title on one line, of bounded length."""
+    return " ".join(title[: 10 * TITLE_CHARS_MAX].replace("\0", " ").split())[:TITLE_CHARS_MAX]

@@ -1,0 +1,116 @@
+"""The embedded engine: one batch through all operators, as one set of changes."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+import pytest
+
+from state import meta
+from state.check import check
+from state.errors import StateRefused
+from state.families import Family
+from state.model import Sweep, SweepState
+from state.store import Store
+from streams.engine import embedded
+from streams.engine.embedded import Engine
+from streams.operators.messages import SketchedPage
+from streams.operators.sketch import SketchStage, Task
+from streams.page import Page, Rejected
+from streams.settings import Settings
+from tests.samples import NOW, settings, variant, words
+
+SETTINGS = settings()
+SWEEP = Sweep(1, "one", SweepState.OPEN, NOW)
+
+
+def sketched(texts: Sequence[list[str]], wanted: Settings = SETTINGS, start: int = 0) -> list[SketchedPage]:
+    pages = [Page(f"https://a.org/{start + n}", NOW + start + n, text=" ".join(text)) for n, text in enumerate(texts)]
+    stage = SketchStage(wanted.scheme, wanted.policy, wanted.limits)
+    found = [result for results in stage(Task(1, pages)) for result in results]
+    assert all(isinstance(result, SketchedPage) for result in found)
+    return [result for result in found if isinstance(result, SketchedPage)]
+
+
+def take(store: Store, engine: Engine, pages: list[SketchedPage], rejected: Sequence[Rejected] = ()) -> int:
+    changes, report = engine.apply(SWEEP, pages, rejected)
+    store.write(changes)
+    return report.near
+
+
+def test_nothing_is_written_before_the_caller_writes(store: Store) -> None:
+    engine = Engine(store, SETTINGS)
+    before = {family: list(store.scan(family)) for family in Family}
+    changes, report = engine.apply(SWEEP, sketched([words(random.Random(1), 50)]), [])
+    assert {family: list(store.scan(family)) for family in Family} == before
+    assert (report.pages, report.new, report.unchanged, report.near) == (1, 1, 0, 0)
+    store.write(changes)
+    assert len(list(store.scan(Family.DOCUMENTS))) == 1
+
+
+def test_another_scheme_is_refused(store: Store) -> None:
+    Engine(store, SETTINGS)
+    with pytest.raises(StateRefused, match="bands 20 there, 8 here"):
+        Engine(store, settings({"scheme": {"bands": 8}}))
+
+
+def test_counters_go_on_with_another_engine(store: Store) -> None:
+    rng = random.Random(2)
+    refused = Rejected("bad_url", "", sketched([["one", "two"]])[0].origin)
+    for n in range(2):
+        take(store, Engine(store, SETTINGS), sketched([words(rng, 50)], start=n), [refused])
+    counters = meta.counters(store)
+    assert (counters["pages"], counters["documents"], counters["rejected"]) == (2, 2, 2)
+
+
+@pytest.mark.parametrize("apart", [True, False])
+def test_near_copies_meet_within_a_batch_and_between(store: Store, apart: bool) -> None:
+    rng = random.Random(3)
+    text = words(rng, 200)
+    pages = sketched([text, variant(rng, text), variant(rng, text), words(rng, 200)])
+    engine = Engine(store, SETTINGS)
+    near = sum(take(store, engine, [page]) for page in pages) if apart else take(store, engine, pages)
+    assert near == 2
+    assert len(list(store.scan(Family.EDGES))) == 3
+    assert len(list(store.scan(Family.MEMBERS))) == 2
+    assert list(check(store, postings_max=32)) == []
+
+
+def test_a_small_cache_of_sketches_gives_the_same(
+    store: Store, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = random.Random(4)
+    text = words(rng, 150)
+    pages = sketched([variant(rng, text) for _ in range(20)])
+    engine = Engine(store, SETTINGS)
+    for page in pages:
+        take(store, engine, [page])
+    monkeypatch.setattr(embedded, "SKETCHES_CACHED", 1)
+    with Store(tmp_path_factory.mktemp("other") / "state") as other:
+        engine = Engine(other, SETTINGS)
+        for page in pages:
+            take(other, engine, [page])
+        for family in Family:
+            assert dict(other.scan(family)) == dict(store.scan(family)), family
+
+
+def test_a_document_that_shares_another_ones_prefix_is_compared_as_well(store: Store) -> None:
+    """A posting is a prefix: the sketches of all documents that it may mean are read, cached or not."""
+    from msgspec.structs import replace
+
+    rng = random.Random(5)
+    text = words(rng, 150)
+    one, two, asks = sketched([text, variant(rng, text), variant(rng, text)])
+    assert one.payload
+    assert two.payload
+    twin = one.payload.document[:5] + bytes(11)
+    two = replace(two, capture=replace(two.capture, document=twin), payload=replace(two.payload, document=twin))
+    engine = Engine(store, SETTINGS)
+    take(store, engine, [one])
+    take(store, engine, [two])
+    assert take(store, engine, [asks]) == 1
+    assert asks.payload
+    joined = {key[:16] for key, _ in store.scan(Family.EDGES)} | {key[16:] for key, _ in store.scan(Family.EDGES)}
+    assert joined == {one.payload.document, twin, asks.payload.document}
+    assert list(check(store, postings_max=32)) == []

@@ -1,0 +1,552 @@
+"""Ingest: crawl files in, sweep by sweep; going on after a stop; what is refused."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import random
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from state import meta, sweeps
+from state.changes import Changes
+from state.check import check
+from state.families import Family
+from state.model import SweepState
+from state.store import Store
+from state.view import View
+from streams.engine import ingest as ingest_module
+from streams.engine.ingest import Progress, ingest, open_sweep
+from streams.errors import BadRecord, InputError, ReadError
+from streams.find import Finder
+from streams.urls import url_key
+from tests.samples import NOW, html, jsonl, missing, page, redirect, settings, take, variant, words
+
+DICTIONARY_AT = 21  # in a row of texts
+
+RNG = random.Random(11)
+TEXTS = [words(RNG, 100) for _ in range(6)]
+TEXTS.append(variant(RNG, TEXTS[0]))
+PAGES = [page(f"https://a.org/{n}", " ".join(text), NOW + n) for n, text in enumerate(TEXTS)]
+BAD = {"url": "nowhere", "text": "no scheme"}
+
+
+def letters(store: Store) -> list[dict[str, Any]]:
+    path = store.path / "dead-letters.jsonl"
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def everything(store: Store) -> dict[Family, dict[bytes, bytes]]:
+    return {family: dict(store.scan(family)) for family in Family}
+
+
+def sound(store: Store) -> bool:
+    return list(check(store, postings_max=32)) == []
+
+
+def test_a_sweep_of_new_pages(store: Store, tmp_path: Path) -> None:
+    done = take(store, tmp_path / "a.jsonl", PAGES, "one")
+    assert (done.status, done.committed, done.pages, done.new, done.unchanged) == ("ingested", True, 7, 7, 0)
+    assert done.near_duplicates == 1
+    (sweep,) = sweeps.all_sweeps(store)
+    assert (sweep.state, sweep.opened, sweep.committed, sweep.captures) == (SweepState.COMMITTED, NOW, NOW, 7)
+    assert sound(store)
+
+
+def test_the_same_again_changes_nothing_and_says_so(store: Store, tmp_path: Path) -> None:
+    take(store, tmp_path / "a.jsonl", PAGES, "one")
+    before = everything(store)
+    again = take(store, tmp_path / "a.jsonl", PAGES, "one")
+    assert again.status == "nothing to do"
+    assert (again.pages, again.new) == (7, 7)
+    assert everything(store) == before
+
+
+def test_unchanged_changed_and_returned_pages(store: Store, tmp_path: Path) -> None:
+    first, other = " ".join(TEXTS[0]), " ".join(TEXTS[1])
+    url = "https://a.org/page"
+    for n, (text, new, unchanged) in enumerate([(first, 1, 0), (first, 0, 1), (other, 1, 0), (first, 0, 0)]):
+        done = take(store, tmp_path / f"{n}.jsonl", [page(url, text, NOW + n)], str(n))
+        assert (done.new, done.unchanged) == (new, unchanged)
+    history = View(store).captures(url_key(url))
+    assert history[0].document == history[1].document == history[3].document != history[2].document
+    seen = dict(store.scan(Family.LOCATIONS, history[0].document or b""))
+    assert list(seen.values()) == [NOW.to_bytes(8, "big")]
+    assert sound(store)
+
+
+def test_every_page_is_counted_once(store: Store, tmp_path: Path) -> None:
+    """New, a copy of what is there, unchanged, or refused: at once and by small batches alike."""
+    copies = [page(f"https://b.org/{n}", " ".join(TEXTS[n % 3]), NOW + 50 + n) for n in range(5)]
+    first = take(store, tmp_path / "a.jsonl", [*PAGES, *copies, BAD], "one")
+    assert (first.new, first.copies, first.unchanged, first.rejected) == (7, 5, 0, {"bad_url": 1})
+    assert first.redirects_and_errors == 0
+    returned = [PAGES[0], page("https://a.org/1", " ".join(TEXTS[2]), NOW + 100)]
+    second = take(store, tmp_path / "b.jsonl", returned, "two", settings({"ingest": {"batch_pages": 1}}))
+    assert (second.new, second.copies, second.unchanged) == (0, 1, 1)
+    assert first.pages == first.new + first.copies + first.unchanged + sum(first.rejected.values())
+
+
+def test_the_same_bytes_are_not_sketched_again(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    body = "<p>" + " ".join(TEXTS[0])
+    take(store, tmp_path / "1.jsonl", [html("https://a.org/", body)], "one")
+
+    def never(*_: object) -> None:
+        raise AssertionError("sketched")
+
+    monkeypatch.setattr("streams.operators.sketch.SketchStage._sketch", never)
+    with pytest.raises(AssertionError, match="sketched"):
+        take(store, tmp_path / "2.jsonl", [html("https://a.org/", body + " more")], "two", keep_open=True)
+    monkeypatch.setattr("streams.operators.sketch.SketchStage._sketch", lambda _self, results, waiting: None)
+    done = take(store, tmp_path / "3.jsonl", [html("https://a.org/", body, NOW + 1)], "three")
+    assert (done.unchanged, done.new) == (1, 0)
+    assert View(store).captures(url_key("https://a.org/"))[-1].document
+
+
+def test_redirects_errors_and_pages_without_words(store: Store, tmp_path: Path) -> None:
+    lines = [
+        redirect("https://a.org/old", "https://a.org/new", NOW),
+        missing("https://a.org/gone", NOW, 410),
+        html("https://a.org/empty", " ", NOW),
+        html("https://a.org/hop", "<meta http-equiv=refresh content='0;url=/there'>", NOW),
+    ]
+    done = take(store, tmp_path / "a.jsonl", lines, "one")
+    assert (done.pages, done.new, done.rejected, done.redirects_and_errors) == (4, 0, {"no_text": 1}, 3)
+    view = View(store)
+    held = {path: view.captures(url_key(f"https://a.org/{path}"))[0] for path in ("old", "gone", "empty", "hop")}
+    assert held["old"].redirect == "https://a.org/new"
+    assert held["gone"].status == 410
+    assert held["hop"].redirect == "https://a.org/there"
+    assert all(capture.document is None for capture in held.values())
+    assert letters(store)[0]["url"] == "https://a.org/empty"
+    assert sound(store)
+
+
+def test_a_page_that_grew_too_big_keeps_its_url_alive(store: Store, tmp_path: Path) -> None:
+    given = settings({"limits": {"page_bytes_max": 1_000}})
+    take(store, tmp_path / "1.jsonl", PAGES[:3], "one", given)
+    grown = page("https://a.org/0", "word " * 1_000, NOW + 1)
+    done = take(store, tmp_path / "2.jsonl", [grown, *PAGES[1:3]], "two", given)
+    assert (done.pages, done.unchanged, done.rejected, done.redirects_and_errors) == (3, 2, {"too_big": 1}, 0)
+    assert letters(store)[0]["url"] == "https://a.org/0"
+    assert [c.document is None for c in View(store).captures(url_key("https://a.org/0"))] == [False, True]
+    assert Finder(View(store), given).find("https://a.org/0").status == "alive"
+    assert sound(store)
+
+
+def test_a_page_without_a_time_is_the_same_when_it_is_read_again(store: Store, tmp_path: Path) -> None:
+    lines = [{"url": f"https://a.org/{n}", "text": " ".join(TEXTS[n])} for n in range(3)]
+    first = jsonl(tmp_path / "1.jsonl", lines)
+    again = jsonl(tmp_path / "2.jsonl", lines[::-1])
+    for n, path in enumerate((first, again)):
+        ingest(store, settings(), [str(path)], "one", now=NOW + 5_000 * n, keep_open=True)
+    assert [[c.time for c in View(store).captures(url_key(line["url"]))] for line in lines] == [[NOW]] * 3
+
+
+def test_a_redirect_to_https_in_the_same_second_does_not_hide_the_page(store: Store, tmp_path: Path) -> None:
+    lines = [PAGES[0], redirect("http://a.org/0", "https://a.org/0", NOW)]
+    for n, order in enumerate((lines, lines[::-1])):
+        take(store, tmp_path / f"{n}.jsonl", order, str(n))
+    history = View(store).captures(url_key("https://a.org/0"))
+    assert [(c.sweep, c.status) for c in history] == [(1, 301), (1, 200), (2, 301), (2, 200)]
+    assert sound(store)
+
+
+def test_a_page_handed_in_twice_counts_once(store: Store, tmp_path: Path) -> None:
+    take(store, tmp_path / "a.jsonl", [PAGES[0], PAGES[1], PAGES[0]], "one", keep_open=True)
+    take(store, tmp_path / "b.jsonl", [PAGES[1], PAGES[2]], "two", keep_open=True)
+    take(store, tmp_path / "c.jsonl", [PAGES[1]], "one")
+    assert sweeps.hosts(store, 1) == {b"org,a)": 2}
+    assert sound(store)
+
+
+def test_late_pages_move_first_seen_back(store: Store, tmp_path: Path) -> None:
+    text = " ".join(TEXTS[0])
+    take(store, tmp_path / "a.jsonl", [page("https://a.org/", text, NOW)], "one")
+    take(store, tmp_path / "b.jsonl", [page("https://a.org/", text, NOW - 5_000)], "two")
+    take(store, tmp_path / "c.jsonl", [page("https://b.org/", text, NOW - 9_000)], "three")
+    (row,) = [View(store).document(key) for key, _ in store.scan(Family.DOCUMENTS)]
+    assert row
+    assert row.first_seen == NOW - 9_000
+    assert sorted(int.from_bytes(v, "big") for _, v in store.scan(Family.LOCATIONS)) == [NOW - 9_000, NOW - 5_000]
+
+
+def test_bad_records_go_to_the_dead_letters_with_reason_and_place(store: Store, tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    jsonl(path, [PAGES[0], BAD, PAGES[1]])
+    path.write_bytes(path.read_bytes() + b"{broken\n" + b'{"url": "https://a.org/x"}\n')
+    done = ingest(store, settings(), [str(path)], "one", now=NOW)
+    assert (done.pages, done.new, done.rejected) == (5, 2, {"bad_url": 1, "bad_json": 1, "no_content": 1})
+    assert [(held["reason"], held["offset"], held["sweep"]) for held in letters(store)] == [
+        ("bad_url", 1, "one"),
+        ("bad_json", 3, "one"),
+        ("no_content", 4, "one"),
+    ]
+    assert all(held["source"] == str(path) for held in letters(store))
+    assert meta.counters(store)["rejected"] == 3
+
+
+def test_bad_records_stop_when_asked_to_and_what_came_before_is_kept(store: Store, tmp_path: Path) -> None:
+    wanted = settings({"ingest": {"batch_pages": 1}})
+    with pytest.raises(BadRecord, match=r"a\.jsonl at 1: bad_url") as stopped:
+        take(store, tmp_path / "a.jsonl", [PAGES[0], BAD, PAGES[1]], "one", wanted, fail_on_rejected=True)
+    assert "mend the input" in stopped.value.hint
+    assert len(list(store.scan(Family.CAPTURES))) == 1
+    assert letters(store) == []
+    done = take(store, tmp_path / "a.jsonl", [PAGES[0], PAGES[2], PAGES[1]], "one", wanted, fail_on_rejected=True)
+    assert (done.status, done.pages) == ("resumed", 3)
+    assert sound(store)
+
+
+class Stop(Exception):
+    """A crash, at a place that the test chose."""
+
+
+def stop_after(monkeypatch: pytest.MonkeyPatch, writes: int, *, before: bool) -> None:
+    """Fail at the n-th batch's write: before it, so that its dead letters are there already, or after it."""
+    write = Store.write
+    done = 0
+
+    def stopping(self: Store, changes: Any, *, sync: bool = False) -> None:
+        nonlocal done
+        if any(key.startswith(b"cursor:") for key in changes.family(Family.META)):
+            done += 1
+            if done == writes and before:
+                raise Stop
+        write(self, changes, sync=sync)
+        if done == writes:
+            raise Stop
+
+    monkeypatch.setattr(Store, "write", stopping)
+
+
+@pytest.mark.parametrize("writes", range(1, 6))
+@pytest.mark.parametrize("before", [True, False])
+def test_stopped_at_every_batch_boundary_it_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, writes: int, before: bool
+) -> None:
+    """Another input may come in between; its dead letters stay."""
+    wanted = settings({"ingest": {"batch_pages": 2}})
+    lines = [PAGES[0], BAD, PAGES[1], PAGES[2], BAD, PAGES[3], PAGES[4], PAGES[5]]
+    other = [page("https://other.org/", "a page of another sweep"), BAD]
+    with Store(tmp_path / "plain") as plain:
+        take(plain, tmp_path / "a.jsonl", lines, "one", wanted)
+        take(plain, tmp_path / "b.jsonl", other, "two", wanted)
+        expected = everything(plain)
+        expected_letters = letters(plain)
+    with Store(tmp_path / "stopped") as store:
+        with monkeypatch.context() as patch:
+            stop_after(patch, writes, before=before)
+            with pytest.raises(Stop):
+                take(store, tmp_path / "a.jsonl", lines, "one", wanted)
+        take(store, tmp_path / "b.jsonl", other, "two", wanted)
+        done = take(store, tmp_path / "a.jsonl", lines, "one", wanted)
+        assert done.committed
+        assert done.pages == len(lines)
+        assert sound(store)
+        found = everything(store)
+        for family in Family:
+            if family is not Family.META:
+                assert found[family] == expected[family]
+        assert meta.counters(store) == json.loads(expected[Family.META][b"counters"])
+        assert sorted(map(str, letters(store))) == sorted(map(str, expected_letters))
+
+
+def test_dead_letters_taken_away_before_a_run_that_is_stopped(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What that run left is no part of the file that the state knows the length of: none of it is kept."""
+    take(store, tmp_path / "a.jsonl", [BAD] * 3, "one")
+    (store.path / "dead-letters.jsonl").unlink()
+    with monkeypatch.context() as patch:
+        stop_after(patch, 1, before=True)
+        with pytest.raises(Stop):
+            take(store, tmp_path / "b.jsonl", [{"url": "elsewhere"}] * 4, "two")
+    take(store, tmp_path / "c.jsonl", [BAD], "three")
+    assert [held["sweep"] for held in letters(store)] == ["three"]
+
+
+def test_batches_of_any_size_give_the_same(tmp_path: Path) -> None:
+    found = []
+    near = set()
+    for pages_a_batch in (1, 3, 512):
+        with Store(tmp_path / str(pages_a_batch)) as store:
+            wanted = settings({"ingest": {"batch_pages": pages_a_batch}})
+            near.add(take(store, tmp_path / "a.jsonl", PAGES, "one", wanted).near_duplicates)
+            held = everything(store)
+            held.pop(Family.META)
+            found.append(held)
+    assert found[0] == found[1] == found[2]
+    assert near == {1}
+
+
+def test_an_open_sweep_takes_more_and_a_committed_one_does_not(store: Store, tmp_path: Path) -> None:
+    first = take(store, tmp_path / "a.jsonl", PAGES[:2], "one", keep_open=True)
+    assert (first.committed, first.status) == (False, "ingested")
+    assert take(store, tmp_path / "a.jsonl", PAGES[:2], "one", keep_open=True).status == "nothing to do"
+    assert take(store, tmp_path / "b.jsonl", PAGES[2:3], "one").committed
+    with pytest.raises(InputError, match="sweep 'one' is committed: it takes no more pages"):
+        take(store, tmp_path / "c.jsonl", PAGES[3:4], "one")
+    assert sweeps.all_sweeps(store)[0].captures == 3
+
+
+def test_a_file_that_has_grown_is_read_on_while_the_sweep_is_open(store: Store, tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    take(store, path, PAGES[:2], "one", keep_open=True)
+    done = take(store, path, PAGES[:5], "one", keep_open=True)
+    assert (done.status, done.pages) == ("resumed", 5)
+    assert len(list(store.scan(Family.CAPTURES))) == 5
+
+
+def test_a_folder_with_new_files_is_read_again_while_the_sweep_is_open(store: Store, tmp_path: Path) -> None:
+    folder = tmp_path / "crawl"
+    jsonl(folder / "b.jsonl", PAGES[:2])
+    ingest(store, settings(), [str(folder)], "one", now=NOW, keep_open=True)
+    jsonl(folder / "a.jsonl", PAGES[2:4])
+    done = ingest(store, settings(), [str(folder)], "one", now=NOW, keep_open=True)
+    assert done.status == "ingested"
+    assert len(list(store.scan(Family.CAPTURES))) == 4
+    assert sound(store)
+
+
+def urls(store: Store) -> list[str]:
+    return sorted(capture.url for capture in View(store).all_captures())
+
+
+@pytest.mark.parametrize("other", [PAGES[4:], PAGES[6:], PAGES[4:] * 9], ids=["as long", "shorter", "longer"])
+def test_a_file_that_was_written_anew_is_read_from_its_start(
+    store: Store, tmp_path: Path, other: list[dict[str, Any]]
+) -> None:
+    path = tmp_path / "today.jsonl"
+    take(store, path, PAGES[:3], "one", keep_open=True)
+    done = take(store, path, other, "one", keep_open=True)
+    assert (done.status, done.pages, done.read_now, done.rejected) == ("ingested", len(other), len(other), {})
+    assert urls(store) == sorted({line["url"] for line in PAGES[:3] + other})
+    assert take(store, path, other, "one").status == "nothing to do"
+    assert sound(store)
+
+
+def test_a_committed_sweep_says_so_when_its_file_holds_more(store: Store, tmp_path: Path) -> None:
+    path = tmp_path / "today.jsonl"
+    take(store, path, PAGES[:3], "one")
+    assert take(store, path, PAGES[:3], "one").status == "nothing to do"
+    for lines in (PAGES[:4], PAGES[4:]):
+        with pytest.raises(InputError, match="sweep 'one' is committed: it takes no more pages"):
+            take(store, path, lines, "one")
+
+
+def test_a_line_that_was_cut_off_is_read_once_it_is_whole(store: Store, tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    whole = jsonl(path, PAGES[:4]).read_bytes()
+    path.write_bytes(whole[: whole.index(b"\n") + 100])
+    for status in ("ingested", "nothing to do"):
+        done = ingest(store, settings(), [str(path)], "one", now=NOW, keep_open=True)
+        assert (done.status, done.pages, done.rejected) == (status, 2, {"truncated": 1})
+    path.write_bytes(whole)
+    done = ingest(store, settings(), [str(path)], "one", now=NOW, keep_open=True)
+    assert (done.status, done.new, done.read_now) == ("resumed", 4, 3)
+    assert len(letters(store)) == 1
+
+
+def no_end(progress: Progress) -> None:
+    """Stop what reads the dead letters that it writes."""
+    assert sum(progress.counts.rejected.values()) < 5
+
+
+@pytest.mark.parametrize("spelt", ["var", "link"])
+def test_a_state_below_the_input_is_no_input(tmp_path: Path, spelt: str) -> None:
+    folder = tmp_path / "crawl"
+    jsonl(folder / "a.jsonl", [PAGES[0], BAD])
+    (folder / "var").mkdir()
+    (tmp_path / "link").symlink_to(folder / "var")
+    (folder / "link.jsonl").symlink_to(folder / "var" / "dead-letters.jsonl")
+    with Store((folder if spelt == "var" else tmp_path) / spelt) as store:
+        for name in ("one", "two"):
+            done = ingest(store, settings(), [str(folder)], name, now=NOW, report=no_end)
+            assert (done.pages, done.rejected) == (2, {"bad_url": 1})
+        assert ingest(store, settings(), [str(folder)], "two", now=NOW, report=no_end).status == "nothing to do"
+        assert len(letters(store)) == 2
+
+
+def test_crawl_files_in_the_folder_of_the_state_are_read_when_it_is_named(tmp_path: Path) -> None:
+    """With `--data-dir .`, and of a folder in it."""
+    with Store(tmp_path) as store:
+        take(store, tmp_path / "a.jsonl", [PAGES[0], BAD], "one")
+        jsonl(tmp_path / "crawl" / "b.jsonl", PAGES[1:3])
+        for path, count in ((tmp_path, 4), (tmp_path / "crawl", 2)):
+            done = ingest(store, settings(), [str(path)], path.name, now=NOW, report=no_end)
+            assert done.pages == count
+
+
+def test_the_dead_letters_are_no_input_by_any_name(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    take(store, tmp_path / "a.jsonl", [PAGES[0], BAD], "one")
+    path = store.path / "dead-letters.jsonl"
+    (tmp_path / "link.jsonl").symlink_to(path)
+    (tmp_path / "folder").symlink_to(store.path)
+    for name in (
+        path,
+        tmp_path / "link.jsonl",
+        tmp_path / "folder" / path.name,
+        store.path / ".." / path.parent.name,
+    ):
+        given = name / path.name if name.is_dir() else name
+        with pytest.raises(InputError, match="would grow while it is read") as refused:
+            ingest(store, settings(), [str(given)], "two", now=NOW, report=no_end)
+        assert "its lines name" in refused.value.hint
+    with path.open() as file:
+        monkeypatch.setattr(sys, "stdin", file)
+        with pytest.raises(InputError, match="would grow"):
+            ingest(store, settings(), ["-"], "two", now=NOW, report=no_end)
+    assert [sweep.name for sweep in sweeps.all_sweeps(store)] == ["one"]
+
+
+def piped(monkeypatch: pytest.MonkeyPatch, data: bytes) -> None:
+    """Make this, which a pipe's buffer can hold, what comes from standard input."""
+    reader, writer = os.pipe()
+    os.write(writer, data)
+    os.close(writer)
+    monkeypatch.setattr(sys, "stdin", os.fdopen(reader))
+
+
+def test_another_pipe_after_one_that_was_stopped_is_read_from_its_start(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = settings({"ingest": {"batch_pages": 2}})
+    first, other = (jsonl(tmp_path / "a.jsonl", lines).read_bytes() for lines in (PAGES[:4], PAGES[4:]))
+    for second, status, pages, read_now in ((first, "resumed", 4, 2), (other, "ingested", 3, 3)):
+        piped(monkeypatch, first)
+        with monkeypatch.context() as patch:
+            stop_after(patch, 1, before=False)
+            with pytest.raises(Stop):
+                ingest(store, wanted, ["-"], status, now=NOW, keep_open=True)
+        piped(monkeypatch, second)
+        done = ingest(store, wanted, ["-"], status, now=NOW)
+        assert (done.status, done.pages, done.read_now) == (status, pages, read_now)
+    piped(monkeypatch, other)
+    assert ingest(store, wanted, ["-"], "ingested", now=NOW).status == "nothing to do"
+    piped(monkeypatch, first)
+    with pytest.raises(InputError, match="takes no more pages"):
+        ingest(store, wanted, ["-"], "ingested", now=NOW)
+
+
+@pytest.mark.parametrize("end", [None, 2**63 - 1], ids=["a place", "no more to read"])
+def test_a_cursor_of_an_old_release_is_gone_on_from(store: Store, tmp_path: Path, end: int | None) -> None:
+    """It has no mark, and says of a file that was cut off that there is nothing behind."""
+    path = tmp_path / "a.jsonl"
+    take(store, path, PAGES[:2], "one", keep_open=True)
+    ((key, value),) = store.scan(Family.META, b"cursor:")
+    cursor = json.loads(value)
+    old = {name: cursor[name] for name in ("finished", "pages", "new", "copies", "unchanged", "near", "rejected")}
+    old["position"] = {name: cursor["position"][name] for name in ("source", "member", "offset", "inner", "line")}
+    old["position"]["offset"] = end or old["position"]["offset"]
+    changes = Changes()
+    changes.put(Family.META, key, json.dumps(old).encode())
+    store.write(changes)
+    assert take(store, path, PAGES[:2], "one", keep_open=True).status == "nothing to do"
+    done = take(store, path, PAGES[:4], "one")
+    assert (done.status, done.pages) == (("nothing to do", 2) if end else ("resumed", 4))
+
+
+def test_pipes_one_after_another(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for n in (0, 2):
+        data = jsonl(tmp_path / "a.jsonl", PAGES[n : n + 2]).read_bytes()
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
+        done = ingest(store, settings(), ["-"], "one", now=NOW, keep_open=True)
+        assert (done.status, done.pages) == ("ingested", 2)
+    assert len(list(store.scan(Family.CAPTURES))) == 4
+
+
+def test_what_cannot_be_read_opens_no_sweep(store: Store, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    for paths, error, said in (
+        ([tmp_path / "none.jsonl"], ReadError, "Cannot read"),
+        ([tmp_path / "empty"], InputError, "there is no crawl file in"),
+        ([tmp_path / os.fsdecode(b"\xff.jsonl")], InputError, "is not UTF-8"),
+    ):
+        if error is InputError and "UTF" in said:
+            jsonl(paths[0], PAGES[:1])
+        with pytest.raises(error, match=said):
+            ingest(store, settings(), list(map(str, paths)), "one", now=NOW)
+    assert sweeps.all_sweeps(store) == []
+
+
+def test_opening_a_sweep_twice_is_refused(store: Store) -> None:
+    assert open_sweep(store, "one", NOW).number == 1
+    with pytest.raises(Exception, match="there is a sweep 'one' already"):
+        open_sweep(store, "one", NOW)
+
+
+def test_pages_without_a_time_are_of_now(store: Store, tmp_path: Path) -> None:
+    take(store, tmp_path / "a.jsonl", [{"url": "https://a.org/", "text": "some words"}], "one", now=NOW + 7)
+    assert View(store).captures(url_key("https://a.org/"))[0].time == NOW + 7
+
+
+def test_progress_is_told(store: Store, tmp_path: Path) -> None:
+    told: list[tuple[int, int, int]] = []
+
+    def report(progress: Progress) -> None:
+        told.append((progress.bytes_read, progress.bytes_all, progress.counts.pages))
+
+    wanted = settings({"ingest": {"batch_pages": 2}})
+    path = tmp_path / "a.jsonl"
+    take(store, path, PAGES, "one", wanted, report=report)
+    assert [pages for _, _, pages in told] == [2, 4, 6, 7]
+    assert all(0 < read <= size == path.stat().st_size for read, size, _ in told)
+
+
+def test_workers_give_what_one_process_gives(tmp_path: Path) -> None:
+    lines = [page(f"https://a.org/{n}", " ".join(variant(RNG, TEXTS[n % 5])), NOW + n) for n in range(60)]
+    found = []
+    for workers in (1, 3):
+        with Store(tmp_path / str(workers)) as store:
+            many = {"ingest": {"workers": workers, "workers_from_bytes": 0, "batch_pages": 7}}
+            take(store, tmp_path / "a.jsonl", [*lines, BAD], "one", settings(many))
+            assert sound(store)
+            found.append((everything(store), letters(store)))
+    assert found[0] == found[1]
+
+
+def test_a_dictionary_is_learned_and_texts_are_still_read(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ingest_module, "TRAIN_FROM", 200)
+    rng = random.Random(4)
+    frame = " ".join(words(rng, 500))
+    lines = [page(f"https://a.org/{n}", f"{frame} page {n} " + " ".join(words(rng, 60)), NOW) for n in range(300)]
+    take(store, tmp_path / "a.jsonl", lines, "one", settings({"ingest": {"batch_pages": 100}}))
+    assert list(meta.dictionaries(store)) == [1]
+    numbers = [value[DICTIONARY_AT] for _, value in store.scan(Family.TEXTS)]
+    assert set(numbers) == {0, 1}
+    view = View(store)
+    for line in lines[:3] + lines[-3:]:
+        document = view.captures(url_key(line["url"]))[0].document
+        assert view.text(document or b"") == line["text"]
+    sizes = {number: [len(v) for _, v in store.scan(Family.TEXTS) if v[DICTIONARY_AT] == number] for number in (0, 1)}
+    assert sum(sizes[1]) / len(sizes[1]) < sum(sizes[0]) / len(sizes[0])
+
+
+def test_without_texts_and_indexes_less_is_kept(store: Store, tmp_path: Path) -> None:
+    wanted = settings({"policy": {"keep_texts": False, "index_find": False}})
+    take(store, tmp_path / "a.jsonl", PAGES, "one", wanted)
+    assert [list(store.scan(family)) for family in (Family.TEXTS, Family.WORDS, Family.SAMPLES)] == [[], [], []]
+    assert sound(store)
+
+
+def test_limits_that_bite_are_counted(store: Store, tmp_path: Path) -> None:
+    rng = random.Random(8)
+    lines = [page(f"https://a.org/{n}", " ".join(variant(rng, TEXTS[0])), NOW + n) for n in range(30)]
+    wanted = settings({"limits": {"bucket_postings_max": 4, "candidates_max": 2, "tokens_max": 120}})
+    lines.append(page("https://a.org/long", " ".join(words(rng, 121))))
+    take(store, tmp_path / "a.jsonl", lines, "one", wanted)
+    counters = meta.counters(store)
+    assert counters["bucket_postings_max"] > 0
+    assert counters["candidates_max"] > 0
+    assert counters["tokens_max"] == 1
+    assert max(len(value) // 5 for _, value in store.scan(Family.BANDS)) == 4
+    assert list(check(store, postings_max=4)) == []

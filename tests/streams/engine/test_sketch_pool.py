@@ -1,0 +1,128 @@
+"""Worker processes: results in order, errors handed on, none left behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from streams.engine.sketch_pool import Workers
+from streams.errors import WorkerDied
+from streams.operators.messages import SketchedPage
+from streams.operators.sketch import Task
+from streams.page import Page
+from tests.samples import NOW, settings
+
+SETTINGS = settings()
+ROOT = Path(__file__).parents[2]
+
+
+def workers(count: int) -> Workers:
+    return Workers(count, SETTINGS.scheme, SETTINGS.policy, SETTINGS.limits)
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_an_error_of_a_task_is_raised_where_its_result_is_asked_for(count: int) -> None:
+    broken = Task(1, [None])  # type: ignore[list-item]
+    with workers(count) as pool:
+        if count > 1:
+            failed, fine = pool.submit(broken), pool.submit(task(1))
+            with pytest.raises(AttributeError, match="url") as raised:
+                failed.result(timeout=60)
+            assert "in _serve" in "".join(raised.value.__notes__)
+            assert fine.result(timeout=60)
+        else:
+            with pytest.raises(AttributeError, match="url"):
+                pool.submit(broken)
+
+
+def test_a_worker_that_is_killed_fails_its_task_and_ends_with_the_others() -> None:
+    """Whatever it was at: waiting, reading a task, or in the middle of a result."""
+    large = Task(1, [Page(f"https://a.org/{n}", NOW, text=f"{n} " * 50_000) for n in range(40)])
+    for pause in (0.0, 0.05, 0.2):
+        with workers(2) as pool:
+            results = [pool.submit(large) for _ in range(6)]
+            time.sleep(pause)
+            pool._processes[0].kill()
+            with pytest.raises(WorkerDied, match="was killed"):
+                [result.result(timeout=60) for result in results]
+        assert not any(process.is_alive() for process in pool._processes)
+
+
+def task(number: int) -> Task:
+    pages = [Page(f"https://a.org/{number}/{n}", NOW, text=f"page {n} of task {number} has words") for n in range(5)]
+    return Task(number, pages)
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_results_come_for_each_task_in_order(count: int) -> None:
+    with workers(count) as pool:
+        results = [pool.submit(task(number)) for number in range(6)]
+        for number, result in enumerate(results):
+            pages = [page for each in result.result(timeout=60) for page in each]
+            assert all(isinstance(page, SketchedPage) for page in pages)
+            keys = [page.capture.key for page in pages if isinstance(page, SketchedPage)]
+            assert keys == [f"org,a)/{number}/{n}".encode() for n in range(5)]
+
+
+def test_both_kinds_give_the_same() -> None:
+    with workers(1) as here, workers(2) as pool:
+        assert here.submit(task(3)).result() == pool.submit(task(3)).result(timeout=60)
+
+
+PARENT = """
+import os, signal, sys, time
+from streams.settings import load
+from streams.engine.sketch_pool import Workers
+from streams.operators.sketch import Task
+from streams.page import Page
+
+if __name__ == "__main__":
+    settings = load()
+    pool = Workers(2, settings.scheme, settings.policy, settings.limits)
+    for n in range(2):
+        pool.submit(Task(1, [Page("https://a.org/", 1, text="some words")])).result()
+    print(*[process.pid for process in pool._processes], flush=True)
+    time.sleep(600)
+"""
+
+
+def alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0] != "Z"
+    except OSError:
+        return False
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="no /proc to look for processes in")
+@pytest.mark.parametrize("by", [signal.SIGKILL, signal.SIGTERM])
+def test_workers_end_with_their_parent(tmp_path: Path, by: signal.Signals) -> None:
+    script = tmp_path / "parent.py"
+    script.write_text(PARENT)
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    parent = subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE, env=environment)
+    assert parent.stdout is not None
+    pids = [int(pid) for pid in parent.stdout.readline().split()]
+    assert len(pids) >= 1
+    assert all(map(alive, pids))
+    parent.send_signal(by)
+    parent.wait(timeout=30)
+    parent.stdout.close()
+    until = time.monotonic() + 20
+    while any(map(alive, pids)) and time.monotonic() < until:
+        time.sleep(0.05)
+    assert not any(map(alive, pids))
+
+
+def test_the_current_folder_holds_no_modules_of_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("types", "json", "streams"):
+        (tmp_path / f"{name}.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'a')\nraise SystemExit\n")
+    monkeypatch.chdir(tmp_path)
+    with workers(2) as pool:
+        assert len(pool.submit(task(1)).result(timeout=60)) == 5
+    assert not (tmp_path / "ran").exists()

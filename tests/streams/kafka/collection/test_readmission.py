@@ -1,0 +1,171 @@
+"""Forgetting while pages come that hold what is forgotten: whatever a capture holds is kept, whole."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from state.changes import Changes
+from state.check import check
+from state.codecs import capture_row, document_row
+from state.families import Family
+from state.model import PREFIX_BYTES
+from state.view import View
+from streams import forgetting
+from streams.kafka.wire.packed_messages import Topic
+from streams.kafka.wire.sweep_log import Event
+from streams.page import Page
+from streams.sketch.sketcher import Sketcher
+from streams.urls import url_key
+from tests.streams.kafka.collection.test_repair import crowd, sound
+from tests.streams.kafka.collection_fixture import SETTINGS, Collection
+
+URL, OTHER = "https://a.example/x", "https://b.example/y"
+TEXT = "the same page that two sweeps find while one of them is cancelled"
+KEEPING = (Topic.CAPTURES, Topic.DOCUMENTS)
+
+
+def whole(made: Collection) -> None:
+    """See that each capture's document is kept and located, with all its postings, and nothing else is."""
+    for number, partition in made.parts.items():
+        assert list(check(partition.store, postings_max=1_000, owns=made.owns(number))) == []
+    store = made.store()
+    held = {capture_row.decode(*row) for row in store.scan(Family.CAPTURES)}
+    places = {each.document + each.key for each in held if each.document}
+    assert {place for place, _ in store.scan(Family.LOCATIONS)} == places
+    rows = dict(store.scan(Family.DOCUMENTS))
+    assert rows.keys() == {each.document for each in held if each.document}
+    assert {key for key, _ in store.scan(Family.TEXTS)} == rows.keys()
+    width = SETTINGS.scheme.rows
+    buckets = {
+        bytes((band,)) + signature[band * width : (band + 1) * width] + key[:PREFIX_BYTES]
+        for key, row in rows.items()
+        for signature in [document_row.decode(key, row).sketch.signature.tobytes()]
+        for band in range(SETTINGS.scheme.bands)
+    }
+    said = {
+        bucket + postings[at : at + PREFIX_BYTES]
+        for bucket, postings in store.scan(Family.BANDS)
+        for at in range(0, len(postings), PREFIX_BYTES)
+    }
+    assert said == buckets
+
+
+def before_taking(made: Collection, monkeypatch: pytest.MonkeyPatch, happens: Callable[[], None]) -> None:
+    """Let something happen between what forgetting reads and what it changes."""
+    amend = made._amend
+
+    def late(parts: Mapping[int, Changes]) -> None:
+        if any(changes.deletes.get(Family.CAPTURES) for changes in parts.values()):
+            happens()
+        amend(parts)
+
+    monkeypatch.setattr(made, "_amend", late)
+
+
+def collection_of_one(folder: Path) -> Collection:
+    """A collection of two sweeps, the first of which has brought a page."""
+    made = Collection(folder)
+    made.events(Event("open", "one", 1), Event("open", "two", 2))
+    made.sketch(1, {URL: TEXT})
+    made.take()
+    return made
+
+
+@pytest.mark.parametrize("url", [URL, OTHER])
+@pytest.mark.parametrize("stages", range(3))
+@pytest.mark.parametrize("cancel", [True, False])
+def test_a_page_with_the_same_text_that_comes_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, url: str, stages: int, cancel: bool
+) -> None:
+    """It is captured, and perhaps admitted, after the history was read and before what is gone is taken."""
+    made = collection_of_one(tmp_path)
+    (entry,) = dict(made.store().scan(Family.DOCUMENTS))
+    words = dict(made.store().scan(Family.WORDS))
+
+    def meanwhile() -> None:
+        made.sketch(2, {url: TEXT.upper()})
+        made.take(KEEPING[:stages])
+
+    before_taking(made, monkeypatch, meanwhile)
+    if cancel:
+        forgetting.cancel_sweep(made.store(), made.fold.sweeps[1])
+    else:
+        forgetting.forget_url(made.store(), url_key(URL))
+    made.take()
+    whole(made)
+    view = View(made.store())
+    (held,) = view.captures(url_key(url))
+    assert (held.sweep, held.document) == (2, entry)
+    assert view.titles_and_texts([entry])[0] in {("", TEXT.upper()), ("", Sketcher(SETTINGS.scheme).canonical(TEXT))}
+    if url == URL:
+        assert dict(made.store().scan(Family.WORDS)) == words
+
+
+@pytest.mark.parametrize("topics", [[], [Topic.CAPTURES], KEEPING])
+def test_a_revisit_of_what_goes_that_comes_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, topics: Sequence[Topic]
+) -> None:
+    """It brings no text at all."""
+    made = collection_of_one(tmp_path)
+
+    def meanwhile() -> None:
+        made.pages(2, [Page(OTHER, 1_700_000_000_002, revisit_of=URL)])
+        made.take(topics)
+
+    before_taking(made, monkeypatch, meanwhile)
+    forgetting.forget_url(made.store(), url_key(URL))
+    made.take()
+    whole(made)
+    (held,) = View(made.store()).captures(url_key(OTHER))
+    assert (held.document is not None) == bool(topics), "a revisit of what is gone repeats nothing"
+
+
+def test_a_page_that_comes_when_its_document_is_gone_and_its_postings_are_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = collection_of_one(tmp_path)
+    (entry,) = dict(made.store().scan(Family.DOCUMENTS))
+    owner = next(number for number in made.parts if made.owns(number)(entry[:PREFIX_BYTES]))
+    go_on = made.go_on
+
+    def first_one(steps_max: int) -> None:
+        if made._take(Topic.AMENDMENTS, owner):
+            made.sketch(2, {OTHER: TEXT})
+            made.take([Topic.CAPTURES, Topic.DOCUMENTS, Topic.BUCKETS])
+        go_on(steps_max)
+
+    monkeypatch.setattr(made, "go_on", first_one)
+    forgetting.forget_url(made.store(), url_key(URL))
+    made.take()
+    whole(made)
+    assert set(dict(made.store().scan(Family.DOCUMENTS))) == {entry}
+
+
+@pytest.mark.parametrize("seed", range(16))
+def test_cancelling_beside_another_sweep_of_the_same_pages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    rng = Random(seed)
+    made = Collection(tmp_path, rng)
+    made.events(*(Event("open", name, 1) for name in ("bad", "good")))
+    pages = crowd(rng, 12)
+    made.sketch(1, pages)
+    made.take()
+    some = dict(rng.sample(sorted(pages.items()), 8))
+    moved = {url.replace("a.example", "b.example"): text for url, text in rng.sample(sorted(pages.items()), 3)}
+    new = {url.replace("a.example", "c.example"): f"{text} new" for url, text in rng.sample(sorted(pages.items()), 3)}
+
+    def meanwhile() -> None:
+        for each in (some, moved, new):
+            made.sketch(2, each)
+        made.go_on(rng.choice((0, 20, 200)))
+
+    before_taking(made, monkeypatch, meanwhile)
+    forgetting.cancel_sweep(made.store(), made.fold.sweeps[1])
+    made.take()
+    whole(made)
+    sound(made, set(), {*some, *moved, *new})

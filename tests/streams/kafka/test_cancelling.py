@@ -1,0 +1,149 @@
+"""Cancelling a sweep of which much is under way, and what a worker makes of pages that nobody should send."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import msgspec
+import pytest
+
+from state.check import check
+from state.families import Family
+from state.stats import stats
+from streams.kafka.collection.http_server import Server
+from streams.kafka.wire.packed_messages import Topic, headers, pack
+from streams.kafka.wire.producer import DeadLetter
+from streams.kafka.wire.sweep_log import Event, Fold
+from streams.kafka.worker.metrics import Metrics
+from streams.kafka.worker.open_partitions import Partitions
+from streams.kafka.worker.runner import Message, Runner
+from streams.settings import load
+from tests.streams.kafka.collection_fixture import PARTITIONS, SETTINGS, Collection
+
+TEXT = "a page of the sweep that is taken back, number"
+
+
+class SweepLog:
+    """The log of sweeps without a broker."""
+
+    def __init__(self, fold: Fold) -> None:
+        self.fold = fold
+
+    async def write(self, event: Event) -> None:
+        self.fold.take(event)
+
+    async def number(self, name: str) -> int:
+        if self.fold.named(name) is None:
+            self.fold.take(Event("open", name, 1))
+        held = self.fold.named(name)
+        assert held is not None
+        return held.number
+
+    async def until(self, happened: Callable[[Fold], bool]) -> None:
+        assert happened(self.fold)
+
+
+class Producer:
+    """Keeps what is sent."""
+
+    def __init__(self) -> None:
+        self.sent: list[msgspec.Struct] = []
+        self.letters: list[DeadLetter] = []
+
+    async def send(self, sends: dict[Any, list[msgspec.Struct]]) -> None:
+        self.sent += [value for values in sends.values() for value in values]
+
+    async def publish(self, found: Any) -> None:
+        list(found)
+
+    async def refuse(self, letters: list[DeadLetter]) -> None:
+        self.letters += letters
+
+    async def record(self, *_: Any, **__: Any) -> list[int]:
+        return []
+
+
+def cancel(made: Collection, name: str) -> None:
+    runner: Any = SimpleNamespace(sweep_log=SweepLog(made.fold))
+    whole: Any = SimpleNamespace(lag=made, store=made.store)
+    server = Server(runner)
+    asyncio.run(server._cancel(Event("cancel", name, 5), whole))
+
+
+@pytest.mark.parametrize("stages", range(5))
+def test_a_cancelled_sweep_of_which_much_is_under_way_leaves_nothing(tmp_path: Path, stages: int) -> None:
+    made = Collection(tmp_path)
+    made.events(Event("open", "good", 1), Event("open", "bad", 2))
+    made.sketch(1, {f"https://a.example/{at}": f"{at} good pages {at} stay where they are {at}" for at in range(4)})
+    made.take()
+    families = [family for family in Family if family not in (Family.META, Family.SWEEPS)]
+    before = {family: list(made.store().scan(family)) for family in families}
+    made.sketch(2, {f"https://spam.example/{at}": f"{TEXT} {at}" for at in range(6)})
+    for topic in (Topic.CAPTURES, Topic.DOCUMENTS, Topic.BUCKETS, Topic.DOCUMENTS)[:stages]:
+        for number in made.parts:
+            made._take(topic, number)
+    cancel(made, "bad")
+    made.take()
+    assert {family: list(made.store().scan(family)) for family in families} == before
+    assert made.fold.named("bad") is None
+
+
+def test_those_that_a_flood_crowded_out_are_posted_again(tmp_path: Path) -> None:
+    """As the embedded engine does, and each partition is sound."""
+    settings = load(overrides={"limits": {"bucket_postings_max": 2}})
+    made = Collection(tmp_path, settings=settings)
+    made.events(Event("open", "good", 1), Event("open", "flood", 2))
+    words = " ".join(f"word{number}" for number in range(150))
+    made.sketch(1, {f"https://a.example/{at}": f"{words} {at}" for at in range(2)})
+    made.take()
+    before = dict(made.store().scan(Family.BANDS))
+    made.sketch(2, {f"https://spam.example/{at}": f"{words} more{at}" for at in range(12)})
+    made.take()
+    assert dict(made.store().scan(Family.BANDS)).items() & before.items() < before.items()
+    cancel(made, "flood")
+    assert dict(made.store().scan(Family.BANDS)) == before
+    for number, partition in made.parts.items():
+        assert list(check(partition.store, postings_max=2, owns=made.owns(number))) == []
+    assert sum(stats(partition.store).documents for partition in made.parts.values()) == 2
+
+
+@pytest.fixture
+def runner(tmp_path: Path) -> Runner:
+    fold = Fold()
+    for event in (Event("open", "live", 1), Event("open", "gone", 1), Event("cancel", "gone", 2)):
+        fold.take(event)
+    fold.take(Event("cancelled", "gone", 3, number=2))
+    held = Partitions(tmp_path, SETTINGS.scheme, SETTINGS.store, PARTITIONS)
+    producer: Any = Producer()
+    sweep_log: Any = SweepLog(fold)
+    return Runner(SETTINGS, held, producer, sweep_log, Metrics())
+
+
+@pytest.mark.parametrize("time", [1_700_000_000_000_000, 1_700_000_000_000_000_000])
+@pytest.mark.parametrize("fields", [{"text": TEXT}, {"status": 302, "redirect": "/y"}])
+def test_a_page_whose_message_has_no_time_in_ms_is_refused(runner: Runner, time: int, fields: dict[str, Any]) -> None:
+    page = json.dumps({"url": "https://a.example/x", "crawl": "live"} | fields).encode()
+    producer: Any = runner.producer
+    asyncio.run(runner.take_pages([Message(0, at, each, page, []) for at, each in enumerate((time, 5))]))
+    assert [(letter.reason, letter.offset) for letter in producer.letters] == [("bad_time", 0)]
+    assert [page.capture.time for page in producer.sent] == [5]
+
+
+def test_a_page_of_a_cancelled_sweep_that_comes_again_is_not_written(tmp_path: Path, runner: Runner) -> None:
+    made = Collection(tmp_path / "other")
+    for sweep in (1, 2):
+        made.sketch(sweep, {"https://a.example/x": TEXT})
+    ((_, number), values) = next(iter(made.logs.items()))
+    (packed,) = pack(values, 1 << 20)
+    runner.partitions.open(number)
+    runner.partitions.actives = frozenset({number})
+    asyncio.run(
+        runner.take(Topic.CAPTURES, [Message(number, 0, 5, packed, headers(Topic.CAPTURES, SETTINGS.scheme.id))])
+    )
+    assert len(list(runner.partitions.held[number].store.scan(Family.CAPTURES))) == 1
+    runner.partitions.close_all()

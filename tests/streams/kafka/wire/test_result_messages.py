@@ -1,0 +1,140 @@
+"""What is told to others, made from a partition and a batch: no broker."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+from state.changes import Changes
+from state.families import Family
+from state.scheme import Scheme
+from state.store import Store
+from streams.kafka.wire import result_messages
+from streams.kafka.wire.packed_messages import Topic
+from streams.kafka.wire.sweep_log import Event, Fold
+from streams.operators import admit
+from streams.operators.messages import CandidatePair, Sighting
+from streams.operators.verify import closest, verify
+from streams.query.queries import SAME
+from streams.sketch.sketcher import Sketcher, compare
+from tests.streams.operators.test_verify import SKETCHES, by_prefix
+
+A, B, C = (letter * 16 for letter in (b"A", b"B", b"C"))
+
+
+def located(*rows: tuple[bytes, str, int]) -> Changes:
+    changes = Changes()
+    for document, key, time in rows:
+        changes.put(Family.LOCATIONS, document + key.encode(), struct.pack(">Q", time))
+    return changes
+
+
+def test_the_closest_is_told_from_the_side_of_whoever_asks() -> None:
+    asking = {sketch.document: sketch for sketch in (SKETCHES[2], SKETCHES[5])}
+    pairs = [CandidatePair(document, other.document[:5], 1) for document in asking for other in SKETCHES]
+    near = verify(pairs, asking, by_prefix(SKETCHES), 0.3).near
+    assert near is not None
+    found = closest(near, asking)
+    assert found.keys() == asking.keys()
+    for document, (other, figures) in found.items():
+        others = [sketch for sketch in SKETCHES if sketch.document != document]
+        best = max(others, key=lambda sketch: compare(asking[document], sketch).resemblance)
+        assert other == best.document
+        assert figures == compare(asking[document], best)
+    assert closest(near, []) == {}
+
+
+def test_containment_is_not_turned_round() -> None:
+    sketcher = Sketcher(Scheme())
+    words = [f"w{n}" for n in range(80)]
+    long, short = (sketcher.sketch(" ".join(text)) for text in (words, words[:60]))
+    for asks, other in ((long, short), (short, long)):
+        near = verify(
+            [CandidatePair(asks.document, other.document[:5], 1)], {asks.document: asks}, by_prefix([other]), 0.5
+        ).near
+        assert near is not None
+        (_, figures) = closest(near, {asks.document})[asks.document]
+        assert (figures.containment == 1.0) == (asks is short)
+
+
+def test_only_new_places_of_known_documents_are_copies() -> None:
+    def sighting(document: bytes, key: bytes) -> Sighting:
+        return Sighting(document, key, 1, b"", None)
+
+    sightings = [
+        sighting(A, b"a)/1"),
+        sighting(A, b"a)/2"),
+        sighting(A, b"a)/2"),
+        sighting(B, b"b)/"),
+        sighting(A, b"a)/3"),
+    ]
+    found = admit.copies(sightings, {A: b"row"}, {A + b"a)/1": b"seen"})
+    assert [each.key for each in found] == [b"a)/2", b"a)/3"]
+
+
+def test_places_are_those_stored_and_those_of_the_batch(tmp_path: Path) -> None:
+    with Store(tmp_path) as store:
+        store.write(located((A, "org,a)/2", 9), (A, "org,a)/9", 5)))
+        places = result_messages.Places(store, located((A, "org,a)/5", 5), (B, "org,b)/", 7)))
+        assert places.first(A) == (b"org,a)/5", 5)
+        assert places.first(A, b"org,a)/5") == (b"org,a)/9", 5)
+        assert places.first(B) == (b"org,b)/", 7)
+        assert places.first(B, b"org,b)/") == (b"", 0)
+        assert places.first(C) == (b"", 0)
+
+
+def test_what_is_nowhere_or_no_url_is_passed_over(tmp_path: Path) -> None:
+    with Store(tmp_path) as store:
+        store.write(located((A, "org,a)/", 9), (C, "no url", 9)))
+        places = result_messages.Places(store, Changes())
+        cases = [
+            (B, (b"org,b)/", 1), A), (B, (b"", 0), A), (B, (b"no url", 1), A), (B, (b"\xff)/", 1), A),
+            (B, (b"org,b)/", 1), C), (B, (b"org,b)/", 1), B), (B, (b"org,b)/", 1 << 62), A),
+        ]  # fmt: skip
+        found = [
+            result
+            for document, place, other in cases
+            for result in result_messages.near_duplicates([(document, place, other, SAME)], places, store, 4)
+        ]
+    assert [(each.topic, each.key) for each in found] == [(Topic.NEAR_DUPLICATES, b"https://b.org/")] * 2
+    value = found[0].value
+    assert isinstance(value, result_messages.NearDuplicate)
+    assert (value.document, value.cluster, value.closest.url) == (B.hex(), A.hex(), "https://a.org/")
+    assert isinstance(found[1].value, result_messages.NearDuplicate)
+    assert found[1].value.first_seen is None
+
+
+def test_amendments_tell_what_changes(tmp_path: Path) -> None:
+    before = Changes()
+    for document in (A, B, C):
+        before.put(Family.DOCUMENTS, document, b"row")
+    before.put(Family.PARENTS, B, A)
+    before.put(Family.PARENTS, C, A)
+    with Store(tmp_path) as store:
+        store.write(before)
+        changes = Changes()
+        for document in (A, B, C):
+            changes.delete(Family.PARENTS, document)
+        changes.delete(Family.DOCUMENTS, A)
+        changes.put(Family.PARENTS, C, B)
+        told = [each.value for each in result_messages.amended(changes, store, 0)]
+        assert told == [
+            result_messages.ClusterChange("left", B.hex()),
+            result_messages.ClusterChange("forgotten", A.hex()),
+            result_messages.ClusterChange("joined", C.hex(), B.hex()),
+        ]
+        store.write(changes)
+        assert not list(result_messages.amended(changes, store, 0))
+
+
+def test_the_last_committed_sweep_is_told_once() -> None:
+    fold = Fold()
+    untold = []
+    for event in (
+        Event("open", "a", 1), Event("told", "a", 1), Event("open", "b", 2), Event("commit", "a", 3),
+        Event("reached", "a", 3), Event("reached", "b", 4), Event("told", "a", 5), Event("told", "b", 6),
+        Event("told", "nobody", 7),
+    ):  # fmt: skip
+        fold.take(event)
+        untold.append(fold.untold.name if fold.untold else "")
+    assert untold == ["", "", "", "", "a", "b", "b", "", ""]
