@@ -1,4 +1,4 @@
-"""The Faust engine: the operators as stream agents, the state in partitions, any number of workers.
+"""The Kafka engine: the operators as stream agents, the state in partitions, any number of workers.
 
     pages ─▶ captures ─▶ documents ◀─▶ buckets
     sketch   resolve     admit          probe
@@ -6,20 +6,24 @@
                          verify ─▶ joins ◀─┐
                                    join ───┘
 
-Theory of operation. Every topic but `pages` has the same number of partitions, and a worker that holds partition p
-of one holds it of all: one RocksDB a partition serves all operators. A partition takes one batch at a time, in four
-steps:
+Every topic but `pages` has the same number of partitions. A worker that is assigned partition p of one topic is
+assigned partition p of all: one RocksDB per partition serves all operators. A partition processes one batch at a
+time, in four steps:
 
-    1. outputs sent and acknowledged
-    2. its changes in the changelog
-    3. its changes in RocksDB, with their place in the changelog
-    4. input acknowledged
+    1. send the outputs and wait until the broker has acknowledged them
+    2. append the batch's changes to the changelog
+    3. write the changes to RocksDB, together with their changelog offset
+    4. acknowledge the input
 
-A crash between any two of them makes the input come again, and the operators are idempotent. Outputs come first,
+After a crash between any two steps the input is delivered again; the operators are idempotent. Outputs come first
 because the state decides what is sent: a state that says "done" before its output is safe would lose that output. An
-unexpected error ends the process before step 4, with code 75; a message that is merely bad goes to the dead letters.
-What `results` tells others is an output too.
+unexpected error ends the process before step 4, with exit code 75; a malformed message goes to the dead letters. The
+messages of the result topics are outputs too.
 
-`streams.operators.routing` says who owns what, and `streams.operators` why this comes to the embedded engine's
-clusters; tests/simulation tries to prove it wrong, tests/broker does so with real processes.
+`streams.operators.routing` defines which partition owns which key, and `streams.operators` explains why the clusters
+equal those of the embedded engine. tests/simulation tries to disprove that; tests/broker does so with real processes.
+
+The folders import one another in one direction only, from right to left (tests/tidiness/test_imports.py):
+
+    wire  ◀─  rows  ◀─  worker  ◀─  collection  ◀─  coordinator  ◀─  run_worker.py
 """

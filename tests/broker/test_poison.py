@@ -132,11 +132,11 @@ def between() -> Iterator[tuple[Topic, msgspec.Struct]]:
     for family, kind in ((Family.META, changelog_record.AMENDMENT), (Family.TEXTS, changelog_record.FACTS)):
         changes = Changes()
         changes.put(family, b"changelog", b"\xff" * 8)
-        yield Topic.AMENDMENTS, Retraction(changelog_record.encode(changes, kind=kind)[0])
+        yield Topic.RETRACTIONS, Retraction(changelog_record.encode(changes, kind=kind)[0])
     changes = Changes()
     changes.delete(Family.CAPTURES, b"no key")
-    yield Topic.AMENDMENTS, Retraction(changelog_record.encode(changes, kind=changelog_record.AMENDMENT)[0])
-    yield Topic.AMENDMENTS, Retraction(b"\1\2\xff cut")
+    yield Topic.RETRACTIONS, Retraction(changelog_record.encode(changes, kind=changelog_record.AMENDMENT)[0])
+    yield Topic.RETRACTIONS, Retraction(b"\1\2\xff cut")
 
 
 def poison() -> list[Poison]:

@@ -19,7 +19,7 @@ from tests.broker.running import HOME, Collection, broker_on, free_port
 SAMPLE = Path(__file__).parents[2] / "streams" / "demo" / "sample" / "2023-03.jsonl"
 PASSWORD = "correct-horse-battery"
 TOKEN = "a-token-of-the-tests"
-NEEDS_TOKEN = ("/rows", "/amend", "/sweeps")
+NEEDS_TOKEN = ("/rows", "/retract", "/sweeps")
 # Each listener speaks one protocol; certificates are of the address, signed by themselves.
 PROPERTIES = """
 listeners=PLAINTEXT://127.0.0.1:{0},CONTROLLER://127.0.0.1:{1},SASL_PLAINTEXT://127.0.0.1:{2},SASL_SSL://127.0.0.1:{3},SSL://127.0.0.1:{4}

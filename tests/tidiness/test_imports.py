@@ -89,3 +89,19 @@ def test_commands_import_heavy_libraries_late(path: Path) -> None:
     if path.name == "log_output.py":  # imported late themselves
         return
     assert not {name.split(".")[0] for name in imports(path, top_only=True)} & HEAVY
+
+
+KAFKA_LAYERS = ("wire", "rows", "worker", "collection", "coordinator")
+
+
+@pytest.mark.parametrize("name", KAFKA_LAYERS)
+def test_kafka_folders_import_only_lower_layers(name: str) -> None:
+    allowed = {"process_exit", *KAFKA_LAYERS[: KAFKA_LAYERS.index(name) + 1]}
+    for path in sorted((ROOT / "streams" / "kafka" / name).glob("*.py")):
+        imported = {full.split(".")[2] for full in imports(path) if full.startswith("streams.kafka.")}
+        assert imported <= allowed, f"{name_of(path)} imports a higher layer"
+
+
+def test_every_kafka_folder_is_a_layer() -> None:
+    folders = {path.parent.name for path in (ROOT / "streams" / "kafka").glob("*/__init__.py")}
+    assert folders == set(KAFKA_LAYERS)

@@ -113,6 +113,6 @@ class Collection:
         """Send changes, and return when the owners have taken them."""
         async with self._amending:
             await self.runner.producer.send(sends)
-            until = await self.lag.ends(Topic.AMENDMENTS)
-            while not await self.lag.reached(Topic.AMENDMENTS, until):  # noqa: ASYNC110 - the broker tells nobody
+            until = await self.lag.ends(Topic.RETRACTIONS)
+            while not await self.lag.reached(Topic.RETRACTIONS, until):  # noqa: ASYNC110 - the broker tells nobody
                 await asyncio.sleep(0.1)

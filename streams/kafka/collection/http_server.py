@@ -4,7 +4,7 @@
     GET  /readyz     200 when partitions are assigned and recovered and the disk has room; 503 says what is missing
     GET  /metrics    for Prometheus
     POST /rows       a question, msgpack: of partitions that are here, or of the whole collection
-    POST /amend      changes that overwrite, as a record of the changelog: forgetting
+    POST /retract    changes that overwrite, as a record of the changelog: forgetting
     POST /sweeps     a record for the log of sweeps, JSON; a cancellation takes back what the sweep brought
 
 The last three are for workers and the command line of the same collection: they show and change everything. They want
@@ -74,7 +74,7 @@ class Server:
         site.router.add_get("/readyz", self._readyz)
         site.router.add_get("/metrics", self._metrics)
         site.router.add_post("/rows", _told(_guarded(self._rows, token)))
-        for path, handler in (("/amend", self._amend), ("/sweeps", self._sweeps)):
+        for path, handler in (("/retract", self._retract), ("/sweeps", self._sweeps)):
             site.router.add_post(path, _told(_guarded(handler, token) if token else _no_changes))
         self._web = web.AppRunner(site, access_log=None)
         await self._web.setup()
@@ -137,7 +137,7 @@ class Server:
         find = whole.answer if ask.partitions else lambda asked: whole.store().ask(asked)
         return _packed(await asyncio.to_thread(find, ask))
 
-    async def _amend(self, request: web.Request) -> web.Response:
+    async def _retract(self, request: web.Request) -> web.Response:
         _, changes = changelog_record.decode(await request.read())
         whole = self._whole()
         await asyncio.to_thread(lambda: whole.store().write(changes))

@@ -44,7 +44,7 @@ def retractions(store: Store, parts: Mapping[int, Changes]) -> dict[tuple[Topic,
     parents = {node: parent for node, parent in held if parent in nodes}
     postings = sorted({key[:PREFIX_BYTES] for key in _deleted(parts, Family.DOCUMENTS)})
     return {
-        (Topic.AMENDMENTS, number): [
+        (Topic.RETRACTIONS, number): [
             _amendment(record, parents, postings)
             for record in changelog_record.encode(changes, kind=changelog_record.AMENDMENT)
         ]

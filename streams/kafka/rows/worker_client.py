@@ -158,4 +158,4 @@ class RemoteStore(RemoteRows):
         for record in changelog_record.encode(
             changes, kind=changelog_record.AMENDMENT, record_bytes_max=RECORD_BYTES_MAX
         ):
-            self.peer.post("/amend", record, AMEND_SECONDS_MAX)
+            self.peer.post("/retract", record, AMEND_SECONDS_MAX)

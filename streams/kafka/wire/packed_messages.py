@@ -33,7 +33,7 @@ class Topic(StrEnum):
     DOCUMENTS = "documents"
     BUCKETS = "buckets"
     JOINS = "joins"
-    AMENDMENTS = "amendments"
+    RETRACTIONS = "retractions"
     CHANGELOG = "state-changelog"
     SWEEPS = "sweeps"
     DEAD_LETTERS = "dead-letters"
@@ -64,7 +64,7 @@ KINDS: dict[Topic, dict[int, type[msgspec.Struct]]] = {
     Topic.DOCUMENTS: {1: Sighting, 2: CandidatePair, 3: VerifyRequest},
     Topic.BUCKETS: {4: BucketProbe},
     Topic.JOINS: {5: Union, 6: MemberTransfer},
-    Topic.AMENDMENTS: {7: Retraction},
+    Topic.RETRACTIONS: {7: Retraction},
 }
 ROUTED: dict[routing.Topic, Topic] = {
     routing.Topic.PAGES: Topic.CAPTURES,

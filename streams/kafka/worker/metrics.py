@@ -27,7 +27,7 @@ COUNTED = {
     "pairs_verified": "pairs whose sketches were compared",
     "edges": "pairs at or above the threshold",
     "unions": "roots that got a parent",
-    "amendments": "changes that overwrite, from forgetting",
+    "retractions": "changes that overwrite, from forgetting",
     "moves_max": "sweeps that had more moves to tell than the limit",
     "moves_failed": "sweeps whose moves could not be told",
     "bucket_postings_max": "postings that a full bucket did not keep",

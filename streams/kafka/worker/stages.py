@@ -18,8 +18,9 @@ from state.families import Family
 from state.model import ID_BYTES, PREFIX_BYTES
 from state.partition import Partition
 from state.store import Store
-from streams.kafka.wire import result_messages
 from streams.kafka.wire.packed_messages import ROUTED, Retraction, Topic
+from streams.kafka.wire.result_messages import Result
+from streams.kafka.worker import results
 from streams.operators import admit, capture, join, lookups, probe, routing, verify
 from streams.operators.messages import BucketProbe, CandidatePair, Sighting, SketchedPage, VerifyRequest
 from streams.page import Rejected
@@ -37,7 +38,7 @@ class Outcome:
         self.changes = Changes()
         self.retraction = False
         self.rejected: list[Rejected] = []
-        self.results: list[result_messages.Result] = []
+        self.results: list[Result] = []
         self.counts: Counter[str] = Counter()
 
     def send(self, values: Iterable[routing.Message], context: Context) -> None:
@@ -113,10 +114,10 @@ def documents(partition: Partition, values: Sequence[Any], context: Context) -> 
         outcome.send(shares, context)
     outcome.changes = admitted.changes
     rows = outcome.changes.family(Family.DOCUMENTS)
-    where = result_messages.Places(store, outcome.changes) if context.reports(Topic.NEAR_DUPLICATES) else None
+    where = results.Places(store, outcome.changes) if context.reports(Topic.NEAR_DUPLICATES) else None
     if where is not None:
         copied = admit.copies(sightings, known, located)
-        outcome.results += result_messages.copies(copied, where, store, context.partitions)
+        outcome.results += results.copies(copied, where, store, context.partitions)
 
     pairs = [value for value in values if isinstance(value, CandidatePair)]
     asking = sorted({pair.document for pair in pairs})
@@ -131,7 +132,7 @@ def documents(partition: Partition, values: Sequence[Any], context: Context) -> 
         pages = {question.document: (question.key, question.time) for question in asked}
         found = verify.closest(verified.near, pages)
         near = ((document, pages[document], *closest) for document, closest in found.items())
-        outcome.results += result_messages.near_duplicates(near, where, store, context.partitions)
+        outcome.results += results.near_duplicates(near, where, store, context.partitions)
     outcome.send(verified.unions, context)
     outcome.changes.update(verified.changes)
     outcome.counts.update(
@@ -202,7 +203,7 @@ def joins(partition: Partition, messages: Sequence[join.Union | join.MemberTrans
                 outcome.counts["unions"] += 1
                 if context.reports(Topic.CLUSTERS):
                     documents = sum(len(transfer.members) for transfer in step.transfers)
-                    outcome.results.append(result_messages.joined(node, parent, documents, partition.number))
+                    outcome.results.append(results.joined(node, parent, documents, partition.number))
             queue.extend(step.unions)
             queue.extend(part for transfer in step.transfers for part in _parts(transfer))
     outcome.changes = forest.changes
@@ -258,7 +259,7 @@ def retractions(partition: Partition, given: Sequence[Retraction], context: Cont
             _keep_new_postings(changes, set(each.postings), outcome.changes, partition.store)
         outcome.changes.update(changes)
     if context.reports(Topic.CLUSTERS):
-        outcome.results += result_messages.amended(outcome.changes, partition.store, partition.number)
+        outcome.results += results.retracted(outcome.changes, partition.store, partition.number)
     outcome.counts.update(retractions=len(given))
     return outcome
 
@@ -297,5 +298,5 @@ STAGES: dict[Topic, Stage] = {
     Topic.DOCUMENTS: documents,
     Topic.BUCKETS: buckets,
     Topic.JOINS: joins,
-    Topic.AMENDMENTS: retractions,
+    Topic.RETRACTIONS: retractions,
 }

@@ -112,7 +112,7 @@ class Collection:
         self.go_on(30)
         self.send(sends)
         self.go_on(10)
-        self.take([Topic.AMENDMENTS])
+        self.take([Topic.RETRACTIONS])
 
     def _drain(self, topics: Sequence[Topic]) -> None:
         asyncio.run(wait_until_drained(self, topics))  # type: ignore[arg-type]

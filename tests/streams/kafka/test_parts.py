@@ -474,3 +474,16 @@ def test_the_code_of_a_restart_is_in_the_table() -> None:
     from streams.cli.exit_codes import Exit
 
     assert RESTART == Exit.RESTART
+
+
+def test_the_last_committed_sweep_is_told_once() -> None:
+    fold = Fold()
+    untold = []
+    for event in (
+        Event("open", "a", 1), Event("told", "a", 1), Event("open", "b", 2), Event("commit", "a", 3),
+        Event("reached", "a", 3), Event("reached", "b", 4), Event("told", "a", 5), Event("told", "b", 6),
+        Event("told", "nobody", 7),
+    ):  # fmt: skip
+        fold.take(event)
+        untold.append(fold.untold.name if fold.untold else "")
+    assert untold == ["", "", "", "", "a", "b", "b", "", ""]

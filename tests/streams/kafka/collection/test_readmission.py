@@ -133,7 +133,7 @@ def test_a_page_that_comes_when_its_document_is_gone_and_its_postings_are_not(
     go_on = made.go_on
 
     def first_one(steps_max: int) -> None:
-        if made._take(Topic.AMENDMENTS, owner):
+        if made._take(Topic.RETRACTIONS, owner):
             made.sketch(2, {OTHER: TEXT})
             made.take([Topic.CAPTURES, Topic.DOCUMENTS, Topic.BUCKETS])
         go_on(steps_max)

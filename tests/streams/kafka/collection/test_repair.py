@@ -81,6 +81,6 @@ def test_a_pointer_that_a_union_has_set_since_stays(
     changes = Changes()
     changes.delete(Family.PARENTS, node)
     (record,) = changelog_record.encode(changes, kind=changelog_record.AMENDMENT)
-    made.send({(Topic.AMENDMENTS, number): [Retraction(record, parents)]})
+    made.send({(Topic.RETRACTIONS, number): [Retraction(record, parents)]})
     made.take()
     assert (made.store().get(Family.PARENTS, node) == other) is stays

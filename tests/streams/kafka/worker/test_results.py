@@ -9,9 +9,9 @@ from state.changes import Changes
 from state.families import Family
 from state.scheme import Scheme
 from state.store import Store
-from streams.kafka.wire import result_messages
 from streams.kafka.wire.packed_messages import Topic
-from streams.kafka.wire.sweep_log import Event, Fold
+from streams.kafka.wire.result_messages import ClusterChange, NearDuplicate
+from streams.kafka.worker import results
 from streams.operators import admit
 from streams.operators.messages import CandidatePair, Sighting
 from streams.operators.verify import closest, verify
@@ -75,7 +75,7 @@ def test_only_new_places_of_known_documents_are_copies() -> None:
 def test_places_are_those_stored_and_those_of_the_batch(tmp_path: Path) -> None:
     with Store(tmp_path) as store:
         store.write(located((A, "org,a)/2", 9), (A, "org,a)/9", 5)))
-        places = result_messages.Places(store, located((A, "org,a)/5", 5), (B, "org,b)/", 7)))
+        places = results.Places(store, located((A, "org,a)/5", 5), (B, "org,b)/", 7)))
         assert places.first(A) == (b"org,a)/5", 5)
         assert places.first(A, b"org,a)/5") == (b"org,a)/9", 5)
         assert places.first(B) == (b"org,b)/", 7)
@@ -86,7 +86,7 @@ def test_places_are_those_stored_and_those_of_the_batch(tmp_path: Path) -> None:
 def test_what_is_nowhere_or_no_url_is_passed_over(tmp_path: Path) -> None:
     with Store(tmp_path) as store:
         store.write(located((A, "org,a)/", 9), (C, "no url", 9)))
-        places = result_messages.Places(store, Changes())
+        places = results.Places(store, Changes())
         cases = [
             (B, (b"org,b)/", 1), A), (B, (b"", 0), A), (B, (b"no url", 1), A), (B, (b"\xff)/", 1), A),
             (B, (b"org,b)/", 1), C), (B, (b"org,b)/", 1), B), (B, (b"org,b)/", 1 << 62), A),
@@ -94,17 +94,17 @@ def test_what_is_nowhere_or_no_url_is_passed_over(tmp_path: Path) -> None:
         found = [
             result
             for document, place, other in cases
-            for result in result_messages.near_duplicates([(document, place, other, SAME)], places, store, 4)
+            for result in results.near_duplicates([(document, place, other, SAME)], places, store, 4)
         ]
     assert [(each.topic, each.key) for each in found] == [(Topic.NEAR_DUPLICATES, b"https://b.org/")] * 2
     value = found[0].value
-    assert isinstance(value, result_messages.NearDuplicate)
+    assert isinstance(value, NearDuplicate)
     assert (value.document, value.cluster, value.closest.url) == (B.hex(), A.hex(), "https://a.org/")
-    assert isinstance(found[1].value, result_messages.NearDuplicate)
+    assert isinstance(found[1].value, NearDuplicate)
     assert found[1].value.first_seen is None
 
 
-def test_amendments_tell_what_changes(tmp_path: Path) -> None:
+def test_retractions_report_changed_clusters(tmp_path: Path) -> None:
     before = Changes()
     for document in (A, B, C):
         before.put(Family.DOCUMENTS, document, b"row")
@@ -117,24 +117,11 @@ def test_amendments_tell_what_changes(tmp_path: Path) -> None:
             changes.delete(Family.PARENTS, document)
         changes.delete(Family.DOCUMENTS, A)
         changes.put(Family.PARENTS, C, B)
-        told = [each.value for each in result_messages.amended(changes, store, 0)]
+        told = [each.value for each in results.retracted(changes, store, 0)]
         assert told == [
-            result_messages.ClusterChange("left", B.hex()),
-            result_messages.ClusterChange("forgotten", A.hex()),
-            result_messages.ClusterChange("joined", C.hex(), B.hex()),
+            ClusterChange("left", B.hex()),
+            ClusterChange("forgotten", A.hex()),
+            ClusterChange("joined", C.hex(), B.hex()),
         ]
         store.write(changes)
-        assert not list(result_messages.amended(changes, store, 0))
-
-
-def test_the_last_committed_sweep_is_told_once() -> None:
-    fold = Fold()
-    untold = []
-    for event in (
-        Event("open", "a", 1), Event("told", "a", 1), Event("open", "b", 2), Event("commit", "a", 3),
-        Event("reached", "a", 3), Event("reached", "b", 4), Event("told", "a", 5), Event("told", "b", 6),
-        Event("told", "nobody", 7),
-    ):  # fmt: skip
-        fold.take(event)
-        untold.append(fold.untold.name if fold.untold else "")
-    assert untold == ["", "", "", "", "a", "b", "b", "", ""]
+        assert not list(results.retracted(changes, store, 0))

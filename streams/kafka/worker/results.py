@@ -1,0 +1,118 @@
+"""Builds the results that a partition's batch yields: near-duplicates and cluster changes.
+
+Results are outputs like any other: sent and acknowledged before the state records that they are done, so no result is
+lost and one may be sent twice. A result is built where its figures are known: at the owner of the candidate, whose
+partition also has the candidate's URLs and parent. The URL of the new page travels with its verify request.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+
+import msgspec
+
+from state.changes import Changes
+from state.codecs import location_row
+from state.families import Family
+from state.model import ID_BYTES
+from state.store import Store
+from streams.kafka.wire.packed_messages import Topic
+from streams.kafka.wire.result_messages import Closest, ClusterChange, NearDuplicate, Result
+from streams.operators.messages import Sighting
+from streams.operators.routing import partition_of
+from streams.query.queries import SAME
+from streams.sketch.sketcher import Comparison
+from streams.timestamps import iso
+from streams.urls import key_url
+
+PLACES_READ = 16  # URLs of a document among which the earliest is looked for: an error page has thousands
+Place = tuple[bytes, int]
+"""A url key, and when a document was first seen there, in ms."""
+
+
+class Places:
+    """URLs that hold or held documents of one partition: those that are stored, and those of a batch."""
+
+    def __init__(self, store: Store, changes: Changes) -> None:
+        self._store = store
+        self._new: defaultdict[bytes, list[Place]] = defaultdict(list)
+        for row, seen in changes.puts.get(Family.LOCATIONS, {}).items():
+            self._new[row[:ID_BYTES]].append(_place(row, seen))
+
+    def first(self, document: bytes, but: bytes = b"") -> Place:
+        """Where a document was seen first, other than at the key `but`; an empty key where it is nowhere."""
+        stored = (_place(*row) for row in islice(self._store.scan(Family.LOCATIONS, document), PLACES_READ))
+        found = [place for place in (*stored, *self._new[document]) if place[0] != but]
+        return min(found, key=lambda place: (place[1], place[0]), default=(b"", 0))
+
+
+def _place(row: bytes, seen: bytes) -> Place:
+    return row[ID_BYTES:], location_row.decode(seen)
+
+
+def near_duplicates(
+    found: Iterable[tuple[bytes, Place, bytes, Comparison]], places: Places, store: Store, partitions: int
+) -> Iterator[Result]:
+    """Documents with their place, the closest of this partition's documents, and the figures.
+
+    What was forgotten meanwhile is at no URL, and is passed over; so is a key that is of none.
+    """
+    known = [each for each in found if _url(each[1][0])]
+    others = sorted({other for _, _, other, _ in known})
+    parents = dict(zip(others, store.get_many(Family.PARENTS, others), strict=True))
+    for document, (key, time), other, figures in known:
+        there, since = places.first(other, key if other == document else b"")
+        url, of_other = _url(key), _url(there)
+        if not of_other:
+            continue
+        value = NearDuplicate(
+            url,
+            document.hex(),
+            iso(time),
+            (parents[other] or other).hex(),
+            Closest(of_other, other.hex(), iso(since)),
+            *msgspec.structs.astuple(figures),
+        )
+        yield Result(Topic.NEAR_DUPLICATES, partition_of(key, partitions), url.encode(), value)
+
+
+def _url(key: bytes) -> str:
+    """A URL that has this key; empty where there is none."""
+    try:
+        return key_url(key)
+    except ValueError:  # a key that nothing of ours made: not this worker's to stop for
+        return ""
+
+
+def copies(sightings: Sequence[Sighting], places: Places, store: Store, partitions: int) -> Iterator[Result]:
+    """Pages whose document another URL holds or held already."""
+    found = ((each.document, (each.key, each.time), each.document, SAME) for each in sightings)
+    return near_duplicates(found, places, store, partitions)
+
+
+def joined(document: bytes, into: bytes, documents: int | None, partition: int) -> Result:
+    """A document, root of so many (itself with them), that came under another."""
+    value = ClusterChange("joined", document.hex(), into.hex(), documents)
+    return Result(Topic.CLUSTERS, partition, value.document.encode(), value)
+
+
+def retracted(changes: Changes, store: Store, partition: int) -> Iterator[Result]:
+    """What changes that overwrite do to the clusters of a partition's documents."""
+    gone = _present(store, Family.DOCUMENTS, changes.deletes.get(Family.DOCUMENTS, ()))
+    alone = _present(store, Family.PARENTS, changes.deletes.get(Family.PARENTS, ()))
+    for change, documents in (("left", alone - gone), ("forgotten", gone)):
+        for document in sorted(documents):
+            value = ClusterChange(change, document.hex())  # type: ignore[arg-type]
+            yield Result(Topic.CLUSTERS, partition, value.document.encode(), value)
+    parents = changes.puts.get(Family.PARENTS, {})
+    ids = sorted(parents)
+    for document, before in zip(ids, store.get_many(Family.PARENTS, ids), strict=True):
+        if before != parents[document]:
+            yield joined(document, parents[document], None, partition)
+
+
+def _present(store: Store, family: Family, keys: Iterable[bytes]) -> set[bytes]:
+    ordered = sorted(keys)
+    return {key for key, held in zip(ordered, store.get_many(family, ordered), strict=True) if held is not None}
