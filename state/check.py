@@ -35,7 +35,7 @@ from state.codecs import capture_row, document_row, edge_row, posting_list
 from state.families import Family
 from state.model import ID_BYTES, PREFIX_BYTES, SweepState
 from state.prefix_index import prefix_of
-from state.store import Store
+from state.rows import HistoryReader
 from state.view import View
 
 _WORD = struct.Struct(">Q")
@@ -55,7 +55,7 @@ class Problem(msgspec.Struct, frozen=True):
 class _Kept:
     """The ids of kept documents, by their first 8 bytes; those that another partition owns count as kept."""
 
-    def __init__(self, store: Store, owns: Owns | None) -> None:
+    def __init__(self, store: HistoryReader, owns: Owns | None) -> None:
         self.whole = owns is None
         self.owns: Owns = owns or (lambda _: True)
         heads = (_WORD.unpack(key[:8])[0] for key, _ in store.scan(Family.DOCUMENTS) if len(key) == ID_BYTES)
@@ -77,7 +77,7 @@ def _has(ascending: NDArray[np.uint64], value: int) -> bool:
     return at < len(ascending) and int(ascending[at]) == value
 
 
-def check(store: Store, *, postings_max: int, owns: Owns | None = None) -> Iterator[Problem]:
+def check(store: HistoryReader, *, postings_max: int, owns: Owns | None = None) -> Iterator[Problem]:
     """Every broken invariant; none for a sound state.
 
     `postings_max` says when a bucket may leave documents out; `owns` which keys (of URLs and buckets, and prefixes of
@@ -97,9 +97,9 @@ def _problem(family: Family, key: bytes, what: str) -> Problem:
     return Problem(family.value, key.hex(), what)
 
 
-def _names(store: Store) -> Iterator[Problem]:
+def _names(store: HistoryReader) -> Iterator[Problem]:
     for family, read in (
-        (Family.META, lambda: meta.agree(store, None)),
+        (Family.META, lambda: meta.read_scheme(store)),
         (Family.META, lambda: meta.counters(store)),
         (Family.SWEEPS, lambda: sweeps.all_sweeps(store)),
     ):
@@ -109,7 +109,7 @@ def _names(store: Store) -> Iterator[Problem]:
             yield _problem(family, b"", f"does not decode: {error}")
 
 
-def _captures(store: Store, kept: _Kept) -> Iterator[Problem]:
+def _captures(store: HistoryReader, kept: _Kept) -> Iterator[Problem]:
     counts: defaultdict[int, Counter[bytes]] = defaultdict(Counter)  # of a sweep, by host
     for row, value in store.scan(Family.CAPTURES):
         try:
@@ -131,7 +131,7 @@ def _captures(store: Store, kept: _Kept) -> Iterator[Problem]:
     yield from _hosts(store, counts, whole=kept.whole)
 
 
-def _hosts(store: Store, counts: Mapping[int, Counter[bytes]], *, whole: bool) -> Iterator[Problem]:
+def _hosts(store: HistoryReader, counts: Mapping[int, Counter[bytes]], *, whole: bool) -> Iterator[Problem]:
     """A partition knows the numbers of sweeps only, and counts in the write that brings or takes a capture."""
     known = {s.number for s in sweeps.all_sweeps(store) if s.state is not SweepState.CANCELLING}
     for number in sorted(known if whole else sweeps.counted(store) | counts.keys()):
@@ -143,16 +143,16 @@ def _hosts(store: Store, counts: Mapping[int, Counter[bytes]], *, whole: bool) -
                 yield _problem(Family.SWEEPS, sweeps.host_key(number, host), what)
 
 
-def _lists(store: Store, _: _Kept) -> Iterator[Problem]:
+def _lists(store: HistoryReader, _: _Kept) -> Iterator[Problem]:
     """Each URL with captures is listed: another page there would be taken for its first."""
     urls = (prefix for prefix, _ in groupby(prefix_of(row) for row, _ in store.scan(Family.CAPTURES)))
     while part := list(islice(urls, _URLS_AT_ONCE)):
-        for prefix, listed in zip(part, store.listed(Family.CAPTURES, part), strict=True):
-            if not listed:
+        for prefix, last in zip(part, store.last_under(Family.CAPTURES, part), strict=True):
+            if last is None:
                 yield _problem(Family.CAPTURES, prefix, "this URL is not listed, and its captures are not looked up")
 
 
-def _locations(store: Store, kept: _Kept) -> Iterator[Problem]:
+def _locations(store: HistoryReader, kept: _Kept) -> Iterator[Problem]:
     for row, _ in store.scan(Family.LOCATIONS):
         document_id, key = row[:ID_BYTES], row[ID_BYTES:]
         if not kept.owns(document_id[:PREFIX_BYTES]):
@@ -163,7 +163,7 @@ def _locations(store: Store, kept: _Kept) -> Iterator[Problem]:
             yield _problem(Family.LOCATIONS, row, "no capture of this URL holds the document")
 
 
-def _held_at(store: Store, key: bytes) -> set[bytes | None]:
+def _held_at(store: HistoryReader, key: bytes) -> set[bytes | None]:
     """Documents of a URL's captures; those that do not decode are named elsewhere."""
     found: set[bytes | None] = set()
     for row, value in store.scan(Family.CAPTURES, capture_row.history(key)):
@@ -172,7 +172,7 @@ def _held_at(store: Store, key: bytes) -> set[bytes | None]:
     return found
 
 
-def _postings(store: Store, kept: _Kept) -> Iterator[Problem]:
+def _postings(store: HistoryReader, kept: _Kept) -> Iterator[Problem]:
     for row, value in store.scan(Family.BANDS):
         try:
             held = posting_list.decode(value)
@@ -197,7 +197,7 @@ def _postings(store: Store, kept: _Kept) -> Iterator[Problem]:
             yield _problem(Family.TEXTS, row, "text of a document that is not kept")
 
 
-def _edges(store: Store, kept: _Kept) -> Iterator[Problem]:
+def _edges(store: HistoryReader, kept: _Kept) -> Iterator[Problem]:
     view = View(store)
     for row, value in store.scan(Family.EDGES):
         try:
@@ -213,7 +213,7 @@ def _edges(store: Store, kept: _Kept) -> Iterator[Problem]:
             yield _problem(Family.EDGES, row, "between documents of two clusters")
 
 
-def _parents(store: Store, kept: _Kept) -> Iterator[Problem]:
+def _parents(store: HistoryReader, kept: _Kept) -> Iterator[Problem]:
     for row, parent in store.scan(Family.PARENTS):
         if parent >= row or len(parent) != ID_BYTES:  # smaller, which also makes a cycle impossible
             yield _problem(Family.PARENTS, row, f"parent {parent.hex()} is not smaller")
@@ -223,7 +223,7 @@ def _parents(store: Store, kept: _Kept) -> Iterator[Problem]:
             yield _problem(Family.PARENTS, row, "of or to a document that is not kept")
 
 
-def _members(store: Store, kept: _Kept) -> Iterator[Problem]:
+def _members(store: HistoryReader, kept: _Kept) -> Iterator[Problem]:
     if not kept.whole:
         for row, _ in store.scan(Family.MEMBERS):
             if not kept.owns(row[:PREFIX_BYTES]):
@@ -242,8 +242,8 @@ def _members(store: Store, kept: _Kept) -> Iterator[Problem]:
         yield _problem(Family.MEMBERS, b"", f"{listed} documents are listed, {children} have a parent")
 
 
-def _documents(store: Store, kept: _Kept, postings_max: int) -> Iterator[Problem]:
-    scheme = meta.agree(store, None)
+def _documents(store: HistoryReader, kept: _Kept, postings_max: int) -> Iterator[Problem]:
+    scheme = meta.read_scheme(store)
     counters = meta.counters(store)
     # A bucket that was full when a document came, and has lost others since, is not full any more. The counter is of
     # states that do not say it otherwise yet; a partition does not count what was forgotten.

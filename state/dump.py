@@ -11,11 +11,11 @@ from state import meta, sweeps
 from state.codecs import capture_row, document_row, edge_row, location_row, posting_list
 from state.families import Family
 from state.model import ID_BYTES, PREFIX_BYTES
-from state.store import Store
+from state.rows import RowReader
 from state.view import View
 
 
-def dump(store: Store, family: Family, prefix: bytes = b"") -> Iterator[dict[str, Any]]:
+def dump(store: RowReader, family: Family, prefix: bytes = b"") -> Iterator[dict[str, Any]]:
     """Rows of one family in order of key; one that does not decode is shown in hex with the error."""
     view = View(store)
     for key, value in store.scan(family, prefix):

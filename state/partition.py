@@ -37,7 +37,7 @@ class Partition:
         """
         self.store = store
         self.number = number
-        self.scheme = meta.agree(store, scheme)
+        self.scheme = meta.claim_scheme(store, scheme)
         meta.claim_partition(store, number, count)
         held = store.get(Family.META, _OFFSET)
         self.offset: int = _NUMBER.unpack(held)[0] if held else -1

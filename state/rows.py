@@ -1,13 +1,14 @@
-"""Rows by key: the protocol of every store of state rows.
+"""Rows by key: the protocols of every store of state rows.
 
-Three stores implement it completely, and one contract test runs through all three: the RocksDB store
-(`state.store`), the store that is sharded over Kafka workers (`streams.kafka.rows.sharded_store`) and the in-memory
-store of the tests. Everything that only reads or writes rows takes a protocol, never a concrete store.
+Three stores implement them: the RocksDB store (`state.store`), the store that is sharded over Kafka workers
+(`streams.kafka.rows.sharded_store`) and the in-memory store of the tests. One contract test runs against all of them:
+`tests/state/test_rows.py`. Code that only reads or writes rows takes a protocol, never a concrete store.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Protocol
 
 from state.changes import Changes
@@ -20,12 +21,17 @@ Row = tuple[bytes, bytes]
 class RowReader(Protocol):
     """Reads rows. Keys and prefixes are bytes; rows come in ascending order of key."""
 
+    @property
+    def path(self) -> Path:
+        """Where the rows are, for messages."""
+        ...
+
     def get(self, family: Family, key: bytes) -> bytes | None:
         """Return the value of a key, or None."""
         ...
 
     def get_many(self, family: Family, keys: Sequence[bytes]) -> list[bytes | None]:
-        """Return the values of many keys, in the order of the keys."""
+        """Return the values of many keys, in the order of the keys; sorted keys are read fastest."""
         ...
 
     def scan(self, family: Family, prefix: bytes = b"", start: bytes | None = None) -> Iterator[Row]:
@@ -44,6 +50,10 @@ class RowReader(Protocol):
         """Return at most `limit` keys under each prefix."""
         ...
 
+    def catch_up(self) -> None:
+        """Make visible what the writer has committed since; does nothing where rows are always current."""
+        ...
+
 
 class HistoryReader(RowReader, Protocol):
     """A reader of local rows that can also read backwards: what the operators look up."""
@@ -53,7 +63,10 @@ class HistoryReader(RowReader, Protocol):
         ...
 
     def last_under(self, family: Family, prefixes: Sequence[bytes]) -> list[Row | None]:
-        """Return the row with the greatest key under each prefix, or None."""
+        """Return the row with the greatest key under each prefix, or None.
+
+        A key has at most 32 bytes after a prefix that is asked for.
+        """
         ...
 
 
@@ -63,3 +76,7 @@ class RowWriter(Protocol):
     def write(self, changes: Changes, *, sync: bool = False) -> None:
         """Commit all changes or none; with `sync`, they are on disk when this returns."""
         ...
+
+
+class RowStore(RowReader, RowWriter, Protocol):
+    """Reads rows and writes changes."""

@@ -10,6 +10,7 @@ import msgspec
 from state import meta, sweeps
 from state.families import Family
 from state.model import PREFIX_BYTES, SweepState
+from state.rows import RowReader
 from state.store import Store
 
 
@@ -51,7 +52,7 @@ def stats(store: Store) -> Stats:
     held = [sweep.state.name.lower() for sweep in sweeps.all_sweeps(store)]
     return Stats(
         str(store.path),
-        meta.agree(store, None).id,
+        meta.read_scheme(store).id,
         counters["documents"] if "documents" in counters else sum(1 for _ in store.scan(Family.DOCUMENTS)),
         {state.name.lower(): held.count(state.name.lower()) for state in SweepState},
         families,
@@ -60,7 +61,7 @@ def stats(store: Store) -> Stats:
     )
 
 
-def hot(store: Store, *, postings_max: int, sample_postings_max: int) -> Iterator[Hot]:
+def hot(store: RowReader, *, postings_max: int, sample_postings_max: int) -> Iterator[Hot]:
     """Buckets that are full and sampled shingles that more documents hold than may take part."""
     for key, value in store.scan(Family.BANDS):
         if len(value) >= postings_max * PREFIX_BYTES:

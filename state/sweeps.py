@@ -18,7 +18,7 @@ from state.changes import Changes
 from state.errors import LostfoundError, StateCorrupt
 from state.families import Family
 from state.model import Sweep, SweepState
-from state.store import Store
+from state.rows import RowReader
 
 _KEY = struct.Struct(">cI")
 _COUNT = struct.Struct(">Q")
@@ -40,12 +40,12 @@ class _Row(msgspec.Struct, frozen=True):
     captures: int = 0
 
 
-def all_sweeps(store: Store) -> list[Sweep]:
+def all_sweeps(store: RowReader) -> list[Sweep]:
     """All sweeps, in order of number; cancelled ones too."""
     return [decode(key, value) for key, value in store.scan(Family.SWEEPS, b"s")]
 
 
-def named(store: Store, name: str) -> Sweep | None:
+def named(store: RowReader, name: str) -> Sweep | None:
     """The sweep of this name that is not cancelled; a cancelled name is free again."""
     held = (s for s in all_sweeps(store) if s.name == name and s.state is not SweepState.CANCELLED)
     return next(held, None)
@@ -64,7 +64,7 @@ def check_new(name: str, held: Sweep | None = None) -> None:
         raise LostfoundError(f"there is a sweep {name!r} already", "`lostfound sweep list` shows all")
 
 
-def new(store: Store, name: str, now: int) -> Sweep:
+def new(store: RowReader, name: str, now: int) -> Sweep:
     """The next sweep, not yet written; raises LostfoundError when the name is taken or unusable."""
     check_new(name, named(store, name))
     number = max((s.number for s in all_sweeps(store)), default=0) + 1
@@ -103,19 +103,19 @@ def host_key(number: int, host: bytes) -> bytes:
     return _KEY.pack(b"h", number) + host
 
 
-def hosts(store: Store, number: int, start: bytes = b"", limit: int | None = None) -> dict[bytes, int]:
+def hosts(store: RowReader, number: int, start: bytes = b"", limit: int | None = None) -> dict[bytes, int]:
     """Captures a host key of one sweep, ascending, from the host `start` on; all of them or at most `limit`."""
     prefix = _KEY.pack(b"h", number)
     rows = islice(store.scan(Family.SWEEPS, prefix, prefix + start), limit)
     return {key[len(prefix) :]: _COUNT.unpack(value)[0] for key, value in rows}
 
 
-def counted(store: Store) -> set[int]:
+def counted(store: RowReader) -> set[int]:
     """Numbers of the sweeps of which there are counts of hosts."""
     return {_KEY.unpack_from(key)[1] for key, _ in store.scan(Family.SWEEPS, b"h")}
 
 
-def add_hosts(store: Store, changes: Changes, number: int, counts: dict[bytes, int]) -> None:
+def add_hosts(store: RowReader, changes: Changes, number: int, counts: dict[bytes, int]) -> None:
     """Add to the counts of hosts."""
     keys = [host_key(number, host) for host in counts]
     for key, held, more in zip(keys, store.get_many(Family.SWEEPS, keys), counts.values(), strict=True):
@@ -123,7 +123,7 @@ def add_hosts(store: Store, changes: Changes, number: int, counts: dict[bytes, i
         changes.put(Family.SWEEPS, key, _COUNT.pack(count))
 
 
-def host_count(store: Store, number: int, host: bytes) -> int:
+def host_count(store: RowReader, number: int, host: bytes) -> int:
     """Captures of one host in one sweep."""
     value = store.get(Family.SWEEPS, host_key(number, host))
     return int(_COUNT.unpack(value)[0]) if value else 0

@@ -14,7 +14,7 @@ from state.codecs import capture_row, document_row, location_row, posting_list
 from state.codecs.text_row import TextCodec
 from state.families import Family
 from state.model import ID_BYTES, PREFIX_BYTES, Capture, DocumentRow, Sweep, SweepState
-from state.store import Store
+from state.rows import Row, RowReader
 
 _U32 = struct.Struct(">I")
 
@@ -22,9 +22,9 @@ _U32 = struct.Struct(">I")
 class View:
     """What the state holds, read as it is asked for."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: RowReader) -> None:
         self.store = store
-        self.scheme = meta.agree(store, None)
+        self.scheme = meta.read_scheme(store)
         self.refresh()
 
     def refresh(self) -> None:
@@ -114,7 +114,7 @@ class View:
         found = self.store.scan_prefixes(Family.LOCATIONS, documents, limit)
         return [[(key[ID_BYTES:], location_row.decode(seen)) for key, seen in rows] for rows in found]
 
-    def _shown(self, rows: Iterable[tuple[bytes, bytes]]) -> list[Capture]:
+    def _shown(self, rows: Iterable[Row]) -> list[Capture]:
         return [c for c in (capture_row.decode(row, value) for row, value in rows) if c.sweep not in self._hidden]
 
     def text(self, document_id: bytes) -> str | None:

@@ -22,7 +22,7 @@ class MemoryStore:
     def __init__(self) -> None:
         self.rows: dict[Family, dict[bytes, bytes]] = {family: {} for family in Family}
         self._keys: dict[Family, list[bytes]] = {family: [] for family in Family}
-        self.unlisted: set[bytes] = set()
+        self.unlisted: set[bytes] = set()  # prefixes that `last_under` misses, as a damaged prefix index would
 
     def get(self, family: Family, key: bytes) -> bytes | None:
         return self.rows[family].get(key)
@@ -45,16 +45,18 @@ class MemoryStore:
             at -= 1
 
     def last_under(self, family: Family, prefixes: Sequence[bytes]) -> list[Row | None]:
-        return [next(self.scan_reverse(family, prefix, prefix + b"\xff" * 32), None) for prefix in prefixes]
-
-    def listed(self, family: Family, prefixes: Sequence[bytes]) -> list[bool]:
-        return [prefix not in self.unlisted for prefix in prefixes]
+        return [
+            next(self.scan_reverse(family, prefix, prefix + b"\xff" * 32), None)
+            if prefix not in self.unlisted
+            else None
+            for prefix in prefixes
+        ]
 
     def scan_prefixes(self, family: Family, prefixes: Sequence[bytes], limit: int | None = None) -> list[list[Row]]:
         return [list(islice(self.scan(family, prefix), limit)) for prefix in prefixes]
 
-    def keys(self, family: Family, prefix: bytes, limit: int) -> list[bytes]:
-        return [key for key, _ in islice(self.scan(family, prefix), limit)]
+    def keys(self, family: Family, prefix: bytes, limit: int, start: bytes | None = None) -> list[bytes]:
+        return [key for key, _ in islice(self.scan(family, prefix, start), limit)]
 
     def keys_under(self, family: Family, prefixes: Sequence[bytes], limit: int) -> list[list[bytes]]:
         return [self.keys(family, prefix, limit) for prefix in prefixes]

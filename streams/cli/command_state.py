@@ -36,9 +36,9 @@ def check(place: Place, json: bool) -> Exit | None:
     from state.check import check as problems_of
 
     found = 0
-    with place.reader() as (view, settings):
-        owns = _owns(meta.partition(view.store))
-        for problem in problems_of(view.store, postings_max=settings.limits.bucket_postings_max, owns=owns):
+    with place.folder() as (store, settings):
+        owns = _owns(meta.partition(store))
+        for problem in problems_of(store, postings_max=settings.limits.bucket_postings_max, owns=owns):
             found += 1
             if json:
                 write_json(problem)
@@ -67,8 +67,8 @@ def stats(place: Place, json: bool) -> None:
     from state.stats import stats as stats_of
     from streams.terminal import tables
 
-    with place.reader() as (view, _):
-        found = stats_of(view.store)
+    with place.folder() as (store, _):
+        found = stats_of(store)
     if json:
         write_json(found)
     else:
@@ -86,8 +86,8 @@ def backup(place: Place, target: Path) -> None:
     """
     from state.backup import backup as copy
 
-    with place.reader() as (view, _):
-        copied = copy(view.store, target)
+    with place.folder() as (store, _):
+        copied = copy(store, target)
     click.echo(f"{target} holds a copy of {copied / 1e6:,.1f} MB")
 
 
@@ -99,8 +99,8 @@ def backup(place: Place, target: Path) -> None:
 @click.pass_obj
 def dump(place: Place, family: str | None, prefix: str, limit: int | None) -> None:
     """Write the rows of a column family, or of all, as JSON lines."""
-    with place.reader() as (view, _):
-        for row in _rows(view.store, family, prefix, limit):
+    with place.folder() as (store, _):
+        for row in _rows(store, family, prefix, limit):
             write_json(row)
 
 
@@ -113,11 +113,11 @@ def hot(place: Place, json: bool) -> Exit | None:
     from state.stats import hot as hot_of
     from streams.terminal import tables
 
-    with place.reader() as (view, settings):
+    with place.folder() as (store, settings):
         limits = settings.limits
         found = list(
             hot_of(
-                view.store,
+                store,
                 postings_max=limits.bucket_postings_max,
                 sample_postings_max=limits.sample_postings_max,
             )

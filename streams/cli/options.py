@@ -54,13 +54,15 @@ class Place:
             yield RemoteStore(self._peer(settings), writable=True), settings
             return
         with Store(self.data_dir, settings.store, make=make) as store:
-            meta.agree(store, settings.scheme if make else None)
+            if make:
+                meta.claim_scheme(store, settings.scheme)
+            else:
+                meta.read_scheme(store)  # refuses a newer format
             yield store, settings
 
     @contextmanager
     def reader(self) -> Iterator[tuple[View, Settings]]:
         """A reading view of the state; works while another process writes. Raises StateError."""
-        from state.store import Store
         from state.view import View
 
         settings = self.settings()
@@ -69,8 +71,19 @@ class Place:
 
             yield View(RemoteStore(self._peer(settings))), settings
             return
-        with Store(self.data_dir, settings.store, writable=False) as store:
+        with self.folder() as (store, settings):
             yield View(store), settings
+
+    @contextmanager
+    def folder(self) -> Iterator[tuple[Store, Settings]]:
+        """The state folder of this machine, opened for reading; raises StateError."""
+        from state import meta
+        from state.store import Store
+
+        settings = self.settings()
+        with Store(self.data_dir, settings.store, writable=False) as store:
+            meta.read_scheme(store)  # refuses a newer format
+            yield store, settings
 
     def sweep_event(self, event: str, name: str, kind: Any = None) -> Any:
         """Hand a step in a sweep's life to the workers; returns their answer, a `kind`. Raises StateError."""

@@ -44,7 +44,7 @@ class Engine:
         """Raises StateRefused when the store was made with another scheme or by a newer version."""
         self.store = store
         self.settings = settings
-        self.scheme = meta.agree(store, settings.scheme)
+        self.scheme = meta.claim_scheme(store, settings.scheme)
         self.counters = Counter(meta.counters(store))
         self.batches = 0  # applied since the start: what was read of the state before one of them may be out of date
         self._sketches: OrderedDict[bytes, list[Sketch]] = OrderedDict()

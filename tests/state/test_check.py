@@ -22,7 +22,7 @@ LAST = b"\xff" * 16
 
 
 def problems(store: MemoryStore, postings_max: int = 32) -> list[Problem]:
-    return list(check(store, postings_max=postings_max))  # type: ignore[arg-type]
+    return list(check(store, postings_max=postings_max))
 
 
 def first(store: MemoryStore, family: Family, prefix: bytes = b"") -> tuple[bytes, bytes]:
@@ -302,7 +302,7 @@ def test_a_bucket_that_was_full_before_a_document_was_forgotten_may_too(sound: M
 
 def test_counts_of_a_sweep_that_is_being_cancelled_are_not_held_against_it(sound: MemoryStore) -> None:
     changes = Changes()
-    sweep = sweeps.all_sweeps(sound)[0]  # type: ignore[arg-type]
+    sweep = sweeps.all_sweeps(sound)[0]
     sweeps.put(changes, sweeps.transition(sweep, SweepState.CANCELLING))
     row, _ = first(sound, Family.SWEEPS, b"h")
     changes.put(Family.SWEEPS, row, bytes(8))
@@ -339,14 +339,14 @@ def partitions(store: MemoryStore, count: int) -> list[MemoryStore]:
                         held = capture_row.decode(row, value)
                         hosts[held.sweep, held.key[: held.key.find(b")") + 1]] += 1
         for (sweep, host), captures in hosts.items():
-            sweeps.add_hosts(part, changes, sweep, {host: captures})  # type: ignore[arg-type]
+            sweeps.add_hosts(part, changes, sweep, {host: captures})
         part.write(changes)
     return made
 
 
 def of_partition(store: MemoryStore, number: int, count: int) -> list[Problem]:
     owns = lambda key: partition_of(key, count) == number  # noqa: E731
-    return list(check(store, postings_max=32, owns=owns))  # type: ignore[arg-type]
+    return list(check(store, postings_max=32, owns=owns))
 
 
 @pytest.mark.parametrize("count", [1, 3, 8])
@@ -395,5 +395,5 @@ def test_buckets_of_a_partition_that_were_full_may_leave_documents_out(sound: Me
     meta.put_full_buckets(changes, 2)
     meta.put_full_buckets(changes, 16)
     one.write(changes)
-    assert meta.full_buckets(one) == 2  # type: ignore[arg-type]
+    assert meta.full_buckets(one) == 2
     assert of_partition(one, 0, 1) == []

@@ -136,11 +136,11 @@ def test_postings(view: View) -> None:
 
 def test_a_sweep_that_is_being_cancelled_is_hidden(sound: MemoryStore) -> None:
     changes = Changes()
-    sweep = sweeps.named(sound, "two")  # type: ignore[arg-type]
+    sweep = sweeps.named(sound, "two")
     assert sweep
     sweeps.put(changes, sweeps.transition(sweep, SweepState.CANCELLING))
     sound.write(changes)
-    view = View(sound)  # type: ignore[arg-type]
+    view = View(sound)
     assert [s.name for s in view.sweeps()] == ["one", "three"]
     assert {c.sweep for c in view.all_captures()} == {1, 3}
     assert [c.sweep for c in view.captures(url_key(f"{HOSTS[0]}/p0.html"))] == [1]
@@ -162,7 +162,7 @@ def test_a_view_follows_the_writer_when_refreshed(tmp_path: Path) -> None:
 def test_stats(sound_store: Store) -> None:
     found = stats(sound_store)
     assert found.documents == len(list(sound_store.scan(Family.DOCUMENTS)))
-    assert found.scheme == meta.agree(sound_store, None).id
+    assert found.scheme == meta.read_scheme(sound_store).id
     assert found.sweeps == {"open": 1, "committed": 2, "cancelling": 0, "cancelled": 0}
     assert [family.family for family in found.families] == [family.value for family in Family]
     assert found.counters["pages"] == 16 + 17 + 2
@@ -195,13 +195,13 @@ def test_dump_shows_no_dictionary(sound: MemoryStore) -> None:
     changes = Changes()
     meta.put_dictionary(changes, 1, b"pieces of a text")
     sound.write(changes)
-    rows = list(dump(sound, Family.META, b"dictionary:"))  # type: ignore[arg-type]
+    rows = list(dump(sound, Family.META, b"dictionary:"))
     assert rows == [{"key": "dictionary:", "number": 1, "bytes": 16}]
 
 
 def test_dump_shows_no_seed(sound: MemoryStore) -> None:
     """A private one is a secret."""
-    (row,) = dump(sound, Family.META, b"scheme")  # type: ignore[arg-type]
+    (row,) = dump(sound, Family.META, b"scheme")
     assert json.loads(row["value"]) == {n: v for n, v in msgspec.structs.asdict(Scheme()).items() if n != "seed"}
 
 
@@ -210,7 +210,7 @@ def test_dump_shows_damage_in_hex(sound: MemoryStore) -> None:
     changes = Changes()
     changes.put(Family.EDGES, row, value[:-1])
     sound.write(changes)
-    shown = next(iter(dump(sound, Family.EDGES, row[:16])))  # type: ignore[arg-type]
+    shown = next(iter(dump(sound, Family.EDGES, row[:16])))
     assert shown["key"] == row.hex()
     assert shown["value"] == value[:-1].hex()
     assert "version 1" in shown["error"]

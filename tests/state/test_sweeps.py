@@ -19,7 +19,7 @@ ALLOWED = {(O, C), (O, G), (C, G), (G, D)}
 
 
 def opened(store: Store | MemoryStore, name: str) -> Sweep:
-    sweep = sweeps.new(store, name, 7)  # type: ignore[arg-type]
+    sweep = sweeps.new(store, name, 7)
     changes = Changes()
     sweeps.put(changes, sweep)
     store.write(changes)
@@ -59,7 +59,7 @@ def test_a_cancelled_name_is_free_again_but_its_number_is_not(store: Store) -> N
 @pytest.mark.parametrize("name", ["", "x" * 201, "a\nb", "tab\t"])
 def test_unusable_names_are_refused(name: str) -> None:
     with pytest.raises(LostfoundError, match="no name for a sweep"):
-        sweeps.new(MemoryStore(), name, 1)  # type: ignore[arg-type]
+        sweeps.new(MemoryStore(), name, 1)
 
 
 def test_rows_come_back_and_rubbish_is_refused() -> None:

@@ -19,7 +19,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 import msgspec
 import numpy as np
 
-from state import meta
 from state.changes import Changes
 from state.codecs import capture_row, document_row
 from state.families import Family
@@ -78,7 +77,7 @@ def again(store: Store, gone: Before, context: Context) -> Sends:
     }
     there = _read(store, Family.DOCUMENTS, {place[:ID_BYTES] for place in gone.places} | gone.rows.keys())
     located = _read(store, Family.LOCATIONS, gone.places).keys()
-    texts = TextsLeft(store, meta.agree(store, context.settings.scheme))
+    texts = TextsLeft(store, context.settings.scheme)
     outcome = Outcome()
     for held in _holding(store, gone.urls | {place[ID_BYTES:] for place in places}, gone.places | places):
         document = held.document or b""

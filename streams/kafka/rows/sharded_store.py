@@ -169,7 +169,7 @@ class ShardedStore(RemoteRows):
         """The partition that has a key, or all that begin with it; None where any may."""
         if family is Family.META:
             # What it says of itself is the same in all, but for their buckets.
-            return None if key.startswith(meta.FULL) else 0
+            return None if key.startswith(meta.FULL_BUCKET) else 0
         if family is Family.CAPTURES:
             end = key.find(b"\0")
             return partition_of(key[:end], self.partitions) if end >= 0 else None
