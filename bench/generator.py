@@ -101,9 +101,9 @@ def pages_at(shape: Shape, indexes: U64, *, sweep: int = 0, html: bool = False) 
             origin = Origin("synthetic", index)
             if html:
                 body = as_html(title, text, url, _host(shape.seed, site)[2]).encode()
-                yield Page(url, time, body=body, mime="text/html", charset="utf-8", origin=origin)
+                yield Page(url=url, time=time, body=body, mime="text/html", charset="utf-8", origin=origin)
             else:
-                yield Page(url, time, text=text, title=title, origin=origin)
+                yield Page(url=url, time=time, text=text, title=title, origin=origin)
 
 
 def sites_of(shape: Shape, start: int, stop: int) -> U64:

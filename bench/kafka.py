@@ -38,7 +38,6 @@ from streams.kafka.wire.packed_messages import Topic
 from streams.kafka.wire.producer import Producer
 from streams.kafka.wire.topics import Counts
 from streams.operators.routing import partition_of
-from streams.urls import url_key
 
 MOVES = Path(os.environ.get("LOSTFOUND_SHARED", Path(__file__).parents[2] / "shared")) / "data" / "moves"
 WARM_PAGES = 300
@@ -210,7 +209,7 @@ class Load:
             for done in count(1):
                 page = next(coming)
                 value, headers = page_messages.encode(page, "load")
-                place = partition_of(url_key(page.url, settings.limits.url_bytes_max), self.made.partitions)
+                place = partition_of(page.key, self.made.partitions)
                 self.sent[page.url] = time.time()
                 waiting.add(task := asyncio.create_task(producer.raw(Topic.PAGES, place, value, headers)))
                 task.add_done_callback(waiting.discard)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from streams.urls import url_key
+
 SUCCESS_STATUSES = range(200, 300)
 NOT_MODIFIED = 304
 
@@ -20,14 +22,17 @@ class Origin(msgspec.Struct, frozen=True):
     member: str = ""
 
 
-class Page(msgspec.Struct, frozen=True):
-    """One fetch handed in by a crawler, decoded from its transfer and content encoding but not yet parsed.
+class Page(msgspec.Struct, frozen=True, kw_only=True):
+    """One fetch supplied by a crawler, decoded from its transfer and content encoding but not yet parsed.
 
     Exactly one of `body` (bytes as served) and `text` (already extracted) is set, unless the record is a redirect,
     an error or a revisit, or its content is refused: then both are None.
+
+    Raises BadUrl if `key` is not given and `url` has none.
     """
 
     url: str
+    key: bytes = b""  # the key of `url`; a reader that has parsed the URL passes it, else it is computed here
     time: int  # ms since the epoch, UTC
     status: int = 200
     body: bytes | None = None
@@ -40,6 +45,10 @@ class Page(msgspec.Struct, frozen=True):
     title: str = ""
     refused: tuple[str, str] | None = None  # why its content is not taken: reason and detail, as of a Rejected
     origin: Origin = Origin("", 0)
+
+    def __post_init__(self) -> None:
+        if not self.key:
+            msgspec.structs.force_setattr(self, "key", url_key(self.url))
 
 
 # Why something is a dead letter: refused while it was read, or, of a page that was read, for want of a text.

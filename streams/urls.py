@@ -43,14 +43,12 @@ __all__ = [
 
 URL_BYTES_MAX = 60_000  # of any setting: whoever asks may name what another limit let in
 HOSTS_CACHED = 65_536
-KEYS_CACHED = 8_192  # a page's key is asked for by the reader and by each stage: more than a few batches hold
 _PORTS = {"http:": "80", "https:": "443"}
 _HOST = re.compile(r"[a-z0-9_-]+(?:\.[a-z0-9_-]+)*\.?|\[[0-9a-f:.]+\]", re.ASCII)
 _IPV4 = re.compile(r"\d+\.\d+\.\d+\.\d+", re.ASCII)
 _HINT = "Only http:// and https:// URLs with a host name are pages that can be kept."
 
 
-@lru_cache(maxsize=KEYS_CACHED)
 def url_key(url: str, url_bytes_max: int = URL_BYTES_MAX) -> bytes:
     """The key of a URL, see the module; raises BadUrl for what is no http(s) URL with a host, or is too long.
 

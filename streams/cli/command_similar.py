@@ -95,12 +95,11 @@ def _read(source: str, settings: Settings) -> bytes:
 
 def _sketched(content: bytes, scheme: Scheme, settings: Settings) -> Sketch:
     """The sketch of a page that is in no sweep; raises InputError when there is no text in it."""
-    from streams.page import Page
-    from streams.sketch.extract import TextError, extract
+    from streams.sketch.extract import TextError, extract_body
     from streams.sketch.sketcher import Sketcher
 
     try:
-        extracted = extract(Page("", 0, body=content), settings.limits.page_bytes_max, scheme.extractor)
+        extracted = extract_body(content, page_bytes_max=settings.limits.page_bytes_max, extractor=scheme.extractor)
     except TextError as error:
         raise InputError(f"no text can be won from it: {error.detail}", "hand in HTML or plain text") from error
     sketch = Sketcher(scheme, settings.limits.tokens_max).sketch(extracted.text)

@@ -31,7 +31,7 @@ from state.view import View
 from streams.engine.dead_letters import DeadLetters
 from streams.engine.embedded import BatchReport, Engine
 from streams.engine.sketch_pool import Workers
-from streams.errors import BadRecord, BadUrl, InputError
+from streams.errors import BadRecord, InputError
 from streams.forgetting import finish_cancelling
 from streams.operators import lookups
 from streams.operators.messages import SketchedPage
@@ -43,7 +43,6 @@ from streams.readers.input_mark import Mark
 from streams.readers.position import Position
 from streams.readers.read_limits import ReadLimits
 from streams.settings import Settings
-from streams.urls import url_key
 
 log = structlog.get_logger(__name__)
 TRAIN_FROM = 1_000  # documents kept before a dictionary is learned from them
@@ -327,16 +326,10 @@ class _Run:
         task = Task(self.sweep.number, pages, newest, self.dictionaries.get(newest, b""))
         return _Batch(slots, last, batches, workers.submit(task), position, mark, bytes_read)
 
-    def _key(self, page: Page) -> bytes:
-        """The key of a page's URL; empty for one that the sketch operator rejects, with the reason."""
-        try:
-            return url_key(page.url, self.engine.settings.limits.url_bytes_max)
-        except BadUrl:
-            return b""
-
     def _last(self, items: Sequence[Page | Rejected]) -> dict[bytes, Capture]:
-        keys = {self._key(item) for item in items if isinstance(item, Page)}
-        return lookups.last_captures(self.engine.store, sorted(keys - {b""}))
+        return lookups.last_captures(
+            self.engine.store, sorted({item.key for item in items if isinstance(item, Page)})
+        )
 
     def _unchanged(
         self, items: Sequence[Page | Rejected], last: Mapping[bytes, Capture]
@@ -348,14 +341,13 @@ class _Run:
         for i, page in enumerate(items):
             if not isinstance(page, Page) or page.status not in SUCCESS_STATUSES or (page.body or page.text) is None:
                 continue
-            key = self._key(page)
-            before = last.get(key)
+            before = last.get(page.key)
             if before is None or before.document is None or before.status not in SUCCESS_STATUSES:
                 continue
             raw = raw_fingerprint(page)
             if raw == before.raw:
                 held = Capture(
-                    key, page.url, self.sweep.number, page.time, page.status, before.document, raw,
+                    page.key, page.url, self.sweep.number, page.time, page.status, before.document, raw,
                     extractor=before.extractor,
                 )  # fmt: skip
                 known[i] = SketchedPage(held, origin=page.origin)

@@ -143,8 +143,7 @@ async def _some(under_way: set[asyncio.Task[Any]]) -> set[asyncio.Task[Any]]:
 
 def _place(page: Page, url_bytes_max: int, partitions: int) -> int:
     """One partition a URL, so that its captures keep their order; a revisit goes where what it repeats went."""
-    for url in (page.revisit_of, page.url):
-        if url is not None:
-            with suppress(BadUrl):
-                return partition_of(url_key(url, url_bytes_max), partitions)
-    return 0  # a worker refuses it there
+    if page.revisit_of is not None:
+        with suppress(BadUrl):
+            return partition_of(url_key(page.revisit_of, url_bytes_max), partitions)
+    return partition_of(page.key, partitions)

@@ -56,14 +56,13 @@ class SketchStage:
         waiting: list[_Waiting] = []
         for page in task.pages:
             try:
-                key = url_key(page.url, self.limits.url_bytes_max)
-                of = self._repeated(page, key)
+                of = self._repeated(page)
             except BadUrl as error:
                 results.append([Rejected("bad_url", str(error), page.origin, page.url[:200])])
                 continue
-            bare = Capture(key, page.url, task.sweep, page.time, page.status, None, b"", page.redirect)
+            bare = Capture(page.key, page.url, task.sweep, page.time, page.status, None, b"", page.redirect)
             # What a page elsewhere repeats comes without its text: what its own URL says is all that can be indexed.
-            words = self._words_of_url(bare) if of not in {None, key} else b""
+            words = self._words_of_url(bare) if of not in {None, page.key} else b""
             results.append([SketchedPage(bare, None, words, of, page.origin, page.revisit_time)])
             if page.refused is not None:
                 results[-1].append(Rejected(*page.refused, page.origin, page.url))
@@ -78,11 +77,11 @@ class SketchStage:
         self._sketch(results, waiting)
         return results
 
-    def _repeated(self, page: Page, key: bytes) -> bytes | None:
+    def _repeated(self, page: Page) -> bytes | None:
         """The key of the URL whose capture a page repeats: "not modified" repeats its own."""
         if page.revisit_of is not None:
             return url_key(page.revisit_of, self.limits.url_bytes_max)
-        return key if page.status == NOT_MODIFIED else None
+        return page.key if page.status == NOT_MODIFIED else None
 
     def _words_of_url(self, held: Capture) -> bytes:
         if not self.policy.index_find:

@@ -78,7 +78,7 @@ def record(stream: Unpacked, limits: ReadLimits, origin: Origin) -> Page | Rejec
         stream.find(_HEADER, _LINE_BYTES_MAX)  # many writers got the length of the file's own record wrong
         return None
     try:
-        url_key(url, limits.url_bytes_max)
+        key = url_key(url, limits.url_bytes_max)
     except BadUrl as error:
         shown = url[: limits.url_bytes_max]
         return records.passed(stream, size, begins, origin, shown) or Rejected("bad_url", str(error), origin, shown)
@@ -90,8 +90,8 @@ def record(stream: Unpacked, limits: ReadLimits, origin: Origin) -> Page | Rejec
         return Rejected("bad_time", f"archive date is {found.date}", origin, url)
     response = http_payload.parse(block, limits)
     if response is not None:
-        return http_payload.page_of(response, url, time, limits, origin)
-    return http_payload.bare_page(url, time, block, found.mime, limits, origin)
+        return http_payload.page_of(response, url, key, time, limits, origin)
+    return http_payload.bare_page(url, key, time, block, found.mime, limits, origin)
 
 
 def begins(head: bytes) -> bool:

@@ -221,7 +221,7 @@ def target_of(response: Response, url: str, limits: ReadLimits) -> str | None:
     return redirect_target(url, location, limits)
 
 
-def page_of(response: Response, url: str, time: int, limits: ReadLimits, origin: Origin) -> Page:
+def page_of(response: Response, url: str, key: bytes, time: int, limits: ReadLimits, origin: Origin) -> Page:
     """The page of a response. The body of a redirect or an error is not kept: servers write it, not authors."""
     mime, charset = media_type(response.fields.get("content-type", ""))
     body, refused = None, None
@@ -231,8 +231,9 @@ def page_of(response: Response, url: str, time: int, limits: ReadLimits, origin:
         except Refused as error:
             refused = error.reason, error.detail
     return Page(
-        url,
-        time,
+        url=url,
+        key=key,
+        time=time,
         status=response.status,
         body=body,
         mime=mime,
@@ -243,12 +244,14 @@ def page_of(response: Response, url: str, time: int, limits: ReadLimits, origin:
     )
 
 
-def bare_page(url: str, time: int, content: Block, declared: str, limits: ReadLimits, origin: Origin) -> Page:
+def bare_page(
+    url: str, key: bytes, time: int, content: Block, declared: str, limits: ReadLimits, origin: Origin
+) -> Page:
     """The page of a record without HTTP headers, of the media type that the record declares."""
     mime, charset = media_type(declared)
     if mime == "application/http":  # what it says it is, it is not
         mime, charset = "", ""
     if content.size > limits.page_bytes_max:
         refused = too_big(content.size, limits)
-        return Page(url, time, mime=mime, refused=(refused.reason, refused.detail), origin=origin)
-    return Page(url, time, body=content.data, mime=mime, charset=charset, origin=origin)
+        return Page(url=url, key=key, time=time, mime=mime, refused=(refused.reason, refused.detail), origin=origin)
+    return Page(url=url, key=key, time=time, body=content.data, mime=mime, charset=charset, origin=origin)

@@ -133,7 +133,7 @@ def _page(line: Line, line_bytes: int, limits: ReadLimits, origin: Origin) -> Pa
     if not url:
         return Rejected("no_url", "no `url`", origin)
     try:
-        url_key(url, limits.url_bytes_max)
+        key = url_key(url, limits.url_bytes_max)
     except BadUrl as error:
         return Rejected("bad_url", str(error), origin, _shown(url, limits))
     given = line.fetch_time if line.fetch_time is not None else line.fetched_at
@@ -144,7 +144,7 @@ def _page(line: Line, line_bytes: int, limits: ReadLimits, origin: Origin) -> Pa
     pointer = line.pointer()
     # A line that says what came back, but for a page's content, can do without its record.
     if pointer is not None and (limits.warc_folder or (status or 200) == 200):
-        found = pointers.follow(pointer, url, limits, origin)
+        found = pointers.follow(pointer, key, limits, origin)
         return msgspec.structs.replace(found, time=found.time or time) if isinstance(found, Page) else found
     location = line.fetch_redirect or line.redirect
     target = http_payload.redirect_target(url, location, limits) if location else None
@@ -163,8 +163,9 @@ def _page(line: Line, line_bytes: int, limits: ReadLimits, origin: Origin) -> Pa
     mime, said = http_payload.media_type(line.content_mime_type or line.mime or "")
     charset = line.content_charset or line.charset or said
     return Page(
-        url,
-        time,
+        url=url,
+        key=key,
+        time=time,
         status=status,
         body=body,
         text=text,

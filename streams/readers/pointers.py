@@ -16,12 +16,10 @@ from typing import Any
 
 import msgspec
 
-from streams.errors import BadUrl
 from streams.page import Origin, Page, Rejected
 from streams.readers import http_payload, warc
 from streams.readers.read_limits import ReadLimits
 from streams.readers.unpack import Unpacked, kind_of
-from streams.urls import url_key
 
 _OFFSET_MAX = 1 << 50
 
@@ -49,8 +47,11 @@ def _number(given: Any) -> int | None:
     return given if isinstance(given, int) and not isinstance(given, bool) and 0 <= given <= _OFFSET_MAX else None
 
 
-def follow(to: Pointer, url: str, limits: ReadLimits, origin: Origin) -> Page | Rejected:
-    """The page of the record that a pointer leads to, which must be of `url`, or its refusal. Raises Refused."""
+def follow(to: Pointer, key: bytes, limits: ReadLimits, origin: Origin) -> Page | Rejected:
+    """Return the page of the record that a pointer names, or its rejection.
+
+    Raises Refused if the record is not of the URL with this key.
+    """
     if not limits.warc_folder:
         raise http_payload.Refused("bad_pointer", "pointers are not followed: ingest.warc_folder is not set")
     if to.length > limits.line_bytes_max:
@@ -62,7 +63,7 @@ def follow(to: Pointer, url: str, limits: ReadLimits, origin: Origin) -> Page | 
     found = warc.record(stream, limits, origin)
     if found is None:
         raise http_payload.Refused("bad_pointer", f"the record at {to.offset} of {to.filename[:200]!r} holds no page")
-    if isinstance(found, Page) and not _same(found.url, url, limits):
+    if isinstance(found, Page) and found.key != key:
         shown = found.url[: limits.url_bytes_max]
         raise http_payload.Refused("bad_pointer", f"the record at {to.offset} of {to.filename[:200]!r} is of {shown}")
     return found
@@ -100,10 +101,3 @@ def _read(file: Path, to: Pointer) -> bytes:
             "bad_pointer", f"{to.filename[:200]!r} ends within the {to.length} bytes at {to.offset}"
         )
     return data
-
-
-def _same(found: str, asked: str, limits: ReadLimits) -> bool:
-    try:
-        return url_key(found, limits.url_bytes_max) == url_key(asked, limits.url_bytes_max)
-    except BadUrl:
-        return False

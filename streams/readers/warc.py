@@ -44,13 +44,13 @@ def record(stream: Unpacked, limits: ReadLimits, origin: Origin) -> Page | Rejec
     kind = fields.get(b"warc-type", b"").lower()
     if kind not in _KEPT or (url and not url[:6].lower().startswith(("http:", "https:"))):
         return records.passed(stream, size, _begins, origin, url)
-    refused = _refused(fields, url, limits, origin)
-    if refused is not None:
-        return records.passed(stream, size, _begins, origin, refused.url) or refused
+    key = _key(fields, url, limits, origin)
+    if isinstance(key, Rejected):
+        return records.passed(stream, size, _begins, origin, key.url) or key
     block = records.block_of(stream, size, _begins, limits, origin, url)
     if isinstance(block, Rejected):
         return block
-    return _page(kind, fields, url, block, limits, origin)
+    return _page(kind, fields, url, key, block, limits, origin)
 
 
 def _begins(head: bytes) -> bool:
@@ -69,21 +69,21 @@ def _fields(head: bytes) -> _Fields:
     return fields
 
 
-def _refused(fields: _Fields, url: str, limits: ReadLimits, origin: Origin) -> Rejected | None:
-    """Why a record is refused by its header alone."""
+def _key(fields: _Fields, url: str, limits: ReadLimits, origin: Origin) -> bytes | Rejected:
+    """Return the key of a record's URL, or the rejection of a record that its header alone rules out."""
     if not url:
         return Rejected("no_url", "no WARC-Target-URI", origin)
     try:
-        url_key(url, limits.url_bytes_max)
+        key = url_key(url, limits.url_bytes_max)
     except BadUrl as error:
         return Rejected("bad_url", str(error), origin, url[: limits.url_bytes_max])
     if b"warc-segment-number" in fields:
         return Rejected("segmented", "WARC-Segment-Number: only whole records are read", origin, url)
-    return None
+    return key
 
 
 def _page(
-    kind: bytes, fields: _Fields, url: str, block: http_payload.Block, limits: ReadLimits, origin: Origin
+    kind: bytes, fields: _Fields, url: str, key: bytes, block: http_payload.Block, limits: ReadLimits, origin: Origin
 ) -> Page | Rejected:
     response = http_payload.parse(block, limits) if kind in {b"response", b"revisit"} else None
     time = _time(fields, response)
@@ -91,14 +91,16 @@ def _page(
         shown = http_payload.text_of(fields.get(b"warc-date", b""))[:80]
         return Rejected("bad_time", f"WARC-Date is {shown!r}", origin, url)
     if kind == b"revisit":
-        return _revisit(fields, url, response, time, limits, origin)
+        return _revisit(fields, url, key, response, time, limits, origin)
     if response is not None:
-        return http_payload.page_of(response, url, time, limits, origin)
+        return http_payload.page_of(response, url, key, time, limits, origin)
     bare = http_payload.bare_page(
-        url, time, block, http_payload.text_of(fields.get(b"content-type", b"")), limits, origin
+        url, key, time, block, http_payload.text_of(fields.get(b"content-type", b"")), limits, origin
     )
     if kind == b"conversion" and bare.body is not None:
-        return Page(url, time, text=bare.body.decode(errors="replace"), mime="text/plain", origin=origin)
+        return Page(
+            url=url, key=key, time=time, text=bare.body.decode(errors="replace"), mime="text/plain", origin=origin
+        )
     return bare
 
 
@@ -116,6 +118,7 @@ def _time(fields: _Fields, response: http_payload.Response | None) -> int | None
 def _revisit(
     fields: _Fields,
     url: str,
+    key: bytes,
     response: http_payload.Response | None,
     time: int,
     limits: ReadLimits,
@@ -130,8 +133,9 @@ def _revisit(
     target = http_payload.target_of(response, url, limits) if response else None
     mime, charset = http_payload.media_type(response.fields.get("content-type", "")) if response else ("", "")
     return Page(
-        url,
-        time,
+        url=url,
+        key=key,
+        time=time,
         status=response.status if response else 200,
         mime=mime,
         charset=charset,

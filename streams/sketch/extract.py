@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from streams.page import Page
 
 PAGE_BYTES_MAX = 10 << 20
+DEFAULT_EXTRACTOR = "resiliparse-body"
 TITLE_CHARS_MAX = 200
 REFRESH_SECONDS_MAX = 15  # a page that sends its readers on later than this is a page of its own
 _HEAD_CHARS = 1 << 16  # where the word that announces a refresh is looked for
@@ -72,24 +73,37 @@ class Extracted(msgspec.Struct, frozen=True):
     meta_refresh: str | None = None
 
 
-def extract(page: Page, page_bytes_max: int = PAGE_BYTES_MAX, extractor: str = "resiliparse-body") -> Extracted:
-    """The text of a page with a body or a text, in time and memory bounded by its size.
+def extract(page: Page, page_bytes_max: int = PAGE_BYTES_MAX, extractor: str = DEFAULT_EXTRACTOR) -> Extracted:
+    """Return the text of a page that has a body or a text, in time and memory bounded by its size.
 
-    Raises TextError: `too_big`, `not_text` (pictures, PDF, archives), `no_text`, `parse_failed`; SettingsError where
-    there is no such extractor.
+    Raises TextError with reason `too_big`, `not_text` (pictures, PDF, archives), `no_text` or `parse_failed`;
+    SettingsError if the extractor is unknown.
     """
     if page.text is not None:
-        return _of_text(page, page.text, page_bytes_max)
-    body = page.body or b""
+        return _extract_text(page.text, page.title, page_bytes_max)
+    return extract_body(
+        page.body or b"", page.mime, page.charset, page.url, page.title,
+        page_bytes_max=page_bytes_max, extractor=extractor,
+    )  # fmt: skip
+
+
+def extract_body(
+    body: bytes, mime: str = "", charset: str = "", url: str = "", title: str = "",
+    *, page_bytes_max: int = PAGE_BYTES_MAX, extractor: str = DEFAULT_EXTRACTOR,
+) -> Extracted:  # fmt: skip
+    """Return the text of HTML or plain text as served; everything but the body may be unknown.
+
+    `url` resolves the target of a meta refresh; `title` replaces the title in the HTML. Raises like `extract`.
+    """
     if len(body) > page_bytes_max:
         raise TextError("too_big", f"{len(body)} bytes, more than page_bytes_max = {page_bytes_max}")
-    is_html = _is_html(page.mime, body, page.charset)
-    decoded = decode(body, page.charset)
+    is_html = _is_html(mime, body, charset)
+    decoded = decode(body, charset)
     if not is_html:
-        return _of_text(page, decoded, page_bytes_max)
+        return _extract_text(decoded, title, page_bytes_max)
     if extractor not in SKIPPED:
         raise SettingsError(f"there is no extractor {extractor!r}", f"it is one of {', '.join(SKIPPED)}")
-    return _of_html(page, decoded, SKIPPED[extractor])
+    return _extract_html(decoded, url, title, SKIPPED[extractor])
 
 
 def decode(body: bytes, charset: str = "") -> str:
@@ -144,17 +158,17 @@ def _is_html(mime: str, body: bytes, charset: str) -> bool:
     return False
 
 
-def _of_text(page: Page, text: str, chars_max: int) -> Extracted:
+def _extract_text(text: str, title: str, chars_max: int) -> Extracted:
     if len(text) > chars_max:
         raise TextError("too_big", f"{len(text)} characters, more than page_bytes_max = {chars_max}")
     if "\0" in text:
         text = text.replace("\0", " ")
     if not text or text.isspace():
         raise TextError("no_text", "empty")
-    return Extracted(text, _tidy(page.title), Extractor.TEXT)
+    return Extracted(text, _tidy(title), Extractor.TEXT)
 
 
-def _of_html(page: Page, source: str, skipped: tuple[str, ...]) -> Extracted:
+def _extract_html(source: str, url: str, title: str, skipped: tuple[str, ...]) -> Extracted:
     if "\0" in source:
         source = source.replace("\0", " ")
     if not source or source.isspace():
@@ -162,15 +176,15 @@ def _of_html(page: Page, source: str, skipped: tuple[str, ...]) -> Extracted:
     weight = html_guard.weigh(source)
     if weight.heavy:
         text = html_guard.strip_tags(source, skipped) or html_guard.strip_tags(source)
-        extracted = Extracted(text, _tidy(page.title or html_guard.title_of(source)), Extractor.HTML_FALLBACK)
+        extracted = Extracted(text, _tidy(title or html_guard.title_of(source)), Extractor.HTML_FALLBACK)
     else:
-        extracted = _parsed(page, source, skipped, weight.meta_chars)
+        extracted = _parse(source, url, title, skipped, weight.meta_chars)
     if not extracted.text and extracted.meta_refresh is None:
         raise TextError("no_text", "no visible text")
     return extracted
 
 
-def _parsed(page: Page, source: str, skipped: tuple[str, ...], meta_chars: int) -> Extracted:
+def _parse(source: str, url: str, title: str, skipped: tuple[str, ...], meta_chars: int) -> Extracted:
     from resiliparse.extract.html2text import extract_plain_text
     from resiliparse.parse.html import HTMLParserException, HTMLTree
 
@@ -186,9 +200,9 @@ def _parsed(page: Page, source: str, skipped: tuple[str, ...], meta_chars: int) 
     head = source[: min(_HEAD_CHARS, meta_chars)]
     return Extracted(
         text,
-        _tidy(page.title or tree.title or ""),
+        _tidy(title or tree.title or ""),
         kind,
-        _meta_refresh(tree, page.url) if any(word in head for word in ("refresh", "Refresh", "REFRESH")) else None,
+        _meta_refresh(tree, url) if any(word in head for word in ("refresh", "Refresh", "REFRESH")) else None,
     )
 
 

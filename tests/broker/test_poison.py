@@ -73,7 +73,7 @@ def json_pages() -> Iterator[bytes | None]:
 
 def packed_pages() -> Iterator[bytes]:
     yield from (b"", b"\xc1", b"\x80", b"\x90", b"\x91" * DEEP, b"\xdf\xff\xff\xff\xff")
-    good = Page(URL, 1_700_000_000_000, text="a few words of text")
+    good = Page(url=URL, time=1_700_000_000_000, text="a few words of text")
     for fields in (
         {"time": -1},
         {"time": 1 << 60},

@@ -55,9 +55,9 @@ def last_write_wins(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(memory, "merge", lambda _family, _old, new: new)
 
 
-def handovers_kept_by_former_roots(patch: pytest.MonkeyPatch) -> None:
+def transfers_kept_by_former_roots(patch: pytest.MonkeyPatch) -> None:
     step = join.transfer_step
-    patch.setattr(join, "handover_step", lambda message, _parent: step(message, None))
+    patch.setattr(join, "transfer_step", lambda message, _parent: step(message, None))
 
 
 def copies_on_disk_trusted(patch: pytest.MonkeyPatch) -> None:
@@ -75,7 +75,7 @@ def copies_on_disk_trusted(patch: pytest.MonkeyPatch) -> None:
         changelog_first,
         no_outputs_again,
         last_write_wins,
-        handovers_kept_by_former_roots,
+        transfers_kept_by_former_roots,
         copies_on_disk_trusted,
     ],
 )

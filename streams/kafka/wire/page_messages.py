@@ -56,6 +56,7 @@ class PageMessage(msgspec.Struct, omit_defaults=True):
     warc_record_length: int | None = None
 
 
+_PAGE_FIELDS = [name for name in Page.__struct_fields__ if name not in {"key", "origin"}]
 _decode_packed = msgspec.msgpack.Decoder(PageMessage).decode
 _decode_pack = msgspec.msgpack.Decoder(list[PageMessage]).decode
 _encode_packed = msgspec.msgpack.Encoder().encode
@@ -68,7 +69,7 @@ Decoded = tuple[Page | Rejected, str]
 
 def message(page: Page, crawl: str) -> PageMessage:
     """What is sent of a page."""
-    fields = {name: getattr(page, name) for name in Page.__struct_fields__ if name != "origin"}
+    fields = {name: getattr(page, name) for name in _PAGE_FIELDS}
     origin = page.origin
     return PageMessage(**fields, crawl=crawl, source=origin.source, member=origin.member, offset=origin.offset)
 
@@ -129,7 +130,7 @@ def _taken(held: PageMessage, limits: ReadLimits, place: Origin) -> Decoded:
     origin = Origin(held.source, held.offset, held.member) if held.source else place
     shown = held.url[: limits.url_bytes_max]
     try:
-        url_key(held.url, limits.url_bytes_max)
+        key = url_key(held.url, limits.url_bytes_max)
     except BadUrl as error:
         return Rejected("bad_url", str(error), origin, shown), held.crawl
     target = None if held.redirect is None else redirect_target(held.url, held.redirect, limits)
@@ -141,22 +142,22 @@ def _taken(held: PageMessage, limits: ReadLimits, place: Origin) -> Decoded:
     if not 0 <= held.status <= 999:
         return Rejected("bad_field", f"status {held.status} is no HTTP status", origin, held.url), held.crawl
     if held.warc_filename is not None and held.body is None and held.text is None:
-        return _pointed(held, limits, origin), held.crawl
+        return _pointed(held, key, limits, origin), held.crawl
     if held.refused is not None and held.refused[0] not in REASONS:
         return Rejected("bad_field", f"{held.refused[0][:40]!r} is no reason", origin, held.url), held.crawl
     mime, said = media_type(held.mime)
-    fields = {name: getattr(held, name) for name in Page.__struct_fields__ if name != "origin"}
+    fields = {name: getattr(held, name) for name in _PAGE_FIELDS}
     fields |= {"redirect": target, "mime": mime, "charset": held.charset or said}
     if (size := len(held.body or held.text or "")) > limits.page_bytes_max:
         refused = too_big(size, limits)
         fields |= {"body": None, "text": None, "refused": (refused.reason, refused.detail)}
-    return Page(**fields, origin=origin), held.crawl
+    return Page(**fields, key=key, origin=origin), held.crawl
 
 
-def _pointed(held: PageMessage, limits: ReadLimits, origin: Origin) -> Page | Rejected:
+def _pointed(held: PageMessage, key: bytes, limits: ReadLimits, origin: Origin) -> Page | Rejected:
     try:
         to = pointers.pointer(held.warc_filename, held.warc_record_offset, held.warc_record_length)
-        found = pointers.follow(to, held.url, limits, origin)
+        found = pointers.follow(to, key, limits, origin)
     except Refused as error:
         return Rejected(error.reason, error.detail, origin, held.url)
     return msgspec.structs.replace(found, time=found.time or held.time) if isinstance(found, Page) else found

@@ -26,7 +26,10 @@ SWEEP = Sweep(1, "one", SweepState.OPEN, NOW)
 
 
 def sketched(texts: Sequence[list[str]], wanted: Settings = SETTINGS, start: int = 0) -> list[SketchedPage]:
-    pages = [Page(f"https://a.org/{start + n}", NOW + start + n, text=" ".join(text)) for n, text in enumerate(texts)]
+    pages = [
+        Page(url=f"https://a.org/{start + n}", time=NOW + start + n, text=" ".join(text))
+        for n, text in enumerate(texts)
+    ]
     stage = SketchStage(wanted.scheme, wanted.policy, wanted.limits)
     found = [result for results in stage(Task(1, pages)) for result in results]
     assert all(isinstance(result, SketchedPage) for result in found)

@@ -43,7 +43,7 @@ def test_an_error_of_a_task_is_raised_where_its_result_is_asked_for(count: int) 
 
 def test_a_worker_that_is_killed_fails_its_task_and_ends_with_the_others() -> None:
     """Whatever it was at: waiting, reading a task, or in the middle of a result."""
-    large = Task(1, [Page(f"https://a.org/{n}", NOW, text=f"{n} " * 50_000) for n in range(40)])
+    large = Task(1, [Page(url=f"https://a.org/{n}", time=NOW, text=f"{n} " * 50_000) for n in range(40)])
     for pause in (0.0, 0.05, 0.2):
         with workers(2) as pool:
             results = [pool.submit(large) for _ in range(6)]
@@ -55,7 +55,10 @@ def test_a_worker_that_is_killed_fails_its_task_and_ends_with_the_others() -> No
 
 
 def task(number: int) -> Task:
-    pages = [Page(f"https://a.org/{number}/{n}", NOW, text=f"page {n} of task {number} has words") for n in range(5)]
+    pages = [
+        Page(url=f"https://a.org/{number}/{n}", time=NOW, text=f"page {n} of task {number} has words")
+        for n in range(5)
+    ]
     return Task(number, pages)
 
 

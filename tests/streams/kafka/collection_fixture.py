@@ -54,7 +54,7 @@ class Collection:
 
     def sketch(self, sweep: int, texts: Mapping[str, str]) -> None:
         """Have pages, texts by URL, sketched and sent on."""
-        self.pages(sweep, [Page(url, 1_700_000_000_000 + sweep, text=text) for url, text in texts.items()])
+        self.pages(sweep, [Page(url=url, time=1_700_000_000_000 + sweep, text=text) for url, text in texts.items()])
 
     def pages(self, sweep: int, pages: list[Page]) -> None:
         """Have pages sketched and sent on."""

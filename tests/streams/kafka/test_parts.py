@@ -88,7 +88,12 @@ def test_messages_of_others_are_refused_by_name(given: packed_messages.Headers, 
 
 def test_a_page_survives_publishing() -> None:
     page = Page(
-        "http://a.example/", 5, body=b"<p>\xff", mime="text/html", redirect=None, origin=Origin("f.warc", 9, "m")
+        url="http://a.example/",
+        time=5,
+        body=b"<p>\xff",
+        mime="text/html",
+        redirect=None,
+        origin=Origin("f.warc", 9, "m"),
     )
     value, given = page_messages.encode(page, "2026-11")
     assert page_messages.decode(value, given, ORIGIN, LIMITS) == (page, "2026-11")
@@ -96,14 +101,14 @@ def test_a_page_survives_publishing() -> None:
 
 def test_a_media_type_may_have_parameters() -> None:
     for said, charset in (("", "iso-8859-1"), ("utf-8", "utf-8")):
-        sent = Page("http://a.example/", 5, body=b"<p>", mime="Text/HTML; charset=ISO-8859-1", charset=said)
+        sent = Page(url="http://a.example/", time=5, body=b"<p>", mime="Text/HTML; charset=ISO-8859-1", charset=said)
         taken, _ = page_messages.decode(*page_messages.encode(sent, ""), ORIGIN, LIMITS)
         assert isinstance(taken, Page)
         assert (taken.mime, taken.charset) == ("text/html", charset)
 
 
 def test_a_page_that_is_too_big_keeps_its_url() -> None:
-    sent = Page("http://a.example/", 5, body=b"x" * 1_001, mime="text/html", origin=Origin("f.warc", 9))
+    sent = Page(url="http://a.example/", time=5, body=b"x" * 1_001, mime="text/html", origin=Origin("f.warc", 9))
     taken, _ = page_messages.decode(*page_messages.encode(sent, ""), ORIGIN, ReadLimits(page_bytes_max=1_000))
     refused = ("too_big", "1001 bytes, more than page_bytes_max 1000")
     assert taken == msgspec.structs.replace(sent, body=None, refused=refused)
@@ -111,7 +116,7 @@ def test_a_page_that_is_too_big_keeps_its_url() -> None:
 
 
 def test_a_page_is_refused_for_known_reasons_only() -> None:
-    sent = Page("http://a.example/", 5, refused=("because", "I say so"), origin=ORIGIN)
+    sent = Page(url="http://a.example/", time=5, refused=("because", "I say so"), origin=ORIGIN)
     taken, _ = page_messages.decode(*page_messages.encode(sent, ""), ORIGIN, LIMITS)
     assert (taken.reason, taken.detail) == ("bad_field", "'because' is no reason")
 
@@ -119,7 +124,8 @@ def test_a_page_is_refused_for_known_reasons_only() -> None:
 def test_packs_hold_what_was_put_in_and_keep_to_their_limits() -> None:
     kafka = load(overrides={"kafka": {"pack_pages": 3, "pack_bytes": 1024}}).kafka
     sent = [
-        Page(f"http://a.example/{n}", n + 1, text="x" * size) for n, size in enumerate([9, 9, 9, 9, 1020, 2000, 9])
+        Page(url=f"http://a.example/{n}", time=n + 1, text="x" * size)
+        for n, size in enumerate([9, 9, 9, 9, 1020, 2000, 9])
     ]
     packs = Packs(kafka)
     made = [pack for page in sent for pack in packs.add(0, page, "s")] + [pack for _, pack in packs.rest()]
@@ -131,7 +137,8 @@ def test_packs_hold_what_was_put_in_and_keep_to_their_limits() -> None:
 
 
 def test_one_bad_page_of_a_pack_is_refused_alone_and_a_broken_pack_as_a_whole() -> None:
-    good, bad = (page_messages.message(Page(url, 1, text="a"), "s") for url in ("http://a.example/", "mailto:nobody"))
+    good = page_messages.message(Page(url="http://a.example/", time=1, text="a"), "s")
+    bad = msgspec.structs.replace(good, url="mailto:nobody")
     value, given = page_messages.encode_pack([bad, good])
     (refused, _), (page, _) = page_messages.decode_all(value, given, ORIGIN, LIMITS)
     assert (refused.reason, page.url) == ("bad_url", good.url)

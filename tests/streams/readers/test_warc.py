@@ -20,8 +20,8 @@ def test_response(build, pages):
     data = build.warc()
     (page,) = pages(data, "a.warc")
     assert page == Page(
-        "http://a.org/x",
-        TIME,
+        url="http://a.org/x",
+        time=TIME,
         body=build.html,
         mime="text/html",
         charset="utf-8",

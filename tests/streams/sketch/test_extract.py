@@ -21,7 +21,7 @@ from streams.sketch.extract import TITLE_CHARS_MAX, Extracted, TextError, decode
 
 def of(body: bytes | str, mime: str = "text/html", charset: str = "", **options: Any) -> Extracted:
     body = body.encode() if isinstance(body, str) else body
-    return extract(Page("https://example.org/a/b.html", 0, body=body, mime=mime, charset=charset), **options)
+    return extract(Page(url="https://example.org/a/b.html", time=0, body=body, mime=mime, charset=charset), **options)
 
 
 def refused(body: bytes | str, mime: str = "text/html", **options: Any) -> str:
@@ -140,13 +140,13 @@ def test_what_has_no_text() -> None:
     for body in ("", " \n", "<p> </p>", "<script>x</script>", "\0\0", "<img src=x>"):
         assert refused(body) in {"no_text", "not_text"}
     with pytest.raises(TextError):
-        extract(Page("https://example.org/", 0))
+        extract(Page(url="https://example.org/", time=0))
     with pytest.raises(TextError):
-        extract(Page("https://example.org/", 0, text=" "))
+        extract(Page(url="https://example.org/", time=0, text=" "))
 
 
 def test_text_handed_in_is_kept_as_it_is() -> None:
-    got = extract(Page("https://example.org/", 0, text="<p> as\0is", title=" t "))
+    got = extract(Page(url="https://example.org/", time=0, text="<p> as\0is", title=" t "))
     assert (got.text, got.title, got.extractor) == ("<p> as is", "t", Extractor.TEXT)
 
 
@@ -154,7 +154,7 @@ def test_limits() -> None:
     assert refused(b"x" * 101, page_bytes_max=100) == "too_big"
     assert refused(b"x" * 101, "text/plain", page_bytes_max=100) == "too_big"
     with pytest.raises(TextError):
-        extract(Page("https://example.org/", 0, text="x" * 101), page_bytes_max=100)
+        extract(Page(url="https://example.org/", time=0, text="x" * 101), page_bytes_max=100)
     assert len(of(f"<title>{'t' * 9999}</title>x").title) == TITLE_CHARS_MAX
     assert of("<p>a\0b").text == "a b"
 

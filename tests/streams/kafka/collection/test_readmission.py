@@ -113,7 +113,7 @@ def test_a_revisit_of_what_goes_that_comes_meanwhile(
     made = collection_of_one(tmp_path)
 
     def meanwhile() -> None:
-        made.pages(2, [Page(OTHER, 1_700_000_000_002, revisit_of=URL)])
+        made.pages(2, [Page(url=OTHER, time=1_700_000_000_002, revisit_of=URL)])
         made.take(topics)
 
     before_taking(made, monkeypatch, meanwhile)
