@@ -18,7 +18,7 @@ from bench.engine import one_process, scratch, take, write_pages
 from state.families import Family
 from state.store import Store
 from state.view import View
-from streams.query.queries import similar
+from streams.query import similar
 from streams.settings import Settings
 from streams.sketch.sketcher import Sketcher
 

@@ -27,9 +27,9 @@ from state.codecs import edge_row
 from state.families import Family
 from state.store import Store
 from state.view import View
+from streams import query
 from streams import settings as settings_module
 from streams.engine.ingest import ingest
-from streams.query import queries
 from streams.settings import Settings
 from streams.sketch.sketcher import Sketcher
 
@@ -53,7 +53,7 @@ class Replicas:
     def __init__(self, view: View, settings: Settings) -> None:
         self.view, self.settings = view, settings
         self.pages = _pages(view)
-        self.clusters = list(queries.clusters(view, min_size=2))
+        self.clusters = list(query.clusters(view, min_size=2))
         self.of: dict[str, str] = {url: each.cluster for each in self.clusters for url in each.urls}
         self.edges = [edge_row.decode(*row) for row in view.store.scan(Family.EDGES)]
         sketcher = Sketcher(settings.scheme)
@@ -173,7 +173,7 @@ def report(name: str, held: Replicas) -> Iterator[str]:
         yield from (f"    - {change}" for change in changes(held.texts[a.document], held.texts[b.document]))
 
 
-def _example(held: Replicas, each: queries.Cluster) -> Iterator[str]:
+def _example(held: Replicas, each: query.Cluster) -> Iterator[str]:
     paths = sorted(_paths(held, each.urls))
     yield f"- {each.document_count} documents at {each.url_count} URLs, paths: {', '.join(paths[:SHOWN_URLS])}"
     yield from (f"    - {url}" for url in each.urls[:SHOWN_URLS])

@@ -133,7 +133,7 @@ def questions(data_dir: str, documents: int, asked: str) -> dict[str, Any]:
     A process of its own that reads beside the writer, as the commands do.
     """
     from streams.find import Finder
-    from streams.query.queries import similar
+    from streams.query import similar
     from streams.sketch.sketcher import Sketcher
 
     settings = one_process()

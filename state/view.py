@@ -10,10 +10,10 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
 from state import meta, sweeps
-from state.codecs import capture_row, document_row, location_row, posting_list
+from state.codecs import capture_row, document_row, edge_row, location_row, posting_list
 from state.codecs.text_row import TextCodec
 from state.families import Family
-from state.model import ID_BYTES, PREFIX_BYTES, Capture, DocumentRow, Sweep, SweepState
+from state.model import ID_BYTES, PREFIX_BYTES, Capture, DocumentRow, Edge, Sweep, SweepState
 from state.rows import Row, RowReader
 
 _U32 = struct.Struct(">I")
@@ -169,6 +169,26 @@ class View:
             climbing = [d for d in climbing if (parent := parents[above[d]]) is not None and parent < above[d]]
             above.update((d, parents[above[d]] or b"") for d in climbing)
         return [above[document] for document in documents]
+
+    def parents(self, documents: list[bytes]) -> list[bytes | None]:
+        """Return the parent pointers of many documents, in their order; None for a root."""
+        return self.store.get_many(Family.PARENTS, documents)
+
+    def all_document_ids(self) -> Iterator[bytes]:
+        """Return the id of every document, ascending."""
+        return (key for key, _ in self.store.scan(Family.DOCUMENTS))
+
+    def all_edges(self) -> Iterator[Edge]:
+        """Return every verified pair."""
+        return (edge_row.decode(key, value) for key, value in self.store.scan(Family.EDGES))
+
+    def all_members(self) -> Iterator[tuple[bytes, bytes]]:
+        """Return every (root, member) row, ascending; a former root may still list members."""
+        return ((key[:ID_BYTES], key[ID_BYTES:]) for key, _ in self.store.scan(Family.MEMBERS))
+
+    def threshold(self) -> float | None:
+        """Return the threshold of the ingest; None before the first ingest."""
+        return meta.threshold(self.store)
 
     def members(self, root: bytes) -> list[bytes]:
         """Documents of a root's cluster, the root first."""

@@ -45,24 +45,23 @@ def cluster(
     place: Place, named: str, threshold: float | None, containment: bool, name: str | None, json: bool
 ) -> None:
     """Show the cluster of a URL's present document, or of a document named by its id."""
-    from streams.query import queries
-    from streams.query.members import members
+    from streams import query
     from streams.terminal import tables
 
     with place.reader() as (view, settings):
-        document = queries.resolve(view, named)
+        document = query.resolve(view, named)
         most = settings.limits.members_shown_max
         if threshold is None and not containment and name is None:
-            found = queries.cluster(view, document, most)
+            found = query.cluster(view, document, most)
         else:
             policy = _policy_asked(view, settings, threshold, containment, name)
-            held_by = queries.cluster_by_policy(view, document, **policy, limit=most)
+            held_by = query.cluster_by_policy(view, document, **policy, limit=most)
             if held_by is None:
                 raise NotFound(
                     f"that sweep did not capture document {document.hex()}", "leave --sweep out to ask all sweeps"
                 )
             found = held_by
-        held = members(view, found, document, most)
+        held = query.members(view, found, document, most)
     if json:
         write_json({**as_row(found), "asked": document.hex(), "members": [as_row(each) for each in held]})
     else:
@@ -86,16 +85,16 @@ def clusters(
     json: bool,
 ) -> Exit | None:
     """List all clusters, biggest first. With --json every document and URL of each."""
-    from streams.query import queries
+    from streams import query
     from streams.terminal import tables
 
     shown, more = 0, False
     with place.reader() as (view, settings):
         if threshold is None and not containment and name is None:
-            found = queries.clusters(view, min_size=min_size)
+            found = query.clusters(view, min_size=min_size)
         else:
             policy = _policy_asked(view, settings, threshold, containment, name)
-            found = queries.clusters_by_policy(view, **policy, min_size=min_size)
+            found = query.clusters_by_policy(view, **policy, min_size=min_size)
         if json:
             for shown, each in enumerate(islice(found, limit), start=1):  # noqa: B007 - counted
                 write_json(each)
@@ -125,15 +124,15 @@ def forget(place: Place, named: str, json: bool) -> Exit | None:
     It cannot be undone, but by ingesting the pages again as another sweep.
     """
     from state.view import View
+    from streams import query
     from streams.forgetting import forget_document, forget_url
-    from streams.query import queries
     from streams.urls import url_key
 
     with place.writer() as (store, _):
         if "://" in named:
             done = forget_url(store, url_key(named))
         else:
-            done = forget_document(store, queries.resolve(View(store), named))
+            done = forget_document(store, query.resolve(View(store), named))
     if json:
         write_json(done)
     elif done.captures or done.documents:
@@ -159,9 +158,7 @@ def _policy_asked(
     view: View, settings: Settings, threshold: float | None, containment: bool, name: str | None
 ) -> _Policy:
     """The policy that the options ask for; raises InputError where the kept edges cannot tell."""
-    from state import meta
-
-    least = meta.threshold(view.store) or settings.policy.threshold
+    least = view.threshold() or settings.policy.threshold
     if containment and (threshold is None or threshold == least):
         click.echo(f"--containment adds nothing to a threshold of {least}: all pairs that are kept count", err=True)
     if threshold is not None and threshold < least:

@@ -30,7 +30,7 @@ def similar(place: Place, source: str, limit: int, json: bool) -> Exit | None:
 
     Each with its resemblance, the containment both ways, and their standard errors.
     """
-    from streams.query import queries
+    from streams import query
     from streams.terminal import tables
 
     with place.reader() as (view, settings):
@@ -38,7 +38,7 @@ def similar(place: Place, source: str, limit: int, json: bool) -> Exit | None:
             sketch = _stored(view, source)
         else:
             sketch = _sketched(_read(source, settings), view.scheme, settings)
-        found = queries.similar(view, settings, sketch, limit=limit)
+        found = query.similar(view, settings, sketch, limit=limit)
     if json:
         write_json(*(as_row(match) for match in found))
     elif found:
@@ -56,11 +56,11 @@ def similar(place: Place, source: str, limit: int, json: bool) -> Exit | None:
 @click.pass_obj
 def captures(place: Place, url: str, json: bool) -> Exit | None:
     """Show the history of a URL: every capture, and how much it resembles the one before."""
-    from streams.query import queries
+    from streams import query
     from streams.terminal import tables
 
     with place.reader() as (view, _):
-        found = queries.versions(view, url)
+        found = query.captures(view, url)
     if json:
         write_json(*(as_row(version) for version in found))
     elif found:
@@ -72,9 +72,9 @@ def captures(place: Place, url: str, json: bool) -> Exit | None:
 
 
 def _stored(view: View, url: str) -> Sketch:
-    from streams.query import queries
+    from streams import query
 
-    row = view.document(queries.resolve(view, url))
+    row = view.document(query.resolve(view, url))
     assert row is not None  # resolve names only stored documents
     return row.sketch
 

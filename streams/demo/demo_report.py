@@ -11,8 +11,8 @@ from rich.console import RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
+from streams import query
 from streams.find.redirect_maps import redirect_map, render
-from streams.query import queries
 from streams.terminal import tables
 from streams.terminal.escape import plain
 from streams.urls import url_key
@@ -43,7 +43,7 @@ def sweeps(about: str, summaries: Sequence[Summary], seconds: float) -> None:
 
 def clusters(view: View, prefix: str) -> None:
     """Clusters over the most URLs: the copies; most others are the editions of one page."""
-    found = list(islice(queries.clusters(view, min_size=2), CLUSTERS_READ))
+    found = list(islice(query.clusters(view, min_size=2), CLUSTERS_READ))
     several = sorted((each for each in found if each.url_count > 1), key=lambda each: -each.url_count)
     _head("What is a copy of what", f"{len(found):,} clusters, {len(several):,} of them over several URLs")
     shown = tables.table(">urls", ">documents", "title", "pages")

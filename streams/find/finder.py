@@ -219,20 +219,24 @@ class Finder:
     def _answer(self, case: _Case) -> Answer:
         life = case.life
         if life is None:
-            return Answer(case.url, "unknown", None, None, [])
+            return Answer(url=case.url, status="unknown", last_seen=None, document=None, candidates=[])
         seen = iso(life.answered.time) if life.answered else None
         document = life.last.document.hex() if life.last and life.last.document else None
         if life.alive and case.trace is None:
-            return Answer(case.url, "alive", seen, document, [])
+            return Answer(url=case.url, status="alive", last_seen=seen, document=document, candidates=[])
         if case.question is None:
-            return Answer(case.url, "unknown", None, None, self._guesses(case))
+            return Answer(
+                url=case.url, status="unknown", last_seen=None, document=None, candidates=self._guesses(case)
+            )
         found = self._with_rules(case, case.question, case.trace or Trace([], []))
         most = self._settings.answers_max
         candidates = candidates_of(found, most)
         if life.refused and life.refused[-1].document is not None and life.refused[-1].redirect is None:
             candidates = [*candidates[: max(1, most - 1)], soft_404(life)][:most]
         sure = bool(candidates) and candidates[0].confidence >= self._settings.confidence_min
-        return Answer(case.url, "moved" if sure else "gone", seen, document, candidates)
+        return Answer(
+            url=case.url, status="moved" if sure else "gone", last_seen=seen, document=document, candidates=candidates
+        )
 
     def _with_rules(self, case: _Case, question: DeadUrl, trace: Trace) -> Found:
         """The trace with what rules add to it: targets that the last sweep really holds."""

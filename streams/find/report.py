@@ -118,7 +118,13 @@ def _bare(url: str, life: Life, sure: float, evidence: list[Evidence]) -> Candid
     first = life.held[0] if life.held else life.textless
     last = life.answered
     return Candidate(
-        url, sure, None, None, iso(first.time) if first else None, iso(last.time) if last else None, evidence
+        url=url,
+        confidence=sure,
+        resemblance=None,
+        containment=None,
+        first_seen=iso(first.time) if first else None,
+        last_seen=iso(last.time) if last else None,
+        evidence=evidence,
     )
 
 
@@ -127,7 +133,15 @@ def soft_404(life: Life) -> Candidate:
     last = life.refused[-1]
     names = "the URL serves a page that many unrelated URLs of its host serve"
     evidence = [Evidence("suspected_soft_404", detail=names)]
-    return Candidate(last.url, 0.0, None, None, None, iso(last.time), evidence)
+    return Candidate(
+        url=last.url,
+        confidence=0.0,
+        resemblance=None,
+        containment=None,
+        first_seen=None,
+        last_seen=iso(last.time),
+        evidence=evidence,
+    )
 
 
 def guess(life: Life, predicted: Predicted) -> Candidate:
@@ -141,13 +155,13 @@ def _candidate(found: Found, each: Ranked, sure: float, first: Evidence | None =
     life, traits = each.life, each.traits
     known = found.question.row is not None
     return Candidate(
-        life.held[-1].url,
-        round(sure, 4),
-        round(traits.resemblance, 4) if known else None,
-        round(traits.containment, 4) if known else None,
-        iso(life.held[0].time),
-        iso(life.held[-1].time),
-        ([first] if first else []) + _evidence(found, each),
+        url=life.held[-1].url,
+        confidence=round(sure, 4),
+        resemblance=round(traits.resemblance, 4) if known else None,
+        containment=round(traits.containment, 4) if known else None,
+        first_seen=iso(life.held[0].time),
+        last_seen=iso(life.held[-1].time),
+        evidence=([first] if first else []) + _evidence(found, each),
     )
 
 

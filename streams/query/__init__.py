@@ -1,1 +1,22 @@
-"""Queries about documents and clusters."""
+"""Queries about documents, clusters and captures; the functions are named after the commands."""
+
+from streams.query.captures import UrlCapture, captures
+from streams.query.clusters import Cluster, cluster, cluster_by_policy, clusters, clusters_by_policy
+from streams.query.members import Member, members
+from streams.query.resolve import resolve
+from streams.query.similar import Match, similar
+
+__all__ = [
+    "Cluster",
+    "Match",
+    "Member",
+    "UrlCapture",
+    "captures",
+    "cluster",
+    "cluster_by_policy",
+    "clusters",
+    "clusters_by_policy",
+    "members",
+    "resolve",
+    "similar",
+]

@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from state.stats import Hot, Stats
     from streams.engine import ingest
     from streams.find.answer import Answer, Candidate
-    from streams.query.members import Member
-    from streams.query.queries import Cluster, Match, Version
+    from streams.query import Cluster, Match, Member, UrlCapture
 
 PLAIN_WIDTH = 160  # columns where stdout is no terminal: URLs should not be folded for a pipe
 URLS_SHOWN = 3  # of one document or cluster in a table; --json has all
@@ -276,10 +275,10 @@ def matches(found: Sequence[Match]) -> RenderableType:
     return Blocks(columns, map(row, found))
 
 
-def history(found: Sequence[Version]) -> RenderableType:
+def history(found: Sequence[UrlCapture]) -> RenderableType:
     """The captures of a URL, in the order of their sweeps."""
 
-    def row(each: Version) -> Row:
+    def row(each: UrlCapture) -> Row:
         same = each.resemblance == 1.0
         likeness = Text("unchanged", style="dim") if same else figure(each.resemblance)
         document = (each.document or "")[:DOCUMENT_DIGITS]

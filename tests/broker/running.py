@@ -23,11 +23,11 @@ from state.families import Family
 from state.scheme import Scheme
 from state.store import Store
 from state.view import View
+from streams import query
 from streams.kafka.rows.row_query import answer
 from streams.kafka.rows.sharded_store import ShardedStore
 from streams.kafka.rows.worker_client import url_for
 from streams.operators.routing import partition_of
-from streams.query import queries
 from streams.settings import load
 
 ROOT = Path(__file__).parents[2]
@@ -275,5 +275,5 @@ def _offset(store: Store) -> bytes:
 
 
 def clusters_of(view: View) -> Clusters:
-    found = queries.clusters(view, min_size=1)
+    found = query.clusters(view, min_size=1)
     return sorted((tuple(sorted(each.documents)), tuple(each.urls)) for each in found)

@@ -17,10 +17,10 @@ from state.codecs import edge_row
 from state.families import Family
 from state.store import Store
 from state.view import View
+from streams import query
 from streams.engine.ingest import ingest
 from streams.kafka.coordinator.moves_publisher import moves
 from streams.kafka.wire.packed_messages import RESULTS
-from streams.query import queries
 from streams.settings import Settings, load
 from streams.urls import url_key
 from tests.broker.results import read
@@ -47,7 +47,7 @@ def mirrored(messages: list[tuple[str, dict[str, Any]]]) -> set[tuple[str, ...]]
 
 
 def clusters(view: View) -> set[tuple[str, ...]]:
-    return {tuple(sorted(each.documents)) for each in queries.clusters(view) if each.document_count > 1}
+    return {tuple(sorted(each.documents)) for each in query.clusters(view) if each.document_count > 1}
 
 
 def check_pairs(view: View, settings: Settings, messages: list[tuple[str, dict[str, Any]]]) -> None:

@@ -27,8 +27,7 @@ from streams.engine.ingest import Summary
 from streams.find.answer import Answer, Candidate, Evidence
 from streams.forgetting import Forgotten
 from streams.kafka.publish import Published
-from streams.query.members import Member
-from streams.query.queries import Cluster, Match, Version
+from streams.query import Cluster, Match, Member, UrlCapture
 from streams.terminal.tables import REASONS
 
 ROOT = Path(__file__).parents[2]
@@ -181,7 +180,7 @@ PROMISED = [
     Cluster,
     Member,
     Match,
-    Version,
+    UrlCapture,
     Answer,
     Candidate,
     Evidence,

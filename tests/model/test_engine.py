@@ -34,9 +34,9 @@ from state.families import Family
 from state.model import SweepState
 from state.store import Store
 from state.view import View
+from streams import query
 from streams.engine.ingest import commit
 from streams.forgetting import cancel_sweep, finish_cancelling, forget_document, forget_url, removal
-from streams.query import queries
 from streams.settings import Settings
 from streams.sketch.sketcher import Sketcher
 from streams.urls import host_prefix, url_key
@@ -331,7 +331,7 @@ class Engine(RuleBasedStateMachine):
         found = {(pair.a, pair.b): pair.resemblance for pair in edges}
         expected = {pair: share for pair, share in alike.items() if share >= THRESHOLD}
         self.has_the_edges(found, expected)
-        clusters = {frozenset(c.documents): set(c.urls) for c in queries.clusters(View(self.store), min_size=1)}
+        clusters = {frozenset(c.documents): set(c.urls) for c in query.clusters(View(self.store), min_size=1)}
         assert set(clusters) == {frozenset(d.hex() for d in group) for group in components(documents, set(found))}
         for group, urls in clusters.items():
             assert {url_key(url) for url in urls} == {

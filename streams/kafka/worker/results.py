@@ -22,7 +22,7 @@ from streams.kafka.wire.packed_messages import Topic
 from streams.kafka.wire.result_messages import Closest, ClusterChange, NearDuplicate, Result
 from streams.operators.messages import Sighting
 from streams.operators.routing import partition_of
-from streams.query.queries import SAME
+from streams.query.similar import IDENTICAL
 from streams.sketch.sketcher import Comparison
 from streams.timestamps import iso
 from streams.urls import key_url
@@ -88,7 +88,7 @@ def _url(key: bytes) -> str:
 
 def copies(sightings: Sequence[Sighting], places: Places, store: Store, partitions: int) -> Iterator[Result]:
     """Pages whose document another URL holds or held already."""
-    found = ((each.document, (each.key, each.time), each.document, SAME) for each in sightings)
+    found = ((each.document, (each.key, each.time), each.document, IDENTICAL) for each in sightings)
     return near_duplicates(found, places, store, partitions)
 
 

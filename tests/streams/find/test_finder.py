@@ -32,7 +32,9 @@ def test_alive_and_unknown(view, finder, pages):
     view.add(pages).add(pages)
     asked = finder(view)
     assert asked.find(f"{SITE}/trees/ash.html").status == "alive"
-    assert asked.find(f"{SITE}/never.html") == Answer(f"{SITE}/never.html", "unknown", None, None, [])
+    assert asked.find(f"{SITE}/never.html") == Answer(
+        url=f"{SITE}/never.html", status="unknown", last_seen=None, document=None, candidates=[]
+    )
     assert asked.find("not a url").status == "unknown"
 
 

@@ -41,7 +41,23 @@ def test_from_http_to_https_of_one_page_is_a_loop() -> None:
 
 def test_only_sure_moves_are_redirected() -> None:
     def answer(url: str, status: str, confidence: float) -> Answer:
-        return Answer(url, status, None, None, [Candidate(D, confidence, None, None, None, None, [])])
+        return Answer(
+            url=url,
+            status=status,
+            last_seen=None,
+            document=None,
+            candidates=[
+                Candidate(
+                    url=D,
+                    confidence=confidence,
+                    resemblance=None,
+                    containment=None,
+                    first_seen=None,
+                    last_seen=None,
+                    evidence=[],
+                )
+            ],
+        )
 
     answers = [answer(A, "moved", 0.8), answer(B, "moved", 0.4), answer(C, "gone", 0.3)]
     assert list(redirect_map(answers, 0.5).moves) == [A]
@@ -50,7 +66,23 @@ def test_only_sure_moves_are_redirected() -> None:
 
 def test_less_sure_moves_are_redirected_where_that_is_asked_for() -> None:
     def answer(url: str, status: str, confidence: float) -> Answer:
-        return Answer(url, status, None, None, [Candidate(D, confidence, None, None, None, None, [])])
+        return Answer(
+            url=url,
+            status=status,
+            last_seen=None,
+            document=None,
+            candidates=[
+                Candidate(
+                    url=D,
+                    confidence=confidence,
+                    resemblance=None,
+                    containment=None,
+                    first_seen=None,
+                    last_seen=None,
+                    evidence=[],
+                )
+            ],
+        )
 
     answers = [answer(A, "gone", 0.3), answer(B, "unknown", 0.3), answer(C, "gone", 0.0)]
     assert list(redirect_map(answers, 0.3).moves) == [A]

@@ -17,9 +17,9 @@ from state.families import Family
 from state.model import Capture, SweepState
 from state.store import Store
 from state.view import View
+from streams import query
 from streams.errors import InputError
 from streams.forgetting import Forgotten, cancel_sweep, finish_cancelling, forget_document, forget_url, removal
-from streams.query import queries
 from streams.sketch.sketcher import Sketcher
 from streams.urls import url_key
 from tests.samples import NOW, Line, page, settings, take, variant, words
@@ -298,9 +298,9 @@ class TestCancelling:
         sweeps.put(changes, sweeps.transition(sweeps.all_sweeps(store)[1], SweepState.CANCELLING))
         store.write(changes)
         view = View(store)
-        assert queries.resolve(view, IDS[2].hex()) == IDS[2]
+        assert query.resolve(view, IDS[2].hex()) == IDS[2]
         with pytest.raises(InputError, match="no document has an id"):
-            queries.resolve(view, IDS[4].hex())
+            query.resolve(view, IDS[4].hex())
 
     def test_twice_is_refused(self, store: Store, tmp_path: Path) -> None:
         take(store, tmp_path / "a.jsonl", self.LINES[0], "one", WANTED)

@@ -16,10 +16,9 @@ from state.families import Family
 from state.model import SweepState
 from state.store import Store
 from state.view import View
+from streams import query
 from streams.errors import InputError
-from streams.query import queries
-from streams.query.members import members
-from streams.query.queries import Cluster, clusters, clusters_by_policy, resolve, similar, versions
+from streams.query import Cluster, clusters, clusters_by_policy, members, resolve, similar
 from streams.sketch.sketcher import Sketcher
 from streams.urls import url_key
 from tests.samples import NOW, missing, page, redirect, settings, take, variant, words
@@ -137,7 +136,7 @@ def test_of_a_document_at_many_urls_those_that_had_it_first_and_got_it_last_are_
         (match,) = similar(View(store), few, SKETCHER.sketch(text_of("lone")))
         assert match.urls == [*urls[:3], *urls[-2:]]
         assert (match.url_count, match.first_seen, match.last_seen) == (40, NOW, NOW + 39_000)
-        (member,) = members(View(store), queries.cluster(View(store), IDS["lone"], 5), IDS["lone"], 5)
+        (member,) = members(View(store), query.cluster(View(store), IDS["lone"], 5), IDS["lone"], 5)
         assert member.urls == sorted([*urls[:3], *urls[-2:]])
         assert (member.first_seen, member.last_seen) == (NOW, NOW + 39_000)
         # Of a sweep that is being cancelled nothing is told, whatever stands at the ends.
@@ -148,17 +147,17 @@ def test_of_a_document_at_many_urls_those_that_had_it_first_and_got_it_last_are_
 
 
 def test_versions_of_a_url(view: View) -> None:
-    history = versions(view, URL.format("base"))
+    history = query.captures(view, URL.format("base"))
     assert [(v.sweep, v.status, v.document, v.resemblance) for v in history] == [
         ("one", 200, IDS["base"].hex(), None),
         ("two", 200, IDS["lone"].hex(), 0.0),
     ]
-    assert [v.resemblance for v in versions(view, URL.format("far"))] == [None, 1.0]
-    assert [(v.status, v.redirect) for v in versions(view, URL.format("near"))] == [
+    assert [v.resemblance for v in query.captures(view, URL.format("far"))] == [None, 1.0]
+    assert [(v.status, v.redirect) for v in query.captures(view, URL.format("near"))] == [
         (200, None),
         (301, URL.format("base")),
     ]
-    assert versions(view, "https://a.org/never") == []
+    assert query.captures(view, "https://a.org/never") == []
 
 
 def test_a_page_of_which_one_word_changed_is_no_unchanged_one(tmp_path: Path) -> None:
@@ -171,7 +170,7 @@ def test_a_page_of_which_one_word_changed_is_no_unchanged_one(tmp_path: Path) ->
         for n, text in enumerate(texts):
             held = page(URL.format("long"), " ".join(text), NOW + n)
             take(store, tmp_path / f"{n}.jsonl", [held], f"sweep {n}")
-        history = versions(View(store), URL.format("long"))
+        history = query.captures(View(store), URL.format("long"))
     assert [version.resemblance == 1.0 for version in history] == [False] * 6 + [True]
     assert all(0.98 < version.resemblance <= 1.0 for version in history if version.resemblance is not None)
 
@@ -181,7 +180,7 @@ def test_a_text_of_the_same_shingles_is_another_document(tmp_path: Path) -> None
     with Store(tmp_path / "state") as store:
         for n, text in enumerate(texts):
             take(store, tmp_path / f"{n}.jsonl", [page(URL.format("x"), text, NOW + n)], f"sweep {n}")
-        first, second = versions(View(store), URL.format("x"))
+        first, second = query.captures(View(store), URL.format("x"))
     assert first.document != second.document
     assert second.resemblance is not None
     assert second.resemblance < 1.0
@@ -192,7 +191,7 @@ def test_versions_come_in_the_order_of_sweeps(tmp_path: Path) -> None:
         take(store, tmp_path / "1.jsonl", [page(URL.format("x"), text_of("base"), NOW + 100)], "later", SETTINGS)
         take(store, tmp_path / "2.jsonl", [page(URL.format("x"), text_of("lone"), NOW)], "earlier", SETTINGS)
         view = View(store)
-        assert [version.sweep for version in versions(view, URL.format("x"))] == ["later", "earlier"]
+        assert [version.sweep for version in query.captures(view, URL.format("x"))] == ["later", "earlier"]
         assert resolve(view, URL.format("x")) == IDS["lone"], "what came last is what is there now"
 
 
@@ -201,9 +200,9 @@ def test_a_view_tells_nothing_of_a_sweep_that_is_newer_than_it(tmp_path: Path) -
         take(store, tmp_path / "1.jsonl", [page(URL.format("x"), text_of("base"), NOW)], "one", SETTINGS)
         view = View(store)
         take(store, tmp_path / "2.jsonl", [page(URL.format("x"), text_of("lone"), NOW + 1)], "two", SETTINGS)
-        assert [version.sweep for version in versions(view, URL.format("x"))] == ["one"]
+        assert [version.sweep for version in query.captures(view, URL.format("x"))] == ["one"]
         view.refresh()
-        assert [version.sweep for version in versions(view, URL.format("x"))] == ["one", "two"]
+        assert [version.sweep for version in query.captures(view, URL.format("x"))] == ["one", "two"]
 
 
 def test_what_a_url_or_the_beginning_of_an_id_names(view: View) -> None:
@@ -248,14 +247,14 @@ def names(*wanted: str) -> set[str]:
 
 
 def test_a_cluster(view: View) -> None:
-    found = queries.cluster(view, IDS["far"], 100)
+    found = query.cluster(view, IDS["far"], 100)
     assert ids(found) == names("base", "near", "far")
     assert found.cluster == min(names("base", "near", "far"))
     assert found.urls == sorted(URL.format(name) for name in ("base", "near", "far"))
     assert (found.document_count, found.url_count) == (3, 3)
-    shown = queries.cluster(view, IDS["far"], 2)
+    shown = query.cluster(view, IDS["far"], 2)
     assert (len(shown.documents), len(shown.urls), shown.document_count, shown.url_count) == (2, 2, 3, 3)
-    assert ids(queries.cluster(view, IDS["part"], 100)) == names("part")
+    assert ids(query.cluster(view, IDS["part"], 100)) == names("part")
 
 
 def test_clusters_biggest_first(view: View) -> None:
@@ -303,16 +302,22 @@ def test_the_size_of_a_cluster_is_the_larger_of_its_two_counts(
 
 
 def test_http_and_https_of_a_page_are_one_url_as_it_was_written_last(spread: View) -> None:
-    found = queries.cluster(spread, resolve(spread, "https://b.org/x"), 100)
+    found = query.cluster(spread, resolve(spread, "https://b.org/x"), 100)
     assert (found.document_count, found.url_count, found.urls) == (2, 1, ["https://b.org/x"])
 
 
 def test_lists_of_a_cluster_end_and_its_counts_do_not(spread: View) -> None:
-    found = queries.cluster(spread, IDS["lone"], 2)
+    found = query.cluster(spread, IDS["lone"], 2)
     assert (len(found.urls), found.url_count) == (2, 5)
-    of_two = queries.cluster_by_policy(spread, IDS["lone"], threshold=0.5, containment=False, sweep=2, limit=1)
-    assert of_two == Cluster(IDS["lone"].hex(), [IDS["lone"].hex()], [URL.format("c")], 1, 2)
-    assert queries.cluster_by_policy(spread, IDS["base"], threshold=0.5, containment=False, sweep=2, limit=1) is None
+    of_two = query.cluster_by_policy(spread, IDS["lone"], threshold=0.5, containment=False, sweep=2, limit=1)
+    assert of_two == Cluster(
+        cluster=IDS["lone"].hex(),
+        documents=[IDS["lone"].hex()],
+        urls=[URL.format("c")],
+        document_count=1,
+        url_count=2,
+    )
+    assert query.cluster_by_policy(spread, IDS["base"], threshold=0.5, containment=False, sweep=2, limit=1) is None
 
 
 def test_members_under_a_document_that_is_no_root_make_no_cluster(tmp_path: Path) -> None:
@@ -389,8 +394,8 @@ def test_a_sweep_that_is_being_cancelled_is_in_no_answer(tmp_path: Path) -> None
         ]
         by_policy = clusters_by_policy(view, threshold=0.5, containment=False, sweep=None, min_size=1)
         assert [(ids(c), c.document_count) for c in by_policy] == [(names("base"), 1)]
-        assert ids(queries.cluster(view, IDS["base"], 100)) == names("base")
-        assert versions(view, URL.format("near")) == []
+        assert ids(query.cluster(view, IDS["base"], 100)) == names("base")
+        assert query.captures(view, URL.format("near")) == []
         with pytest.raises(InputError):
             resolve(view, URL.format("near"))
         assert view.captures(url_key(URL.format("near"))) == []

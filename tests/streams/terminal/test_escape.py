@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from streams.find.answer import Answer, Candidate, Evidence
-from streams.query.queries import Cluster, Version
+from streams.query import Cluster, UrlCapture
 from streams.terminal import tables
 from streams.terminal.escape import escaped, percent, plain
 
@@ -52,10 +52,18 @@ def test_urls_in_tables_steer_nothing_and_lead_to_the_same(text: str) -> None:
 
 def test_answers_show_no_controls() -> None:
     url = f"https://a.example/{HOSTILE}"
-    candidate = Candidate(url, 0.9, 0.8, 0.8, None, None, [Evidence("rule", detail=HOSTILE)])
-    found = Answer(url, "moved", None, None, [candidate])
-    cluster = Cluster("ab" * 16, ["ab" * 16], [url], 1, 1)
-    version = Version(url, 0, "one", 301, None, url, None)
+    candidate = Candidate(
+        url=url,
+        confidence=0.9,
+        resemblance=0.8,
+        containment=0.8,
+        first_seen=None,
+        last_seen=None,
+        evidence=[Evidence("rule", detail=HOSTILE)],
+    )
+    found = Answer(url=url, status="moved", last_seen=None, document=None, candidates=[candidate])
+    cluster = Cluster(cluster="ab" * 16, documents=["ab" * 16], urls=[url], document_count=1, url_count=1)
+    version = UrlCapture(url=url, time=0, sweep="one", status=301, document=None, redirect=url, resemblance=None)
     for shown in (
         tables.answer(found),
         tables.answers([found, found]),

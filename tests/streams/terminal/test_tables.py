@@ -12,7 +12,7 @@ from state.model import Sweep, SweepState
 from state.stats import FamilyStats, Stats
 from streams.engine.ingest import Cursor, Progress, Summary
 from streams.find.answer import Answer, Candidate, Evidence
-from streams.query.queries import Cluster, Match, Version
+from streams.query import Cluster, Match, UrlCapture
 from streams.terminal import tables
 
 
@@ -49,10 +49,33 @@ LONG = f"https://www.shop.example/{'a-long-path/' * 8}page.html"
 
 
 def test_no_id_url_or_time_is_cut_or_broken() -> None:
-    match = Match("ab" * 16, 0.9, 0.02, 0.9, 0.02, 0.9, 0.02, False, "cd" * 16, "", [LONG], 9, 1, 1)
-    version = Version(LONG, 0, "a-sweep-with-a-long-name", 301, "ab" * 16, LONG, 0.9)
+    match = Match(
+        document="ab" * 16,
+        resemblance=0.9,
+        resemblance_error=0.02,
+        containment=0.9,
+        containment_error=0.02,
+        contained=0.9,
+        contained_error=0.02,
+        exact=False,
+        cluster="cd" * 16,
+        title="",
+        urls=[LONG],
+        url_count=9,
+        first_seen=1,
+        last_seen=1,
+    )
+    version = UrlCapture(
+        url=LONG,
+        time=0,
+        sweep="a-sweep-with-a-long-name",
+        status=301,
+        document="ab" * 16,
+        redirect=LONG,
+        resemblance=0.9,
+    )
     sweep = Sweep(1, "a-sweep-with-a-name-that-is-longer-than-most-are", SweepState.COMMITTED, 0, 0, 5)
-    found = Answer(LONG, "moved", None, None, [candidate(LONG, 0.9)])
+    found = Answer(url=LONG, status="moved", last_seen=None, document=None, candidates=[candidate(LONG, 0.9)])
     for width in (80, 100):
         assert lines(tables.matches([match]), width)[1].split()[-1] == "cd" * 5
         assert max(map(len, lines(tables.matches([match]), width)[:2])) <= width
@@ -67,14 +90,23 @@ def test_no_id_url_or_time_is_cut_or_broken() -> None:
 
 def test_evidence_is_wrapped_at_words() -> None:
     best = candidate("https://a.example/x", 0.9, "redirect", "appeared", "stood_beside")
-    told = lines(tables.answer(Answer("https://a.example/", "moved", None, None, [best])), 30)
+    told = lines(
+        tables.answer(
+            Answer(url="https://a.example/", status="moved", last_seen=None, document=None, candidates=[best])
+        ),
+        30,
+    )
     assert told[-3:] == ["    redirects there · appeared", "    just then · stood beside", "    it"]
 
 
 def test_words_for_one_are_not_those_for_many() -> None:
-    one = Cluster("ab" * 16, ["ab" * 16], ["https://a.example/"], 1, 1)
+    one = Cluster(
+        cluster="ab" * 16, documents=["ab" * 16], urls=["https://a.example/"], document_count=1, url_count=1
+    )
     assert lines(tables.cluster(one, []), 160)[0].endswith("1 document at 1 URL")
-    two = Cluster("ab" * 16, ["ab" * 16] * 2, ["https://a.example/"], 2_000, 2)
+    two = Cluster(
+        cluster="ab" * 16, documents=["ab" * 16] * 2, urls=["https://a.example/"], document_count=2_000, url_count=2
+    )
     assert lines(tables.cluster(two, []), 160)[0].endswith("2,000 documents at 2 URLs")
 
 
@@ -129,36 +161,55 @@ def test_an_ingest_says_how_it_went(status: str, said: str) -> None:
 
 
 def test_a_cluster_takes_the_first_title_there_is() -> None:
-    found = Cluster("c" * 32, ["d1", "d2"], ["https://a.example/"], 2, 1)
+    found = Cluster(
+        cluster="c" * 32, documents=["d1", "d2"], urls=["https://a.example/"], document_count=2, url_count=1
+    )
     assert "Two" in lines(tables.clusters([found], {"d1": "", "d2": "Two"}.__getitem__))[1]
 
 
 def candidate(url: str, confidence: float, *kinds: str) -> Candidate:
     evidence = [Evidence("same_host"), Evidence("rule", 0.5, "//a/* -> //b/*")]
     evidence = [Evidence(kind) for kind in kinds] or evidence
-    return Candidate(url, confidence, 0.5, 0.9, "2024-01-01T00:00:00Z", None, evidence)
+    return Candidate(
+        url=url,
+        confidence=confidence,
+        resemblance=0.5,
+        containment=0.9,
+        first_seen="2024-01-01T00:00:00Z",
+        last_seen=None,
+        evidence=evidence,
+    )
 
 
 def test_what_the_crawler_met_is_told_however_unlikely_it_makes_a_target() -> None:
     soft = candidate("https://a.example/", 0.0, "suspected_soft_404")
     others = [candidate(f"https://a.example/{n}", 0.01) for n in range(3)]
     for candidates in ([*others, soft], [soft, *others]):
-        found = Answer("https://a.example/", "gone", None, None, candidates)
+        found = Answer(url="https://a.example/", status="gone", last_seen=None, document=None, candidates=candidates)
         told = lines(tables.answer(found), 100)
         assert told[1].startswith("  serves an error page")
         assert told[-1] == "2 less likely", "it is counted among no candidates"
         assert "serves an error page" in "\n".join(lines(tables.answers([found]), 100))
-    alone = Answer("https://a.example/", "gone", None, None, [soft])
+    alone = Answer(url="https://a.example/", status="gone", last_seen=None, document=None, candidates=[soft])
     assert len(lines(tables.answer(alone), 100)) == 2
     sent = candidate("https://a.example/error", 0.0, "redirect", "suspected_soft_404")
-    told = lines(tables.answer(Answer("https://a.example/", "gone", None, None, [*others, sent])), 100)
+    told = lines(
+        tables.answer(
+            Answer(url="https://a.example/", status="gone", last_seen=None, document=None, candidates=[*others, sent])
+        ),
+        100,
+    )
     assert "    redirects there · serves an error page" in told
     assert not told[1]
 
 
 def test_unlikely_candidates_are_counted_not_listed() -> None:
     found = Answer(
-        "https://a.example/", "moved", "2023-01-01T00:00:00Z", None, [candidate("x", 0.9), candidate("y", 0.01)]
+        url="https://a.example/",
+        status="moved",
+        last_seen="2023-01-01T00:00:00Z",
+        document=None,
+        candidates=[candidate("x", 0.9), candidate("y", 0.01)],
     )
     shown = "\n".join(lines(tables.answer(found), 100))
     assert "1 less likely" in shown

@@ -11,12 +11,11 @@ from state.changes import Changes
 from state.codecs import changelog_record
 from state.families import Family
 from state.view import View
-from streams import forgetting
+from streams import forgetting, query
 from streams.kafka.wire.packed_messages import Retraction, Topic
 from streams.kafka.wire.sweep_log import Event
 from streams.operators import routing
 from streams.operators.join import Union
-from streams.query import queries
 from streams.urls import url_key
 from tests.streams.kafka.collection_fixture import PARTITIONS, Collection
 
@@ -36,8 +35,8 @@ def crowd(rng: Random, pages: int) -> dict[str, str]:
 def sound(made: Collection, gone: set[bytes], urls: set[str]) -> None:
     """See that all clusters are as the edges say, and hold the URLs that are left and no others."""
     view = View(made.store())
-    by_edges = queries.clusters_by_policy(view, threshold=0.0, containment=False, sweep=None, min_size=1)
-    found = list(queries.clusters(view, min_size=1))
+    by_edges = query.clusters_by_policy(view, threshold=0.0, containment=False, sweep=None, min_size=1)
+    found = list(query.clusters(view, min_size=1))
     assert sorted(sorted(each.documents) for each in found) == sorted(sorted(each.documents) for each in by_edges)
     assert {url for each in found for url in each.urls} == urls
     assert not {bytes.fromhex(document) for each in found for document in each.documents} & gone

@@ -15,7 +15,7 @@ from streams.kafka.worker import results
 from streams.operators import admit
 from streams.operators.messages import CandidatePair, Sighting
 from streams.operators.verify import closest, verify
-from streams.query.queries import SAME
+from streams.query.similar import IDENTICAL
 from streams.sketch.sketcher import Sketcher, compare
 from tests.streams.operators.test_verify import SKETCHES, by_prefix
 
@@ -94,7 +94,7 @@ def test_what_is_nowhere_or_no_url_is_passed_over(tmp_path: Path) -> None:
         found = [
             result
             for document, place, other in cases
-            for result in results.near_duplicates([(document, place, other, SAME)], places, store, 4)
+            for result in results.near_duplicates([(document, place, other, IDENTICAL)], places, store, 4)
         ]
     assert [(each.topic, each.key) for each in found] == [(Topic.NEAR_DUPLICATES, b"https://b.org/")] * 2
     value = found[0].value

@@ -1,0 +1,63 @@
+"""The history of a URL: its captures, and how much each document resembles the previous one."""
+
+from __future__ import annotations
+
+import msgspec
+
+from state.model import Capture
+from state.view import View
+from streams.sketch import sketcher
+from streams.urls import url_key
+
+
+class UrlCapture(msgspec.Struct, frozen=True, kw_only=True):
+    """One capture of a URL.
+
+    `resemblance` compares its document with the previous document of the URL; None if there is nothing to compare.
+    It is 1 only for the same document: two different documents stay below 1, however similar they are.
+    """
+
+    url: str
+    time: int  # ms
+    sweep: str
+    status: int
+    document: str | None
+    redirect: str | None
+    resemblance: float | None
+
+
+def captures(view: View, url: str) -> list[UrlCapture]:
+    """Return the captures of a URL, ordered by sweep and then by time."""
+    sweep_names = {sweep.number: sweep.name for sweep in view.sweeps()}
+    previous: Capture | None = None
+    history = []
+    for capture in view.captures(url_key(url)):
+        if capture.sweep not in sweep_names:  # rows may be newer than the view: this sweep was opened after it
+            continue
+        resemblance = None
+        if previous is not None and previous.document and capture.document:
+            resemblance = _resemblance(view, previous.document, capture.document)
+        history.append(
+            UrlCapture(
+                url=capture.url,
+                time=capture.time,
+                sweep=sweep_names[capture.sweep],
+                status=capture.status,
+                document=capture.document.hex() if capture.document else None,
+                redirect=capture.redirect,
+                resemblance=resemblance,
+            )
+        )
+        previous = capture if capture.document else previous
+    return history
+
+
+def _resemblance(view: View, a: bytes, b: bytes) -> float | None:
+    """Return the resemblance of two documents, below 1 if they differ: at least one shingle is assumed to differ."""
+    if a == b:
+        return 1.0
+    row_a, row_b = view.documents([a, b])
+    if row_a is None or row_b is None:
+        return None
+    shingles = max(row_a.sketch.shingles, row_b.sketch.shingles)
+    return min(sketcher.compare(row_a.sketch, row_b.sketch).resemblance, shingles / (shingles + 1))

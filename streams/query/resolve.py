@@ -1,0 +1,40 @@
+"""Resolve a URL, a document id or the beginning of an id to the document that it names."""
+
+from __future__ import annotations
+
+import re
+
+from state.model import ID_BYTES, PREFIX_BYTES
+from state.view import View
+from streams.errors import InputError, NotFound
+from streams.query.sightings import is_shown
+from streams.urls import url_key
+
+_ID = re.compile(rf"[0-9a-fA-F]{{{2 * PREFIX_BYTES},{2 * ID_BYTES}}}")
+
+
+def resolve(view: View, name: str) -> bytes:
+    """Return the id of the last document of a URL, or of the only document whose hex id begins with `name`.
+
+    Raises NotFound if there is no such document, and InputError if several ids begin with `name` or it is neither a
+    URL nor an id.
+    """
+    if "://" in name:
+        documents = [capture.document for capture in view.captures(url_key(name)) if capture.document]
+        if not documents:
+            raise NotFound(f"no capture of {name} has a document", "`lostfound find URL` says more")
+        return documents[-1]
+    if not _ID.fullmatch(name):
+        hint = "a URL begins with https:// or http://, an id has 10 to 32 hex digits"
+        raise InputError(f"{name!r} is neither a URL nor a document id", hint)
+    digits = name.lower()
+    # Keys are bytes of two digits each, so an odd last digit is checked afterwards.
+    rows = view.documents_by_prefix(bytes.fromhex(digits[: len(digits) // 2 * 2]))
+    documents = [row.sketch.document for row in rows if row.sketch.document.hex().startswith(digits)]
+    if view.cancelling:
+        documents = [document for document in documents if is_shown(view, document)]
+    if not documents:
+        raise NotFound(f"no document has an id that begins with {name}", "`lostfound similar URL` shows document ids")
+    if len(documents) > 1:
+        raise InputError(f"{len(documents)} documents have an id that begins with {name}", "give more digits")
+    return documents[0]

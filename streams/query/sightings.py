@@ -1,0 +1,61 @@
+"""At which URLs a document was seen, and when: bounded, and without sweeps that are being cancelled."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, TypeVar
+
+from state.model import Capture, DocumentRow
+from state.view import View
+
+T = TypeVar("T")
+LOCATIONS_READ_MAX = 65_536  # per document, to find out which URLs held it first and which got it last
+
+
+class Sightings(NamedTuple):
+    """URLs of a document and the times when it was first and last seen, ms."""
+
+    urls: list[str]
+    first_seen: int
+    last_seen: int
+
+
+def read_sightings(view: View, row: DocumentRow, limit: int) -> Sightings:
+    """Read at most `limit` URLs of a document: half of them held it first, the other half got it last.
+
+    The time when it was last seen is the latest among these URLs.
+    """
+    (locations,) = view.locations_seen([row.sketch.document], LOCATIONS_READ_MAX)
+    keys = sorted(first_and_last(keys_by_first_seen(locations), limit))
+    return find_sightings(view, row, view.histories(keys))
+
+
+def find_sightings(view: View, row: DocumentRow, histories: list[list[Capture]]) -> Sightings:
+    """Return the sightings of a document in the captures of some URLs."""
+    urls: list[str] = []
+    times: list[int] = []
+    for captures in histories:
+        matching = [capture for capture in captures if capture.document == row.sketch.document]
+        if matching:
+            urls.append(matching[-1].url)
+            times += [capture.time for capture in matching]
+    # The row covers all URLs of the document, but also captures of a sweep that is being cancelled.
+    first_seen = min(times, default=0) if view.cancelling else row.first_seen
+    return Sightings(urls, first_seen, max(times, default=0))
+
+
+def is_shown(view: View, document: bytes) -> bool:
+    """Whether any capture of a sweep that is not being cancelled has this document."""
+    (keys,) = view.locations([document], 1 << 62)
+    return any(capture.document == document for captures in view.histories(keys) for capture in captures)
+
+
+def keys_by_first_seen(locations: list[tuple[bytes, int]]) -> list[bytes]:
+    """Return URL keys of a document, the URL that held it first comes first."""
+    return [key for key, _ in sorted(locations, key=lambda location: (location[1], location[0]))]
+
+
+def first_and_last(values: list[T], limit: int) -> list[T]:
+    """Return at most `limit` values: half from the beginning of the list, half from its end."""
+    if len(values) <= limit:
+        return values
+    return [*values[: limit - limit // 2], *values[len(values) - limit // 2 :]]

@@ -1,0 +1,131 @@
+"""Find the stored documents that resemble a sketch, or that contain it or are contained in it."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+
+import msgspec
+import numpy as np
+
+from state.model import PREFIX_BYTES, Capture, DocumentRow, Sketch
+from state.view import View
+from streams.query.sightings import find_sightings, first_and_last, keys_by_first_seen
+from streams.settings import Settings
+from streams.sketch import sketcher
+from streams.sketch.index_terms import most_sampled
+from streams.sketch.sketcher import Comparison
+
+IDENTICAL = Comparison(
+    resemblance=1.0,
+    resemblance_error=0.0,
+    containment=1.0,
+    containment_error=0.0,
+    contained=1.0,
+    contained_error=0.0,
+    exact=True,
+)
+
+
+class Match(msgspec.Struct, frozen=True, kw_only=True):
+    """A stored document that is similar to the query; the figures come with their standard errors."""
+
+    document: str
+    resemblance: float
+    resemblance_error: float
+    containment: float  # of the query in this document
+    containment_error: float
+    contained: float  # of this document in the query
+    contained_error: float
+    exact: bool
+    cluster: str
+    title: str
+    urls: list[str]  # bounded: half of them held the document first, the other half got it last
+    url_count: int
+    first_seen: int  # ms
+    last_seen: int  # ms
+
+
+def similar(view: View, settings: Settings, sketch: Sketch, *, limit: int = 20) -> list[Match]:
+    """Return stored documents that are similar to a sketch, the highest resemblance first.
+
+    Candidates come from the LSH bands, ranked by the number of colliding buckets, and from the sampled shingles,
+    ranked by the rarity of the shingles that they share. The samples also find a short document inside a long one.
+    """
+    assert limit > 0, limit
+    rows = _find_candidates(view, settings, sketch, limit)
+    if not rows:
+        return []
+    comparisons = sketcher.compare_many(sketch, [row.sketch for row in rows])
+    strongest = np.maximum(comparisons.resemblance, np.maximum(comparisons.containment, comparisons.contained))
+    pairs: list[tuple[DocumentRow, Comparison]] = []
+    for index in np.lexsort((-strongest, -comparisons.resemblance)).tolist():
+        # A document is identical to itself, however few of its shingles were sampled.
+        is_same = rows[index].sketch.document == sketch.document
+        comparison = IDENTICAL if is_same else comparisons.comparison(index)
+        if max(comparison.resemblance, comparison.containment, comparison.contained) >= settings.policy.threshold:
+            pairs.append((rows[index], comparison))
+    matches: list[Match] = []
+    for start in range(0, len(pairs), limit):
+        matches += _read_matches(view, settings, pairs[start : start + limit])
+        if len(matches) >= limit:  # there are fewer when documents belong only to a sweep that is being cancelled
+            break
+    return matches[:limit]
+
+
+def _find_candidates(view: View, settings: Settings, sketch: Sketch, limit: int) -> list[DocumentRow]:
+    candidates_max = settings.limits.candidates_max
+    buckets = sketcher.buckets(sketch.signature[None, :], view.scheme)[0]
+    collisions: Counter[bytes] = Counter()
+    for postings in view.buckets([bucket.tobytes() for bucket in buckets]):
+        collisions.update(postings)
+    by_bands = sorted(collisions, key=lambda prefix: (-collisions[prefix], prefix))[: max(4 * candidates_max, limit)]
+    # A shingle that many documents share says little about any of them, so rare shingles weigh more. For a common
+    # shingle the first postings are enough: if a page has only common shingles, these postings are the same for each.
+    shared: defaultdict[bytes, float] = defaultdict(float)
+    for postings in view.sample_postings(most_sampled(sketch), settings.limits.sample_postings_max):
+        for prefix in postings:
+            shared[prefix] += 1.0 / (1 + len(postings))
+    for prefix in by_bands:
+        shared.pop(prefix, None)
+    by_samples = sorted(shared, key=lambda prefix: (-shared[prefix], prefix))[:candidates_max]
+    own_prefix = sketch.document[:PREFIX_BYTES]
+    return view.documents_by_prefixes(list(dict.fromkeys([own_prefix, *by_bands, *by_samples])))
+
+
+def _read_matches(view: View, settings: Settings, pairs: list[tuple[DocumentRow, Comparison]]) -> Iterator[Match]:
+    """Read titles, clusters and URLs of documents; skip those that only a sweep being cancelled has captured."""
+    documents = [row.sketch.document for row, _ in pairs]
+    limits = settings.limits
+    locations = view.locations_seen(documents, limits.members_shown_max)
+    # While a sweep is being cancelled, only the captures tell which URLs belong to that sweep alone.
+    urls_max = limits.members_shown_max if view.cancelling else limits.match_urls_max
+    histories = _read_histories(view, [first_and_last(keys_by_first_seen(keys), urls_max) for keys in locations])
+    columns = zip(pairs, locations, histories, view.roots(documents), view.titles(documents), strict=True)
+    for (row, comparison), keys, captures, root, title in columns:
+        sightings = find_sightings(view, row, captures)
+        if not sightings.urls:
+            continue
+        yield Match(
+            document=row.sketch.document.hex(),
+            resemblance=comparison.resemblance,
+            resemblance_error=comparison.resemblance_error,
+            containment=comparison.containment,
+            containment_error=comparison.containment_error,
+            contained=comparison.contained,
+            contained_error=comparison.contained_error,
+            exact=comparison.exact,
+            cluster=root.hex(),
+            title=title,
+            urls=first_and_last(sightings.urls, limits.match_urls_max),
+            url_count=len(sightings.urls) if view.cancelling else len(keys),
+            first_seen=sightings.first_seen,
+            last_seen=sightings.last_seen,
+        )
+
+
+def _read_histories(view: View, keys_by_document: list[list[bytes]]) -> list[list[list[Capture]]]:
+    """Return the captures of the URLs of several documents; each URL is read once."""
+    distinct = sorted({key for keys in keys_by_document for key in keys})
+    histories = dict(zip(distinct, view.histories(distinct), strict=True))
+    return [[histories[key] for key in keys] for keys in keys_by_document]
