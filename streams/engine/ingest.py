@@ -38,8 +38,8 @@ from streams.operators.messages import SketchedPage
 from streams.operators.sketch import Sketched, Task, raw_fingerprint
 from streams.page import SUCCESS_STATUSES, Page, Rejected
 from streams.readers import sources
-from streams.readers.dispatch import Reading, read, size
-from streams.readers.input_mark import Mark
+from streams.readers.dispatch import InputReader, read, total_bytes
+from streams.readers.input_mark import InputMark
 from streams.readers.position import Position
 from streams.readers.read_limits import ReadLimits
 from streams.settings import Settings
@@ -52,7 +52,7 @@ class Cursor(msgspec.Struct):
     """Where one input of one sweep stands; committed with every batch."""
 
     position: Position | None = None
-    mark: Mark | None = None  # of the position; there is none in a state of an old release
+    mark: InputMark | None = None  # of the position; there is none in a state of an old release
     finished: bool = False
     pages: int = 0
     new: int = 0
@@ -97,7 +97,7 @@ class _Batch(msgspec.Struct):
     batches: int
     sketched: Future[Sketched]
     position: Position
-    mark: Mark | None
+    mark: InputMark | None
     bytes_read: int
 
 
@@ -139,7 +139,7 @@ def ingest(
         run.take_all()
         cursor, read_now = run.cursor, run.read_now
         if read_now or not finished:
-            status = "resumed" if run.goes_on else "ingested"
+            status = "resumed" if run.input_unchanged else "ingested"
         if not keep_open:
             sweep = commit(store, sweep, now)
     elif not cursor.finished or _holds_more(names, settings, cursor):
@@ -162,8 +162,8 @@ def ingest(
     )
 
 
-def _reading(names: Sequence[str], settings: Settings, cursor: Cursor) -> Reading:
-    return read(names, ReadLimits.of(settings), cursor.position, cursor.mark)
+def _reading(names: Sequence[str], settings: Settings, cursor: Cursor) -> InputReader:
+    return read(names, ReadLimits.from_settings(settings), cursor.position, cursor.mark)
 
 
 def _holds_more(names: Sequence[str], settings: Settings, cursor: Cursor) -> bool:
@@ -225,14 +225,14 @@ def names_of(paths: Sequence[str], state: Path) -> list[str]:
     it that is named is; the dead letters are not even then.
     """
     letters = state / meta.DEAD_LETTERS
-    own = sources.identity_of(letters)
+    own = sources.file_identity(letters)
     for path in paths:
-        if own and sources.identity_of(path) == own:
+        if own and sources.file_identity(path) == own:
             raise InputError(
                 f"{path} is where this state keeps what it refuses, and would grow while it is read",
                 "mend the input that its lines name, and ingest that",
             )
-    names = [source.name for source in sources.listed(paths, without=(state, letters))]
+    names = [source.name for source in sources.list_sources(paths, without=(state, letters))]
     if not names:
         raise InputError(f"there is no crawl file in {', '.join(paths)}", "docs/formats-input.md says what is read")
     for name in names:
@@ -263,13 +263,13 @@ class _Run:
     ) -> None:
         self.engine, self.sweep, self.name = engine, sweep, name
         self.cursor, self.letters, self.fail_on_rejected, self.report = cursor, letters, fail_on_rejected, report
-        self.bytes_all = size(names)
+        self.bytes_all = total_bytes(names)
         self.reading = _reading(names, engine.settings, cursor)
         self.read_now = 0  # pages
         self.dictionaries = meta.dictionaries(engine.store)
 
     @property
-    def goes_on(self) -> bool:
+    def input_unchanged(self) -> bool:
         """Whether an earlier run had read a part of this input."""
         return self.cursor.pages > self.read_now
 
@@ -294,7 +294,7 @@ class _Run:
         while under_way:
             self._finish(under_way.popleft())
 
-    def _batches(self) -> Iterator[tuple[Position, Mark | None, int, list[Page | Rejected]]]:
+    def _batches(self) -> Iterator[tuple[Position, InputMark | None, int, list[Page | Rejected]]]:
         most, reading = self.engine.settings.ingest, self.reading
         items: list[Page | Rejected] = []
         weight = 0
@@ -304,13 +304,18 @@ class _Run:
             if isinstance(item, Page):
                 weight += len(item.body or item.text or "")
             if len(items) >= most.batch_pages or weight >= most.batch_bytes:
-                yield position, reading.mark(), reading.bytes_done, items
+                yield position, reading.mark(), reading.bytes_read, items
                 items, weight = [], 0
         if items and position is not None:
-            yield position, reading.mark(), reading.bytes_done, items
+            yield position, reading.mark(), reading.bytes_read, items
 
     def _start(
-        self, workers: Workers, position: Position, mark: Mark | None, bytes_read: int, items: list[Page | Rejected]
+        self,
+        workers: Workers,
+        position: Position,
+        mark: InputMark | None,
+        bytes_read: int,
+        items: list[Page | Rejected],
     ) -> _Batch:
         slots: list[SketchedPage | Rejected | None] = []
         pages: list[Page] = []
@@ -375,7 +380,7 @@ class _Run:
         self._learn()
 
     def _count(self, batch: _Batch, report: BatchReport) -> None:
-        if not self.read_now and not self.reading.goes_on:
+        if not self.read_now and not self.reading.input_unchanged:
             self.cursor = Cursor()
         cursor, pages = self.cursor, len(batch.slots)
         self.read_now += pages

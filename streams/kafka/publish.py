@@ -20,7 +20,7 @@ from streams.kafka.wire.producer import Producer, letter
 from streams.kafka.wire.sweep_log import Event, append
 from streams.operators.routing import partition_of
 from streams.page import Page, Rejected
-from streams.readers.dispatch import read, size
+from streams.readers.dispatch import read, total_bytes
 from streams.readers.read_limits import ReadLimits
 from streams.settings import KafkaSettings, Settings
 from streams.urls import url_key
@@ -74,9 +74,9 @@ async def _publish(
     sent = 0
     try:
         await append(producer, Event("open", sweep, now))
-        read_limits = ReadLimits.of(settings)
+        read_limits = ReadLimits.from_settings(settings)
         reading = read(paths, read_limits)
-        all_bytes = size(paths)
+        all_bytes = total_bytes(paths)
         packs = Packs(kafka)
         under_way: set[asyncio.Task[Any]] = set()
         for _, item in reading:
@@ -91,7 +91,7 @@ async def _publish(
             sent += 1
             if len(under_way) >= UNDER_WAY_MAX:
                 under_way = await _some(under_way)
-                report(reading.bytes_done, all_bytes, sent)
+                report(reading.bytes_read, all_bytes, sent)
         await asyncio.gather(*under_way, *(_send(producer, place, pack) for place, pack in packs.rest()))
         report(all_bytes, all_bytes, sent)
         if not keep_open:

@@ -34,7 +34,7 @@ _HEADER = re.compile(
 )
 
 
-class Line(msgspec.Struct, frozen=True):
+class RecordLine(msgspec.Struct, frozen=True):
     """A record's line."""
 
     url: str
@@ -43,7 +43,7 @@ class Line(msgspec.Struct, frozen=True):
     size: int
 
 
-def parse_line(line: bytes) -> Line | None:
+def parse_line(line: bytes) -> RecordLine | None:
     """The fields of a record's line; None where it is none.
 
     Between the URL, which may hold spaces, and the length stand an IP address and a date, which tell where it ends.
@@ -53,8 +53,8 @@ def parse_line(line: bytes) -> Line | None:
         return None
     for i in range(2, len(words) - 1):
         if _number(words[i], 8, 17) and _IP.fullmatch(words[i - 1]):
-            url, mime = (http_payload.text_of(b" ".join(part)) for part in (words[: i - 1], words[i + 1 : -1]))
-            return Line(url, words[i].decode("ascii"), mime, int(words[-1]))
+            url, mime = (http_payload.decode_header(b" ".join(part)) for part in (words[: i - 1], words[i + 1 : -1]))
+            return RecordLine(url, words[i].decode("ascii"), mime, int(words[-1]))
     return None
 
 
@@ -62,17 +62,17 @@ def _number(word: bytes, digits_min: int, digits_max: int) -> bool:
     return digits_min <= len(word) <= digits_max and word.isdigit()
 
 
-def record(stream: Unpacked, limits: ReadLimits, origin: Origin) -> Page | Rejected | None:
+def read_record(stream: Unpacked, limits: ReadLimits, origin: Origin) -> Page | Rejected | None:
     """One record, from its line to the end of its content."""
     line = stream.readline(_LINE_BYTES_MAX)
     found = parse_line(line)
     if found is None:
         if stream.first() < 0 and b"\n" not in line:
-            return records.short(stream, _LINE_BYTES_MAX, len(line), origin, "")
+            return records.incomplete(stream, _LINE_BYTES_MAX, len(line), origin, "")
         return Rejected("garbage", f"no ARC record, but {line[:40]!r}", origin)
     url, size = found.url, found.size
     if not url.lower().startswith(("http:", "https:")):
-        refused = records.passed(stream, size, begins, origin, url)
+        refused = records.skip_block(stream, size, is_record_start, origin, url)
         if refused is None or refused.reason != "bad_length" or not url.startswith(_FILE):
             return refused
         stream.find(_HEADER, _LINE_BYTES_MAX)  # many writers got the length of the file's own record wrong
@@ -81,22 +81,24 @@ def record(stream: Unpacked, limits: ReadLimits, origin: Origin) -> Page | Rejec
         key = url_key(url, limits.url_bytes_max)
     except BadUrl as error:
         shown = url[: limits.url_bytes_max]
-        return records.passed(stream, size, begins, origin, shown) or Rejected("bad_url", str(error), origin, shown)
-    block = records.block_of(stream, size, begins, limits, origin, url)
+        return records.skip_block(stream, size, is_record_start, origin, shown) or Rejected(
+            "bad_url", str(error), origin, shown
+        )
+    block = records.read_block(stream, size, is_record_start, limits, origin, url)
     if isinstance(block, Rejected):
         return block
     time = timestamps.arc_millis(found.date)
     if time is None:
         return Rejected("bad_time", f"archive date is {found.date}", origin, url)
-    response = http_payload.parse(block, limits)
+    response = http_payload.parse_response(block, limits)
     if response is not None:
-        return http_payload.page_of(response, url, key, time, limits, origin)
-    return http_payload.bare_page(url, key, time, block, found.mime, limits, origin)
+        return http_payload.page_from_response(response, url, key, time, limits, origin)
+    return http_payload.page_without_http(url, key, time, block, found.mime, limits, origin)
 
 
-def begins(head: bytes) -> bool:
+def is_record_start(head: bytes) -> bool:
     """Whether these bytes begin an ARC file or record."""
     return parse_line(head[: head.find(b"\n") + 1]) is not None
 
 
-FRAMING = records.Framing(begins, _HEADER, _LINE_BYTES_MAX, record)
+FRAMING = records.Framing(is_record_start, _HEADER, _LINE_BYTES_MAX, read_record)

@@ -14,6 +14,7 @@ import zstandard
 from streams.errors import BadUrl
 from streams.page import SUCCESS_STATUSES, Origin, Page
 from streams.readers.read_limits import ReadLimits
+from streams.readers.refused import Refused, page_too_big
 from streams.urls import url_key
 
 _STATUS = re.compile(rb"HTTP/\d(?:\.\d)?[ \t]+(\d{3})(?!\d)")
@@ -49,16 +50,7 @@ class Block(NamedTuple):
     size: int
 
 
-class Refused(Exception):
-    """A body that is not kept; the first argument is a word of REASONS."""
-
-    def __init__(self, reason: str, detail: str) -> None:
-        super().__init__(reason, detail)
-        self.reason = reason
-        self.detail = detail
-
-
-def parse(content: Block, limits: ReadLimits) -> Response | None:
+def parse_response(content: Block, limits: ReadLimits) -> Response | None:
     """An HTTP response; None where the block does not begin like one. Interim ones in front of it are passed over."""
     block = content.data
     status = _STATUS.match(block)
@@ -70,12 +62,12 @@ def parse(content: Block, limits: ReadLimits) -> Response | None:
     head = block[status.start() : end.start() if end else status.start() + limits.header_bytes_max]
     fields: dict[str, str] = {}
     for name, value in _FIELD.findall(head):
-        fields.setdefault(name.decode("ascii").lower(), text_of(value).strip())
+        fields.setdefault(name.decode("ascii").lower(), decode_header(value).strip())
     body = block[end.end() :] if end else b""
     return Response(int(status[1]), fields, body, content.size, content.size == len(block))
 
 
-def text_of(value: bytes) -> str:
+def decode_header(value: bytes) -> str:
     """A header's value: UTF-8 where it is, as browsers do, else Latin-1."""
     try:
         return value.decode()
@@ -83,7 +75,7 @@ def text_of(value: bytes) -> str:
         return value.decode("latin-1")
 
 
-def media_type(value: str) -> tuple[str, str]:
+def parse_content_type(value: str) -> tuple[str, str]:
     """`Text/HTML; charset="UTF-8"` -> ("text/html", "utf-8"); empty where not said."""
     value = value[:_TYPE_CHARS_MAX]
     mime = _MIME.match(value.strip().lower())
@@ -91,7 +83,7 @@ def media_type(value: str) -> tuple[str, str]:
     return mime[0] if mime else "", charset[1].lower()[:40] if charset else ""
 
 
-def redirect_target(url: str, location: str, limits: ReadLimits) -> str | None:
+def resolve_redirect(url: str, location: str, limits: ReadLimits) -> str | None:
     """The absolute target of a redirect; None where it is no page."""
     try:
         target = urljoin(url, location.strip())
@@ -101,14 +93,14 @@ def redirect_target(url: str, location: str, limits: ReadLimits) -> str | None:
     return target
 
 
-def decoded(response: Response, limits: ReadLimits) -> bytes:
+def decode_body(response: Response, limits: ReadLimits) -> bytes:
     """The body without transfer and content encoding; raises Refused (`too_big`, `bad_encoding`).
 
     Many crawlers keep a body decoded under headers that still name its encoding: a body that is plainly not encoded
     as they say is taken as it is. A body cut off in the middle gives what came before.
     """
     if not response.whole:
-        raise too_big(response.size, limits)
+        raise page_too_big(response.size, limits)
     body = response.body
     if "chunked" in response.fields.get("transfer-encoding", "").lower():
         body = _dechunked(body)
@@ -120,13 +112,8 @@ def decoded(response: Response, limits: ReadLimits) -> bytes:
         if body:
             body = _unwrapped(body, coding, limits)
     if len(body) > limits.page_bytes_max:
-        raise too_big(len(body), limits)
+        raise page_too_big(len(body), limits)
     return body
-
-
-def too_big(size: int, limits: ReadLimits) -> Refused:
-    """The refusal of a page of so many bytes."""
-    return Refused("too_big", f"{size} bytes, more than page_bytes_max {limits.page_bytes_max}")
 
 
 def _dechunked(body: bytes) -> bytes:
@@ -213,21 +200,23 @@ def _kept(parts: list[bytes], body: bytes, error: Exception) -> bytes:
     raise Refused("bad_encoding", f"does not decode: {error}")
 
 
-def target_of(response: Response, url: str, limits: ReadLimits) -> str | None:
+def redirect_of_response(response: Response, url: str, limits: ReadLimits) -> str | None:
     """Where a response redirects to; None for one that does not, or to no page."""
     location = response.fields.get("location", "")
     if not location or response.status // 100 != 3:
         return None
-    return redirect_target(url, location, limits)
+    return resolve_redirect(url, location, limits)
 
 
-def page_of(response: Response, url: str, key: bytes, time: int, limits: ReadLimits, origin: Origin) -> Page:
+def page_from_response(
+    response: Response, url: str, key: bytes, time: int, limits: ReadLimits, origin: Origin
+) -> Page:
     """The page of a response. The body of a redirect or an error is not kept: servers write it, not authors."""
-    mime, charset = media_type(response.fields.get("content-type", ""))
+    mime, charset = parse_content_type(response.fields.get("content-type", ""))
     body, refused = None, None
     if response.status in SUCCESS_STATUSES:
         try:
-            body = decoded(response, limits)
+            body = decode_body(response, limits)
         except Refused as error:
             refused = error.reason, error.detail
     return Page(
@@ -238,20 +227,20 @@ def page_of(response: Response, url: str, key: bytes, time: int, limits: ReadLim
         body=body,
         mime=mime,
         charset=charset,
-        redirect=target_of(response, url, limits),
+        redirect=redirect_of_response(response, url, limits),
         refused=refused,
         origin=origin,
     )
 
 
-def bare_page(
+def page_without_http(
     url: str, key: bytes, time: int, content: Block, declared: str, limits: ReadLimits, origin: Origin
 ) -> Page:
     """The page of a record without HTTP headers, of the media type that the record declares."""
-    mime, charset = media_type(declared)
+    mime, charset = parse_content_type(declared)
     if mime == "application/http":  # what it says it is, it is not
         mime, charset = "", ""
     if content.size > limits.page_bytes_max:
-        refused = too_big(content.size, limits)
+        refused = page_too_big(content.size, limits)
         return Page(url=url, key=key, time=time, mime=mime, refused=(refused.reason, refused.detail), origin=origin)
     return Page(url=url, key=key, time=time, body=content.data, mime=mime, charset=charset, origin=origin)

@@ -23,7 +23,7 @@ from streams.readers.sources import Source
 TAIL_BYTES = 4 << 10
 
 
-class Mark(msgspec.Struct, frozen=True):
+class InputMark(msgspec.Struct, frozen=True):
     """What an input was when it was read up to a position; digests are hex, empty where there was nothing to see."""
 
     before: str
@@ -33,7 +33,7 @@ class Mark(msgspec.Struct, frozen=True):
     tail: str
 
 
-class Input:
+class InputFile:
     """An open file with its first bytes; what is read of it here moves nothing."""
 
     def __init__(self, name: str, head: bytes, file: BinaryIO) -> None:
@@ -46,20 +46,20 @@ class Input:
             self._size = file.seek(0, 2)
             file.seek(at)
 
-    def mark(self, position: Position, before: str) -> Mark:
+    def mark(self, position: Position, before: str) -> InputMark:
         """The mark of a position in this file."""
         # In a WACZ, whose directory is at its end, and in a gzip member a position says little of what was read.
         until = self._size if position.member else position.offset
         head = self._head if position.member or position.inner else self._head[:until]
-        return Mark(before, len(head), _digest(head), until, self._tail(until))
+        return InputMark(before, len(head), _digest(head), until, self._tail(until))
 
-    def fits(self, mark: Mark) -> bool:
+    def matches(self, mark: InputMark) -> bool:
         """Whether this file is the one of the mark, which may have grown."""
         if _digest(self._head[: mark.head_bytes]) != mark.head:
             return False
         return not mark.tail or not self._file.seekable() or self._tail(mark.until) == mark.tail
 
-    def whole(self) -> str:
+    def digest(self) -> str:
         """A digest that changes with the file, and when it grows; of a pipe it says nothing."""
         return _digest(b"%d " % self._size + self._head + self._tail(self._size).encode())
 
@@ -73,19 +73,19 @@ class Input:
         return _digest(tail)
 
 
-def joined(before: str, whole: str) -> str:
+def combine_digests(before: str, whole: str) -> str:
     """The digest over some files and the next one."""
     return _digest((before + whole).encode())
 
 
-def of_files(files: Iterable[Source]) -> str | None:
+def digest_files(files: Iterable[Source]) -> str | None:
     """The digest over files as they are now; None where one is a pipe, of which that cannot be told."""
     before = ""
     for source in files:
         if not source.regular:
             return None
-        with sources.opened(source.name) as file:
-            before = joined(before, Input(source.name, *sources.ahead(file)).whole())
+        with sources.open_source(source.name) as file:
+            before = combine_digests(before, InputFile(source.name, *sources.read_head(file)).digest())
     return before
 
 

@@ -15,9 +15,10 @@ import msgspec
 from streams import timestamps
 from streams.errors import BadUrl
 from streams.page import Origin, Page, Rejected
-from streams.readers import http_payload, pointers
+from streams.readers import http_payload, warc_pointer
 from streams.readers.position import Item, Position
 from streams.readers.read_limits import ReadLimits
+from streams.readers.refused import Refused, page_too_big
 from streams.readers.unpack import Unpacked
 from streams.urls import url_key
 
@@ -25,7 +26,7 @@ _STATUS_FOUND = 302
 _BOM = b"\xef\xbb\xbf"
 
 
-class Line(msgspec.Struct):
+class PageLine(msgspec.Struct):
     """One line as decoded; see docs/formats-input.md for what each field becomes."""
 
     url: str = ""
@@ -52,20 +53,20 @@ class Line(msgspec.Struct):
     length: Any = None
     warc_record_length: Any = None
 
-    def pointer(self) -> pointers.Pointer | None:
+    def pointer(self) -> warc_pointer.Pointer | None:
         """Where the page's record is, when the line has no page itself; raises Refused for a pointer to nowhere."""
         name = self.warc_filename if self.warc_filename is not None else self.filename
         if name is None or not (self.body is self.html is self.text is None):
             return None
         at = self.warc_record_offset if self.warc_record_offset is not None else self.offset
         size = self.warc_record_length if self.warc_record_length is not None else self.length
-        return pointers.pointer(name, at, size)
+        return warc_pointer.parse_pointer(name, at, size)
 
 
-_decode = msgspec.json.Decoder(Line).decode
+_decode = msgspec.json.Decoder(PageLine).decode
 
 
-def walk(stream: Unpacked, limits: ReadLimits, source: str, member: str = "", line: int = 0) -> Iterator[Item]:
+def read_items(stream: Unpacked, limits: ReadLimits, source: str, member: str = "", line: int = 0) -> Iterator[Item]:
     """All pages and refusals, each with the place after it; `line` is the number of the first line read."""
     while True:
         begun, number = stream.place(), line
@@ -74,7 +75,7 @@ def walk(stream: Unpacked, limits: ReadLimits, source: str, member: str = "", li
         item: Page | Rejected | None
         if stream.fault and not data.endswith(b"\n"):
             item = Rejected(stream.fault, stream.fault_detail, origin)
-            cut = stream.fault == "truncated" or not stream.resync(_begins)
+            cut = stream.fault == "truncated" or not stream.resync(_is_line_start)
         elif data:
             item = _item(data, stream, limits, origin)
             cut = isinstance(item, Rejected) and item.reason == "truncated" and not data.endswith(b"\n")
@@ -88,7 +89,7 @@ def walk(stream: Unpacked, limits: ReadLimits, source: str, member: str = "", li
             return
 
 
-def _begins(head: bytes) -> bool:
+def _is_line_start(head: bytes) -> bool:
     return head.startswith(b'{"')
 
 
@@ -101,10 +102,10 @@ def _item(data: bytes, stream: Unpacked, limits: ReadLimits, origin: Origin) -> 
         data = data.removeprefix(_BOM)
     if data.isspace():
         return None
-    return page_of(data, limits, origin, whole=whole)[0]
+    return parse_line(data, limits, origin, whole=whole)[0]
 
 
-def page_of(data: bytes, limits: ReadLimits, origin: Origin, *, whole: bool = True) -> tuple[Page | Rejected, str]:
+def parse_line(data: bytes, limits: ReadLimits, origin: Origin, *, whole: bool = True) -> tuple[Page | Rejected, str]:
     """The page of one line, or why it is refused; and its `crawl`, empty where there is none."""
     try:
         line = _decode(data)
@@ -119,7 +120,7 @@ def page_of(data: bytes, limits: ReadLimits, origin: Origin, *, whole: bool = Tr
     crawl = line.crawl or ""
     try:
         return _page(line, len(data), limits, origin), crawl
-    except http_payload.Refused as error:
+    except Refused as error:
         return Rejected(error.reason, error.detail, origin, _shown(line.url, limits)), crawl
 
 
@@ -128,7 +129,7 @@ def _invalid(data: bytes, message: str) -> str:
     return "bad_field" if "at `$." in message or data.lstrip().startswith(b"{") else "bad_json"
 
 
-def _page(line: Line, line_bytes: int, limits: ReadLimits, origin: Origin) -> Page | Rejected:
+def _page(line: PageLine, line_bytes: int, limits: ReadLimits, origin: Origin) -> Page | Rejected:
     url = line.url
     if not url:
         return Rejected("no_url", "no `url`", origin)
@@ -144,10 +145,10 @@ def _page(line: Line, line_bytes: int, limits: ReadLimits, origin: Origin) -> Pa
     pointer = line.pointer()
     # A line that says what came back, but for a page's content, can do without its record.
     if pointer is not None and (limits.warc_folder or (status or 200) == 200):
-        found = pointers.follow(pointer, key, limits, origin)
+        found = warc_pointer.read_record(pointer, key, limits, origin)
         return msgspec.structs.replace(found, time=found.time or time) if isinstance(found, Page) else found
     location = line.fetch_redirect or line.redirect
-    target = http_payload.redirect_target(url, location, limits) if location else None
+    target = http_payload.resolve_redirect(url, location, limits) if location else None
     if status is None:
         status = _STATUS_FOUND if target else 200
     if not 100 <= status <= 999:
@@ -156,11 +157,11 @@ def _page(line: Line, line_bytes: int, limits: ReadLimits, origin: Origin) -> Pa
     if not target:
         try:
             body, text = _content(line, line_bytes, limits)
-        except http_payload.Refused as error:
+        except Refused as error:
             refused = error.reason, error.detail
     if body is None and text is None and refused is None and not target and status == 200:
         return Rejected("no_content", "neither `html`, `text`, `body` nor a redirect", origin, url)
-    mime, said = http_payload.media_type(line.content_mime_type or line.mime or "")
+    mime, said = http_payload.parse_content_type(line.content_mime_type or line.mime or "")
     charset = line.content_charset or line.charset or said
     return Page(
         url=url,
@@ -178,17 +179,17 @@ def _page(line: Line, line_bytes: int, limits: ReadLimits, origin: Origin) -> Pa
     )
 
 
-def _status(line: Line) -> int | None:
+def _status(line: PageLine) -> int | None:
     """The status, which indexes write as text; raises Refused for a text that is no number."""
     status = line.fetch_status if line.fetch_status is not None else line.status
     if isinstance(status, str):
         if not (status.isascii() and status.isdigit() and len(status) == 3):
-            raise http_payload.Refused("bad_field", f"status {status[:40]!r} is no HTTP status")
+            raise Refused("bad_field", f"status {status[:40]!r} is no HTTP status")
         return int(status)
     return status
 
 
-def _content(line: Line, line_bytes: int, limits: ReadLimits) -> tuple[bytes | None, str | None]:
+def _content(line: PageLine, line_bytes: int, limits: ReadLimits) -> tuple[bytes | None, str | None]:
     """Body or text; of several, the one nearest to what was served."""
     limit = limits.page_bytes_max
     body: bytes | None = None
@@ -197,17 +198,17 @@ def _content(line: Line, line_bytes: int, limits: ReadLimits) -> tuple[bytes | N
             packed = b"".join(line.body.encode("ascii").split())  # MIME's base64 is broken into lines
             body = binascii.a2b_base64(packed, strict_mode=True)
         except ValueError as error:
-            raise http_payload.Refused("bad_base64", str(error)) from None
+            raise Refused("bad_base64", str(error)) from None
     elif line.html is not None:
         body = line.html.encode()
     if body is not None:
         if len(body) > limit:
-            raise http_payload.too_big(len(body), limits)
+            raise page_too_big(len(body), limits)
         return body, None
     text = line.text
     # A line is longer than its text in UTF-8, so that most texts need not be measured.
     if text is not None and line_bytes > limit and len(text.encode()) > limit:
-        raise http_payload.Refused("too_big", f"text of more than page_bytes_max {limit} bytes")
+        raise Refused("too_big", f"text of more than page_bytes_max {limit} bytes")
     return None, text
 
 

@@ -25,7 +25,7 @@ class ReadLimits(msgspec.Struct, frozen=True):
     warc_folder: str = ""  # where records that are pointed to are looked up; empty: nowhere
 
     @classmethod
-    def of(cls, settings: Settings) -> Self:
+    def from_settings(cls, settings: Settings) -> Self:
         """What the settings say."""
         limits = settings.limits
         return cls(

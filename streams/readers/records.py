@@ -11,7 +11,7 @@ from streams.page import Origin, Page, Rejected
 from streams.readers.http_payload import Block
 from streams.readers.position import Item, Position
 from streams.readers.read_limits import ReadLimits
-from streams.readers.unpack import Begins, Unpacked
+from streams.readers.unpack import IsRecordStart, Unpacked
 
 _NEWLINES = frozenset(b"\r\n")
 
@@ -19,13 +19,15 @@ _NEWLINES = frozenset(b"\r\n")
 class Framing(msgspec.Struct, frozen=True):
     """How one format's records begin and are read."""
 
-    begins: Begins
+    is_record_start: IsRecordStart
     header: re.Pattern[bytes]  # a record's first line, sure enough to be looked for within rubbish
     header_bytes: int  # more than `header` matches
-    record: Callable[[Unpacked, ReadLimits, Origin], Page | Rejected | None]  # None: understood, and no page
+    read_record: Callable[[Unpacked, ReadLimits, Origin], Page | Rejected | None]  # None: understood, and no page
 
 
-def walk(stream: Unpacked, framing: Framing, limits: ReadLimits, source: str, member: str = "") -> Iterator[Item]:
+def read_items(
+    stream: Unpacked, framing: Framing, limits: ReadLimits, source: str, member: str = ""
+) -> Iterator[Item]:
     """All pages and refusals of a stream, each with the place after it. Raises nothing for bad content."""
     blank, records = 0, stream.place() != (0, 0)
     while True:
@@ -34,7 +36,7 @@ def walk(stream: Unpacked, framing: Framing, limits: ReadLimits, source: str, me
         origin = Origin(source, begun[0], member)
         item: Page | Rejected | None
         if stream.first() >= 0:
-            item = framing.record(stream, limits, origin)
+            item = framing.read_record(stream, limits, origin)
         elif stream.fault:
             item = Rejected(stream.fault, stream.fault_detail, origin)
         elif blank and not records:
@@ -56,44 +58,46 @@ def _recovers(stream: Unpacked, framing: Framing, item: Rejected) -> bool:
         stream.find(framing.header, framing.header_bytes)
     if "truncated" in {item.reason, stream.fault}:
         return False
-    return not stream.fault or stream.resync(framing.begins)
+    return not stream.fault or stream.resync(framing.is_record_start)
 
 
-def block_of(
-    stream: Unpacked, size: int, begins: Begins, limits: ReadLimits, origin: Origin, url: str
+def read_block(
+    stream: Unpacked, size: int, is_record_start: IsRecordStart, limits: ReadLimits, origin: Origin, url: str
 ) -> Block | Rejected:
     """A record's content of `size` bytes, if there is that much and a record can begin after it.
 
     Of one that is too big for a page, the HTTP headers can be in what is kept.
     """
     kept = limits.header_bytes_max if size > limits.page_bytes_max + limits.header_bytes_max else size
-    block = stream.read(kept, begins)
-    done = len(block) + (stream.skip(size - kept, begins) if len(block) == kept < size else 0)
+    block = stream.read(kept, is_record_start)
+    done = len(block) + (stream.skip(size - kept, is_record_start) if len(block) == kept < size else 0)
     if done < size:
-        return short(stream, size, done, origin, url)
-    return Block(block, size) if kept < size or ends(stream) else wrong_length(size, origin, url)
+        return incomplete(stream, size, done, origin, url)
+    return Block(block, size) if kept < size or _at_record_end(stream) else _bad_length(size, origin, url)
 
 
-def passed(stream: Unpacked, size: int, begins: Begins, origin: Origin, url: str) -> Rejected | None:
+def skip_block(
+    stream: Unpacked, size: int, is_record_start: IsRecordStart, origin: Origin, url: str
+) -> Rejected | None:
     """Pass over a record's content that is not wanted."""
-    done = stream.skip(size, begins)
+    done = stream.skip(size, is_record_start)
     if done < size:
-        return short(stream, size, done, origin, url)
-    return None if ends(stream) else wrong_length(size, origin, url)
+        return incomplete(stream, size, done, origin, url)
+    return None if _at_record_end(stream) else _bad_length(size, origin, url)
 
 
-def ends(stream: Unpacked) -> bool:
+def _at_record_end(stream: Unpacked) -> bool:
     """Whether the stream stands where a record can have ended: at a newline, a frame's start, or the end."""
     return stream.first() in _NEWLINES or stream.first() < 0 or stream.at_frame_start()
 
 
-def wrong_length(size: int, origin: Origin, url: str) -> Rejected:
+def _bad_length(size: int, origin: Origin, url: str) -> Rejected:
     return Rejected("bad_length", f"the record does not end after the {size} bytes that it names", origin, url)
 
 
-def short(stream: Unpacked, size: int, done: int, origin: Origin, url: str) -> Rejected:
+def incomplete(stream: Unpacked, size: int, done: int, origin: Origin, url: str) -> Rejected:
     """Why there was less of a record than its length says."""
     if stream.first() >= 0:
-        return wrong_length(size, origin, url)
+        return _bad_length(size, origin, url)
     detail = stream.fault_detail or f"the input ends after {done} of {size} bytes"
     return Rejected(stream.fault or "truncated", detail, origin, url)

@@ -17,7 +17,7 @@ import zstandard
 from streams.errors import ReadError
 from streams.readers import arc
 from streams.readers.read_limits import ReadLimits
-from streams.readers.unpack import kind_of
+from streams.readers.unpack import detect_compression
 
 STDIN = "-"
 HEAD_BYTES = 16 << 10
@@ -33,12 +33,12 @@ class Source(msgspec.Struct, frozen=True):
     regular: bool = False  # a file on disk, which can be looked at more than once
 
 
-def listed(paths: Iterable[str | os.PathLike[str]], without: Collection[Path] = ()) -> list[Source]:
+def list_sources(paths: Iterable[str | os.PathLike[str]], without: Collection[Path] = ()) -> list[Source]:
     """The files of some paths, each once, folders' in sorted order; raises ReadError for what is not there.
 
     `without` are files and folders that are left out where a folder holds them, by whatever name or link.
     """
-    left_out = {identity for path in without if (identity := identity_of(path))}
+    left_out = {identity for path in without if (identity := file_identity(path))}
     found: dict[str, Source] = {}
     for given in paths:
         name = os.fspath(given)
@@ -47,11 +47,11 @@ def listed(paths: Iterable[str | os.PathLike[str]], without: Collection[Path] = 
     return list(found.values())
 
 
-Identity = tuple[int, int]
+FileIdentity = tuple[int, int]
 """What tells a file or folder from all others, however it is spelt or linked."""
 
 
-def identity_of(path: str | Path) -> Identity | None:
+def file_identity(path: str | Path) -> FileIdentity | None:
     """Device and inode of what a path leads to, or of standard input; None where that is nothing."""
     try:
         status = os.fstat(sys.stdin.fileno()) if path == STDIN else Path(path).stat()
@@ -74,7 +74,7 @@ def _file(name: str) -> Source:
     return Source(name, status.st_size if regular else 0, regular)
 
 
-def _folder(name: str, left_out: Collection[Identity]) -> list[Source]:
+def _folder(name: str, left_out: Collection[FileIdentity]) -> list[Source]:
     """Files whose name or first bytes say a format; hidden ones are not looked at, links to folders not followed."""
     found: list[Source] = []
 
@@ -85,25 +85,25 @@ def _folder(name: str, left_out: Collection[Identity]) -> list[Source]:
         below[:] = sorted(_wanted(folder, below, left_out))
         for entry in sorted(_wanted(folder, files, left_out)):
             path = Path(folder, entry)
-            if path.is_file() and (named(entry) or _is_archive(path)):
+            if path.is_file() and (format_from_name(entry) or _is_archive(path)):
                 found.append(_file(str(path)))
     return sorted(found, key=lambda source: Path(source.name).parts)
 
 
-def _wanted(folder: str, entries: Iterable[str], left_out: Collection[Identity]) -> Iterator[str]:
+def _wanted(folder: str, entries: Iterable[str], left_out: Collection[FileIdentity]) -> Iterator[str]:
     for entry in entries:
-        if not entry.startswith(".") and not (left_out and identity_of(Path(folder, entry)) in left_out):
+        if not entry.startswith(".") and not (left_out and file_identity(Path(folder, entry)) in left_out):
             yield entry
 
 
 def _is_archive(path: Path) -> bool:
-    with opened(str(path)) as file:
+    with open_source(str(path)) as file:
         head = file.read(HEAD_BYTES)
-    return format_of(head, "") in {"warc", "arc"}
+    return detect_format(head, "") in {"warc", "arc"}
 
 
 @contextmanager
-def opened(name: str) -> Iterator[BinaryIO]:
+def open_source(name: str) -> Iterator[BinaryIO]:
     """A file for reading, or standard input, which is left open; raises ReadError."""
     if name == STDIN:
         yield cast("BinaryIO", sys.stdin.buffer)
@@ -116,7 +116,7 @@ def opened(name: str) -> Iterator[BinaryIO]:
         yield file
 
 
-class _Ahead:
+class _PipeWithHead:
     """A file that cannot seek, of which the first bytes have been looked at."""
 
     def __init__(self, head: bytes, file: BinaryIO) -> None:
@@ -134,7 +134,7 @@ class _Ahead:
         return False
 
 
-def ahead(file: BinaryIO) -> tuple[bytes, BinaryIO]:
+def read_head(file: BinaryIO) -> tuple[bytes, BinaryIO]:
     """The first bytes of a file, and the file with these still to come; raises ReadError."""
     try:
         head = file.read(HEAD_BYTES)
@@ -144,10 +144,10 @@ def ahead(file: BinaryIO) -> tuple[bytes, BinaryIO]:
     if file.seekable():
         file.seek(0)
         return head, file
-    return head, cast("BinaryIO", _Ahead(head, file))
+    return head, cast("BinaryIO", _PipeWithHead(head, file))
 
 
-def named(name: str) -> str:
+def format_from_name(name: str) -> str:
     """The format that a file's name says: `warc`, `arc`, `jsonl`, `wacz`, or nothing."""
     path = Path(name.lower())
     if path.suffix in _PACKED:
@@ -155,17 +155,17 @@ def named(name: str) -> str:
     return _SUFFIXES.get(path.suffix, "")
 
 
-def format_of(head: bytes, name: str) -> str:
+def detect_format(head: bytes, name: str) -> str:
     """The format by a file's first bytes (unpacked as far as they go); where these say nothing, by its name."""
-    kind = kind_of(head)
+    kind = detect_compression(head)
     if kind == "zip":
         return "wacz"
     start = _unpacked_head(head, kind).lstrip(b"\xef\xbb\xbf\r\n\t \0")
     if start.startswith(b"WARC/"):
         return "warc"
-    if arc.begins(start):
+    if arc.is_record_start(start):
         return "arc"
-    return "jsonl" if start.startswith(b"{") and named(name) in {"", "jsonl"} else named(name)
+    return "jsonl" if start.startswith(b"{") and format_from_name(name) in {"", "jsonl"} else format_from_name(name)
 
 
 def _unpacked_head(head: bytes, kind: str) -> bytes:

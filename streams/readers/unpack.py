@@ -34,14 +34,14 @@ _BLANK = re.compile(rb"[\r\n\t \0]*")
 BROKEN = (zlib.error, EOFError, zipfile.BadZipFile, NotImplementedError, RuntimeError)  # of reading a file in a zip
 
 
-Begins = Callable[[bytes], bool]  # whether a record begins with these bytes
+IsRecordStart = Callable[[bytes], bool]  # whether a record begins with these bytes
 
 
 def _never(_: bytes) -> bool:
     return False
 
 
-def kind_of(head: bytes) -> str:
+def detect_compression(head: bytes) -> str:
     """`gzip`, `zstd`, `zip` or `plain`, from the first bytes of a file."""
     if head.startswith(GZIP):
         return "gzip"
@@ -103,7 +103,7 @@ class Unpacked:
                 return -1
         return self._chunk[self._pos]
 
-    def read(self, count: int, begins: Begins = _never) -> bytes:
+    def read(self, count: int, begins: IsRecordStart = _never) -> bytes:
         """Up to `count` bytes; fewer at the end, and before a frame that begins with a record."""
         end = self._pos + count
         if end <= len(self._chunk):
@@ -118,7 +118,7 @@ class Unpacked:
             parts.append(part)
         return b"".join(parts)
 
-    def skip(self, count: int, begins: Begins = _never) -> int:
+    def skip(self, count: int, begins: IsRecordStart = _never) -> int:
         """Like `read`, without the bytes; returns how many. Past `skip_bytes_max` a packed file ends with a fault."""
         done = 0
         while done < count and self.first() >= 0 and not (self.at_frame_start() and begins(self._chunk)):
@@ -208,7 +208,7 @@ class Unpacked:
                 self._base -= len(tail)
         return False
 
-    def resync(self, accept: Begins) -> bool:
+    def resync(self, accept: IsRecordStart) -> bool:
         """After a fault: go on at the next frame whose first bytes `accept` takes. False: there is none."""
         start = self._rest_at if self._codec is None else self._frame + 1
         self.fault = self.fault_detail = ""

@@ -7,10 +7,10 @@ import sys
 import zipfile
 from typing import BinaryIO, cast
 
-from streams.readers.http_payload import Refused
 from streams.readers.read_limits import ReadLimits
-from streams.readers.sources import HEAD_BYTES, named
-from streams.readers.unpack import BROKEN, kind_of
+from streams.readers.refused import Refused
+from streams.readers.sources import HEAD_BYTES, format_from_name
+from streams.readers.unpack import BROKEN, detect_compression
 
 _END_BYTES_MAX = 56  # of a record that says where the directory is
 _ENCRYPTED = 1
@@ -18,7 +18,7 @@ _METHODS = {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}  # by others a few bytes b
 _SHOWN_CHARS = 500  # of a message that quotes names from the zip
 
 
-def opened(file: BinaryIO, limits: ReadLimits) -> zipfile.ZipFile:
+def open_archive(file: BinaryIO, limits: ReadLimits) -> zipfile.ZipFile:
     """The zip; raises Refused (`bad_zip`, `no_archive`)."""
     bounded = _Bounded(file, limits.directory_bytes_max)
     try:
@@ -26,19 +26,19 @@ def opened(file: BinaryIO, limits: ReadLimits) -> zipfile.ZipFile:
     except (zipfile.BadZipFile, ValueError, OverflowError, NotImplementedError, struct.error, OSError) as error:
         raise Refused("bad_zip", str(error)[:_SHOWN_CHARS]) from None
     bounded.bytes_max = sys.maxsize
-    if not members(archive):
+    if not list_warcs(archive):
         names = ", ".join(archive.namelist()[:5])
         raise Refused("no_archive", f"a zip without archive/*.warc.gz; it holds {names[:200] or 'nothing'}")
     return archive
 
 
-def members(archive: zipfile.ZipFile) -> list[str]:
+def list_warcs(archive: zipfile.ZipFile) -> list[str]:
     """The WARCs in it, sorted, those in `archive/` where there is one."""
-    found = sorted({name for name in archive.namelist() if named(name) in {"warc", "arc"}})
+    found = sorted({name for name in archive.namelist() if format_from_name(name) in {"warc", "arc"}})
     return [name for name in found if name.startswith("archive/")] or found
 
 
-def member(archive: zipfile.ZipFile, name: str) -> BinaryIO:
+def open_member(archive: zipfile.ZipFile, name: str) -> BinaryIO:
     """A file inside; raises Refused (`bad_zip`)."""
     info = archive.getinfo(name)
     if info.flag_bits & _ENCRYPTED:
@@ -53,22 +53,22 @@ def member(archive: zipfile.ZipFile, name: str) -> BinaryIO:
         raise Refused("bad_zip", f"{name}: {error}"[:_SHOWN_CHARS]) from None
 
 
-def packed(archive: zipfile.ZipFile, name: str) -> bool:
+def is_compressed(archive: zipfile.ZipFile, name: str) -> bool:
     """Whether a file inside may be far larger than what the zip holds of it."""
     return archive.getinfo(name).compress_type != zipfile.ZIP_STORED
 
 
-def head(archive: zipfile.ZipFile, name: str) -> bytes:
+def read_member_head(archive: zipfile.ZipFile, name: str) -> bytes:
     """The first bytes of a file inside; none where they cannot be read, which reading it then reports.
 
     Raises Refused (`bad_zip`; `unknown_format` for another zip: what is in that is not read).
     """
-    with member(archive, name) as file:
+    with open_member(archive, name) as file:
         try:
             first = file.read(HEAD_BYTES)
         except BROKEN:
             return b""
-    if kind_of(first) == "zip":
+    if detect_compression(first) == "zip":
         raise Refused("unknown_format", f"a zip in a zip: {name}"[:_SHOWN_CHARS])
     return first
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from bench.generator import FIRST_FETCH, SWEEP_APART, Shape, lines, pages, pages_at, sites_of, texts
-from streams.readers.jsonl import Line
+from streams.readers.jsonl import PageLine
 
 DOCUMENTS = 3000
 
@@ -81,7 +81,7 @@ def test_urls_are_distinct_and_sites_uneven() -> None:
 
 
 def test_lines_are_what_the_reader_takes() -> None:
-    decode = msgspec.json.Decoder(Line).decode
+    decode = msgspec.json.Decoder(PageLine).decode
     plain, marked = (decode(next(lines(pages(Shape(), 7, 8, html=html)))) for html in (False, True))
     assert plain.url == marked.url
     assert plain.text

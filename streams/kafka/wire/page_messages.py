@@ -1,4 +1,4 @@
-"""Pages as messages: JSON with the names of Common Crawl's columns, or the same as msgpack; from others by presets.
+"""Pages as messages: JSON with the names of Common Crawl's columns, or the same as msgpack.
 
     headers   schema        lostfound.pages/1, or nothing; lostfound.page-packs/1
               content-type  application/json (the default) or application/msgpack
@@ -11,7 +11,7 @@ of such pages: what a message costs a worker is shared by its pages.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -19,10 +19,12 @@ import msgspec
 from streams.errors import BadUrl
 from streams.kafka.wire.packed_messages import Headers, header_texts
 from streams.page import REASONS, Origin, Page, Rejected
-from streams.readers import pointers
-from streams.readers.http_payload import Refused, media_type, redirect_target, too_big
-from streams.readers.jsonl import page_of
+from streams.readers import warc_pointer
+from streams.readers.crawler_formats import CRAWLER_FORMATS
+from streams.readers.http_payload import parse_content_type, resolve_redirect
+from streams.readers.jsonl import parse_line
 from streams.readers.read_limits import ReadLimits
+from streams.readers.refused import Refused, page_too_big
 from streams.timestamps import MILLIS_MAX
 from streams.urls import url_key
 
@@ -111,8 +113,8 @@ def decode(
         problem = f"the message has schema {given['schema']!r}, pages have {SCHEMA}"
     elif kind not in (JSON, MSGPACK):
         problem = f"content type {kind!r} is neither {JSON} nor {MSGPACK}"
-    elif preset and preset not in PRESETS:
-        problem = f"format {preset!r} is none of {', '.join(PRESETS)}"
+    elif preset and preset not in CRAWLER_FORMATS:
+        problem = f"format {preset!r} is none of {', '.join(CRAWLER_FORMATS)}"
     if problem:
         return Rejected("bad_schema", problem, origin), ""
     data = value or b""
@@ -120,8 +122,8 @@ def decode(
         if kind == MSGPACK:
             return _taken(_decode_packed(data), limits, origin)
         if preset:
-            data = msgspec.json.encode(PRESETS[preset](_decode_object(data)))
-        return page_of(data, limits, origin)
+            data = msgspec.json.encode(CRAWLER_FORMATS[preset](_decode_object(data)))
+        return parse_line(data, limits, origin)
     except (msgspec.DecodeError, ValueError, KeyError, TypeError, RecursionError) as error:
         return Rejected("bad_message", repr(error)[:300], origin), ""
 
@@ -133,7 +135,7 @@ def _taken(held: PageMessage, limits: ReadLimits, place: Origin) -> Decoded:
         key = url_key(held.url, limits.url_bytes_max)
     except BadUrl as error:
         return Rejected("bad_url", str(error), origin, shown), held.crawl
-    target = None if held.redirect is None else redirect_target(held.url, held.redirect, limits)
+    target = None if held.redirect is None else resolve_redirect(held.url, held.redirect, limits)
     if target is None and held.redirect is not None:
         return Rejected("bad_url", "its redirect leads to no page", origin, shown), held.crawl
     if not (0 <= held.time <= MILLIS_MAX and 0 <= (held.revisit_time or 0) <= MILLIS_MAX):
@@ -145,75 +147,19 @@ def _taken(held: PageMessage, limits: ReadLimits, place: Origin) -> Decoded:
         return _pointed(held, key, limits, origin), held.crawl
     if held.refused is not None and held.refused[0] not in REASONS:
         return Rejected("bad_field", f"{held.refused[0][:40]!r} is no reason", origin, held.url), held.crawl
-    mime, said = media_type(held.mime)
+    mime, said = parse_content_type(held.mime)
     fields = {name: getattr(held, name) for name in _PAGE_FIELDS}
     fields |= {"redirect": target, "mime": mime, "charset": held.charset or said}
     if (size := len(held.body or held.text or "")) > limits.page_bytes_max:
-        refused = too_big(size, limits)
+        refused = page_too_big(size, limits)
         fields |= {"body": None, "text": None, "refused": (refused.reason, refused.detail)}
     return Page(**fields, key=key, origin=origin), held.crawl
 
 
 def _pointed(held: PageMessage, key: bytes, limits: ReadLimits, origin: Origin) -> Page | Rejected:
     try:
-        to = pointers.pointer(held.warc_filename, held.warc_record_offset, held.warc_record_length)
-        found = pointers.follow(to, key, limits, origin)
+        to = warc_pointer.parse_pointer(held.warc_filename, held.warc_record_offset, held.warc_record_length)
+        found = warc_pointer.read_record(to, key, limits, origin)
     except Refused as error:
         return Rejected(error.reason, error.detail, origin, held.url)
     return msgspec.structs.replace(found, time=found.time or held.time) if isinstance(found, Page) else found
-
-
-def _scrapy_cluster(held: Mapping[str, Any]) -> dict[str, Any]:
-    """A result on scrapy-cluster's `demo.crawled_firehose`: the page as text, its time in UTC without a zone."""
-    return {
-        "url": held.get("response_url") or held["url"],
-        "fetch_time": held.get("timestamp"),
-        "fetch_status": held.get("status_code"),
-        "html": held["body"],
-        "content_mime_type": _content_type(held.get("response_headers")),
-        "crawl": held.get("crawlid", ""),
-    }
-
-
-def _scrapy_cluster_base64(held: Mapping[str, Any]) -> dict[str, Any]:
-    """The same with KAFKA_BASE_64_ENCODE set, which the message does not say."""
-    fields = _scrapy_cluster(held)
-    return fields | {"body": fields.pop("html"), "content_charset": held.get("encoding")}
-
-
-def _ache(held: Mapping[str, Any]) -> dict[str, Any]:
-    """A page of ACHE's Kafka target in its forms JSON (the default), ELASTIC and, of old versions, CDR31.
-
-    JSON has the body in base64; the others have text, and none for what is not HTML.
-    """
-    headers = held.get("response_headers") or held.get("responseHeaders")
-    fields = {
-        "url": held.get("redirected_url") or held["url"],
-        "fetch_time": held.get("fetch_time") or held.get("retrieved") or held.get("timestamp_crawl"),
-        "content_mime_type": _said(held.get("content_type")) or _content_type(headers),
-    }
-    if (body := held.get("content")) is not None:
-        return fields | {"body": body}
-    html = next((held[name] for name in ("html", "raw_content", "response_body") if held.get(name)), None)
-    return fields | {"html": html, "content_mime_type": fields["content_mime_type"] or "text/html"}
-
-
-def _content_type(headers: Any) -> str | None:
-    """What a response's headers say of the media type, parameters and all."""
-    if not isinstance(headers, Mapping):
-        return None
-    return _said(next((value for name, value in headers.items() if name.lower() == "content-type"), None))
-
-
-def _said(given: Any) -> str | None:
-    """The value of a header, which is a text or a list of them; None where it is neither."""
-    if isinstance(given, list):
-        given = given[0] if given else None
-    return given if isinstance(given, str) else None
-
-
-PRESETS: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
-    "scrapy-cluster": _scrapy_cluster,
-    "scrapy-cluster-base64": _scrapy_cluster_base64,
-    "ache": _ache,
-}

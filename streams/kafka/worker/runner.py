@@ -49,7 +49,7 @@ class Runner:
         self.settings, self.partitions, self.producer, self.sweep_log = settings, partitions, producer, sweep_log
         self.metrics = metrics
         self.context = Context(settings, partitions.count)
-        self._read_limits = ReadLimits.of(settings)
+        self._read_limits = ReadLimits.from_settings(settings)
         # One thread: a stage that sketches keeps scratch of its own.
         self._thread = ThreadPoolExecutor(1, "sketch")
         self._workers = Workers(settings.kafka.sketch_processes, settings.scheme, settings.policy, settings.limits)

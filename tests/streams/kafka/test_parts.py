@@ -36,6 +36,7 @@ from streams.kafka.worker.open_partitions import Partitions
 from streams.operators.join import MemberTransfer, Union
 from streams.operators.messages import CandidatePair, Sighting
 from streams.page import Origin, Page, Rejected
+from streams.readers.crawler_formats import CRAWLER_FORMATS
 from streams.readers.read_limits import ReadLimits
 from streams.settings import load
 
@@ -152,60 +153,12 @@ def test_a_message_of_one_page_is_taken_as_before() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("preset", "message"),
-    [
-        # As the crawlers' own sources write them: scrapy-cluster's KafkaPipeline, ACHE's KafkaTargetRepository.
-        (
-            "scrapy-cluster",
-            {"appid": "a", "attrs": None, "body": "<p>x", "crawlid": "c", "links": [], "request_headers": {},
-             "response_headers": {"Content-Type": ["text/html; charset=utf-8"]}, "response_url": "http://a.example/b",
-             "status_code": 200, "status_msg": "OK", "timestamp": "2026-11-01T10:20:30.123456",
-             "url": "http://a.example/"},
-        ),
-        (
-            "scrapy-cluster-base64",
-            {"appid": "a", "body": "PHA+eA==", "crawlid": "c", "encoding": "utf-8", "links": [],
-             "response_headers": {"Content-Type": ["text/html"]}, "response_url": "http://a.example/b",
-             "status_code": 200, "timestamp": "2026-11-01T10:20:30", "url": "http://a.example/"},
-        ),
-        (
-            "ache",
-            {"url": "http://a.example/", "redirected_url": "http://a.example/b", "content": "PHA+eA==",
-             "content_type": "text/html; charset=utf-8", "response_headers": {"Content-Type": ["text/html"]},
-             "fetch_time": 1_700_000_000_000, "relevance": {"isRelevant": True, "relevance": 1.0},
-             "crawler_id": "default"},
-        ),
-        (
-            "ache",
-            {"domain": "a.example", "url": "http://a.example/b", "title": "x", "text": "x", "html": "<p>x",
-             "retrieved": "2017-07-01T12:00:00.000+0000", "words": ["x"], "wordsMeta": [],
-             "topPrivateDomain": "a.example", "responseHeaders": {"content-type": ["text/html"]},
-             "isRelevant": "relevant", "relevance": 1.0, "crawlerId": "default"},
-        ),
-        (
-            "scrapy-cluster",
-            {"url": "http://a.example/", "response_url": "http://a.example/b", "status_code": 200, "body": "<p>x",
-             "timestamp": "2026-11-01T00:00:00Z", "crawlid": "c"},
-        ),
-        ("ache", {"url": "http://a.example/b", "timestamp_crawl": 1_700_000_000_000, "raw_content": "<p>x",
-                  "content_type": "text/html; charset=utf-8"}),
-    ],
-)  # fmt: skip
-def test_presets_read_other_crawlers(preset: str, message: dict[str, object]) -> None:
-    page, _ = page_messages.decode(msgspec.json.encode(message), [("format", preset.encode())], ORIGIN, LIMITS)
+def test_the_default_format_applies_to_messages_without_our_headers() -> None:
+    value = b'{"url": "http://a.example/b", "content": "PHA+eA=="}'
+    page, _ = page_messages.decode(value, [("format", b"ache")], ORIGIN, LIMITS)
     assert isinstance(page, Page), page
-    assert page_messages.decode(msgspec.json.encode(message), [], ORIGIN, LIMITS, preset)[0] == page
-    assert page.url == "http://a.example/b"
     assert page.body == b"<p>x"
-    assert page.mime == "text/html"
-    assert page.time > 0
-
-
-def test_the_charset_of_a_body_is_that_of_its_headers() -> None:
-    said = {"url": "http://a.example/b", "content": "PHA+eA==", "content_type": "Text/HTML; charset=ISO-8859-1"}
-    page, _ = page_messages.decode(json.dumps(said).encode(), [("format", b"ache")], ORIGIN, LIMITS)
-    assert (page.mime, page.charset) == ("text/html", "iso-8859-1")
+    assert page_messages.decode(value, [], ORIGIN, LIMITS, "ache")[0] == page
 
 
 JSON_VALUES = st.recursive(
@@ -224,7 +177,7 @@ FIELDS = (
 @settings(deadline=None, max_examples=300)
 @example("ache", {"content_type": ["text/html"]})
 @example("ache", {"content_type": 5})
-@given(st.sampled_from(["", *sorted(page_messages.PRESETS)]), st.dictionaries(st.sampled_from(FIELDS), JSON_VALUES))
+@given(st.sampled_from(["", *sorted(CRAWLER_FORMATS)]), st.dictionaries(st.sampled_from(FIELDS), JSON_VALUES))
 def test_fields_of_any_kind_give_a_page_or_a_refusal(preset: str, fields: dict[str, object]) -> None:
     held = {"url": "http://a.example/", "body": "PHA+eA==", "content": "PHA+eA=="} | fields
     found, _ = page_messages.decode(json.dumps(held).encode(), [("format", preset.encode())], ORIGIN, LIMITS)

@@ -37,7 +37,7 @@ def test_docs_have_each_limit():
 
 
 def test_docs_have_each_field():
-    from streams.readers.jsonl import Line
+    from streams.readers.jsonl import PageLine
 
     named = DOC.split("## JSONL")[1].split("## What")[0]
-    assert set(Line.__struct_fields__) <= set(re.findall(r"`(\w+)`", named))
+    assert set(PageLine.__struct_fields__) <= set(re.findall(r"`(\w+)`", named))

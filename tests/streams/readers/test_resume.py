@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from streams.page import REASONS, Page
 from streams.readers.dispatch import read
-from streams.readers.input_mark import Mark
+from streams.readers.input_mark import InputMark
 from streams.readers.position import Position
 from streams.readers.read_limits import ReadLimits
 
@@ -89,10 +89,10 @@ def check_resume(path) -> int:
     whole = [(*found, reading.mark()) for found in reading]
     assert all(isinstance(item, Page) or item.reason in REASONS for _, item, _ in whole)
     for i, (position, _, mark) in enumerate(whole):
-        kept = msgspec.json.decode(msgspec.json.encode((position, mark)), type=tuple[Position, Mark])
+        kept = msgspec.json.decode(msgspec.json.encode((position, mark)), type=tuple[Position, InputMark])
         rest = read([path], LIMITS, *kept)
         assert [item for _, item in rest] == [item for _, item, _ in whole[i + 1 :]]
-        assert rest.goes_on
+        assert rest.input_unchanged
     return len(whole)
 
 
@@ -161,7 +161,7 @@ def test_what_was_cut_anywhere_is_read_once_it_is_whole(build, tmp_path, kind):
         items = [item for _, item in [*found, *rest]]
         pages = [item.url for item in items if isinstance(item, Page)]
         assert pages[-3:] == [f"http://a.org/{i}" for i in range(3)]
-        assert len(pages) == 3 or not rest.goes_on
+        assert len(pages) == 3 or not rest.input_unchanged
         assert len(items) <= len(pages) + 1
 
 
@@ -172,7 +172,7 @@ def grown(path, before, after):
     *_, (position, _) = first
     path.write_bytes(after)
     rest = read([path], None, position, first.mark())
-    return [item.origin.offset for _, item in rest], rest.goes_on
+    return [item.origin.offset for _, item in rest], rest.input_unchanged
 
 
 def test_a_file_that_has_grown_and_one_that_was_written_anew(tmp_path):
@@ -198,10 +198,10 @@ def test_earlier_files_that_are_others_now(tmp_path):
     assert list(read([tmp_path], None, start, mark)) == []
     (tmp_path / "c.jsonl").write_bytes(line(7))
     rest = read([tmp_path], None, start, mark)
-    assert ([item.url for _, item in rest], rest.goes_on) == (["http://a.org/7"], False)
+    assert ([item.url for _, item in rest], rest.input_unchanged) == (["http://a.org/7"], False)
     (tmp_path / "a.jsonl").write_bytes(line(0) + line(1) + line(2))
     rest = read([tmp_path], None, start, mark)
-    assert (len(list(rest)), rest.goes_on) == (6, False)
+    assert (len(list(rest)), rest.input_unchanged) == (6, False)
 
 
 def test_the_mark_of_a_file_is_taken_while_it_is_open(tmp_path):

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from streams.errors import ReadError
-from streams.readers.dispatch import read, size
+from streams.readers.dispatch import read, total_bytes
 from streams.readers.position import Position
 from streams.readers.read_limits import ReadLimits
 
@@ -47,11 +47,11 @@ def test_each_file_once(folder):
 
 def test_size_and_bytes_done(folder):
     reading = read([folder])
-    done = [reading.bytes_done]
-    done += [reading.bytes_done for _ in reading]
+    done = [reading.bytes_read]
+    done += [reading.bytes_read for _ in reading]
     assert done == sorted(done)
     assert done[0] == 0
-    assert reading.bytes_done == size([folder]) > 0
+    assert reading.bytes_read == total_bytes([folder]) > 0
 
 
 def test_missing_and_unreadable(tmp_path):
@@ -60,7 +60,7 @@ def test_missing_and_unreadable(tmp_path):
             read(paths)
         assert caught.value.hint
         with pytest.raises(ReadError):
-            size(paths)
+            total_bytes(paths)
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read every file")
@@ -162,7 +162,7 @@ def test_standard_input(stdin, build):
         stdin(data)
         assert urls(read(["-"], start=found[4][0])) == [f"http://a.org/{i}" for i in range(5, 9)]
         assert not sys.stdin.closed
-    assert size(["-"]) == 0
+    assert total_bytes(["-"]) == 0
 
 
 def test_wacz_on_a_pipe(stdin, build):

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from streams.page import Origin, Page, Rejected
-from streams.readers.jsonl import page_of
+from streams.readers.jsonl import parse_line
 from streams.readers.read_limits import ReadLimits
 
 ORIGIN = Origin("t-pages", 7)
@@ -20,7 +20,7 @@ URL = "http://a.org/x"
 
 def ask(folder, limits=None, **fields):
     data = json.dumps({"url": URL, "offset": 0, "length": 100} | fields).encode()
-    found = page_of(data, limits or ReadLimits(warc_folder=str(folder)), ORIGIN)[0]
+    found = parse_line(data, limits or ReadLimits(warc_folder=str(folder)), ORIGIN)[0]
     assert found.origin == ORIGIN
     return found
 

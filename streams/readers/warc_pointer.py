@@ -17,9 +17,10 @@ from typing import Any
 import msgspec
 
 from streams.page import Origin, Page, Rejected
-from streams.readers import http_payload, warc
+from streams.readers import warc
 from streams.readers.read_limits import ReadLimits
-from streams.readers.unpack import Unpacked, kind_of
+from streams.readers.refused import Refused
+from streams.readers.unpack import Unpacked, detect_compression
 
 _OFFSET_MAX = 1 << 50
 
@@ -32,12 +33,12 @@ class Pointer(msgspec.Struct, frozen=True):
     length: int
 
 
-def pointer(filename: Any, offset: Any, length: Any) -> Pointer:
+def parse_pointer(filename: Any, offset: Any, length: Any) -> Pointer:
     """A pointer from fields as they were given: indexes write numbers as text. Raises Refused."""
     at, size = _number(offset), _number(length)
     if not isinstance(filename, str) or at is None or not size:
         said = f"filename {filename!r}, offset {offset!r} and length {length!r}"[:300]
-        raise http_payload.Refused("bad_pointer", f"{said} point to no record")
+        raise Refused("bad_pointer", f"{said} point to no record")
     return Pointer(filename, at, size)
 
 
@@ -47,25 +48,27 @@ def _number(given: Any) -> int | None:
     return given if isinstance(given, int) and not isinstance(given, bool) and 0 <= given <= _OFFSET_MAX else None
 
 
-def follow(to: Pointer, key: bytes, limits: ReadLimits, origin: Origin) -> Page | Rejected:
+def read_record(to: Pointer, key: bytes, limits: ReadLimits, origin: Origin) -> Page | Rejected:
     """Return the page of the record that a pointer names, or its rejection.
 
     Raises Refused if the record is not of the URL with this key.
     """
     if not limits.warc_folder:
-        raise http_payload.Refused("bad_pointer", "pointers are not followed: ingest.warc_folder is not set")
+        raise Refused("bad_pointer", "pointers are not followed: ingest.warc_folder is not set")
     if to.length > limits.line_bytes_max:
-        raise http_payload.Refused("too_big", f"record of {to.length} bytes, line_bytes_max {limits.line_bytes_max}")
+        raise Refused("too_big", f"record of {to.length} bytes, line_bytes_max {limits.line_bytes_max}")
     data = _read(_file(limits.warc_folder, to.filename), to)
-    stream = Unpacked(io.BytesIO(data), kind_of(data) if kind_of(data) != "zip" else "plain", limits)
+    stream = Unpacked(
+        io.BytesIO(data), detect_compression(data) if detect_compression(data) != "zip" else "plain", limits
+    )
     if stream.first() < 0:
-        raise http_payload.Refused(stream.fault or "bad_pointer", stream.fault_detail or "there is nothing")
-    found = warc.record(stream, limits, origin)
+        raise Refused(stream.fault or "bad_pointer", stream.fault_detail or "there is nothing")
+    found = warc.read_record(stream, limits, origin)
     if found is None:
-        raise http_payload.Refused("bad_pointer", f"the record at {to.offset} of {to.filename[:200]!r} holds no page")
+        raise Refused("bad_pointer", f"the record at {to.offset} of {to.filename[:200]!r} holds no page")
     if isinstance(found, Page) and found.key != key:
         shown = found.url[: limits.url_bytes_max]
-        raise http_payload.Refused("bad_pointer", f"the record at {to.offset} of {to.filename[:200]!r} is of {shown}")
+        raise Refused("bad_pointer", f"the record at {to.offset} of {to.filename[:200]!r} is of {shown}")
     return found
 
 
@@ -73,19 +76,19 @@ def _file(folder: str, name: str) -> Path:
     """The file that a name leads to, all links followed; raises Refused for one that is not below the folder."""
     shown = f"{name[:200]!r}"
     if "://" in name:
-        raise http_payload.Refused("bad_pointer", f"{shown} is a URL: files are read below ingest.warc_folder only")
+        raise Refused("bad_pointer", f"{shown} is a URL: files are read below ingest.warc_folder only")
     path = PurePosixPath(name)
     if not name or "\0" in name or path.is_absolute() or ".." in path.parts:
-        raise http_payload.Refused("bad_pointer", f"{shown} is no path below ingest.warc_folder")
+        raise Refused("bad_pointer", f"{shown} is no path below ingest.warc_folder")
     try:
         root = Path(folder).resolve(strict=True)
         file = (root / path).resolve(strict=True)
     except (OSError, RuntimeError, ValueError):  # missing, a loop of links, a name that no file can have
-        raise http_payload.Refused("bad_pointer", f"there is no {shown} below ingest.warc_folder") from None
+        raise Refused("bad_pointer", f"there is no {shown} below ingest.warc_folder") from None
     if not file.is_relative_to(root):
-        raise http_payload.Refused("bad_pointer", f"{shown} leads out of ingest.warc_folder")
+        raise Refused("bad_pointer", f"{shown} leads out of ingest.warc_folder")
     if not file.is_file():
-        raise http_payload.Refused("bad_pointer", f"{shown} is no file")
+        raise Refused("bad_pointer", f"{shown} is no file")
     return file
 
 
@@ -95,9 +98,7 @@ def _read(file: Path, to: Pointer) -> bytes:
             opened.seek(to.offset)
             data = opened.read(to.length)
     except OSError as error:
-        raise http_payload.Refused("bad_pointer", f"{to.filename[:200]!r} cannot be read: {error.strerror}") from None
+        raise Refused("bad_pointer", f"{to.filename[:200]!r} cannot be read: {error.strerror}") from None
     if len(data) < to.length:
-        raise http_payload.Refused(
-            "bad_pointer", f"{to.filename[:200]!r} ends within the {to.length} bytes at {to.offset}"
-        )
+        raise Refused("bad_pointer", f"{to.filename[:200]!r} ends within the {to.length} bytes at {to.offset}")
     return data

@@ -1,0 +1,68 @@
+"""Convert the Kafka messages of other crawlers (scrapy-cluster, ACHE) to the fields of a JSONL line.
+
+Each function raises KeyError if the message lacks a field that every message of that crawler has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+
+def convert_scrapy_cluster(message: Mapping[str, Any]) -> dict[str, Any]:
+    """Convert a result from scrapy-cluster's topic `demo.crawled_firehose`.
+
+    The page is text. The timestamp is UTC and has no zone.
+    """
+    return {
+        "url": message.get("response_url") or message["url"],
+        "fetch_time": message.get("timestamp"),
+        "fetch_status": message.get("status_code"),
+        "html": message["body"],
+        "content_mime_type": _content_type(message.get("response_headers")),
+        "crawl": message.get("crawlid", ""),
+    }
+
+
+def convert_scrapy_cluster_base64(message: Mapping[str, Any]) -> dict[str, Any]:
+    """Convert a result written with KAFKA_BASE_64_ENCODE set; nothing in the message shows that setting."""
+    fields = convert_scrapy_cluster(message)
+    return fields | {"body": fields.pop("html"), "content_charset": message.get("encoding")}
+
+
+def convert_ache(message: Mapping[str, Any]) -> dict[str, Any]:
+    """Convert a page from ACHE's Kafka target: JSON (its default format), ELASTIC or, from old versions, CDR31.
+
+    JSON has the body in base64. The other two have text, and no content at all for a page that is not HTML.
+    """
+    headers = message.get("response_headers") or message.get("responseHeaders")
+    fields = {
+        "url": message.get("redirected_url") or message["url"],
+        "fetch_time": message.get("fetch_time") or message.get("retrieved") or message.get("timestamp_crawl"),
+        "content_mime_type": _header_text(message.get("content_type")) or _content_type(headers),
+    }
+    if (body := message.get("content")) is not None:
+        return fields | {"body": body}
+    html = next((message[name] for name in ("html", "raw_content", "response_body") if message.get(name)), None)
+    return fields | {"html": html, "content_mime_type": fields["content_mime_type"] or "text/html"}
+
+
+def _content_type(headers: Any) -> str | None:
+    """Return the Content-Type header with its parameters."""
+    if not isinstance(headers, Mapping):
+        return None
+    return _header_text(next((value for name, value in headers.items() if name.lower() == "content-type"), None))
+
+
+def _header_text(value: Any) -> str | None:
+    """Return a header's text, or the first of a list of texts; None for any other type."""
+    if isinstance(value, list):
+        value = value[0] if value else None
+    return value if isinstance(value, str) else None
+
+
+CRAWLER_FORMATS: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
+    "scrapy-cluster": convert_scrapy_cluster,
+    "scrapy-cluster-base64": convert_scrapy_cluster_base64,
+    "ache": convert_ache,
+}
