@@ -32,12 +32,12 @@ def test_an_error_of_a_task_is_raised_where_its_result_is_asked_for(count: int) 
     with workers(count) as pool:
         if count > 1:
             failed, fine = pool.submit(broken), pool.submit(task(1))
-            with pytest.raises(AttributeError, match="url") as raised:
+            with pytest.raises(AttributeError, match="revisit_of") as raised:
                 failed.result(timeout=60)
             assert "in _serve" in "".join(raised.value.__notes__)
             assert fine.result(timeout=60)
         else:
-            with pytest.raises(AttributeError, match="url"):
+            with pytest.raises(AttributeError, match="revisit_of"):
                 pool.submit(broken)
 
 
@@ -89,7 +89,7 @@ if __name__ == "__main__":
     settings = load()
     pool = Workers(2, settings.scheme, settings.policy, settings.limits)
     for n in range(2):
-        pool.submit(Task(1, [Page("https://a.org/", 1, text="some words")])).result()
+        pool.submit(Task(1, [Page(url="https://a.org/", time=1, text="some words")])).result()
     print(*[process.pid for process in pool._processes], flush=True)
     time.sleep(600)
 """
