@@ -36,7 +36,7 @@ from streams.kafka.wire import page_messages
 from streams.kafka.wire.consumer_lag import ConsumerLag
 from streams.kafka.wire.packed_messages import Topic
 from streams.kafka.wire.producer import Producer
-from streams.kafka.wire.topics import Counts
+from streams.kafka.wire.topics import PartitionCounts
 from streams.operators.routing import partition_of
 
 MOVES = Path(os.environ.get("LOSTFOUND_SHARED", Path(__file__).parents[2] / "shared")) / "data" / "moves"
@@ -130,17 +130,17 @@ async def _sketching(folder: Path, running: Running, partitions: int, paths: Seq
         made.publish(paths)
         for number in range(workers):
             made.worker(f"s{number}", "--port", 0, "--operators", "sketch")
-        async with ConsumerLag(made.broker, made.settings.kafka, Counts(partitions, partitions)) as lag:
-            all_pages = left = (await lag.messages())[Topic.PAGES]
+        async with ConsumerLag(made.broker, made.settings.kafka, PartitionCounts(partitions, partitions)) as lag:
+            all_pages = left = (await lag.by_topic())[Topic.PAGES]
             begun, first = time.perf_counter(), all_pages
             while left > 0.7 * all_pages:
                 await asyncio.sleep(LOOK_SECONDS / 4)
-                left = (await lag.messages())[Topic.PAGES]
+                left = (await lag.by_topic())[Topic.PAGES]
             if left:  # From when all have begun: the first to join starts before the others are there.
                 begun, first = time.perf_counter(), left
             while left > 0:
                 await asyncio.sleep(LOOK_SECONDS / 4)
-                left = (await lag.messages())[Topic.PAGES]
+                left = (await lag.by_topic())[Topic.PAGES]
             return first / (time.perf_counter() - begun)
 
 
@@ -211,7 +211,7 @@ class Load:
                 value, headers = page_messages.encode(page, "load")
                 place = partition_of(page.key, self.made.partitions)
                 self.sent[page.url] = time.time()
-                waiting.add(task := asyncio.create_task(producer.raw(Topic.PAGES, place, value, headers)))
+                waiting.add(task := asyncio.create_task(producer.send_message(Topic.PAGES, place, value, headers)))
                 task.add_done_callback(waiting.discard)
                 ahead = started + done / self.rate - time.perf_counter()
                 if ahead > SEND_SECONDS:
@@ -283,12 +283,14 @@ async def _rebalances(made: Collection, rate: float, seconds: float) -> dict[str
     seen: dict[str, tuple[float, int]] = {}
 
     async def watch(_: Load) -> None:
-        async with ConsumerLag(made.broker, made.settings.kafka, Counts(made.partitions, made.partitions)) as lag:
+        async with ConsumerLag(
+            made.broker, made.settings.kafka, PartitionCounts(made.partitions, made.partitions)
+        ) as lag:
 
             async def behind(during: float) -> list[tuple[float, int]]:
                 begun, held = time.perf_counter(), []
                 while (at := time.perf_counter() - begun) < during:
-                    held.append((at, (await lag.messages())[Topic.PAGES]))
+                    held.append((at, (await lag.by_topic())[Topic.PAGES]))
                     await asyncio.sleep(LOOK_SECONDS)
                 return held
 

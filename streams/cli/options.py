@@ -17,7 +17,7 @@ from streams.terminal.escape import plain
 if TYPE_CHECKING:
     from state.store import Store
     from state.view import View
-    from streams.kafka.rows.worker_client import Peer
+    from streams.kafka.rows.worker_client import WorkerClient
     from streams.settings import Settings
 
 DATA_DIR = Path("var")
@@ -91,14 +91,14 @@ class Place:
 
         body = msgspec.json.encode({"event": event, "name": name, "time": now_ms()})
         peer = self._peer(self.settings())
-        return peer.readable(peer.post("/sweeps", body, seconds_max=3600.0), msgspec.msgpack.Decoder(kind))
+        return peer.decode_response(peer.post("/sweeps", body, seconds_max=3600.0), msgspec.msgpack.Decoder(kind))
 
-    def _peer(self, settings: Settings) -> Peer:
-        from streams.kafka.rows.worker_client import Peer, own_token
+    def _peer(self, settings: Settings) -> WorkerClient:
+        from streams.kafka.rows.worker_client import WorkerClient, token_from_environment
 
         assert self.server is not None
         # Longer than the workers wait for one another, so that the one which did not answer is named.
-        return Peer(self.server, 3 * settings.kafka.answer_seconds_max, own_token())
+        return WorkerClient(self.server, 3 * settings.kafka.answer_seconds_max, token_from_environment())
 
 
 class Share(click.FloatRange):

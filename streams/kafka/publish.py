@@ -16,8 +16,8 @@ from streams.kafka.wire import page_messages, topics
 from streams.kafka.wire.broker import Broker
 from streams.kafka.wire.packed_messages import Topic
 from streams.kafka.wire.page_messages import PageMessage
-from streams.kafka.wire.producer import Producer, letter
-from streams.kafka.wire.sweep_log import Event, append
+from streams.kafka.wire.producer import Producer, dead_letter
+from streams.kafka.wire.sweep_log import Event, append_event
 from streams.operators.routing import partition_of
 from streams.page import Page, Rejected
 from streams.readers.dispatch import read, total_bytes
@@ -73,7 +73,7 @@ async def _publish(
     rejected: Counter[str] = Counter()
     sent = 0
     try:
-        await append(producer, Event("open", sweep, now))
+        await append_event(producer, Event("open", sweep, now))
         read_limits = ReadLimits.from_settings(settings)
         reading = read(paths, read_limits)
         all_bytes = total_bytes(paths)
@@ -82,7 +82,7 @@ async def _publish(
         for _, item in reading:
             if isinstance(item, Rejected):
                 rejected[item.reason] += 1
-                await producer.refuse([letter(item)])
+                await producer.send_dead_letters([dead_letter(item)])
                 continue
             place = _place(item, limits.url_bytes_max, counts.pages)
             dated = item if item.time else msgspec.structs.replace(item, time=now)
@@ -95,8 +95,8 @@ async def _publish(
         await asyncio.gather(*under_way, *(_send(producer, place, pack) for place, pack in packs.rest()))
         report(all_bytes, all_bytes, sent)
         if not keep_open:
-            until = await producer.ends(Topic.PAGES, counts.pages)
-            await append(producer, Event("commit", sweep, now, until))
+            until = await producer.end_offsets(Topic.PAGES, counts.pages)
+            await append_event(producer, Event("commit", sweep, now, until))
     finally:
         await producer.stop()
     return Published(sweep, sent, dict(rejected), not keep_open)
@@ -115,7 +115,7 @@ class Packs:
         size = len(page.body or page.text or "")
         if place in self._held and self._bytes[place] + size > self._bytes_max:
             yield self._out(place)
-        self._held.setdefault(place, []).append(page_messages.message(page, sweep))
+        self._held.setdefault(place, []).append(page_messages.to_message(page, sweep))
         self._bytes[place] += size
         if len(self._held[place]) >= self._pages_max:
             yield self._out(place)
@@ -131,7 +131,7 @@ class Packs:
 
 
 async def _send(producer: Producer, place: int, pack: list[PageMessage]) -> None:
-    await producer.raw(Topic.PAGES, place, *page_messages.encode_pack(pack))
+    await producer.send_message(Topic.PAGES, place, *page_messages.encode_pack(pack))
 
 
 async def _some(under_way: set[asyncio.Task[Any]]) -> set[asyncio.Task[Any]]:

@@ -80,7 +80,7 @@ def run(
 async def _work(
     settings: Settings,
     broker: Broker,
-    counts: topics.Counts,
+    counts: topics.PartitionCounts,
     runner: Runner,
     data_dir: Path,
     operators: Sequence[str],
@@ -147,8 +147,8 @@ async def _idle(app: App, lag: ConsumerLag, telling: bool) -> None:
     while True:
         await asyncio.sleep(IDLE_SECONDS)
         ready = app.tables.actives_ready and not app.rebalancing
-        if not ready or not await lag.idle():
+        if not ready or not await lag.is_idle():
             continue
-        fold = app.runner.sweep_log.fold
-        if not fold.wanted and not (telling and fold.untold):
+        table = app.runner.sweep_log.table
+        if not table.pending_commits and not (telling and table.unpublished):
             return

@@ -18,7 +18,7 @@ from state.view import View
 from streams.engine.ingest import ingest
 from streams.kafka.wire.broker import Broker as Address
 from streams.kafka.wire.consumer_lag import CONSUMED, ConsumerLag
-from streams.kafka.wire.topics import Counts
+from streams.kafka.wire.topics import PartitionCounts
 from streams.settings import load
 from tests.broker.running import ROOT, Broker, Clusters, Collection, clusters_of, free_port
 from tests.samples import NOW, jsonl, page, variant, words
@@ -175,10 +175,10 @@ class Chaos:
         async def ask() -> tuple[dict[str, list[int]], dict[str, list[int]]]:
             settings = load(self.made.config, {"kafka": {"prefix": self.made.prefix}})
             async with ConsumerLag(
-                Address(self.made.bootstrap), settings.kafka, Counts(PARTITIONS, PARTITIONS)
+                Address(self.made.bootstrap), settings.kafka, PartitionCounts(PARTITIONS, PARTITIONS)
             ) as lag:
-                ends = {topic.value: await lag.ends(topic) for topic in CONSUMED}
-                found = await lag.committed()
+                ends = {topic.value: await lag.end_offsets(topic) for topic in CONSUMED}
+                found = await lag.committed_offsets()
                 there = {topic: [0] * PARTITIONS for topic in ends}
                 for place, offset in found.items():
                     name = place.topic.removeprefix(f"{self.made.prefix}-")

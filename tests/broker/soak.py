@@ -21,7 +21,7 @@ from aiokafka.errors import KafkaError
 
 from streams.kafka.wire.broker import Broker as Address
 from streams.kafka.wire.consumer_lag import ConsumerLag
-from streams.kafka.wire.topics import Counts
+from streams.kafka.wire.topics import PartitionCounts
 from streams.settings import load
 from tests.broker.chaos import PARTITIONS, Chaos, corpus, expected
 
@@ -58,11 +58,13 @@ class Watcher(threading.Thread):
         settings = load(made.config, {"kafka": {"prefix": made.prefix}}).kafka
         while not self.ended.is_set():
             try:
-                async with ConsumerLag(Address(made.bootstrap), settings, Counts(PARTITIONS, PARTITIONS)) as lag:
+                async with ConsumerLag(
+                    Address(made.bootstrap), settings, PartitionCounts(PARTITIONS, PARTITIONS)
+                ) as lag:
                     while not self.ended.is_set():
-                        behind = sum((await asyncio.wait_for(lag.messages(), 5.0)).values())
+                        behind = sum((await asyncio.wait_for(lag.by_topic(), 5.0)).values())
                         # A coordinator that has just started says of no partition how far the group is.
-                        self._keep(behind if await asyncio.wait_for(lag.committed(), 5.0) else None)
+                        self._keep(behind if await asyncio.wait_for(lag.committed_offsets(), 5.0) else None)
                         await asyncio.sleep(SECONDS_A_SAMPLE)
             except (KafkaError, OSError, TimeoutError, KeyError):
                 self._keep(None)  # the broker is away

@@ -154,7 +154,7 @@ def poison() -> list[Poison]:
         ("pages", b'{"url": 7, "body": 7}', [("format", b"scrapy-cluster")]),
     ]
     scheme = Scheme().id
-    for topic in packed_messages.KINDS:
+    for topic in packed_messages.MESSAGE_TYPES:
         right = packed_messages.headers(topic, scheme)
         other = [("schema", f"lostfound.{topic.value}/2".encode()), ("scheme", scheme.encode())]
         found += [(topic.value, b"\x90", []), (topic.value, b"\x90", list(other)), (topic.value, None, list(right))]

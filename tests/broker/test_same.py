@@ -15,7 +15,7 @@ from state.model import SweepState
 from state.store import Store
 from state.view import View
 from streams.engine.ingest import ingest
-from streams.kafka.rows.worker_client import Peer, RemoteStore, own_token
+from streams.kafka.rows.worker_client import RemoteStore, WorkerClient, token_from_environment
 from streams.settings import load
 from tests.broker.answers import Answers, answers, differences
 from tests.broker.running import of_folders
@@ -52,7 +52,9 @@ def settle(url: str, sweeps: int) -> None:
     while True:
         states: object
         try:
-            states = [sweep.state for sweep in View(RemoteStore(Peer(url, 30.0, own_token()))).sweeps()]
+            states = [
+                sweep.state for sweep in View(RemoteStore(WorkerClient(url, 30.0, token_from_environment()))).sweeps()
+            ]
         except LostfoundError as error:
             states = error  # partitions are changing hands
         if states == [SweepState.COMMITTED] * sweeps:
@@ -94,7 +96,7 @@ def same(made: Any, embedded_answers: Callable[..., Answers], sweeps: dict[str, 
         made("publish", path, "--sweep", name)
     settle(urls[-1], len(sweeps))
     settings = load(made.config)
-    whole = View(RemoteStore(Peer(urls[-1], 60.0, own_token())))
+    whole = View(RemoteStore(WorkerClient(urls[-1], 60.0, token_from_environment())))
     rows = dict(whole.store.scan(Family.SWEEPS, b"s"))
     compare(answers(whole, settings, every=ASKED_EVERY), embedded_answers(sweeps, made.config, ASKED_EVERY))
     made.stop()

@@ -16,8 +16,8 @@ from state.store import Store
 from streams.kafka.collection import readmission, repair
 from streams.kafka.rows.row_query import RowQuery, answer
 from streams.kafka.rows.sharded_store import ShardedStore, Source, Write
-from streams.kafka.rows.worker_client import Peer, own_token
-from streams.kafka.wire.barrier import ARRIVING, CLUSTERING, wait_until_drained
+from streams.kafka.rows.worker_client import WorkerClient, token_from_environment
+from streams.kafka.wire.barrier import ADMISSION_STAGES, CLUSTERING_STAGES, wait_until_drained
 from streams.kafka.wire.consumer_lag import ConsumerLag
 from streams.kafka.wire.packed_messages import Retraction, Topic
 from streams.kafka.worker.runner import Runner
@@ -36,7 +36,7 @@ class Collection:
     def __init__(self, runner: Runner, app: App, lag: ConsumerLag) -> None:
         self.runner, self.app, self.lag = runner, app, lag
         self._loop = asyncio.get_running_loop()
-        self._peers: dict[str, Peer] = {}
+        self._peers: dict[str, WorkerClient] = {}
         self._amending = asyncio.Lock()
         self._threads = ThreadPoolExecutor(ASKED_AT_ONCE, "ask")
 
@@ -71,31 +71,33 @@ class Collection:
             self.runner.settings.scheme,
             sources,
             self.runner.context.partitions,
-            self.runner.sweep_log.fold.rows(),
+            self.runner.sweep_log.table.rows(),
             write,
             self._threads,
         )
 
-    def _peer(self, url: str) -> Peer:
+    def _peer(self, url: str) -> WorkerClient:
         if url not in self._peers:
-            self._peers[url] = Peer(url, self.runner.settings.kafka.answer_seconds_max, own_token())
+            self._peers[url] = WorkerClient(
+                url, self.runner.settings.kafka.answer_seconds_max, token_from_environment()
+            )
         return self._peers[url]
 
     def _write(self, parts: Mapping[int, Changes]) -> None:
-        gone = readmission.before(self.store(), parts.values())
+        gone = readmission.read_removed_rows(self.store(), parts.values())
         self._amend(parts)
         if gone.places or gone.rows:
-            self._drain(ARRIVING)
+            self._drain(ADMISSION_STAGES)
             sends = self._returning(gone)
             asyncio.run_coroutine_threadsafe(self.runner.producer.send(sends), self._loop).result()
-        repair.mend(self._spread(self._amend), parts, lambda: self._drain(CLUSTERING))
+        repair.repair_clusters(self._spread(self._amend), parts, lambda: self._drain(CLUSTERING_STAGES))
 
-    def _returning(self, gone: readmission.Before) -> readmission.Sends:
+    def _returning(self, gone: readmission.RemovedRows) -> readmission.Sends:
         """What is to come once more; it is known here only, so that workers that change are waited for."""
         until = time.monotonic() + TAKEN_SECONDS_MAX
         while True:
             try:
-                return readmission.again(self.store(), gone, self.runner.context)
+                return readmission.build_readmissions(self.store(), gone, self.runner.context)
             except StateError as error:
                 if time.monotonic() > until:
                     raise
@@ -103,7 +105,7 @@ class Collection:
                 time.sleep(1)
 
     def _amend(self, parts: Mapping[int, Changes]) -> None:
-        sends = repair.retractions(self.store(), parts)
+        sends = repair.build_retractions(self.store(), parts)
         asyncio.run_coroutine_threadsafe(self._taken(sends), self._loop).result(TAKEN_SECONDS_MAX)
 
     def _drain(self, stages: Sequence[Topic]) -> None:
@@ -113,6 +115,6 @@ class Collection:
         """Send changes, and return when the owners have taken them."""
         async with self._amending:
             await self.runner.producer.send(sends)
-            until = await self.lag.ends(Topic.RETRACTIONS)
-            while not await self.lag.reached(Topic.RETRACTIONS, until):  # noqa: ASYNC110 - the broker tells nobody
+            until = await self.lag.end_offsets(Topic.RETRACTIONS)
+            while not await self.lag.has_reached(Topic.RETRACTIONS, until):  # noqa: ASYNC110 - the broker tells nobody
                 await asyncio.sleep(0.1)

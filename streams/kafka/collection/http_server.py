@@ -34,7 +34,7 @@ from streams.errors import InputError
 from streams.forgetting import Forgotten, cancel_sweep
 from streams.kafka.collection.collection import Collection
 from streams.kafka.rows.row_query import RowQuery
-from streams.kafka.rows.worker_client import allowed, own_token
+from streams.kafka.rows.worker_client import is_authorized, token_from_environment
 from streams.kafka.wire.barrier import wait_until_drained
 from streams.kafka.wire.packed_messages import Topic
 from streams.kafka.wire.sweep_log import Event
@@ -64,7 +64,7 @@ class Server:
 
     async def start(self, host: str, port: int) -> int:
         """Listen, and return the port; raises InputError where it cannot, or must not without a token."""
-        token = own_token()
+        token = token_from_environment()
         if not token and not _loopback(host):
             raise InputError(
                 f"whoever reaches {host} could change everything", "set LOSTFOUND_TOKEN, the same for all workers"
@@ -73,9 +73,11 @@ class Server:
         site.router.add_get("/livez", self._livez)
         site.router.add_get("/readyz", self._readyz)
         site.router.add_get("/metrics", self._metrics)
-        site.router.add_post("/rows", _told(_guarded(self._rows, token)))
+        site.router.add_post("/rows", _with_error_responses(_with_authorization(self._rows, token)))
         for path, handler in (("/retract", self._retract), ("/sweeps", self._sweeps)):
-            site.router.add_post(path, _told(_guarded(handler, token) if token else _no_changes))
+            site.router.add_post(
+                path, _with_error_responses(_with_authorization(handler, token) if token else _no_changes)
+            )
         self._web = web.AppRunner(site, access_log=None)
         await self._web.setup()
         try:
@@ -146,14 +148,14 @@ class Server:
     async def _sweeps(self, request: web.Request) -> web.Response:
         event = msgspec.json.decode(await request.read(), type=Event)
         whole, sweep_log = self._whole(), self.runner.sweep_log
-        sweep_log.fold.check(event)
-        held = sweep_log.fold.named(event.name)
+        sweep_log.table.check(event)
+        held = sweep_log.table.find(event.name)
         if held is None:
-            await sweep_log.number(event.name)
+            await sweep_log.get_or_open(event.name)
             return _packed(None)
         if event.event == "commit":
-            until = await whole.lag.ends(Topic.PAGES)
-            await sweep_log.write(msgspec.structs.replace(event, until=until))
+            until = await whole.lag.end_offsets(Topic.PAGES)
+            await sweep_log.append(msgspec.structs.replace(event, until=until))
             return _packed(None)
         return _packed(await self._cancel(event, whole))
 
@@ -164,14 +166,14 @@ class Server:
         """
         sweep_log = self.runner.sweep_log
         async with self._cancelling:
-            sweep_log.fold.check(event)
-            number = await sweep_log.number(event.name)
-            await sweep_log.write(msgspec.structs.replace(event, number=number))
-            await sweep_log.until(lambda fold: fold.sweeps[number].state >= SweepState.CANCELLING)
+            sweep_log.table.check(event)
+            number = await sweep_log.get_or_open(event.name)
+            await sweep_log.append(msgspec.structs.replace(event, number=number))
+            await sweep_log.wait_until(lambda table: table.sweeps[number].state >= SweepState.CANCELLING)
             await wait_until_drained(whole.lag)
-            gone = await asyncio.to_thread(lambda: cancel_sweep(whole.store(), sweep_log.fold.sweeps[number]))
-            await sweep_log.write(Event("cancelled", event.name, time.time_ns() // 1_000_000, number=number))
-            await sweep_log.until(lambda fold: fold.sweeps[number].state is SweepState.CANCELLED)
+            gone = await asyncio.to_thread(lambda: cancel_sweep(whole.store(), sweep_log.table.sweeps[number]))
+            await sweep_log.append(Event("cancelled", event.name, time.time_ns() // 1_000_000, number=number))
+            await sweep_log.wait_until(lambda table: table.sweeps[number].state is SweepState.CANCELLED)
         return gone
 
 
@@ -186,7 +188,7 @@ def _loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def _asked_here(request: web.Request) -> bool:
+def _is_local_request(request: web.Request) -> bool:
     """Whether the question is to this machine by its own address, and from no page in a browser."""
     try:
         host = urlsplit(f"//{request.host}").hostname or ""
@@ -195,14 +197,14 @@ def _asked_here(request: web.Request) -> bool:
     return _loopback(host) and "Origin" not in request.headers
 
 
-def _guarded(handler: Handler, token: str) -> Handler:
+def _with_authorization(handler: Handler, token: str) -> Handler:
     """A handler that answers those who have the token, before it reads what they send."""
 
     async def guarded(request: web.Request) -> web.Response:
-        if not token and not _asked_here(request):
+        if not token and not _is_local_request(request):
             said = {"error": "without a token it answers programs on this machine only", "hint": _HINT}
             return web.json_response(said, status=401, headers={"WWW-Authenticate": "Bearer"})
-        if not allowed(request.headers.get("Authorization"), token):
+        if not is_authorized(request.headers.get("Authorization"), token):
             said = {"error": "the token is missing or another", "hint": "set LOSTFOUND_TOKEN to that of the workers"}
             return web.json_response(said, status=401, headers={"WWW-Authenticate": "Bearer"})
         return await handler(request)
@@ -216,7 +218,7 @@ async def _no_changes(_request: web.Request) -> web.Response:
     return web.json_response(said, status=401, headers={"WWW-Authenticate": "Bearer"})
 
 
-def _told(handler: Handler) -> Handler:
+def _with_error_responses(handler: Handler) -> Handler:
     """A handler whose errors are told to whoever asked."""
 
     async def guarded(request: web.Request) -> web.Response:

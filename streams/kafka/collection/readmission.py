@@ -38,7 +38,7 @@ _AT_ONCE = 256
 Sends = Mapping[tuple[Topic, int], Sequence[msgspec.Struct]]
 
 
-class Before(msgspec.Struct, frozen=True):
+class RemovedRows(msgspec.Struct, frozen=True):
     """What changes take away, as it was before them."""
 
     urls: set[bytes]  # whose captures go
@@ -48,7 +48,7 @@ class Before(msgspec.Struct, frozen=True):
     words: Mapping[bytes, set[bytes]]  # entries by the prefix of their document
 
 
-def before(store: Store, parts: Iterable[Changes]) -> Before:
+def read_removed_rows(store: Store, parts: Iterable[Changes]) -> RemovedRows:
     """Read what changes will take away."""
     going: defaultdict[Family, set[bytes]] = defaultdict(set)
     for changes in parts:
@@ -57,7 +57,7 @@ def before(store: Store, parts: Iterable[Changes]) -> Before:
     words: defaultdict[bytes, set[bytes]] = defaultdict(set)
     for entry in going[Family.WORDS]:
         words[entry[-PREFIX_BYTES:]].add(entry[:-PREFIX_BYTES])
-    return Before(
+    return RemovedRows(
         {prefix_of(row)[:-1] for row in going[Family.CAPTURES]},
         going[Family.LOCATIONS],
         _read(store, Family.DOCUMENTS, going[Family.DOCUMENTS]),
@@ -66,7 +66,7 @@ def before(store: Store, parts: Iterable[Changes]) -> Before:
     )
 
 
-def again(store: Store, gone: Before, context: Context) -> Sends:
+def build_readmissions(store: Store, gone: RemovedRows, context: Context) -> Sends:
     """What is to come once more: sends, by topic and partition; none where nobody came in between."""
     documents = sorted(gone.rows)
     places = {
@@ -105,7 +105,7 @@ def _holding(store: Store, urls: Collection[bytes], places: Collection[bytes]) -
             yield from first.values()
 
 
-def _material(gone: Before, held: Capture, texts: TextsLeft, context: Context) -> DocumentPayload:
+def _material(gone: RemovedRows, held: Capture, texts: TextsLeft, context: Context) -> DocumentPayload:
     """A document as a page brings it, from the rows that were taken away."""
     document = held.document or b""
     row = gone.rows[document]

@@ -32,7 +32,7 @@ ROUNDS_MAX = 20
 log = structlog.get_logger(__name__)
 
 
-def retractions(store: Store, parts: Mapping[int, Changes]) -> dict[tuple[Topic, int], list[Retraction]]:
+def build_retractions(store: Store, parts: Mapping[int, Changes]) -> dict[tuple[Topic, int], list[Retraction]]:
     """Changes by partition as messages, with what they may take away.
 
     These are pointers among what they dissolve and postings of documents that they remove. Where they remove none
@@ -68,7 +68,7 @@ def _pointing(changes: Changes) -> set[bytes]:
     return changes.deletes.get(Family.PARENTS, set()) | changes.puts.get(Family.PARENTS, {}).keys()
 
 
-def mend(store: Store, parts: Mapping[int, Changes], drain: Callable[[], None]) -> None:
+def repair_clusters(store: Store, parts: Mapping[int, Changes], drain: Callable[[], None]) -> None:
     """See that what `parts` dissolved is as the edges say; `drain` returns when all that is under way has come.
 
     Raises StateError where joins are faster.

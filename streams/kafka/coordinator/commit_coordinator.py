@@ -34,7 +34,7 @@ class CommitCoordinator:
         """Watch until cancelled."""
         while True:
             await asyncio.sleep(WATCH_SECONDS)
-            wanted = self._log.fold.wanted
+            wanted = self._log.table.pending_commits
             if 0 not in self.whole.runner.partitions.actives:
                 self._drains.clear()
                 continue
@@ -46,9 +46,9 @@ class CommitCoordinator:
 
     async def _step(self, number: int, event: Event) -> None:
         drain = self._drains.setdefault(number, Barrier(self.lag, event.until))
-        if await drain.done():
+        if await drain.advance():
             captures = await asyncio.to_thread(lambda: sum(sweeps.hosts(self.whole.store(), number).values()))
-            await self._log.write(Event("reached", event.name, event.time, captures=captures, number=number))
-            await self._log.until(lambda fold: number not in fold.wanted)
+            await self._log.append(Event("reached", event.name, event.time, captures=captures, number=number))
+            await self._log.wait_until(lambda table: number not in table.pending_commits)
             del self._drains[number]
             log.info("sweep committed", sweep=event.name, captures=captures)

@@ -45,7 +45,7 @@ class MovesPublisher:
         """Tell until cancelled."""
         while True:
             await asyncio.sleep(WATCH_SECONDS)
-            sweep = self._runner.sweep_log.fold.untold
+            sweep = self._runner.sweep_log.table.unpublished
             if sweep is None or not self._mine():
                 continue
             try:
@@ -77,7 +77,7 @@ class MovesPublisher:
                     "a sweep has more moves than are told", sweep=sweep.name, moves_max=settings.kafka.moves_max
                 )
             told = step[:left]
-            await self._runner.producer.publish(_result(move, self._runner.context.partitions) for move in told)
+            await self._runner.producer.send_results(_result(move, self._runner.context.partitions) for move in told)
             self._runner.metrics.reported(Topic.MOVES for _ in told)
             left -= len(told)
         await self._told(sweep)
@@ -85,8 +85,10 @@ class MovesPublisher:
 
     async def _told(self, sweep: Sweep) -> None:
         sweep_log = self._runner.sweep_log
-        await sweep_log.write(Event("told", sweep.name, time.time_ns() // 1_000_000, number=sweep.number))
-        await sweep_log.until(lambda fold: fold.untold is None or fold.untold.number != sweep.number)
+        await sweep_log.append(Event("told", sweep.name, time.time_ns() // 1_000_000, number=sweep.number))
+        await sweep_log.wait_until(
+            lambda table: table.unpublished is None or table.unpublished.number != sweep.number
+        )
 
 
 def moves(view: View, settings: Settings, sweep: Sweep) -> Iterator[Move]:

@@ -28,7 +28,7 @@ RECORD_BYTES_MAX = 8 << 20
 AMEND_SECONDS_MAX = 3600.0  # what is under way comes first
 
 
-def own_token() -> str:
+def token_from_environment() -> str:
     """The token that this process gives and asks for; empty: none. Raises InputError for one that no header takes."""
     token = os.environ.get("LOSTFOUND_TOKEN", "")
     if not (token.isascii() and token.isprintable()) or " " in token:
@@ -38,7 +38,7 @@ def own_token() -> str:
     return token
 
 
-def allowed(given: str | None, token: str) -> bool:
+def is_authorized(given: str | None, token: str) -> bool:
     """Whether an Authorization header holds the token."""
     said = (given or "").encode("utf-8", "replace")
     return not token or hmac.compare_digest(said, _bearer(token).encode())
@@ -66,14 +66,14 @@ def parse_worker_url(url: str) -> SplitResult:
     return parts
 
 
-class Refusal(msgspec.Struct):
+class ErrorResponse(msgspec.Struct):
     """Why a worker gave no answer."""
 
     error: str
     hint: str = ""
 
 
-class Peer:
+class WorkerClient:
     """One worker; a connection a thread, kept open."""
 
     def __init__(self, url: str, seconds_max: float, token: str = "") -> None:
@@ -85,9 +85,9 @@ class Peer:
 
     def ask(self, ask: RowQuery) -> Any:
         """The answer to a question; raises StateError."""
-        return self.readable(self.post("/rows", _encode(ask)), _decoders[ask.what])
+        return self.decode_response(self.post("/rows", _encode(ask)), _decoders[ask.what])
 
-    def readable(self, body: bytes, decoder: msgspec.msgpack.Decoder[Any]) -> Any:
+    def decode_response(self, body: bytes, decoder: msgspec.msgpack.Decoder[Any]) -> Any:
         """What the worker answered; raises StateError for what is no such answer."""
         try:
             return decoder.decode(body)
@@ -112,9 +112,9 @@ class Peer:
         if status == http.HTTPStatus.OK:
             return answer
         try:
-            said = msgspec.json.decode(answer, type=Refusal)
+            said = msgspec.json.decode(answer, type=ErrorResponse)
         except msgspec.DecodeError:
-            said = Refusal(f"HTTP status {status}")
+            said = ErrorResponse(f"HTTP status {status}")
         if status in (http.HTTPStatus.UNAUTHORIZED, http.HTTPStatus.CONFLICT):
             raise InputError(f"the worker at {self.url} says: {said.error}", said.hint)
         raise StateError(f"the worker at {self.url} says: {said.error}", said.hint)
@@ -145,7 +145,7 @@ class Peer:
 class RemoteStore(RemoteRows):
     """The whole collection, as the worker at a URL answers for it."""
 
-    def __init__(self, peer: Peer, *, writable: bool = False) -> None:
+    def __init__(self, peer: WorkerClient, *, writable: bool = False) -> None:
         super().__init__(peer.url)
         self.peer, self.writable = peer, writable
 

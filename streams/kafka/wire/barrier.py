@@ -32,9 +32,9 @@ STAGES = (
     *[Topic.JOINS] * JOIN_HOPS_MAX,
 )
 # What is under way of pairs, unions and members, whatever pages wait; where unions never end, not for long.
-CLUSTERING = STAGES[STAGES.index(Topic.DOCUMENTS) :][:-JOIN_HOPS_MAX] + (Topic.JOINS,) * 16
+CLUSTERING_STAGES = STAGES[STAGES.index(Topic.DOCUMENTS) :][:-JOIN_HOPS_MAX] + (Topic.JOINS,) * 16
 # What may bring a document to a URL: pages that are sketched.
-ARRIVING = STAGES[STAGES.index(Topic.CAPTURES) :][:3]
+ADMISSION_STAGES = STAGES[STAGES.index(Topic.CAPTURES) :][:3]
 log = structlog.get_logger(__name__)
 
 
@@ -45,12 +45,12 @@ class Barrier:
         self._lag, self._until, self._stages = lag, until, stages
         self._at = 0
 
-    async def done(self) -> bool:
+    async def advance(self) -> bool:
         """Go on as far as the group has got; whether that is the end. Raises KafkaError."""
-        while self._at < len(self._stages) and await self._lag.reached(self._stages[self._at], self._until):
+        while self._at < len(self._stages) and await self._lag.has_reached(self._stages[self._at], self._until):
             self._at += 1
             if self._at < len(self._stages):
-                before, self._until = self._until, await self._lag.ends(self._stages[self._at])
+                before, self._until = self._until, await self._lag.end_offsets(self._stages[self._at])
                 if self._stages[self._at - 1] is Topic.JOINS and self._until == before:
                     self._at = len(self._stages)
         return self._at == len(self._stages)
@@ -61,8 +61,8 @@ async def wait_until_drained(lag: ConsumerLag, stages: Sequence[Topic] = STAGES)
     drain = None
     while True:
         try:
-            drain = drain or Barrier(lag, await lag.ends(stages[0]), stages)
-            if await drain.done():
+            drain = drain or Barrier(lag, await lag.end_offsets(stages[0]), stages)
+            if await drain.advance():
                 return
         except KafkaError as error:
             log.info("what is under way cannot be told", why=repr(error))

@@ -59,23 +59,23 @@ class Retraction(msgspec.Struct, frozen=True):
 
 
 # What each topic carries; a value goes with its number, which is never used again.
-KINDS: dict[Topic, dict[int, type[msgspec.Struct]]] = {
+MESSAGE_TYPES: dict[Topic, dict[int, type[msgspec.Struct]]] = {
     Topic.CAPTURES: {0: SketchedPage},
     Topic.DOCUMENTS: {1: Sighting, 2: CandidatePair, 3: VerifyRequest},
     Topic.BUCKETS: {4: BucketProbe},
     Topic.JOINS: {5: Union, 6: MemberTransfer},
     Topic.RETRACTIONS: {7: Retraction},
 }
-ROUTED: dict[routing.Topic, Topic] = {
+TOPIC_OF_ROUTE: dict[routing.Topic, Topic] = {
     routing.Topic.PAGES: Topic.CAPTURES,
     routing.Topic.DOCUMENTS: Topic.DOCUMENTS,
     routing.Topic.BUCKETS: Topic.BUCKETS,
     routing.Topic.JOINS: Topic.JOINS,
 }
-_NUMBERS = {kind: number for kinds in KINDS.values() for number, kind in kinds.items()}
+_NUMBERS = {kind: number for kinds in MESSAGE_TYPES.values() for number, kind in kinds.items()}
 _DECODERS = {
     topic: {number: msgspec.msgpack.Decoder(kind).decode for number, kind in kinds.items()}
-    for topic, kinds in KINDS.items()
+    for topic, kinds in MESSAGE_TYPES.items()
 }
 _encode = msgspec.msgpack.Encoder().encode
 _decode_items = msgspec.msgpack.Decoder(list[tuple[int, msgspec.Raw]]).decode
@@ -115,7 +115,7 @@ def pack(values: Iterable[msgspec.Struct], bytes_max: int) -> Iterator[bytes]:
         yield _ARRAY.pack(_ARRAY32, len(parts)) + b"".join(parts)
 
 
-def header_texts(given: Headers) -> dict[str, str]:
+def decode_headers(given: Headers) -> dict[str, str]:
     """Headers by name, cut to a length that can be shown; one without a value is empty."""
     return {name: (held or b"")[:200].decode("utf-8", "replace") for name, held in given}
 
@@ -125,7 +125,7 @@ def unpack(topic: Topic, value: bytes | None, given: Headers, scheme: Scheme) ->
 
     Raises BadMessage where it is no list of values at all.
     """
-    held = header_texts(given)
+    held = decode_headers(given)
     said = held.get("schema", "")
     if said != schema(topic):
         raise BadMessage("bad_schema", f"the message has schema {said!r}, this worker reads {schema(topic)!r}")
@@ -141,7 +141,9 @@ def unpack(topic: Topic, value: bytes | None, given: Headers, scheme: Scheme) ->
         try:
             each = _DECODERS[topic][number](item)
             fault = (
-                validation.retraction(each.record) if isinstance(each, Retraction) else validation.fault(each, scheme)
+                validation.find_retraction_fault(each.record)
+                if isinstance(each, Retraction)
+                else validation.find_fault(each, scheme)
             )
         except _UNREADABLE as error:
             fault = repr(error)

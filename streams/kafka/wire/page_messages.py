@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from streams.errors import BadUrl
-from streams.kafka.wire.packed_messages import Headers, header_texts
+from streams.kafka.wire.packed_messages import Headers, decode_headers
 from streams.page import REASONS, Origin, Page, Rejected
 from streams.readers import warc_pointer
 from streams.readers.crawler_formats import CRAWLER_FORMATS
@@ -69,7 +69,7 @@ Decoded = tuple[Page | Rejected, str]
 """A page, or why it is refused, and the name of its sweep, empty where it names none."""
 
 
-def message(page: Page, crawl: str) -> PageMessage:
+def to_message(page: Page, crawl: str) -> PageMessage:
     """What is sent of a page."""
     fields = {name: getattr(page, name) for name in _PAGE_FIELDS}
     origin = page.origin
@@ -78,7 +78,7 @@ def message(page: Page, crawl: str) -> PageMessage:
 
 def encode(page: Page, crawl: str) -> tuple[bytes, list[tuple[str, bytes]]]:
     """The value and the headers of a message of one page."""
-    return _encode_packed(message(page, crawl)), [("schema", SCHEMA.encode()), ("content-type", MSGPACK.encode())]
+    return _encode_packed(to_message(page, crawl)), [("schema", SCHEMA.encode()), ("content-type", MSGPACK.encode())]
 
 
 def encode_pack(pack: Sequence[PageMessage]) -> tuple[bytes, list[tuple[str, bytes]]]:
@@ -86,7 +86,7 @@ def encode_pack(pack: Sequence[PageMessage]) -> tuple[bytes, list[tuple[str, byt
     return _encode_packed(pack), [("schema", PACKS.encode()), ("content-type", MSGPACK.encode())]
 
 
-def decode_all(
+def decode_pages(
     value: bytes | None, headers: Headers, origin: Origin, limits: ReadLimits, default_format: str = ""
 ) -> list[Decoded]:
     """The pages of a message of either kind, as `decode` gives one."""
@@ -105,7 +105,7 @@ def decode(
 
     `default_format` is that of messages without any of our headers: most crawlers cannot set one.
     """
-    given = header_texts(headers)
+    given = decode_headers(headers)
     kind = given.get("content-type", JSON)
     preset = given.get("format", "" if {"schema", "content-type"} & given.keys() else default_format)
     problem = ""

@@ -34,7 +34,7 @@ class DeadLetter(msgspec.Struct, frozen=True):
     partition: int | None = None
 
     @property
-    def place(self) -> str:
+    def key(self) -> str:
         """The same for the same message or record, however often it is refused."""
         return "#".join(str(part) for part in (self.source, self.member, self.partition, self.offset))
 
@@ -75,7 +75,7 @@ class Producer:
             waiting += [await self._start(topic, partition, value, given) for value in packed]
         await _all(waiting)
 
-    async def record(self, partition: int, changes: Changes, *, retraction: bool) -> list[int]:
+    async def append_changelog(self, partition: int, changes: Changes, *, retraction: bool) -> list[int]:
         """Send changes to the changelog; returns the offsets that their records got."""
         kind = changelog_record.AMENDMENT if retraction else changelog_record.FACTS
         records = changelog_record.encode(changes, kind=kind, record_bytes_max=max(self.settings.pack_bytes, 1 << 16))
@@ -83,14 +83,14 @@ class Producer:
         waiting = [await self._start(Topic.CHANGELOG, partition, value, [], key=b"facts") for value in records]
         return [metadata.offset for metadata in await _all(waiting)]
 
-    async def refuse(self, letters: Iterable[DeadLetter]) -> None:
+    async def send_dead_letters(self, letters: Iterable[DeadLetter]) -> None:
         """Send dead letters."""
         encode, given = msgspec.json.encode, _said(Topic.DEAD_LETTERS)
         await _all(
-            [await self._start(Topic.DEAD_LETTERS, 0, encode(each), given, each.place.encode()) for each in letters]
+            [await self._start(Topic.DEAD_LETTERS, 0, encode(each), given, each.key.encode()) for each in letters]
         )
 
-    async def publish(self, found: Iterable[Result]) -> None:
+    async def send_results(self, found: Iterable[Result]) -> None:
         """Send results, one message each."""
         encode = msgspec.json.encode
         await _all(
@@ -100,15 +100,17 @@ class Producer:
             ]
         )
 
-    async def raw(self, topic: Topic, partition: int, value: bytes, headers: Sequence[tuple[str, bytes]]) -> int:
+    async def send_message(
+        self, topic: Topic, partition: int, value: bytes, headers: Sequence[tuple[str, bytes]]
+    ) -> int:
         """Send one message as it is and return its offset."""
         (metadata,) = await _all([await self._start(topic, partition, value, headers)])
         return int(metadata.offset)
 
-    async def ends(self, topic: Topic, partitions: int) -> list[int]:
+    async def end_offsets(self, topic: Topic, partitions: int) -> list[int]:
         """Where the partitions of a topic end now."""
         assert self._producer is not None, "start() comes first"
-        full = topics.name(self.settings, topic)
+        full = topics.full_name(self.settings, topic)
         places = [TopicPartition(full, number) for number in range(partitions)]
         consumer = AIOKafkaConsumer(**self._broker.client())
         await consumer.start()
@@ -127,7 +129,7 @@ class Producer:
         key: bytes | None = None,
     ) -> asyncio.Future[Any]:
         assert self._producer is not None, "start() comes first"
-        full = topics.name(self.settings, topic)
+        full = topics.full_name(self.settings, topic)
         sent: asyncio.Future[Any] = await self._producer.send(
             full, value, key=key, partition=partition, headers=list(headers)
         )
@@ -143,7 +145,7 @@ async def _all(waiting: Sequence[asyncio.Future[Any]]) -> list[Any]:
     return list(await asyncio.gather(*waiting)) if waiting else []
 
 
-def letter(item: Rejected, partition: int | None = None) -> DeadLetter:
+def dead_letter(item: Rejected, partition: int | None = None) -> DeadLetter:
     """The dead letter of a refused page; what others said of it is cut, so that it can be sent."""
     origin, most = item.origin, SAID_CHARACTERS_MAX
     url, source, member = item.url[:most], origin.source[:most], origin.member[:most]

@@ -52,31 +52,31 @@ class Event(msgspec.Struct, frozen=True, omit_defaults=True):
     number: int = 0  # of the sweep; 0: the one that has the name there
 
 
-class Fold:
+class SweepTable:
     """What the log comes to."""
 
     def __init__(self) -> None:
         self.sweeps: dict[int, Sweep] = {}
-        self.wanted: dict[int, Event] = {}  # commits that were asked for and have not taken effect
-        self.told: set[int] = set()
+        self.pending_commits: dict[int, Event] = {}  # commits that were asked for and have not taken effect
+        self.published: set[int] = set()
         self._rows: dict[bytes, bytes] | None = None  # as asked for last; None: the log has gone on since
 
-    def named(self, name: str) -> Sweep | None:
+    def find(self, name: str) -> Sweep | None:
         """The sweep of this name that is not cancelled; a cancelled name is free again."""
         held = (s for s in self.sweeps.values() if s.name == name and s.state is not SweepState.CANCELLED)
         return next(held, None)
 
     @property
-    def untold(self) -> Sweep | None:
+    def unpublished(self) -> Sweep | None:
         """The last committed sweep, while its moves are not sent; one before it has been overtaken."""
         committed = (s for s in self.sweeps.values() if s.state is SweepState.COMMITTED)
         last = max(committed, key=lambda sweep: sweep.number, default=None)
-        return last if last is not None and last.number not in self.told else None
+        return last if last is not None and last.number not in self.published else None
 
-    def take(self, event: Event) -> None:
+    def apply(self, event: Event) -> None:
         """Take one record."""
         self._rows = None
-        held = self.named(event.name)
+        held = self.find(event.name)
         if event.event == "open":
             if held is None:
                 number = len(self.sweeps) + 1
@@ -86,16 +86,16 @@ class Fold:
             return
         if event.event == "told":
             if held.state is SweepState.COMMITTED:
-                self.told.add(held.number)
+                self.published.add(held.number)
             return
         wanted = {"reached": SweepState.COMMITTED, "cancel": SweepState.CANCELLING, "cancelled": SweepState.CANCELLED}
         if event.event == "commit":
             if held.state is SweepState.OPEN:
-                self.wanted[held.number] = event
+                self.pending_commits[held.number] = event
             return
         state = wanted[event.event]
         if state in sweeps.TRANSITIONS[held.state]:
-            asked = self.wanted.pop(held.number, event)
+            asked = self.pending_commits.pop(held.number, event)
             moved = sweeps.transition(held, state, asked.time)
             if state is SweepState.COMMITTED:
                 moved = msgspec.structs.replace(moved, captures=event.captures)
@@ -103,7 +103,7 @@ class Fold:
 
     def check(self, event: Event) -> None:
         """Refuse what is asked for and does not fit the life of a sweep; raises LostfoundError."""
-        held = self.named(event.name)
+        held = self.find(event.name)
         if event.event == "open":
             sweeps.check_new(event.name, held)
             return
@@ -128,9 +128,9 @@ class SweepLog:
     """The log, followed while the process lives."""
 
     def __init__(self, broker: Broker, settings: KafkaSettings, producer: Producer) -> None:
-        self.fold = Fold()
+        self.table = SweepTable()
         self.producer = producer
-        self._broker, self._topic = broker, topics.name(settings, Topic.SWEEPS)
+        self._broker, self._topic = broker, topics.full_name(settings, Topic.SWEEPS)
         self._consumer: AIOKafkaConsumer | None = None
         self._following: asyncio.Task[None] | None = None
         self._more = asyncio.Condition()
@@ -169,34 +169,36 @@ class SweepLog:
         records = [record for each in found.values() for record in each]
         for record in records:
             try:
-                self.fold.take(msgspec.json.decode(record.value or b"", type=Event))
+                self.table.apply(msgspec.json.decode(record.value or b"", type=Event))
             except (msgspec.DecodeError, ValueError) as error:
                 log.warning("a record of sweeps is passed over", offset=record.offset, error=str(error))
         if records:
             async with self._more:
                 self._more.notify_all()
 
-    async def write(self, event: Event) -> None:
+    async def append(self, event: Event) -> None:
         """Append a record."""
-        await append(self.producer, event)
+        await append_event(self.producer, event)
 
-    async def number(self, name: str) -> int:
+    async def get_or_open(self, name: str) -> int:
         """The number of a sweep, opened when there is none of this name."""
-        held = self.fold.named(name)
+        held = self.table.find(name)
         if held is None:
-            await self.write(Event("open", name, time.time_ns() // 1_000_000))
-            await self.until(lambda fold: fold.named(name) is not None)
-            held = self.fold.named(name)
+            await self.append(Event("open", name, time.time_ns() // 1_000_000))
+            await self.wait_until(lambda table: table.find(name) is not None)
+            held = self.table.find(name)
             assert held is not None
         return held.number
 
-    async def until(self, happened: Callable[[Fold], bool]) -> None:
+    async def wait_until(self, happened: Callable[[SweepTable], bool]) -> None:
         """Wait until the log says so."""
         async with self._more:
-            while not happened(self.fold):
+            while not happened(self.table):
                 await self._more.wait()
 
 
-async def append(producer: Producer, event: Event) -> None:
+async def append_event(producer: Producer, event: Event) -> None:
     """Append a record to the log."""
-    await producer.raw(Topic.SWEEPS, 0, msgspec.json.encode(event), [("schema", schema(Topic.SWEEPS).encode())])
+    await producer.send_message(
+        Topic.SWEEPS, 0, msgspec.json.encode(event), [("schema", schema(Topic.SWEEPS).encode())]
+    )

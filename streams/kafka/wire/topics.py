@@ -20,25 +20,25 @@ KEPT = frozenset({Topic.CHANGELOG, Topic.SWEEPS})
 COMPACTED = frozenset({Topic.CLUSTERS})
 
 
-class Described(msgspec.Struct, frozen=True):
+class TopicSpec(msgspec.Struct, frozen=True):
     """A topic as the broker has it, or is to have it."""
 
     name: str
     partitions: int
 
 
-class Counts(msgspec.Struct, frozen=True):
+class PartitionCounts(msgspec.Struct, frozen=True):
     """How many partitions a collection has, and the topic that its pages come from: a crawler's may have others."""
 
     partitions: int
     pages: int
 
-    def of(self, topic: Topic) -> int:
+    def partitions_of(self, topic: Topic) -> int:
         """Partitions of one topic."""
         return 1 if topic in ONE_PARTITION else self.pages if topic is Topic.PAGES else self.partitions
 
 
-def name(settings: KafkaSettings, topic: Topic) -> str:
+def full_name(settings: KafkaSettings, topic: Topic) -> str:
     """A topic's full name."""
     if topic is Topic.PAGES and settings.pages_topic:
         return settings.pages_topic
@@ -55,13 +55,13 @@ def config(topic: Topic, settings: KafkaSettings) -> dict[str, str]:
     }
 
 
-def wanted(settings: KafkaSettings, partitions: int) -> list[Described]:
+def required_topics(settings: KafkaSettings, partitions: int) -> list[TopicSpec]:
     """All topics of a collection; of results those that are switched on."""
     used = [topic for topic in Topic if topic not in RESULTS or topic.value in settings.results]
-    return [Described(name(settings, t), 1 if t in ONE_PARTITION else partitions) for t in used]
+    return [TopicSpec(full_name(settings, t), 1 if t in ONE_PARTITION else partitions) for t in used]
 
 
-async def ensure(broker: Broker, settings: KafkaSettings, *, partitions: int | None, create: bool) -> Counts:
+async def ensure(broker: Broker, settings: KafkaSettings, *, partitions: int | None, create: bool) -> PartitionCounts:
     """Make the topics that are missing and return how many partitions there are. A crawler's topic is never made.
 
     Raises InputError when topics are missing and must not be created, or have other counts than `partitions` or one
@@ -71,7 +71,7 @@ async def ensure(broker: Broker, settings: KafkaSettings, *, partitions: int | N
     admin = await _admin(broker)
     try:
         there = await _held(admin, settings)
-        check_single(settings, there)
+        check_single_partition(settings, there)
         counts = {count for full, count in there.items() if full not in _apart(settings)}
         count = partitions or (min(counts) if counts else settings.partitions)
         if counts - {count}:
@@ -79,7 +79,7 @@ async def ensure(broker: Broker, settings: KafkaSettings, *, partitions: int | N
                 f"topics of {settings.prefix!r} have {sorted(counts)} partitions, not {count}",
                 "the count of a collection is fixed: use another --prefix and publish its pages again",
             )
-        missing = [topic for topic in wanted(settings, count) if topic.name not in there]
+        missing = [topic for topic in required_topics(settings, count) if topic.name not in there]
         if any(topic.name == settings.pages_topic for topic in missing):
             raise InputError(
                 f"the topic {settings.pages_topic} that pages are to come from is not there",
@@ -91,15 +91,15 @@ async def ensure(broker: Broker, settings: KafkaSettings, *, partitions: int | N
                 "`lostfound topics create` makes them",
             )
         await _create(admin, settings, missing)
-        return Counts(count, there.get(name(settings, Topic.PAGES), count))
+        return PartitionCounts(count, there.get(full_name(settings, Topic.PAGES), count))
     finally:
         await admin.close()
 
 
-def check_single(settings: KafkaSettings, there: dict[str, int]) -> None:
+def check_single_partition(settings: KafkaSettings, there: dict[str, int]) -> None:
     """Raise InputError for a topic that must be of one partition and is `there` with more."""
     for topic in sorted(ONE_PARTITION):
-        full = name(settings, topic)
+        full = full_name(settings, topic)
         if there.get(full, 1) != 1:
             raise InputError(
                 f"the topic {full} has {there[full]} partitions and must have 1",
@@ -109,11 +109,11 @@ def check_single(settings: KafkaSettings, there: dict[str, int]) -> None:
 
 def _apart(settings: KafkaSettings) -> set[str]:
     """Topics whose number of partitions says nothing about the collection's."""
-    return {settings.pages_topic, *(name(settings, topic) for topic in ONE_PARTITION)}
+    return {settings.pages_topic, *(full_name(settings, topic) for topic in ONE_PARTITION)}
 
 
-async def _create(admin: AIOKafkaAdminClient, settings: KafkaSettings, missing: list[Described]) -> None:
-    by_name = {name(settings, topic): topic for topic in Topic}
+async def _create(admin: AIOKafkaAdminClient, settings: KafkaSettings, missing: list[TopicSpec]) -> None:
+    by_name = {full_name(settings, topic): topic for topic in Topic}
     made = [
         NewTopic(
             each.name,
@@ -138,7 +138,7 @@ async def _create(admin: AIOKafkaAdminClient, settings: KafkaSettings, missing: 
 
 
 async def _held(admin: AIOKafkaAdminClient, settings: KafkaSettings) -> dict[str, int]:
-    names = {topic.name for topic in wanted(settings, 1)}
+    names = {topic.name for topic in required_topics(settings, 1)}
     there = sorted(names & set(await admin.list_topics()))
     if not there:
         return {}

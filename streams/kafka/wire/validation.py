@@ -31,7 +31,7 @@ SAMPLE_BYTES, WORD_BYTES = 4, 8
 RAW_BYTES = (0, 8)
 
 
-def fault(value: Any, scheme: Scheme) -> str:
+def find_fault(value: Any, scheme: Scheme) -> str:
     """What is wrong with a value that operators hand on; empty when nothing is."""
     return _CHECKS[type(value)](value, scheme)
 
@@ -104,7 +104,7 @@ def _handover(value: MemberTransfer, _scheme: Scheme) -> str:
     return "" if whole else "members that are no documents, or smaller than their root"
 
 
-def retraction(record: bytes) -> str:
+def find_retraction_fault(record: bytes) -> str:
     """What is wrong with the record of an amendment; empty when nothing is."""
     try:
         kind, changes = changelog_record.decode(record)

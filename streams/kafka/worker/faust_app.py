@@ -18,7 +18,7 @@ from faust.auth import SASLCredentials, SSLCredentials
 from streams.kafka.process_exit import end_process
 from streams.kafka.wire import topics
 from streams.kafka.wire.broker import Broker
-from streams.kafka.wire.packed_messages import KINDS, Topic
+from streams.kafka.wire.packed_messages import MESSAGE_TYPES, Topic
 from streams.kafka.worker.faust_consumer import Consumer, FlowControl, Transport
 from streams.kafka.worker.faust_table import URL, TableStore
 from streams.kafka.worker.runner import Message, Runner
@@ -85,12 +85,12 @@ def build(runner: Runner, broker: Broker, data_dir: Path, url: str, operators: S
     app.runner = runner
 
     def topic(which: Topic) -> Any:
-        full = topics.name(kafka, which)
+        full = topics.full_name(kafka, which)
         return app.topic(full, partitions=count, key_serializer="raw", value_serializer="raw", value_type=bytes)
 
     if "state" in operators:
         _state_table(app, topic(Topic.CHANGELOG), count)
-        for which in KINDS:
+        for which in MESSAGE_TYPES:
             app.agent(topic(which), name=which.value, concurrency=1)(
                 _agent(_taker(runner, which), kafka.take_messages, kafka.take_seconds)
             )

@@ -15,7 +15,7 @@ from state.sweeps import is_valid_name
 from streams.engine.sketch_pool import Workers
 from streams.kafka.wire import page_messages, topics
 from streams.kafka.wire.packed_messages import BadMessage, Headers, Topic, unpack
-from streams.kafka.wire.producer import DeadLetter, Producer, letter
+from streams.kafka.wire.producer import DeadLetter, Producer, dead_letter
 from streams.kafka.wire.sweep_log import SweepLog
 from streams.kafka.worker.metrics import Metrics
 from streams.kafka.worker.open_partitions import Partitions
@@ -74,20 +74,20 @@ class Runner:
                 outcome = STAGES[topic](partition, values, self.context)
             await self._send(outcome, letters, number)
             if len(outcome.changes):
-                offsets = await self.producer.record(number, outcome.changes, retraction=outcome.retraction)
+                offsets = await self.producer.append_changelog(number, outcome.changes, retraction=outcome.retraction)
                 partition.write(outcome.changes, offsets, retraction=outcome.retraction)
         self.metrics.count(outcome.counts)
 
     def _taken_back(self, page: msgspec.Struct) -> bool:
         """Whether a page's sweep is gone: a worker that had lost `pages` and did not know has sent it again."""
         assert isinstance(page, SketchedPage)
-        sweep = self.sweep_log.fold.sweeps.get(page.capture.sweep)
+        sweep = self.sweep_log.table.sweeps.get(page.capture.sweep)
         return sweep is not None and sweep.state is SweepState.CANCELLED
 
     def _unpacked(self, topic: Topic, batch: Iterable[Message]) -> tuple[list[msgspec.Struct], list[DeadLetter]]:
         values: list[msgspec.Struct] = []
         letters = []
-        source = topics.name(self.settings.kafka, topic)
+        source = topics.full_name(self.settings.kafka, topic)
         for message in batch:
             try:
                 found, faults = unpack(topic, message.value, message.headers, self.settings.scheme)
@@ -101,10 +101,10 @@ class Runner:
         return values, letters
 
     async def _send(self, outcome: Outcome, letters: list[DeadLetter], number: int) -> None:
-        letters = letters + [letter(item, number) for item in outcome.rejected]
+        letters = letters + [dead_letter(item, number) for item in outcome.rejected]
         await self.producer.send(outcome.sends)
-        await self.producer.publish(outcome.results)
-        await self.producer.refuse(letters)
+        await self.producer.send_results(outcome.results)
+        await self.producer.send_dead_letters(letters)
         self.metrics.refused(each.reason for each in letters)
         self.metrics.reported(each.topic for each in outcome.results)
 
@@ -112,7 +112,7 @@ class Runner:
         """Sketch pages and send them to the owners of their URLs, so many at a time: a message may hold several."""
         waiting: list[tuple[page_messages.Decoded, Message]] = []
         for message in batch:
-            origin = Origin(topics.name(self.settings.kafka, Topic.PAGES), message.offset)
+            origin = Origin(topics.full_name(self.settings.kafka, Topic.PAGES), message.offset)
             waiting += [(each, message) for each in await self._decoded(message, origin)]
             while len(waiting) >= self.settings.kafka.take_pages:
                 await self._take_some(waiting[: self.settings.kafka.take_pages])
@@ -144,23 +144,23 @@ class Runner:
                     found += [item for item in results if isinstance(item, SketchedPage)]
                     rejected += [(item, place) for item in results if isinstance(item, Rejected)]
         outcome = sketched(found, self.context)
-        await self._send(outcome, [letter(item, place) for item, place in rejected], 0)
+        await self._send(outcome, [dead_letter(item, place) for item, place in rejected], 0)
         self.metrics.count({"pages": len(taken)})
 
     async def _decoded(self, message: Message, origin: Origin) -> list[page_messages.Decoded]:
         arguments = (message.value, message.headers, origin, self._read_limits, self.settings.kafka.default_format)
         if not self._read_limits.warc_folder:
-            return page_messages.decode_all(*arguments)
+            return page_messages.decode_pages(*arguments)
         # It may have to read a file, for which nobody else should wait.
-        return await asyncio.to_thread(page_messages.decode_all, *arguments)
+        return await asyncio.to_thread(page_messages.decode_pages, *arguments)
 
     async def _sweep(self, name: str) -> int | None:
         """The number of a sweep that may still be filled; one that is committed takes what comes late."""
         name = name or self.settings.kafka.default_sweep
         if not is_valid_name(name):
             return None
-        number = await self.sweep_log.number(name)
-        open_for_pages = self.sweep_log.fold.sweeps[number].state in (SweepState.OPEN, SweepState.COMMITTED)
+        number = await self.sweep_log.get_or_open(name)
+        open_for_pages = self.sweep_log.table.sweeps[number].state in (SweepState.OPEN, SweepState.COMMITTED)
         return number if open_for_pages else None
 
     async def _sketch(self, task: Task) -> Sketched:

@@ -18,7 +18,7 @@ from state.families import Family
 from state.model import ID_BYTES, PREFIX_BYTES
 from state.partition import Partition
 from state.store import Store
-from streams.kafka.wire.packed_messages import ROUTED, Retraction, Topic
+from streams.kafka.wire.packed_messages import TOPIC_OF_ROUTE, Retraction, Topic
 from streams.kafka.wire.result_messages import Result
 from streams.kafka.worker import results
 from streams.operators import admit, capture, join, lookups, probe, routing, verify
@@ -45,7 +45,7 @@ class Outcome:
         """Address values to their owners."""
         for value in values:
             topic, number = routing.place(value, context.bucket_bytes, context.partitions)
-            self.sends[ROUTED[topic], number].append(value)
+            self.sends[TOPIC_OF_ROUTE[topic], number].append(value)
 
 
 class Context(msgspec.Struct, frozen=True):

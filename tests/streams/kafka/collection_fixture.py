@@ -17,9 +17,9 @@ from state.store import Store
 from streams.kafka.collection import readmission, repair
 from streams.kafka.rows.row_query import RowQuery, answer
 from streams.kafka.rows.sharded_store import ShardedStore, Write
-from streams.kafka.wire.barrier import ARRIVING, CLUSTERING, wait_until_drained
-from streams.kafka.wire.packed_messages import KINDS, Topic
-from streams.kafka.wire.sweep_log import Event, Fold
+from streams.kafka.wire.barrier import ADMISSION_STAGES, CLUSTERING_STAGES, wait_until_drained
+from streams.kafka.wire.packed_messages import MESSAGE_TYPES, Topic
+from streams.kafka.wire.sweep_log import Event, SweepTable
 from streams.kafka.worker import stages
 from streams.operators.messages import SketchedPage
 from streams.operators.routing import partition_of
@@ -41,7 +41,7 @@ class Collection:
             number: Partition(Store(folder / str(number), SETTINGS.store), SETTINGS.scheme, number, PARTITIONS)
             for number in range(PARTITIONS)
         }
-        self.fold = Fold()
+        self.table = SweepTable()
         self.context = stages.Context(settings, PARTITIONS)
         self.logs: defaultdict[tuple[Topic, int], list[Any]] = defaultdict(list)
         self.taken: defaultdict[tuple[Topic, int], int] = defaultdict(int)
@@ -50,7 +50,7 @@ class Collection:
     def events(self, *events: Event) -> None:
         """Append to the log of sweeps."""
         for event in events:
-            self.fold.take(event)
+            self.table.apply(event)
 
     def sketch(self, sweep: int, texts: Mapping[str, str]) -> None:
         """Have pages, texts by URL, sketched and sent on."""
@@ -70,13 +70,13 @@ class Collection:
         """Which keys are a partition's own."""
         return lambda key: partition_of(key, PARTITIONS) == number
 
-    def take(self, topics: Iterable[Topic] = tuple(KINDS)) -> None:
+    def take(self, topics: Iterable[Topic] = tuple(MESSAGE_TYPES)) -> None:
         """Take what these topics hold, until they hold no more."""
         topics = list(topics)
         while any(self._take(topic, number) for topic in topics for number in self.parts):
             pass
 
-    def go_on(self, steps_max: int, topics: Sequence[Topic] = tuple(KINDS)) -> None:
+    def go_on(self, steps_max: int, topics: Sequence[Topic] = tuple(MESSAGE_TYPES)) -> None:
         """Take a little here and there, where stages go on by chance."""
         if self._rng is not None:
             for _ in range(self._rng.randint(0, steps_max)):
@@ -99,16 +99,16 @@ class Collection:
         """The collection as one store, as a worker has it."""
 
         def write(parts: Mapping[int, Changes]) -> None:
-            gone = readmission.before(self._spread(None), parts.values())
+            gone = readmission.read_removed_rows(self._spread(None), parts.values())
             self._amend(parts)
-            self._drain(ARRIVING)
-            self.send(readmission.again(self._spread(None), gone, self.context))
-            repair.mend(self._spread(self._amend), parts, lambda: self._drain(CLUSTERING))
+            self._drain(ADMISSION_STAGES)
+            self.send(readmission.build_readmissions(self._spread(None), gone, self.context))
+            repair.repair_clusters(self._spread(self._amend), parts, lambda: self._drain(CLUSTERING_STAGES))
 
         return self._spread(write)
 
     def _amend(self, parts: Mapping[int, Changes]) -> None:
-        sends = repair.retractions(self._spread(None), parts)
+        sends = repair.build_retractions(self._spread(None), parts)
         self.go_on(30)
         self.send(sends)
         self.go_on(10)
@@ -123,14 +123,14 @@ class Collection:
             return answer({number: partition.store for number, partition in self.parts.items()}, ask)
 
         sources = dict.fromkeys(self.parts, ("here", source))
-        return ShardedStore("memory", SETTINGS.scheme, sources, PARTITIONS, self.fold.rows(), write)
+        return ShardedStore("memory", SETTINGS.scheme, sources, PARTITIONS, self.table.rows(), write)
 
     # What `Lag` says of it.
-    async def ends(self, topic: Topic) -> list[int]:
+    async def end_offsets(self, topic: Topic) -> list[int]:
         """Where a topic ends."""
         return [len(self.logs[topic, number]) for number in self.parts]
 
-    async def reached(self, topic: Topic, until: list[int]) -> bool:
+    async def has_reached(self, topic: Topic, until: list[int]) -> bool:
         """Whether a topic is taken so far; takes what there is of it."""
         self.take([topic])
         return all(self.taken[topic, number] >= end for number, end in enumerate(until))

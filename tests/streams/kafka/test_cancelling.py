@@ -18,7 +18,7 @@ from state.stats import stats
 from streams.kafka.collection.http_server import Server
 from streams.kafka.wire.packed_messages import Topic, headers, pack
 from streams.kafka.wire.producer import DeadLetter
-from streams.kafka.wire.sweep_log import Event, Fold
+from streams.kafka.wire.sweep_log import Event, SweepTable
 from streams.kafka.worker.metrics import Metrics
 from streams.kafka.worker.open_partitions import Partitions
 from streams.kafka.worker.runner import Message, Runner
@@ -31,21 +31,21 @@ TEXT = "a page of the sweep that is taken back, number"
 class SweepLog:
     """The log of sweeps without a broker."""
 
-    def __init__(self, fold: Fold) -> None:
-        self.fold = fold
+    def __init__(self, table: SweepTable) -> None:
+        self.table = table
 
     async def write(self, event: Event) -> None:
-        self.fold.take(event)
+        self.table.apply(event)
 
-    async def number(self, name: str) -> int:
-        if self.fold.named(name) is None:
-            self.fold.take(Event("open", name, 1))
-        held = self.fold.named(name)
+    async def get_or_open(self, name: str) -> int:
+        if self.table.find(name) is None:
+            self.table.apply(Event("open", name, 1))
+        held = self.table.find(name)
         assert held is not None
         return held.number
 
-    async def until(self, happened: Callable[[Fold], bool]) -> None:
-        assert happened(self.fold)
+    async def wait_until(self, happened: Callable[[SweepTable], bool]) -> None:
+        assert happened(self.table)
 
 
 class Producer:
@@ -58,18 +58,18 @@ class Producer:
     async def send(self, sends: dict[Any, list[msgspec.Struct]]) -> None:
         self.sent += [value for values in sends.values() for value in values]
 
-    async def publish(self, found: Any) -> None:
+    async def send_results(self, found: Any) -> None:
         list(found)
 
-    async def refuse(self, letters: list[DeadLetter]) -> None:
+    async def send_dead_letters(self, letters: list[DeadLetter]) -> None:
         self.letters += letters
 
-    async def record(self, *_: Any, **__: Any) -> list[int]:
+    async def append_changelog(self, *_: Any, **__: Any) -> list[int]:
         return []
 
 
 def cancel(made: Collection, name: str) -> None:
-    runner: Any = SimpleNamespace(sweep_log=SweepLog(made.fold))
+    runner: Any = SimpleNamespace(sweep_log=SweepLog(made.table))
     whole: Any = SimpleNamespace(lag=made, store=made.store)
     server = Server(runner)
     asyncio.run(server._cancel(Event("cancel", name, 5), whole))
@@ -90,7 +90,7 @@ def test_a_cancelled_sweep_of_which_much_is_under_way_leaves_nothing(tmp_path: P
     cancel(made, "bad")
     made.take()
     assert {family: list(made.store().scan(family)) for family in families} == before
-    assert made.fold.named("bad") is None
+    assert made.table.find("bad") is None
 
 
 def test_those_that_a_flood_crowded_out_are_posted_again(tmp_path: Path) -> None:
@@ -114,13 +114,13 @@ def test_those_that_a_flood_crowded_out_are_posted_again(tmp_path: Path) -> None
 
 @pytest.fixture
 def runner(tmp_path: Path) -> Runner:
-    fold = Fold()
+    table = SweepTable()
     for event in (Event("open", "live", 1), Event("open", "gone", 1), Event("cancel", "gone", 2)):
-        fold.take(event)
-    fold.take(Event("cancelled", "gone", 3, number=2))
+        table.apply(event)
+    table.apply(Event("cancelled", "gone", 3, number=2))
     held = Partitions(tmp_path, SETTINGS.scheme, SETTINGS.store, PARTITIONS)
     producer: Any = Producer()
-    sweep_log: Any = SweepLog(fold)
+    sweep_log: Any = SweepLog(table)
     return Runner(SETTINGS, held, producer, sweep_log, Metrics())
 
 

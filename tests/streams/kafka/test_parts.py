@@ -28,10 +28,10 @@ from streams.kafka.collection import http_server
 from streams.kafka.process_exit import RESTART
 from streams.kafka.publish import Packs
 from streams.kafka.rows.sharded_store import ShardedStore
-from streams.kafka.rows.worker_client import Peer, parse_worker_url, url_for
+from streams.kafka.rows.worker_client import WorkerClient, parse_worker_url, url_for
 from streams.kafka.wire import broker, packed_messages, page_messages, topics
 from streams.kafka.wire.packed_messages import BadMessage, Topic
-from streams.kafka.wire.sweep_log import Event, Fold
+from streams.kafka.wire.sweep_log import Event, SweepTable
 from streams.kafka.worker.open_partitions import Partitions
 from streams.operators.join import MemberTransfer, Union
 from streams.operators.messages import CandidatePair, Sighting
@@ -132,24 +132,24 @@ def test_packs_hold_what_was_put_in_and_keep_to_their_limits() -> None:
     made = [pack for page in sent for pack in packs.add(0, page, "s")] + [pack for _, pack in packs.rest()]
     assert [len(pack) for pack in made] == [3, 1, 1, 1, 1]
     taken = [
-        each for pack in made for each in page_messages.decode_all(*page_messages.encode_pack(pack), ORIGIN, LIMITS)
+        each for pack in made for each in page_messages.decode_pages(*page_messages.encode_pack(pack), ORIGIN, LIMITS)
     ]
     assert [(page.url, page.text, sweep) for page, sweep in taken] == [(page.url, page.text, "s") for page in sent]
 
 
 def test_one_bad_page_of_a_pack_is_refused_alone_and_a_broken_pack_as_a_whole() -> None:
-    good = page_messages.message(Page(url="http://a.example/", time=1, text="a"), "s")
+    good = page_messages.to_message(Page(url="http://a.example/", time=1, text="a"), "s")
     bad = msgspec.structs.replace(good, url="mailto:nobody")
     value, given = page_messages.encode_pack([bad, good])
-    (refused, _), (page, _) = page_messages.decode_all(value, given, ORIGIN, LIMITS)
+    (refused, _), (page, _) = page_messages.decode_pages(value, given, ORIGIN, LIMITS)
     assert (refused.reason, page.url) == ("bad_url", good.url)
-    ((broken, _),) = page_messages.decode_all(value[:-1], given, ORIGIN, LIMITS)
+    ((broken, _),) = page_messages.decode_pages(value[:-1], given, ORIGIN, LIMITS)
     assert broken.reason == "bad_message"
 
 
 def test_a_message_of_one_page_is_taken_as_before() -> None:
     assert (
-        page_messages.decode_all(b'{"url": "http://a.example/", "text": "a"}', [], ORIGIN, LIMITS)[0][0].text == "a"
+        page_messages.decode_pages(b'{"url": "http://a.example/", "text": "a"}', [], ORIGIN, LIMITS)[0][0].text == "a"
     )
 
 
@@ -225,45 +225,45 @@ def test_a_bad_page_names_its_place() -> None:
 
 
 def test_the_log_of_sweeps_gives_all_the_same_numbers() -> None:
-    fold = Fold()
+    table = SweepTable()
     for event in (
         Event("open", "a", 1), Event("open", "b", 2), Event("open", "a", 3), Event("commit", "a", 4, [5]),
         Event("reached", "a", 4, captures=9), Event("reached", "a", 5), Event("cancel", "b", 6),
         Event("cancelled", "b", 7), Event("open", "b", 8), Event("commit", "nobody", 9),
     ):  # fmt: skip
-        fold.take(event)
-    assert [(s.number, s.name, s.state) for s in fold.sweeps.values()] == [
+        table.apply(event)
+    assert [(s.number, s.name, s.state) for s in table.sweeps.values()] == [
         (1, "a", SweepState.COMMITTED),
         (2, "b", SweepState.CANCELLED),
         (3, "b", SweepState.OPEN),
     ]
-    assert fold.sweeps[1].captures == 9
-    assert not fold.wanted
+    assert table.sweeps[1].captures == 9
+    assert not table.pending_commits
 
 
 def test_what_a_worker_writes_late_is_not_of_another_sweep_with_the_name() -> None:
-    fold = Fold()
+    table = SweepTable()
     for event in (
         Event("open", "a", 1), Event("commit", "a", 2, [5]), Event("reached", "a", 2, captures=9, number=1),
         Event("cancel", "a", 3), Event("cancelled", "a", 4, number=1), Event("open", "a", 5),
         Event("reached", "a", 2, captures=9, number=1), Event("cancelled", "a", 6, number=1),
         Event("told", "a", 7, number=1),
     ):  # fmt: skip
-        fold.take(event)
-    assert [sweep.state for sweep in fold.sweeps.values()] == [SweepState.CANCELLED, SweepState.OPEN]
-    assert not fold.told
+        table.apply(event)
+    assert [sweep.state for sweep in table.sweeps.values()] == [SweepState.CANCELLED, SweepState.OPEN]
+    assert not table.published
 
 
 @pytest.fixture
-def fold() -> Fold:
+def table() -> SweepTable:
     """A sweep of every state that can be named: open, asked for, committed, being cancelled."""
-    made = Fold()
+    made = SweepTable()
     for name, steps in {
         "open": [], "wanted": ["commit"], "done": ["commit", "reached"], "going": ["cancel"],
         "gone": ["cancel", "cancelled"],
     }.items():  # fmt: skip
         for step in ["open", *steps]:
-            made.take(msgspec.convert({"event": step, "name": name, "time": 1}, Event))
+            made.apply(msgspec.convert({"event": step, "name": name, "time": 1}, Event))
     return made
 
 
@@ -272,8 +272,10 @@ def fold() -> Fold:
     [("open", "new"), ("open", "n" * 200), ("open", "gone"), ("commit", "open"), ("commit", "wanted")]
     + [("cancel", name) for name in ("open", "wanted", "done", "going")],
 )
-def test_steps_of_a_sweep_that_may_be_asked_for(fold: Fold, event: Literal["open", "commit"], name: str) -> None:
-    fold.check(Event(event, name, 2))
+def test_steps_of_a_sweep_that_may_be_asked_for(
+    table: SweepTable, event: Literal["open", "commit"], name: str
+) -> None:
+    table.check(Event(event, name, 2))
 
 
 @pytest.mark.parametrize(
@@ -289,19 +291,19 @@ def test_steps_of_a_sweep_that_may_be_asked_for(fold: Fold, event: Literal["open
     ],
 )
 def test_steps_that_a_sweep_cannot_take_are_refused(
-    fold: Fold, event: Literal["open", "commit"], name: str, said: str
+    table: SweepTable, event: Literal["open", "commit"], name: str, said: str
 ) -> None:
     with pytest.raises(LostfoundError, match=re.escape(said)):
-        fold.check(Event(event, name, 2))
+        table.check(Event(event, name, 2))
 
 
 def test_a_topic_of_one_partition_that_has_more_is_refused_by_name() -> None:
     kafka = load(overrides={"kafka": {"prefix": "p"}}).kafka
-    topics.check_single(kafka, {})
-    topics.check_single(kafka, {"p-sweeps": 1, "p-dead-letters": 1, "p-pages": 4})
+    topics.check_single_partition(kafka, {})
+    topics.check_single_partition(kafka, {"p-sweeps": 1, "p-dead-letters": 1, "p-pages": 4})
     for full in ("p-sweeps", "p-dead-letters"):
         with pytest.raises(InputError, match=f"{full} has 4 partitions and must have 1") as refused:
-            topics.check_single(kafka, {"p-pages": 4, full: 4})
+            topics.check_single_partition(kafka, {"p-pages": 4, full: 4})
         assert "another --prefix" in refused.value.hint
 
 
@@ -332,7 +334,7 @@ def test_what_is_no_address_of_a_broker_is_refused(given: str) -> None:
 )  # fmt: skip
 def test_what_is_no_server_is_refused(url: str) -> None:
     with pytest.raises(InputError, match=re.escape(f"{url!r} is no server")):
-        Peer(url, 0.5)
+        WorkerClient(url, 0.5)
 
 
 @pytest.mark.parametrize(("host", "url"), [("::1", "http://[::1]:80"), ("127.0.0.1", "http://127.0.0.1:80")])
@@ -360,7 +362,7 @@ def test_answers_of_the_server_pass_and_errors_are_told(sent: bytes, status: int
 
     async def ask() -> tuple[int, str]:
         site = web.Application(client_max_size=50)
-        site.router.add_post("/", http_server._told(handler))
+        site.router.add_post("/", http_server._with_error_responses(handler))
         async with TestClient(TestServer(site)) as client, client.post("/", data=sent) as answer:
             return answer.status, await answer.text()
 
@@ -384,7 +386,7 @@ def test_without_a_token_only_this_machine_is_answered(given: dict[str, str], to
 
     async def ask() -> int:
         site = web.Application()
-        site.router.add_post("/", http_server._guarded(handler, token))
+        site.router.add_post("/", http_server._with_authorization(handler, token))
         async with TestClient(TestServer(site)) as client, client.post("/", headers=given) as answer:
             return answer.status
 
@@ -427,7 +429,7 @@ def test_partitions_share_what_a_worker_may_use(tmp_path: Path) -> None:
 
 def test_a_silent_worker_is_an_error_that_names_it() -> None:
     with pytest.raises(StateError, match=r"nobody listens at http://127\.0\.0\.1:1"):
-        Peer("http://127.0.0.1:1", 0.5).post("/rows", b"")
+        WorkerClient("http://127.0.0.1:1", 0.5).post("/rows", b"")
 
 
 def test_the_code_of_a_restart_is_in_the_table() -> None:
@@ -437,13 +439,13 @@ def test_the_code_of_a_restart_is_in_the_table() -> None:
 
 
 def test_the_last_committed_sweep_is_told_once() -> None:
-    fold = Fold()
+    table = SweepTable()
     untold = []
     for event in (
         Event("open", "a", 1), Event("told", "a", 1), Event("open", "b", 2), Event("commit", "a", 3),
         Event("reached", "a", 3), Event("reached", "b", 4), Event("told", "a", 5), Event("told", "b", 6),
         Event("told", "nobody", 7),
     ):  # fmt: skip
-        fold.take(event)
-        untold.append(fold.untold.name if fold.untold else "")
+        table.apply(event)
+        untold.append(table.unpublished.name if table.unpublished else "")
     assert untold == ["", "", "", "", "a", "b", "b", "", ""]

@@ -92,7 +92,7 @@ def test_a_page_with_the_same_text_that_comes_meanwhile(
 
     before_taking(made, monkeypatch, meanwhile)
     if cancel:
-        forgetting.cancel_sweep(made.store(), made.fold.sweeps[1])
+        forgetting.cancel_sweep(made.store(), made.table.sweeps[1])
     else:
         forgetting.forget_url(made.store(), url_key(URL))
     made.take()
@@ -165,7 +165,7 @@ def test_cancelling_beside_another_sweep_of_the_same_pages(
         made.go_on(rng.choice((0, 20, 200)))
 
     before_taking(made, monkeypatch, meanwhile)
-    forgetting.cancel_sweep(made.store(), made.fold.sweeps[1])
+    forgetting.cancel_sweep(made.store(), made.table.sweeps[1])
     made.take()
     whole(made)
     sound(made, set(), {*some, *moved, *new})
