@@ -34,7 +34,7 @@ class SweepLog:
     def __init__(self, table: SweepTable) -> None:
         self.table = table
 
-    async def write(self, event: Event) -> None:
+    async def append(self, event: Event) -> None:
         self.table.apply(event)
 
     async def get_or_open(self, name: str) -> int:
