@@ -134,7 +134,7 @@ def _captures(store: HistoryReader, kept: _Kept) -> Iterator[Problem]:
 def _hosts(store: HistoryReader, counts: Mapping[int, Counter[bytes]], *, whole: bool) -> Iterator[Problem]:
     """A partition knows the numbers of sweeps only, and counts in the write that brings or takes a capture."""
     known = {s.number for s in sweeps.all_sweeps(store) if s.state is not SweepState.CANCELLING}
-    for number in sorted(known if whole else sweeps.counted(store) | counts.keys()):
+    for number in sorted(known if whole else sweeps.numbers_with_hosts(store) | counts.keys()):
         said = sweeps.hosts(store, number)
         seen = counts.get(number, Counter[bytes]())
         for host in sorted(said.keys() | seen.keys()):

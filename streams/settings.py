@@ -12,7 +12,7 @@ from msgspec import Meta
 
 from state.scheme import TOKENISER, Scheme
 from state.store_limits import StoreLimits
-from state.sweeps import is_valid_name
+from state.sweep_life import is_valid_name
 from streams.errors import SettingsError
 from streams.sketch.extract import SKIPPED as EXTRACTORS
 

@@ -31,12 +31,12 @@ def command(place: Place, paths: tuple[str, ...], name: str, keep_open: bool, ba
 
     May be stopped at any instant: the same command again goes on where it was.
     """
-    from state import sweeps
+    from state.sweep_life import check_name
     from streams.engine.ingest import ingest, names_of
     from streams.terminal import tables
 
     names = names_of(paths, place.data_dir)  # what is not there, or no name, is said before a state is made
-    sweeps.check_new(name)
+    check_name(name)
     started = time.monotonic()
     with place.writer(make=True) as (store, settings), tables.ingest_bar(name, json) as report:
         summary = ingest(

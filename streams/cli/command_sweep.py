@@ -30,7 +30,7 @@ def command() -> None:
 @click.pass_obj
 def open_(place: Place, name: str) -> None:
     """Open a sweep; `ingest` opens one by itself when there is none of its name."""
-    from streams.engine.ingest import open_sweep
+    from state.sweeps import open_sweep
     from streams.forgetting import finish_cancelling
 
     if place.server is not None:
@@ -49,14 +49,14 @@ def open_(place: Place, name: str) -> None:
 @click.pass_obj
 def commit(place: Place, name: str) -> None:
     """Commit an open sweep: what it does not hold counts as missing from now on."""
-    from streams.engine import ingest
+    from state import sweeps
 
     if place.server is not None:
         place.sweep_event("commit", name)
         click.echo(f"sweep {name} will be committed once everything published before is done")
         return
     with place.writer() as (store, _):
-        done = ingest.commit(store, _named(store, name), now_ms())
+        done = sweeps.commit(store, _named(store, name), now_ms())
     click.echo(f"sweep {name} is committed with {counted(done.captures, 'capture')}")
 
 

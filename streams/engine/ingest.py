@@ -141,7 +141,7 @@ def ingest(
         if read_now or not finished:
             status = "resumed" if run.input_unchanged else "ingested"
         if not keep_open:
-            sweep = commit(store, sweep, now)
+            sweep = sweeps.commit(store, sweep, now)
     elif not cursor.finished or _holds_more(names, settings, cursor):
         raise InputError(
             f"sweep {sweep_name!r} is committed: it takes no more pages", "choose another name with --sweep"
@@ -173,25 +173,6 @@ def _holds_more(names: Sequence[str], settings: Settings, cursor: Cursor) -> boo
     return next(_reading(names, settings, cursor), None) is not None
 
 
-def commit(store: Store, sweep: Sweep, now: int) -> Sweep:
-    """Commit a sweep: from now on it makes URLs that it did not hold missing."""
-    captures = sum(sweeps.hosts(store, sweep.number).values())
-    done = msgspec.structs.replace(sweeps.transition(sweep, SweepState.COMMITTED, now), captures=captures)
-    changes = Changes()
-    sweeps.put(changes, done)
-    store.write(changes, sync=True)
-    return done
-
-
-def open_sweep(store: Store, name: str, now: int) -> Sweep:
-    """Open a new sweep; raises LostfoundError when there is one of this name, or it is no name."""
-    sweep = sweeps.new(store, name, now)
-    changes = Changes()
-    sweeps.put(changes, sweep)
-    store.write(changes, sync=True)
-    return sweep
-
-
 def _note_threshold(store: Store, threshold: float) -> None:
     """Keep from which resemblance on all pairs are known, for clusters by another policy."""
     held = meta.threshold(store)
@@ -214,7 +195,7 @@ def _cut(store: Store, letters: DeadLetters) -> None:
 
 
 def _sweep(store: Store, name: str, now: int) -> Sweep:
-    return sweeps.named(store, name) or open_sweep(store, name, now)
+    return sweeps.named(store, name) or sweeps.open_sweep(store, name, now)
 
 
 def names_of(paths: Sequence[str], state: Path) -> list[str]:

@@ -69,11 +69,7 @@ def forget_url(store: Store, key: bytes) -> Forgotten:
 
 def cancel_sweep(store: Store, sweep: Sweep) -> Forgotten:
     """Take back everything that a sweep brought. Begun again after a crash, it goes on."""
-    if sweep.state is not SweepState.CANCELLING:
-        sweep = sweeps.transition(sweep, SweepState.CANCELLING)
-        changes = Changes()
-        sweeps.put(changes, sweep)
-        store.write(changes, sync=True)
+    sweep = sweeps.begin_cancel(store, sweep)
     total = Forgotten(0, 0, 0)
     reached = b""
     words = Unindexing(store, View(store).scheme, lambda held: held.sweep != sweep.number)
@@ -81,11 +77,7 @@ def cancel_sweep(store: Store, sweep: Sweep) -> Forgotten:
         reached = capture_row.row_key(batch[-1])
         done = _remove(store, batch, words)
         total = Forgotten(*(a + b for a, b in zip(_numbers(total), _numbers(done), strict=True)))
-    changes = Changes()
-    sweeps.put(changes, msgspec.structs.replace(sweeps.transition(sweep, SweepState.CANCELLED), captures=0))
-    for host in sweeps.hosts(store, sweep.number):
-        changes.delete(Family.SWEEPS, sweeps.host_key(sweep.number, host))
-    store.write(changes, sync=True)
+    sweeps.finish_cancel(store, sweep)
     return total
 
 

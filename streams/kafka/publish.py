@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from state import sweeps
+from state.sweep_life import check_name
 from streams.errors import BadUrl
 from streams.kafka.wire import page_messages, topics
 from streams.kafka.wire.broker import Broker
@@ -53,7 +53,7 @@ def publish(
     nothing.
     Raises InputError when the broker does not answer or the topics are missing, LostfoundError for what is no name.
     """
-    sweeps.check_new(sweep)
+    check_name(sweep)
     return asyncio.run(_publish(settings, broker, paths, sweep, now, keep_open, report))
 
 

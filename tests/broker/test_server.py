@@ -172,5 +172,5 @@ def test_a_sweep_left_open_is_committed_on_demand(collection: Callable[..., Any]
         assert time.monotonic() < until
         time.sleep(0.3)
     assert json.loads(said)["captures"] == sum(1 for _ in (SAMPLE / "2023-03.jsonl").open())
-    assert "cannot become committed" in made.ask("sweep", "commit", "2023-03", "--server", url, code=2)
+    assert "cannot be committed" in made.ask("sweep", "commit", "2023-03", "--server", url, code=2)
     made("publish", SAMPLE / "2023-03.jsonl", "--sweep", "2023-03")

@@ -33,9 +33,9 @@ from state.codecs import edge_row
 from state.families import Family
 from state.model import SweepState
 from state.store import Store
+from state.sweeps import commit
 from state.view import View
 from streams import query
-from streams.engine.ingest import commit
 from streams.forgetting import cancel_sweep, finish_cancelling, forget_document, forget_url, removal
 from streams.settings import Settings
 from streams.sketch.sketcher import Sketcher

@@ -13,7 +13,7 @@ from state.changes import Changes
 from state.check import Problem, check
 from state.codecs import capture_row, document_row, edge_row, posting_list
 from state.families import Family
-from state.model import PREFIX_BYTES, Edge, SweepState
+from state.model import PREFIX_BYTES, Edge
 from streams.operators.routing import partition_of
 from tests.memory import MemoryStore
 
@@ -301,9 +301,8 @@ def test_a_bucket_that_was_full_before_a_document_was_forgotten_may_too(sound: M
 
 
 def test_counts_of_a_sweep_that_is_being_cancelled_are_not_held_against_it(sound: MemoryStore) -> None:
+    sweeps.begin_cancel(sound, sweeps.all_sweeps(sound)[0])
     changes = Changes()
-    sweep = sweeps.all_sweeps(sound)[0]
-    sweeps.put(changes, sweeps.transition(sweep, SweepState.CANCELLING))
     row, _ = first(sound, Family.SWEEPS, b"h")
     changes.put(Family.SWEEPS, row, bytes(8))
     sound.write(changes)

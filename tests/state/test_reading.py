@@ -135,11 +135,9 @@ def test_postings(view: View) -> None:
 
 
 def test_a_sweep_that_is_being_cancelled_is_hidden(sound: MemoryStore) -> None:
-    changes = Changes()
     sweep = sweeps.named(sound, "two")
     assert sweep
-    sweeps.put(changes, sweeps.transition(sweep, SweepState.CANCELLING))
-    sound.write(changes)
+    sweeps.begin_cancel(sound, sweep)
     view = View(sound)
     assert [s.name for s in view.sweeps()] == ["one", "three"]
     assert {c.sweep for c in view.all_captures()} == {1, 3}

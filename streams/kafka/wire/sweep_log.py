@@ -26,10 +26,12 @@ import msgspec
 import structlog
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
-from state import sweeps
+from state import sweep_life, sweeps
 from state.changes import Changes
+from state.errors import LostfoundError
 from state.families import Family
 from state.model import Sweep, SweepState
+from state.sweep_life import Life, Phase, Step
 from streams.errors import InputError
 from streams.kafka.process_exit import end_process
 from streams.kafka.wire import topics
@@ -52,67 +54,68 @@ class Event(msgspec.Struct, frozen=True, omit_defaults=True):
     number: int = 0  # of the sweep; 0: the one that has the name there
 
 
+STEPS = {
+    "open": Step.OPEN,
+    "commit": Step.REQUEST_COMMIT,
+    "reached": Step.COMMIT,
+    "cancel": Step.CANCEL,
+    "cancelled": Step.FINISH_CANCEL,
+    "told": Step.PUBLISH_MOVES,
+}
+"""What each event is in the life of a sweep, which `state.sweep_life` defines."""
+
+
 class SweepTable:
-    """What the log comes to."""
+    """The sweeps that the events of the log result in."""
 
     def __init__(self) -> None:
         self.sweeps: dict[int, Sweep] = {}
-        self.pending_commits: dict[int, Event] = {}  # commits that were asked for and have not taken effect
-        self.published: set[int] = set()
-        self._rows: dict[bytes, bytes] | None = None  # as asked for last; None: the log has gone on since
+        self.pending_commits: dict[int, Event] = {}  # requested commits that have not taken effect
+        self._phases: dict[int, Phase] = {}
+        self._rows: dict[bytes, bytes] | None = None  # a cache of `rows()`; None after each event
 
     def find(self, name: str) -> Sweep | None:
-        """The sweep of this name that is not cancelled; a cancelled name is free again."""
-        held = (s for s in self.sweeps.values() if s.name == name and s.state is not SweepState.CANCELLED)
-        return next(held, None)
+        """Return the sweep with this name; a cancelled sweep has given its name back."""
+        sweeps = (s for s in self.sweeps.values() if s.name == name and s.state is not SweepState.CANCELLED)
+        return next(sweeps, None)
 
     @property
     def unpublished(self) -> Sweep | None:
-        """The last committed sweep, while its moves are not sent; one before it has been overtaken."""
-        committed = (s for s in self.sweeps.values() if s.state is SweepState.COMMITTED)
-        last = max(committed, key=lambda sweep: sweep.number, default=None)
-        return last if last is not None and last.number not in self.published else None
+        """The last committed sweep, until its moves are published; earlier sweeps are superseded."""
+        committed = [number for number, sweep in self.sweeps.items() if sweep.state is SweepState.COMMITTED]
+        last = max(committed, default=0)
+        return self.sweeps[last] if last and self._phases[last] is Phase.COMMITTED else None
 
     def apply(self, event: Event) -> None:
-        """Take one record."""
+        """Apply an event; one that the sweep's life does not allow changes nothing."""
         self._rows = None
-        held = self.find(event.name)
-        if event.event == "open":
-            if held is None:
-                number = len(self.sweeps) + 1
-                self.sweeps[number] = Sweep(number, event.name, SweepState.OPEN, opened=event.time)
+        try:
+            life = self._life_after(event)
+        except LostfoundError:
             return
-        if held is None or event.number not in (0, held.number):
-            return
-        if event.event == "told":
-            if held.state is SweepState.COMMITTED:
-                self.published.add(held.number)
-            return
-        wanted = {"reached": SweepState.COMMITTED, "cancel": SweepState.CANCELLING, "cancelled": SweepState.CANCELLED}
-        if event.event == "commit":
-            if held.state is SweepState.OPEN:
-                self.pending_commits[held.number] = event
-            return
-        state = wanted[event.event]
-        if state in sweeps.TRANSITIONS[held.state]:
-            asked = self.pending_commits.pop(held.number, event)
-            moved = sweeps.transition(held, state, asked.time)
-            if state is SweepState.COMMITTED:
-                moved = msgspec.structs.replace(moved, captures=event.captures)
-            self.sweeps[held.number] = moved
+        number = life.sweep.number
+        self.sweeps[number], self._phases[number] = life.sweep, life.phase
+        if life.phase is Phase.COMMIT_REQUESTED:
+            self.pending_commits[number] = event
+        else:
+            self.pending_commits.pop(number, None)
 
     def check(self, event: Event) -> None:
-        """Refuse what is asked for and does not fit the life of a sweep; raises LostfoundError."""
-        held = self.find(event.name)
-        if event.event == "open":
-            sweeps.check_new(event.name, held)
-            return
-        if event.event not in ("commit", "cancel"):
+        """Raise LostfoundError for a requested event that the sweep's life does not allow."""
+        if event.event not in ("open", "commit", "cancel"):
             raise InputError(f"{event.event!r} is not asked for", "a worker writes it by itself")
-        if held is None:
-            raise InputError(f"there is no sweep {event.name!r}", "`lostfound sweep list` shows all")
-        if event.event == "commit":
-            sweeps.transition(held, SweepState.COMMITTED)
+        self._life_after(event)
+
+    def _life_after(self, event: Event) -> Life:
+        sweep = self.find(event.name)
+        life = Life(sweep, self._phases[sweep.number]) if sweep is not None else None
+        number = len(self.sweeps) + 1 if event.event == "open" else event.number
+        return sweep_life.apply(
+            life,
+            sweep_life.Event(
+                step=STEPS[event.event], name=event.name, time=event.time, number=number, captures=event.captures
+            ),
+        )
 
     def rows(self) -> dict[bytes, bytes]:
         """The sweeps as rows of the family `sweeps`."""

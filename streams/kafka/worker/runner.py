@@ -11,7 +11,7 @@ import msgspec
 import structlog
 
 from state.model import SweepState
-from state.sweeps import is_valid_name
+from state.sweep_life import is_valid_name
 from streams.engine.sketch_pool import Workers
 from streams.kafka.wire import page_messages, topics
 from streams.kafka.wire.packed_messages import BadMessage, Headers, Topic, unpack

@@ -16,7 +16,6 @@ import pytest
 from state import sweeps
 from state.changes import Changes
 from state.families import Family
-from state.model import SweepState
 from state.store import Store
 from streams.cli import command_clusters
 from tests.streams.cli.conftest import SAMPLE, SITE, SWEEPS, Lostfound
@@ -109,9 +108,7 @@ def test_a_name_whose_cancellation_was_cut_short_is_free(sampled: Lostfound, tmp
     with Store(tmp_path / "data") as store:
         held = sweeps.named(store, "2025-09")
         assert held
-        changes = Changes()
-        sweeps.put(changes, sweeps.transition(held, SweepState.CANCELLING))
-        store.write(changes)
+        sweeps.begin_cancel(store, held)
     assert sampled("sweep", "open", "2025-09").code == 0
     assert [row["state"] for row in sampled("sweep", "list", "--json").rows] == ["committed", "committed", "open"]
 

@@ -18,9 +18,10 @@ from state.check import check
 from state.families import Family
 from state.model import SweepState
 from state.store import Store
+from state.sweeps import open_sweep
 from state.view import View
 from streams.engine import ingest as ingest_module
-from streams.engine.ingest import Progress, ingest, open_sweep
+from streams.engine.ingest import Progress, ingest
 from streams.errors import BadRecord, InputError, ReadError
 from streams.find import Finder
 from streams.urls import url_key
@@ -478,7 +479,7 @@ def test_what_cannot_be_read_opens_no_sweep(store: Store, tmp_path: Path) -> Non
 
 def test_opening_a_sweep_twice_is_refused(store: Store) -> None:
     assert open_sweep(store, "one", NOW).number == 1
-    with pytest.raises(Exception, match="there is a sweep 'one' already"):
+    with pytest.raises(Exception, match="there is already a sweep 'one'"):
         open_sweep(store, "one", NOW)
 
 

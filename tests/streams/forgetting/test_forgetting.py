@@ -280,9 +280,7 @@ class TestCancelling:
         take(store, tmp_path / "b.jsonl", self.LINES[1], "two", WANTED)
         sweep = sweeps.named(store, "two")
         assert sweep
-        changes = Changes()
-        sweeps.put(changes, sweeps.transition(sweep, SweepState.CANCELLING))
-        store.write(changes)
+        sweeps.begin_cancel(store, sweep)
         if writer == "ingest":
             take(store, tmp_path / "c.jsonl", [page("https://c.org/", "words of another page")], "three", WANTED)
         else:
@@ -294,9 +292,7 @@ class TestCancelling:
     def test_what_only_it_held_has_no_id(self, store: Store, tmp_path: Path) -> None:
         take(store, tmp_path / "a.jsonl", self.LINES[0], "one", WANTED)
         take(store, tmp_path / "b.jsonl", self.LINES[1], "two", WANTED)
-        changes = Changes()
-        sweeps.put(changes, sweeps.transition(sweeps.all_sweeps(store)[1], SweepState.CANCELLING))
-        store.write(changes)
+        sweeps.begin_cancel(store, sweeps.all_sweeps(store)[1])
         view = View(store)
         assert query.resolve(view, IDS[2].hex()) == IDS[2]
         with pytest.raises(InputError, match="no document has an id"):
@@ -305,7 +301,7 @@ class TestCancelling:
     def test_twice_is_refused(self, store: Store, tmp_path: Path) -> None:
         take(store, tmp_path / "a.jsonl", self.LINES[0], "one", WANTED)
         cancel_sweep(store, sweeps.all_sweeps(store)[0])
-        with pytest.raises(LostfoundError, match="is cancelled and cannot become"):
+        with pytest.raises(LostfoundError, match="is cancelled and cannot be cancelled"):
             cancel_sweep(store, sweeps.all_sweeps(store)[0])
 
     def test_the_name_is_free_again(self, store: Store, tmp_path: Path) -> None:

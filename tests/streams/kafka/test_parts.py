@@ -251,7 +251,7 @@ def test_what_a_worker_writes_late_is_not_of_another_sweep_with_the_name() -> No
     ):  # fmt: skip
         table.apply(event)
     assert [sweep.state for sweep in table.sweeps.values()] == [SweepState.CANCELLED, SweepState.OPEN]
-    assert not table.published
+    assert table.unpublished is None
 
 
 @pytest.fixture
@@ -281,10 +281,10 @@ def test_steps_of_a_sweep_that_may_be_asked_for(
 @pytest.mark.parametrize(
     ("event", "name", "said"),
     [
-        *(("open", name, "is no name for a sweep") for name in ("", "n" * 201, "a\nb", "\x1b[31m")),
-        *(("open", name, f"there is a sweep '{name}' already") for name in ("open", "wanted", "done", "going")),
-        ("commit", "done", "sweep 'done' is committed and cannot become committed"),
-        ("commit", "going", "sweep 'going' is cancelling and cannot become committed"),
+        *(("open", name, "is not a valid sweep name") for name in ("", "n" * 201, "a\nb", "\x1b[31m")),
+        *(("open", name, f"there is already a sweep '{name}'") for name in ("open", "wanted", "done", "going")),
+        ("commit", "done", "sweep 'done' is committed and cannot be committed"),
+        ("commit", "going", "sweep 'going' is cancelling and cannot be committed"),
         ("commit", "gone", "there is no sweep 'gone'"),
         ("cancel", "", "there is no sweep ''"),
         ("reached", "open", "'reached' is not asked for"),

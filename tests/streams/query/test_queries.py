@@ -13,7 +13,6 @@ import pytest
 from state import sweeps
 from state.changes import Changes
 from state.families import Family
-from state.model import SweepState
 from state.store import Store
 from state.view import View
 from streams import query
@@ -371,9 +370,7 @@ def being_cancelled(store: Store, name: str) -> None:
     """Leave a sweep as a cancellation does that was stopped at its beginning."""
     sweep = sweeps.named(store, name)
     assert sweep
-    changes = Changes()
-    sweeps.put(changes, sweeps.transition(sweep, SweepState.CANCELLING))
-    store.write(changes)
+    sweeps.begin_cancel(store, sweep)
 
 
 def test_a_sweep_that_is_being_cancelled_is_in_no_answer(tmp_path: Path) -> None:
