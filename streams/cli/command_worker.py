@@ -68,19 +68,21 @@ def worker(
     place.verbosity = max(place.verbosity, 1)  # nobody watches it: its log says what it did
     settings, broker = _reached(place, bootstrap, prefix)
     from streams.kafka.process_exit import end_process
-    from streams.kafka.run_worker import run
+    from streams.kafka.run_worker import WorkerOptions, run
 
     try:
         run(
             settings,
             broker,
-            place.data_dir,
-            operators=[name.strip() for name in operators.split(",") if name.strip()],
-            partitions=partitions,
-            host=host,
-            port=port,
-            url=url,
-            until_idle=until_idle,
+            WorkerOptions(
+                data_dir=place.data_dir,
+                operators=[name.strip() for name in operators.split(",") if name.strip()],
+                partitions=partitions,
+                host=host,
+                port=port,
+                url=url,
+                until_idle=until_idle,
+            ),
         )
     except LostfoundError as error:
         tell(str(error), error.hint)

@@ -15,8 +15,8 @@ GUIDE = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
 def known() -> set[str]:
     """Names of metrics as Prometheus stores them."""
     held = Metrics()
-    held.refused(["any"])
-    return set(re.findall(r"^# TYPE (\w+)", held.text().decode(), re.MULTILINE))
+    held.count_dead_letters(["any"])
+    return set(re.findall(r"^# TYPE (\w+)", held.render().decode(), re.MULTILINE))
 
 
 def test_rules_ask_for_metrics_that_are_there() -> None:

@@ -42,8 +42,8 @@ class Collection:
 
     def here(self) -> dict[int, Store]:
         """Stores of the partitions that this worker answers for."""
-        held = self.runner.partitions
-        return {number: held.held[number].store for number in held.actives if number in held.held}
+        opened = self.runner.partitions
+        return {number: opened.by_number[number].store for number in opened.active if number in opened.by_number}
 
     def answer(self, ask: RowQuery) -> Any:
         """The answer of partitions that are here; raises StateError for one that is not."""

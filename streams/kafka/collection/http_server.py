@@ -16,11 +16,11 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
-import os
 import shutil
+import socket
 import time
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
 import msgspec
@@ -38,10 +38,6 @@ from streams.kafka.rows.worker_client import is_authorized, token_from_environme
 from streams.kafka.wire.barrier import wait_until_drained
 from streams.kafka.wire.packed_messages import Topic
 from streams.kafka.wire.sweep_log import Event
-from streams.kafka.worker.runner import Runner
-
-if TYPE_CHECKING:
-    from streams.kafka.worker.faust_app import App
 
 log = structlog.get_logger(__name__)
 DISK_FREE_BYTES_MIN = 256 << 20  # less room than this: not ready, before RocksDB cannot write
@@ -55,20 +51,14 @@ Handler = Callable[[web.Request], Awaitable[web.Response]]
 class Server:
     """The HTTP server of one worker."""
 
-    def __init__(self, runner: Runner) -> None:
-        self.runner = runner
-        self.app: App | None = None
-        self.whole: Collection | None = None
+    def __init__(self, collection: Collection) -> None:
+        self.collection, self.runner, self.app = collection, collection.runner, collection.app
         self._web: web.AppRunner | None = None
         self._cancelling = asyncio.Lock()
 
-    async def start(self, host: str, port: int) -> int:
-        """Listen, and return the port; raises InputError where it cannot, or must not without a token."""
+    async def start(self, listening: socket.socket) -> None:
+        """Answer requests on a socket made by `listen`."""
         token = token_from_environment()
-        if not token and not _loopback(host):
-            raise InputError(
-                f"whoever reaches {host} could change everything", "set LOSTFOUND_TOKEN, the same for all workers"
-            )
         site = web.Application(client_max_size=BODY_BYTES_MAX)
         site.router.add_get("/livez", self._livez)
         site.router.add_get("/readyz", self._readyz)
@@ -80,14 +70,7 @@ class Server:
             )
         self._web = web.AppRunner(site, access_log=None)
         await self._web.setup()
-        try:
-            await web.TCPSite(self._web, host, port).start()
-        except OSError as error:
-            await self._web.cleanup()
-            raise InputError(
-                f"cannot listen on {host}:{port}: {os.strerror(error.errno or 0)}", "choose another --port"
-            ) from error
-        return int(self._web.addresses[0][1])
+        await web.SockSite(self._web, listening).start()
 
     async def stop(self) -> None:
         """Stop listening."""
@@ -98,7 +81,7 @@ class Server:
         """What keeps this worker from being ready; empty when nothing does."""
         app, free = self.app, self._free()
         found = []
-        if app is None or app.rebalancing:
+        if app.rebalancing:
             found.append("partitions are not assigned")
         elif not app.tables.actives_ready:
             found.append("partitions are being recovered")
@@ -118,36 +101,36 @@ class Server:
         return web.json_response({"ready": not missing, "missing": missing}, status=503 if missing else 200)
 
     async def _metrics(self, _request: web.Request) -> web.Response:
-        metrics, held = self.runner.metrics, self.runner.partitions
+        metrics, opened = self.runner.metrics, self.runner.partitions
         metrics.ready.set(not self.missing())
-        metrics.free.set(self._free())
-        metrics.partitions.labels("active").set(len(held.actives & held.held.keys()))
-        metrics.partitions.labels("standby").set(len(held.held.keys() - held.actives))
-        metrics.waiting.clear()
-        for name, count in self.app.waiting().items() if self.app else ():
-            metrics.waiting.labels(name).set(count)
-        metrics.ahead.set(sum(partition.records_ahead for partition in held.held.values()))
-        return web.Response(body=metrics.text(), content_type="text/plain", charset="utf-8")
+        metrics.disk_free.set(self._free())
+        metrics.partitions.labels("active").set(len(opened.active & opened.by_number.keys()))
+        metrics.partitions.labels("standby").set(len(opened.by_number.keys() - opened.active))
+        metrics.waiting_messages.clear()
+        for name, count in self.app.waiting_messages().items():
+            metrics.waiting_messages.labels(name).set(count)
+        metrics.records_ahead.set(sum(partition.records_ahead for partition in opened.by_number.values()))
+        return web.Response(body=metrics.render(), content_type="text/plain", charset="utf-8")
 
-    def _whole(self) -> Collection:
-        if self.whole is None or self.missing():
-            raise StateError(f"this worker is not ready: {'; '.join(self.missing())}", "ask again, or another worker")
-        return self.whole
+    def _ready_collection(self) -> Collection:
+        if missing := self.missing():
+            raise StateError(f"this worker is not ready: {'; '.join(missing)}", "retry, or query another worker")
+        return self.collection
 
     async def _rows(self, request: web.Request) -> web.Response:
-        ask, whole = _decode_ask(await request.read()), self._whole()
+        ask, whole = _decode_ask(await request.read()), self._ready_collection()
         find = whole.answer if ask.partitions else lambda asked: whole.store().ask(asked)
         return _packed(await asyncio.to_thread(find, ask))
 
     async def _retract(self, request: web.Request) -> web.Response:
         _, changes = changelog_record.decode(await request.read())
-        whole = self._whole()
+        whole = self._ready_collection()
         await asyncio.to_thread(lambda: whole.store().write(changes))
         return _packed(None)
 
     async def _sweeps(self, request: web.Request) -> web.Response:
         event = msgspec.json.decode(await request.read(), type=Event)
-        whole, sweep_log = self._whole(), self.runner.sweep_log
+        whole, sweep_log = self._ready_collection(), self.runner.sweep_log
         sweep_log.table.check(event)
         held = sweep_log.table.find(event.name)
         if held is None:
@@ -175,6 +158,20 @@ class Server:
             await sweep_log.append(Event("cancelled", event.name, time.time_ns() // 1_000_000, number=number))
             await sweep_log.wait_until(lambda table: table.sweeps[number].state is SweepState.CANCELLED)
         return gone
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Return a listening socket; port 0 takes any free one.
+
+    Raise InputError if the address cannot be bound, or if other machines could reach it without a token.
+    """
+    if not token_from_environment() and not _loopback(host):
+        raise InputError(f"anyone who reaches {host} could change everything", "set LOSTFOUND_TOKEN on all workers")
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        return socket.create_server((host, port), family=family)
+    except OSError as error:
+        raise InputError(f"cannot listen on {host}:{port}: {error.strerror}", "choose another --port") from error
 
 
 def _packed(value: Any) -> web.Response:

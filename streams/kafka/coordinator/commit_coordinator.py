@@ -15,7 +15,6 @@ from state import sweeps
 from streams.errors import StateError
 from streams.kafka.collection.collection import Collection
 from streams.kafka.wire.barrier import Barrier
-from streams.kafka.wire.consumer_lag import ConsumerLag
 from streams.kafka.wire.sweep_log import Event
 
 WATCH_SECONDS = 0.5
@@ -25,9 +24,9 @@ log = structlog.get_logger(__name__)
 class CommitCoordinator:
     """Watches over the commits that were asked for."""
 
-    def __init__(self, whole: Collection, lag: ConsumerLag) -> None:
-        self.whole, self.lag = whole, lag
-        self._log = whole.runner.sweep_log
+    def __init__(self, collection: Collection) -> None:
+        self.collection = collection
+        self._log = collection.runner.sweep_log
         self._drains: dict[int, Barrier] = {}
 
     async def run(self) -> None:
@@ -35,7 +34,7 @@ class CommitCoordinator:
         while True:
             await asyncio.sleep(WATCH_SECONDS)
             wanted = self._log.table.pending_commits
-            if 0 not in self.whole.runner.partitions.actives:
+            if 0 not in self.collection.runner.partitions.active:
                 self._drains.clear()
                 continue
             for number, event in list(wanted.items()):
@@ -45,9 +44,9 @@ class CommitCoordinator:
                     log.info("a commit is waiting", sweep=event.name, why=str(error))
 
     async def _step(self, number: int, event: Event) -> None:
-        drain = self._drains.setdefault(number, Barrier(self.lag, event.until))
+        drain = self._drains.setdefault(number, Barrier(self.collection.lag, event.until))
         if await drain.advance():
-            captures = await asyncio.to_thread(lambda: sum(sweeps.hosts(self.whole.store(), number).values()))
+            captures = await asyncio.to_thread(lambda: sum(sweeps.hosts(self.collection.store(), number).values()))
             await self._log.append(Event("reached", event.name, event.time, captures=captures, number=number))
             await self._log.wait_until(lambda table: number not in table.pending_commits)
             del self._drains[number]

@@ -37,9 +37,9 @@ log = structlog.get_logger(__name__)
 class MovesPublisher:
     """Sends the moves of the sweep that was committed last."""
 
-    def __init__(self, whole: Collection) -> None:
-        self.whole = whole
-        self._runner = whole.runner
+    def __init__(self, collection: Collection) -> None:
+        self.collection = collection
+        self._runner = collection.runner
 
     async def run(self) -> None:
         """Tell until cancelled."""
@@ -60,25 +60,25 @@ class MovesPublisher:
                 await self._told(sweep)
 
     def _mine(self) -> bool:
-        return 0 in self._runner.partitions.actives
+        return 0 in self._runner.partitions.active
 
     async def _tell(self, sweep: Sweep) -> None:
         settings = self._runner.settings
         # One more than are told says that there were more. Questions wait for other workers: never on the loop.
-        view = await asyncio.to_thread(lambda: View(self.whole.store()))
+        view = await asyncio.to_thread(lambda: View(self.collection.store()))
         found = islice(moves(view, settings, sweep), settings.kafka.moves_max + 1)
         left = settings.kafka.moves_max
         while step := await asyncio.to_thread(lambda: list(islice(found, MOVES_A_STEP))):
             if not self._mine():
                 return
             if len(step) > left:
-                self._runner.metrics.count({"moves_max": 1})
+                self._runner.metrics.count({"moves_truncated": 1})
                 log.warning(
                     "a sweep has more moves than are told", sweep=sweep.name, moves_max=settings.kafka.moves_max
                 )
             told = step[:left]
             await self._runner.producer.send_results(_result(move, self._runner.context.partitions) for move in told)
-            self._runner.metrics.reported(Topic.MOVES for _ in told)
+            self._runner.metrics.count_results(Topic.MOVES for _ in told)
             left -= len(told)
         await self._told(sweep)
         log.info("moves told", sweep=sweep.name, moves=settings.kafka.moves_max - left)

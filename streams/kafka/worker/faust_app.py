@@ -1,13 +1,13 @@
-"""The Faust app: one agent a topic, one table for the state. All that is Faust's way of doing things is in here.
+"""The Faust app: one agent per topic and one table for the state.
 
-An agent never raises: Faust acknowledges a batch whose body raised, and the messages would be lost. Whatever goes
-wrong in a batch ends the process before that.
+An agent never raises: Faust acknowledges a batch even if the agent raised, and its messages would be lost. Any error
+in a batch therefore ends the process before the batch is acknowledged.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -20,92 +20,118 @@ from streams.kafka.wire import topics
 from streams.kafka.wire.broker import Broker
 from streams.kafka.wire.packed_messages import MESSAGE_TYPES, Topic
 from streams.kafka.worker.faust_consumer import Consumer, FlowControl, Transport
-from streams.kafka.worker.faust_table import URL, TableStore
+from streams.kafka.worker.faust_table import StateTable
 from streams.kafka.worker.runner import Message, Runner
 from streams.settings import KafkaSettings
 
 log = structlog.get_logger(__name__)
-Take = Callable[[Sequence[Message]], Awaitable[None]]
+ProcessBatch = Callable[[Sequence[Message]], Awaitable[None]]
 OPERATORS = ("sketch", "state")
-HEARTBEATS_A_SESSION = 4
-CHANGELOG_RECORDS_BUFFERED = 32  # of up to `pack_bytes` each, while a partition is recovered
+HEARTBEATS_PER_SESSION = 4
+CHANGELOG_RECORDS_BUFFERED = 32  # of up to `pack_bytes` each, while a partition recovers
 
 
 class App(faust.App):
     """A Faust app that starts and stops what its agents need."""
 
-    runner: Runner
+    def __init__(self, runner: Runner, name: str, **settings: Any) -> None:
+        self.runner = runner
+        super().__init__(name, **settings)
 
     def _new_transport(self) -> Transport:
         return Transport(self.conf.broker_consumer, self)
 
     @cached_property
     def flow_control(self) -> FlowControl:
-        """Holds messages back from the agents while partitions change hands."""
+        """Holds messages back from the agents during a rebalance."""
         return FlowControl(loop=self.loop)
 
-    def waiting(self) -> dict[str, int]:
-        """Messages of the partitions held that are not acknowledged, by topic; nothing before the start."""
+    @property
+    def ready(self) -> bool:
+        """Whether partitions are assigned and recovered."""
+        return not self.rebalancing and bool(self.tables.actives_ready)
+
+    def waiting_messages(self) -> dict[str, int]:
+        """Count unacknowledged messages of the assigned partitions by topic; empty before the start."""
         consumer = self._consumer
-        return consumer.waiting() if isinstance(consumer, Consumer) and consumer.started else {}
+        return consumer.waiting_messages() if isinstance(consumer, Consumer) and consumer.started else {}
+
+    def on_rebalance_start(self) -> None:
+        """Note that partitions may be behind their changelogs."""
+        self.runner.partitions.recovered = False
+        super().on_rebalance_start()
+
+    def on_rebalance_end(self) -> None:
+        """Note that the active partitions have caught up with their changelogs."""
+        super().on_rebalance_end()
+        self.runner.partitions.recovered = True
 
     async def on_start(self) -> None:
-        """Connect before the first message can come."""
+        """Connect the producer and the sweep log before the first message arrives."""
         await self.runner.producer.start()
         await self.runner.sweep_log.start()
         await super().on_start()
 
     async def on_shutdown(self) -> None:
-        """Let go after the last message is done."""
+        """Disconnect after the last message is processed."""
         await super().on_shutdown()
         await self.runner.sweep_log.stop()
         await self.runner.producer.stop()
         self.runner.close()
 
 
-def build(runner: Runner, broker: Broker, data_dir: Path, url: str, operators: Sequence[str]) -> App:
-    """The app of a worker that answers others at `url` and runs `operators`, some of OPERATORS."""
+def build_app(runner: Runner, broker: Broker, data_dir: Path, url: str, operators: Sequence[str]) -> App:
+    """Return the app of a worker that other workers reach at `url`; `operators` are some of OPERATORS."""
     kafka = runner.settings.kafka
-    count = runner.context.partitions
+    partitions = runner.context.partitions
     app = App(
+        runner,
         kafka.prefix,
         broker=[f"kafka://{address.strip()}" for address in broker.bootstrap.split(",")],
         broker_credentials=_credentials(broker),
         datadir=str(data_dir / "faust"),
         canonical_url=url,
+        Table=StateTable,
         web_enabled=False,
         autodiscover=False,
         topic_allow_declare=False,
         topic_disable_leader=True,
-        # With neither a table nor a standby Faust would assign by another protocol than the other workers.
+        # Without a table or a standby, Faust would use another assignment protocol than the other workers.
         table_standby_replicas=max(kafka.standby_replicas, 0 if "state" in operators else 1),
         consumer_auto_offset_reset="earliest",
-        **_times(kafka),
+        **_limits(kafka),
     )
-    app.runner = runner
 
-    def topic(which: Topic) -> Any:
-        full = topics.full_name(kafka, which)
-        return app.topic(full, partitions=count, key_serializer="raw", value_serializer="raw", value_type=bytes)
+    def faust_topic(topic: Topic) -> Any:
+        name = topics.full_name(kafka, topic)
+        return app.topic(name, partitions=partitions, key_serializer="raw", value_serializer="raw", value_type=bytes)
 
     if "state" in operators:
-        _state_table(app, topic(Topic.CHANGELOG), count)
-        for which in MESSAGE_TYPES:
-            app.agent(topic(which), name=which.value, concurrency=1)(
-                _agent(_taker(runner, which), kafka.take_messages, kafka.take_seconds)
+        app.Table(
+            "state",
+            partitions=partitions,
+            key_type=bytes,
+            value_type=bytes,
+            changelog_topic=faust_topic(Topic.CHANGELOG),
+            recovery_buffer_size=CHANGELOG_RECORDS_BUFFERED,
+        )
+        for topic in MESSAGE_TYPES:
+            app.agent(faust_topic(topic), name=topic.value, concurrency=1)(
+                _agent(partial(runner.process, topic), kafka.take_messages, kafka.take_seconds)
             )
     if "sketch" in operators:
-        app.agent(topic(Topic.PAGES), name="pages", concurrency=1)(
-            _agent(runner.take_pages, kafka.take_pages, kafka.take_seconds)
+        app.agent(faust_topic(Topic.PAGES), name="pages", concurrency=1)(
+            _agent(runner.process_pages, kafka.take_pages, kafka.take_seconds)
         )
     return app
 
 
-def _times(kafka: KafkaSettings) -> dict[str, Any]:
+def _limits(kafka: KafkaSettings) -> dict[str, Any]:
+    """Faust's time limits and buffer sizes."""
     return {
         "broker_commit_interval": kafka.commit_seconds,
         "broker_session_timeout": kafka.session_seconds,
-        "broker_heartbeat_interval": kafka.session_seconds / HEARTBEATS_A_SESSION,
+        "broker_heartbeat_interval": kafka.session_seconds / HEARTBEATS_PER_SESSION,
         "broker_request_timeout": max(90.0, kafka.session_seconds + 1),
         "broker_max_poll_records": 500,
         "consumer_max_fetch_size": 4 << 20,
@@ -114,45 +140,28 @@ def _times(kafka: KafkaSettings) -> dict[str, Any]:
     }
 
 
-def _state_table(app: App, changelog: Any, count: int) -> None:
-    table = app.Table(
-        "state",
-        store=URL,
-        partitions=count,
-        key_type=bytes,
-        value_type=bytes,
-        changelog_topic=changelog,
-        recovery_buffer_size=CHANGELOG_RECORDS_BUFFERED,
-    )
-    store = table.data
-    assert isinstance(store, TableStore)
-    store.partitions = app.runner.partitions
-
-
-def _taker(runner: Runner, topic: Topic) -> Take:
-    async def take(batch: Sequence[Message]) -> None:
-        await runner.take(topic, batch)
-
-    return take
-
-
-def _agent(take: Take, most: int, seconds: float) -> Callable[[Any], Awaitable[None]]:
+def _agent(process: ProcessBatch, messages_max: int, seconds: float) -> Callable[[Any], Awaitable[None]]:
     async def agent(stream: Any) -> None:
-        batches: AsyncIterator[Sequence[Any]] = stream.take_events(most, within=seconds)
+        batches: AsyncIterator[Sequence[Any]] = stream.take_events(messages_max, within=seconds)
         async for events in batches:
             try:
-                await take([_message(event.message) for event in events])
+                await process([_message(event.message) for event in events])
             except BaseException:
-                log.exception("a batch failed; this process ends before it is acknowledged")
+                log.exception("a batch failed; the process ends before acknowledging it")
                 end_process()
 
     return agent
 
 
-def _message(given: Any) -> Message:
-    headers = given.headers or ()
-    pairs = list(headers.items()) if isinstance(headers, dict) else list(headers)
-    return Message(given.partition, given.offset, int((given.timestamp or 0) * 1000), given.value, pairs)
+def _message(message: Any) -> Message:
+    headers = message.headers or ()
+    return Message(
+        partition=message.partition,
+        offset=message.offset,
+        time=int((message.timestamp or 0) * 1000),
+        value=message.value,
+        headers=list(headers.items()) if isinstance(headers, dict) else list(headers),
+    )
 
 
 def _credentials(broker: Broker) -> Any:

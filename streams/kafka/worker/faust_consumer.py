@@ -68,7 +68,7 @@ class Consumer(aiokafka.Consumer):
         notify(self._waiting_for_ack)
         return False
 
-    def waiting(self) -> Counter[str]:
+    def waiting_messages(self) -> Counter[str]:
         """Messages that are not acknowledged, by topic, in the partitions held, as far as fetching has told."""
         found: Counter[str] = Counter()
         for tp in self.assignment():

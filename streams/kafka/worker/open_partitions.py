@@ -1,4 +1,4 @@
-"""The partitions that a worker has open: folders, a lock for each, and which of them it serves."""
+"""The partitions that a worker has open: a folder and a lock per partition, and which of them it is responsible for."""
 
 from __future__ import annotations
 
@@ -14,35 +14,37 @@ from state.store import Memory, Store
 from state.store_limits import StoreLimits
 
 
-class Partitions:
-    """The partitions that this process has open, and a lock for each."""
+class OpenPartitions:
+    """Open partitions by number. `active` ones are this worker's own, the others are standby copies."""
 
     def __init__(self, folder: Path, scheme: Scheme, limits: StoreLimits, count: int) -> None:
         self.folder, self.scheme, self.count = folder, scheme, count
-        # A worker may come to hold all of them: their memory is bounded together, and none is made for more.
+        # One worker may own all partitions, so all share one cache and one bound for write buffers.
         self.memory = Memory(limits)
         self.limits = msgspec.structs.replace(limits, write_buffers_mib=max(1, limits.write_buffers_mib // count))
-        self.held: dict[int, Partition] = {}
-        self.actives: frozenset[int] = frozenset()
+        self.by_number: dict[int, Partition] = {}
+        self.active: frozenset[int] = frozenset()
+        self.recovered = False  # whether the active partitions have caught up with their changelogs
         self.locks: defaultdict[int, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     def path(self, number: int) -> Path:
-        """The folder of one partition; `lostfound state check --data-dir` takes it."""
+        """The folder of one partition, as `lostfound state check --data-dir` takes it."""
         return self.folder / "partitions" / str(number)
 
     def open(self, number: int) -> Partition:
-        """A partition, opened when it is not yet; raises StateError."""
-        if number not in self.held:
+        """Return a partition, opening it if necessary. Raise StateError if that fails."""
+        assert 0 <= number < self.count
+        if number not in self.by_number:
             store = Store(self.path(number), self.limits, memory=self.memory)
-            self.held[number] = Partition(store, self.scheme, number, self.count)
-        return self.held[number]
+            self.by_number[number] = Partition(store, self.scheme, number, self.count)
+        return self.by_number[number]
 
     def close(self, number: int) -> None:
-        """Let go of a partition."""
-        if (partition := self.held.pop(number, None)) is not None:
+        """Close a partition if it is open."""
+        if (partition := self.by_number.pop(number, None)) is not None:
             partition.close()
 
     def close_all(self) -> None:
-        """Let go of all."""
-        for number in list(self.held):
+        """Close all partitions."""
+        for number in list(self.by_number):
             self.close(number)

@@ -18,7 +18,7 @@ from streams.kafka.wire.packed_messages import BadMessage, Headers, Topic, unpac
 from streams.kafka.wire.producer import DeadLetter, Producer, dead_letter
 from streams.kafka.wire.sweep_log import SweepLog
 from streams.kafka.worker.metrics import Metrics
-from streams.kafka.worker.open_partitions import Partitions
+from streams.kafka.worker.open_partitions import OpenPartitions
 from streams.kafka.worker.stages import STAGES, Context, Outcome, sketched
 from streams.operators.messages import SketchedPage
 from streams.operators.sketch import Sketched, Task
@@ -30,7 +30,7 @@ from streams.timestamps import MILLIS_MAX
 log = structlog.get_logger(__name__)
 
 
-class Message(msgspec.Struct, frozen=True):
+class Message(msgspec.Struct, frozen=True, kw_only=True):
     """What an agent needs of a message."""
 
     partition: int
@@ -44,7 +44,7 @@ class Runner:
     """What the agents call; knows the order of the four steps."""
 
     def __init__(
-        self, settings: Settings, partitions: Partitions, producer: Producer, sweep_log: SweepLog, metrics: Metrics
+        self, settings: Settings, partitions: OpenPartitions, producer: Producer, sweep_log: SweepLog, metrics: Metrics
     ) -> None:
         self.settings, self.partitions, self.producer, self.sweep_log = settings, partitions, producer, sweep_log
         self.metrics = metrics
@@ -54,7 +54,7 @@ class Runner:
         self._thread = ThreadPoolExecutor(1, "sketch")
         self._workers = Workers(settings.kafka.sketch_processes, settings.scheme, settings.policy, settings.limits)
 
-    async def take(self, topic: Topic, batch: Sequence[Message]) -> None:
+    async def process(self, topic: Topic, batch: Sequence[Message]) -> None:
         """Take packed messages of one topic through its stage; partitions at the same time, each in order."""
         by_partition: defaultdict[int, list[Message]] = defaultdict(list)
         for message in batch:
@@ -66,11 +66,11 @@ class Runner:
         if topic is Topic.CAPTURES:
             values = [value for value in values if not self._taken_back(value)]
         async with self.partitions.locks[number]:
-            partition = self.partitions.held.get(number)
-            if partition is None or number not in self.partitions.actives:
+            partition = self.partitions.by_number.get(number)
+            if partition is None or number not in self.partitions.active:
                 # Acknowledging it would lose it; a worker that starts again gets it, or whoever owns it now.
                 raise RuntimeError(f"a message of partition {number} came, which this worker does not hold")
-            with self.metrics.batch(topic, len(values)):
+            with self.metrics.time_batch(topic, len(values)):
                 outcome = STAGES[topic](partition, values, self.context)
             await self._send(outcome, letters, number)
             if len(outcome.changes):
@@ -105,10 +105,10 @@ class Runner:
         await self.producer.send(outcome.sends)
         await self.producer.send_results(outcome.results)
         await self.producer.send_dead_letters(letters)
-        self.metrics.refused(each.reason for each in letters)
-        self.metrics.reported(each.topic for each in outcome.results)
+        self.metrics.count_dead_letters(each.reason for each in letters)
+        self.metrics.count_results(each.topic for each in outcome.results)
 
-    async def take_pages(self, batch: Sequence[Message]) -> None:
+    async def process_pages(self, batch: Sequence[Message]) -> None:
         """Sketch pages and send them to the owners of their URLs, so many at a time: a message may hold several."""
         waiting: list[tuple[page_messages.Decoded, Message]] = []
         for message in batch:
@@ -137,7 +137,7 @@ class Runner:
                 said = f"{name[:200]!r} is no sweep that takes pages"
                 rejected.append((Rejected("bad_sweep", said, page.origin, page.url), message.partition))
         found: list[SketchedPage] = []
-        with self.metrics.batch(Topic.PAGES, len(taken)):
+        with self.metrics.time_batch(Topic.PAGES, len(taken)):
             for number, held in by_sweep.items():
                 task = Task(number, [page for page, _ in held])
                 for (_, place), results in zip(held, await self._sketch(task), strict=True):

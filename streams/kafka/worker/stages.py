@@ -138,7 +138,7 @@ def documents(partition: Partition, values: Sequence[Any], context: Context) -> 
     outcome.counts.update(
         sightings=len(sightings),
         documents=len(admitted.new),
-        candidates_max=candidates_dropped,
+        candidates_dropped=candidates_dropped,
         pairs_verified=verified.compared,
         edges=len(verified.changes.puts.get(Family.EDGES, ())),
     )
@@ -178,7 +178,10 @@ def buckets(partition: Partition, new: Sequence[BucketProbe], context: Context) 
     if probed.postings_dropped:
         meta.put_full_buckets(outcome.changes, limits.bucket_postings_max)
     outcome.counts.update(
-        pairs=len(probed.pairs), bucket_postings_max=probed.postings_dropped, candidates_max=probed.candidates_dropped
+        pairs=len(probed.pairs),
+        bucket_postings_dropped=probed.postings_dropped,
+        candidates_dropped=probed.candidates_dropped,
+
     )
     return outcome
 

@@ -20,7 +20,7 @@ from streams.kafka.wire.packed_messages import Topic, headers, pack
 from streams.kafka.wire.producer import DeadLetter
 from streams.kafka.wire.sweep_log import Event, SweepTable
 from streams.kafka.worker.metrics import Metrics
-from streams.kafka.worker.open_partitions import Partitions
+from streams.kafka.worker.open_partitions import OpenPartitions
 from streams.kafka.worker.runner import Message, Runner
 from streams.settings import load
 from tests.streams.kafka.collection_fixture import PARTITIONS, SETTINGS, Collection
@@ -70,9 +70,8 @@ class Producer:
 
 def cancel(made: Collection, name: str) -> None:
     runner: Any = SimpleNamespace(sweep_log=SweepLog(made.table))
-    whole: Any = SimpleNamespace(lag=made, store=made.store)
-    server = Server(runner)
-    asyncio.run(server._cancel(Event("cancel", name, 5), whole))
+    collection: Any = SimpleNamespace(runner=runner, app=None, lag=made, store=made.store)
+    asyncio.run(Server(collection)._cancel(Event("cancel", name, 5), collection))
 
 
 @pytest.mark.parametrize("stages", range(5))
@@ -118,7 +117,7 @@ def runner(tmp_path: Path) -> Runner:
     for event in (Event("open", "live", 1), Event("open", "gone", 1), Event("cancel", "gone", 2)):
         table.apply(event)
     table.apply(Event("cancelled", "gone", 3, number=2))
-    held = Partitions(tmp_path, SETTINGS.scheme, SETTINGS.store, PARTITIONS)
+    held = OpenPartitions(tmp_path, SETTINGS.scheme, SETTINGS.store, PARTITIONS)
     producer: Any = Producer()
     sweep_log: Any = SweepLog(table)
     return Runner(SETTINGS, held, producer, sweep_log, Metrics())
@@ -129,7 +128,7 @@ def runner(tmp_path: Path) -> Runner:
 def test_a_page_whose_message_has_no_time_in_ms_is_refused(runner: Runner, time: int, fields: dict[str, Any]) -> None:
     page = json.dumps({"url": "https://a.example/x", "crawl": "live"} | fields).encode()
     producer: Any = runner.producer
-    asyncio.run(runner.take_pages([Message(0, at, each, page, []) for at, each in enumerate((time, 5))]))
+    asyncio.run(runner.process_pages([Message(partition=0, offset=at, time=each, value=page, headers=[]) for at, each in enumerate((time, 5))]))
     assert [(letter.reason, letter.offset) for letter in producer.letters] == [("bad_time", 0)]
     assert [page.capture.time for page in producer.sent] == [5]
 
@@ -141,9 +140,9 @@ def test_a_page_of_a_cancelled_sweep_that_comes_again_is_not_written(tmp_path: P
     ((_, number), values) = next(iter(made.logs.items()))
     (packed,) = pack(values, 1 << 20)
     runner.partitions.open(number)
-    runner.partitions.actives = frozenset({number})
-    asyncio.run(
-        runner.take(Topic.CAPTURES, [Message(number, 0, 5, packed, headers(Topic.CAPTURES, SETTINGS.scheme.id))])
-    )
-    assert len(list(runner.partitions.held[number].store.scan(Family.CAPTURES))) == 1
+    runner.partitions.active = frozenset({number})
+    sent = headers(Topic.CAPTURES, SETTINGS.scheme.id)
+    message = Message(partition=number, offset=0, time=5, value=packed, headers=sent)
+    asyncio.run(runner.process(Topic.CAPTURES, [message]))
+    assert len(list(runner.partitions.by_number[number].store.scan(Family.CAPTURES))) == 1
     runner.partitions.close_all()

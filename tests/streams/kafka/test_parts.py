@@ -32,7 +32,7 @@ from streams.kafka.rows.worker_client import WorkerClient, parse_worker_url, url
 from streams.kafka.wire import broker, packed_messages, page_messages, topics
 from streams.kafka.wire.packed_messages import BadMessage, Topic
 from streams.kafka.wire.sweep_log import Event, SweepTable
-from streams.kafka.worker.open_partitions import Partitions
+from streams.kafka.worker.open_partitions import OpenPartitions
 from streams.operators.join import MemberTransfer, Union
 from streams.operators.messages import CandidatePair, Sighting
 from streams.page import Origin, Page, Rejected
@@ -347,7 +347,7 @@ def test_an_address_of_either_kind_is_reached_at_a_url(host: str, url: str) -> N
 def test_a_worker_that_nobody_could_reach_does_not_start(tmp_path: Path, url: str) -> None:
     nowhere = broker.from_environment("127.0.0.1:1", {})
     with pytest.raises(InputError, match=re.escape(f"{url!r} is no server")):
-        run_worker.run(load(), nowhere, tmp_path, url=url)
+        run_worker.run(load(), nowhere, run_worker.WorkerOptions(data_dir=tmp_path, url=url))
     assert not list(tmp_path.iterdir())
 
 
@@ -417,12 +417,12 @@ def test_a_collection_with_a_part_missing_is_no_collection() -> None:
 def test_partitions_share_what_a_worker_may_use(tmp_path: Path) -> None:
     """Their caches are one, and their buffers keep to one bound, with the filters that they have from the start."""
     limits, count = StoreLimits(cache_mib=16, write_buffers_mib=32), 12
-    held = Partitions(tmp_path, Scheme(), limits, count)
+    held = OpenPartitions(tmp_path, Scheme(), limits, count)
     for number in range(count):
         row = Changes()
         row.put(Family.BANDS, bytes((number,)), bytes(8))
         held.open(number).write(row, [0])
-    assert {id(partition.store._cache) for partition in held.held.values()} == {id(held.memory.cache)}
+    assert {id(partition.store._cache) for partition in held.by_number.values()} == {id(held.memory.cache)}
     assert 0 < held.memory.buffers.get_usage() <= limits.write_buffers_mib * MIB
     held.close_all()
 
