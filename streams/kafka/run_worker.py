@@ -10,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 import structlog
+from prometheus_client import disable_created_metrics
 
 from streams.errors import InputError, LostfoundError
 from streams.kafka.collection.collection import Collection
@@ -60,6 +61,7 @@ def run(settings: Settings, broker: Broker, options: WorkerOptions) -> None:
         )
     if options.url is not None:
         parse_worker_url(options.url)  # Faust would fail on it later, and other workers could not reach this one
+    disable_created_metrics()  # type: ignore[no-untyped-call]  # unused creation times, which double /metrics
     kafka = settings.kafka
     counts = asyncio.run(topics.ensure(broker, kafka, partitions=options.partitions, create=kafka.create_topics))
     (options.data_dir / "faust").mkdir(parents=True, exist_ok=True)

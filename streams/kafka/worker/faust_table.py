@@ -21,7 +21,7 @@ from streams.kafka.worker.open_partitions import OpenPartitions
 log = structlog.get_logger(__name__)
 
 
-class StateTable(faust.Table):
+class StateTable(faust.Table[bytes, bytes]):
     """A table whose store is the worker's partitions."""
 
     def _new_store(self) -> StateStore:

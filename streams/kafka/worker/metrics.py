@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 from streams.kafka.wire.packed_messages import Topic
 
@@ -44,7 +44,11 @@ class Metrics:
         self._results = Counter("lostfound_results_total", "result messages", ["topic"], registry=self.registry)
         self._values = Counter("lostfound_values_total", "values processed", ["topic"], registry=self.registry)
         self._seconds = Histogram(
-            "lostfound_stage_seconds", "seconds per batch in a stage", ["topic"], buckets=_SECONDS, registry=self.registry
+            "lostfound_stage_seconds",
+            "seconds per batch in a stage",
+            ["topic"],
+            buckets=_SECONDS,
+            registry=self.registry,
         )
         self.partitions = Gauge("lostfound_partitions", "open partitions", ["role"], registry=self.registry)
         self.ready = Gauge("lostfound_ready", "1 when partitions are assigned and recovered", registry=self.registry)

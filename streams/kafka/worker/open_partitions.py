@@ -1,4 +1,4 @@
-"""The partitions that a worker has open: a folder and a lock per partition, and which of them it is responsible for."""
+"""The partitions that a worker has open: one folder and one lock per partition, and which ones it owns."""
 
 from __future__ import annotations
 

@@ -44,7 +44,12 @@ class Runner:
     """What the agents call; knows the order of the four steps."""
 
     def __init__(
-        self, settings: Settings, partitions: OpenPartitions, producer: Producer, sweep_log: SweepLog, metrics: Metrics
+        self,
+        settings: Settings,
+        partitions: OpenPartitions,
+        producer: Producer,
+        sweep_log: SweepLog,
+        metrics: Metrics,
     ) -> None:
         self.settings, self.partitions, self.producer, self.sweep_log = settings, partitions, producer, sweep_log
         self.metrics = metrics

@@ -181,7 +181,6 @@ def buckets(partition: Partition, new: Sequence[BucketProbe], context: Context) 
         pairs=len(probed.pairs),
         bucket_postings_dropped=probed.postings_dropped,
         candidates_dropped=probed.candidates_dropped,
-
     )
     return outcome
 

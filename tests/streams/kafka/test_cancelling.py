@@ -128,7 +128,11 @@ def runner(tmp_path: Path) -> Runner:
 def test_a_page_whose_message_has_no_time_in_ms_is_refused(runner: Runner, time: int, fields: dict[str, Any]) -> None:
     page = json.dumps({"url": "https://a.example/x", "crawl": "live"} | fields).encode()
     producer: Any = runner.producer
-    asyncio.run(runner.process_pages([Message(partition=0, offset=at, time=each, value=page, headers=[]) for at, each in enumerate((time, 5))]))
+    asyncio.run(
+        runner.process_pages(
+            [Message(partition=0, offset=at, time=each, value=page, headers=[]) for at, each in enumerate((time, 5))]
+        )
+    )
     assert [(letter.reason, letter.offset) for letter in producer.letters] == [("bad_time", 0)]
     assert [page.capture.time for page in producer.sent] == [5]
 

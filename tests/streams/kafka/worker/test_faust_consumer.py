@@ -197,7 +197,7 @@ def test_what_waits_is_counted_by_topic() -> None:
     async def run() -> None:
         async with consuming(Log({PAGES: 3, LINKS: None}, {PAGES: 9, LINKS: 4})) as (consumer, _):
             await consumer.perform_seek()
-            assert consumer.waiting() == {"pages": 6, "links": 4}
+            assert consumer.waiting_messages() == {"pages": 6, "links": 4}
 
     asyncio.run(run())
 
