@@ -58,23 +58,25 @@ def commit(store: RowStore, sweep: Sweep, now: int) -> Sweep:
     return _write(store, apply(Life.of(sweep), event))
 
 
-def begin_cancel(store: RowStore, sweep: Sweep) -> Sweep:
+def begin_cancel(sweep: Sweep, changes: Changes) -> Sweep:
     """Hide a sweep from all answers, before its captures are removed; raises LostfoundError if it is cancelled."""
-    cancelling = apply(Life.of(sweep), Event(step=Step.CANCEL, name=sweep.name, number=sweep.number))
-    return sweep if cancelling.sweep == sweep else _write(store, cancelling)
+    cancelling = apply(Life.of(sweep), Event(step=Step.CANCEL, name=sweep.name, number=sweep.number)).sweep
+    if cancelling != sweep:
+        put(changes, cancelling)
+    return cancelling
 
 
-def finish_cancel(store: RowStore, sweep: Sweep) -> Sweep:
+def finish_cancel(store: RowReader, sweep: Sweep, changes: Changes) -> Sweep:
     """Free the name of a sweep whose captures are removed, and drop its counts per host."""
-    changes = Changes()
     for host in hosts(store, sweep.number):
         changes.delete(Family.SWEEPS, host_key(sweep.number, host))
-    event = Event(step=Step.FINISH_CANCEL, name=sweep.name, number=sweep.number)
-    return _write(store, apply(Life.of(sweep), event), changes)
+    cancelled = apply(Life.of(sweep), Event(step=Step.FINISH_CANCEL, name=sweep.name, number=sweep.number)).sweep
+    put(changes, cancelled)
+    return cancelled
 
 
-def _write(store: RowStore, life: Life, changes: Changes | None = None) -> Sweep:
-    changes = changes or Changes()
+def _write(store: RowStore, life: Life) -> Sweep:
+    changes = Changes()
     put(changes, life.sweep)
     store.write(changes, sync=True)
     return life.sweep

@@ -9,6 +9,10 @@ from typing import Any
 
 import msgspec
 
+from state import sweeps
+from state.changes import Changes
+from state.model import Sweep
+from state.rows import RowStore
 from state.store import Store
 from streams.engine.ingest import Summary, ingest
 from streams.settings import Settings, load
@@ -57,6 +61,14 @@ def jsonl(path: Path, lines: Iterable[Line]) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
     return path
+
+
+def begin_cancel(store: RowStore, sweep: Sweep) -> Sweep:
+    """Leave a sweep as a crash in the middle of its cancellation does."""
+    changes = Changes()
+    cancelling = sweeps.begin_cancel(sweep, changes)
+    store.write(changes)
+    return cancelling
 
 
 def take(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, TypedDict
 
@@ -124,15 +125,15 @@ def forget(place: Place, named: str, json: bool) -> Exit | None:
     It cannot be undone, but by ingesting the pages again as another sweep.
     """
     from state.view import View
-    from streams import query
-    from streams.forgetting import forget_document, forget_url
+    from streams import forgetting, query
     from streams.urls import url_key
 
     with place.writer() as (store, _):
         if "://" in named:
-            done = forget_url(store, url_key(named))
+            removals = forgetting.forget_url(store, url_key(named))
         else:
-            done = forget_document(store, query.resolve(View(store), named))
+            removals = forgetting.forget_document(store, query.resolve(View(store), named))
+        done = forgetting.apply(removals, partial(store.write, sync=True))
     if json:
         write_json(done)
     elif done.captures or done.documents:

@@ -31,7 +31,7 @@ def command() -> None:
 def open_(place: Place, name: str) -> None:
     """Open a sweep; `ingest` opens one by itself when there is none of its name."""
     from state.sweeps import open_sweep
-    from streams.forgetting import finish_cancelling
+    from streams.engine.sweep_commands import finish_cancelling
 
     if place.server is not None:
         place.sweep_event("open", name)
@@ -66,13 +66,14 @@ def commit(place: Place, name: str) -> None:
 @click.pass_obj
 def cancel(place: Place, name: str) -> None:
     """Take back everything that a sweep brought, open or committed."""
-    from streams.forgetting import Forgotten, cancel_sweep
+    from streams.engine import sweep_commands
+    from streams.forgetting import Forgotten
 
     if place.server is not None:
         gone = place.sweep_event("cancel", name, Forgotten)
     else:
         with place.writer() as (store, _):
-            gone = cancel_sweep(store, _named(store, name))
+            gone = sweep_commands.cancel(store, _named(store, name))
     lost = f"{counted(gone.captures, 'capture')} and {counted(gone.documents, 'document')}"
     click.echo(f"sweep {name} is cancelled, and {lost} with it")
 

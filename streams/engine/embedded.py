@@ -16,6 +16,7 @@ from state.changes import Changes
 from state.codecs import document_row
 from state.families import Family
 from state.model import ID_BYTES, PREFIX_BYTES, Capture, Sketch, Sweep
+from state.rows import RowReader
 from state.store import Store
 from streams.operators import admit, capture, join, lookups, probe, verify
 from streams.operators.messages import CandidatePair, DocumentPayload, SketchedPage
@@ -147,7 +148,7 @@ class Engine:
             meta.put_full_buckets(changes, self.settings.limits.bucket_postings_max)
 
 
-def join_all(store: Store, unions: Sequence[join.Union], changes: Changes, fresh: Collection[bytes] = ()) -> None:
+def join_all(store: RowReader, unions: Sequence[join.Union], changes: Changes, fresh: Collection[bytes] = ()) -> None:
     """Drive union and hand-over steps to their end over a store and the changes already made in this batch.
 
     `fresh` are documents that the state did not hold before the batch: they have no members to look for.
@@ -178,7 +179,7 @@ def join_all(store: Store, unions: Sequence[join.Union], changes: Changes, fresh
 class _Forest:
     """Parents as the store and this batch's changes have them."""
 
-    def __init__(self, store: Store, changes: Changes, nodes: set[bytes], fresh: Collection[bytes]) -> None:
+    def __init__(self, store: RowReader, changes: Changes, nodes: set[bytes], fresh: Collection[bytes]) -> None:
         self.store = store
         self.members_deleted = changes.deletes.get(Family.MEMBERS, set())
         cleared = changes.deletes.get(Family.PARENTS, set())

@@ -31,8 +31,8 @@ from state.view import View
 from streams.engine.dead_letters import DeadLetters
 from streams.engine.embedded import BatchReport, Engine
 from streams.engine.sketch_pool import Workers
+from streams.engine.sweep_commands import finish_cancelling
 from streams.errors import BadRecord, InputError
-from streams.forgetting import finish_cancelling
 from streams.operators import lookups
 from streams.operators.messages import SketchedPage
 from streams.operators.sketch import Sketched, Task, raw_fingerprint

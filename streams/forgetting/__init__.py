@@ -1,5 +1,13 @@
-"""Forgetting: pages, documents and cancelled sweeps taken out again, and only what they touched made anew."""
+"""Forgetting: delete URLs, documents and cancelled sweeps, and rebuild only what they touched."""
 
-from streams.forgetting.removal import Forgotten, cancel_sweep, finish_cancelling, forget_document, forget_url
+from streams.forgetting.removal import (
+    Forgotten,
+    Removal,
+    apply,
+    cancel_sweep,
+    finish_cancelling,
+    forget_document,
+    forget_url,
+)
 
-__all__ = ["Forgotten", "cancel_sweep", "finish_cancelling", "forget_document", "forget_url"]
+__all__ = ["Forgotten", "Removal", "apply", "cancel_sweep", "finish_cancelling", "forget_document", "forget_url"]

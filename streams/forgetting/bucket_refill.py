@@ -17,8 +17,8 @@ from state.changes import Changes
 from state.codecs import posting_list
 from state.families import Family
 from state.model import PREFIX_BYTES, Sketch
+from state.rows import RowReader
 from state.scheme import Scheme
-from state.store import Store
 from state.view import View
 from streams.sketch import sketcher
 from streams.sketch.index_terms import most_sampled
@@ -27,7 +27,7 @@ _AT_ONCE = 1_000
 _POSTINGS_MAX = 4_096  # of a shingle
 
 
-def unpost(store: Store, changes: Changes, gone: Mapping[bytes, Sketch], scheme: Scheme) -> None:
+def unpost(store: RowReader, changes: Changes, gone: Mapping[bytes, Sketch], scheme: Scheme) -> None:
     """Take the postings of documents that go out of their buckets."""
     going: dict[bytes, set[bytes]] = {}
     for bucket, prefix in _postings(gone.values(), scheme):

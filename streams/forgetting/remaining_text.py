@@ -14,15 +14,15 @@ from state.codecs import text_row
 from state.codecs.text_row import TextCodec
 from state.families import Family
 from state.model import Capture, Sketch
+from state.rows import RowReader
 from state.scheme import Scheme
-from state.store import Store
 from streams.sketch.sketcher import Sketcher
 
 
 class TextsLeft:
     """Reads kept texts and makes what is left of them."""
 
-    def __init__(self, store: Store, scheme: Scheme) -> None:
+    def __init__(self, store: RowReader, scheme: Scheme) -> None:
         self.store = store
         self.sketcher = Sketcher(scheme)
         self.codec = TextCodec(meta.dictionaries(store))

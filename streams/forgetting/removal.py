@@ -1,13 +1,17 @@
-"""Forgetting: removing pages and documents, and the trace of a cancelled sweep, rebuilding only what they touched.
+"""Compute the changes that delete URLs, documents and cancelled sweeps, and rebuild only the affected clusters.
 
-A union-find cannot take a union back. So the component of a removed document is dissolved and joined again from the
-edges that are left. A removal is committed in one write batch a component, so that a crash leaves it done or not.
+The generators `forget_url`, `forget_document` and `cancel_sweep` write nothing: they yield `Removal` values. The
+caller commits the changes of one removal before it resumes the generator, which reads the new state; `apply` does so.
+The state is sound after every removal, so a crash between two removals does no harm.
+
+A union-find cannot undo a union. The component of a deleted document is therefore dissolved and joined again from its
+remaining edges.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 
 import msgspec
@@ -17,8 +21,8 @@ from state.changes import Changes
 from state.codecs import capture_row, document_row, location_row
 from state.families import Family
 from state.model import ID_BYTES, PREFIX_BYTES, Capture, DocumentRow, Sketch, Sweep, SweepState
+from state.rows import RowReader
 from state.scheme import Scheme
-from state.store import Store
 from state.view import View
 from streams.engine.embedded import join_all
 from streams.forgetting.bucket_refill import unpost
@@ -31,12 +35,32 @@ from streams.urls import host_prefix
 CAPTURES_A_BATCH = 2_000
 
 
+class Removal(msgspec.Struct, frozen=True):
+    """Changes that are committed together, and what they remove."""
+
+    changes: Changes
+    captures: int = 0
+    documents: int = 0
+    rejoined: int = 0  # documents that were joined again because their cluster was dissolved
+
+
 class Forgotten(msgspec.Struct, frozen=True):
-    """What a removal removed, and how many documents were joined anew because of it."""
+    """The totals of all removals of one command."""
 
     captures: int
     documents: int
     rejoined: int
+
+
+def apply(removals: Iterable[Removal], commit: Callable[[Changes], None]) -> Forgotten:
+    """Commit each removal before the next one is computed; return the totals."""
+    captures = documents = rejoined = 0
+    for removal in removals:
+        commit(removal.changes)
+        captures += removal.captures
+        documents += removal.documents
+        rejoined += removal.rejoined
+    return Forgotten(captures, documents, rejoined)
 
 
 class _Left(msgspec.Struct, frozen=True):
@@ -47,57 +71,63 @@ class _Left(msgspec.Struct, frozen=True):
     staying: list[Capture]
 
 
-def forget_document(store: Store, document: bytes) -> Forgotten:
-    """Remove a document, and every capture of it."""
-    finish_cancelling(store)
-    view = View(store)
-    gone = [
+def forget_document(reader: RowReader, document: bytes) -> Iterator[Removal]:
+    """Remove a document and all captures of it."""
+    yield from finish_cancelling(reader)
+    view = View(reader)
+    captures = [
         capture
         for key in view.locations([document], limit=1 << 62)[0]
         for capture in view.captures(key)
         if capture.document == document
     ]
-    return _remove(store, gone, Unindexing(store, view.scheme, lambda _: False), also={document})
+    yield _remove(reader, captures, Unindexing(reader, view.scheme, lambda _: False), also={document})
 
 
-def forget_url(store: Store, key: bytes) -> Forgotten:
-    """Remove a URL's captures, and the documents that no other URL holds or held."""
-    finish_cancelling(store)
-    view = View(store)
-    return _remove(store, view.captures(key), Unindexing(store, view.scheme, lambda held: held.key != key))
+def forget_url(reader: RowReader, key: bytes) -> Iterator[Removal]:
+    """Remove the captures of a URL key, and the documents that no other URL has or had."""
+    yield from finish_cancelling(reader)
+    view = View(reader)
+    words = Unindexing(reader, view.scheme, lambda capture: capture.key != key)
+    yield _remove(reader, view.captures(key), words)
 
 
-def cancel_sweep(store: Store, sweep: Sweep) -> Forgotten:
-    """Take back everything that a sweep brought. Begun again after a crash, it goes on."""
-    sweep = sweeps.begin_cancel(store, sweep)
-    total = Forgotten(0, 0, 0)
-    reached = b""
-    words = Unindexing(store, View(store).scheme, lambda held: held.sweep != sweep.number)
-    while batch := _captures_of(store, sweep.number, reached):
-        reached = capture_row.row_key(batch[-1])
-        done = _remove(store, batch, words)
-        total = Forgotten(*(a + b for a, b in zip(_numbers(total), _numbers(done), strict=True)))
-    sweeps.finish_cancel(store, sweep)
-    return total
+def cancel_sweep(reader: RowReader, sweep: Sweep) -> Iterator[Removal]:
+    """Remove everything that a sweep added. After a crash, call it again to resume.
 
-
-def finish_cancelling(store: Store) -> None:
-    """Go on with cancellations that a crash cut short, before a sweep is opened, or pages are taken in or forgotten.
-
-    What is left of them is in no answer, so that committing need not wait for it; but their names are not free yet.
+    The first removal marks the sweep as cancelling, which hides its captures from queries; the last one marks it as
+    cancelled. Raises LostfoundError for a sweep that is cancelled already.
     """
-    for sweep in sweeps.all_sweeps(store):
+    changes = Changes()
+    sweep = sweeps.begin_cancel(sweep, changes)
+    if changes:
+        yield Removal(changes)
+    start = b""
+    words = Unindexing(reader, View(reader).scheme, lambda capture: capture.sweep != sweep.number)
+    while captures := _captures_of(reader, sweep.number, start):
+        start = capture_row.row_key(captures[-1])
+        yield _remove(reader, captures, words)
+    changes = Changes()
+    sweeps.finish_cancel(reader, sweep, changes)
+    yield Removal(changes)
+
+
+def finish_cancelling(reader: RowReader) -> Iterator[Removal]:
+    """Finish the cancellations that a crash interrupted.
+
+    Every writer does this before it opens a sweep, ingests or forgets. Queries and commits need not wait for it: the
+    remaining captures are hidden. Only the sweep's name is not free yet. The removals count nothing, because the next
+    command did not ask for them.
+    """
+    for sweep in sweeps.all_sweeps(reader):
         if sweep.state is SweepState.CANCELLING:
-            cancel_sweep(store, sweep)
+            for removal in cancel_sweep(reader, sweep):
+                yield Removal(removal.changes)
 
 
-def _numbers(forgotten: Forgotten) -> tuple[int, int, int]:
-    return forgotten.captures, forgotten.documents, forgotten.rejoined
-
-
-def _captures_of(store: Store, sweep: int, start: bytes) -> list[Capture]:
+def _captures_of(reader: RowReader, sweep: int, start: bytes) -> list[Capture]:
     found: list[Capture] = []
-    for row, value in store.scan(Family.CAPTURES, start=start):
+    for row, value in reader.scan(Family.CAPTURES, start=start):
         if capture_row.decode_key(row)[1] == sweep:
             found.append(capture_row.decode(row, value))
             if len(found) >= CAPTURES_A_BATCH:
@@ -105,7 +135,9 @@ def _captures_of(store: Store, sweep: int, start: bytes) -> list[Capture]:
     return found
 
 
-def _remove(store: Store, captures: Sequence[Capture], words: Unindexing, also: Collection[bytes] = ()) -> Forgotten:
+def _remove(
+    reader: RowReader, captures: Sequence[Capture], words: Unindexing, also: Collection[bytes] = ()
+) -> Removal:
     """Remove captures, the locations that held by them alone, and the documents that are then nowhere."""
     changes = Changes()
     going: dict[bytes, list[Capture]] = {document: [] for document in also}
@@ -113,33 +145,36 @@ def _remove(store: Store, captures: Sequence[Capture], words: Unindexing, also: 
         changes.delete(Family.CAPTURES, capture_row.row_key(held))
         if held.document:
             going.setdefault(held.document, []).append(held)
-    _uncount(store, changes, captures)
-    scheme = View(store).scheme
-    gone, leaving = _take_out(store, changes, scheme, going, also)
-    _drop_documents(store, changes, gone)
-    unpost(store, changes, gone, scheme)
+    _uncount(reader, changes, captures)
+    scheme = View(reader).scheme
+    gone, leaving = _take_out(reader, changes, scheme, going, also)
+    _drop_documents(reader, changes, gone)
+    unpost(reader, changes, gone, scheme)
     changes.delete_all(Family.WORDS, words.stale(leaving))
-    rejoined = _rejoin(store, changes, gone)
-    totals = Counter(meta.counters(store))
+    rejoined = _rejoin(reader, changes, gone)
+    totals = Counter(meta.counters(reader))
     totals.update(documents=-len(gone), documents_forgotten=len(gone))
     meta.put_counters(changes, dict(totals))
-    store.write(changes, sync=True)
-    return Forgotten(len(captures), len(gone), rejoined)
+    return Removal(changes, len(captures), len(gone), rejoined)
 
 
 def _take_out(
-    store: Store, changes: Changes, scheme: Scheme, going: Mapping[bytes, Sequence[Capture]], also: Collection[bytes]
+    reader: RowReader,
+    changes: Changes,
+    scheme: Scheme,
+    going: Mapping[bytes, Sequence[Capture]],
+    also: Collection[bytes],
 ) -> tuple[dict[bytes, Sketch], list[Leaving]]:
     """Take documents out of the URLs whose captures go; which of them are then nowhere, and what each leaves."""
     gone: dict[bytes, Sketch] = {}
     leaving: list[Leaving] = []
-    texts = TextsLeft(store, scheme)
+    texts = TextsLeft(reader, scheme)
     documents = sorted(going)
-    for document, value in zip(documents, store.get_many(Family.DOCUMENTS, documents), strict=True):
+    for document, value in zip(documents, reader.get_many(Family.DOCUMENTS, documents), strict=True):
         if value is None:
             continue
         row = document_row.decode(document, value)
-        left = _left(store, changes, row, going[document])
+        left = _left(reader, changes, row, going[document])
         if left.first_seen is None or document in also:
             gone[document] = row.sketch
             leaving.append(Leaving(document, left.leaving.urls, None))
@@ -148,7 +183,7 @@ def _take_out(
         if left.first_seen != row.first_seen:
             changes.put(Family.DOCUMENTS, document, document_row.seen_at(value, left.first_seen))
         known = {held.key for held in going[document]}
-        staying = chain(left.staying, held_elsewhere(store, document, known))
+        staying = chain(left.staying, held_elsewhere(reader, document, known))
         if text := texts.of(row.sketch, going[document], staying):
             changes.put(Family.TEXTS, document, text)
         elif text is not None:
@@ -156,18 +191,18 @@ def _take_out(
     return gone, leaving
 
 
-def _uncount(store: Store, changes: Changes, captures: Sequence[Capture]) -> None:
+def _uncount(reader: RowReader, changes: Changes, captures: Sequence[Capture]) -> None:
     """Take the captures off the counts of their sweeps, and of the sweeps' hosts."""
     hosts = Counter((c.sweep, host_prefix(c.key)) for c in captures)
-    for sweep in sweeps.all_sweeps(store):
+    for sweep in sweeps.all_sweeps(reader):
         less = {host: -count for (number, host), count in hosts.items() if number == sweep.number}
         if less:
-            sweeps.add_hosts(store, changes, sweep.number, less)
+            sweeps.add_hosts(reader, changes, sweep.number, less)
             if sweep.state is SweepState.COMMITTED:
                 sweeps.put(changes, msgspec.structs.replace(sweep, captures=sweep.captures + sum(less.values())))
 
 
-def _left(store: Store, changes: Changes, row: DocumentRow, going: Sequence[Capture]) -> _Left:
+def _left(reader: RowReader, changes: Changes, row: DocumentRow, going: Sequence[Capture]) -> _Left:
     """What is left of a document that some captures of go; mends the locations of their URLs.
 
     Other URLs are not looked at more than it takes: an error page may be at millions.
@@ -177,7 +212,7 @@ def _left(store: Store, changes: Changes, row: DocumentRow, going: Sequence[Capt
     staying: list[Capture] = []
     moved: dict[bytes, int | None] = {}
     unmoved = True
-    for key, place, gone, kept in _at_each_url(store, document, going):
+    for key, place, gone, kept in _at_each_url(reader, document, going):
         staying += kept
         if lost := {held.url for held in gone} - {held.url for held in kept}:
             urls[key] = lost
@@ -188,32 +223,32 @@ def _left(store: Store, changes: Changes, row: DocumentRow, going: Sequence[Capt
         elif place is not None and location_row.encode(first) != place:
             changes.put(Family.LOCATIONS, document + key, location_row.encode(first))
     left = {key for key, first in moved.items() if first is None}
-    return _Left(_first_seen(store, row, moved, unmoved), Leaving(document, urls, left), staying)
+    return _Left(_first_seen(reader, row, moved, unmoved), Leaving(document, urls, left), staying)
 
 
 def _at_each_url(
-    store: Store, document: bytes, going: Sequence[Capture]
+    reader: RowReader, document: bytes, going: Sequence[Capture]
 ) -> Iterator[tuple[bytes, bytes | None, list[Capture], list[Capture]]]:
     """Of each URL that captures go from: its key, its location, those captures, and what else holds the document."""
     by_key: dict[bytes, list[Capture]] = {}
     for held in going:
         by_key.setdefault(held.key, []).append(held)
     keys = sorted(by_key)
-    places = store.get_many(Family.LOCATIONS, [document + key for key in keys])
-    histories = store.scan_prefixes(Family.CAPTURES, [capture_row.history(key) for key in keys])
+    places = reader.get_many(Family.LOCATIONS, [document + key for key in keys])
+    histories = reader.scan_prefixes(Family.CAPTURES, [capture_row.history(key) for key in keys])
     for key, place, history in zip(keys, places, histories, strict=True):
         rows = {capture_row.row_key(held) for held in by_key[key]}
         others = (capture_row.decode(*held) for held in history if held[0] not in rows)
         yield key, place, by_key[key], [held for held in others if held.document == document]
 
 
-def _first_seen(store: Store, row: DocumentRow, moved: Mapping[bytes, int | None], unmoved: bool) -> int | None:
+def _first_seen(reader: RowReader, row: DocumentRow, moved: Mapping[bytes, int | None], unmoved: bool) -> int | None:
     """When the URLs that are left first held a document, ms (None: none is left); `moved` says it of some.
 
     No URL held it before the document was first seen, and where none of the `moved` held it then, another did.
     """
     first: int | None = None
-    for place, held in store.scan(Family.LOCATIONS, row.sketch.document):
+    for place, held in reader.scan(Family.LOCATIONS, row.sketch.document):
         key = place[ID_BYTES:]
         seen = moved[key] if key in moved else location_row.decode(held)
         if seen is None:
@@ -226,19 +261,19 @@ def _first_seen(store: Store, row: DocumentRow, moved: Mapping[bytes, int | None
     return first
 
 
-def _drop_documents(store: Store, changes: Changes, gone: Mapping[bytes, Sketch]) -> None:
+def _drop_documents(reader: RowReader, changes: Changes, gone: Mapping[bytes, Sketch]) -> None:
     """Remove the rows of documents, but for their postings in buckets and words, and their edges."""
     changes.delete_all(Family.DOCUMENTS, gone.keys())
     changes.delete_all(Family.TEXTS, gone.keys())
     for document, sketch in gone.items():
-        changes.delete_all(Family.LOCATIONS, {place for place, _ in store.scan(Family.LOCATIONS, document)})
+        changes.delete_all(Family.LOCATIONS, {place for place, _ in reader.scan(Family.LOCATIONS, document)})
         indexed, prefix = index_samples(sketch), document[:PREFIX_BYTES]
         changes.delete_all(Family.SAMPLES, {indexed[at : at + 4] + prefix for at in range(0, len(indexed), 4)})
 
 
-def _rejoin(store: Store, changes: Changes, gone: Collection[bytes]) -> int:
+def _rejoin(reader: RowReader, changes: Changes, gone: Collection[bytes]) -> int:
     """Dissolve the components of removed documents and join what is left by the edges that are left."""
-    view = View(store)
+    view = View(reader)
     unions = []
     left: set[bytes] = set()
     for root in {view.root(document) for document in gone}:
@@ -247,12 +282,12 @@ def _rejoin(store: Store, changes: Changes, gone: Collection[bytes]) -> int:
             changes.delete(Family.PARENTS, member)
             if member != root:
                 changes.delete(Family.MEMBERS, root + member)
-            for row, _ in store.scan(Family.EDGES, member):
+            for row, _ in reader.scan(Family.EDGES, member):
                 other = row[ID_BYTES:]
                 if member in gone or other in gone:
                     changes.delete(Family.EDGES, row)
                 else:
                     unions.append(union(member, other))
         left.update(member for member in members if member not in gone)
-    join_all(store, unions, changes)
+    join_all(reader, unions, changes)
     return len(left)

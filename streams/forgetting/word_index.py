@@ -18,8 +18,8 @@ from state.codecs import capture_row
 from state.codecs.text_row import TextCodec
 from state.families import Family
 from state.model import ID_BYTES, PREFIX_BYTES, Capture
+from state.rows import RowReader
 from state.scheme import Scheme
-from state.store import Store
 from streams.sketch.index_terms import TEXT_WORDS_MAX, indexed_words, page_terms, site_key
 from streams.sketch.sketcher import Sketcher
 
@@ -41,7 +41,7 @@ class Leaving(msgspec.Struct, frozen=True):
 class Unindexing:
     """Tells which entries go with captures, a batch of them at a time."""
 
-    def __init__(self, store: Store, scheme: Scheme, stays: Callable[[Capture], bool]) -> None:
+    def __init__(self, store: RowReader, scheme: Scheme, stays: Callable[[Capture], bool]) -> None:
         """`stays` says which captures are there when all batches have gone."""
         self._store = store
         self._sketcher = Sketcher(scheme)
@@ -83,23 +83,23 @@ class Unindexing:
         return {term for found in page_terms(list(pages), self._sketcher) for term in found}
 
 
-def held_elsewhere(store: Store, document: bytes, but: Collection[bytes]) -> Iterator[Capture]:
+def held_elsewhere(store: RowReader, document: bytes, but: Collection[bytes]) -> Iterator[Capture]:
     """Captures that hold a document, of all its URLs but some."""
     return _holding(store, document, (key for key in _keys(store, document) if key not in but))
 
 
-def _keys(store: Store, document: bytes, site: bytes | None = None) -> Iterator[bytes]:
+def _keys(store: RowReader, document: bytes, site: bytes | None = None) -> Iterator[bytes]:
     keys = (place[ID_BYTES:] for place, _ in store.scan(Family.LOCATIONS, document))
     return (key for key in keys if site is None or site_key(key) == site)
 
 
-def _holding(store: Store, document: bytes, keys: Iterator[bytes]) -> Iterator[Capture]:
+def _holding(store: RowReader, document: bytes, keys: Iterator[bytes]) -> Iterator[Capture]:
     while part := [capture_row.history(key) for key in islice(keys, _AT_ONCE)]:
         for rows in store.scan_prefixes(Family.CAPTURES, part):
             yield from (held for held in (capture_row.decode(*row) for row in rows) if held.document == document)
 
 
-def _chosen(store: Store, sketcher: Sketcher, leaving: Sequence[Leaving]) -> Iterator[set[int] | None]:
+def _chosen(store: RowReader, sketcher: Sketcher, leaving: Sequence[Leaving]) -> Iterator[set[int] | None]:
     """The words of each document's text that are indexed; None where it is not kept."""
     texts = TextCodec(meta.dictionaries(store))
     for at in range(0, len(leaving), _AT_ONCE):
@@ -112,7 +112,7 @@ def _chosen(store: Store, sketcher: Sketcher, leaving: Sequence[Leaving]) -> Ite
             yield set(words[: min(held, most)].tolist()) if value is not None else None
 
 
-def _indexed(store: Store, site: bytes, words: Iterable[int], prefix: bytes) -> bool:
+def _indexed(store: RowReader, site: bytes, words: Iterable[int], prefix: bytes) -> bool:
     """Whether these are the words that the index has of the document."""
     return None not in store.get_many(Family.WORDS, sorted(_entry(site, word, prefix) for word in words))
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from state import sweeps
 from state.store import Store
 from streams.engine.ingest import Progress, ingest
-from streams.forgetting import cancel_sweep, removal
+from streams.forgetting import apply, cancel_sweep, removal
 from tests.samples import NOW, settings
 
 
@@ -34,7 +34,7 @@ def cancel(folder: str, sweep: str) -> None:
         print("ready", flush=True)
         named = sweeps.named(store, sweep)
         if named is not None:
-            cancel_sweep(store, named)
+            apply(cancel_sweep(store, named), store.write)
     print("done", flush=True)
 
 

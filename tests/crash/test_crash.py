@@ -25,7 +25,7 @@ from state.families import Family
 from state.model import SweepState
 from state.store import Store
 from streams.engine.ingest import ingest
-from streams.forgetting import finish_cancelling
+from streams.forgetting import apply, finish_cancelling
 from streams.page import Page
 from streams.readers.dispatch import read
 from tests.samples import NOW, Line, jsonl, page, settings, variant, words
@@ -217,7 +217,7 @@ def test_killed_while_cancelling(start: Callable[..., Child], crawl: Crawl, tmp_
         child.end(signal.SIGKILL)
         assert sound(folder)
     with Store(folder) as store:
-        finish_cancelling(store)
+        apply(finish_cancelling(store), store.write)
         assert sweeps.all_sweeps(store)[1].state in {SweepState.CANCELLED, SweepState.COMMITTED}
     assert start("cancel", folder, "1").end() == 0
     with Store(folder) as store:

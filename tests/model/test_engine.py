@@ -36,7 +36,7 @@ from state.store import Store
 from state.sweeps import commit
 from state.view import View
 from streams import query
-from streams.forgetting import cancel_sweep, finish_cancelling, forget_document, forget_url, removal
+from streams.forgetting import apply, cancel_sweep, finish_cancelling, forget_document, forget_url, removal
 from streams.settings import Settings
 from streams.sketch.sketcher import Sketcher
 from streams.urls import host_prefix, url_key
@@ -232,7 +232,7 @@ class Engine(RuleBasedStateMachine):
             return
         chosen = data.draw(st.sampled_from(living))
         gone = {held for held in self.captures if held.sweep == chosen.number}
-        assert cancel_sweep(self.store, chosen).captures == len(gone)
+        assert apply(cancel_sweep(self.store, chosen), self.store.write).captures == len(gone)
         self.captures -= gone
 
     @rule(data=st.data(), writes=st.integers(1, 6))
@@ -252,23 +252,23 @@ class Engine(RuleBasedStateMachine):
             write(store, changes, sync=sync)
 
         with patch.object(Store, "write", failing), suppress(InterruptedError):
-            cancel_sweep(self.store, chosen)
+            apply(cancel_sweep(self.store, chosen), self.store.write)
         self.captures = {held for held in self.captures if held.sweep != chosen.number}
         found = {c.sweep for c in View(self.store).all_captures()}
         assert chosen.number not in found
         self.reopen()
-        finish_cancelling(self.store)
+        apply(finish_cancelling(self.store), self.store.write)
 
     @rule(url=st.sampled_from([*URLS, *SPELLED]))
     def forget_a_url(self, url: str) -> None:
         gone = {held for held in self.captures if url_key(held.url) == url_key(url)}
-        assert forget_url(self.store, url_key(url)).captures == len(gone)
+        assert apply(forget_url(self.store, url_key(url)), self.store.write).captures == len(gone)
         self.captures -= gone
 
     @rule(text=st.sampled_from(TEXTS))
     def forget_a_document(self, text: str) -> None:
         gone = {held for held in self.captures if held.document == IDS[text]}
-        done = forget_document(self.store, IDS[text])
+        done = apply(forget_document(self.store, IDS[text]), self.store.write)
         assert (done.captures, done.documents) == (len(gone), bool(gone))
         self.captures -= gone
 

@@ -16,6 +16,7 @@ from state.families import Family
 from state.model import PREFIX_BYTES, Edge
 from streams.operators.routing import partition_of
 from tests.memory import MemoryStore
+from tests.samples import begin_cancel
 
 ALIEN = b"\x00alien document!"  # sorts first: a root to all
 LAST = b"\xff" * 16
@@ -301,7 +302,7 @@ def test_a_bucket_that_was_full_before_a_document_was_forgotten_may_too(sound: M
 
 
 def test_counts_of_a_sweep_that_is_being_cancelled_are_not_held_against_it(sound: MemoryStore) -> None:
-    sweeps.begin_cancel(sound, sweeps.all_sweeps(sound)[0])
+    begin_cancel(sound, sweeps.all_sweeps(sound)[0])
     changes = Changes()
     row, _ = first(sound, Family.SWEEPS, b"h")
     changes.put(Family.SWEEPS, row, bytes(8))

@@ -24,7 +24,7 @@ from state.store import Store
 from state.view import View
 from streams.urls import host_prefix, url_key
 from tests.memory import MemoryStore
-from tests.samples import NOW, page, take
+from tests.samples import NOW, begin_cancel, page, take
 from tests.state.conftest import HOSTS
 
 
@@ -137,7 +137,7 @@ def test_postings(view: View) -> None:
 def test_a_sweep_that_is_being_cancelled_is_hidden(sound: MemoryStore) -> None:
     sweep = sweeps.named(sound, "two")
     assert sweep
-    sweeps.begin_cancel(sound, sweep)
+    begin_cancel(sound, sweep)
     view = View(sound)
     assert [s.name for s in view.sweeps()] == ["one", "three"]
     assert {c.sweep for c in view.all_captures()} == {1, 3}

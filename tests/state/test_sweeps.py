@@ -42,15 +42,19 @@ def test_a_cancelled_sweep_keeps_its_number_and_loses_its_name_and_counts(store:
     changes = Changes()
     sweeps.add_hosts(store, changes, sweep.number, {b"org,a)": 2})
     store.write(changes)
-    sweeps.finish_cancel(store, sweeps.begin_cancel(store, sweep))
+    changes = Changes()
+    sweeps.finish_cancel(store, sweeps.begin_cancel(sweep, changes), changes)
+    store.write(changes)
     assert sweeps.named(store, "one") is None
     assert sweeps.hosts(store, sweep.number) == {}
     assert sweeps.open_sweep(store, "one", 8).number == 2
 
 
 def test_beginning_to_cancel_can_be_repeated(store: MemoryStore) -> None:
-    cancelling = sweeps.begin_cancel(store, sweeps.open_sweep(store, "one", 7))
-    assert sweeps.begin_cancel(store, cancelling) == cancelling
+    cancelling = sweeps.begin_cancel(sweeps.open_sweep(store, "one", 7), Changes())
+    changes = Changes()
+    assert sweeps.begin_cancel(cancelling, changes) == cancelling
+    assert not changes
 
 
 def test_a_row_decodes_to_its_sweep_and_damage_is_refused() -> None:

@@ -29,9 +29,10 @@ from aiohttp import web
 
 from state.codecs import changelog_record
 from state.errors import LostfoundError, StateError
-from state.model import SweepState
+from state.model import Sweep, SweepState
+from streams import forgetting
 from streams.errors import InputError
-from streams.forgetting import Forgotten, cancel_sweep
+from streams.forgetting import Forgotten
 from streams.kafka.collection.collection import Collection
 from streams.kafka.rows.row_query import RowQuery
 from streams.kafka.rows.worker_client import is_authorized, token_from_environment
@@ -154,7 +155,7 @@ class Server:
             await sweep_log.append(msgspec.structs.replace(event, number=number))
             await sweep_log.wait_until(lambda table: table.sweeps[number].state >= SweepState.CANCELLING)
             await wait_until_drained(whole.lag)
-            gone = await asyncio.to_thread(lambda: cancel_sweep(whole.store(), sweep_log.table.sweeps[number]))
+            gone = await asyncio.to_thread(_cancel, whole, sweep_log.table.sweeps[number])
             await sweep_log.append(Event("cancelled", event.name, time.time_ns() // 1_000_000, number=number))
             await sweep_log.wait_until(lambda table: table.sweeps[number].state is SweepState.CANCELLED)
         return gone
@@ -172,6 +173,11 @@ def listen(host: str, port: int) -> socket.socket:
         return socket.create_server((host, port), family=family)
     except OSError as error:
         raise InputError(f"cannot listen on {host}:{port}: {error.strerror}", "choose another --port") from error
+
+
+def _cancel(collection: Collection, sweep: Sweep) -> Forgotten:
+    store = collection.store()
+    return forgetting.apply(forgetting.cancel_sweep(store, sweep), store.write)
 
 
 def _packed(value: Any) -> web.Response:

@@ -18,6 +18,7 @@ from state.changes import Changes
 from state.families import Family
 from state.store import Store
 from streams.cli import command_clusters
+from tests.samples import begin_cancel
 from tests.streams.cli.conftest import SAMPLE, SITE, SWEEPS, Lostfound
 
 FAQ, FAQ_MIRROR = f"{SITE}/faq.html", f"{SITE}/mirror/faq.html"
@@ -108,7 +109,7 @@ def test_a_name_whose_cancellation_was_cut_short_is_free(sampled: Lostfound, tmp
     with Store(tmp_path / "data") as store:
         held = sweeps.named(store, "2025-09")
         assert held
-        sweeps.begin_cancel(store, held)
+        begin_cancel(store, held)
     assert sampled("sweep", "open", "2025-09").code == 0
     assert [row["state"] for row in sampled("sweep", "list", "--json").rows] == ["committed", "committed", "open"]
 

@@ -19,10 +19,10 @@ from state.store import Store
 from state.view import View
 from streams import query
 from streams.errors import InputError
-from streams.forgetting import Forgotten, cancel_sweep, finish_cancelling, forget_document, forget_url, removal
+from streams.forgetting import Forgotten, apply, cancel_sweep, finish_cancelling, forget_document, forget_url, removal
 from streams.sketch.sketcher import Sketcher
 from streams.urls import url_key
-from tests.samples import NOW, Line, page, settings, take, variant, words
+from tests.samples import NOW, Line, begin_cancel, page, settings, take, variant, words
 
 # So many bands of one row that no pair at the threshold is missed.
 WANTED = settings({"scheme": {"bands": 64, "rows": 1}, "policy": {"threshold": 0.5}})
@@ -73,7 +73,7 @@ def chained(store: Store, tmp_path: Path) -> Store:
 def test_forgetting_a_link_splits_the_chain(chained: Store) -> None:
     edges = [(key[:16], key[16:]) for key, _ in chained.scan(Family.EDGES)]
     bridge = IDS[3]
-    done = forget_document(chained, bridge)
+    done = apply(forget_document(chained, bridge), chained.write)
     assert done == Forgotten(1, 1, 6)
     left = [pair for pair in edges if bridge not in pair]
     assert [(key[:16], key[16:]) for key, _ in chained.scan(Family.EDGES)] == left
@@ -88,7 +88,7 @@ def test_forgetting_a_link_splits_the_chain(chained: Store) -> None:
 def test_forgetting_a_root_gives_the_cluster_another(chained: Store) -> None:
     root = min(IDS)
     assert View(chained).root(IDS[0]) == root
-    forget_document(chained, root)
+    apply(forget_document(chained, root), chained.write)
     assert sound(chained)
     assert all(View(chained).root(document) != root for document in IDS if document != root)
 
@@ -97,7 +97,7 @@ def test_only_the_touched_component_is_rebuilt(chained: Store, tmp_path: Path) -
     other = chain(random.Random(2), 5)
     take(chained, tmp_path / "b.jsonl", [page(f"https://b.org/{n}", t) for n, t in enumerate(other)], "two", WANTED)
     before = facts(chained)
-    assert forget_document(chained, SKETCHER.sketch(other[2]).document).rejoined == 4
+    assert apply(forget_document(chained, SKETCHER.sketch(other[2]).document), chained.write).rejoined == 4
     after = facts(chained)
     mine = {key: value for key, value in before[Family.PARENTS].items() if key in IDS}
     assert mine
@@ -118,9 +118,9 @@ def test_what_is_forgotten_leaves_no_row(store: Store, tmp_path: Path) -> None:
         WANTED,
     )
     for url in URLS[1:4]:
-        assert forget_url(store, url_key(url)).documents == 1
+        assert apply(forget_url(store, url_key(url)), store.write).documents == 1
     for document in IDS[4:]:
-        assert forget_document(store, document).captures == 1
+        assert apply(forget_document(store, document), store.write).captures == 1
     assert facts(store) == expected
     assert sweeps.all_sweeps(store)[0].captures == 2
     assert meta.counters(store)["documents"] == 2
@@ -135,13 +135,13 @@ def test_a_document_at_two_urls_stays_while_one_holds_it(store: Store, tmp_path:
         page("https://b.org/", text, NOW + 9),
     ]
     take(store, tmp_path / "a.jsonl", lines, "one", WANTED)
-    assert forget_url(store, url_key("https://a.org/1")) == Forgotten(1, 0, 0)
+    assert apply(forget_url(store, url_key("https://a.org/1")), store.write) == Forgotten(1, 0, 0)
     row = View(store).document(IDS[0])
     assert row
     assert row.first_seen == NOW + 5
     assert sound(store)
-    assert forget_url(store, url_key("https://b.org/")).documents == 0
-    assert forget_url(store, url_key("https://a.org/2")).documents == 1
+    assert apply(forget_url(store, url_key("https://b.org/")), store.write).documents == 0
+    assert apply(forget_url(store, url_key("https://a.org/2")), store.write).documents == 1
     assert sound(store)
     left = facts(store)
     assert not any(left[family] for family in Family if family in left and family is not Family.SWEEPS)
@@ -162,12 +162,12 @@ def test_words_of_a_site_go_with_the_last_url_there(store: Store, tmp_path: Path
     sites = {key[:4] for key, _ in store.scan(Family.WORDS)}
     assert len(sites) == 2
     everywhere = {key for key, _ in store.scan(Family.WORDS) if key[8:] == IDS[0][:5]}
-    forget_url(store, url_key(lines[0]["url"]))
+    apply(forget_url(store, url_key(lines[0]["url"])), store.write)
     left = {key for key, _ in store.scan(Family.WORDS) if key[8:] == IDS[0][:5]}
     assert (left < everywhere) == keep_texts, "only words of its path go, when they can be told"
-    forget_url(store, url_key(lines[2]["url"]))
+    apply(forget_url(store, url_key(lines[2]["url"])), store.write)
     assert len({key[:4] for key, _ in store.scan(Family.WORDS)}) == 1
-    forget_url(store, url_key(lines[1]["url"]))
+    apply(forget_url(store, url_key(lines[1]["url"])), store.write)
     assert {key[8:] for key, _ in store.scan(Family.WORDS)} == {IDS[6][:5]}
     assert sound(store)
 
@@ -183,21 +183,21 @@ def test_words_that_were_made_otherwise_are_searched(store: Store, tmp_path: Pat
         settings({"limits": {"tokens_max": 300}}),
     )
     assert list(store.scan(Family.WORDS))
-    forget_url(store, url_key("https://a.org/long"))
+    apply(forget_url(store, url_key("https://a.org/long")), store.write)
     assert list(store.scan(Family.WORDS)) == []
 
 
 def test_forgetting_what_is_not_there(store: Store, tmp_path: Path) -> None:
     take(store, tmp_path / "a.jsonl", [page(URLS[0], CHAIN[0])], "one", WANTED)
     before = facts(store)
-    assert forget_url(store, url_key("https://nobody.org/")) == Forgotten(0, 0, 0)
-    assert forget_document(store, bytes(16)) == Forgotten(0, 0, 0)
+    assert apply(forget_url(store, url_key("https://nobody.org/")), store.write) == Forgotten(0, 0, 0)
+    assert apply(forget_document(store, bytes(16)), store.write) == Forgotten(0, 0, 0)
     assert facts(store) == before
 
 
 def test_a_document_that_went_may_come_again(chained: Store, tmp_path: Path) -> None:
     before = facts(chained)
-    forget_document(chained, IDS[2])
+    apply(forget_document(chained, IDS[2]), chained.write)
     take(chained, tmp_path / "b.jsonl", [page(URLS[2], CHAIN[2], NOW + 2)], "two", WANTED)
     after = facts(chained)
     assert cluster_of(chained, IDS[2]) == set(IDS)
@@ -221,7 +221,7 @@ class TestCancelling:
         take(store, tmp_path / "b.jsonl", self.LINES[1], "two", WANTED)
         sweep = sweeps.named(store, "two")
         assert sweep
-        done = cancel_sweep(store, sweep)
+        done = apply(cancel_sweep(store, sweep), store.write)
         assert (done.captures, done.documents) == (4, 3)
         after = facts(store)
         for family in before:
@@ -239,7 +239,7 @@ class TestCancelling:
         take(store, tmp_path / "b.jsonl", self.LINES[1], "two", WANTED)
         sweep = sweeps.named(store, "one")
         assert sweep
-        cancel_sweep(store, sweep)
+        apply(cancel_sweep(store, sweep), store.write)
         found = facts(store)
         for family in (Family.DOCUMENTS, Family.LOCATIONS, Family.BANDS, Family.EDGES, Family.WORDS, Family.TEXTS):
             assert found[family] == expected[family], family
@@ -258,7 +258,7 @@ class TestCancelling:
         with monkeypatch.context() as patch:
             patch.setattr(Store, "write", failing(Store.write, writes))
             with pytest.raises(StopIteration):
-                cancel_sweep(store, sweep)
+                apply(cancel_sweep(store, sweep), store.write)
         if writes == 1:
             assert [s.name for s in View(store).sweeps()] == ["one", "two"], "nothing was done"
             return
@@ -266,7 +266,7 @@ class TestCancelling:
         assert [s.name for s in view.sweeps()] == ["one"]
         assert {c.sweep for c in view.all_captures()} == {1}
         assert sound(store)
-        finish_cancelling(store)
+        apply(finish_cancelling(store), store.write)
         after = facts(store)
         for family in before:
             if family is not Family.SWEEPS:
@@ -280,11 +280,11 @@ class TestCancelling:
         take(store, tmp_path / "b.jsonl", self.LINES[1], "two", WANTED)
         sweep = sweeps.named(store, "two")
         assert sweep
-        sweeps.begin_cancel(store, sweep)
+        begin_cancel(store, sweep)
         if writer == "ingest":
             take(store, tmp_path / "c.jsonl", [page("https://c.org/", "words of another page")], "three", WANTED)
         else:
-            forget_url(store, url_key(URLS[0]))
+            apply(forget_url(store, url_key(URLS[0])), store.write)
         assert sweeps.all_sweeps(store)[1].state is SweepState.CANCELLED
         assert {key.sweep for key in View(store).all_captures()} <= {1, 3}
         assert sound(store)
@@ -292,7 +292,7 @@ class TestCancelling:
     def test_what_only_it_held_has_no_id(self, store: Store, tmp_path: Path) -> None:
         take(store, tmp_path / "a.jsonl", self.LINES[0], "one", WANTED)
         take(store, tmp_path / "b.jsonl", self.LINES[1], "two", WANTED)
-        sweeps.begin_cancel(store, sweeps.all_sweeps(store)[1])
+        begin_cancel(store, sweeps.all_sweeps(store)[1])
         view = View(store)
         assert query.resolve(view, IDS[2].hex()) == IDS[2]
         with pytest.raises(InputError, match="no document has an id"):
@@ -300,13 +300,13 @@ class TestCancelling:
 
     def test_twice_is_refused(self, store: Store, tmp_path: Path) -> None:
         take(store, tmp_path / "a.jsonl", self.LINES[0], "one", WANTED)
-        cancel_sweep(store, sweeps.all_sweeps(store)[0])
+        apply(cancel_sweep(store, sweeps.all_sweeps(store)[0]), store.write)
         with pytest.raises(LostfoundError, match="is cancelled and cannot be cancelled"):
-            cancel_sweep(store, sweeps.all_sweeps(store)[0])
+            apply(cancel_sweep(store, sweeps.all_sweeps(store)[0]), store.write)
 
     def test_the_name_is_free_again(self, store: Store, tmp_path: Path) -> None:
         take(store, tmp_path / "a.jsonl", self.LINES[0], "one", WANTED)
-        cancel_sweep(store, sweeps.all_sweeps(store)[0])
+        apply(cancel_sweep(store, sweeps.all_sweeps(store)[0]), store.write)
         done = take(store, tmp_path / "a.jsonl", self.LINES[0], "one", WANTED)
         assert (done.status, done.new, done.committed) == ("ingested", 4, True)
         assert sound(store)
@@ -333,7 +333,7 @@ def test_a_full_bucket_loses_all_that_it_held(store: Store, tmp_path: Path) -> N
     lines = [page(f"https://a.org/{n}", text) for n, text in enumerate(alike)]
     take(store, tmp_path / "a.jsonl", lines, "one", narrow)
     assert meta.counters(store)["bucket_postings_max"] > 0
-    cancel_sweep(store, sweeps.all_sweeps(store)[0])
+    apply(cancel_sweep(store, sweeps.all_sweeps(store)[0]), store.write)
     assert list(store.scan(Family.BANDS)) == []
 
 
@@ -350,7 +350,7 @@ def test_those_that_were_crowded_out_are_posted_again(store: Store, tmp_path: Pa
         assert before > 0
         wanted = sweeps.named(store, "flood")
         assert wanted
-        cancel_sweep(store, wanted)
+        apply(cancel_sweep(store, wanted), store.write)
         assert list(check(store, postings_max=2)) == []
         near = page(f"https://b.org/{seed}", " ".join([*text, "end"]))
         assert take(store, tmp_path / "c.jsonl", [near], f"next {seed}", few).near_duplicates == 1
@@ -379,7 +379,7 @@ class TestKeptTexts:
         self.take(store, tmp_path, 1, "two", f"BUY PILLS {n}", self.TEXT.upper())
         cancelled = sweeps.named(store, "two")
         assert cancelled
-        cancel_sweep(store, cancelled)
+        apply(cancel_sweep(store, cancelled), store.write)
         assert facts(store)[Family.TEXTS] == before
         assert self.held(store) == ("Good title", self.TEXT)
 
@@ -390,9 +390,9 @@ class TestKeptTexts:
         self.take(store, tmp_path, 0, "one", "SECRET", self.TEXT.upper())
         self.take(store, tmp_path, 1, "two", "Good title")
         if forget:
-            forget_url(store, url_key(self.URLS[0]))
+            apply(forget_url(store, url_key(self.URLS[0])), store.write)
         else:
-            cancel_sweep(store, sweeps.all_sweeps(store)[0])
+            apply(cancel_sweep(store, sweeps.all_sweeps(store)[0]), store.write)
         assert self.held(store) == ("", SKETCHER.canonical(self.TEXT))
         assert sound(store)
         self.take(store, tmp_path, 0, "three", "Another title")
@@ -401,7 +401,7 @@ class TestKeptTexts:
     def test_what_another_page_was_served_alike_stays(self, store: Store, tmp_path: Path) -> None:
         self.take(store, tmp_path, 0, "one", "Title")
         self.take(store, tmp_path, 1, "two", "Title")
-        forget_url(store, url_key(self.URLS[0]))
+        apply(forget_url(store, url_key(self.URLS[0])), store.write)
         with Store(tmp_path / "plain") as plain:
             self.take(plain, tmp_path, 1, "two", "Title")
             assert facts(store)[Family.TEXTS] == facts(plain)[Family.TEXTS]
@@ -409,7 +409,7 @@ class TestKeptTexts:
     def test_the_same_text_under_another_title_is_not_the_same(self, store: Store, tmp_path: Path) -> None:
         self.take(store, tmp_path, 0, "one", "SECRET")
         self.take(store, tmp_path, 1, "two", "Title")
-        forget_url(store, url_key(self.URLS[0]))
+        apply(forget_url(store, url_key(self.URLS[0])), store.write)
         assert self.held(store)[0] == ""
 
     def test_what_is_cut_off_is_no_ones_but_the_page_s(self, store: Store, tmp_path: Path) -> None:
@@ -417,7 +417,7 @@ class TestKeptTexts:
         for number, end in enumerate(("of mine", "of yours")):
             line = page(self.URLS[number], f"words that all pages have {end}", NOW + number)
             take(store, tmp_path / "a.jsonl", [line], f"{number}", short)
-        forget_url(store, url_key(self.URLS[0]))
+        apply(forget_url(store, url_key(self.URLS[0])), store.write)
         ((_, value),) = store.scan(Family.TEXTS)
         assert View(store).decode_text(value) == ("", "words that all pages have")
 
@@ -431,9 +431,9 @@ def test_one_spelling_of_a_url_goes_and_another_stays(store: Store, tmp_path: Pa
     with Store(tmp_path / "plain") as plain:
         take(plain, tmp_path / "b.jsonl", other, "two")
         expected = facts(plain)[Family.WORDS]
-    cancel_sweep(store, sweeps.all_sweeps(store)[0])
+    apply(cancel_sweep(store, sweeps.all_sweeps(store)[0]), store.write)
     assert facts(store)[Family.WORDS] == expected
-    forget_url(store, url_key(spelled[0]))
+    apply(forget_url(store, url_key(spelled[0])), store.write)
     assert facts(store)[Family.WORDS] == {}
     assert sound(store)
 
@@ -453,7 +453,7 @@ def test_a_document_at_many_urls_goes_in_one_walk(
         return decode(row, value)
 
     monkeypatch.setattr(capture_row, "decode", counted)
-    assert cancel_sweep(store, sweeps.all_sweeps(store)[0]).captures == 100
+    assert apply(cancel_sweep(store, sweeps.all_sweeps(store)[0]), store.write).captures == 100
     assert decoded <= 5 * len(lines)
     left = facts(store)
     assert not any(left[family] for family in left if family is not Family.SWEEPS)

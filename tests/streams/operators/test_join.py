@@ -108,7 +108,7 @@ def test_the_embedded_engines_batches_give_the_components(
         batch, left = left[:size], left[size:]
         nodes = {node for pair in batch for node in pair}
         changes = Changes()
-        join_all(store, [union(a, b) for a, b in batch], changes, fresh=nodes - known)  # type: ignore[arg-type]
+        join_all(store, [union(a, b) for a, b in batch], changes, fresh=nodes - known)
         known |= nodes
         store.write(changes)
         done = joined[: len(joined) - len(left)]

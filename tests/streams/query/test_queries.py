@@ -20,7 +20,7 @@ from streams.errors import InputError
 from streams.query import Cluster, clusters, clusters_by_policy, members, resolve, similar
 from streams.sketch.sketcher import Sketcher
 from streams.urls import url_key
-from tests.samples import NOW, missing, page, redirect, settings, take, variant, words
+from tests.samples import NOW, begin_cancel, missing, page, redirect, settings, take, variant, words
 
 # Short texts are exact, and so many bands of one row miss no pair.
 SETTINGS = settings({"scheme": {"bands": 64, "rows": 1, "sample_max": 256}, "policy": {"threshold": 0.5}})
@@ -370,7 +370,7 @@ def being_cancelled(store: Store, name: str) -> None:
     """Leave a sweep as a cancellation does that was stopped at its beginning."""
     sweep = sweeps.named(store, name)
     assert sweep
-    sweeps.begin_cancel(store, sweep)
+    begin_cancel(store, sweep)
 
 
 def test_a_sweep_that_is_being_cancelled_is_in_no_answer(tmp_path: Path) -> None:

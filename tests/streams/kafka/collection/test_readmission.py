@@ -92,9 +92,9 @@ def test_a_page_with_the_same_text_that_comes_meanwhile(
 
     before_taking(made, monkeypatch, meanwhile)
     if cancel:
-        forgetting.cancel_sweep(made.store(), made.table.sweeps[1])
+        forgetting.apply(forgetting.cancel_sweep(made.store(), made.table.sweeps[1]), made.store().write)
     else:
-        forgetting.forget_url(made.store(), url_key(URL))
+        forgetting.apply(forgetting.forget_url(made.store(), url_key(URL)), made.store().write)
     made.take()
     whole(made)
     view = View(made.store())
@@ -117,7 +117,7 @@ def test_a_revisit_of_what_goes_that_comes_meanwhile(
         made.take(topics)
 
     before_taking(made, monkeypatch, meanwhile)
-    forgetting.forget_url(made.store(), url_key(URL))
+    forgetting.apply(forgetting.forget_url(made.store(), url_key(URL)), made.store().write)
     made.take()
     whole(made)
     (held,) = View(made.store()).captures(url_key(OTHER))
@@ -139,7 +139,7 @@ def test_a_page_that_comes_when_its_document_is_gone_and_its_postings_are_not(
         go_on(steps_max)
 
     monkeypatch.setattr(made, "go_on", first_one)
-    forgetting.forget_url(made.store(), url_key(URL))
+    forgetting.apply(forgetting.forget_url(made.store(), url_key(URL)), made.store().write)
     made.take()
     whole(made)
     assert set(dict(made.store().scan(Family.DOCUMENTS))) == {entry}
@@ -165,7 +165,7 @@ def test_cancelling_beside_another_sweep_of_the_same_pages(
         made.go_on(rng.choice((0, 20, 200)))
 
     before_taking(made, monkeypatch, meanwhile)
-    forgetting.cancel_sweep(made.store(), made.table.sweeps[1])
+    forgetting.apply(forgetting.cancel_sweep(made.store(), made.table.sweeps[1]), made.store().write)
     made.take()
     whole(made)
     sound(made, set(), {*some, *moved, *new})

@@ -63,7 +63,7 @@ def test_forgetting_beside_running_joins(tmp_path: Path, seed: int) -> None:
     made.sketch(1, {url: pages[url] for url in urls[10:]})
     made.go_on(60, [Topic.CAPTURES, Topic.DOCUMENTS, Topic.BUCKETS])
     for url in dict.fromkeys(going):
-        forgetting.forget_url(made.store(), url_key(url))
+        forgetting.apply(forgetting.forget_url(made.store(), url_key(url)), made.store().write)
     made.take()
     sound(made, {held[url] for url in going}, set(urls) - set(going))
 
