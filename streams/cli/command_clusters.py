@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, TypedDict
 
@@ -128,12 +127,12 @@ def forget(place: Place, named: str, json: bool) -> Exit | None:
     from streams import forgetting, query
     from streams.urls import url_key
 
-    with place.writer() as (store, _):
+    with place.forgetter() as (store, commit):
         if "://" in named:
             removals = forgetting.forget_url(store, url_key(named))
         else:
             removals = forgetting.forget_document(store, query.resolve(View(store), named))
-        done = forgetting.apply(removals, partial(store.write, sync=True))
+        done = forgetting.apply(removals, commit)
     if json:
         write_json(done)
     elif done.captures or done.documents:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -15,6 +16,8 @@ import click
 from streams.terminal.escape import plain
 
 if TYPE_CHECKING:
+    from state.changes import Changes
+    from state.rows import RowReader
     from state.store import Store
     from state.view import View
     from streams.kafka.rows.worker_client import WorkerClient
@@ -48,17 +51,24 @@ class Place:
         from state.store import Store
 
         settings = self.settings()
-        if self.server is not None:
-            from streams.kafka.rows.worker_client import RemoteStore
-
-            yield RemoteStore(self._peer(settings), writable=True), settings
-            return
         with Store(self.data_dir, settings.store, make=make) as store:
             if make:
                 meta.claim_scheme(store, settings.scheme)
             else:
                 meta.read_scheme(store)  # refuses a newer format
             yield store, settings
+
+    @contextmanager
+    def forgetter(self) -> Iterator[tuple[RowReader, Callable[[Changes], None]]]:
+        """Yield the stored rows and a function that commits a removal: a local write, or a retraction on Kafka."""
+        if self.server is None:
+            with self.writer() as (store, _):
+                yield store, partial(store.write, sync=True)
+            return
+        from streams.kafka.rows.worker_client import RemoteStore
+
+        client = self._peer(self.settings())
+        yield RemoteStore(client), client.retract
 
     @contextmanager
     def reader(self) -> Iterator[tuple[View, Settings]]:

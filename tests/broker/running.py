@@ -24,8 +24,8 @@ from state.scheme import Scheme
 from state.store import Store
 from state.view import View
 from streams import query
-from streams.kafka.rows.row_query import answer
-from streams.kafka.rows.sharded_store import ShardedStore
+from streams.kafka.rows.row_query import run_query
+from streams.kafka.rows.sharded_store import ShardedStore, Worker
 from streams.kafka.rows.worker_client import url_for
 from streams.operators.routing import partition_of
 from streams.settings import load
@@ -64,9 +64,9 @@ def free_port() -> int:
 
 
 def of_folders(folders: Mapping[int, Store], scheme: Scheme, sweeps: Mapping[bytes, bytes]) -> ShardedStore:
-    """A collection whose partitions are all opened here."""
-    here = ("here", partial(answer, folders))
-    return ShardedStore("partitions", scheme, dict.fromkeys(folders, here), len(folders), sweeps)
+    """A collection whose partitions are all open in this process."""
+    workers = dict.fromkeys(folders, Worker("local", partial(run_query, folders)))
+    return ShardedStore("partitions", scheme, workers, partitions=len(folders), sweep_rows=sweeps)
 
 
 class Broker:

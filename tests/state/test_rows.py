@@ -24,6 +24,7 @@ from state.rows import HistoryReader, Row, RowReader, RowStore
 from state.store import Store
 from state.store_limits import StoreLimits
 from tests.memory import MemoryStore
+from tests.streams.kafka.rows import sharding
 
 FAMILY = Family.META
 SMALL = StoreLimits(cache_mib=8, write_buffers_mib=8, background_jobs=1)
@@ -45,7 +46,13 @@ def memory_store(_: Path, rows: Rows) -> Iterator[MemoryStore]:
     yield store
 
 
-STORES: list[Factory] = [rocksdb_store, memory_store]
+@contextmanager
+def sharded_store(_: Path, rows: Rows) -> Iterator[RowReader]:
+    with sharding.sharded_store(rows, FAMILY) as store:
+        yield store
+
+
+STORES: list[Factory] = [rocksdb_store, memory_store, sharded_store]
 HISTORY_READERS: list[Factory] = [rocksdb_store, memory_store]
 WRITERS: list[Factory] = [rocksdb_store, memory_store]
 

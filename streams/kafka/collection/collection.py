@@ -1,4 +1,4 @@
-"""The whole collection from inside one worker: its own partitions and, over HTTP, those of the others."""
+"""The whole collection as one worker sees it: its own partitions and, over HTTP, those of the other workers."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from state.changes import Changes
 from state.errors import StateError
 from state.store import Store
 from streams.kafka.collection import readmission, repair
-from streams.kafka.rows.row_query import RowQuery, answer
-from streams.kafka.rows.sharded_store import ShardedStore, Source, Write
+from streams.kafka.rows.row_query import RowQuery, ScanQuery, run_query
+from streams.kafka.rows.sharded_store import ShardedStore, Worker
 from streams.kafka.rows.worker_client import WorkerClient, token_from_environment
 from streams.kafka.wire.barrier import ADMISSION_STAGES, CLUSTERING_STAGES, wait_until_drained
 from streams.kafka.wire.consumer_lag import ConsumerLag
@@ -26,95 +26,98 @@ if TYPE_CHECKING:
     from streams.kafka.worker.faust_app import App
 
 log = structlog.get_logger(__name__)
-TAKEN_SECONDS_MAX = 60.0
-ASKED_AT_ONCE = 16  # questions to workers, of all that are answered here
+RETRACTION_SECONDS_MAX = 60.0
+QUERY_THREADS = 16  # concurrent queries to other workers, over all requests
 
 
 class Collection:
-    """Answers for the collection; `store` is for threads, never for the loop that the agents run on."""
+    """Reads and retracts rows of all partitions. Its blocking methods run in threads, never on the agents' loop."""
 
     def __init__(self, runner: Runner, app: App, lag: ConsumerLag) -> None:
         self.runner, self.app, self.lag = runner, app, lag
         self._loop = asyncio.get_running_loop()
-        self._peers: dict[str, WorkerClient] = {}
-        self._amending = asyncio.Lock()
-        self._threads = ThreadPoolExecutor(ASKED_AT_ONCE, "ask")
+        self._clients: dict[str, WorkerClient] = {}
+        self._retracting = asyncio.Lock()
+        self._threads = ThreadPoolExecutor(QUERY_THREADS, "query")
 
-    def here(self) -> dict[int, Store]:
-        """Stores of the partitions that this worker answers for."""
+    def local_stores(self) -> dict[int, Store]:
+        """Return the stores of the partitions that this worker serves."""
         opened = self.runner.partitions
         return {number: opened.by_number[number].store for number in opened.active if number in opened.by_number}
 
-    def answer(self, ask: RowQuery) -> Any:
-        """The answer of partitions that are here; raises StateError for one that is not."""
-        stores = self.here()
-        if missing := sorted({*ask.partitions, *ask.owners} - set(stores)):
-            raise StateError(f"partitions {missing} are not here any more", "ask again: the workers are changing")
-        return answer(stores, ask)
+    def query_local(self, query: RowQuery) -> Any:
+        """Execute a query on partitions of this worker; raise StateError if another worker serves one of them."""
+        stores = self.local_stores()
+        owners = () if isinstance(query, ScanQuery) else query.owners or ()
+        if missing := sorted({*(query.partitions or ()), *owners} - stores.keys()):
+            raise StateError(f"partitions {missing} have moved to another worker", "retry after the rebalance")
+        return run_query(stores, query)
 
     def store(self) -> ShardedStore:
-        """The collection as it is spread now; raises StateError when partitions are with nobody.
-
-        What is written is taken when `write` returns, and its clusters are whole: joins go on meanwhile.
-        """
-        return self._spread(self._write)
-
-    def _spread(self, write: Write) -> ShardedStore:
-        here = self.here()
-        sources: dict[int, tuple[str, Source]] = {}
+        """Return a store that reads all partitions; raise StateError if no worker serves some of them."""
+        workers: dict[int, Worker] = {}
         for url, topics in self.app.router.table_metadata("state").items():
-            for numbers in topics.values():
-                sources.update({number: (url, self._peer(url).ask) for number in numbers})
-        sources.update(dict.fromkeys(here, ("here", self.answer)))
+            worker = Worker(url, self._client(url).query)
+            workers |= {number: worker for numbers in topics.values() for number in numbers}
+        workers |= dict.fromkeys(self.local_stores(), Worker("local", self.query_local))
         return ShardedStore(
             self.app.conf.id,
             self.runner.settings.scheme,
-            sources,
-            self.runner.context.partitions,
-            self.runner.sweep_log.table.rows(),
-            write,
-            self._threads,
+            workers,
+            partitions=self.runner.context.partitions,
+            sweep_rows=self.runner.sweep_log.table.rows(),
+            threads=self._threads,
         )
 
-    def _peer(self, url: str) -> WorkerClient:
-        if url not in self._peers:
-            self._peers[url] = WorkerClient(
-                url, self.runner.settings.kafka.answer_seconds_max, token_from_environment()
-            )
-        return self._peers[url]
+    def _client(self, url: str) -> WorkerClient:
+        if url not in self._clients:
+            seconds_max = self.runner.settings.kafka.answer_seconds_max
+            self._clients[url] = WorkerClient(url, seconds_max, token_from_environment())
+        return self._clients[url]
 
-    def _write(self, parts: Mapping[int, Changes]) -> None:
-        gone = readmission.read_removed_rows(self.store(), parts.values())
-        self._amend(parts)
-        if gone.places or gone.rows:
+    def apply_retraction(self, changes: Changes) -> None:
+        """Have the owners of all rows apply changes that overwrite; return once the clusters are consistent again.
+
+        Pages are processed and clusters joined meanwhile: `readmission` and `repair` undo the effects of these races.
+        """
+        store = self.store()
+        parts = store.divide(changes)
+        removed = readmission.read_removed_rows(store, parts.values())
+        self._send_retraction(parts)
+        if removed.locations or removed.documents:
             self._drain(ADMISSION_STAGES)
-            sends = self._returning(gone)
+            sends = self._build_readmissions(removed)
             asyncio.run_coroutine_threadsafe(self.runner.producer.send(sends), self._loop).result()
-        repair.repair_clusters(self._spread(self._amend), parts, lambda: self._drain(CLUSTERING_STAGES))
+        repair.repair_clusters(
+            self.store(),
+            parts,
+            drain=lambda: self._drain(CLUSTERING_STAGES),
+            commit=lambda repairs: self._send_retraction(store.divide(repairs)),
+        )
 
-    def _returning(self, gone: readmission.RemovedRows) -> readmission.Sends:
-        """What is to come once more; it is known here only, so that workers that change are waited for."""
-        until = time.monotonic() + TAKEN_SECONDS_MAX
+    def _build_readmissions(self, removed: readmission.RemovedRows) -> readmission.Sends:
+        """Build the readmissions, waiting for a rebalance to end: only this process has the removed rows."""
+        deadline = time.monotonic() + RETRACTION_SECONDS_MAX
         while True:
             try:
-                return readmission.build_readmissions(self.store(), gone, self.runner.context)
+                return readmission.build_readmissions(self.store(), removed, self.runner.context)
             except StateError as error:
-                if time.monotonic() > until:
+                if time.monotonic() > deadline:
                     raise
-                log.info("what came meanwhile cannot be told", why=str(error))
+                log.info("waiting to read the rows that a retraction raced with", error=str(error))
                 time.sleep(1)
 
-    def _amend(self, parts: Mapping[int, Changes]) -> None:
+    def _send_retraction(self, parts: Mapping[int, Changes]) -> None:
         sends = repair.build_retractions(self.store(), parts)
-        asyncio.run_coroutine_threadsafe(self._taken(sends), self._loop).result(TAKEN_SECONDS_MAX)
+        asyncio.run_coroutine_threadsafe(self._retract(sends), self._loop).result(RETRACTION_SECONDS_MAX)
 
     def _drain(self, stages: Sequence[Topic]) -> None:
         asyncio.run_coroutine_threadsafe(wait_until_drained(self.lag, stages), self._loop).result()
 
-    async def _taken(self, sends: Mapping[tuple[Topic, int], Sequence[Retraction]]) -> None:
-        """Send changes, and return when the owners have taken them."""
-        async with self._amending:
+    async def _retract(self, sends: Mapping[tuple[Topic, int], Sequence[Retraction]]) -> None:
+        """Send retractions, and return once their owners have applied them."""
+        async with self._retracting:
             await self.runner.producer.send(sends)
-            until = await self.lag.end_offsets(Topic.RETRACTIONS)
-            while not await self.lag.has_reached(Topic.RETRACTIONS, until):  # noqa: ASYNC110 - the broker tells nobody
+            ends = await self.lag.end_offsets(Topic.RETRACTIONS)
+            while not await self.lag.has_reached(Topic.RETRACTIONS, ends):  # noqa: ASYNC110 - Kafka sends no event
                 await asyncio.sleep(0.1)

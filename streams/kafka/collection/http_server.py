@@ -43,7 +43,7 @@ from streams.kafka.wire.sweep_log import Event
 log = structlog.get_logger(__name__)
 DISK_FREE_BYTES_MIN = 256 << 20  # less room than this: not ready, before RocksDB cannot write
 BODY_BYTES_MAX = 64 << 20
-_decode_ask = msgspec.msgpack.Decoder(RowQuery).decode
+_decode_query = msgspec.msgpack.Decoder(RowQuery).decode
 _encode = msgspec.msgpack.Encoder().encode
 _HINT = "set LOSTFOUND_TOKEN, the same for all workers and for this command"
 Handler = Callable[[web.Request], Awaitable[web.Response]]
@@ -119,14 +119,15 @@ class Server:
         return self.collection
 
     async def _rows(self, request: web.Request) -> web.Response:
-        ask, whole = _decode_ask(await request.read()), self._ready_collection()
-        find = whole.answer if ask.partitions else lambda asked: whole.store().ask(asked)
-        return _packed(await asyncio.to_thread(find, ask))
+        query, collection = _decode_query(await request.read()), self._ready_collection()
+        run = (
+            collection.query_local if query.partitions is not None else lambda query: collection.store().query(query)
+        )
+        return _packed(await asyncio.to_thread(run, query))
 
     async def _retract(self, request: web.Request) -> web.Response:
         _, changes = changelog_record.decode(await request.read())
-        whole = self._ready_collection()
-        await asyncio.to_thread(lambda: whole.store().write(changes))
+        await asyncio.to_thread(self._ready_collection().apply_retraction, changes)
         return _packed(None)
 
     async def _sweeps(self, request: web.Request) -> web.Response:
@@ -176,8 +177,7 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def _cancel(collection: Collection, sweep: Sweep) -> Forgotten:
-    store = collection.store()
-    return forgetting.apply(forgetting.cancel_sweep(store, sweep), store.write)
+    return forgetting.apply(forgetting.cancel_sweep(collection.store(), sweep), collection.apply_retraction)
 
 
 def _packed(value: Any) -> web.Response:

@@ -1,14 +1,15 @@
-"""Returning: what was taken away beside running stages, and a page that came in between still holds, brought again.
+"""Readmits documents that a retraction deleted while a page with the same text was in flight.
 
-Forgetting reads a URL's history, and what it makes of it is taken later. In between a page may come that
+Forgetting reads the history of a URL, and its changes are applied later. In between, a page may arrive that
 
-    finds its text unchanged     and brings nothing but a capture, as the document is kept
-    brings a kept document       and adds to it no more than a place, as all the rest is there
+    finds its text unchanged     and adds only a capture, because the document is stored
+    has a document that is       and adds only a location to it, because the rest is stored
+    stored for another URL
 
-and then the document goes. What goes is therefore read before, and looked for once it is gone and everything that was
-under way has come: whoever holds it then has it arrive once more, by the stages that any page goes through, which
-make of it whatever is not there. A document that has come again by itself may have lost what others keep of it, its
-postings and edges: it is announced once more.
+and then the document is deleted. So the rows to be deleted are read first. Once they are deleted and all messages in
+flight are processed, every capture that still has a deleted document is sent through the stages again as if its page
+had just arrived; they add whatever is missing. A document that was admitted again in between may have lost postings
+and edges, so its buckets are probed again.
 """
 
 from __future__ import annotations
@@ -24,105 +25,112 @@ from state.codecs import capture_row, document_row
 from state.families import Family
 from state.model import ID_BYTES, PREFIX_BYTES, Capture
 from state.prefix_index import prefix_of
-from state.store import Store
+from state.rows import RowReader
 from streams.forgetting.remaining_text import TextsLeft
 from streams.kafka.wire.packed_messages import Topic
 from streams.kafka.worker.stages import Context, Outcome
 from streams.operators import routing
 from streams.operators.lookups import Rows, known
-from streams.operators.messages import BucketProbe, DocumentPayload, Sighting
+from streams.operators.messages import DocumentPayload, Sighting
 from streams.sketch import sketcher
 from streams.sketch.index_terms import index_samples, site_key
 
-_AT_ONCE = 256
+_BATCH = 256
 Sends = Mapping[tuple[Topic, int], Sequence[msgspec.Struct]]
 
 
-class RemovedRows(msgspec.Struct, frozen=True):
-    """What changes take away, as it was before them."""
+class RemovedRows(msgspec.Struct, frozen=True, kw_only=True):
+    """The rows that a retraction deletes, read before it is applied."""
 
-    urls: set[bytes]  # whose captures go
-    places: set[bytes]  # documents with the url keys that they go from
-    rows: Rows  # of the documents that go altogether
+    url_keys: set[bytes]  # of the deleted captures
+    locations: set[bytes]  # keys of the deleted locations: a document id and a URL key
+    documents: Rows
     texts: Rows
-    words: Mapping[bytes, set[bytes]]  # entries by the prefix of their document
+    words: Mapping[
+        bytes, set[bytes]
+    ]  # entries of the word index without their suffix, by that suffix: a document prefix
 
 
-def read_removed_rows(store: Store, parts: Iterable[Changes]) -> RemovedRows:
-    """Read what changes will take away."""
-    going: defaultdict[Family, set[bytes]] = defaultdict(set)
+def read_removed_rows(store: RowReader, parts: Iterable[Changes]) -> RemovedRows:
+    """Read the rows that changes will delete."""
+    deletes: defaultdict[Family, set[bytes]] = defaultdict(set)
     for changes in parts:
         for family, keys in changes.deletes.items():
-            going[family] |= keys
+            deletes[family] |= keys
     words: defaultdict[bytes, set[bytes]] = defaultdict(set)
-    for entry in going[Family.WORDS]:
+    for entry in deletes[Family.WORDS]:
         words[entry[-PREFIX_BYTES:]].add(entry[:-PREFIX_BYTES])
     return RemovedRows(
-        {prefix_of(row)[:-1] for row in going[Family.CAPTURES]},
-        going[Family.LOCATIONS],
-        _read(store, Family.DOCUMENTS, going[Family.DOCUMENTS]),
-        _read(store, Family.TEXTS, going[Family.DOCUMENTS]),
-        words,
+        url_keys={prefix_of(key)[:-1] for key in deletes[Family.CAPTURES]},
+        locations=deletes[Family.LOCATIONS],
+        documents=_read_rows(store, Family.DOCUMENTS, deletes[Family.DOCUMENTS]),
+        texts=_read_rows(store, Family.TEXTS, deletes[Family.DOCUMENTS]),
+        words=words,
     )
 
 
-def build_readmissions(store: Store, gone: RemovedRows, context: Context) -> Sends:
-    """What is to come once more: sends, by topic and partition; none where nobody came in between."""
-    documents = sorted(gone.rows)
-    places = {
-        place
-        for part in _parts(documents)
-        for rows in store.scan_prefixes(Family.LOCATIONS, part)
-        for place, _ in rows
-    }
-    there = _read(store, Family.DOCUMENTS, {place[:ID_BYTES] for place in gone.places} | gone.rows.keys())
-    located = _read(store, Family.LOCATIONS, gone.places).keys()
+def build_readmissions(store: RowReader, removed: RemovedRows, context: Context) -> Sends:
+    """Return the messages that readmit documents, by topic and partition.
+
+    There are none if no page raced with the retraction.
+    """
+    added = _location_keys(store, removed.documents)  # after the retraction
+    present = added | _read_rows(store, Family.LOCATIONS, removed.locations).keys()
+    documents = {location[:ID_BYTES] for location in removed.locations} | removed.documents.keys()
+    stored = _read_rows(store, Family.DOCUMENTS, documents)
     texts = TextsLeft(store, context.settings.scheme)
+    url_keys = removed.url_keys | {location[ID_BYTES:] for location in added}
     outcome = Outcome()
-    for held in _holding(store, gone.urls | {place[ID_BYTES:] for place in places}, gone.places | places):
-        document = held.document or b""
-        if document in there and document + held.key in located | places:
+    for capture in _first_captures(store, url_keys, removed.locations | added):
+        document = capture.document or b""
+        if document in stored and document + capture.key in present:
             continue
-        payload = _material(gone, held, texts, context) if document in gone.rows else None
-        if payload is not None or document in there:
-            words = sorted(gone.words.get(document[:PREFIX_BYTES], ()))
-            at_site = b"".join(entry for entry in words if entry.startswith(site_key(held.key)))
-            outcome.send([Sighting(document, held.key, held.time, at_site, payload)], context)
-    for document in there.keys() & gone.rows.keys():
-        outcome.send(_announcements(document, there[document], context), context)
+        payload = _payload(removed, capture, texts, context) if document in removed.documents else None
+        if payload is not None or document in stored:
+            words = sorted(removed.words.get(document[:PREFIX_BYTES], ()))
+            site_words = b"".join(entry for entry in words if entry.startswith(site_key(capture.key)))
+            outcome.send([Sighting(document, capture.key, capture.time, site_words, payload)], context)
+    for document in stored.keys() & removed.documents.keys():
+        buckets = _buckets(document, stored[document], context)
+        probes = routing.bucket_probes(document, buckets, context.bucket_bytes, context.partitions)
+        outcome.send(probes, context)
     return outcome.sends
 
 
-def _holding(store: Store, urls: Collection[bytes], places: Collection[bytes]) -> Iterator[Capture]:
-    """Of each of some places the first capture that holds the document there."""
-    for part in _parts(sorted(urls)):
-        for rows in store.scan_prefixes(Family.CAPTURES, [capture_row.history(key) for key in part]):
+def _location_keys(store: RowReader, documents: Collection[bytes]) -> set[bytes]:
+    return {
+        key
+        for batch in _batches(sorted(documents))
+        for rows in store.scan_prefixes(Family.LOCATIONS, batch)
+        for key, _ in rows
+    }
+
+
+def _first_captures(store: RowReader, url_keys: Collection[bytes], locations: Collection[bytes]) -> Iterator[Capture]:
+    """Yield the first capture of each location: of a document at a URL."""
+    for batch in _batches(sorted(url_keys)):
+        for rows in store.scan_prefixes(Family.CAPTURES, [capture_row.history(key) for key in batch]):
             first: dict[bytes, Capture] = {}
-            for held in (capture_row.decode(*row) for row in rows):
-                if held.document and held.document + held.key in places:
-                    kept = first.setdefault(held.document, held)
-                    first[held.document] = min(kept, held, key=lambda each: each.time)
+            for capture in (capture_row.decode(*row) for row in rows):
+                if capture.document and capture.document + capture.key in locations:
+                    earliest = first.setdefault(capture.document, capture)
+                    first[capture.document] = min(earliest, capture, key=lambda capture: capture.time)
             yield from first.values()
 
 
-def _material(gone: RemovedRows, held: Capture, texts: TextsLeft, context: Context) -> DocumentPayload:
-    """A document as a page brings it, from the rows that were taken away."""
-    document = held.document or b""
-    row = gone.rows[document]
+def _payload(removed: RemovedRows, capture: Capture, texts: TextsLeft, context: Context) -> DocumentPayload:
+    """Return a deleted document as the page of a capture would have sent it."""
+    document = capture.document or b""
+    row = removed.documents[document]
     sketch = document_row.decode(document, row).sketch
-    text = gone.texts.get(document)
+    text = removed.texts.get(document)
     return DocumentPayload(
         document,
-        document_row.seen_at(row, held.time),
+        document_row.seen_at(row, capture.time),
         _buckets(document, row, context),
         index_samples(sketch) if context.settings.policy.index_find else b"",
-        texts.left(sketch, text, [held]) if text else b"",
+        texts.left(sketch, text, [capture]) if text else b"",
     )
-
-
-def _announcements(document: bytes, row: bytes, context: Context) -> list[BucketProbe]:
-    buckets = _buckets(document, row, context)
-    return routing.bucket_probes(document, buckets, context.bucket_bytes, context.partitions)
 
 
 def _buckets(document: bytes, row: bytes, context: Context) -> bytes:
@@ -130,12 +138,12 @@ def _buckets(document: bytes, row: bytes, context: Context) -> bytes:
     return sketcher.buckets(np.array([signature]), context.settings.scheme).tobytes()
 
 
-def _read(store: Store, family: Family, keys: Collection[bytes]) -> Rows:
-    found: Rows = {}
-    for part in _parts(sorted(keys)):
-        found.update(known(store, family, part))
-    return found
+def _read_rows(store: RowReader, family: Family, keys: Collection[bytes]) -> Rows:
+    rows: Rows = {}
+    for batch in _batches(sorted(keys)):
+        rows.update(known(store, family, batch))
+    return rows
 
 
-def _parts(keys: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
-    return (keys[at : at + _AT_ONCE] for at in range(0, len(keys), _AT_ONCE))
+def _batches(keys: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
+    return (keys[start : start + _BATCH] for start in range(0, len(keys), _BATCH))

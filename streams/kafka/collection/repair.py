@@ -1,13 +1,14 @@
-"""Mending: what was taken out of clusters beside running joins, made whole.
+"""Re-checks clusters after deletions that raced with joins, and repairs them.
 
-Forgetting reads a cluster, and what it makes of it is taken later; joins go on in between. Two things make it sound:
+Forgetting reads a cluster and computes its changes; they are applied later, and joins continue in between. Three
+rules keep the clusters consistent with the edges:
 
-    a pointer that was set in between stays     its owner compares: whoever looks then sees where it leads
-    a posting that came in between stays        its owner takes out those of documents that go, and no others
-    it is looked at again, and repeated         after everything under way has come, until all is as the edges say
+    a pointer set in between stays     its owner compares; the next look at the cluster sees where it leads
+    a posting added in between stays   its owner removes only the postings of deleted documents
+    clusters are checked again         after all messages in flight, until pointers and member lists match the edges
 
-What is looked at grows from what was touched along pointers, lists of members and edges. A union that was under way
-has left one of these there, or is done.
+The check starts at the changed documents and follows parent pointers, member lists and edges. A union that was in
+flight has left a trace in one of these, or is finished.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from state.codecs import changelog_record
 from state.errors import StateError
 from state.families import Family
 from state.model import ID_BYTES, PREFIX_BYTES
-from state.store import Store
+from state.rows import RowReader
 from state.view import View
 from streams.engine.embedded import join_all
 from streams.kafka.wire.packed_messages import Retraction, Topic
@@ -32,115 +33,125 @@ ROUNDS_MAX = 20
 log = structlog.get_logger(__name__)
 
 
-def build_retractions(store: Store, parts: Mapping[int, Changes]) -> dict[tuple[Topic, int], list[Retraction]]:
-    """Changes by partition as messages, with what they may take away.
+def build_retractions(store: RowReader, parts: Mapping[int, Changes]) -> dict[tuple[Topic, int], list[Retraction]]:
+    """Return the messages for changes by partition, with the pointers and postings that they may remove.
 
-    These are pointers among what they dissolve and postings of documents that they remove. Where they remove none
-    they are a part of changes too large for one question, and it is not known whose postings go.
+    These are the pointers between the documents that they dissolve, and the postings of the documents that they
+    delete. Changes that delete no document are one part of changes too large for one request: it is not known which
+    documents' postings they remove, so they may remove all.
     """
-    nodes = set().union(*(_pointing(changes) for changes in parts.values()))
+    nodes = set().union(*(_repointed(changes) for changes in parts.values()))
     ids = sorted(nodes)
-    held = zip(ids, store.get_many(Family.PARENTS, ids), strict=True)
-    parents = {node: parent for node, parent in held if parent in nodes}
-    postings = sorted({key[:PREFIX_BYTES] for key in _deleted(parts, Family.DOCUMENTS)})
+    pointers = zip(ids, store.get_many(Family.PARENTS, ids), strict=True)
+    parents = {node: parent for node, parent in pointers if parent in nodes}
+    prefixes = sorted({document[:PREFIX_BYTES] for document in _deleted_documents(parts)})
     return {
         (Topic.RETRACTIONS, number): [
-            _amendment(record, parents, postings)
+            _retraction(record, parents, prefixes)
             for record in changelog_record.encode(changes, kind=changelog_record.AMENDMENT)
         ]
         for number, changes in parts.items()
     }
 
 
-def _amendment(record: bytes, parents: Mapping[bytes, bytes], postings: list[bytes]) -> Retraction:
+def _retraction(record: bytes, parents: Mapping[bytes, bytes], prefixes: list[bytes]) -> Retraction:
     _, changes = changelog_record.decode(record)
-    posted = changes.deletes.get(Family.BANDS) or changes.puts.get(Family.BANDS)
-    may_go = {node: parents[node] for node in _pointing(changes) if node in parents}
-    return Retraction(record, may_go, postings if posted and postings else None)
+    changes_postings = changes.deletes.get(Family.BANDS) or changes.puts.get(Family.BANDS)
+    removable = {node: parents[node] for node in _repointed(changes) if node in parents}
+    return Retraction(record, removable, prefixes if changes_postings and prefixes else None)
 
 
-def _deleted(parts: Mapping[int, Changes], family: Family) -> set[bytes]:
-    return set().union(*(changes.deletes.get(family, set()) for changes in parts.values()))
+def _deleted_documents(parts: Mapping[int, Changes]) -> set[bytes]:
+    return set().union(*(changes.deletes.get(Family.DOCUMENTS, set()) for changes in parts.values()))
 
 
-def _pointing(changes: Changes) -> set[bytes]:
-    """Nodes whose pointers are changed."""
+def _repointed(changes: Changes) -> set[bytes]:
+    """Return the documents whose parent pointers are changed."""
     return changes.deletes.get(Family.PARENTS, set()) | changes.puts.get(Family.PARENTS, {}).keys()
 
 
-def repair_clusters(store: Store, parts: Mapping[int, Changes], drain: Callable[[], None]) -> None:
-    """See that what `parts` dissolved is as the edges say; `drain` returns when all that is under way has come.
+def repair_clusters(
+    store: RowReader,
+    parts: Mapping[int, Changes],
+    *,
+    drain: Callable[[], None],
+    commit: Callable[[Changes], None],
+) -> None:
+    """Rejoin the clusters that a retraction dissolved until they match the edges.
 
-    Raises StateError where joins are faster.
+    `drain` returns once all messages in flight are processed; `commit` applies changes. Raise StateError if joins
+    change the clusters faster than they are repaired.
     """
-    touched = set().union(*(_pointing(changes) for changes in parts.values()))
+    touched = set().union(*(_repointed(changes) for changes in parts.values()))
     if not touched:
         return
-    left = _deleted(parts, Family.DOCUMENTS)
+    deleted = _deleted_documents(parts)
     for _ in range(ROUNDS_MAX):
         drain()
-        found = _look(store, touched, left)
-        if torn := found.torn():
-            # What is new may be on its way: only what stays so is torn.
+        component = _read_component(store, touched, deleted)
+        if torn := component.torn():
+            # Their joins may still be in flight: only documents that remain torn need a repair.
             drain()
-            found = _look(store, touched, left)
-            torn &= found.torn()
+            component = _read_component(store, touched, deleted)
+            torn &= component.torn()
         if not torn:
             return
-        log.info("clusters are joined again: others came in between", documents=len(found.roots))
+        log.info("rejoining clusters that changed during a retraction", documents=len(component.roots))
         changes = Changes()
-        found.dissolve(store, changes)
-        store.write(changes)
-        touched |= found.roots.keys()
+        component.rejoin(store, changes)
+        commit(changes)
+        touched |= component.roots.keys()
     raise StateError(
-        "clusters change faster than they are mended", "what was asked for is gone; ask again when fewer pages come"
+        f"clusters are still inconsistent after {ROUNDS_MAX} repair rounds",
+        "the data was deleted; rerun the command when ingest is quieter",
     )
 
 
-class _Looked(msgspec.Struct, frozen=True):
-    """Everything that hangs together with some documents."""
+class _Component(msgspec.Struct, frozen=True):
+    """All documents connected to some documents, and what connects them."""
 
-    gone: set[bytes]
-    roots: dict[bytes, bytes]
-    listed: set[tuple[bytes, bytes]]  # a node, and one listed as its member
+    deleted: set[bytes]
+    roots: dict[bytes, bytes]  # by document
+    members: set[tuple[bytes, bytes]]  # a document, and one in its member list
     edges: set[tuple[bytes, bytes]]
 
     def torn(self) -> set[bytes]:
-        """Documents whose pointers or lists are not as the edges say."""
-        found = {node for pair in self.listed | self.edges if not self.gone.isdisjoint(pair) for node in pair}
-        found |= {node for node in self.gone if self.roots[node] != node}
-        found |= {node for pair in self.edges if self.roots[pair[0]] != self.roots[pair[1]] for node in pair}
-        found |= {member for node, member in self.listed if self.roots[member] != node}
-        pointing = ((root, node) for node, root in self.roots.items() if root != node)
-        return found | {pair[1] for pair in pointing if pair not in self.listed}
+        """Return the documents whose pointers or member lists contradict the edges."""
+        links = self.members | self.edges
+        torn = {node for link in links if not self.deleted.isdisjoint(link) for node in link}
+        torn |= {node for node in self.deleted if self.roots[node] != node}
+        torn |= {node for edge in self.edges if self.roots[edge[0]] != self.roots[edge[1]] for node in edge}
+        torn |= {member for node, member in self.members if self.roots[member] != node}
+        torn |= {node for node, root in self.roots.items() if root != node and (root, node) not in self.members}
+        return torn
 
-    def dissolve(self, store: Store, changes: Changes) -> None:
-        """Take all apart, and join it by the edges between what is left."""
+    def rejoin(self, store: RowReader, changes: Changes) -> None:
+        """Dissolve the component, and join it by the edges between documents that still exist."""
         for node in self.roots:
             changes.delete(Family.PARENTS, node)
-        for node, member in self.listed:
+        for node, member in self.members:
             changes.delete(Family.MEMBERS, node + member)
-        for pair in self.edges:
-            if not self.gone.isdisjoint(pair):
-                changes.delete(Family.EDGES, b"".join(pair))
-        left = [union(*pair) for pair in sorted(self.edges) if self.gone.isdisjoint(pair)]
-        join_all(store, left, changes)
+        for edge in self.edges:
+            if not self.deleted.isdisjoint(edge):
+                changes.delete(Family.EDGES, b"".join(edge))
+        unions = [union(*edge) for edge in sorted(self.edges) if self.deleted.isdisjoint(edge)]
+        join_all(store, unions, changes)
 
 
-def _look(store: Store, touched: Collection[bytes], left: Collection[bytes]) -> _Looked:
+def _read_component(store: RowReader, touched: Collection[bytes], deleted: Collection[bytes]) -> _Component:
     view = View(store)
     roots: dict[bytes, bytes] = {}
-    listed: set[tuple[bytes, bytes]] = set()
+    members: set[tuple[bytes, bytes]] = set()
     edges: set[tuple[bytes, bytes]] = set()
-    new = sorted(touched)
-    while new:
-        roots.update(zip(new, view.roots(new), strict=True))
-        for rows, family in ((listed, Family.MEMBERS), (edges, Family.EDGES)):
-            for each in store.scan_prefixes(family, new):
-                rows |= {(key[:ID_BYTES], key[ID_BYTES:]) for key, _ in each}
-        met = {node for pair in listed | edges for node in pair}
-        new = sorted((met | set(roots.values())) - roots.keys())
-    ids = sorted(left)
-    there = store.get_many(Family.DOCUMENTS, ids)  # a page may have brought it again
-    gone = {document for document, row in zip(ids, there, strict=True) if row is None}
-    return _Looked(gone, roots, listed, edges)
+    frontier = sorted(touched)
+    while frontier:
+        roots.update(zip(frontier, view.roots(frontier), strict=True))
+        for links, family in ((members, Family.MEMBERS), (edges, Family.EDGES)):
+            for rows in store.scan_prefixes(family, frontier):
+                links |= {(key[:ID_BYTES], key[ID_BYTES:]) for key, _ in rows}
+        neighbours = {node for link in members | edges for node in link}
+        frontier = sorted((neighbours | set(roots.values())) - roots.keys())
+    ids = sorted(deleted)
+    rows_of_deleted = store.get_many(Family.DOCUMENTS, ids)  # a page may have added the document again
+    absent = {document for document, row in zip(ids, rows_of_deleted, strict=True) if row is None}
+    return _Component(absent, roots, members, edges)

@@ -1,15 +1,17 @@
-"""A collection that is spread over partitions, read as one store: every query of the embedded engine works on it.
+"""A collection whose rows are sharded over partitions, read as one store by every query of the embedded engine.
 
-A key tells its owner, as in `routing`: one partition is asked. Rows that lie with a document and are looked up by
-something else (samples, words, edges), and prefixes that name no owner, are asked of all partitions. An answer of
-which a part is missing is an error, never a smaller answer.
+The owner of a row follows from its key as in `routing`, so that one partition is read. Two kinds of reads go to all
+partitions: rows that are stored with a document but looked up by another key (samples, words, edges), and prefixes
+too short to identify an owner. A partition that does not answer is an error: partial answers are never returned.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -20,155 +22,172 @@ from state.changes import Changes
 from state.errors import StateError
 from state.families import Family
 from state.model import PREFIX_BYTES
+from state.rows import Row
 from state.scheme import Scheme
-from state.store import Store
-from streams.kafka.rows.row_query import Row, RowQuery, combined, together
+from streams.kafka.rows.row_query import (
+    GetQuery,
+    LookupQuery,
+    PrefixQuery,
+    RowQuery,
+    RowSource,
+    ScanQuery,
+    merge_answers,
+    merge_rows,
+)
 from streams.operators.routing import partition_of
 
-Source = Callable[[RowQuery], Any]
-Job = tuple[Source, RowQuery]
-Write = Callable[[Mapping[int, Changes]], None]
-PAGE_ROWS, PAGE_ROWS_MAX = 64, 4096  # the first page is small: most scans are cut short
+PAGE_ROWS, PAGE_ROWS_MAX = 64, 4096  # the first page is small: most scans end early
 _BY_DOCUMENT = frozenset({Family.DOCUMENTS, Family.TEXTS, Family.PARENTS, Family.LOCATIONS, Family.MEMBERS})
+_BY_SUFFIX = frozenset({Family.SAMPLES, Family.WORDS})  # their keys end with the prefix of the owner's document
+_DERIVED = frozenset({Family.SWEEPS, Family.META})
 _SWEEP = b"s"
 
 
-class RemoteRows(Store):
-    """A store whose rows come from elsewhere, by questions; what needs a folder of its own is not there."""
+class QueryStore(ABC):
+    """A `RowReader` that sends every read as a query."""
 
     def __init__(self, name: str) -> None:
         self.path = Path(name)
-        self.writable = False
 
-    def ask(self, ask: RowQuery) -> Any:
-        """The answer to a question about the whole collection."""
-        raise NotImplementedError
+    @abstractmethod
+    def query(self, query: RowQuery) -> Any:
+        """Return the answer of the whole collection."""
 
     def get(self, family: Family, key: bytes) -> bytes | None:
-        """The value of one key."""
+        """Return the value of a key, or None."""
         return self.get_many(family, [key])[0]
 
     def get_many(self, family: Family, keys: Sequence[bytes]) -> list[bytes | None]:
-        """The values of many keys, in their order."""
-        return list(self.ask(RowQuery("get", family, list(keys)))) if keys else []
+        """Return the values of many keys, in the order of the keys."""
+        return list(self.query(GetQuery(family=family, keys=list(keys)))) if keys else []
 
     def scan_prefixes(self, family: Family, prefixes: Sequence[bytes], limit: int | None = None) -> list[list[Row]]:
-        """For each prefix the rows under it, at most `limit`."""
+        """Return the rows under each prefix, at most `limit` per prefix."""
         if not prefixes or limit == 0:
             return [[] for _ in prefixes]
-        return list(self.ask(RowQuery("firsts", family, list(prefixes), limit=limit or 0)))
+        return list(self.query(PrefixQuery(family=family, keys=list(prefixes), limit=limit)))
 
     def keys_under(self, family: Family, prefixes: Sequence[bytes], limit: int) -> list[list[bytes]]:
-        """For each prefix at most `limit` keys under it."""
+        """Return at most `limit` keys under each prefix."""
         return [[key for key, _ in rows] for rows in self.scan_prefixes(family, prefixes, limit)]
 
     def scan(self, family: Family, prefix: bytes = b"", start: bytes | None = None) -> Iterator[Row]:
-        """Rows whose key begins with `prefix`, ascending, from `start` on; a page at a time."""
+        """Yield the rows whose key begins with `prefix`, beginning at the key `start`; reads page by page."""
         limit = PAGE_ROWS
         while True:
-            page = self.ask(RowQuery("page", family, [prefix], start=start, limit=limit))
+            page = self.query(ScanQuery(family=family, prefix=prefix, start=start, limit=limit))
             yield from page
             if len(page) < limit:
                 return
             start, limit = page[-1][0] + b"\0", min(2 * limit, PAGE_ROWS_MAX)
 
     def keys(self, family: Family, prefix: bytes, limit: int, start: bytes | None = None) -> list[bytes]:
-        """At most `limit` keys that begin with `prefix`, ascending, from `start` on."""
-        return [key for key, _ in self.ask(RowQuery("page", family, [prefix], start=start, limit=limit))]
+        """Return at most `limit` keys that begin with `prefix`, beginning at the key `start`."""
+        return [key for key, _ in self.query(ScanQuery(family=family, prefix=prefix, start=start, limit=limit))]
 
-    def catch_up(self) -> None:
-        """Rows are always read as they are."""
-
-    def close(self) -> None:
-        """Nothing is held."""
+    def catch_up(self) -> None:  # noqa: B027 - nothing to do, in every subclass
+        """Do nothing: every read sees the current rows."""
 
 
-class ShardedStore(RemoteRows):
-    """The collection as the workers that hold its partitions answer for it."""
+class Worker(msgspec.Struct, frozen=True):
+    """A source of the rows of some partitions."""
+
+    name: str
+    query: RowSource
+
+
+class ShardedStore(QueryStore):
+    """The collection, read from the workers that serve its partitions."""
 
     def __init__(
         self,
         name: str,
         scheme: Scheme,
-        sources: Mapping[int, tuple[str, Source]],
+        workers: Mapping[int, Worker],
+        *,
         partitions: int,
-        sweeps: Mapping[bytes, bytes],
-        write: Write | None = None,
+        sweep_rows: Mapping[bytes, bytes],
         threads: Executor | None = None,
     ) -> None:
-        """`sources` has, for each partition, who answers for it and how; `sweeps` are their rows.
+        """Take the worker of each partition and the rows of sweeps, which are in their log.
 
-        With `threads`, several sources are asked at once.
-
-        Raises StateError when nobody answers for some of the partitions.
+        With `threads`, several workers are queried at the same time. Raise StateError if a partition has no worker.
         """
         super().__init__(name)
-        if missing := sorted(set(range(partitions)) - set(sources)):
+        if missing := sorted(set(range(partitions)) - set(workers)):
             raise StateError(
-                f"nobody holds partitions {', '.join(map(str, missing))} of {partitions}",
-                "ask again once the workers have taken them over; /readyz of each says how far it is",
+                f"no worker serves partitions {', '.join(map(str, missing))} of {partitions}",
+                "ask again once workers have taken them over; /readyz of each worker shows its progress",
             )
-        self.scheme, self.partitions, self.sweeps = scheme, partitions, sweeps
-        self._sources, self._write, self._threads = sources, write, threads
-        self.writable = write is not None
+        self.scheme, self.partitions = scheme, partitions
+        self._workers, self._sweep_rows, self._threads = workers, sweep_rows, threads
 
-    def ask(self, ask: RowQuery) -> Any:
-        """Ask owners, and put their answers together."""
-        if ask.family is Family.SWEEPS and (rows := self._sweep_rows(ask)) is not None:
-            return rows
-        if ask.what == "page":
-            return self._page(ask)
-        owners = [self.owner(ask.family, key) for key in ask.keys]
-        found: dict[int, Any] = {}
-        by_source: defaultdict[str, list[int]] = defaultdict(list)
-        anywhere: list[int] = []
-        for place, owner in enumerate(owners):
-            (anywhere if owner is None else by_source[self._sources[owner][0]]).append(place)
-        jobs: list[Job] = []
-        for places in by_source.values():
-            numbers = [owner for place in places if (owner := owners[place]) is not None]
-            jobs.append((self._sources[numbers[0]][1], _part(ask, places, sorted(set(numbers)), numbers)))
-        for places, values in zip(by_source.values(), self._all(jobs), strict=True):
-            found.update(zip(places, values, strict=True))
-        if anywhere:
-            everyone = self._by_source(range(self.partitions))
-            answers = self._all([(source, _part(ask, anywhere, numbers)) for source, numbers in everyone])
-            found.update(zip(anywhere, together(ask, answers), strict=True))
-        return [found[place] for place in range(len(ask.keys))]
+    def query(self, query: RowQuery) -> Any:
+        """Query the owners of the rows and merge their answers."""
+        if query.family is Family.SWEEPS:
+            return self._query_sweeps(query)
+        return self._query_workers(query)
 
-    def _all(self, jobs: Sequence[Job]) -> list[Any]:
-        """The answers to several questions, asked side by side where there are threads for it."""
+    def _query_sweeps(self, query: RowQuery) -> Any:
+        """Merge the sweeps, which are in their log, with their captures per host, which are in the partitions."""
+        keys = [query.prefix] if isinstance(query, ScanQuery) else query.keys
+        logged = _query_rows(self._sweep_rows, query)
+        if all(key.startswith(_SWEEP) for key in keys):
+            return logged
+        if isinstance(query, ScanQuery):
+            return list(islice(merge_rows(query.family, [logged, self._query_workers(query)]), query.limit))
+        return merge_answers(query, [logged, self._query_workers(query)])
+
+    def _query_workers(self, query: RowQuery) -> Any:
+        if isinstance(query, ScanQuery):
+            owner = self.owner(query.family, query.prefix)
+            pages = self._query_each(query, range(self.partitions) if owner is None else [owner])
+            return list(islice(merge_rows(query.family, pages), query.limit))
+        owners = {index: self.owner(query.family, key) for index, key in enumerate(query.keys)}
+        answer = self._query_owners(query, {index: owner for index, owner in owners.items() if owner is not None})
+        if ownerless := [index for index, owner in owners.items() if owner is None]:
+            part = msgspec.structs.replace(query, keys=[query.keys[index] for index in ownerless])
+            merged = merge_answers(part, self._query_each(part, range(self.partitions)))
+            answer.update(zip(ownerless, merged, strict=True))
+        return [answer[index] for index in owners]
+
+    def _query_owners(self, query: LookupQuery, owners: Mapping[int, int]) -> dict[int, Any]:
+        """Query the owner of each key; `owners` and the answer are by the index of the key in the query."""
+        indexes_by_worker: defaultdict[str, list[int]] = defaultdict(list)
+        for index, owner in owners.items():
+            indexes_by_worker[self._workers[owner].name].append(index)
+        jobs: list[tuple[RowSource, RowQuery]] = []
+        for indexes in indexes_by_worker.values():
+            numbers = [owners[index] for index in indexes]
+            keys = [query.keys[index] for index in indexes]
+            part = msgspec.structs.replace(query, keys=keys, partitions=sorted(set(numbers)), owners=numbers)
+            jobs.append((self._workers[numbers[0]].query, part))
+        answer: dict[int, Any] = {}
+        for indexes, values in zip(indexes_by_worker.values(), self._run(jobs), strict=True):
+            answer.update(zip(indexes, values, strict=True))
+        return answer
+
+    def _query_each(self, query: RowQuery, partitions: Iterable[int]) -> list[Any]:
+        """Return the answers of the workers of these partitions, one per worker."""
+        partitions_by_worker: defaultdict[str, list[int]] = defaultdict(list)
+        for number in partitions:
+            partitions_by_worker[self._workers[number].name].append(number)
+        return self._run(
+            [
+                (self._workers[numbers[0]].query, msgspec.structs.replace(query, partitions=numbers))
+                for numbers in partitions_by_worker.values()
+            ]
+        )
+
+    def _run(self, jobs: Sequence[tuple[RowSource, RowQuery]]) -> list[Any]:
         if self._threads is None or len(jobs) < 2:
-            return [source(ask) for source, ask in jobs]
+            return [source(query) for source, query in jobs]
         return list(self._threads.map(lambda job: job[0](job[1]), jobs))
 
-    def _page(self, ask: RowQuery) -> list[Row]:
-        owner = self.owner(ask.family, ask.keys[0])
-        sources = self._by_source(range(self.partitions) if owner is None else [owner])
-        parts = [msgspec.structs.replace(ask, partitions=numbers) for _, numbers in sources]
-        pages = self._all([(source, part) for (source, _), part in zip(sources, parts, strict=True)])
-        return list(combined(ask.family, pages))[: ask.limit]
-
-    def _by_source(self, partitions: Iterable[int]) -> list[tuple[Source, list[int]]]:
-        """Who answers for partitions, each with those that are its."""
-        by_name: defaultdict[str, list[int]] = defaultdict(list)
-        for number in partitions:
-            by_name[self._sources[number][0]].append(number)
-        return [(self._sources[numbers[0]][1], numbers) for numbers in by_name.values()]
-
-    def _sweep_rows(self, ask: RowQuery) -> Any:
-        """Sweeps are in their log; their captures a host in the partitions. None: ask these."""
-        if ask.what == "get" and all(key.startswith(_SWEEP) for key in ask.keys):
-            return [self.sweeps.get(key) for key in ask.keys]
-        if ask.what == "page" and ask.keys[0].startswith(_SWEEP):
-            rows = sorted((key, value) for key, value in self.sweeps.items() if key.startswith(ask.keys[0]))
-            return [row for row in rows if ask.start is None or row[0] >= ask.start][: ask.limit]
-        return None
-
     def owner(self, family: Family, key: bytes) -> int | None:
-        """The partition that has a key, or all that begin with it; None where any may."""
+        """Return the partition of all rows whose key begins with `key`; None when any partition may have some."""
         if family is Family.META:
-            # What it says of itself is the same in all, but for their buckets.
+            # All partitions have the same rows, apart from those about their own full buckets.
             return None if key.startswith(meta.FULL_BUCKET) else 0
         if family is Family.CAPTURES:
             end = key.find(b"\0")
@@ -179,32 +198,40 @@ class ShardedStore(RemoteRows):
             return partition_of(key[:PREFIX_BYTES], self.partitions)
         return None
 
-    def write(self, changes: Changes, *, sync: bool = False) -> None:  # noqa: ARG002
-        """Have changes that overwrite taken by the owners of their rows."""
-        if self._write is None:
-            raise StateError(f"{self.path} is only read", "send what changes it to a worker")
+    def divide(self, changes: Changes) -> dict[int, Changes]:
+        """Divide changes by the partitions that own their rows.
+
+        Rows of META and SWEEPS are left out: each partition derives them from its own captures and documents.
+        """
         parts: defaultdict[int, Changes] = defaultdict(Changes)
-        for family, keys in changes.deletes.items():
-            for key in keys:
+        for family in Family:
+            if family in _DERIVED:
+                continue
+            for key in changes.deletes.get(family, ()):
                 for number in self._writers(family, key):
                     parts[number].delete(family, key)
-        for family, rows in changes.puts.items():
-            for key, value in rows.items():
+            for key, value in changes.puts.get(family, {}).items():
                 for number in self._writers(family, key):
                     parts[number].put(family, key, value)
-        self._write(parts)
+        return dict(parts)
 
     def _writers(self, family: Family, key: bytes) -> Sequence[int]:
-        if family in (Family.SWEEPS, Family.META):
-            return ()  # derived by each partition from its own captures
+        """Return the partitions that may have the row of a complete key."""
+        if family in _BY_SUFFIX:
+            return (partition_of(key[-PREFIX_BYTES:], self.partitions),)
         owner = self.owner(family, key)
-        # Samples and words end with the prefix of the document that they lie with.
-        if family in (Family.SAMPLES, Family.WORDS):
-            owner = partition_of(key[-PREFIX_BYTES:], self.partitions)
         return range(self.partitions) if owner is None else (owner,)
 
 
-def _part(ask: RowQuery, places: list[int], partitions: list[int], owners: list[int] | None = None) -> RowQuery:
-    """The question about some of its keys, for those who hold some partitions."""
-    keys = [ask.keys[place] for place in places]
-    return RowQuery(ask.what, ask.family, keys, partitions, owners or [], limit=ask.limit)
+def _query_rows(rows: Mapping[bytes, bytes], query: RowQuery) -> Any:
+    """Execute a query on a few rows in memory."""
+    if isinstance(query, GetQuery):
+        return [rows.get(key) for key in query.keys]
+    prefixes = [query.prefix] if isinstance(query, ScanQuery) else query.keys
+    start = query.start if isinstance(query, ScanQuery) else None
+    matches = [
+        sorted(row for row in rows.items() if row[0].startswith(prefix) and row[0] >= (start or prefix))
+        for prefix in prefixes
+    ]
+    pages = [page[: query.limit] for page in matches]
+    return pages[0] if isinstance(query, ScanQuery) else pages

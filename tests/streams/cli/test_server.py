@@ -43,7 +43,7 @@ def stranger() -> Iterator[str]:
 def test_an_answer_that_cannot_be_read(lostfound: Lostfound, stranger: str, command: list[str]) -> None:
     done = lostfound(*command, "--server", stranger)
     assert done.code == Exit.STATE
-    assert f"the worker at {stranger} gave no answer that can be read" in done.err
+    assert f"the response of the worker at {stranger} cannot be decoded" in done.err
     assert not done.out
 
 
@@ -51,7 +51,7 @@ def test_an_answer_that_cannot_be_read(lostfound: Lostfound, stranger: str, comm
 def test_a_url_that_is_none(lostfound: Lostfound, command: list[str]) -> None:
     done = lostfound(*command, "--server", "http://[")
     assert done.code == Exit.USAGE
-    assert "'http://[' is no server" in done.err
+    assert "'http://[' is not the URL of a worker" in done.err
 
 
 @pytest.mark.parametrize("command", [["topics", "create"], ["worker"], ["publish", "x.jsonl", "--sweep", "x"]])

@@ -15,8 +15,8 @@ from state.changes import Changes
 from state.partition import Partition
 from state.store import Store
 from streams.kafka.collection import readmission, repair
-from streams.kafka.rows.row_query import RowQuery, answer
-from streams.kafka.rows.sharded_store import ShardedStore, Write
+from streams.kafka.rows.row_query import RowQuery, run_query
+from streams.kafka.rows.sharded_store import ShardedStore, Worker
 from streams.kafka.wire.barrier import ADMISSION_STAGES, CLUSTERING_STAGES, wait_until_drained
 from streams.kafka.wire.packed_messages import MESSAGE_TYPES, Topic
 from streams.kafka.wire.sweep_log import Event, SweepTable
@@ -35,7 +35,7 @@ class Collection:
     """What the topics hold, how far each is taken, and the partitions."""
 
     def __init__(self, folder: Path, rng: Random | None = None, settings: Settings = SETTINGS) -> None:
-        """With `rng` the stages go on, a little at a time, whenever the whole is asked something."""
+        """With `rng` the stages process a few messages at random whenever the store is read."""
         self._rng = rng
         self.parts = {
             number: Partition(Store(folder / str(number), SETTINGS.store), SETTINGS.scheme, number, PARTITIONS)
@@ -76,8 +76,8 @@ class Collection:
         while any(self._take(topic, number) for topic in topics for number in self.parts):
             pass
 
-    def go_on(self, steps_max: int, topics: Sequence[Topic] = tuple(MESSAGE_TYPES)) -> None:
-        """Take a little here and there, where stages go on by chance."""
+    def advance(self, steps_max: int, topics: Sequence[Topic] = tuple(MESSAGE_TYPES)) -> None:
+        """Process a few messages of random partitions, if there is an `rng`."""
         if self._rng is not None:
             for _ in range(self._rng.randint(0, steps_max)):
                 self._take(self._rng.choice(topics), self._rng.randrange(PARTITIONS))
@@ -96,36 +96,43 @@ class Collection:
         return bool(values)
 
     def store(self) -> ShardedStore:
-        """The collection as one store, as a worker has it."""
+        """Return the collection as one store, as a worker reads it."""
 
-        def write(parts: Mapping[int, Changes]) -> None:
-            gone = readmission.read_removed_rows(self._spread(None), parts.values())
-            self._amend(parts)
-            self._drain(ADMISSION_STAGES)
-            self.send(readmission.build_readmissions(self._spread(None), gone, self.context))
-            repair.repair_clusters(self._spread(self._amend), parts, lambda: self._drain(CLUSTERING_STAGES))
+        def query(query: RowQuery) -> Any:
+            self.advance(2)
+            return run_query({number: partition.store for number, partition in self.parts.items()}, query)
 
-        return self._spread(write)
+        workers = dict.fromkeys(self.parts, Worker("local", query))
+        rows = self.table.rows()
+        return ShardedStore("memory", SETTINGS.scheme, workers, partitions=PARTITIONS, sweep_rows=rows)
 
-    def _amend(self, parts: Mapping[int, Changes]) -> None:
-        sends = repair.build_retractions(self._spread(None), parts)
-        self.go_on(30)
+    def apply_retraction(self, changes: Changes) -> None:
+        """Apply changes as the collection of a worker does."""
+        store = self.store()
+        parts = store.divide(changes)
+        removed = readmission.read_removed_rows(store, parts.values())
+        self.send_retraction(parts)
+        self._drain(ADMISSION_STAGES)
+        self.send(readmission.build_readmissions(self.store(), removed, self.context))
+        repair.repair_clusters(
+            self.store(),
+            parts,
+            drain=lambda: self._drain(CLUSTERING_STAGES),
+            commit=lambda repairs: self.send_retraction(store.divide(repairs)),
+        )
+
+    def send_retraction(self, parts: Mapping[int, Changes]) -> None:
+        """Send changes to their partitions and have them applied."""
+        sends = repair.build_retractions(self.store(), parts)
+        self.advance(30)
         self.send(sends)
-        self.go_on(10)
+        self.advance(10)
         self.take([Topic.RETRACTIONS])
 
     def _drain(self, topics: Sequence[Topic]) -> None:
         asyncio.run(wait_until_drained(self, topics))  # type: ignore[arg-type]
 
-    def _spread(self, write: Write | None) -> ShardedStore:
-        def source(ask: RowQuery) -> Any:
-            self.go_on(2)
-            return answer({number: partition.store for number, partition in self.parts.items()}, ask)
-
-        sources = dict.fromkeys(self.parts, ("here", source))
-        return ShardedStore("memory", SETTINGS.scheme, sources, PARTITIONS, self.table.rows(), write)
-
-    # What `Lag` says of it.
+    # The methods of `ConsumerLag` that a barrier calls.
     async def end_offsets(self, topic: Topic) -> list[int]:
         """Where a topic ends."""
         return [len(self.logs[topic, number]) for number in self.parts]

@@ -27,7 +27,7 @@ from streams.kafka import run_worker
 from streams.kafka.collection import http_server
 from streams.kafka.process_exit import RESTART
 from streams.kafka.publish import Packs
-from streams.kafka.rows.sharded_store import ShardedStore
+from streams.kafka.rows.sharded_store import ShardedStore, Worker
 from streams.kafka.rows.worker_client import WorkerClient, parse_worker_url, url_for
 from streams.kafka.wire import broker, packed_messages, page_messages, topics
 from streams.kafka.wire.packed_messages import BadMessage, Topic
@@ -333,7 +333,7 @@ def test_what_is_no_address_of_a_broker_is_refused(given: str) -> None:
      "http://k/\u00e4"],
 )  # fmt: skip
 def test_what_is_no_server_is_refused(url: str) -> None:
-    with pytest.raises(InputError, match=re.escape(f"{url!r} is no server")):
+    with pytest.raises(InputError, match=re.escape(f"{url!r} is not the URL of a worker")):
         WorkerClient(url, 0.5)
 
 
@@ -346,7 +346,7 @@ def test_an_address_of_either_kind_is_reached_at_a_url(host: str, url: str) -> N
 @pytest.mark.parametrize("url", ["", "http://::1:8080", "127.0.0.1:8080"])
 def test_a_worker_that_nobody_could_reach_does_not_start(tmp_path: Path, url: str) -> None:
     nowhere = broker.from_environment("127.0.0.1:1", {})
-    with pytest.raises(InputError, match=re.escape(f"{url!r} is no server")):
+    with pytest.raises(InputError, match=re.escape(f"{url!r} is not the URL of a worker")):
         run_worker.run(load(), nowhere, run_worker.WorkerOptions(data_dir=tmp_path, url=url))
     assert not list(tmp_path.iterdir())
 
@@ -410,8 +410,8 @@ def test_secrets_do_not_show() -> None:
 
 
 def test_a_collection_with_a_part_missing_is_no_collection() -> None:
-    with pytest.raises(StateError, match="nobody holds partitions 1"):
-        ShardedStore("x", Scheme(), {0: ("a", lambda _: [])}, 2, {})
+    with pytest.raises(StateError, match="no worker serves partitions 1 of 2"):
+        ShardedStore("x", Scheme(), {0: Worker("a", lambda _: [])}, partitions=2, sweep_rows={})
 
 
 def test_partitions_share_what_a_worker_may_use(tmp_path: Path) -> None:
@@ -428,7 +428,7 @@ def test_partitions_share_what_a_worker_may_use(tmp_path: Path) -> None:
 
 
 def test_a_silent_worker_is_an_error_that_names_it() -> None:
-    with pytest.raises(StateError, match=r"nobody listens at http://127\.0\.0\.1:1"):
+    with pytest.raises(StateError, match=r"no worker is listening at http://127\.0\.0\.1:1"):
         WorkerClient("http://127.0.0.1:1", 0.5).post("/rows", b"")
 
 

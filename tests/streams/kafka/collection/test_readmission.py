@@ -56,14 +56,14 @@ def whole(made: Collection) -> None:
 
 def before_taking(made: Collection, monkeypatch: pytest.MonkeyPatch, happens: Callable[[], None]) -> None:
     """Let something happen between what forgetting reads and what it changes."""
-    amend = made._amend
+    send = made.send_retraction
 
     def late(parts: Mapping[int, Changes]) -> None:
         if any(changes.deletes.get(Family.CAPTURES) for changes in parts.values()):
             happens()
-        amend(parts)
+        send(parts)
 
-    monkeypatch.setattr(made, "_amend", late)
+    monkeypatch.setattr(made, "send_retraction", late)
 
 
 def collection_of_one(folder: Path) -> Collection:
@@ -92,9 +92,9 @@ def test_a_page_with_the_same_text_that_comes_meanwhile(
 
     before_taking(made, monkeypatch, meanwhile)
     if cancel:
-        forgetting.apply(forgetting.cancel_sweep(made.store(), made.table.sweeps[1]), made.store().write)
+        forgetting.apply(forgetting.cancel_sweep(made.store(), made.table.sweeps[1]), made.apply_retraction)
     else:
-        forgetting.apply(forgetting.forget_url(made.store(), url_key(URL)), made.store().write)
+        forgetting.apply(forgetting.forget_url(made.store(), url_key(URL)), made.apply_retraction)
     made.take()
     whole(made)
     view = View(made.store())
@@ -117,7 +117,7 @@ def test_a_revisit_of_what_goes_that_comes_meanwhile(
         made.take(topics)
 
     before_taking(made, monkeypatch, meanwhile)
-    forgetting.apply(forgetting.forget_url(made.store(), url_key(URL)), made.store().write)
+    forgetting.apply(forgetting.forget_url(made.store(), url_key(URL)), made.apply_retraction)
     made.take()
     whole(made)
     (held,) = View(made.store()).captures(url_key(OTHER))
@@ -130,16 +130,16 @@ def test_a_page_that_comes_when_its_document_is_gone_and_its_postings_are_not(
     made = collection_of_one(tmp_path)
     (entry,) = dict(made.store().scan(Family.DOCUMENTS))
     owner = next(number for number in made.parts if made.owns(number)(entry[:PREFIX_BYTES]))
-    go_on = made.go_on
+    advance = made.advance
 
     def first_one(steps_max: int) -> None:
         if made._take(Topic.RETRACTIONS, owner):
             made.sketch(2, {OTHER: TEXT})
             made.take([Topic.CAPTURES, Topic.DOCUMENTS, Topic.BUCKETS])
-        go_on(steps_max)
+        advance(steps_max)
 
-    monkeypatch.setattr(made, "go_on", first_one)
-    forgetting.apply(forgetting.forget_url(made.store(), url_key(URL)), made.store().write)
+    monkeypatch.setattr(made, "advance", first_one)
+    forgetting.apply(forgetting.forget_url(made.store(), url_key(URL)), made.apply_retraction)
     made.take()
     whole(made)
     assert set(dict(made.store().scan(Family.DOCUMENTS))) == {entry}
@@ -162,10 +162,10 @@ def test_cancelling_beside_another_sweep_of_the_same_pages(
     def meanwhile() -> None:
         for each in (some, moved, new):
             made.sketch(2, each)
-        made.go_on(rng.choice((0, 20, 200)))
+        made.advance(rng.choice((0, 20, 200)))
 
     before_taking(made, monkeypatch, meanwhile)
-    forgetting.apply(forgetting.cancel_sweep(made.store(), made.table.sweeps[1]), made.store().write)
+    forgetting.apply(forgetting.cancel_sweep(made.store(), made.table.sweeps[1]), made.apply_retraction)
     made.take()
     whole(made)
     sound(made, set(), {*some, *moved, *new})

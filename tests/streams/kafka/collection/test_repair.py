@@ -61,9 +61,9 @@ def test_forgetting_beside_running_joins(tmp_path: Path, seed: int) -> None:
     # A root is what others join; a document in the middle is what holds two parts together.
     going = [rng.choice(sorted(roots)), rng.choice(urls[:10])][: rng.randint(1, 2)]
     made.sketch(1, {url: pages[url] for url in urls[10:]})
-    made.go_on(60, [Topic.CAPTURES, Topic.DOCUMENTS, Topic.BUCKETS])
+    made.advance(60, [Topic.CAPTURES, Topic.DOCUMENTS, Topic.BUCKETS])
     for url in dict.fromkeys(going):
-        forgetting.apply(forgetting.forget_url(made.store(), url_key(url)), made.store().write)
+        forgetting.apply(forgetting.forget_url(made.store(), url_key(url)), made.apply_retraction)
     made.take()
     sound(made, {held[url] for url in going}, set(urls) - set(going))
 

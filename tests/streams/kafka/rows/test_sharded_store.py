@@ -1,50 +1,36 @@
-"""A collection spread over partitions and workers reads as the one store that it is."""
+"""Compare a collection sharded over partitions and workers with one store that has all its rows."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from random import Random
-from typing import Any
 
-import msgspec
 import pytest
 
 from state.changes import Changes
 from state.families import Family
 from state.model import ID_BYTES, PREFIX_BYTES
 from state.scheme import Scheme
-from streams.kafka.rows.row_query import ANSWERS, RowQuery, answer
-from streams.kafka.rows.sharded_store import ShardedStore
+from streams.errors import StateError
+from streams.kafka.rows.row_query import RowQuery
+from streams.kafka.rows.sharded_store import ShardedStore, Worker
 from streams.operators.routing import partition_of
 from tests.memory import MemoryStore
+from tests.streams.kafka.rows.sharding import local_worker, remote_worker
 
 PARTITIONS = 5
-HERE, THERE = (0, 3), (1, 2, 4)
-DOCUMENT_FAMILIES = (Family.DOCUMENTS, Family.TEXTS, Family.PARENTS, Family.LOCATIONS, Family.MEMBERS)
+LOCAL, REMOTE = (0, 3), (1, 2, 4)
 
 
-def over_the_wire(stores: dict[int, MemoryStore], asked: list[RowQuery]) -> Callable[[RowQuery], Any]:
-    """Another worker: what goes to it and comes back is msgpack."""
-
-    def ask(given: RowQuery) -> Any:
-        asked.append(given)
-        there = msgspec.msgpack.decode(msgspec.msgpack.encode(given), type=RowQuery)
-        said = msgspec.msgpack.encode(answer(stores, there))  # type: ignore[arg-type]
-        return msgspec.msgpack.decode(said, type=ANSWERS[given.what])
-
-    return ask
-
-
-class Spread:
-    """One store, the same rows in partitions, and what was asked of the other worker."""
+class Sharded:
+    """One store, the same rows in partitions, and the queries that the other worker received."""
 
     def __init__(self, seed: int) -> None:
         rng = Random(seed)
         self.whole = MemoryStore()
         self.parts = {number: MemoryStore() for number in range(PARTITIONS)}
-        self.asked: list[RowQuery] = []
+        self.queries: list[RowQuery] = []
         self.documents = [rng.randbytes(ID_BYTES) for _ in range(40)]
-        self.urls = [b"org,%d)/%d" % (rng.randrange(6), at) for at in range(30)]
+        self.urls = [b"org,%d)/%d" % (rng.randrange(6), number) for number in range(30)]
         for document in self.documents:
             number = partition_of(document[:PREFIX_BYTES], PARTITIONS)
             self.put(number, Family.DOCUMENTS, document, rng.randbytes(3))
@@ -55,10 +41,11 @@ class Spread:
         for url in self.urls:
             for sweep in range(rng.randrange(1, 4)):
                 self.put(partition_of(url, PARTITIONS), Family.CAPTURES, url + b"\0%d" % sweep, b"c")
-        there = ("there", over_the_wire({number: self.parts[number] for number in THERE}, self.asked))
-        here = ("here", lambda ask: answer({number: self.parts[number] for number in HERE}, ask))  # type: ignore[misc]
-        sources = {**dict.fromkeys(HERE, here), **dict.fromkeys(THERE, there)}
-        self.store = ShardedStore("x", Scheme(), sources, PARTITIONS, {})
+        remote = remote_worker({number: self.parts[number] for number in REMOTE}, self.queries)
+        local = local_worker({number: self.parts[number] for number in LOCAL})
+        workers = {**dict.fromkeys(LOCAL, local), **dict.fromkeys(REMOTE, remote)}
+        self.sweep_rows = {b"s\0\0\0\1": b"first", b"s\0\0\0\2": b"second"}
+        self.store = ShardedStore("x", Scheme(), workers, partitions=PARTITIONS, sweep_rows=self.sweep_rows)
 
     def put(self, number: int, family: Family, key: bytes, value: bytes) -> None:
         changes = Changes()
@@ -68,41 +55,74 @@ class Spread:
 
 
 @pytest.fixture(params=range(3))
-def spread(request: pytest.FixtureRequest) -> Spread:
-    return Spread(request.param)
+def sharded(request: pytest.FixtureRequest) -> Sharded:
+    return Sharded(request.param)
 
 
-def test_rows_by_key_and_prefix(spread: Spread) -> None:
-    whole, store = spread.whole, spread.store
-    documents = [*spread.documents, bytes(ID_BYTES)]
+def test_reads_match_one_store_with_all_rows(sharded: Sharded) -> None:
+    whole, store = sharded.whole, sharded.store
+    documents = [*sharded.documents, bytes(ID_BYTES)]
     assert store.get_many(Family.DOCUMENTS, documents) == whole.get_many(Family.DOCUMENTS, documents)
-    words = [b"site%04d" % word for word in range(9)]
-    histories = [url + b"\0" for url in [*spread.urls, b"org,9)/"]]
-    prefixes = [document[:PREFIX_BYTES] for document in documents]
-    for family, asked in (
-        (Family.LOCATIONS, documents),
-        (Family.CAPTURES, histories),
-        (Family.WORDS, words),
-        (Family.DOCUMENTS, prefixes),
-    ):
+    prefixes_by_family = {
+        Family.LOCATIONS: documents,
+        Family.CAPTURES: [url + b"\0" for url in [*sharded.urls, b"org,9)/"]],
+        Family.WORDS: [b"site%04d" % word for word in range(9)],
+        Family.DOCUMENTS: [document[:PREFIX_BYTES] for document in documents],
+    }
+    for family, prefixes in prefixes_by_family.items():
         for limit in (None, 0, 1, 3):
-            assert store.scan_prefixes(family, asked, limit) == whole.scan_prefixes(family, asked, limit)
-        assert store.keys_under(family, asked, 2) == whole.keys_under(family, asked, 2)
+            assert store.scan_prefixes(family, prefixes, limit) == whole.scan_prefixes(family, prefixes, limit)
+        assert store.keys_under(family, prefixes, 2) == whole.keys_under(family, prefixes, 2)
         assert list(store.scan(family)) == list(whole.scan(family))
 
 
-def test_many_keys_are_one_question_to_each_worker(spread: Spread) -> None:
-    spread.store.scan_prefixes(Family.LOCATIONS, spread.documents, 16)
-    spread.store.keys_under(Family.WORDS, [b"site%04d" % word for word in range(8)], 9)
-    assert [(ask.family, set(ask.partitions)) for ask in spread.asked] == [
-        (Family.LOCATIONS, set(THERE)),
-        (Family.WORDS, set(THERE)),
-    ]
+def test_reading_many_keys_sends_one_query_to_each_worker(sharded: Sharded) -> None:
+    sharded.store.scan_prefixes(Family.LOCATIONS, sharded.documents, 16)
+    sharded.store.keys_under(Family.WORDS, [b"site%04d" % word for word in range(8)], 9)
+    families = [query.family for query in sharded.queries]
+    assert families == [Family.LOCATIONS, Family.WORDS]
+    assert all(set(query.partitions or ()) == set(REMOTE) for query in sharded.queries)
 
 
-def test_a_key_that_several_partitions_hold_is_one() -> None:
-    spread = Spread(1)
-    for number, count in ((1, 2), (3, 5)):
-        key = b"h\0\0\0\1org,a)"
-        spread.put(number, Family.SWEEPS, key, count.to_bytes(8, "big"))
-        assert spread.store.get(Family.SWEEPS, key) == (2 if number == 1 else 7).to_bytes(8, "big")
+def test_captures_per_host_of_several_partitions_add_up() -> None:
+    sharded = Sharded(1)
+    key = b"h\0\0\0\1org,a)"
+    sharded.put(1, Family.SWEEPS, key, (2).to_bytes(8, "big"))
+    assert sharded.store.get(Family.SWEEPS, key) == (2).to_bytes(8, "big")
+    sharded.put(3, Family.SWEEPS, key, (5).to_bytes(8, "big"))
+    assert sharded.store.get(Family.SWEEPS, key) == (7).to_bytes(8, "big")
+
+
+def test_sweeps_come_from_their_log_and_captures_per_host_from_the_partitions() -> None:
+    sharded = Sharded(1)
+    host = (b"h\0\0\0\1org,a)", (2).to_bytes(8, "big"))
+    sharded.put(1, Family.SWEEPS, *host)
+    logged = sorted(sharded.sweep_rows.items())
+    store = sharded.store
+    assert list(store.scan(Family.SWEEPS)) == [host, *logged]
+    assert list(store.scan(Family.SWEEPS, b"s", logged[1][0])) == logged[1:]
+    assert store.keys(Family.SWEEPS, b"", 2) == [host[0], logged[0][0]]
+    assert store.scan_prefixes(Family.SWEEPS, [b"s", b"h", b""], 1) == [logged[:1], [host], [host]]
+    assert store.get_many(Family.SWEEPS, [logged[0][0], host[0], b"s"]) == [logged[0][1], host[1], None]
+
+
+def test_changes_are_divided_by_owner_without_rows_that_partitions_derive() -> None:
+    sharded = Sharded(1)
+    document, prefix = sharded.documents[0], sharded.documents[0][:PREFIX_BYTES]
+    changes = Changes()
+    changes.put(Family.META, b"counters", b"1")
+    changes.delete(Family.SWEEPS, b"h\0\0\0\1org,a)")
+    changes.delete(Family.DOCUMENTS, document)
+    changes.put(Family.WORDS, b"site0001" + prefix, b"")
+    parts = sharded.store.divide(changes)
+    assert parts.keys() == {partition_of(prefix, PARTITIONS)}
+    (part,) = parts.values()
+    assert part.deletes.get(Family.DOCUMENTS) == {document}
+    assert part.family(Family.WORDS) == {b"site0001" + prefix: b""}
+    assert len(part) == 2
+
+
+def test_a_collection_without_a_worker_for_every_partition_is_refused() -> None:
+    worker = Worker("a", lambda _: [])
+    with pytest.raises(StateError, match="no worker serves partitions 1 of 2"):
+        ShardedStore("x", Scheme(), {0: worker}, partitions=2, sweep_rows={})
