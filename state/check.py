@@ -32,6 +32,7 @@ from numpy.typing import NDArray
 
 from state import meta, sweeps
 from state.codecs import capture_row, document_row, edge_row, posting_list
+from state.codecs.url_key import host_prefix
 from state.families import Family
 from state.model import ID_BYTES, PREFIX_BYTES, SweepState
 from state.prefix_index import prefix_of
@@ -117,7 +118,7 @@ def _captures(store: HistoryReader, kept: _Kept) -> Iterator[Problem]:
         except ValueError as error:
             yield _problem(Family.CAPTURES, row, str(error))
             continue
-        counts[held.sweep][held.key[: held.key.find(b")") + 1]] += 1
+        counts[held.sweep][host_prefix(held.key)] += 1
         if not kept.owns(held.key):
             yield _problem(Family.CAPTURES, row, _ELSEWHERE)
         if held.document is None:
@@ -166,7 +167,7 @@ def _locations(store: HistoryReader, kept: _Kept) -> Iterator[Problem]:
 def _held_at(store: HistoryReader, key: bytes) -> set[bytes | None]:
     """Documents of a URL's captures; those that do not decode are named elsewhere."""
     found: set[bytes | None] = set()
-    for row, value in store.scan(Family.CAPTURES, capture_row.history(key)):
+    for row, value in store.scan(Family.CAPTURES, capture_row.history_prefix(key)):
         with suppress(ValueError):
             found.add(capture_row.decode(row, value).document)
     return found

@@ -12,7 +12,7 @@ PREFIX_BYTES = 5  # of a document id, in postings: 2**40 keeps clashes rare and 
 ID_BYTES = 16
 
 
-class Sketch(msgspec.Struct, frozen=True, eq=False):
+class Sketch(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """What is kept of a document's shingles.
 
     `signature` is uint8[bins], the low 8 bits of each bin's minimum (one-permutation hashing, densified).
@@ -35,7 +35,7 @@ class DocumentRow(msgspec.Struct, frozen=True, eq=False):
     first_seen: int  # ms since the epoch, UTC, of the capture that brought it
 
 
-class Capture(msgspec.Struct, frozen=True):
+class Capture(msgspec.Struct, frozen=True, kw_only=True):
     """What is kept of one page: who, when, in which sweep, what came back."""
 
     key: bytes  # url key, SURT order
@@ -68,7 +68,7 @@ class SweepState(IntEnum):
     CANCELLED = 4
 
 
-class Sweep(msgspec.Struct, frozen=True):
+class Sweep(msgspec.Struct, frozen=True, kw_only=True):
     """One named pass of a crawl; `number` orders sweeps."""
 
     number: int
@@ -79,7 +79,7 @@ class Sweep(msgspec.Struct, frozen=True):
     captures: int = 0
 
 
-class Edge(msgspec.Struct, frozen=True):
+class Edge(msgspec.Struct, frozen=True, kw_only=True):
     """A verified pair: `containment` is of a in b, `contained` of b in a."""
 
     a: bytes

@@ -19,6 +19,7 @@ from collections.abc import Collection, Iterable
 from state import meta, sweeps
 from state.changes import MERGES, Changes, merge
 from state.codecs import capture_row, changelog_record
+from state.codecs.url_key import host_prefix
 from state.families import Family
 from state.scheme import Scheme
 from state.store import Store
@@ -86,7 +87,7 @@ class Partition:
             for row, held in zip(keys, self.store.get_many(Family.CAPTURES, keys), strict=True):
                 if (held is None) == (step == 1):
                     key, number, *_ = capture_row.decode_key(row)
-                    counts.setdefault(number, Counter())[key[: key.find(b")") + 1]] += step
+                    counts.setdefault(number, Counter())[host_prefix(key)] += step
         return counts
 
     def close(self) -> None:

@@ -129,7 +129,9 @@ def apply(life: Life | None, event: Event) -> Life:
     if event.step is Step.OPEN:
         check_name(event.name)
         assert event.number > (life.sweep.number if life is not None else 0), "a number is never used twice"
-        return Life(Sweep(event.number, event.name, next_phase.state, opened=event.time), next_phase)
+        return Life(
+            Sweep(number=event.number, name=event.name, state=next_phase.state, opened=event.time), next_phase
+        )
     assert life is not None, "the table has no other step for an absent sweep"
     sweep = life.sweep
     if event.number not in (0, sweep.number):

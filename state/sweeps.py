@@ -101,7 +101,7 @@ def decode(key: bytes, value: bytes) -> Sweep:
     except msgspec.DecodeError as error:
         raise StateCorrupt(f"not a sweep's row: {error}") from error
     _, number = _KEY.unpack(key)
-    return Sweep(number, **msgspec.structs.asdict(row))
+    return Sweep(number=number, **msgspec.structs.asdict(row))
 
 
 def host_key(number: int, host: bytes) -> bytes:

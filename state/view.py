@@ -54,11 +54,11 @@ class View:
 
     def captures(self, key: bytes) -> list[Capture]:
         """All captures of one URL, in order of sweep and time."""
-        return self._shown(self.store.scan(Family.CAPTURES, capture_row.history(key)))
+        return self._shown(self.store.scan(Family.CAPTURES, capture_row.history_prefix(key)))
 
     def histories(self, keys: list[bytes]) -> list[list[Capture]]:
         """The captures of many URLs, as `captures` gives them."""
-        found = self.store.scan_prefixes(Family.CAPTURES, [capture_row.history(key) for key in keys])
+        found = self.store.scan_prefixes(Family.CAPTURES, [capture_row.history_prefix(key) for key in keys])
         return [self._shown(rows) for rows in found]
 
     def all_captures(self) -> Iterator[Capture]:

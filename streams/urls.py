@@ -22,6 +22,7 @@ from urllib.parse import unquote
 
 import can_ada
 
+from state.codecs import url_key as codec
 from streams.errors import BadUrl
 
 if TYPE_CHECKING:
@@ -63,27 +64,22 @@ def url_key(url: str, url_bytes_max: int = URL_BYTES_MAX) -> bytes:
 
 def key_url(key: bytes, scheme: str = "https") -> str:
     """A URL that has this key: `url_key(key_url(key, scheme)) == key` unless the port is the scheme's own."""
-    return f"{scheme}://{key_host(key, port=True)}{_path(key).decode('ascii')}"
+    host_prefix(key)  # raises BadUrl
+    return codec.url_of(key, https=scheme == "https")
 
 
 def key_host(key: bytes, *, port: bool = False) -> str:
     """The host name in a key, in reading order; with `port`, followed by the key's port where it has one."""
-    name = host_prefix(key)[:-1].decode("ascii")
-    # The colons of an IPv6 address stand inside its brackets.
-    name, colon, number = (name, "", "") if name.endswith("]") else name.rpartition(":")
-    if not colon:
-        name, number = name or number, ""
-    if "," in name:
-        name = ".".join(reversed(name.split(",")))
-    return name + colon + number if port else name
+    name, number = codec.decode_host(host_prefix(key))
+    return f"{name}:{number}" if port and number else name
 
 
 def host_prefix(key: bytes) -> bytes:
     """What all keys of this host and port begin with, and no others: up to the `)`."""
-    end = key.find(b")")
-    if end < 1:
+    prefix = codec.host_prefix(key)
+    if len(prefix) < 2:
         raise BadUrl(f"Not a URL key: {key[:80]!r} has no host closed by ')'.", "Keys are made by url_key().")
-    return key[: end + 1]
+    return prefix
 
 
 def directory_prefix(key: bytes) -> bytes:
@@ -196,18 +192,12 @@ def _host_key(host: str, port: str) -> bytes:
     """`port` is empty where it is the scheme's own."""
     if not _HOST.fullmatch(host):
         raise BadUrl(f"Not a host name: {_shown(host)}", _HINT)
-    return _reversed(host) + (f":{port})".encode() if port else b")")
+    return codec.encode_host(host, port)
 
 
 @lru_cache(maxsize=HOSTS_CACHED)
 def _domain_key(host: str) -> bytes:
-    return _reversed(registered_domain(host))
-
-
-def _reversed(host: str) -> bytes:
-    if host[0] == "[" or _IPV4.fullmatch(host):
-        return host.encode("ascii")
-    return ",".join(reversed(host.rstrip(".").split("."))).encode("ascii")
+    return codec.reverse_labels(registered_domain(host))
 
 
 def _path(key: bytes) -> bytes:

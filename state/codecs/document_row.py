@@ -4,8 +4,8 @@
     value  version 1 │ first seen 6 (ms) │ exponent 1 │ tokens 4 │ shingles 4 │ bins 2 │ sampled 2
            │ signature │ sample
 
-The signature has one byte a bin, the sample four bytes a sampled shingle. First seen comes early, so that of two
-rows of one document the earlier sorts first.
+The signature has one byte per bin, the sample four bytes per sampled shingle. "First seen" is in front, so that of
+two rows of one document the earlier one sorts first.
 """
 
 from __future__ import annotations
@@ -25,8 +25,10 @@ _BIG = np.dtype(">u4")
 
 
 def encode(row: DocumentRow) -> bytes:
-    """Pack a row; the document id is the key and is not repeated."""
+    """Encode a row without its document id, which is the key."""
     sketch = row.sketch
+    assert sketch.signature.dtype == np.uint8
+    assert sketch.sample.dtype == np.uint32
     head = _HEAD.pack(
         VERSION,
         row.first_seen.to_bytes(6, "big"),
@@ -40,31 +42,38 @@ def encode(row: DocumentRow) -> bytes:
 
 
 def decode(document: bytes, value: bytes) -> DocumentRow:
-    """Unpack a row of the document with this id."""
+    """Decode the row of a document; raises StateCorrupt."""
     if len(document) != ID_BYTES:
         raise StateCorrupt(f"a document id has {ID_BYTES} bytes, not {len(document)}")
     if len(value) < _HEAD.size or value[0] != VERSION:
-        raise StateCorrupt("not a document row of version 1: cut short, or written by a newer lostfound")
+        raise StateCorrupt(f"not a document row of version {VERSION}: cut short, or written by a newer lostfound")
     _, seen, exponent, tokens, shingles, bins, sampled = _HEAD.unpack_from(value)
     at = _HEAD.size + bins
     if len(value) != at + 4 * sampled:
         raise StateCorrupt(f"a document row of {len(value)} bytes should have {at + 4 * sampled}: cut short")
     signature = np.frombuffer(value, np.uint8, bins, _HEAD.size)
     sample = np.frombuffer(value, _BIG, offset=at).astype(np.uint32)
-    sketch = Sketch(document, signature, sample, exponent, shingles, tokens)
+    sketch = Sketch(
+        document=document,
+        signature=signature,
+        sample=sample,
+        exponent=exponent,
+        shingles=shingles,
+        tokens=tokens,
+    )
     return DocumentRow(sketch, int.from_bytes(seen, "big"))
 
 
 def first_seen(value: bytes) -> int:
-    """When a row's document was first seen, ms."""
+    """Decode when a document was first seen, ms."""
     return int.from_bytes(value[_SEEN], "big")
 
 
 def tokens(value: bytes) -> int:
-    """How many tokens of a row's document were sketched."""
+    """Decode how many tokens of a document were sketched."""
     return int.from_bytes(value[_TOKENS], "big")
 
 
 def seen_at(value: bytes, time: int) -> bytes:
-    """The same row, first seen at `time`, ms."""
+    """Return the row with another first-seen time, ms."""
     return value[: _SEEN.start] + time.to_bytes(6, "big") + value[_SEEN.stop :]

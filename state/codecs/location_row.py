@@ -1,9 +1,9 @@
-"""Where a document is or was, in `locations`.
+"""A location's row in `locations`: when a URL was first seen with a document.
 
     key    document id 16 │ url key
     value  time 8 (ms since the epoch)
 
-The time is when the URL was first seen to hold the document; of two the smaller is kept.
+Of two times the smaller is stored. The row remains when the URL changes to another document.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ import struct
 
 from state.errors import StateCorrupt
 
-_SEEN = struct.Struct(">Q")
+_TIME = struct.Struct(">Q")
 
 
-def encode(seen: int) -> bytes:
-    """The value for a URL that was first seen to hold a document at this time, ms."""
-    return _SEEN.pack(seen)
+def encode(time: int) -> bytes:
+    """Encode when a URL was first seen with a document, ms."""
+    return _TIME.pack(time)
 
 
 def decode(value: bytes) -> int:
-    """When the URL was first seen to hold the document, ms."""
-    if len(value) != _SEEN.size:
-        raise StateCorrupt(f"a location of {len(value)} bytes should have {_SEEN.size}")
-    return int(_SEEN.unpack(value)[0])
+    """Decode when a URL was first seen with a document, ms; raises StateCorrupt."""
+    if len(value) != _TIME.size:
+        raise StateCorrupt(f"a location of {len(value)} bytes should have {_TIME.size}: cut short, or another format")
+    return int(_TIME.unpack(value)[0])

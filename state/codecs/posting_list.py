@@ -1,10 +1,10 @@
-"""Postings of a bucket: the documents that fell into it.
+"""The posting list of a bucket: the documents in it.
 
     key    band 1 │ rows of the signature, 1 each         (6 bytes with five rows)
-    value  prefix 5 │ prefix 5 │ ...                       ascending, no count, no version: the length says all
+    value  prefix 5 │ prefix 5 │ ...                      ascending; the length implies the count
 
-A prefix is the first five bytes of a document id. The layout carries no version byte, since it would cost a tenth
-of the largest family; the store's format version covers it.
+A prefix is the first five bytes of a document id. There is no version byte, because it would cost a tenth of the
+largest family; the state's format version covers the layout.
 """
 
 from __future__ import annotations
@@ -14,17 +14,18 @@ from state.model import PREFIX_BYTES
 
 
 def encode(prefixes: list[bytes]) -> bytes:
-    """Join prefixes, ascending and without repeats."""
+    """Encode prefixes, in any order and with repeats."""
+    assert all(len(prefix) == PREFIX_BYTES for prefix in prefixes)
     return b"".join(sorted(set(prefixes)))
 
 
 def decode(value: bytes) -> list[bytes]:
-    """Split a value into its prefixes."""
+    """Decode the prefixes, ascending; raises StateCorrupt."""
     if len(value) % PREFIX_BYTES:
-        raise StateCorrupt(f"{len(value)} bytes of postings do not divide by {PREFIX_BYTES}: cut short")
+        raise StateCorrupt(f"a posting list of {len(value)} bytes is not a multiple of {PREFIX_BYTES}: cut short")
     return [value[i : i + PREFIX_BYTES] for i in range(0, len(value), PREFIX_BYTES)]
 
 
-def union(old: bytes, new: bytes) -> bytes:
-    """Postings that either holds."""
-    return encode(decode(old) + decode(new))
+def union(one: bytes, other: bytes) -> bytes:
+    """Return the union of two posting lists."""
+    return encode(decode(one) + decode(other))

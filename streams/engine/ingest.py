@@ -333,9 +333,15 @@ class _Run:
             raw = raw_fingerprint(page)
             if raw == before.raw:
                 held = Capture(
-                    page.key, page.url, self.sweep.number, page.time, page.status, before.document, raw,
+                    key=page.key,
+                    url=page.url,
+                    sweep=self.sweep.number,
+                    time=page.time,
+                    status=page.status,
+                    document=before.document,
+                    raw=raw,
                     extractor=before.extractor,
-                )  # fmt: skip
+                )
                 known[i] = SketchedPage(held, origin=page.origin)
         return known
 

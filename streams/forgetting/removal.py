@@ -235,7 +235,7 @@ def _at_each_url(
         by_key.setdefault(held.key, []).append(held)
     keys = sorted(by_key)
     places = reader.get_many(Family.LOCATIONS, [document + key for key in keys])
-    histories = reader.scan_prefixes(Family.CAPTURES, [capture_row.history(key) for key in keys])
+    histories = reader.scan_prefixes(Family.CAPTURES, [capture_row.history_prefix(key) for key in keys])
     for key, place, history in zip(keys, places, histories, strict=True):
         rows = {capture_row.row_key(held) for held in by_key[key]}
         others = (capture_row.decode(*held) for held in history if held[0] not in rows)

@@ -94,7 +94,7 @@ def _keys(store: RowReader, document: bytes, site: bytes | None = None) -> Itera
 
 
 def _holding(store: RowReader, document: bytes, keys: Iterator[bytes]) -> Iterator[Capture]:
-    while part := [capture_row.history(key) for key in islice(keys, _AT_ONCE)]:
+    while part := [capture_row.history_prefix(key) for key in islice(keys, _AT_ONCE)]:
         for rows in store.scan_prefixes(Family.CAPTURES, part):
             yield from (held for held in (capture_row.decode(*row) for row in rows) if held.document == document)
 

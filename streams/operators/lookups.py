@@ -34,7 +34,7 @@ def admission(store: RowReader, sightings: Sequence[Sighting]) -> tuple[Rows, Ro
 
 def last_captures(store: HistoryReader, keys: Sequence[bytes]) -> dict[bytes, Capture]:
     """The last capture of each URL that has one."""
-    found = store.last_under(Family.CAPTURES, [capture_row.history(key) for key in keys])
+    found = store.last_under(Family.CAPTURES, [capture_row.history_prefix(key) for key in keys])
     return {key: capture_row.decode(*row) for key, row in zip(keys, found, strict=True) if row}
 
 
@@ -46,7 +46,7 @@ def captures_before(store: HistoryReader, instants: Sequence[Instant]) -> dict[I
         start = capture_row.encode_key(key, sweep, time, capture_row.TIE_MAX)
         held = found[instant] = []
         most = LOOKED_BACK if second < 0 else LOOKED_BACK_FOR_TIME
-        for row in islice(store.scan_reverse(Family.CAPTURES, capture_row.history(key), start), most):
+        for row in islice(store.scan_reverse(Family.CAPTURES, capture_row.history_prefix(key), start), most):
             held.append(capture_row.decode(*row))
             if is_repeated(held[-1], second):
                 break

@@ -60,7 +60,16 @@ class SketchStage:
             except BadUrl as error:
                 results.append([Rejected("bad_url", str(error), page.origin, page.url[:200])])
                 continue
-            bare = Capture(page.key, page.url, task.sweep, page.time, page.status, None, b"", page.redirect)
+            bare = Capture(
+                key=page.key,
+                url=page.url,
+                sweep=task.sweep,
+                time=page.time,
+                status=page.status,
+                document=None,
+                raw=b"",
+                redirect=page.redirect,
+            )
             # What a page elsewhere repeats comes without its text: what its own URL says is all that can be indexed.
             words = self._words_of_url(bare) if of not in {None, page.key} else b""
             results.append([SketchedPage(bare, None, words, of, page.origin, page.revisit_time)])
@@ -98,9 +107,16 @@ class SketchStage:
         for i, (at, page, bare, extracted) in enumerate(waiting):
             document = batch.documents[i] if shingles[i] and extracted.meta_refresh is None else None
             kept = Capture(
-                bare.key, bare.url, bare.sweep, bare.time, bare.status, document, raw_fingerprint(page),
-                extracted.meta_refresh or bare.redirect, int(extracted.extractor),
-            )  # fmt: skip
+                key=bare.key,
+                url=bare.url,
+                sweep=bare.sweep,
+                time=bare.time,
+                status=bare.status,
+                document=document,
+                raw=raw_fingerprint(page),
+                redirect=extracted.meta_refresh or bare.redirect,
+                extractor=int(extracted.extractor),
+            )
             if document is not None:
                 payload = self._material(batch.sketch(i), kept, buckets[i].tobytes(), samples[i], extracted)
                 results[at] = [SketchedPage(kept, payload, words[i], origin=page.origin)]

@@ -67,12 +67,12 @@ class SketchBatch(msgspec.Struct, frozen=True, eq=False):
     def sketch(self, i: int) -> Sketch:
         """One sketch, with arrays of its own."""
         return Sketch(
-            self.documents[i],
-            self.signatures[i].copy(),
-            self.samples[i, : self.sample_sizes[i]].copy(),
-            int(self.exponents[i]),
-            int(self.shingles[i]),
-            int(self.tokens[i]),
+            document=self.documents[i],
+            signature=self.signatures[i].copy(),
+            sample=self.samples[i, : self.sample_sizes[i]].copy(),
+            exponent=int(self.exponents[i]),
+            shingles=int(self.shingles[i]),
+            tokens=int(self.tokens[i]),
         )
 
 

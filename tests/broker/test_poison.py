@@ -95,7 +95,7 @@ def packed_pages() -> Iterator[bytes]:
 def between() -> Iterator[tuple[Topic, msgspec.Struct]]:
     """Values of the right kind that no operator can have made."""
     scheme = Scheme()
-    held = Capture(b"example,a)/", URL, 1, 5, 200, None, b"")
+    held = Capture(key=b"example,a)/", url=URL, sweep=1, time=5, status=200, document=None, raw=b"")
     for fields in (
         {"key": b""},
         {"key": b"a\0b"},

@@ -182,9 +182,25 @@ def check_urls(chance: random.Random) -> str:
     return "key"
 
 
-A_CAPTURE = Capture(b"org,a)/x", "http://a.org/x#y", 1, 1577934245000, 200, b"d" * 16, b"r" * 8, "http://b.org/")
-A_SKETCH = Sketch(b"d" * 16, np.arange(120, dtype=np.uint8), np.arange(9, dtype=np.uint32), 1, 40, 50)
-AN_EDGE = edge_row.encode(Edge(b"a" * 16, b"b" * 16, 0.75, 0.5, 1.0))
+A_CAPTURE = Capture(
+    key=b"org,a)/x",
+    url="http://a.org/x#y",
+    sweep=1,
+    time=1577934245000,
+    status=200,
+    document=b"d" * 16,
+    raw=b"r" * 8,
+    redirect="http://b.org/",
+)
+A_SKETCH = Sketch(
+    document=b"d" * 16,
+    signature=np.arange(120, dtype=np.uint8),
+    sample=np.arange(9, dtype=np.uint32),
+    exponent=1,
+    shingles=40,
+    tokens=50,
+)
+AN_EDGE = edge_row.encode(Edge(a=b"a" * 16, b=b"b" * 16, resemblance=0.75, containment=0.5, contained=1.0))
 TEXTS = text_row.TextCodec({})
 ROWS: dict[str, tuple[Callable[..., object], tuple[bytes, ...]]] = {
     "capture": (capture_row.decode, (capture_row.row_key(A_CAPTURE), capture_row.encode(A_CAPTURE))),

@@ -91,4 +91,6 @@ def _page(url: str, sweep: int, time: int, text: Text) -> SketchedPage:
 
 def _capture(url: str, sweep: int, time: int, status: int) -> Capture:
     redirect = f"{url}/moved" if status == 301 else None
-    return Capture(url_key(url), url, sweep, time, status, None, b"", redirect)
+    return Capture(
+        key=url_key(url), url=url, sweep=sweep, time=time, status=status, document=None, raw=b"", redirect=redirect
+    )

@@ -59,7 +59,7 @@ def embedded(pages: list[SketchedPage], batch: int) -> MemoryStore:
     store = MemoryStore()
     engine = Engine(store, SETTINGS)  # type: ignore[arg-type]
     for at in range(0, len(pages), batch):
-        by_sweep = Sweep(1, "one", SweepState.OPEN, 0)
+        by_sweep = Sweep(number=1, name="one", state=SweepState.OPEN, opened=0)
         changes, _ = engine.apply(by_sweep, pages[at : at + batch], [])
         store.write(changes)
     return store

@@ -57,7 +57,7 @@ def _pages(pages: Sequence[SketchedPage], number: int, rows: MemoryStore, rules:
     for instant in capture.revisit_lookups(pages):
         key, sweep, time, _ = instant
         start = capture_row.encode_key(key, sweep, time, capture_row.TIE_MAX)
-        found = rows.scan_reverse(Family.CAPTURES, capture_row.history(key), start)
+        found = rows.scan_reverse(Family.CAPTURES, capture_row.history_prefix(key), start)
         before[instant] = [capture_row.decode(*row) for row in found]
     resolved = capture.resolve(pages, before).pages
     own: list[SketchedPage] = []
@@ -66,7 +66,7 @@ def _pages(pages: Sequence[SketchedPage], number: int, rows: MemoryStore, rules:
         mine = routing.partition_of(page.capture.key, rules.partitions) == number
         (own if mine else elsewhere).append(page)
     keys = capture.needs(own)
-    found_last = rows.last_under(Family.CAPTURES, [capture_row.history(key) for key in keys])
+    found_last = rows.last_under(Family.CAPTURES, [capture_row.history_prefix(key) for key in keys])
     last = {key: capture_row.decode(*row) for key, row in zip(keys, found_last, strict=True) if row}
     captured = capture.capture(own, last)
     return Step(captured.changes, [*captured.sightings, *elsewhere], Counter())

@@ -6,12 +6,14 @@ import struct
 from collections import Counter
 from collections.abc import Callable, Iterator
 
+import msgspec
 import pytest
 
 from state import meta, sweeps
 from state.changes import Changes
 from state.check import Problem, check
 from state.codecs import capture_row, document_row, edge_row, posting_list
+from state.codecs.url_key import host_prefix
 from state.families import Family
 from state.model import PREFIX_BYTES, Edge
 from streams.operators.routing import partition_of
@@ -83,14 +85,14 @@ def a_capture_is_lost(store: MemoryStore, changes: Changes) -> tuple[Family, str
 @breaks
 def all_captures_of_a_url_are_lost(store: MemoryStore, changes: Changes) -> tuple[Family, str]:
     key = capture_row.decode(*with_document(store)).key
-    for row, _ in store.scan(Family.CAPTURES, capture_row.history(key)):
+    for row, _ in store.scan(Family.CAPTURES, capture_row.history_prefix(key)):
         changes.delete(Family.CAPTURES, row)
     return Family.LOCATIONS, "no capture of this URL holds the document"
 
 
 @breaks
 def a_url_is_not_listed(store: MemoryStore, _: Changes) -> tuple[Family, str]:
-    store.unlisted.add(capture_row.history(capture_row.decode(*with_document(store)).key))
+    store.unlisted.add(capture_row.history_prefix(capture_row.decode(*with_document(store)).key))
     return Family.CAPTURES, "not listed"
 
 
@@ -130,7 +132,7 @@ def a_document_without_a_whole_id(store: MemoryStore, changes: Changes) -> tuple
 def a_document_of_another_scheme(store: MemoryStore, changes: Changes) -> tuple[Family, str]:
     row, value = first(store, Family.DOCUMENTS)
     held = document_row.decode(row, value)
-    short = type(held.sketch)(row, held.sketch.signature[:7], held.sketch.sample, held.sketch.exponent, 1, 1)
+    short = msgspec.structs.replace(held.sketch, signature=held.sketch.signature[:7])
     changes.put(Family.DOCUMENTS, row, document_row.encode(type(held)(short, 0)))
     return Family.DOCUMENTS, "has 7 bins"
 
@@ -190,7 +192,12 @@ def an_edge_is_cut(store: MemoryStore, changes: Changes) -> tuple[Family, str]:
 
 @breaks
 def an_edge_to_an_unknown_document(store: MemoryStore, changes: Changes) -> tuple[Family, str]:
-    changes.put(Family.EDGES, *edge_row.encode(Edge(ALIEN, first(store, Family.DOCUMENTS)[0], 1.0, 1.0, 1.0)))
+    changes.put(
+        Family.EDGES,
+        *edge_row.encode(
+            Edge(a=ALIEN, b=first(store, Family.DOCUMENTS)[0], resemblance=1.0, containment=1.0, contained=1.0)
+        ),
+    )
     return Family.EDGES, "to a document that is not kept"
 
 
@@ -198,7 +205,9 @@ def an_edge_to_an_unknown_document(store: MemoryStore, changes: Changes) -> tupl
 def an_edge_between_two_clusters(store: MemoryStore, changes: Changes) -> tuple[Family, str]:
     children = store.rows[Family.PARENTS].keys() | set(store.rows[Family.PARENTS].values())
     alone = [key for key, _ in store.scan(Family.DOCUMENTS) if key not in children][:2]
-    changes.put(Family.EDGES, *edge_row.encode(Edge(alone[0], alone[1], 1.0, 1.0, 1.0)))
+    changes.put(
+        Family.EDGES, *edge_row.encode(Edge(a=alone[0], b=alone[1], resemblance=1.0, containment=1.0, contained=1.0))
+    )
     return Family.EDGES, "between documents of two clusters"
 
 
@@ -337,7 +346,7 @@ def partitions(store: MemoryStore, count: int) -> list[MemoryStore]:
                     changes.put(family, row, value)
                     if family is Family.CAPTURES:
                         held = capture_row.decode(row, value)
-                        hosts[held.sweep, held.key[: held.key.find(b")") + 1]] += 1
+                        hosts[held.sweep, host_prefix(held.key)] += 1
         for (sweep, host), captures in hosts.items():
             sweeps.add_hosts(part, changes, sweep, {host: captures})
         part.write(changes)

@@ -69,7 +69,9 @@ def test_a_record_cut_short_is_refused(cut: int) -> None:
 
 
 def captured(time: int) -> Changes:
-    held = Capture(KEY, "http://example.org/a", 1, time, 200, b"d" * 16, b"r" * 8, tie=1)
+    held = Capture(
+        key=KEY, url="http://example.org/a", sweep=1, time=time, status=200, document=b"d" * 16, raw=b"r" * 8, tie=1
+    )
     changes = Changes()
     changes.put(Family.CAPTURES, capture_row.row_key(held), capture_row.encode(held))
     return changes

@@ -109,7 +109,7 @@ def _location_keys(store: RowReader, documents: Collection[bytes]) -> set[bytes]
 def _first_captures(store: RowReader, url_keys: Collection[bytes], locations: Collection[bytes]) -> Iterator[Capture]:
     """Yield the first capture of each location: of a document at a URL."""
     for batch in _batches(sorted(url_keys)):
-        for rows in store.scan_prefixes(Family.CAPTURES, [capture_row.history(key) for key in batch]):
+        for rows in store.scan_prefixes(Family.CAPTURES, [capture_row.history_prefix(key) for key in batch]):
             first: dict[bytes, Capture] = {}
             for capture in (capture_row.decode(*row) for row in rows):
                 if capture.document and capture.document + capture.key in locations:

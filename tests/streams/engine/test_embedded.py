@@ -22,7 +22,7 @@ from streams.settings import Settings
 from tests.samples import NOW, settings, variant, words
 
 SETTINGS = settings()
-SWEEP = Sweep(1, "one", SweepState.OPEN, NOW)
+SWEEP = Sweep(number=1, name="one", state=SweepState.OPEN, opened=NOW)
 
 
 def sketched(texts: Sequence[list[str]], wanted: Settings = SETTINGS, start: int = 0) -> list[SketchedPage]:

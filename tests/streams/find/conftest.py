@@ -45,22 +45,49 @@ class MemoryView:
         number = len(self._sweeps) + 1
         time = number * 100 * DAY
         state = SweepState.COMMITTED if committed else SweepState.OPEN
-        self._sweeps.append(Sweep(number, f"sweep-{number}", state, time, time))
+        self._sweeps.append(Sweep(number=number, name=f"sweep-{number}", state=state, opened=time, committed=time))
         for url, held in pages.items():
             if isinstance(held, int):
-                self._capture(Capture(url_key(url), url, number, time, held, None, b""))
+                self._capture(
+                    Capture(key=url_key(url), url=url, sweep=number, time=time, status=held, document=None, raw=b"")
+                )
             else:
                 document = self._document(url, held, time)
-                self._capture(Capture(url_key(url), url, number, time, 200, document, b""))
+                self._capture(
+                    Capture(
+                        key=url_key(url), url=url, sweep=number, time=time, status=200, document=document, raw=b""
+                    )
+                )
         for url, target in (redirects or {}).items():
-            self._capture(Capture(url_key(url), url, number, time, 301, None, b"", target))
+            self._capture(
+                Capture(
+                    key=url_key(url),
+                    url=url,
+                    sweep=number,
+                    time=time,
+                    status=301,
+                    document=None,
+                    raw=b"",
+                    redirect=target,
+                )
+            )
         return self
 
     def again(self, statuses: dict[str, int]) -> MemoryView:
         """Further captures in the last sweep."""
         number = len(self._sweeps)
         for url, status in statuses.items():
-            self._capture(Capture(url_key(url), url, number, number * 100 * DAY + 1, status, None, b""))
+            self._capture(
+                Capture(
+                    key=url_key(url),
+                    url=url,
+                    sweep=number,
+                    time=number * 100 * DAY + 1,
+                    status=status,
+                    document=None,
+                    raw=b"",
+                )
+            )
         return self
 
     def _capture(self, capture: Capture) -> None:

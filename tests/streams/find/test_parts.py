@@ -76,7 +76,16 @@ class TestHistory:
             view.add({f"{SITE}/other": "x y"})
         key = url_key(f"{SITE}/a")
         rows = [
-            Capture(key, f"{SITE}/a", sweep, sweep, status, b"d" * 16 if status == 200 else None, b"", None)
+            Capture(
+                key=key,
+                url=f"{SITE}/a",
+                sweep=sweep,
+                time=sweep,
+                status=status,
+                document=b"d" * 16 if status == 200 else None,
+                raw=b"",
+                redirect=None,
+            )
             for sweep, status in sorted(captures)
         ]
         found = life_of(key, rows, SweepIndex(view), no_soft)

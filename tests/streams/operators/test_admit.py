@@ -21,7 +21,14 @@ Rows = dict[Family, dict[bytes, bytes]]
 
 def payload(name: str, time: int, text: bytes = b"text") -> DocumentPayload:
     document = name.encode() * 16
-    sketch = Sketch(document, np.zeros(8, np.uint8), np.arange(3, dtype=np.uint32), 0, 3, 6)
+    sketch = Sketch(
+        document=document,
+        signature=np.zeros(8, np.uint8),
+        sample=np.arange(3, dtype=np.uint32),
+        exponent=0,
+        shingles=3,
+        tokens=6,
+    )
     return DocumentPayload(document, document_row.encode(DocumentRow(sketch, time)), b"bucket", b"smp1smp2", text)
 
 

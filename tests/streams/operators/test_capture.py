@@ -23,7 +23,9 @@ DOCUMENTS = {name: name.encode() * 16 for name in "ABC"}
 def seen(document: str | None, time: int, key: bytes = URL, sweep: int = 1, status: int = 200) -> SketchedPage:
     held = DOCUMENTS[document] if document else None
     url = "https://a.org/" + key[-1:].decode()
-    return SketchedPage(Capture(key, url, sweep, time, status, held, held[:8] if held else b""))
+    return SketchedPage(
+        Capture(key=key, url=url, sweep=sweep, time=time, status=status, document=held, raw=held[:8] if held else b"")
+    )
 
 
 def revisit(of: bytes, time: int, key: bytes = URL, sweep: int = 1) -> SketchedPage:
@@ -111,7 +113,18 @@ def test_any_order_and_repeats_give_the_same_rows_and_first_sights(
 
 def test_what_came_back_within_one_instant_is_kept_apart() -> None:
     """http, its redirect and the page share a key and a second; the page is the last capture."""
-    hop = SketchedPage(Capture(URL, "http://a.org/x", 1, 5, 301, None, b"", "https://a.org/x"))
+    hop = SketchedPage(
+        Capture(
+            key=URL,
+            url="http://a.org/x",
+            sweep=1,
+            time=5,
+            status=301,
+            document=None,
+            raw=b"",
+            redirect="https://a.org/x",
+        )
+    )
     for order in permutations([hop, seen("A", 5), seen("B", 5)]):
         captured = capture(list(order), {})
         assert len(written(captured)) == 3

@@ -13,7 +13,9 @@ from streams.operators.messages import BucketProbe, CandidatePair, Sighting, Ske
 from streams.operators.routing import Message, Topic, bucket_probes, gather, owner, pack, partition_of, place
 
 X, Y = b"X" * 16, b"Y" * 16
-PAGE = SketchedPage(Capture(b"org,a)/", "https://a.org/", 1, 2, 200, None, b""))
+PAGE = SketchedPage(
+    Capture(key=b"org,a)/", url="https://a.org/", sweep=1, time=2, status=200, document=None, raw=b"")
+)
 
 
 def test_owners() -> None:

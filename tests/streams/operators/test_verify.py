@@ -108,7 +108,14 @@ def test_a_document_is_not_compared_with_itself() -> None:
 def test_documents_of_one_prefix_are_told_apart() -> None:
     """A prefix may stand for two documents: both are compared."""
     a, b, c = SKETCHES[:3]
-    clash = Sketch(b.document[:5] + bytes(11), c.signature, c.sample, c.exponent, c.shingles, c.tokens)
+    clash = Sketch(
+        document=b.document[:5] + bytes(11),
+        signature=c.signature,
+        sample=c.sample,
+        exponent=c.exponent,
+        shingles=c.shingles,
+        tokens=c.tokens,
+    )
     found = verify([pair(a, b)], BY_ID, {b.document[:5]: [b, clash]}, 0.1)
     assert found.compared == 2
     assert len(found.changes.family(Family.EDGES)) == 2

@@ -74,7 +74,14 @@ def test_no_id_url_or_time_is_cut_or_broken() -> None:
         redirect=LONG,
         resemblance=0.9,
     )
-    sweep = Sweep(1, "a-sweep-with-a-name-that-is-longer-than-most-are", SweepState.COMMITTED, 0, 0, 5)
+    sweep = Sweep(
+        number=1,
+        name="a-sweep-with-a-name-that-is-longer-than-most-are",
+        state=SweepState.COMMITTED,
+        opened=0,
+        committed=0,
+        captures=5,
+    )
     found = Answer(url=LONG, status="moved", last_seen=None, document=None, candidates=[candidate(LONG, 0.9)])
     for width in (80, 100):
         assert lines(tables.matches([match]), width)[1].split()[-1] == "cd" * 5
