@@ -70,7 +70,9 @@ class Producer:
 
 def cancel(made: Collection, name: str) -> None:
     runner: Any = SimpleNamespace(sweep_log=SweepLog(made.table))
-    collection: Any = SimpleNamespace(runner=runner, app=None, lag=made, store=made.store)
+    collection: Any = SimpleNamespace(
+        runner=runner, app=None, lag=made, store=made.store, apply_retraction=made.apply_retraction
+    )
     asyncio.run(Server(collection)._cancel(Event("cancel", name, 5), collection))
 
 
