@@ -1,5 +1,5 @@
-# The two commands: `make run` sets everything up and does the main job on real pages; `make test` proves the house.
-# Everything that they make stays in the git-ignored .venv/ and var/; `make clean` takes it away again.
+# `make run` sets everything up and processes real pages; `make test` checks the project. All files that these make are
+# in the git-ignored .venv/ and var/; `make clean` deletes them.
 
 SHELL := /bin/bash
 MAKEFLAGS += --no-print-directory
@@ -9,13 +9,17 @@ BIN := $(VENV)/bin
 STAMPS := $(VENV)/stamps
 BROKER := var/broker
 
-# The first Python that is new enough and can make a virtual environment (Debian's own lacks ensurepip at first).
+# The first Python that is new enough and can create a virtual environment (Debian's needs the package python3-venv).
 PYTHON ?= $(shell for candidate in python3 python3.13 python3.12 python3.11; do \
 	$$candidate -c 'import sys, ensurepip, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
 	&& echo $$candidate && break; done)
 JOBS ?= 2
+# Without a terminal as input, however make was started.
+PYTEST = $(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal </dev/null
+# Of two makes in one checkout, the second waits until the first has installed everything (not where flock is missing).
+LOCK := mkdir -p var && $(if $(shell command -v flock),flock var/.make.lock)
 
-.PHONY: help run test lint bench bench-kafka bench-scale soak soak-kafka fuzz broker picture clean
+.PHONY: help run test test-data test-setup lint bench bench-kafka bench-scale soak soak-kafka fuzz broker picture clean
 
 help:
 	@sed -n 's/^## //p' Makefile
@@ -38,20 +42,28 @@ $(STAMPS)/test: $(STAMPS)/venv pyproject.toml
 	@touch $@ $(STAMPS)/run
 
 $(STAMPS)/bench: $(STAMPS)/test pyproject.toml
-	@echo "installing the peers to measure against into $(VENV)/ ..." >&2
+	@echo "installing the libraries to compare with into $(VENV)/ ..." >&2
 	@$(BIN)/python -m pip install -q --group bench
 	@touch $@
 
 $(BROKER)/libs/.complete: docker/broker/pom.xml docker/broker/broker.sh
 	@docker/broker/broker.sh fetch $(BROKER)
 
-## make run          set up, then sweeps of a real site in; clusters, moved pages and a redirect map out
+test-setup:
+	@$(LOCK) $(MAKE) $(STAMPS)/test $(BROKER)/libs/.complete
+
+## make run          set up, ingest sweeps of a real site, print clusters, moved pages and a redirect map
 run: $(STAMPS)/run
 	@$(BIN)/lostfound demo
 
-## make test         lint, types and the whole suite but the long targets, a real Kafka broker included
-test: lint $(BROKER)/libs/.complete
-	@$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal -m "not long"
+## make test         lint, types and all tests except the long ones; starts a real Kafka broker
+test: test-setup
+	@$(LOCK) $(MAKE) lint
+	@$(PYTEST) -m "not long"
+
+## make test-data    only the tests on real crawls; needs LOSTFOUND_SHARED or ../shared
+test-data: test-setup
+	@$(PYTEST) -m "real_data and not long"
 
 ## make lint         ruff and mypy only
 lint: $(STAMPS)/test
@@ -59,27 +71,27 @@ lint: $(STAMPS)/test
 	@$(BIN)/ruff format -q --check .
 	@$(BIN)/mypy
 
-## make bench        side by side with datasketch, rensa and gaoya: minutes
+## make bench        comparison with datasketch, rensa and gaoya: minutes
 bench: $(STAMPS)/bench
 	@$(BIN)/python -m bench
 
-## make bench-kafka  workers on a real broker beside the embedded engine: ten minutes
+## make bench-kafka  workers on a real broker, compared with the embedded engine: ten minutes
 bench-kafka: $(STAMPS)/bench $(BROKER)/libs/.complete
 	@$(BIN)/python -m bench.kafka
 
-## make bench-scale  grown to 5 million documents, with a plot: hours
+## make bench-scale  growth to 5 million documents, with a plot: hours
 bench-scale: $(STAMPS)/bench
 	@$(BIN)/python -m bench.scale
 
 ## make soak         100 kills during ingest, 1,000 simulated interleavings
-soak: $(STAMPS)/test
-	@$(BIN)/python -m pytest -q -n $(JOBS) -m long --timeout 0
+soak: test-setup
+	@$(PYTEST) -m long --timeout 0
 
 ## make soak-kafka   SOAK_MINUTES (60) of chaos on a real broker, with a plot in bench/out
 soak-kafka: $(STAMPS)/bench $(BROKER)/libs/.complete
 	@$(BIN)/python -m tests.broker.soak
 
-## make fuzz         readers and codecs fed with rubbish until FUZZ_SECONDS (300) are over
+## make fuzz         random input for the readers and codecs, for FUZZ_SECONDS (300)
 fuzz: $(STAMPS)/test
 	@$(BIN)/python -m tests.fuzz --seconds $${FUZZ_SECONDS:-300}
 
@@ -87,11 +99,11 @@ fuzz: $(STAMPS)/test
 broker: $(BROKER)/libs/.complete
 	@exec docker/broker/broker.sh run $(BROKER) $(BROKER)/data $${BROKER_PORT:-9092}
 
-## make picture      docs/demo.svg, from what `make run` prints
+## make picture      docs/demo.svg from the output of `make run`
 picture: $(STAMPS)/run
 	@FORCE_COLOR=1 COLUMNS=100 $(BIN)/lostfound demo | sed '/Ask on/,$$d' | $(BIN)/python -m tests.docs.picture >docs/demo.svg
 
-## make clean        takes away what these made, but for your state in var/
+## make clean        delete what these targets made, except your state in var/
 clean:
-	@rm -rf $(VENV) $(BROKER) var/demo .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build bench/out
+	@rm -rf $(VENV) $(BROKER) var/.make.lock var/demo .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build bench/out
 	@find . -name __pycache__ -prune -exec rm -rf {} +

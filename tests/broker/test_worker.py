@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import shutil
 import signal
 import time
@@ -19,7 +18,6 @@ from aiokafka.admin import AIOKafkaAdminClient, NewPartitions
 ROOT = Path(__file__).parents[2]
 SAMPLE = ROOT / "streams" / "demo" / "sample"
 SWEEPS = {name: SAMPLE / f"{name}.jsonl" for name in ("2023-03", "2024-05", "2025-09")}
-SHARED = Path(os.environ.get("LOSTFOUND_SHARED", ROOT.parent / "shared")) / "data" / "moves" / "flink"
 
 
 def publish_all(made: Any) -> None:
@@ -37,9 +35,10 @@ def test_same_clusters_as_the_embedded_engine(
     assert made.clusters(*workers) == embedded(SWEEPS)
 
 
-@pytest.mark.skipif(not SHARED.exists(), reason="no shared data: set LOSTFOUND_SHARED to the folder that holds data/")
-def test_same_clusters_of_a_real_site(collection: Callable[..., Any], embedded: Callable[..., Any]) -> None:
-    paths = sorted(SHARED.glob("sweep-[12]-*.jsonl.zst"))
+def test_same_clusters_of_a_real_site(
+    collection: Callable[..., Any], embedded: Callable[..., Any], shared_data: Path
+) -> None:
+    paths = sorted((shared_data / "moves" / "flink").glob("sweep-[12]-*.jsonl.zst"))
     sweeps = {path.name: path for path in paths}
     made = collection(3)
     for name, path in sweeps.items():

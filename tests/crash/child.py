@@ -1,4 +1,4 @@
-"""A process to be killed: the real ingest or cancellation, which says on stdout how far it is.
+"""A process that tests kill: an ingest or a cancellation that prints its progress.
 
 python -m tests.crash.child ingest STATE SWEEP WORKERS PATH... | cancel STATE SWEEP
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from state import sweeps
@@ -16,15 +17,15 @@ from streams.forgetting import apply, cancel_sweep, removal
 from tests.samples import NOW, settings
 
 
-def say(progress: Progress) -> None:
+def print_progress(progress: Progress) -> None:
     print(progress.counts.pages, flush=True)
 
 
 def take(folder: str, sweep: str, workers: str, *paths: str) -> None:
-    wanted = settings({"ingest": {"workers": int(workers), "workers_from_bytes": 0, "batch_pages": 16}})
-    with Store(Path(folder), wanted.store) as store:
+    custom = settings({"ingest": {"workers": int(workers), "workers_from_bytes": 0, "batch_pages": 16}})
+    with Store(Path(folder), custom.store) as store:
         print("ready", flush=True)
-        ingest(store, wanted, paths, sweep, now=NOW, report=say)
+        ingest(store, custom, paths, sweep, now=NOW, report=print_progress)
     print("done", flush=True)
 
 
@@ -32,9 +33,9 @@ def cancel(folder: str, sweep: str) -> None:
     removal.CAPTURES_A_BATCH = 8
     with Store(Path(folder)) as store:
         print("ready", flush=True)
-        named = sweeps.named(store, sweep)
-        if named is not None:
-            apply(cancel_sweep(store, named), store.write)
+        target = sweeps.named(store, sweep)
+        if target is not None:
+            apply(cancel_sweep(store, target), partial(store.write, sync=True))
     print("done", flush=True)
 
 
