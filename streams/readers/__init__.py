@@ -1,1 +1,1 @@
-"""Readers: the files that crawlers write, as pages. `dispatch` chooses the reader of a file by its first bytes."""
+"""Readers turn the files that crawlers write into pages; `dispatch` selects the reader for a file."""

@@ -1,12 +1,12 @@
-r"""ARC 1.0 and 1.1 (Internet Archive, 1996 to 2009), read tolerantly.
+r"""Read ARC 1.0 and 1.1 (Internet Archive, 1996 to 2009), tolerating what old crawlers wrote.
 
 A record is a line, the content, and a newline:
 
     http://a.org/x 192.0.2.7 20080509190241 text/html 6508\n
     HTTP/1.1 200 OK ...
 
-Version 2 has more fields between the type and the length, which is always last. Strict readers refuse archives whose
-first record has another length than it says, URLs with spaces, short dates, or a bare body; these occur.
+Version 2 has more fields between the type and the length, which is always last. Strict readers refuse archives with a
+wrong length in the first record, URLs with spaces, short dates, or content without HTTP headers; all of these occur.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from streams import timestamps
 from streams.errors import BadUrl
 from streams.page import Origin, Page, Rejected
 from streams.readers import http_payload, records
+from streams.readers.byte_stream import ByteStream
 from streams.readers.read_limits import ReadLimits
-from streams.readers.unpack import Unpacked
 from streams.urls import url_key
 
-_FILE = "filedesc:"
+_FILE_SCHEME = "filedesc:"  # of the record that describes the file itself
 _LINE_BYTES_MAX = 16 << 10
 _SCHEME = re.compile(rb"[a-zA-Z][a-zA-Z0-9+.-]{0,15}:")
 _IP = re.compile(rb"\d{1,3}(?:\.\d{1,3}){3}|[0-9a-fA-F.:]{2,45}|-")
-# Bounded repeats: this is searched for in rubbish, which must not make it slow.
+# The repeats are bounded: garbage is searched for this pattern, which must stay fast.
 _HEADER = re.compile(
     rb"^(?:https?|ftp|dns|filedesc):[^\r\n]{0,4096}? [0-9a-fA-F.:-]{1,45} \d{8,17} [^\r\n]{0,400}?\d{1,18}[ ]?\r?\n",
     re.MULTILINE,
@@ -35,69 +35,72 @@ _HEADER = re.compile(
 
 
 class RecordLine(msgspec.Struct, frozen=True):
-    """A record's line."""
+    """The first line of a record; `size` is the length of the content in bytes."""
 
     url: str
     date: str
-    mime: str
+    content_type: str
     size: int
 
 
 def parse_line(line: bytes) -> RecordLine | None:
-    """The fields of a record's line; None where it is none.
+    """Parse the first line of a record; return None if it is not one.
 
-    Between the URL, which may hold spaces, and the length stand an IP address and a date, which tell where it ends.
+    The URL may contain spaces: it ends before the first IP address that is followed by a date.
     """
     words = line.split()
-    if not line.endswith(b"\n") or len(words) < 4 or not _SCHEME.match(words[0]) or not _number(words[-1], 1, 18):
+    if not line.endswith(b"\n") or len(words) < 4 or not _SCHEME.match(words[0]) or not _is_number(words[-1], 1, 18):
         return None
     for i in range(2, len(words) - 1):
-        if _number(words[i], 8, 17) and _IP.fullmatch(words[i - 1]):
-            url, mime = (http_payload.decode_header(b" ".join(part)) for part in (words[: i - 1], words[i + 1 : -1]))
-            return RecordLine(url, words[i].decode("ascii"), mime, int(words[-1]))
+        if _is_number(words[i], 8, 17) and _IP.fullmatch(words[i - 1]):
+            return RecordLine(
+                http_payload.decode_header(b" ".join(words[: i - 1])),
+                words[i].decode("ascii"),
+                http_payload.decode_header(b" ".join(words[i + 1 : -1])),
+                int(words[-1]),
+            )
     return None
 
 
-def _number(word: bytes, digits_min: int, digits_max: int) -> bool:
+def _is_number(word: bytes, digits_min: int, digits_max: int) -> bool:
     return digits_min <= len(word) <= digits_max and word.isdigit()
 
 
-def read_record(stream: Unpacked, limits: ReadLimits, origin: Origin) -> Page | Rejected | None:
-    """One record, from its line to the end of its content."""
-    line = stream.readline(_LINE_BYTES_MAX)
-    found = parse_line(line)
-    if found is None:
-        if stream.first() < 0 and b"\n" not in line:
+def read_record(stream: ByteStream, limits: ReadLimits, origin: Origin) -> Page | Rejected | None:
+    """Read one record, from its line to the end of its content; None if it has no page."""
+    line = stream.read_line(_LINE_BYTES_MAX)
+    record = parse_line(line)
+    if record is None:
+        if stream.peek() < 0 and b"\n" not in line:
             return records.incomplete(stream, _LINE_BYTES_MAX, len(line), origin, "")
-        return Rejected("garbage", f"no ARC record, but {line[:40]!r}", origin)
-    url, size = found.url, found.size
+        return Rejected("garbage", f"not an ARC record: {line[:40]!r}", origin)
+    url, size = record.url, record.size
     if not url.lower().startswith(("http:", "https:")):
-        refused = records.skip_block(stream, size, is_record_start, origin, url)
-        if refused is None or refused.reason != "bad_length" or not url.startswith(_FILE):
-            return refused
-        stream.find(_HEADER, _LINE_BYTES_MAX)  # many writers got the length of the file's own record wrong
+        rejected = records.skip_block(stream, size, is_record_start, origin, url)
+        if rejected is None or rejected.reason != "bad_length" or not url.startswith(_FILE_SCHEME):
+            return rejected
+        stream.skip_to(_HEADER, _LINE_BYTES_MAX)  # many writers got the length of this record wrong
         return None
     try:
         key = url_key(url, limits.url_bytes_max)
     except BadUrl as error:
-        shown = url[: limits.url_bytes_max]
-        return records.skip_block(stream, size, is_record_start, origin, shown) or Rejected(
-            "bad_url", str(error), origin, shown
-        )
+        url = url[: limits.url_bytes_max]
+        rejected = records.skip_block(stream, size, is_record_start, origin, url)
+        return rejected or Rejected("bad_url", str(error), origin, url)
     block = records.read_block(stream, size, is_record_start, limits, origin, url)
     if isinstance(block, Rejected):
         return block
-    time = timestamps.arc_millis(found.date)
+    time = timestamps.arc_millis(record.date)
     if time is None:
-        return Rejected("bad_time", f"archive date is {found.date}", origin, url)
+        return Rejected("bad_time", f"archive date is {record.date}", origin, url)
     response = http_payload.parse_response(block, limits)
     if response is not None:
         return http_payload.page_from_response(response, url, key, time, limits, origin)
-    return http_payload.page_without_http(url, key, time, block, found.mime, limits, origin)
+    return http_payload.page_without_http(url, key, time, block, record.content_type, limits, origin)
 
 
 def is_record_start(head: bytes) -> bool:
-    """Whether these bytes begin an ARC file or record."""
+    """Whether an ARC file or record begins with these bytes."""
     return parse_line(head[: head.find(b"\n") + 1]) is not None
 
 

@@ -1,11 +1,11 @@
-"""Telling an input from another one of the same name, so that nothing is passed over which was never read.
+"""Recognise an input that has changed since it was read, so that replaced files are read from their start.
 
-    before │ head │ ...   │ tail │ position   what came behind
+    before │ head │ ...   │ tail │ position   bytes added later
 
-A mark is kept with a position: digests of the first bytes of the file and of the last ones before the position, and
-one over the files that were read before it. A file that has grown fits its mark; one that was written anew does not,
-and is read from its start. Bytes behind the position are in no mark, so that bad records there may be mended. A pipe
-is told by its first bytes alone.
+A mark is stored with a position. It has digests of the first bytes of the file and of the last bytes before the
+position, and one digest of all files that were read before it. A file that has grown still matches its mark. A file
+that was rewritten does not, and is read from its start. Bytes after the position are not part of a mark, so that bad
+records there may be repaired. For a pipe, only the first bytes count.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from streams.readers.sources import Source
 TAIL_BYTES = 4 << 10
 
 
-class InputMark(msgspec.Struct, frozen=True):
-    """What an input was when it was read up to a position; digests are hex, empty where there was nothing to see."""
+class InputMark(msgspec.Struct, frozen=True, kw_only=True):
+    """The identity of an input up to a position; digests are hex, and empty if there was nothing to digest."""
 
     before: str
     head_bytes: int
@@ -34,7 +34,7 @@ class InputMark(msgspec.Struct, frozen=True):
 
 
 class InputFile:
-    """An open file with its first bytes; what is read of it here moves nothing."""
+    """An open file with its first bytes. Its methods leave the file's own position unchanged."""
 
     def __init__(self, name: str, head: bytes, file: BinaryIO) -> None:
         self.name = name
@@ -42,44 +42,46 @@ class InputFile:
         self._file = file
         self._size = 0
         if file.seekable():
-            at = file.tell()
+            offset = file.tell()
             self._size = file.seek(0, 2)
-            file.seek(at)
+            file.seek(offset)
 
     def mark(self, position: Position, before: str) -> InputMark:
-        """The mark of a position in this file."""
-        # In a WACZ, whose directory is at its end, and in a gzip member a position says little of what was read.
+        """Return the mark of a position in this file; `before` is the digest of the files read before it."""
+        # In a WACZ, whose directory is at its end, and in a gzip member the offset does not show how much was read.
         until = self._size if position.member else position.offset
         head = self._head if position.member or position.inner else self._head[:until]
-        return InputMark(before, len(head), _digest(head), until, self._tail(until))
+        return InputMark(
+            before=before, head_bytes=len(head), head=_digest(head), until=until, tail=self._tail_digest(until)
+        )
 
     def matches(self, mark: InputMark) -> bool:
-        """Whether this file is the one of the mark, which may have grown."""
+        """Whether this is the file of the mark, which may have grown since."""
         if _digest(self._head[: mark.head_bytes]) != mark.head:
             return False
-        return not mark.tail or not self._file.seekable() or self._tail(mark.until) == mark.tail
+        return not mark.tail or not self._file.seekable() or self._tail_digest(mark.until) == mark.tail
 
     def digest(self) -> str:
-        """A digest that changes with the file, and when it grows; of a pipe it says nothing."""
-        return _digest(b"%d " % self._size + self._head + self._tail(self._size).encode())
+        """Return a digest that changes if the file is replaced or grows; for a pipe, of its first bytes only."""
+        return _digest(b"%d " % self._size + self._head + self._tail_digest(self._size).encode())
 
-    def _tail(self, until: int) -> str:
+    def _tail_digest(self, until: int) -> str:
         if not self._file.seekable():
             return ""
-        at = self._file.tell()
+        offset = self._file.tell()
         start = self._file.seek(max(0, until - TAIL_BYTES))
         tail = self._file.read(until - start)
-        self._file.seek(at)
+        self._file.seek(offset)
         return _digest(tail)
 
 
-def combine_digests(before: str, whole: str) -> str:
-    """The digest over some files and the next one."""
-    return _digest((before + whole).encode())
+def combine_digests(before: str, digest: str) -> str:
+    """Return the digest of some files, followed by another file."""
+    return _digest((before + digest).encode())
 
 
 def digest_files(files: Iterable[Source]) -> str | None:
-    """The digest over files as they are now; None where one is a pipe, of which that cannot be told."""
+    """Return the digest of files as they are now; None if one is a pipe, which cannot be read again."""
     before = ""
     for source in files:
         if not source.regular:

@@ -1,4 +1,4 @@
-"""Limits on what reading one record may cost."""
+"""Limits on the bytes that reading one record may cost."""
 
 from __future__ import annotations
 
@@ -12,21 +12,20 @@ if TYPE_CHECKING:
 MIB = 1 << 20
 
 
-class ReadLimits(msgspec.Struct, frozen=True):
-    """What one record may cost. All are bytes; memory for reading is a small multiple of the largest."""
+class ReadLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """Limits in bytes. The memory for reading is a small multiple of the largest one."""
 
     page_bytes_max: int = 10 * MIB  # of a page, decoded
     line_bytes_max: int = 32 * MIB  # of a JSONL line; escapes and base64 make a line longer than its page
     url_bytes_max: int = 2048
     header_bytes_max: int = 64 << 10  # of a WARC, ARC or HTTP header
-    skip_bytes_max: int = 4096 * MIB  # unpacked bytes passed over for one refused record: stops zip bombs
-    window_bytes_max: int = 128 * MIB  # zstd's window, which its decoder must hold in memory
+    skip_bytes_max: int = 4096 * MIB  # decompressed bytes skipped for one rejected record: stops zip bombs
+    window_bytes_max: int = 128 * MIB  # zstd's window, which its decoder keeps in memory
     directory_bytes_max: int = 16 * MIB  # of a WACZ's zip directory
-    warc_folder: str = ""  # where records that are pointed to are looked up; empty: nowhere
+    warc_folder: str = ""  # where WARC pointers are followed; empty: they are not
 
     @classmethod
     def from_settings(cls, settings: Settings) -> Self:
-        """What the settings say."""
         limits = settings.limits
         return cls(
             page_bytes_max=limits.page_bytes_max,

@@ -1,4 +1,4 @@
-"""What WARC and ARC share: one record after another out of a stream that may be broken anywhere."""
+"""Iterate over the records of a WARC or ARC stream, and recover after damaged ones."""
 
 from __future__ import annotations
 
@@ -8,96 +8,100 @@ from collections.abc import Callable, Iterator
 import msgspec
 
 from streams.page import Origin, Page, Rejected
+from streams.readers.byte_stream import ByteStream
+from streams.readers.compression import IsRecordStart
 from streams.readers.http_payload import Block
 from streams.readers.position import Item, Position
 from streams.readers.read_limits import ReadLimits
-from streams.readers.unpack import IsRecordStart, Unpacked
 
 _NEWLINES = frozenset(b"\r\n")
 
 
 class Framing(msgspec.Struct, frozen=True):
-    """How one format's records begin and are read."""
+    """How to recognise and read the records of one format."""
 
     is_record_start: IsRecordStart
-    header: re.Pattern[bytes]  # a record's first line, sure enough to be looked for within rubbish
-    header_bytes: int  # more than `header` matches
-    read_record: Callable[[Unpacked, ReadLimits, Origin], Page | Rejected | None]  # None: understood, and no page
+    header: re.Pattern[bytes]  # matches a record's first line, and is strict enough to search garbage for it
+    header_bytes_max: int  # longer than any match of `header`
+    read_record: Callable[[ByteStream, ReadLimits, Origin], Page | Rejected | None]  # None: a record without a page
 
 
 def read_items(
-    stream: Unpacked, framing: Framing, limits: ReadLimits, source: str, member: str = ""
+    stream: ByteStream, framing: Framing, limits: ReadLimits, source: str, member: str = ""
 ) -> Iterator[Item]:
-    """All pages and refusals of a stream, each with the place after it. Raises nothing for bad content."""
-    blank, records = 0, stream.place() != (0, 0)
+    """Yield all pages and rejections of a stream, with the position after each. Bad content does not raise."""
+    blank_bytes, any_record = 0, stream.position() != (0, 0)
     while True:
-        blank += stream.skip_blank()
-        begun = stream.place()
-        origin = Origin(source, begun[0], member)
+        blank_bytes += stream.skip_blank()
+        start = stream.position()
+        origin = Origin(source, start[0], member)
         item: Page | Rejected | None
-        if stream.first() >= 0:
+        if stream.peek() >= 0:
             item = framing.read_record(stream, limits, origin)
-        elif stream.fault:
-            item = Rejected(stream.fault, stream.fault_detail, origin)
-        elif blank and not records:
-            item = Rejected("garbage", f"no record, but {blank} NULs, spaces and newlines", origin)
+        elif stream.fault.reason:
+            item = Rejected(stream.fault.reason, stream.fault.detail, origin)
+        elif blank_bytes and not any_record:
+            item = Rejected("garbage", f"no record, only {blank_bytes} NULs, spaces and newlines", origin)
         else:
             return
-        records = True
-        cut = isinstance(item, Rejected) and not _recovers(stream, framing, item)
+        any_record = True
+        cut = isinstance(item, Rejected) and not _recover(stream, framing, item)
         if item is not None:
-            offset, inner = begun if cut else stream.place()
-            yield Position(source, member, offset, inner, cut=cut), item
+            offset, inner = start if cut else stream.position()
+            yield Position(source=source, member=member, offset=offset, inner=inner, cut=cut), item
         if cut:
             return
 
 
-def _recovers(stream: Unpacked, framing: Framing, item: Rejected) -> bool:
-    """Move to where reading can go on; False where it cannot."""
-    if item.reason in {"garbage", "bad_length", "bad_header"} and not stream.fault:
-        stream.find(framing.header, framing.header_bytes)
-    if "truncated" in {item.reason, stream.fault}:
+def _recover(stream: ByteStream, framing: Framing, rejected: Rejected) -> bool:
+    """Move to the next record; return False if there is no way to find it."""
+    if rejected.reason in {"garbage", "bad_length", "bad_header"} and not stream.fault.reason:
+        stream.skip_to(framing.header, framing.header_bytes_max)
+    if "truncated" in {rejected.reason, stream.fault.reason}:
         return False
-    return not stream.fault or stream.resync(framing.is_record_start)
+    return not stream.fault.reason or stream.resync(framing.is_record_start)
 
 
 def read_block(
-    stream: Unpacked, size: int, is_record_start: IsRecordStart, limits: ReadLimits, origin: Origin, url: str
+    stream: ByteStream, size: int, is_record_start: IsRecordStart, limits: ReadLimits, origin: Origin, url: str
 ) -> Block | Rejected:
-    """A record's content of `size` bytes, if there is that much and a record can begin after it.
+    """Read a record's content of `size` bytes; reject it if it is cut off or no record can start after it.
 
-    Of one that is too big for a page, the HTTP headers can be in what is kept.
+    Only the start of a content that is too big for a page is kept: its HTTP headers are in there.
     """
-    kept = limits.header_bytes_max if size > limits.page_bytes_max + limits.header_bytes_max else size
-    block = stream.read(kept, is_record_start)
-    done = len(block) + (stream.skip(size - kept, is_record_start) if len(block) == kept < size else 0)
+    is_big = size > limits.page_bytes_max + limits.header_bytes_max
+    keep_bytes = limits.header_bytes_max if is_big else size
+    data = stream.read(keep_bytes, is_record_start)
+    done = len(data)
+    if done == keep_bytes < size:
+        done += stream.skip(size - keep_bytes, is_record_start)
     if done < size:
         return incomplete(stream, size, done, origin, url)
-    return Block(block, size) if kept < size or _at_record_end(stream) else _bad_length(size, origin, url)
+    return Block(data, size) if is_big or _at_record_end(stream) else _bad_length(size, origin, url)
 
 
 def skip_block(
-    stream: Unpacked, size: int, is_record_start: IsRecordStart, origin: Origin, url: str
+    stream: ByteStream, size: int, is_record_start: IsRecordStart, origin: Origin, url: str
 ) -> Rejected | None:
-    """Pass over a record's content that is not wanted."""
+    """Skip a record's content of `size` bytes; reject it as `read_block` does."""
     done = stream.skip(size, is_record_start)
     if done < size:
         return incomplete(stream, size, done, origin, url)
     return None if _at_record_end(stream) else _bad_length(size, origin, url)
 
 
-def _at_record_end(stream: Unpacked) -> bool:
-    """Whether the stream stands where a record can have ended: at a newline, a frame's start, or the end."""
-    return stream.first() in _NEWLINES or stream.first() < 0 or stream.at_frame_start()
+def incomplete(stream: ByteStream, size: int, done: int, origin: Origin, url: str) -> Rejected:
+    """Return why a record has only `done` of its `size` bytes."""
+    if stream.peek() >= 0:
+        return _bad_length(size, origin, url)
+    detail = stream.fault.detail or f"the input ends after {done} of {size} bytes"
+    return Rejected(stream.fault.reason or "truncated", detail, origin, url)
+
+
+def _at_record_end(stream: ByteStream) -> bool:
+    """Whether a record can have ended here: the next byte is a newline or starts a frame, or this is the end."""
+    return stream.peek() in _NEWLINES or stream.peek() < 0 or stream.at_frame_start()
 
 
 def _bad_length(size: int, origin: Origin, url: str) -> Rejected:
-    return Rejected("bad_length", f"the record does not end after the {size} bytes that it names", origin, url)
-
-
-def incomplete(stream: Unpacked, size: int, done: int, origin: Origin, url: str) -> Rejected:
-    """Why there was less of a record than its length says."""
-    if stream.first() >= 0:
-        return _bad_length(size, origin, url)
-    detail = stream.fault_detail or f"the input ends after {done} of {size} bytes"
-    return Rejected(stream.fault or "truncated", detail, origin, url)
+    return Rejected("bad_length", f"the record does not end after its stated length of {size} bytes", origin, url)

@@ -74,7 +74,7 @@ def test_no_permission(tmp_path):
 
 def test_a_place_in_another_file(folder):
     with pytest.raises(ReadError):
-        read([folder], start=Position("elsewhere.jsonl"))
+        read([folder], start=Position(source="elsewhere.jsonl"))
 
 
 def test_unknown_and_empty(items):

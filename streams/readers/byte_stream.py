@@ -1,0 +1,221 @@
+"""Read the decompressed bytes of a crawl file, with positions from which reading can resume.
+
+A position is (offset, inner): the byte offset of a gzip member or zstd frame in the file, and the number of
+decompressed bytes since its start. In a plain file the offset is that of the byte itself and `inner` is 0. Whatever
+the input, memory holds at most one chunk and the bytes that a caller requests.
+
+Bad input does not raise: reading ends as at the end of the file, and `fault` says why (`fault.reason` is empty at a
+regular end). `resync` then continues at the next frame that starts with a record.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import BinaryIO
+
+from streams.readers.compression import (
+    CHUNK_BYTES,
+    RAW_BYTES,
+    Decoder,
+    GzipDecoder,
+    IsRecordStart,
+    PlainDecoder,
+    ZstdDecoder,
+)
+from streams.readers.raw_buffer import Fault, RawBuffer, over_skip_limit
+from streams.readers.read_limits import ReadLimits
+
+_BLANK_LINE = re.compile(rb"\r?\n\r?\n")
+_BLANK = re.compile(rb"[\r\n\t \0]*")
+
+
+def _never(_: bytes) -> bool:
+    return False
+
+
+class ByteStream:
+    """A plain, gzip or zstd file, read from a position; see the module."""
+
+    def __init__(
+        self,
+        file: BinaryIO,
+        compression: str,
+        limits: ReadLimits,
+        offset: int = 0,
+        inner: int = 0,
+        *,
+        inflated: bool = False,
+    ) -> None:
+        """`inflated`: `file` is itself decompressed while it is read, so that even a plain file may be very long."""
+        assert compression in {"plain", "gzip", "zstd"}, compression
+        self.fault = Fault()
+        self._limits = limits
+        self._plain = compression == "plain"
+        # Skipping bytes of an ordinary plain file costs no more than the bytes on disk, so it needs no limit.
+        self._skip_bytes_max = limits.skip_bytes_max if inflated or not self._plain else None
+        self._raw = RawBuffer(file, limits, self.fault, CHUNK_BYTES if self._plain else RAW_BYTES, inflated=inflated)
+        self._decoder: Decoder
+        if compression == "gzip":
+            self._decoder = GzipDecoder(self._raw, self.fault, offset)
+        elif compression == "zstd":
+            self._decoder = ZstdDecoder(self._raw, self.fault, offset, limits)
+        else:
+            self._decoder = PlainDecoder(self._raw, offset)
+        self._chunk = b""
+        self._index = 0  # of the next byte, in the chunk
+        self._chunk_start = self._decoder.decoded  # of the chunk, in its frame; in a plain file, its offset
+        if inner:
+            self.skip(inner)
+
+    def position(self) -> tuple[int, int]:
+        """Return (offset, inner) of the next byte."""
+        if self._plain:
+            return self._chunk_start + self._index, 0
+        if self._index == len(self._chunk) and not self._decoder.in_frame:
+            return self._raw.offset, 0
+        return self._decoder.frame, self._chunk_start + self._index
+
+    def at_frame_start(self) -> bool:
+        """Whether the next byte is the first one of a frame, and the chunk with it is loaded."""
+        return not self._plain and self._chunk_start + self._index == 0
+
+    def peek(self) -> int:
+        """Return the next byte without consuming it; -1 at the end."""
+        while self._index == len(self._chunk):
+            if not self._load_chunk():
+                return -1
+        return self._chunk[self._index]
+
+    def read(self, count: int, is_record_start: IsRecordStart = _never) -> bytes:
+        """Read up to `count` bytes; stop early at the end, and before a frame that starts with a record."""
+        end = self._index + count
+        if end <= len(self._chunk):
+            data = self._chunk[self._index : end]
+            self._index = end
+            return data
+        parts = []
+        while count and self.peek() >= 0 and not (self.at_frame_start() and is_record_start(self._chunk)):
+            part = self._chunk[self._index : self._index + count]
+            self._index += len(part)
+            count -= len(part)
+            parts.append(part)
+        return b"".join(parts)
+
+    def skip(self, count: int, is_record_start: IsRecordStart = _never) -> int:
+        """Skip up to `count` bytes, ending where `read` would; return how many.
+
+        More than `skip_bytes_max` of compressed data is a fault, which ends the stream.
+        """
+        skipped = 0
+        while skipped < count and self.peek() >= 0 and not (self.at_frame_start() and is_record_start(self._chunk)):
+            step = min(count - skipped, len(self._chunk) - self._index)
+            self._index += step
+            skipped += step
+            if self._over_skip_limit(skipped):
+                break
+        return skipped
+
+    def read_line(self, line_bytes_max: int) -> bytes:
+        """Read a line with its newline; without a newline at the end, or if the line is longer than the limit."""
+        end = self._chunk.find(b"\n", self._index) + 1
+        if 0 < end <= self._index + line_bytes_max:
+            line = self._chunk[self._index : end]
+            self._index = end
+            return line
+        parts: list[bytes] = []
+        remaining = line_bytes_max
+        while remaining > 0 and self.peek() >= 0:
+            end = self._chunk.find(b"\n", self._index) + 1 or len(self._chunk)
+            part = self._chunk[self._index : min(end, self._index + remaining)]
+            self._index += len(part)
+            remaining -= len(part)
+            parts.append(part)
+            if part.endswith(b"\n"):
+                break
+        return b"".join(parts)
+
+    def read_header(self, header_bytes_max: int) -> bytes:
+        """Read lines up to and including a blank one.
+
+        The blank line is missing at the end of the stream, or if the header is longer than the limit.
+        """
+        match = _BLANK_LINE.search(self._chunk, self._index, self._index + header_bytes_max)
+        if match:
+            header = self._chunk[self._index : match.end()]
+            self._index = match.end()
+            return header
+        lines: list[bytes] = []
+        remaining = header_bytes_max
+        while remaining > 0 and (line := self.read_line(remaining)):
+            lines.append(line)
+            remaining -= len(line)
+            if not line.strip(b"\r\n"):
+                break
+        return b"".join(lines)
+
+    def skip_line(self) -> None:
+        """Skip the rest of a line that is too long."""
+        skipped = 0
+        while self.peek() >= 0:
+            end = self._chunk.find(b"\n", self._index) + 1
+            skipped += (end or len(self._chunk)) - self._index
+            self._index = end or len(self._chunk)
+            if end or self._over_skip_limit(skipped):
+                return
+
+    def skip_blank(self) -> int:
+        """Skip newlines, tabs, spaces and NULs, which some writers leave between records; return how many.
+
+        More than `skip_bytes_max` of compressed data is a fault, which ends the stream.
+        """
+        skipped = 0
+        while self.peek() >= 0:
+            match = _BLANK.match(self._chunk, self._index)
+            end = match.end() if match else self._index
+            skipped += end - self._index
+            self._index = end
+            if end < len(self._chunk) or self._over_skip_limit(skipped):
+                break
+        return skipped
+
+    def skip_to(self, pattern: re.Pattern[bytes], match_bytes_max: int) -> bool:
+        """Move to the next match, which is shorter than `match_bytes_max`; return False at the end."""
+        skipped = 0
+        while self.peek() >= 0:
+            match = pattern.search(self._chunk, self._index)
+            if match:
+                self._index = match.start()
+                return True
+            skipped += len(self._chunk) - self._index
+            tail = self._chunk[max(self._index, len(self._chunk) - match_bytes_max) :]
+            self._index = len(self._chunk)
+            frame = self._decoder.frame
+            if self._over_skip_limit(skipped) or not self._load_chunk():
+                return False
+            if self._decoder.frame == frame:  # the end of the chunk may have cut a match in two
+                self._chunk = tail + self._chunk
+                self._chunk_start -= len(tail)
+        return False
+
+    def resync(self, is_record_start: IsRecordStart) -> bool:
+        """After a fault, continue at the next frame that starts with a record; return False if there is none."""
+        self.fault.clear()
+        self._chunk, self._index = b"", 0
+        return self._decoder.resync(is_record_start)
+
+    def _load_chunk(self) -> bool:
+        """Replace the chunk, which is used up, by the next one."""
+        self._chunk, self._index = b"", 0
+        if not self.fault.reason and not self._raw.dead:
+            self._chunk = self._decoder.next_chunk()
+        self._chunk_start = self._decoder.decoded - len(self._chunk)
+        if self._chunk:
+            self._raw.unproductive = 0
+        return bool(self._chunk)
+
+    def _over_skip_limit(self, count: int) -> bool:
+        if self._skip_bytes_max is None or count <= self._skip_bytes_max:
+            return False
+        self.fault.report("too_big", over_skip_limit(self._limits))
+        self._chunk, self._index = b"", 0
+        return True
