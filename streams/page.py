@@ -51,32 +51,32 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
             msgspec.structs.force_setattr(self, "key", url_key(self.url))
 
 
-# Why something is a dead letter: refused while it was read, or, of a page that was read, for want of a text.
+# Why a record or page is a dead letter. A page whose content alone is unusable is stored too, without text.
 REASONS: dict[str, str] = {
-    "bad_base64": "the `body` of a line is not base64; the URL is kept without a text",
-    "bad_encoding": "the body does not decode by its Content-Encoding; the URL is kept without a text",
+    "bad_base64": "the `body` of a line is not base64; the URL is stored without text",
+    "bad_encoding": "the body cannot be decoded as its Content-Encoding says; the URL is stored without text",
     "bad_field": "a field has the wrong type or a value out of range",
-    "bad_header": "a record's header cannot be read: too long, or without a usable length",
+    "bad_header": "the header of a record cannot be read: it is too long, or has no valid length",
     "bad_json": "a line is not a JSON object",
-    "bad_length": "a record does not end where its length says; it is left out up to the next record",
-    "bad_pointer": "a pointer to a WARC record that is none, leads out of `warc_folder`, or to no page of this URL",
-    "bad_time": "the time of the fetch cannot be read (one that is not given at all is 0; on Kafka, the message's)",
+    "bad_length": "a record does not end where its length says; reading resumes at the next record",
+    "bad_pointer": "a pointer does not lead to a WARC record with a page of this URL, or leads out of `warc_folder`",
+    "bad_time": "the time of the fetch cannot be read (a missing time is not an error)",
     "bad_url": "not an http or https URL with a host, or longer than `url_bytes_max`",
     "bad_utf8": "a line is not UTF-8",
-    "bad_zip": "not a readable zip, too big a directory, or a WARC in it encrypted or neither stored nor deflated",
-    "corrupt": "compressed data does not decompress; reading goes on at the next gzip member or zstd frame",
-    "garbage": "bytes between records that are none",
+    "bad_zip": "the zip cannot be read, its directory is too big, or a WARC in it is encrypted or neither stored nor deflated",
+    "corrupt": "compressed data is damaged; reading resumes at the next gzip member or zstd frame",
+    "garbage": "bytes between records that are not a record",
     "no_archive": "a WACZ without a WARC in it",
     "no_content": "a line with neither `html`, `text`, `body` nor a redirect",
-    "no_text": "a page that holds no word; the URL is kept without a text",
+    "no_text": "the page has no words; the URL is stored without text",
     "no_url": "a record or line without a URL",
-    "not_text": "a page of another type than HTML or text, or a binary file; the URL is kept without a text",
-    "parse_failed": "the HTML parser gave up; the URL is kept without a text",
-    "revisit_unresolved": "what a `revisit` repeats is not in the state; the URL is kept without a text",
-    "segmented": "a part of a page cut into several WARC records",
-    "too_big": "longer than `page_bytes_max` (the URL is kept without a text), `line_bytes_max` or `skip_bytes_max`",
+    "not_text": "the page is neither HTML nor text, or is a binary file; the URL is stored without text",
+    "parse_failed": "the HTML parser failed; the URL is stored without text",
+    "revisit_unresolved": "the state does not have the capture that a `revisit` repeats; the URL is stored without text",
+    "segmented": "a part of a page that is split over several WARC records",
+    "too_big": "longer than `page_bytes_max` (the URL is stored without text), `line_bytes_max` or `skip_bytes_max`",
     "truncated": "the input ends within a record, which is read again once the file has grown",
-    "unknown_format": "none of the formats that are read, or a zip within a WACZ",
+    "unknown_format": "not one of the formats that can be read, or a zip inside a WACZ",
 }
 
 

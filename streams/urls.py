@@ -47,7 +47,7 @@ HOSTS_CACHED = 65_536
 _PORTS = {"http:": "80", "https:": "443"}
 _HOST = re.compile(r"[a-z0-9_-]+(?:\.[a-z0-9_-]+)*\.?|\[[0-9a-f:.]+\]", re.ASCII)
 _IPV4 = re.compile(r"\d+\.\d+\.\d+\.\d+", re.ASCII)
-_HINT = "Only http:// and https:// URLs with a host name are pages that can be kept."
+_HINT = "give an http:// or https:// URL with a host name"
 
 
 def url_key(url: str, url_bytes_max: int = URL_BYTES_MAX) -> bytes:
@@ -78,7 +78,7 @@ def host_prefix(key: bytes) -> bytes:
     """What all keys of this host and port begin with, and no others: up to the `)`."""
     prefix = codec.host_prefix(key)
     if len(prefix) < 2:
-        raise BadUrl(f"Not a URL key: {key[:80]!r} has no host closed by ')'.", "Keys are made by url_key().")
+        raise BadUrl(f"not a URL key: {key[:80]!r} has no host closed by ')'", "make keys with url_key()")
     return prefix
 
 
@@ -181,9 +181,9 @@ def _parse(url: str, url_bytes_max: int = URL_BYTES_MAX) -> can_ada.URL:
     try:
         parsed = can_ada.parse(url)
     except (ValueError, TypeError):  # TypeError: a lone surrogate, which has no UTF-8
-        raise BadUrl(f"Not a URL: {_shown(url)}", _HINT) from None
+        raise BadUrl(f"not a URL: {_shown(url)}", _HINT) from None
     if parsed.protocol not in _PORTS:
-        raise BadUrl(f"Not an http or https URL: {_shown(url)}", _HINT)
+        raise BadUrl(f"not an http or https URL: {_shown(url)}", _HINT)
     return parsed
 
 
@@ -191,7 +191,7 @@ def _parse(url: str, url_bytes_max: int = URL_BYTES_MAX) -> can_ada.URL:
 def _host_key(host: str, port: str) -> bytes:
     """`port` is empty where it is the scheme's own."""
     if not _HOST.fullmatch(host):
-        raise BadUrl(f"Not a host name: {_shown(host)}", _HINT)
+        raise BadUrl(f"not a host name: {_shown(host)}", _HINT)
     return codec.encode_host(host, port)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from streams.engine.dead_letters import DeadLetters
 from streams.page import Origin, Rejected
 
-ONE = Rejected("bad_url", "Not a URL: 'x'", Origin("/data/a.wacz", 17, "archive/a.warc.gz"), "x")
+ONE = Rejected("bad_url", "not a URL: 'x'", Origin("/data/a.wacz", 17, "archive/a.warc.gz"), "x")
 
 
 def test_a_letter_says_why_and_where(tmp_path: Path) -> None:
@@ -21,7 +21,7 @@ def test_a_letter_says_why_and_where(tmp_path: Path) -> None:
         == second
         == {
             "reason": "bad_url",
-            "detail": "Not a URL: 'x'",
+            "detail": "not a URL: 'x'",
             "url": "x",
             "source": "/data/a.wacz",
             "member": "archive/a.warc.gz",

@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 from state import meta, sweeps
-from state.changes import Changes
 from state.check import check
 from state.families import Family
 from state.model import SweepState
@@ -436,24 +435,6 @@ def test_another_pipe_after_one_that_was_stopped_is_read_from_its_start(
         ingest(store, wanted, ["-"], "ingested", now=NOW)
 
 
-@pytest.mark.parametrize("end", [None, 2**63 - 1], ids=["a place", "no more to read"])
-def test_a_cursor_of_an_old_release_is_gone_on_from(store: Store, tmp_path: Path, end: int | None) -> None:
-    """It has no mark, and says of a file that was cut off that there is nothing behind."""
-    path = tmp_path / "a.jsonl"
-    take(store, path, PAGES[:2], "one", keep_open=True)
-    ((key, value),) = store.scan(Family.META, b"cursor:")
-    cursor = json.loads(value)
-    old = {name: cursor[name] for name in ("finished", "pages", "new", "copies", "unchanged", "near", "rejected")}
-    old["position"] = {name: cursor["position"][name] for name in ("source", "member", "offset", "inner", "line")}
-    old["position"]["offset"] = end or old["position"]["offset"]
-    changes = Changes()
-    changes.put(Family.META, key, json.dumps(old).encode())
-    store.write(changes)
-    assert take(store, path, PAGES[:2], "one", keep_open=True).status == "nothing to do"
-    done = take(store, path, PAGES[:4], "one")
-    assert (done.status, done.pages) == (("nothing to do", 2) if end else ("resumed", 4))
-
-
 def test_pipes_one_after_another(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for n in (0, 2):
         data = jsonl(tmp_path / "a.jsonl", PAGES[n : n + 2]).read_bytes()
@@ -466,7 +447,7 @@ def test_pipes_one_after_another(store: Store, tmp_path: Path, monkeypatch: pyte
 def test_what_cannot_be_read_opens_no_sweep(store: Store, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     for paths, error, said in (
-        ([tmp_path / "none.jsonl"], ReadError, "Cannot read"),
+        ([tmp_path / "none.jsonl"], ReadError, "cannot read"),
         ([tmp_path / "empty"], InputError, "there is no crawl file in"),
         ([tmp_path / os.fsdecode(b"\xff.jsonl")], InputError, "is not UTF-8"),
     ):
