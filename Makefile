@@ -101,7 +101,7 @@ broker: $(BROKER)/libs/.complete
 
 ## make picture      docs/demo.svg from the output of `make run`
 picture: $(STAMPS)/run
-	@FORCE_COLOR=1 COLUMNS=100 $(BIN)/lostfound demo | sed '/Ask on/,$$d' | $(BIN)/python -m tests.docs.picture >docs/demo.svg
+	@FORCE_COLOR=1 COLUMNS=100 $(BIN)/lostfound demo | sed '/Try next/,$$d' | $(BIN)/python -m tests.docs.picture >docs/demo.svg
 
 ## make clean        delete what these targets made, except your state in var/
 clean:

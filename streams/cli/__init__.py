@@ -1,7 +1,7 @@
-"""The command line: one small module a group of commands, all of them thin over the library's functions.
+"""The `lostfound` command line: one module per command, each a thin layer over the library.
 
-Data goes to stdout, progress and messages to stderr. Modules here import heavy libraries inside their functions, so
-that `lostfound --help` answers at once.
+Data goes to stdout; progress and messages go to stderr. Modules import heavy libraries inside their functions, so
+that `lostfound --help` starts fast.
 """
 
 import os
@@ -9,11 +9,12 @@ import sys
 
 
 def main() -> None:
-    """The `lostfound` command; an interrupt while it is loaded ends it without a traceback."""
-    # Some start programs with streams closed. No file of ours may get their numbers, or messages would go into it.
+    """Run the `lostfound` command. An interrupt during the imports ends it without a traceback."""
+    # A program may start with its standard streams closed. Occupy their descriptors, or a file that we open would get
+    # one of them and messages would be written into that file.
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115, PTH123 - for good
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115, PTH123 - open until exit
     try:
         from streams.cli import app
     except KeyboardInterrupt:

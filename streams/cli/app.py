@@ -1,4 +1,4 @@
-"""The group of all commands, and what happens when one goes wrong."""
+"""The `lostfound` command group, and how errors and signals become exit codes."""
 
 from __future__ import annotations
 
@@ -6,106 +6,114 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from types import FrameType
 
 import click
 
-from streams.cli import (
-    command_clusters,
-    command_demo,
-    command_find,
-    command_ingest,
-    command_similar,
-    command_state,
-    command_sweep,
-    command_worker,
-)
-from streams.cli.exit_codes import Exit, of_error
-from streams.cli.options import Place, common, tell
+from streams.cli import process
+from streams.cli.command_captures import captures
+from streams.cli.command_cluster import cluster
+from streams.cli.command_clusters import clusters
+from streams.cli.command_demo import demo
+from streams.cli.command_find import find
+from streams.cli.command_forget import forget
+from streams.cli.command_ingest import ingest
+from streams.cli.command_publish import publish
+from streams.cli.command_similar import similar
+from streams.cli.command_state import state
+from streams.cli.command_sweep import sweep
+from streams.cli.command_topics import topics
+from streams.cli.command_worker import worker
+from streams.cli.context import Context
+from streams.cli.exit_codes import Exit, exit_code_of
+from streams.cli.options import common_options, print_error
 from streams.errors import LostfoundError
 
 _COMPLETE = "_LOSTFOUND_COMPLETE"
 
 
 class _Terminated(KeyboardInterrupt):
-    """SIGTERM: ends a command as Ctrl-C does, so that both leave the same state."""
+    """SIGTERM, handled like Ctrl-C so that both leave the same state."""
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(package_name="lostfound", message="%(prog)s %(version)s")
-@common
-@click.pass_context
-def cli(context: click.Context) -> None:
-    """Near-duplicates of crawled pages, kept up to date, and where moved pages went.
+@common_options
+def cli() -> None:
+    """Cluster near-duplicate crawled pages and find where missing pages moved.
 
-    Crawl sweeps go in with `lostfound ingest`; then ask: what is this a copy of, and where did this URL go?
+    Start with `lostfound ingest`, which reads crawl files into a sweep. Then ask what a page is a copy of, or where a
+    missing URL lives now.
     """
-    context.ensure_object(Place)
 
 
 for command in (
-    command_ingest.command,
-    command_sweep.command,
-    command_similar.similar,
-    command_clusters.cluster,
-    command_clusters.clusters,
-    command_similar.captures,
-    command_find.command,
-    command_clusters.forget,
-    command_state.command,
-    command_demo.command,
-    command_worker.worker,
-    command_worker.topics,
-    command_worker.publish,
+    captures,
+    cluster,
+    clusters,
+    demo,
+    find,
+    forget,
+    ingest,
+    publish,
+    similar,
+    state,
+    sweep,
+    topics,
+    worker,
 ):
     cli.add_command(command)
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run one command and return its exit code; errors that are meant for people become a line and a hint."""
-    context: click.Context | None = None
+    """Run one command and return its exit code. Expected errors are printed as a message and a hint."""
+    click_context: click.Context | None = None
     try:
-        with cli.make_context("lostfound", list(arguments), obj=_place_from_environment()) as context:
-            code = cli.invoke(context)
+        with cli.make_context("lostfound", list(arguments), obj=Context.from_environment()) as click_context:
+            code = cli.invoke(click_context)
         sys.stdout.flush()
-    except click.exceptions.Exit as asked:
-        return _flushed(asked.exit_code)
+    except click.exceptions.Exit as early_exit:
+        return _flush_stdout(early_exit.exit_code)
     except click.ClickException as error:
         error.show()
         return Exit.USAGE
     except LostfoundError as error:
-        tell(str(error), error.hint)
-        return of_error(error)
+        print_error(str(error), error.hint)
+        return exit_code_of(error)
     except BrokenPipeError:
         _discard_stdout()
         return Exit.CLOSED_PIPE
     except OSError as error:
-        if _flushed(Exit.OK) == Exit.OK:
-            named = f"{error.filename}: " if error.filename else ""
-            tell(f"{named}{error.strerror or error}", "see that the files named and their disk can be used")
+        if _flush_stdout(Exit.OK) == Exit.OK:
+            file = f"{error.filename}: " if error.filename else ""
+            print_error(
+                f"{file}{error.strerror or error}", "check that the file is accessible and its disk has space"
+            )
         return Exit.USAGE
     except (KeyboardInterrupt, click.Abort):
-        resumed = context is not None and context.invoked_subcommand == command_ingest.command.name
-        tell("interrupted", "what was committed stays; the same command goes on from there" if resumed else "")
+        is_ingest = click_context is not None and click_context.invoked_subcommand == ingest.name
+        print_error(
+            "interrupted", "committed batches are kept; rerun the same command to resume" if is_ingest else ""
+        )
         return Exit.INTERRUPTED
     return int(code or Exit.OK)
 
 
 def main() -> None:
-    """The `lostfound` command."""
+    """Run the command that the process was started with, and exit with its code."""
     if instruction := os.environ.get(_COMPLETE):
         from click.shell_completion import shell_complete
 
         sys.exit(shell_complete(cli, {}, "lostfound", _COMPLETE, instruction))
     signal.signal(signal.SIGTERM, _terminate)
+    process.configure()
     try:
         code = run(sys.argv[1:])
-    except Exception:  # noqa: BLE001 - the last place where one can be named a fault of ours
+    except Exception:  # noqa: BLE001 - any unexpected error is reported as a bug
         import traceback
 
         traceback.print_exc()
-        tell("this is a fault of lostfound", "please report it with the lines above")
+        print_error("this is a bug in lostfound", "please report it together with the traceback above")
         code = Exit.BUG
     sys.exit(code)
 
@@ -114,26 +122,19 @@ def _terminate(_signal: int, _frame: FrameType | None) -> None:
     raise _Terminated
 
 
-def _place_from_environment() -> Place:
-    place = Place()
-    if data_dir := os.environ.get("LOSTFOUND_DATA_DIR"):
-        place.data_dir = Path(data_dir)
-    return place
-
-
-def _flushed(code: int) -> int:
-    """Write what is buffered; the code given, or that of a stdout which cannot be written to."""
+def _flush_stdout(code: int) -> int:
+    """Flush stdout and return `code`, or another exit code if stdout cannot be written."""
     try:
         sys.stdout.flush()
     except OSError as error:
         _discard_stdout()
         if isinstance(error, BrokenPipeError):
             return Exit.CLOSED_PIPE
-        tell(f"stdout: {error.strerror}", "see that it can be written to and its disk has room")
+        print_error(f"stdout: {error.strerror}", "check that it is writable and its disk has space")
         return Exit.USAGE
     return code
 
 
 def _discard_stdout() -> None:
-    """Let what is still buffered go nowhere: the interpreter flushes once more at its end, and would complain."""
+    """Redirect stdout to /dev/null: the interpreter flushes it again at exit, and would report the error again."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

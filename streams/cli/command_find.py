@@ -1,8 +1,9 @@
-"""`lostfound find`: where missing URLs live now."""
+"""`lostfound find`: find where missing pages live now."""
 
 from __future__ import annotations
 
 import csv
+import gc
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -11,10 +12,11 @@ from typing import TYPE_CHECKING
 
 import click
 
+from streams.cli.context import Context
 from streams.cli.exit_codes import Exit
-from streams.cli.options import Place, Share, as_json, served
+from streams.cli.options import Share, json_option, server_options
 from streams.errors import InputError
-from streams.terminal.escape import escaped, percent, plain
+from streams.terminal.escape import escape_json, escape_text, escape_url
 
 if TYPE_CHECKING:
     from streams.find.answer import Answer
@@ -22,27 +24,27 @@ if TYPE_CHECKING:
 CSV_COLUMNS = ("url", "status", "last_seen", "now_at", "confidence", "resemblance", "containment", "evidence")
 
 
-@click.command("find")
-@click.argument("urls", metavar="URL...", nargs=-1)
-@click.option("--from-file", metavar="FILE|-", help="Ask for every URL of a file, one a line.")
-@click.option("--missing", is_flag=True, help="Ask for every URL that the last sweep lacks.")
-@as_json
-@click.option("--csv", "as_csv", is_flag=True, help="A row a URL, with its best candidate.")
+@click.command
+@click.argument("urls", metavar="[URL]...", nargs=-1)
+@click.option("--from-file", metavar="FILE|-", help="Look up every URL of a file, one per line.")
+@click.option("--missing", is_flag=True, help="Look up every URL that is missing from the last sweep.")
+@json_option
+@click.option("--csv", "as_csv", is_flag=True, help="Write one CSV row per URL, with its best candidate.")
 @click.option(
     "--redirects",
     metavar="FORM",
     type=click.Choice(["nginx", "apache", "netlify", "csv"]),
-    help="A redirect map of what moved: nginx, apache, netlify or csv.",
+    help="Write a redirect map of moved pages: nginx, apache, netlify or csv.",
 )
 @click.option(
     "--min-confidence",
     type=Share(),
-    help="Of redirects: leave out what is less sure (find.confidence_min of the settings; may be lower).",
+    help="Leave out redirects below this confidence.  [default: find.confidence_min]",
 )
-@served
+@server_options
 @click.pass_obj
-def command(
-    place: Place,
+def find(
+    context: Context,
     urls: tuple[str, ...],
     from_file: str | None,
     missing: bool,
@@ -51,9 +53,10 @@ def command(
     redirects: str | None,
     min_confidence: float | None,
 ) -> Exit | None:
-    """Tell of each URL whether it is alive, moved, gone or unknown, and where its page lives now.
+    """Find where missing pages live now.
 
-    Every candidate comes with a confidence and the evidence for it.
+    Reports whether each URL is alive, moved, gone or unknown. Every candidate for its new URL comes with a confidence
+    and the evidence for it.
     """
     import structlog
 
@@ -61,53 +64,45 @@ def command(
     from streams.find.missing import missing_urls
 
     if sum((json, as_csv, redirects is not None)) > 1:
-        raise click.UsageError("--json, --csv and --redirects exclude one another")
+        raise click.UsageError("--json, --csv and --redirects cannot be combined")
     if not urls and not from_file and not missing:
-        raise click.UsageError("name URLs, or --from-file, or --missing")
-    named = [_named(url) for url in urls]
-    with place.reader() as (view, settings):
+        raise click.UsageError("give one or more URLs, --from-file or --missing")
+    checked_urls = [_check_url(url) for url in urls]
+    statuses: Counter[str] = Counter()  # complete when all answers are written
+    with context.reader() as (view, settings):
         finder = Finder(view, settings)
-        answers = finder.find_many(chain(named, _lines(from_file) if from_file else ()))
+        gc.freeze()  # do not let later collections walk the compiler's objects, which live as long as the process
+        answers = finder.find_many(chain(checked_urls, _read_urls(from_file) if from_file else ()))
         if missing:
-            suspected = finder.find_many(missing_urls(view, settings.find.soft_404_urls))
-            answers = chain(answers, (answer for answer in suspected if answer.status in {"moved", "gone"}))
-        tally = Tally()
-        answers = tally.of(answers)
+            suspects = finder.find_many(missing_urls(view, settings.find.soft_404_urls))
+            answers = chain(answers, (answer for answer in suspects if answer.status in {"moved", "gone"}))
+        answers = _count_statuses(answers, statuses)
         if json:
             for answer in answers:
-                click.echo(escaped(answer.to_json()))
+                click.echo(escape_json(answer.to_json()))
         elif as_csv:
             _write_csv(answers)
         elif redirects is not None:
-            least = settings.find.confidence_min if min_confidence is None else min_confidence
-            _write_redirects(answers, redirects, least)
+            confidence = settings.find.confidence_min if min_confidence is None else min_confidence
+            _write_redirects(answers, redirects, confidence)
         else:
-            _show(answers, tally)
+            _print_table(answers)
+            summary = ", ".join(f"{count:,} {status}" for status, count in sorted(statuses.items()))
+            click.echo(summary or ("no URL is missing" if missing else f"{from_file} contains no URLs"), err=True)
     if reached := +finder.counters:
         structlog.get_logger(__name__).info("limits reached", **reached)
-    return None if tally.known else Exit.NOTHING
+    return None if statuses.total() > statuses["unknown"] else Exit.NOTHING
 
 
-class Tally:
-    """How many answers there were of each kind, counted as they pass."""
-
-    def __init__(self) -> None:
-        self.counts: Counter[str] = Counter()
-
-    def of(self, answers: Iterable[Answer]) -> Iterator[Answer]:
-        """The same answers, counted."""
-        for answer in answers:
-            self.counts[answer.status] += 1
-            yield answer
-
-    @property
-    def known(self) -> int:
-        """Answers that say something."""
-        return self.counts.total() - self.counts["unknown"]
+def _count_statuses(answers: Iterable[Answer], statuses: Counter[str]) -> Iterator[Answer]:
+    """Pass the answers on and count their statuses."""
+    for answer in answers:
+        statuses[answer.status] += 1
+        yield answer
 
 
-def _named(argument: str) -> str:
-    """A URL of the command line as text that can be told again; raises BadUrl. A list may hold what is none."""
+def _check_url(argument: str) -> str:
+    """Return a command-line URL as printable text. Raises BadUrl; only lines of --from-file may be invalid."""
     from streams.urls import url_key
 
     url = argument.encode("utf-8", "replace").decode()
@@ -115,15 +110,17 @@ def _named(argument: str) -> str:
     return url
 
 
-def _lines(source: str) -> Iterator[str]:
-    """The URLs of a file or of stdin; empty lines and those that begin with # are passed over."""
+def _read_urls(source: str) -> Iterator[str]:
+    """Yield the URLs of a file or stdin, without empty lines and lines that start with #."""
     try:
         with click.open_file(source, encoding="utf-8-sig", errors="replace") as file:
             for line in file:
                 if (url := line.strip()) and not url.startswith("#"):
                     yield url
     except OSError as error:
-        raise InputError(f"{source}: {error.strerror}", "name a file of URLs, one a line, or - for stdin") from error
+        raise InputError(
+            f"{source}: {error.strerror}", "name a file with one URL per line, or - for stdin"
+        ) from error
 
 
 def _write_csv(answers: Iterable[Answer]) -> None:
@@ -131,17 +128,17 @@ def _write_csv(answers: Iterable[Answer]) -> None:
     writer.writerow(CSV_COLUMNS)
     for answer in answers:
         best = answer.candidates[0] if answer.candidates else None
-        found = (best.url, best.confidence, best.resemblance, best.containment) if best else (None,) * 4
-        reasons = " ".join(each.kind for each in best.evidence) if best else ""
-        row = (answer.url, answer.status, answer.last_seen, *found, reasons)
-        writer.writerow([_cell(value) for value in row])
+        figures = (best.url, best.confidence, best.resemblance, best.containment) if best else (None,) * 4
+        evidence = " ".join(reason.kind for reason in best.evidence) if best else ""
+        cells = (answer.url, answer.status, answer.last_seen, *figures, evidence)
+        writer.writerow([_escape_cell(cell) for cell in cells])
 
 
-def _cell(value: object) -> object:
-    """What a terminal prints and a spreadsheet takes for text: a crawled URL must not steer, nor become a formula."""
+def _escape_cell(value: object) -> object:
+    """Escape a CSV cell: neutralise terminal control characters and spreadsheet formula injection."""
     if not isinstance(value, str):
         return value
-    return f"'{percent(value)}" if value.startswith(("=", "+", "-", "@")) else percent(value)
+    return f"'{escape_url(value)}" if value.startswith(("=", "+", "-", "@")) else escape_url(value)
 
 
 def _write_redirects(answers: Iterable[Answer], form: str, confidence_min: float) -> None:
@@ -149,18 +146,16 @@ def _write_redirects(answers: Iterable[Answer], form: str, confidence_min: float
 
     text, left_out = render(redirect_map(answers, confidence_min), form)
     click.echo(text, nl=False)
-    for url, why in left_out.items():
-        click.echo(f"left out: {plain(url)}: {why}", err=True)
+    for url, reason in left_out.items():
+        click.echo(f"left out {escape_text(url)}: {reason}", err=True)
 
 
-def _show(answers: Iterable[Answer], tally: Tally) -> None:
-    """One answer with all its candidates; of several a line each."""
-    from streams.terminal import tables
+def _print_table(answers: Iterable[Answer]) -> None:
+    """Print one answer with all its candidates, or several answers in a line or two each."""
+    from streams.terminal import find_tables, layout
 
-    found = list(answers)
-    if len(found) == 1:
-        tables.out(tables.answer(found[0]))
-    elif found:
-        tables.out(tables.answers(found))
-    said = ", ".join(f"{count:,} {status}" for status, count in sorted(tally.counts.items()))
-    click.echo(said or "no URL is missing", err=True)
+    rows = list(answers)
+    if len(rows) == 1:
+        layout.print_to_stdout(find_tables.answer_table(rows[0]))
+    elif rows:
+        layout.print_to_stdout(find_tables.answers_table(rows))

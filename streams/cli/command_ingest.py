@@ -1,4 +1,4 @@
-"""`lostfound ingest`: crawl files into a sweep."""
+"""`lostfound ingest`: read crawl files into a sweep."""
 
 from __future__ import annotations
 
@@ -6,44 +6,46 @@ import time
 
 import click
 
+from streams.cli.context import Context, now_ms
 from streams.cli.json_output import write_json
-from streams.cli.options import Place, as_json, common, now_ms
+from streams.cli.options import common_options, json_option, sweep_input_options
 
 
-@click.command("ingest")
+@click.command
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True)
-@click.option(
-    "--sweep", "name", metavar="NAME", required=True, help="The sweep these pages belong to, such as 2026-11."
-)
-@click.option("--keep-open", is_flag=True, help="Leave the sweep open for more input; else it is committed.")
+@sweep_input_options
 @click.option(
     "--bad-records",
     type=click.Choice(["skip", "fail"]),
     default="skip",
     show_default=True,
-    help="Put bad records into dead-letters.jsonl and go on, or stop at the first.",
+    help="Write bad records to dead-letters.jsonl and continue, or stop at the first.",
 )
-@as_json
-@common
+@json_option
+@common_options
 @click.pass_obj
-def command(place: Place, paths: tuple[str, ...], name: str, keep_open: bool, bad_records: str, json: bool) -> None:
-    """Read crawl files into the state: WARC, ARC, WET, WACZ and JSONL, folders of these, and - for stdin.
+def ingest(
+    context: Context, paths: tuple[str, ...], sweep_name: str, keep_open: bool, bad_records: str, json: bool
+) -> None:
+    """Read crawl files into a sweep.
 
-    May be stopped at any instant: the same command again goes on where it was.
+    Paths are WARC, ARC, WET, WACZ or JSONL files, folders of these, or - for stdin. Can be stopped at any time: rerun
+    the same command to resume.
     """
     from state.sweep_life import check_name
-    from streams.engine.ingest import ingest, names_of
-    from streams.terminal import tables
+    from streams.engine.ingest import ingest as ingest_files
+    from streams.engine.ingest import names_of
+    from streams.terminal import layout, progress_bars, tables
 
-    names = names_of(paths, place.data_dir)  # what is not there, or no name, is said before a state is made
-    check_name(name)
+    names = names_of(paths, context.data_dir)  # fails for a missing path before a state is created
+    check_name(sweep_name)
     started = time.monotonic()
-    with place.writer(make=True) as (store, settings), tables.ingest_bar(name, json) as report:
-        summary = ingest(
+    with context.writer(make=True) as (store, settings), progress_bars.ingest_bar(sweep_name, quiet=json) as report:
+        summary = ingest_files(
             store,
             settings,
             names,
-            name,
+            sweep_name,
             now=now_ms(),
             keep_open=keep_open,
             fail_on_rejected=bad_records == "fail",
@@ -52,4 +54,4 @@ def command(place: Place, paths: tuple[str, ...], name: str, keep_open: bool, ba
     if json:
         write_json(summary)
     else:
-        tables.out(tables.ingested(summary, time.monotonic() - started))
+        layout.print_to_stdout(tables.ingest_summary(summary, time.monotonic() - started))

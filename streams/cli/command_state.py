@@ -1,4 +1,4 @@
-"""`lostfound state`: what the state holds, whether it is sound, and copies of it."""
+"""`lostfound state`: check, measure, back up and dump the state."""
 
 from __future__ import annotations
 
@@ -9,140 +9,146 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from streams.cli.context import Context
 from streams.cli.exit_codes import Exit
 from streams.cli.json_output import write_json
-from streams.cli.options import Place, as_json, common
+from streams.cli.options import common_options, json_option
 from streams.errors import InputError
+from streams.terminal.escape import pluralise
 
 if TYPE_CHECKING:
     from state.store import Store
 
 
-@click.group("state")
-def command() -> None:
-    """Check, measure, copy and show the state."""
+@click.group
+def state() -> None:
+    """Check, measure, back up and dump the state."""
 
 
-@command.command("check")
-@as_json
-@common
+@state.command
+@json_option
+@common_options
 @click.pass_obj
-def check(place: Place, json: bool) -> Exit | None:
-    """Walk every invariant of the state and name what breaks one; exit code 1 when something does.
+def check(context: Context, json: bool) -> Exit | None:
+    """Check every invariant of the state and list violations.
 
-    Of a worker's partition (DATA/partitions/N), those that one partition alone can show.
+    The exit code is 1 if there are any. For a worker's partition (DATA/partitions/N), only invariants that can be
+    checked within that partition.
     """
     from state import meta
-    from state.check import check as problems_of
+    from state.check import check as find_violations
 
-    found = 0
-    with place.folder() as (store, settings):
-        owns = _owns(meta.partition(store))
-        for problem in problems_of(store, postings_max=settings.limits.bucket_postings_max, owns=owns):
-            found += 1
+    violations = 0
+    with context.local_store() as (store, settings):
+        owns = _partition_owner(meta.partition(store))
+        for violation in find_violations(store, postings_max=settings.limits.bucket_postings_max, owns=owns):
+            violations += 1
             if json:
-                write_json(problem)
+                write_json(violation)
             else:
-                click.echo(f"{problem.family} {problem.key}: {problem.what}")
-    click.echo(f"{found:,} invariants are broken" if found else "the state is sound", err=True)
-    return Exit.NOTHING if found else None
+                click.echo(f"{violation.family} {violation.key}: {violation.what}")
+    click.echo(pluralise(violations, "invariant violation") if violations else "the state is sound", err=True)
+    return Exit.NOTHING if violations else None
 
 
-def _owns(place: tuple[int, int] | None) -> Callable[[bytes], bool] | None:
-    """Which keys are a partition's own; None for a state that is whole."""
+def _partition_owner(partition: tuple[int, int] | None) -> Callable[[bytes], bool] | None:
+    """Return whether a key belongs to the partition (its number, of how many); None for an unpartitioned state."""
     from streams.operators.routing import partition_of
 
-    if place is None:
+    if partition is None:
         return None
-    number, count = place
+    number, count = partition
     return lambda key: partition_of(key, count) == number
 
 
-@command.command("stats")
-@as_json
-@common
+@state.command
+@json_option
+@common_options
 @click.pass_obj
-def stats(place: Place, json: bool) -> None:
-    """Show sizes, counts, and which limits bit."""
-    from state.stats import stats as stats_of
-    from streams.terminal import tables
+def stats(context: Context, json: bool) -> None:
+    """Show sizes, counts and how often each limit was reached."""
+    from state.stats import stats as collect_stats
+    from streams.terminal import layout, tables
 
-    with place.folder() as (store, _):
-        found = stats_of(store)
+    with context.local_store() as (store, _):
+        result = collect_stats(store)
     if json:
-        write_json(found)
+        write_json(result)
     else:
-        tables.out(tables.stats(found))
+        layout.print_to_stdout(tables.stats_tables(result))
 
 
-@command.command("backup")
+@state.command
 @click.argument("target", type=click.Path(path_type=Path))
-@common
+@common_options
 @click.pass_obj
-def backup(place: Place, target: Path) -> None:
-    """Copy the state into a new folder TARGET, whole and consistent; works while an ingest runs.
+def backup(context: Context, target: Path) -> None:
+    """Copy the state into the new folder TARGET.
 
-    To restore, use the copy as --data-dir.
+    The copy is consistent, even while an ingest runs. To restore it, use it as --data-dir.
     """
-    from state.backup import backup as copy
+    from state.backup import backup as copy_state
 
-    with place.folder() as (store, _):
-        copied = copy(store, target)
-    click.echo(f"{target} holds a copy of {copied / 1e6:,.1f} MB")
+    with context.local_store() as (store, _):
+        size_bytes = copy_state(store, target)
+    click.echo(f"copied {size_bytes / 1e6:,.1f} MB to {target}")
 
 
-@command.command("dump")
+@state.command
 @click.argument("family", required=False)
-@click.option("--prefix", metavar="HEX", default="", help="Only rows whose key begins so.")
-@click.option("--limit", type=click.IntRange(1), help="Only so many rows of a family.")
-@common
+@click.option("--prefix", "key_prefix", metavar="HEX", default="", help="Only keys that start with these bytes.")
+@click.option("--limit", type=click.IntRange(1), help="Most rows to write per column family.")
+@common_options
 @click.pass_obj
-def dump(place: Place, family: str | None, prefix: str, limit: int | None) -> None:
-    """Write the rows of a column family, or of all, as JSON lines."""
-    with place.folder() as (store, _):
-        for row in _rows(store, family, prefix, limit):
+def dump(context: Context, family: str | None, key_prefix: str, limit: int | None) -> None:
+    """Write the rows of one column family, or of all, as JSON."""
+    with context.local_store() as (store, _):
+        for row in _dump_rows(store, family, key_prefix, limit):
             write_json(row)
 
 
-@command.command("hot")
-@as_json
-@common
+@state.command
+@json_option
+@common_options
 @click.pass_obj
-def hot(place: Place, json: bool) -> Exit | None:
-    """List full buckets and sampled shingles past their limit: mechanical text, or crowded clusters."""
-    from state.stats import hot as hot_of
-    from streams.terminal import tables
+def hot(context: Context, json: bool) -> Exit | None:
+    """List buckets and sampled shingles that reached their limit.
 
-    with place.folder() as (store, settings):
+    They come from boilerplate text that many documents share, or from very large clusters.
+    """
+    from state.stats import hot as find_hot
+    from streams.terminal import layout, tables
+
+    with context.local_store() as (store, settings):
         limits = settings.limits
-        found = list(
-            hot_of(
+        results = list(
+            find_hot(
                 store,
                 postings_max=limits.bucket_postings_max,
                 sample_postings_max=limits.sample_postings_max,
             )
         )
     if json:
-        write_json(*found)
-    elif found:
-        tables.out(tables.hot(found))
-    if not found:
-        click.echo("no bucket and no sampled shingle is at its limit", err=True)
+        write_json(*results)
+    elif results:
+        layout.print_to_stdout(tables.hot_table(results))
+    if not results:
+        click.echo("no bucket or sampled shingle has reached its limit", err=True)
         return Exit.NOTHING
     return None
 
 
-def _rows(store: Store, family: str | None, prefix: str, limit: int | None) -> Iterator[dict[str, Any]]:
-    from state.dump import dump as rows_of
+def _dump_rows(store: Store, family: str | None, key_prefix: str, limit: int | None) -> Iterator[dict[str, Any]]:
+    from state.dump import dump as dump_family
     from state.families import Family
 
-    names = [each.value for each in Family]
+    names = [known.value for known in Family]
     if family is not None and family not in names:
-        raise InputError(f"there is no column family {family!r}", f"it is one of {', '.join(names)}")
+        raise InputError(f"column family {family!r} does not exist", f"use one of {', '.join(names)}")
     try:
-        start = bytes.fromhex(prefix)
+        prefix_bytes = bytes.fromhex(key_prefix)
     except ValueError:
-        raise InputError(f"--prefix {prefix!r} is not in hex", "give pairs of hex digits, such as 6f7267") from None
-    for each in [Family(family)] if family else Family:
-        for row in islice(rows_of(store, each, start), limit):
-            yield {"family": each.value, **row}
+        raise InputError(f"--prefix {key_prefix!r} is not hex", "use pairs of hex digits, such as 6f7267") from None
+    for selected in [Family(family)] if family else Family:
+        for row in islice(dump_family(store, selected, prefix_bytes), limit):
+            yield {"family": selected.value, **row}

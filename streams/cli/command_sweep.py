@@ -1,4 +1,4 @@
-"""`lostfound sweep`: the life of sweeps."""
+"""`lostfound sweep`: open, commit, cancel and list sweeps."""
 
 from __future__ import annotations
 
@@ -6,103 +6,109 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from streams.cli.json_output import as_row, write_json
-from streams.cli.options import Place, as_json, now_ms, served
+from streams.cli.context import Context, now_ms
+from streams.cli.json_output import to_json_object, write_json
+from streams.cli.options import json_option, server_options
 from streams.errors import InputError
-from streams.terminal.escape import counted
+from streams.terminal.escape import pluralise
 
 if TYPE_CHECKING:
     from state.model import Sweep
     from state.store import Store
 
 
-@click.group("sweep")
-def command() -> None:
+@click.group
+def sweep() -> None:
     """Open, commit, cancel and list sweeps.
 
-    A URL is missing only once a sweep that should have held it is committed.
+    A URL counts as missing only after a sweep that should contain it is committed.
     """
 
 
-@command.command("open")
+@sweep.command("open")
 @click.argument("name")
-@served
+@server_options
 @click.pass_obj
-def open_(place: Place, name: str) -> None:
-    """Open a sweep; `ingest` opens one by itself when there is none of its name."""
+def open_(context: Context, name: str) -> None:
+    """Open a new sweep.
+
+    `lostfound ingest` opens its sweep itself if it does not exist.
+    """
     from state.sweeps import open_sweep
     from streams.engine.sweep_commands import finish_cancelling
 
-    if place.server is not None:
-        place.sweep_event("open", name)
-        click.echo(f"sweep {name} is open")
-        return
-    with place.writer(make=True) as (store, _):
-        finish_cancelling(store)  # one of this name may be left
-        open_sweep(store, name, now_ms())
+    if context.server is not None:
+        context.send_sweep_event("open", name)
+    else:
+        with context.writer(make=True) as (store, _):
+            finish_cancelling(store)  # an interrupted cancellation may still occupy the name
+            open_sweep(store, name, now_ms())
     click.echo(f"sweep {name} is open")
 
 
-@command.command("commit")
+@sweep.command("commit")
 @click.argument("name")
-@served
+@server_options
 @click.pass_obj
-def commit(place: Place, name: str) -> None:
-    """Commit an open sweep: what it does not hold counts as missing from now on."""
+def commit(context: Context, name: str) -> None:
+    """Commit an open sweep.
+
+    From then on, URLs that the sweep should contain but does not count as missing.
+    """
     from state import sweeps
 
-    if place.server is not None:
-        place.sweep_event("commit", name)
-        click.echo(f"sweep {name} will be committed once everything published before is done")
+    if context.server is not None:
+        context.send_sweep_event("commit", name)
+        click.echo(f"sweep {name} will be committed when all pages published so far are processed")
         return
-    with place.writer() as (store, _):
-        done = sweeps.commit(store, _named(store, name), now_ms())
-    click.echo(f"sweep {name} is committed with {counted(done.captures, 'capture')}")
+    with context.writer() as (store, _):
+        committed = sweeps.commit(store, _find_sweep(store, name), now_ms())
+    click.echo(f"sweep {name} is committed with {pluralise(committed.captures, 'capture')}")
 
 
-@command.command("cancel")
+@sweep.command("cancel")
 @click.argument("name")
-@served
+@server_options
 @click.pass_obj
-def cancel(place: Place, name: str) -> None:
-    """Take back everything that a sweep brought, open or committed."""
+def cancel(context: Context, name: str) -> None:
+    """Cancel a sweep, open or committed, and delete its captures."""
     from streams.engine import sweep_commands
     from streams.forgetting import Forgotten
 
-    if place.server is not None:
-        gone = place.sweep_event("cancel", name, Forgotten)
+    if context.server is not None:
+        forgotten = context.send_sweep_event("cancel", name, Forgotten)
     else:
-        with place.writer() as (store, _):
-            gone = sweep_commands.cancel(store, _named(store, name))
-    lost = f"{counted(gone.captures, 'capture')} and {counted(gone.documents, 'document')}"
-    click.echo(f"sweep {name} is cancelled, and {lost} with it")
+        with context.writer() as (store, _):
+            forgotten = sweep_commands.cancel(store, _find_sweep(store, name))
+    counts = f"{pluralise(forgotten.captures, 'capture')} and {pluralise(forgotten.documents, 'document')}"
+    click.echo(f"sweep {name} is cancelled; deleted {counts}")
 
 
-@command.command("list")
-@as_json
-@served
+@sweep.command("list")
+@json_option
+@server_options
 @click.pass_obj
-def list_(place: Place, json: bool) -> None:
-    """List all sweeps in their order."""
-    with place.reader() as (view, _):
+def list_(context: Context, json: bool) -> None:
+    """List all sweeps in the order in which they were opened."""
+    with context.reader() as (view, _):
         sweeps = view.sweeps()
     if json:
-        write_json(*(_row(sweep) for sweep in sweeps))
+        write_json(*(_to_json_object(sweep) for sweep in sweeps))
     else:
-        from streams.terminal import tables
+        from streams.terminal import layout, tables
 
-        tables.out(tables.sweeps(sweeps))
+        layout.print_to_stdout(tables.sweeps_table(sweeps))
 
 
-def _named(store: Store, name: str) -> Sweep:
+def _find_sweep(store: Store, name: str) -> Sweep:
     from state.sweeps import named
 
     sweep = named(store, name)
     if sweep is None:
-        raise InputError(f"there is no sweep {name!r}", "`lostfound sweep list` shows all")
+        raise InputError(f"sweep {name!r} does not exist", "list all sweeps with `lostfound sweep list`")
     return sweep
 
 
-def _row(sweep: Sweep) -> dict[str, Any]:
-    row = as_row(sweep)
-    return {"sweep": row.pop("name"), **row, "state": sweep.state.name.lower()}
+def _to_json_object(sweep: Sweep) -> dict[str, Any]:
+    fields = to_json_object(sweep)
+    return {"sweep": fields.pop("name"), **fields, "state": sweep.state.name.lower()}

@@ -1,58 +1,38 @@
-"""`lostfound worker`, `topics` and `publish`: the same work on Kafka, shared by any number of workers."""
+"""`lostfound worker`: run a Kafka worker."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 import click
 
-from streams.cli.exit_codes import of_error
-from streams.cli.json_output import write_json
-from streams.cli.options import F, Place, as_json, common, now_ms, tell
-from streams.errors import InputError, LostfoundError
-
-if TYPE_CHECKING:
-    from streams.kafka.wire.broker import Broker
-    from streams.settings import Settings
+from streams.cli.context import Context
+from streams.cli.exit_codes import exit_code_of
+from streams.cli.kafka_options import kafka_options, kafka_settings, partitions_option
+from streams.cli.options import common_options, print_error
+from streams.errors import LostfoundError
 
 
-def _broker_options(command: F) -> F:
-    for option in (
-        click.option("--prefix", metavar="NAME", help="What the names of topics begin with (kafka.prefix)."),
-        click.option("--bootstrap", metavar="HOST:PORT", help="The broker (KAFKA_BOOTSTRAP; 127.0.0.1:9092)."),
-    ):
-        command = option(command)
-    return command
-
-
-def _reached(place: Place, bootstrap: str | None, prefix: str | None) -> tuple[Settings, Broker]:
-    """The settings with another prefix, and the broker; raises InputError where Kafka's client is not installed."""
-    try:
-        import aiokafka  # noqa: F401
-    except ImportError as error:
-        raise InputError("Kafka's client is not installed", "pip install 'lostfound[kafka]'") from error
-    from streams.kafka.wire.broker import from_environment
-
-    overrides: dict[str, dict[str, Any]] = {"kafka": {"prefix": prefix}} if prefix else {}
-    return place.settings(overrides), from_environment(bootstrap)
-
-
-@click.command("worker")
-@_broker_options
+@click.command
+@kafka_options
 @click.option(
-    "--operators", default="sketch,state", show_default=True, help="Some of sketch,state: what to run here."
+    "--operators", default="sketch,state", show_default=True, help="Operators to run: sketch, state or both."
 )
-@click.option("--partitions", type=click.IntRange(1, 1024), help="Of topics that are made now (kafka.partitions).")
-@click.option("--until-idle", is_flag=True, help="End once everything that the topics hold is done.")
-@click.option("--host", default="127.0.0.1", show_default=True, help="Address to answer queries on.")
-@click.option("--port", type=click.IntRange(0, 65535), default=8080, show_default=True, help="Its port; 0: any free.")
-@click.option("--url", help="Where other workers reach this one; default: http://HOST:PORT.")
-@common
+@partitions_option
+@click.option("--until-idle", is_flag=True, help="Exit when all messages in the topics are processed.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on for queries.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=8080,
+    show_default=True,
+    help="Port to listen on; 0 picks a free one.",
+)
+@click.option("--url", help="URL at which other workers reach this one.  [default: http://HOST:PORT]")
+@common_options
 @click.pass_obj
 def worker(
-    place: Place,
+    context: Context,
     bootstrap: str | None,
-    prefix: str | None,
+    topic_prefix: str | None,
     operators: str,
     partitions: int | None,
     until_idle: bool,
@@ -60,13 +40,13 @@ def worker(
     port: int,
     url: str | None,
 ) -> None:
-    """Take pages from Kafka and keep the state of some of the partitions; start as many as you like.
+    """Process pages from Kafka as one of any number of workers.
 
-    Each needs a --data-dir of its own. May be killed at any instant. Ends with code 75 when something unexpected
-    happened before a message was acknowledged: start it again.
+    Each worker keeps the state of some partitions and needs its own --data-dir. It can be killed at any time. Exit
+    code 75 means that something unexpected happened before a message was acknowledged: restart the worker.
     """
-    place.verbosity = max(place.verbosity, 1)  # nobody watches it: its log says what it did
-    settings, broker = _reached(place, bootstrap, prefix)
+    context.verbosity = max(context.verbosity, 1)  # a worker runs unattended, so it logs its progress
+    settings, broker = kafka_settings(context, bootstrap, topic_prefix)
     from streams.kafka.process_exit import end_process
     from streams.kafka.run_worker import WorkerOptions, run
 
@@ -75,7 +55,7 @@ def worker(
             settings,
             broker,
             WorkerOptions(
-                data_dir=place.data_dir,
+                data_dir=context.data_dir,
                 operators=[name.strip() for name in operators.split(",") if name.strip()],
                 partitions=partitions,
                 host=host,
@@ -85,61 +65,5 @@ def worker(
             ),
         )
     except LostfoundError as error:
-        tell(str(error), error.hint)
-        end_process(of_error(error))
-
-
-@click.group("topics")
-def topics() -> None:
-    """The topics of a collection."""
-
-
-@topics.command("create")
-@_broker_options
-@click.option("--partitions", type=click.IntRange(1, 1024), help="Of those that are missing (kafka.partitions).")
-@common
-@click.pass_obj
-def create(place: Place, bootstrap: str | None, prefix: str | None, partitions: int | None) -> None:
-    """Make the topics that are missing, with the right partitions and settings; the count is fixed from then on."""
-    import asyncio
-
-    settings, broker = _reached(place, bootstrap, prefix)
-    from streams.kafka.wire import topics as kept
-
-    counts = asyncio.run(kept.ensure(broker, settings.kafka, partitions=partitions, create=True))
-    click.echo(f"the topics of {settings.kafka.prefix} are there, with {counts.partitions} partitions")
-
-
-@click.command("publish")
-@click.argument("paths", metavar="PATH...", nargs=-1, required=True)
-@click.option(
-    "--sweep", "name", metavar="NAME", required=True, help="The sweep these pages belong to, such as 2026-11."
-)
-@click.option("--keep-open", is_flag=True, help="Leave the sweep open for more input; else it is committed.")
-@_broker_options
-@as_json
-@common
-@click.pass_obj
-def publish(
-    place: Place,
-    paths: tuple[str, ...],
-    name: str,
-    keep_open: bool,
-    bootstrap: str | None,
-    prefix: str | None,
-    json: bool,
-) -> None:
-    """Send crawl files to the topic of pages: the formats of `ingest`. May be repeated, which changes nothing."""
-    settings, broker = _reached(place, bootstrap, prefix)
-    from streams.kafka.publish import publish as send
-    from streams.terminal import tables
-
-    with tables.bytes_bar(f"publish {name}", json) as report:
-        done = send(settings, broker, paths, name, now=now_ms(), keep_open=keep_open, report=report)
-    if json:
-        write_json(done)
-        return
-    refused = sum(done.rejected.values())
-    click.echo(
-        f"sent {done.pages:,} pages of sweep {name}" + (f"; {refused:,} records were refused" if refused else "")
-    )
+        print_error(str(error), error.hint)
+        end_process(exit_code_of(error))

@@ -1,4 +1,4 @@
-"""Exit codes: a table, so that scripts can rely on it. docs/cli.md shows it and a test compares the two."""
+"""Exit codes, a contract for scripts. docs/cli.md repeats this table and a test compares the two."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from streams.errors import BadRecord, InputError, LostfoundError, NotFound, Sett
 
 
 class Exit(IntEnum):
-    """What a command's exit code says."""
+    """The exit codes of all commands."""
 
     OK = 0
-    NOTHING = 1  # asked and answered: nothing found, or a check that failed
-    USAGE = 2  # an option, path, URL or setting that cannot be used
-    BAD_INPUT = 3  # a record was refused and --bad-records fail was given
+    NOTHING = 1  # the answer is empty, or a check failed
+    USAGE = 2  # an option, path, URL or setting is invalid
+    BAD_INPUT = 3  # a record was rejected and --bad-records fail was given
     STATE = 4  # the state is missing, locked, damaged, or of another scheme or a newer version
-    BUG = 70  # our fault; the traceback is shown
-    RESTART = 75  # of a worker: it ended before it acknowledged what failed; start it again
-    INTERRUPTED = 130  # Ctrl-C or SIGTERM; what was committed stays
-    CLOSED_PIPE = 141  # whoever read our stdout went away, as with `| head`
+    BUG = 70  # a bug in lostfound; the traceback is printed
+    RESTART = 75  # a worker failed before it acknowledged a message: restart it
+    INTERRUPTED = 130  # Ctrl-C or SIGTERM; what was committed is kept
+    CLOSED_PIPE = 141  # the reader of stdout has closed it, as `| head` does
 
 
-# From the most special to the most general: the first that fits decides.
-OF_ERRORS: tuple[tuple[type[LostfoundError], Exit], ...] = (
+# Subclasses before their base classes: the first match counts.
+_EXIT_CODES: tuple[tuple[type[LostfoundError], Exit], ...] = (
     (BadRecord, Exit.BAD_INPUT),
     (NotFound, Exit.NOTHING),
     (InputError, Exit.USAGE),
@@ -32,6 +32,5 @@ OF_ERRORS: tuple[tuple[type[LostfoundError], Exit], ...] = (
 )
 
 
-def of_error(error: LostfoundError) -> Exit:
-    """The exit code of an error that was raised for people."""
-    return next(code for kind, code in OF_ERRORS if isinstance(error, kind))
+def exit_code_of(error: LostfoundError) -> Exit:
+    return next(code for kind, code in _EXIT_CODES if isinstance(error, kind))

@@ -1,4 +1,4 @@
-"""Answers for machines: structs of the library as JSON objects, one a line. docs/json.md is the contract."""
+"""JSON output: structs of the library as one JSON object per line. docs/json.md is the contract."""
 
 from __future__ import annotations
 
@@ -6,26 +6,26 @@ from typing import Any
 
 import click
 
-from streams.terminal.escape import escaped
+from streams.terminal.escape import escape_json
 
-TIMES = frozenset({"time", "opened", "committed", "first_seen", "last_seen"})  # fields that are ms since the epoch
+TIME_FIELDS = frozenset({"time", "opened", "committed", "first_seen", "last_seen"})  # ms since 1970; 0 means unknown
 
 
-def as_row(value: Any) -> dict[str, Any]:
-    """A struct's fields, with times in ISO 8601 and null where there is none."""
+def to_json_object(value: Any) -> dict[str, Any]:
+    """Return a struct's fields. Times become ISO 8601, or None if unknown."""
     import msgspec
 
     from streams.timestamps import iso
 
-    row: dict[str, Any] = msgspec.to_builtins(value)
-    for name in TIMES & row.keys():
-        row[name] = iso(row[name]) if row[name] else None
-    return row
+    fields: dict[str, Any] = msgspec.to_builtins(value)
+    for name in TIME_FIELDS & fields.keys():
+        fields[name] = iso(fields[name]) if fields[name] else None
+    return fields
 
 
 def write_json(*values: Any) -> None:
-    """One JSON object a line on stdout."""
+    """Write each value to stdout as a line of JSON."""
     import msgspec
 
     for value in values:
-        click.echo(escaped(msgspec.json.encode(value)))
+        click.echo(escape_json(msgspec.json.encode(value)))

@@ -1,4 +1,4 @@
-"""Logs: structlog, on stderr, readable on a terminal and JSON elsewhere; what libraries log goes the same way."""
+"""Log output on stderr: readable on a terminal, JSON elsewhere. The logs of libraries take the same form."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import structlog
 
 from streams.errors import LostfoundError
 
-_STEPS: list[structlog.typing.Processor] = [
+_PROCESSORS: list[structlog.typing.Processor] = [
     structlog.contextvars.merge_contextvars,
     structlog.processors.add_log_level,
     structlog.processors.TimeStamper(fmt="iso", utc=True),
@@ -17,30 +17,32 @@ _STEPS: list[structlog.typing.Processor] = [
 ]
 
 
-def _not_told(record: logging.LogRecord) -> bool:
-    """Leave out errors that are meant for people: the command itself tells these, once and without a traceback."""
+def _is_not_printed_by_command(record: logging.LogRecord) -> bool:
+    """Drop records of a LostfoundError: the command prints such an error itself, without a traceback."""
     return not (record.exc_info and isinstance(record.exc_info[1], LostfoundError))
 
 
 def configure(verbosity: int) -> None:
-    """Log warnings; from 1 also what is done, from 2 everything, and what libraries tell.
+    """Log warnings at verbosity 0, also progress at 1, and everything, including libraries, at 2.
 
-    Below 1 the clients of the broker are silent: what they would complain of becomes the command's own error.
+    At 0 the Kafka client is silent: its complaints end in an error that the command prints.
     """
     level = {0: logging.WARNING, 1: logging.INFO}.get(verbosity, logging.DEBUG)
     renderer: structlog.typing.Processor = (
         structlog.dev.ConsoleRenderer() if sys.stderr.isatty() else structlog.processors.JSONRenderer()
     )
     structlog.configure(
-        processors=[*_STEPS, renderer],
+        processors=[*_PROCESSORS, renderer],
         wrapper_class=structlog.make_filtering_bound_logger(level),
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
         cache_logger_on_first_use=True,
     )
     handler = logging.StreamHandler(sys.stderr)
-    last = [structlog.stdlib.ProcessorFormatter.remove_processors_meta, renderer]
-    handler.setFormatter(structlog.stdlib.ProcessorFormatter(processors=last, foreign_pre_chain=_STEPS))
-    handler.addFilter(_not_told)
+    final_processors = [structlog.stdlib.ProcessorFormatter.remove_processors_meta, renderer]
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(processors=final_processors, foreign_pre_chain=_PROCESSORS)
+    )
+    handler.addFilter(_is_not_printed_by_command)
     root = logging.getLogger()
     root.handlers = [handler]
     root.setLevel(logging.INFO if verbosity > 1 else logging.WARNING)

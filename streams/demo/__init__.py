@@ -1,1 +1,1 @@
-"""The demo that `make run` shows, on sweeps of a real manual."""
+"""The demo of `make run`: editions of a real manual, ingested as sweeps of one site."""

@@ -1,8 +1,8 @@
-"""A build backend that builds nothing: `lostfound demo` wants a source archive's manual, never its setup code.
+"""A build backend that builds nothing, so that pip downloads a source archive without running its setup code.
 
-pip asks the backend of every source archive for metadata before it keeps the archive. Under the name `setuptools`
-on a path of its own, this module answers from the archive's PKG-INFO instead of running what is inside (PEP 517).
-pip runs it by itself, in the unpacked archive: it imports nothing of ours.
+pip asks the build backend of every source archive for metadata before it saves the archive. This module stands in
+for `setuptools` on a separate import path and answers from the archive's PKG-INFO (PEP 517). pip runs it in another
+process, in the unpacked archive, so it must not import anything from this project.
 """
 
 import shutil
@@ -11,19 +11,19 @@ from pathlib import Path
 
 
 def get_requires_for_build_wheel(_config_settings: object = None) -> list[str]:
-    """Nothing is built, so nothing is needed."""
+    """Return no requirements, because nothing is built."""
     return []
 
 
 def prepare_metadata_for_build_wheel(metadata_directory: str, _config_settings: object = None) -> str:
-    """Name a `.dist-info` folder whose METADATA is the archive's PKG-INFO."""
-    said = BytesHeaderParser().parsebytes(Path("PKG-INFO").read_bytes())
-    folder = Path(metadata_directory, f"{said['Name']}-{said['Version']}.dist-info")
+    """Create a `.dist-info` folder with the archive's PKG-INFO as METADATA, and return the folder's name."""
+    headers = BytesHeaderParser().parsebytes(Path("PKG-INFO").read_bytes())
+    folder = Path(metadata_directory, f"{headers['Name']}-{headers['Version']}.dist-info")
     folder.mkdir()
     shutil.copy("PKG-INFO", folder / "METADATA")
     return folder.name
 
 
-class __legacy__:  # noqa: N801 - the name under which pip looks for archives without a pyproject.toml
+class __legacy__:  # noqa: N801 - pip looks up this name for archives without a pyproject.toml
     get_requires_for_build_wheel = staticmethod(get_requires_for_build_wheel)
     prepare_metadata_for_build_wheel = staticmethod(prepare_metadata_for_build_wheel)

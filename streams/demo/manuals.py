@@ -1,7 +1,7 @@
-"""Sweeps of a real site for the demo: one project's manual, edition by edition, out of its source archives.
+"""Downloads the editions of a real manual and converts each into a sweep for the demo.
 
-The archives come from the package index by way of pip, side by side, and only their text files are read. Pages keep
-one URL over all editions, as they would on a site that always shows the newest.
+pip downloads the source archives from the package index, several at a time; only their text files are read. A page
+has the same URL in all editions, as on a site that always shows the newest edition.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from typing import NamedTuple
 from streams.errors import LostfoundError
 
 PROJECT = "Django"
-SITE = "https://docs.djangoproject.com/en/stable/"
-PAGE_BYTES_MAX = 4_000_000  # the largest page has 150 kB; what is far larger is no manual page
-FETCHES_MAX = 3  # at once: unpacking keeps a core busy
-FETCH_SECONDS_MAX = 180.0
+BASE_URL = "https://docs.djangoproject.com/en/stable/"
+PAGE_BYTES_MAX = 4_000_000  # the largest manual page has 150 kB
+DOWNLOADS_MAX = 3  # at a time: unpacking keeps a core busy
+DOWNLOAD_SECONDS_MAX = 180.0
 NOT_PAGES = frozenset({"requirements.txt"})
 
 
 class Offline(LostfoundError):
-    """The archives cannot be fetched: no network, no index, or no pip."""
+    """The archives cannot be downloaded: the network, the package index or pip is missing."""
 
 
 class Edition(NamedTuple):
-    """One release of the manual; its day is the sweep's."""
+    """One release of the manual. Its release date is the capture time of its pages."""
 
     sweep: str
     version: str
@@ -50,40 +50,40 @@ EDITIONS = (
 )
 
 
-def fetch(folder: Path, fetched: Callable[[Edition], None]) -> dict[Edition, Path]:
-    """Source archives of all editions, from `folder` where they are there already; calls `fetched` after each.
+def download(folder: Path, on_download: Callable[[Edition], None]) -> dict[Edition, Path]:
+    """Download the source archives of all editions that `folder` does not contain yet, and return their paths.
 
-    Raises Offline, with the package client's last word, when one cannot be had.
+    Calls `on_download` after each edition. Raises Offline, with pip's last error line, if one cannot be downloaded.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    hooks = _install_hooks(folder / "hooks")
+    backend_folder = _install_backend(folder / "hooks")
 
-    def one(edition: Edition) -> Path:
+    def download_edition(edition: Edition) -> Path:
         target = folder / f"{PROJECT}-{edition.version}.tar.gz"
         if not target.exists():
-            _download(edition, target, hooks)
-        fetched(edition)
+            _download_archive(edition, target, backend_folder)
+        on_download(edition)
         return target
 
-    with ThreadPoolExecutor(FETCHES_MAX) as pool:
-        return dict(zip(EDITIONS, pool.map(one, EDITIONS), strict=True))
+    with ThreadPoolExecutor(DOWNLOADS_MAX) as pool:
+        return dict(zip(EDITIONS, pool.map(download_edition, EDITIONS), strict=True))
 
 
 def write_sweep(edition: Edition, archive: Path, target: Path) -> int:
-    """Write an edition's pages as JSONL and return how many there are; raises Offline for a broken archive."""
+    """Write an edition's pages as JSONL and return how many there are. Raises Offline for a broken archive."""
     rows = [
-        {"url": url, "fetch_time": f"{edition.released}T00:00:00Z", "title": title(text), "text": text}
-        for url, text in sorted(pages(archive))
+        {"url": url, "fetch_time": f"{edition.released}T00:00:00Z", "title": parse_title(text), "text": text}
+        for url, text in sorted(read_pages(archive))
     ]
     target.parent.mkdir(parents=True, exist_ok=True)
-    beside = target.with_suffix(".part")  # a file that is there is used from then on, so it is whole
-    beside.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
-    beside.replace(target)
+    partial = target.with_suffix(".part")  # later runs use any existing target, so it must be complete
+    partial.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
+    partial.replace(target)
     return len(rows)
 
 
-def pages(archive: Path) -> Iterator[tuple[str, str]]:
-    """URL and text of every manual page in a source archive."""
+def read_pages(archive: Path) -> Iterator[tuple[str, str]]:
+    """Yield the URL and text of every manual page in a source archive. Raises Offline if it is broken."""
     try:
         with tarfile.open(archive, "r:gz") as members:
             for member in members:
@@ -91,21 +91,21 @@ def pages(archive: Path) -> Iterator[tuple[str, str]]:
                 if not path.endswith(".txt") or path in NOT_PAGES or not member.isfile():
                     continue
                 if member.size <= PAGE_BYTES_MAX and (file := members.extractfile(member)):
-                    yield url_of(path), file.read().decode("utf-8", "replace")
+                    yield page_url(path), file.read().decode("utf-8", "replace")
     except (tarfile.TarError, OSError, EOFError) as error:
         archive.unlink(missing_ok=True)
-        raise Offline(f"{archive} is no complete archive: {error}", "it was removed: try again") from error
+        raise Offline(f"{archive} is not a complete archive: {error}", "it was deleted; try again") from error
 
 
-def url_of(path: str) -> str:
-    """The URL of a manual page: `ref/csrf.txt` -> `.../ref/csrf/`, `ref/index.txt` -> `.../ref/`."""
+def page_url(path: str) -> str:
+    """Return the URL of a manual page: `ref/csrf.txt` -> `.../ref/csrf/`, `ref/index.txt` -> `.../ref/`."""
     stem = path.removesuffix(".txt")
     stem = "" if stem == "index" else stem.removesuffix("/index")
-    return SITE + (f"{stem}/" if stem else "")
+    return BASE_URL + (f"{stem}/" if stem else "")
 
 
-def title(text: str) -> str:
-    """The first heading of a reStructuredText page: a line that is underlined."""
+def parse_title(text: str) -> str:
+    """Return the first heading of a reStructuredText page: an underlined line."""
     lines = text.split("\n", 60)[:60]
     for line, below in pairwise(lines):
         if line.strip() and len(below) >= len(line.rstrip()) and set(below.strip()) in ({"="}, {"-"}, {"~"}):
@@ -113,7 +113,8 @@ def title(text: str) -> str:
     return ""
 
 
-def _install_hooks(folder: Path) -> Path:
+def _install_backend(folder: Path) -> Path:
+    """Install `archive_backend` as the module `setuptools.build_meta` in a folder, and return the folder."""
     backend = importlib.resources.files("streams.demo").joinpath("archive_backend.py").read_bytes()
     package = folder / "setuptools"
     package.mkdir(parents=True, exist_ok=True)
@@ -122,34 +123,26 @@ def _install_hooks(folder: Path) -> Path:
     return folder
 
 
-def _download(edition: Edition, target: Path, hooks: Path) -> None:
+def _download_archive(edition: Edition, target: Path, backend_folder: Path) -> None:
     folder = target.with_suffix(".part")
-    command = [
-        sys.executable,
-        "-m",
-        "pip",
-        "download",
-        "--quiet",
-        "--no-deps",
-        "--no-input",
-        "--disable-pip-version-check",
-    ]
-    command += ["--no-binary", PROJECT, "--use-pep517", "--no-build-isolation", "--retries", "1", "--timeout", "20"]
+    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-input"]
+    command += ["--disable-pip-version-check", "--retries", "1", "--timeout", "20"]
+    command += ["--no-binary", PROJECT, "--use-pep517", "--no-build-isolation"]
     command += ["--dest", str(folder), f"{PROJECT}=={edition.version}"]
     try:
-        done = subprocess.run(  # noqa: S603 - our own words only
+        done = subprocess.run(  # noqa: S603 - all arguments are ours
             command,
-            env={**os.environ, "PYTHONPATH": str(hooks.resolve())},
+            env={**os.environ, "PYTHONPATH": str(backend_folder.resolve())},
             capture_output=True,
             text=True,
-            timeout=FETCH_SECONDS_MAX,
+            timeout=DOWNLOAD_SECONDS_MAX,
             check=False,
         )
     except (subprocess.TimeoutExpired, OSError) as error:
-        raise Offline(f"{PROJECT} {edition.version} could not be fetched: {error}") from error
-    found = sorted(folder.glob("*.tar.gz")) if done.returncode == 0 else []
-    if not found:
-        last = (done.stderr.strip().splitlines() or ["no archive came"])[-1]
-        raise Offline(f"{PROJECT} {edition.version} could not be fetched: {last}")
-    found[0].replace(target)
+        raise Offline(f"could not download {PROJECT} {edition.version}: {error}") from error
+    archives = sorted(folder.glob("*.tar.gz")) if done.returncode == 0 else []
+    if not archives:
+        reason = (done.stderr.strip().splitlines() or ["pip saved no archive"])[-1]
+        raise Offline(f"could not download {PROJECT} {edition.version}: {reason}")
+    archives[0].replace(target)
     folder.rmdir()

@@ -9,7 +9,7 @@ import msgspec
 from state.model import Sweep
 from state.view import View
 from streams import query
-from streams.cli.json_output import as_row
+from streams.cli.json_output import to_json_object
 from streams.find import Finder
 from streams.find.missing import missing_urls
 from streams.settings import Settings
@@ -22,13 +22,13 @@ def answers(view: View, settings: Settings, *, every: int = 1) -> Answers:
     missing = list(missing_urls(view, settings.find.soft_404_urls))
     urls = missing[::every]
     found: Answers = {"missing": missing, "sweeps": [_line(_timeless(sweep)) for sweep in view.sweeps()]}
-    found["clusters"] = [_line(as_row(each)) for each in query.clusters(view, min_size=1)]
+    found["clusters"] = [_line(to_json_object(each)) for each in query.clusters(view, min_size=1)]
     found["clusters at 0.9"] = [
-        _line(as_row(each))
+        _line(to_json_object(each))
         for each in query.clusters_by_policy(view, threshold=0.9, containment=True, sweep=None, min_size=1)
     ]
     found["find"] = [answer.to_json().decode() for answer in Finder(view, settings).find_many(iter(urls))]
-    found["captures"] = [_line(as_row(version)) for url in urls[::8] for version in query.captures(view, url)]
+    found["captures"] = [_line(to_json_object(version)) for url in urls[::8] for version in query.captures(view, url)]
     found["similar"] = list(_similar(view, settings, urls[::8]))
     return found
 
@@ -49,7 +49,7 @@ def _similar(view: View, settings: Settings, urls: Sequence[str]) -> Iterator[st
     for url in urls:
         row = view.document(query.resolve(view, url))
         assert row is not None
-        yield from (_line(as_row(match)) for match in query.similar(view, settings, row.sketch, limit=20))
+        yield from (_line(to_json_object(match)) for match in query.similar(view, settings, row.sketch, limit=20))
 
 
 def _timeless(sweep: Sweep) -> Sweep:

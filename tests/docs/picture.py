@@ -1,4 +1,4 @@
-"""Makes docs/demo.svg of what `lostfound demo` prints: ANSI on stdin, SVG on stdout. `make picture` runs it."""
+"""Convert the output of `lostfound demo` into docs/demo.svg: ANSI on stdin, SVG on stdout. `make picture` runs it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rich.terminal_theme import TerminalTheme
 from rich.text import Text
 
 WIDTH = 100
-# Calm on white and on black: GitHub shows the picture on both.
+# Readable on white and on black: GitHub shows the picture on both.
 THEME = TerminalTheme(
     (250, 250, 248),
     (40, 42, 46),
@@ -38,30 +38,30 @@ THEME = TerminalTheme(
 )
 
 TEXT = re.compile(r'<text class="([\w-]+)" x="([\d.]+)" y="([\d.]+)" textLength="([\d.]+)"([^>]*)>([^<]*)</text>')
-CELL = 12.2  # width of a character, as rich sets it
+CELL = 12.2  # width of a character in the pictures of rich
 SPACE = "&#160;"
 
 
-def tight(found: re.Match[str]) -> str:
-    """A piece of text without the spaces around it: not every viewer keeps those."""
-    kind, x, y, length, rest, text = found.groups()
-    bare = text
-    while bare.startswith(SPACE):
-        bare = bare.removeprefix(SPACE)
-    before = (len(text) - len(bare)) // len(SPACE)
+def strip_spaces(match: re.Match[str]) -> str:
+    """Strip the spaces around a piece of text, because some viewers drop them."""
+    kind, x, y, length, rest, text = match.groups()
+    stripped = text
+    while stripped.startswith(SPACE):
+        stripped = stripped.removeprefix(SPACE)
+    before = (len(text) - len(stripped)) // len(SPACE)
     after = 0
-    while bare.endswith(SPACE):
-        bare, after = bare.removesuffix(SPACE), after + 1
-    if not bare.strip():
+    while stripped.endswith(SPACE):
+        stripped, after = stripped.removesuffix(SPACE), after + 1
+    if not stripped.strip():
         return ""
     x, length = f"{float(x) + before * CELL:.1f}", f"{float(length) - (before + after) * CELL:.1f}"
-    return f'<text class="{kind}" x="{x}" y="{y}" textLength="{length}"{rest}>{bare}</text>'
+    return f'<text class="{kind}" x="{x}" y="{y}" textLength="{length}"{rest}>{stripped}</text>'
 
 
 console = Console(record=True, width=WIDTH, file=io.StringIO(), force_terminal=True, color_system="truecolor")
 console.print(Text.from_ansi(sys.stdin.read()), end="")
 picture = console.export_svg(title="lostfound demo", theme=THEME, unique_id="demo")
-# The fonts that rich names would be fetched from elsewhere; whoever looks at the picture has a monospaced one.
+# Rich links to web fonts. Use a local monospaced font instead, so that viewers fetch nothing.
 picture = re.sub(r"\s*@font-face \{.*?\}", "", picture, flags=re.DOTALL)
-picture = TEXT.sub(tight, picture).replace("Fira Code", "ui-monospace, Menlo, Consolas")
+picture = TEXT.sub(strip_spaces, picture).replace("Fira Code", "ui-monospace, Menlo, Consolas")
 sys.stdout.write("\n".join(line.rstrip() for line in picture.splitlines() if line.strip()) + "\n")

@@ -1,8 +1,8 @@
-"""The documentation is true: examples are run, helps are compared, links and names lead somewhere.
+"""Tests of the documentation: examples are run, help texts are compared, links and names are checked.
 
-A block marked `console` is a session in one folder that holds the checkout's `streams/`: lines after `$ ` are run, in
-order, and what they print must be what is shown, where `...` stands for anything. A comment `# exit code N` ends a
-command that does not end with 0. To write the helps anew: LOSTFOUND_WRITE_DOCS=1 pytest tests/docs
+A block marked `console` is a session in a folder that contains `streams/`. The lines after `$ ` are run in order, and
+must print what is shown, where `...` stands for anything. A comment `# exit code N` follows a command whose exit code
+is not 0. To update the help texts in the docs: LOSTFOUND_WRITE_DOCS=1 pytest tests/docs
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from streams.find.answer import Answer, Candidate, Evidence
 from streams.forgetting import Forgotten
 from streams.kafka.publish import Published
 from streams.query import Cluster, Match, Member, UrlCapture
-from streams.terminal.tables import REASONS
+from streams.terminal.find_tables import REASONS
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")])
@@ -44,31 +44,31 @@ def name_of(path: Path) -> str:
 
 
 def sessions(path: Path) -> list[tuple[str, str]]:
-    """(command, what it prints) of a page's console blocks."""
-    found: list[tuple[str, str]] = []
+    """Return (command, expected output) for all console blocks of a page."""
+    pairs: list[tuple[str, str]] = []
     for kind, body in FENCE.findall(path.read_text(encoding="utf-8")):
         if kind != "console":
             continue
         for part in re.split(r"^\$ ", body, flags=re.MULTILINE)[1:]:
-            # A command may be continued over lines by a backslash.
+            # A backslash continues a command on the next line.
             command = re.match(r"(?:[^\n]*\\\n)*[^\n]*\n", part)
             assert command
-            found.append((command[0].strip(), part[command.end() :]))
-    return found
+            pairs.append((command[0].strip(), part[command.end() :]))
+    return pairs
 
 
-def flat(text: str) -> str:
-    """Text without what only aligns it: what stands for `...` may be wider or narrower."""
+def normalise(text: str) -> str:
+    """Remove alignment, because the text that `...` stands for can have any width."""
     return "\n".join(re.sub(r"\s+", " ", line).strip() for line in text.strip().splitlines())
 
 
-def shown_as(expected: str) -> re.Pattern[str]:
-    parts = (re.escape(part) for part in flat(expected).split("..."))
+def output_pattern(expected: str) -> re.Pattern[str]:
+    parts = (re.escape(part) for part in normalise(expected).split("..."))
     return re.compile(".*".join(parts), re.DOTALL)
 
 
 def commands() -> Iterator[tuple[str, click.Command, click.Context]]:
-    """Every command of the tree with its full name."""
+    """Yield every command and subcommand with its full name."""
 
     def walk(
         name: str, command: click.Command, above: click.Context | None
@@ -82,25 +82,25 @@ def commands() -> Iterator[tuple[str, click.Command, click.Context]]:
     yield from walk("lostfound", cli, None)
 
 
-def helps() -> dict[str, str]:
-    found = {}
+def help_texts() -> dict[str, str]:
+    texts = {}
     for name, command, context in commands():
         context.terminal_width = WIDTH
-        found[name] = command.get_help(context) + "\n"
-    return found
+        texts[name] = command.get_help(context) + "\n"
+    return texts
 
 
 @pytest.fixture(scope="module")
-def bench(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """An environment in which `lostfound` is the checkout's."""
+def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Environment variables with which the command `lostfound` runs this checkout."""
     folder = tmp_path_factory.mktemp("bin")
     script = folder / "lostfound"
     script.write_text(f"#!{sys.executable}\nfrom streams.cli import main\nmain()\n")
     script.chmod(0o755)
-    hidden = ("LOSTFOUND_DATA_DIR", "LOSTFOUND_CONFIG")
-    kept = {name: value for name, value in os.environ.items() if name not in hidden}
+    removed = ("LOSTFOUND_DATA_DIR", "LOSTFOUND_CONFIG")
+    inherited = {name: value for name, value in os.environ.items() if name not in removed}
     return {
-        **kept,
+        **inherited,
         "PATH": f"{folder}{os.pathsep}{os.environ['PATH']}",
         "PYTHONPATH": str(ROOT),
         "COLUMNS": str(WIDTH),
@@ -109,50 +109,50 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if sessions(page)], ids=name_of)
-def test_sessions_print_what_is_shown(page: Path, tmp_path: Path, bench: dict[str, str]) -> None:
+def test_examples_print_what_the_page_shows(page: Path, tmp_path: Path, environment: dict[str, str]) -> None:
     (tmp_path / "streams").symlink_to(ROOT / "streams")
     (tmp_path / "config").symlink_to(ROOT / "config")
     for command, expected in sessions(page):
         code = EXIT_CODE.search(command)
-        done = subprocess.run(
+        result = subprocess.run(
             ["bash", "-c", EXIT_CODE.sub("", command)],
             cwd=tmp_path,
-            env=bench,
+            env=environment,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
             check=False,
         )
-        assert done.returncode == (int(code[1]) if code else 0), f"$ {command}\n{done.stdout}"
-        told = f"$ {command}\n--- shown\n{expected}\n--- printed\n{done.stdout}"
-        assert shown_as(expected).fullmatch(flat(done.stdout)), told
+        assert result.returncode == (int(code[1]) if code else 0), f"$ {command}\n{result.stdout}"
+        message = f"$ {command}\n--- shown\n{expected}\n--- printed\n{result.stdout}"
+        assert output_pattern(expected).fullmatch(normalise(result.stdout)), message
 
 
-def test_every_help_is_in_the_reference() -> None:
+def test_the_reference_has_the_help_of_every_command() -> None:
     page = ROOT / "docs" / "cli.md"
     text = page.read_text(encoding="utf-8")
-    now = helps()
+    current = help_texts()
     if os.environ.get("LOSTFOUND_WRITE_DOCS"):
-        text = HELP.sub(lambda m: m[1] + now[m[2]] + m[4], text)
+        text = HELP.sub(lambda m: m[1] + current[m[2]] + m[4], text)
         page.write_text(text, encoding="utf-8")
     shown = {m[2]: m[3] for m in HELP.finditer(text)}
-    assert shown == now
+    assert shown == current
 
 
 @pytest.mark.parametrize("name", [name for name, command, _ in commands() if not isinstance(command, click.Group)])
-def test_every_command_is_run_by_an_example(name: str) -> None:
+def test_every_command_has_an_example(name: str) -> None:
     run = [command for page in PAGES for command, _ in sessions(page)]
     assert any(re.match(rf"(.*\| *)?{re.escape(name)}( |$)", command) for command in run)
 
 
-def test_exit_codes_are_in_the_reference() -> None:
+def test_the_reference_lists_all_exit_codes() -> None:
     text = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
     shown = {int(code) for code in re.findall(r"^\| (\d+) \|", text, re.MULTILINE)}
     assert shown == set(Exit)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
-def test_links_lead_somewhere(page: Path) -> None:
+def test_links_are_not_broken(page: Path) -> None:
     targets = [link for link in LINK.findall(page.read_text(encoding="utf-8")) if "://" not in link]
     assert not [link for link in targets if not (page.parent / link).exists()]
 
@@ -175,7 +175,7 @@ def test_the_architecture_has_a_table_of_the_modules_of_each_folder() -> None:
 
 
 CONTRACT = (ROOT / "docs" / "json.md").read_text(encoding="utf-8")
-PROMISED = [
+DOCUMENTED_STRUCTS = [
     Summary,
     Cluster,
     Member,
@@ -193,15 +193,15 @@ PROMISED = [
 ]
 
 
-@pytest.mark.parametrize("kind", PROMISED, ids=lambda kind: kind.__name__)
-def test_every_field_of_the_json_is_in_the_contract(kind: type[msgspec.Struct]) -> None:
+@pytest.mark.parametrize("kind", DOCUMENTED_STRUCTS, ids=lambda kind: kind.__name__)
+def test_the_contract_explains_every_json_field(kind: type[msgspec.Struct]) -> None:
     missing = [
         name for name in kind.__struct_fields__ if f"`{name}`" not in CONTRACT and f'"{name}":' not in CONTRACT
     ]
     assert not missing
 
 
-def test_every_kind_of_evidence_is_explained() -> None:
+def test_the_contract_explains_every_kind_of_evidence() -> None:
     source = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "streams" / "find").glob("*.py"))
     kinds = set(re.findall(r'Evidence\(\s*"(\w+)"', source)) | {"same_host", "same_domain", "other_domain"}
     assert {kind for kind in kinds if f"`{kind}`" not in CONTRACT} == set()

@@ -1,4 +1,4 @@
-"""The frame: help, exit codes, errors for people, closed pipes and interrupts."""
+"""Help, exit codes, error messages, closed pipes and interrupts."""
 
 from __future__ import annotations
 
@@ -15,53 +15,62 @@ import pytest
 
 from state.errors import StateCorrupt, StateError, StateLocked, StateMissing, StateRefused
 from streams.cli import app
-from streams.cli.exit_codes import Exit, of_error
-from streams.cli.options import Place
+from streams.cli.context import Context
+from streams.cli.exit_codes import Exit, exit_code_of
 from streams.errors import BadRecord, BadUrl, InputError, LostfoundError, SettingsError
+from tests.streams.cli.conftest import COMMAND, ROOT, Lostfound
 
-ROOT = Path(__file__).parents[3]
 
-
-def lostfound(*arguments: str, **more: Any) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", "from streams.cli import main; main()", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT, **more)
+def run_process(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, check=False, cwd=ROOT, **options)
 
 
 @pytest.fixture
 def raising(monkeypatch: pytest.MonkeyPatch) -> list[BaseException]:
-    """A command `boom` that raises what is put in the list."""
-    raised: list[BaseException] = []
+    """A list; the command `boom` raises its first item."""
+    exceptions: list[BaseException] = []
 
     @click.command()
     def boom() -> None:
-        raise raised[0]
+        raise exceptions[0]
 
     monkeypatch.setitem(app.cli.commands, "boom", boom)
-    return raised
+    return exceptions
 
 
-def test_help_names_all_commands(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_lists_all_commands(capsys: pytest.CaptureFixture[str]) -> None:
     assert app.run(["--help"]) == 0
-    shown = capsys.readouterr().out
-    assert all(f"\n  {name} " in shown for name in app.cli.commands)
+    help_text = capsys.readouterr().out
+    assert all(f"\n  {name} " in help_text for name in app.cli.commands)
 
 
-def test_version_is_the_distributions(capsys: pytest.CaptureFixture[str]) -> None:
+def test_command_summaries_fit_80_columns_uncut(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    for arguments in (["--help"], ["state", "--help"], ["sweep", "--help"], ["topics", "--help"]):
+        assert app.run(arguments) == 0
+        summaries = capsys.readouterr().out.split("Commands:\n")[1].splitlines()
+        cut_or_wrapped = [line for line in summaries if line.endswith("...") or not re.match(r"  \w", line)]
+        assert cut_or_wrapped == []
+
+
+def test_version_is_that_of_the_package(capsys: pytest.CaptureFixture[str]) -> None:
     assert app.run(["--version"]) == 0
     assert re.fullmatch(r"lostfound \d+\.\d+\.\d+\n", capsys.readouterr().out)
 
 
-def test_an_unknown_command_is_a_wrong_use(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_command_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
     assert app.run(["fnid"]) == Exit.USAGE
     assert "No such command 'fnid'" in capsys.readouterr().err
 
 
-def test_starting_imports_nothing_heavy() -> None:
-    """Start-up by what is imported, since seconds differ from machine to machine."""
+def test_help_imports_no_heavy_library() -> None:
+    """Imports stand for the start-up time, which differs from machine to machine."""
     heavy = {"numpy", "numba", "rocksdict", "rich", "structlog", "fastwarc", "resiliparse", "tldextract", "faust"}
     code = "import sys; from streams.cli.app import run; run(['--help']); print(sorted(sys.modules))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
-    loaded = set(re.findall(r"'(\w+)'", done.stdout))
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    loaded = set(re.findall(r"'(\w+)'", result.stdout))
     assert "click" in loaded
     assert not loaded & heavy
 
@@ -81,28 +90,30 @@ def test_starting_imports_nothing_heavy() -> None:
         (LostfoundError("a"), 2),
     ],
 )
-def test_errors_have_exit_codes(error: LostfoundError, code: int) -> None:
-    assert of_error(error) == code
+def test_each_error_has_an_exit_code(error: LostfoundError, code: int) -> None:
+    assert exit_code_of(error) == code
 
 
-def test_an_error_is_a_line_and_a_hint(raising: list[BaseException], capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_error_is_printed_as_a_message_and_a_hint(
+    raising: list[BaseException], capsys: pytest.CaptureFixture[str]
+) -> None:
     raising.append(StateMissing("no state in var", "ingest something first"))
     assert app.run(["boom"]) == Exit.STATE
     assert capsys.readouterr() == ("", "lostfound: no state in var\n  ingest something first\n")
 
 
-def test_an_interrupted_ingest_says_that_the_work_stays(
+def test_only_an_interrupted_ingest_hints_at_resuming(
     raising: list[BaseException], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     raising.append(KeyboardInterrupt())
     assert app.run(["boom"]) == Exit.INTERRUPTED
-    assert capsys.readouterr().err == "lostfound: interrupted\n", "a question has nothing to go on from"
+    assert capsys.readouterr().err == "lostfound: interrupted\n", "a query cannot be resumed"
     monkeypatch.setitem(app.cli.commands, "ingest", app.cli.commands["boom"])
     assert app.run(["ingest"]) == Exit.INTERRUPTED
-    assert "goes on from there" in capsys.readouterr().err
+    assert "rerun the same command to resume" in capsys.readouterr().err
 
 
-def test_an_interrupt_while_the_command_is_loaded_is_no_traceback() -> None:
+def test_an_interrupt_during_the_imports_prints_no_traceback() -> None:
     code = (
         "import os, signal, sys\n"
         "class Interrupting:\n"
@@ -111,11 +122,11 @@ def test_an_interrupt_while_the_command_is_loaded_is_no_traceback() -> None:
         "sys.meta_path.insert(0, Interrupting())\n"
         "from streams.cli import main; main()"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=ROOT)
-    assert (done.returncode, done.stderr) == (Exit.INTERRUPTED, "")
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=ROOT)
+    assert (result.returncode, result.stderr) == (Exit.INTERRUPTED, "")
 
 
-def test_a_fault_of_ours_shows_its_traceback() -> None:
+def test_a_bug_prints_its_traceback() -> None:
     code = (
         "import click; from streams.cli import app\n"
         "@click.command()\n"
@@ -123,13 +134,13 @@ def test_a_fault_of_ours_shows_its_traceback() -> None:
         "app.cli.add_command(boom)\n"
         "import sys; sys.argv = ['lostfound', 'boom']; app.main()"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=ROOT)
-    assert done.returncode == Exit.BUG
-    assert "ZeroDivisionError" in done.stderr
-    assert "a fault of lostfound" in done.stderr
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=ROOT)
+    assert result.returncode == Exit.BUG
+    assert "ZeroDivisionError" in result.stderr
+    assert "a bug in lostfound" in result.stderr
 
 
-def test_sigterm_ends_a_command_as_an_interrupt() -> None:
+def test_sigterm_ends_a_command_like_an_interrupt() -> None:
     code = (
         "import click, time; from streams.cli import app\n"
         "@click.command()\n"
@@ -148,26 +159,26 @@ def test_sigterm_ends_a_command_as_an_interrupt() -> None:
     assert "Traceback" not in err
 
 
-def test_a_closed_stdout_is_no_traceback() -> None:
+def test_a_closed_stdout_prints_no_traceback() -> None:
     reading, writing = os.pipe()
     os.close(reading)
     with os.fdopen(writing, "w") as closed:
-        done = subprocess.run(
-            [sys.executable, "-c", "from streams.cli import main; main()", "--help"],
+        result = subprocess.run(
+            [*COMMAND, "--help"],
             stdout=closed,
             stderr=subprocess.PIPE,
             text=True,
             check=False,
             cwd=ROOT,
         )
-    assert done.returncode == Exit.CLOSED_PIPE
-    assert done.stderr == ""
+    assert result.returncode == Exit.CLOSED_PIPE
+    assert result.stderr == ""
 
 
-def test_completion_is_offered() -> None:
-    done = lostfound(env={**os.environ, "_LOSTFOUND_COMPLETE": "bash_source"})
-    assert done.returncode == 0
-    assert "complete -o nosort -F" in done.stdout
+def test_shell_completion_works() -> None:
+    result = run_process(env={**os.environ, "_LOSTFOUND_COMPLETE": "bash_source"})
+    assert result.returncode == 0
+    assert "complete -o nosort -F" in result.stdout
 
 
 @pytest.mark.parametrize(
@@ -179,18 +190,53 @@ def test_completion_is_offered() -> None:
         (["--data-dir", "before", "where", "--data-dir", "after"], "after"),
     ],
 )
-def test_options_may_stand_before_or_after_the_command(
+def test_common_options_can_stand_before_or_after_the_command(
     arguments: list[str], expected: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from streams.cli.options import common
+    from streams.cli.options import common_options
 
     @click.command()
-    @common
+    @common_options
     @click.pass_obj
-    def where(place: Place) -> None:
-        click.echo(place.data_dir)
+    def where(context: Context) -> None:
+        click.echo(context.data_dir)
 
     monkeypatch.setitem(app.cli.commands, "where", where)
     monkeypatch.setenv("LOSTFOUND_DATA_DIR", "from-environment")
     assert app.run(arguments or ["where"]) == 0
     assert capsys.readouterr().out.strip() == expected
+
+
+@pytest.mark.parametrize(
+    ("closed", "arguments"),
+    [(">&-", "state stats"), ("2>&-", "state stats"), ("<&-", "similar -"), ("<&-", "find --from-file -"),
+     ("<&-", "ingest - --sweep x"), (">&- 2>&- <&-", "sweep open y")],
+)  # fmt: skip
+def test_closed_standard_streams_do_no_harm(
+    lostfound: Lostfound, sample_state: Path, closed: str, arguments: str
+) -> None:
+    line = [
+        "bash",
+        "-c",
+        f'exec "$@" {closed}',
+        "-",
+        *COMMAND,
+        *arguments.split(),
+        "--data-dir",
+        str(sample_state),
+    ]
+    result = subprocess.run(line, capture_output=True, text=True, cwd=ROOT, check=False)
+    assert result.returncode in {0, 1, 2}
+    assert "Traceback" not in result.stdout + result.stderr
+    assert lostfound("state", "check").code == 0
+
+
+def test_a_full_disk_behind_stdout_is_reported() -> None:
+    for arguments in (["--help"], ["sweep", "--help"]):
+        with Path("/dev/full").open("w") as full:
+            result = subprocess.run(
+                [*COMMAND, *arguments], stdout=full, stderr=subprocess.PIPE, text=True, cwd=ROOT, check=False
+            )
+        assert result.returncode == 2
+        assert result.stderr.startswith("lostfound: ")
+        assert "No space left on device" in result.stderr

@@ -1,4 +1,4 @@
-"""`lostfound find` on the sample set: statuses, inputs and output forms."""
+"""`lostfound find` on the sample set: statuses, input and output."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 from streams.cli import app
 from tests.samples import NOW, jsonl, page
-from tests.streams.cli.conftest import SITE, Done, Lostfound
+from tests.streams.cli.conftest import SAMPLE, SITE, SWEEPS, Lostfound, Result
 
 MOVED = {
     "/guide/calibration.html": "/manual/calibration/",
@@ -26,17 +26,17 @@ FORMS = ("nginx", "apache", "netlify", "csv")
 
 @pytest.fixture(scope="module")
 def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One state for all of these, which only ask."""
+    """The sample state, shared by all tests because they only read it."""
     folder = tmp_path_factory.mktemp("data")
-    for sweep in ("2023-03", "2024-05", "2025-09"):
-        path = Path(app.__file__).parents[1] / "demo" / "sample" / f"{sweep}.jsonl"
+    for sweep in SWEEPS:
+        path = SAMPLE / f"{sweep}.jsonl"
         assert app.run(["--data-dir", str(folder), "ingest", str(path), "--sweep", sweep]) == 0
     return folder
 
 
 @pytest.fixture
 def find(lostfound: Lostfound, data_dir: Path) -> Lostfound:
-    def run(*arguments: object) -> Done:
+    def run(*arguments: object) -> Result:
         return lostfound("--data-dir", data_dir, "find", *arguments)
 
     return run
@@ -53,55 +53,55 @@ def test_moved_pages_are_found(find: Lostfound, old: str, new: str) -> None:
     assert list(answer) == ["url", "status", "last_seen", "document", "candidates"]
 
 
-def test_gone_alive_and_unknown(find: Lostfound) -> None:
-    done = find(SITE + GONE, f"{SITE}/faq.html", f"{SITE}/never.html", "--json")
-    assert [row["status"] for row in done.rows] == ["gone", "alive", "unknown"]
-    assert done.code == 0
+def test_pages_can_be_gone_alive_and_unknown(find: Lostfound) -> None:
+    result = find(SITE + GONE, f"{SITE}/faq.html", f"{SITE}/never.html", "--json")
+    assert [row["status"] for row in result.rows] == ["gone", "alive", "unknown"]
+    assert result.code == 0
 
 
-def test_only_unknown_urls_are_an_answer_of_nothing(find: Lostfound) -> None:
-    done = find(f"{SITE}/never.html", "--json")
-    assert done.code == 1
-    assert done.rows[0]["status"] == "unknown"
+def test_the_exit_code_is_1_if_all_urls_are_unknown(find: Lostfound) -> None:
+    result = find(f"{SITE}/never.html", "--json")
+    assert result.code == 1
+    assert result.rows[0]["status"] == "unknown"
 
 
-@pytest.mark.parametrize("url", ["www.windvane.example/faq.html", "ftp://a.example/", "no url at all"])
-def test_what_is_no_url_is_refused_by_name_where_it_is_typed(find: Lostfound, url: str) -> None:
-    done = find(f"{SITE}{GONE}", url)
-    assert (done.code, done.out) == (2, "")
-    assert url in done.err
-    assert "http://" in done.err
+@pytest.mark.parametrize("url", ["www.windvane.example/faq.html", "ftp://a.example/", "not a url"])
+def test_an_invalid_url_on_the_command_line_is_an_error(find: Lostfound, url: str) -> None:
+    result = find(f"{SITE}{GONE}", url)
+    assert (result.code, result.out) == (2, "")
+    assert url in result.err
+    assert "http://" in result.err
 
 
-def test_what_is_no_url_is_unknown_and_stops_nothing(find: Lostfound, tmp_path: Path) -> None:
-    (tmp_path / "urls").write_text(f"# dead links\n\nno url at all\n  {SITE}{GONE}\n")
+def test_an_invalid_url_in_a_file_is_unknown(find: Lostfound, tmp_path: Path) -> None:
+    (tmp_path / "urls").write_text(f"# dead links\n\nnot a url\n  {SITE}{GONE}\n")
     rows = find("--from-file", tmp_path / "urls", "--json").rows
-    assert [(row["url"], row["status"]) for row in rows] == [("no url at all", "unknown"), (SITE + GONE, "gone")]
+    assert [(row["url"], row["status"]) for row in rows] == [("not a url", "unknown"), (SITE + GONE, "gone")]
 
 
-def test_urls_from_stdin(find: Lostfound, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_urls_can_come_from_stdin(find: Lostfound, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(f"{SITE}{GONE}\n".encode())))
     assert [row["status"] for row in find("--from-file", "-", "--json").rows] == ["gone"]
 
 
-def test_all_that_is_missing(find: Lostfound) -> None:
+def test_missing_finds_all_missing_urls(find: Lostfound) -> None:
     rows = find("--missing", "--json").rows
     assert {row["url"].removeprefix(SITE) for row in rows} == {*MOVED, GONE}
 
 
-def test_csv_has_a_row_a_url(find: Lostfound) -> None:
+def test_csv_has_one_row_per_url(find: Lostfound) -> None:
     rows = list(csv.DictReader(find("--missing", "--csv").out.splitlines()))
-    found = {row["url"]: row["now_at"] for row in rows if row["status"] == "moved"}
-    assert found == {SITE + old: SITE + new for old, new in MOVED.items()}
+    new_urls = {row["url"]: row["now_at"] for row in rows if row["status"] == "moved"}
+    assert new_urls == {SITE + old: SITE + new for old, new in MOVED.items()}
 
 
-def test_csv_writes_no_formula(find: Lostfound, tmp_path: Path) -> None:
+def test_csv_contains_no_formula(find: Lostfound, tmp_path: Path) -> None:
     (tmp_path / "urls").write_text("=1+1\n")
-    done = find("--from-file", tmp_path / "urls", "--csv")
-    assert done.out.splitlines()[1].startswith("'=1+1,unknown")
+    result = find("--from-file", tmp_path / "urls", "--csv")
+    assert result.out.splitlines()[1].startswith("'=1+1,unknown")
 
 
-def test_what_is_asked_and_crawled_steers_no_terminal(lostfound: Lostfound, tmp_path: Path) -> None:
+def test_control_characters_of_urls_are_escaped(lostfound: Lostfound, tmp_path: Path) -> None:
     old, new = f"{SITE}/a\x1b]0;title\x07\x9b2J", f"{SITE}/b\x1b[2J\u202e"
     text = " ".join(f"word{n}" for n in range(80))
     for sweep, url in (("one", old), ("two", new)):
@@ -111,52 +111,52 @@ def test_what_is_asked_and_crawled_steers_no_terminal(lostfound: Lostfound, tmp_
     rows = lostfound("find", "--from-file", tmp_path / "urls", "--csv").out
     assert f"{SITE}/a%1B]0;title%07%C2%9B2J,moved" in rows
     assert f",{SITE}/b%1B[2J%E2%80%AE," in rows
-    found = lostfound("find", "--from-file", tmp_path / "urls", "--json")
-    assert found.rows[0]["candidates"][0]["url"] == new
+    answers = lostfound("find", "--from-file", tmp_path / "urls", "--json")
+    assert answers.rows[0]["candidates"][0]["url"] == new
     captured = lostfound("captures", new, "--json")
     assert captured.rows[0]["url"] == new
-    assert not {"\x1b", "\x07", "\x9b", "\u202e"} & set(rows + found.out + captured.out)
+    assert not {"\x1b", "\x07", "\x9b", "\u202e"} & set(rows + answers.out + captured.out)
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_redirect_maps_hold_every_move(find: Lostfound, form: str) -> None:
+def test_redirect_maps_contain_every_move(find: Lostfound, form: str) -> None:
     out = find("--missing", "--redirects", form).out
     assert all(any(old in line and new in line for line in out.splitlines()) for old, new in MOVED.items())
     assert GONE not in out
 
 
-def test_redirects_may_be_stricter(find: Lostfound) -> None:
-    done = find("--missing", "--redirects", "csv", "--min-confidence", "1")
-    assert len(done.out.splitlines()) == 1
+def test_min_confidence_can_be_higher_than_that_of_a_move(find: Lostfound) -> None:
+    result = find("--missing", "--redirects", "csv", "--min-confidence", "1")
+    assert len(result.out.splitlines()) == 1
 
 
-def test_redirects_may_be_less_strict_than_what_makes_a_move(find: Lostfound, tmp_path: Path) -> None:
+def test_min_confidence_can_be_lower_than_that_of_a_move(find: Lostfound, tmp_path: Path) -> None:
     strict = tmp_path / "strict.toml"
     strict.write_text("[find]\nconfidence_min = 1.0\n")
-    asked = ("--missing", "--redirects", "csv", "--config", strict)
-    assert len(find(*asked).out.splitlines()) == 1
-    found = list(csv.DictReader(find(*asked, "--min-confidence", "0.5").out.splitlines()))
-    assert {row["old"]: row["new"] for row in found} == {SITE + old: SITE + new for old, new in MOVED.items()}
+    arguments = ("--missing", "--redirects", "csv", "--config", strict)
+    assert len(find(*arguments).out.splitlines()) == 1
+    redirects = list(csv.DictReader(find(*arguments, "--min-confidence", "0.5").out.splitlines()))
+    assert {row["old"]: row["new"] for row in redirects} == {SITE + old: SITE + new for old, new in MOVED.items()}
 
 
-def test_the_table_shows_what_became_of_each(find: Lostfound) -> None:
-    done = find("--missing")
-    assert "→ https://www.windvane.example/manual/logging/" in done.out
-    assert done.err == "1 gone, 4 moved\n"
+def test_the_table_shows_the_new_url_of_moved_pages(find: Lostfound) -> None:
+    result = find("--missing")
+    assert "→ https://www.windvane.example/manual/logging/" in result.out
+    assert result.err == "1 gone, 4 moved\n"
     assert "→" not in find(f"{SITE}/faq.html").out
 
 
-def test_the_answer_shows_its_evidence(find: Lostfound) -> None:
+def test_a_single_answer_shows_its_evidence(find: Lostfound) -> None:
     assert "redirects there" in find(f"{SITE}/guide/calibration.html").out
     assert "less likely" in find(f"{SITE}/guide/calibration.html").out
 
 
 @pytest.mark.parametrize("arguments", [(), ("--missing", "--json", "--csv"), ("--from-file", "nowhere.txt")])
-def test_wrong_use(find: Lostfound, arguments: tuple[str, ...]) -> None:
+def test_invalid_combinations_of_options_are_errors(find: Lostfound, arguments: tuple[str, ...]) -> None:
     assert find(*arguments).code == 2
 
 
-def test_beside_what_is_missing_all_that_was_named_is_answered(find: Lostfound) -> None:
+def test_urls_on_the_command_line_are_answered_before_missing_ones(find: Lostfound) -> None:
     missing = find("--missing", "--json").rows
     alive, unknown = f"{SITE}/faq.html", "https://nowhere.example/"
     rows = find(alive, unknown, "--missing", "--json").rows
@@ -164,29 +164,36 @@ def test_beside_what_is_missing_all_that_was_named_is_answered(find: Lostfound) 
     assert rows[2:] == missing
 
 
-def test_nothing_is_missing_from_one_sweep(lostfound: Lostfound, tmp_path: Path) -> None:
+def test_nothing_is_missing_after_one_sweep(lostfound: Lostfound, tmp_path: Path) -> None:
     pages = tmp_path / "pages.jsonl"
     pages.write_text(
         json.dumps({"url": "https://a.example/", "text": "the only page of all", "fetch_time": "2026-01-01"})
     )
     lostfound("ingest", pages, "--sweep", "only")
-    done = lostfound("find", "--missing")
-    assert (done.code, done.out, done.err) == (1, "", "no URL is missing\n")
+    result = lostfound("find", "--missing")
+    assert (result.code, result.out, result.err) == (1, "", "no URL is missing\n")
 
 
-def test_all_that_is_missing_is_what_each_would_be_called(lostfound: Lostfound, tmp_path: Path) -> None:
-    """A soft 404 and an error after a page in one sweep too; a page that says "not modified" or has no text is not."""
+def test_an_empty_file_of_urls_is_reported(find: Lostfound, tmp_path: Path) -> None:
+    (tmp_path / "urls").write_text("# nothing yet\n")
+    result = find("--from-file", tmp_path / "urls")
+    assert (result.code, result.out) == (1, "")
+    assert result.err == f"{tmp_path / 'urls'} contains no URLs\n"
+
+
+def test_missing_and_single_lookups_agree(lostfound: Lostfound, tmp_path: Path) -> None:
+    """Soft 404s and an error later in the same sweep are missing; "not modified" and pages without text are not."""
     names = ("cod", "pike", "carp", "bass", "hake", "ling", "tench")
     urls = [f"https://a.example/{name}" for name in (*names, "late", "same", "paper", "stays")]
-    said = {url: " ".join(f"{url[18:]}{n}" for n in range(60)) for url in urls}
+    texts = {url: " ".join(f"{url[18:]}{n}" for n in range(60)) for url in urls}
     sorry = " ".join(f"sorry{n}" for n in range(60))
-    first: list[dict[str, object]] = [{"url": url, "text": text} for url, text in said.items()]
+    first: list[dict[str, object]] = [{"url": url, "text": text} for url, text in texts.items()]
     second: list[dict[str, object]] = [
-        {"url": urls[-4], "text": said[urls[-4]]},
+        {"url": urls[-4], "text": texts[urls[-4]]},
         {"url": urls[-4], "status": 404, "fetch_time": "2026-02-02"},
         {"url": urls[-3], "status": 304},
         {"url": urls[-2], "body": "AAAA", "mime": "application/pdf"},
-        {"url": urls[-1], "text": said[urls[-1]]},
+        {"url": urls[-1], "text": texts[urls[-1]]},
     ]
     second += [{"url": url, "text": sorry} for url in urls[: len(names)]]
     for month, pages in ((1, first), (2, second)):
@@ -196,30 +203,28 @@ def test_all_that_is_missing_is_what_each_would_be_called(lostfound: Lostfound, 
     missing = {row["url"] for row in lostfound("find", "--missing", "--json").rows}
     one_by_one = {row["url"]: row["status"] for row in lostfound("find", *urls, "--json").rows}
     assert missing == {url for url, status in one_by_one.items() if status != "alive"} == set(urls[:-3])
-    held = lostfound("captures", urls[-3], "--json").rows
-    assert held[0]["document"] == held[1]["document"]
+    rows = lostfound("captures", urls[-3], "--json").rows
+    assert rows[0]["document"] == rows[1]["document"]
 
 
-def test_a_list_may_begin_with_a_byte_order_mark(find: Lostfound, tmp_path: Path) -> None:
+def test_a_file_of_urls_can_start_with_a_byte_order_mark(find: Lostfound, tmp_path: Path) -> None:
     (tmp_path / "urls").write_bytes(b"\xef\xbb\xbf" + f"{SITE}{GONE}\r\n".encode())
     assert [row["url"] for row in find("--from-file", tmp_path / "urls", "--json").rows] == [SITE + GONE]
 
 
-def test_bytes_that_are_no_text_are_answered(find: Lostfound) -> None:
-    done = find("https://a.example/\udcff", "--json")
-    assert (done.code, done.rows[0]["status"]) == (1, "unknown")
+def test_an_argument_that_is_not_utf8_is_unknown(find: Lostfound) -> None:
+    result = find("https://a.example/\udcff", "--json")
+    assert (result.code, result.rows[0]["status"]) == (1, "unknown")
 
 
 @pytest.mark.parametrize("value", ["nan", "inf", "-1", "much"])
-def test_a_share_is_a_number_from_0_to_1(find: Lostfound, value: str) -> None:
+def test_min_confidence_is_a_number_from_0_to_1(find: Lostfound, value: str) -> None:
     assert find("--missing", "--redirects", "csv", "--min-confidence", value).code == 2
 
 
-def test_limits_that_were_reached_are_logged_when_asked_for(
-    lostfound: Lostfound, data_dir: Path, tmp_path: Path
-) -> None:
+def test_reached_limits_are_logged_with_verbose(lostfound: Lostfound, data_dir: Path, tmp_path: Path) -> None:
     few = tmp_path / "few.toml"
     few.write_text("[find]\ngathered_max = 1\n")
-    asked = ("--data-dir", data_dir, "find", SITE + GONE, "--config", few)
-    assert "gathered_max" not in lostfound(*asked).err
-    assert "gathered_max" in lostfound(*asked, "-v").err
+    arguments = ("--data-dir", data_dir, "find", SITE + GONE, "--config", few)
+    assert "gathered_max" not in lostfound(*arguments).err
+    assert "gathered_max" in lostfound(*arguments, "-v").err

@@ -1,4 +1,4 @@
-"""Logs are for machines where no person looks: one object a line, whoever wrote it."""
+"""Logs without a terminal are JSON, one object per line, from our code and from libraries."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ logging.getLogger("aiokafka.conn").error("no connection")
 """
 
 
-def told(verbosity: int) -> list[dict[str, object]]:
-    done = subprocess.run(
+def log_lines(verbosity: int) -> list[dict[str, object]]:
+    result = subprocess.run(
         [sys.executable, "-c", PROGRAM.format(verbosity=verbosity)], capture_output=True, text=True, check=True
     )
-    assert done.stdout == ""
-    return [json.loads(line) for line in done.stderr.splitlines()]
+    assert result.stdout == ""
+    return [json.loads(line) for line in result.stderr.splitlines()]
 
 
-def test_a_command_tells_warnings_only() -> None:
-    assert [(line["level"], line["event"]) for line in told(0)] == [("warning", "slow by 5")]
+def test_verbosity_0_logs_warnings_only() -> None:
+    assert [(line["level"], line["event"]) for line in log_lines(0)] == [("warning", "slow by 5")]
 
 
-def test_a_worker_tells_what_it_does() -> None:
-    lines = told(1)
+def test_verbosity_1_logs_progress() -> None:
+    lines = log_lines(1)
     assert [(line["level"], line["event"]) for line in lines] == [
         ("info", "done"),
         ("warning", "slow by 5"),
@@ -40,5 +40,5 @@ def test_a_worker_tells_what_it_does() -> None:
     assert all(str(line["timestamp"]).endswith("Z") for line in lines)
 
 
-def test_everything_can_be_told() -> None:
-    assert "chatter" in [line["event"] for line in told(2)]
+def test_verbosity_2_logs_everything() -> None:
+    assert "chatter" in [line["event"] for line in log_lines(2)]

@@ -1,0 +1,136 @@
+"""Building blocks of terminal output: consoles, columns, formatted figures and URL lists.
+
+Colour and box characters vanish if stdout is not a terminal; the words stay the same.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+
+from rich.align import AlignMethod
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from streams.terminal.escape import escape_text
+from streams.timestamps import iso
+
+PIPE_WIDTH = 160  # columns if stdout is not a terminal, so that few lines are folded
+URLS_SHOWN = 3  # per document or cluster; --json lists all
+ID_DIGITS_SHOWN = 10  # of a document id: enough for `lostfound cluster`
+GREEN_MIN, YELLOW_MIN = 0.8, 0.5  # shares from which a figure is coloured
+
+Row = tuple[Sequence[str | Text], Sequence[Text]]  # the cells, and the lines below them
+
+
+def console(*, stderr: bool = False) -> Console:
+    """Return the console of stdout or stderr. It prints text literally, even if it looks like markup."""
+    stream = sys.stderr if stderr else sys.stdout
+    width = None if stream.isatty() or "COLUMNS" in os.environ else PIPE_WIDTH
+    return Console(file=stream, markup=False, emoji=False, highlight=False, width=width, soft_wrap=False)
+
+
+def print_to_stdout(*parts: RenderableType) -> None:
+    """Print to stdout. Bare text is not wrapped, because users copy paths and URLs from it."""
+    stdout = console()
+    for part in parts:
+        stdout.print(part, soft_wrap=isinstance(part, Text), crop=False)
+
+
+def format_day(ms: int) -> str:
+    """Return the date of a time in ms since 1970, or an empty string for 0."""
+    return (iso(ms) or "")[:10] if ms else ""
+
+
+def format_share(value: float | None) -> Text:
+    """Return a share with two digits, coloured by its size. Only 1 itself is shown as 1.00."""
+    if value is None:
+        return Text("")
+    style = "green" if value >= GREEN_MIN else "yellow" if value >= YELLOW_MIN else "dim"
+    return Text(f"{value if value >= 1 else min(value, 0.99):.2f}", style=style)
+
+
+def format_estimate(value: float, standard_error: float) -> Text:
+    """Return a share with its standard error, unless that would be shown as ±0.00."""
+    share = format_share(value)
+    return share.append(f" ±{standard_error:.2f}", style="dim") if standard_error >= 0.005 else share
+
+
+def format_id(document: str | None) -> str:
+    return (document or "")[:ID_DIGITS_SHOWN]
+
+
+def format_title(title: str) -> Text:
+    return Text(escape_text(title), overflow="ellipsis")
+
+
+def first_urls(urls: Sequence[str], count: int | None = None) -> Text:
+    """Return the first URLs, one per line, and how many more there are of `count`."""
+    remaining = (count if count is not None else len(urls)) - min(len(urls), URLS_SHOWN)
+    lines = Text("\n".join(map(escape_text, urls[:URLS_SHOWN])))
+    return lines.append(f"\nand {remaining:,} more", style="dim") if remaining > 0 else lines
+
+
+def unbreakable(text: Text) -> Text:
+    """Mark text that must not be cut or wrapped, however narrow the terminal is. Returns the same object."""
+    text.overflow, text.no_wrap = "ignore", True
+    return text
+
+
+def new_table(*columns: str) -> Table:
+    """Return an empty table without borders. A column named `>name` is right-aligned."""
+    table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
+    for name in columns:
+        right = name.startswith(">")
+        table.add_column(name.removeprefix(">"), justify="right" if right else "left", no_wrap=right, overflow="fold")
+    return table
+
+
+class BlockTable:
+    """A table whose rows have more lines below their cells: URLs, which a narrow column would fold.
+
+    A column named `>name` is right-aligned. Ids and URLs are never cut or broken, so that they can be copied. Lines
+    have no trailing spaces, as they may be piped. The last column is cut if its text has `overflow="ellipsis"`. Lines
+    below the cells are wrapped at spaces unless they have `no_wrap`.
+    """
+
+    def __init__(self, columns: Sequence[str], rows: Iterable[Row]) -> None:
+        self._headings = [name.removeprefix(">") for name in columns]
+        self._alignments: list[AlignMethod] = ["right" if name.startswith(">") else "left" for name in columns]
+        self._rows = [([_to_text(cell) for cell in cells], below) for cells, below in rows]
+        cells_by_column = zip(map(_to_text, self._headings), *(cells for cells, _ in self._rows), strict=True)
+        # Cells that can be cut do not widen their column.
+        self._widths: list[int] = [
+            max(cell.cell_len for cell in column if cell.overflow != "ellipsis") for column in cells_by_column
+        ]
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Text]:
+        line_width = options.max_width
+        cells_width, gaps = sum(self._widths), len(self._widths) - 1
+        # One space between columns instead of two, if only that makes the lines fit.
+        gap = 1 if cells_width + gaps <= line_width < cells_width + 2 * gaps else 2
+        yield self._line([Text(heading, style="dim") for heading in self._headings], gap, line_width)
+        for cells, below in self._rows:
+            yield self._line(cells, gap, line_width)
+            for text in filter(None, below):
+                text.overflow = "ignore"
+                for line in text.wrap(console, max(line_width - 4, 20)):
+                    line.rstrip()
+                    yield unbreakable(Text("    ")).append(line)
+
+    def _line(self, cells: Sequence[Text], gap: int, line_width: int) -> Text:
+        line = unbreakable(Text())
+        for cell, width, alignment in zip(cells, self._widths, self._alignments, strict=True):
+            aligned = cell.copy()
+            aligned.align(alignment, max(width, cell.cell_len))
+            line.append(aligned).append(" " * gap)
+        line.rstrip()
+        if cells[-1].overflow == "ellipsis":
+            line.truncate(line_width, overflow="ellipsis")
+        return line
+
+
+def _to_text(cell: str | Text) -> Text:
+    return cell if isinstance(cell, Text) else Text(cell)

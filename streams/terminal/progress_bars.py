@@ -1,0 +1,75 @@
+"""Progress bars on stderr, shown only if it is a terminal."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+
+from streams.terminal.escape import pluralise
+from streams.terminal.layout import console
+
+if TYPE_CHECKING:
+    from streams.engine import ingest
+
+
+def _progress(*columns: ProgressColumn, quiet: bool = False) -> Progress:
+    first = (TextColumn("{task.description}", markup=False), BarColumn(24))
+    disabled = quiet or not sys.stderr.isatty()
+    return Progress(*first, *columns, console=console(stderr=True), disable=disabled, transient=True)
+
+
+@contextmanager
+def ingest_bar(sweep_name: str, *, quiet: bool) -> Iterator[Callable[[ingest.Progress], None]]:
+    """Show how much of the input is read, the rate, and the counts of an ingest."""
+    columns = (TextColumn("{task.fields[counts]}", markup=False), TimeRemainingColumn(compact=True))
+    with _progress(*columns, quiet=quiet) as bar:
+        task = bar.add_task(f"sweep {sweep_name}", total=None, counts="")
+
+        def report(progress: ingest.Progress) -> None:
+            counts = progress.counts
+            text = (
+                f"{pluralise(counts.pages, 'page')}  {format_rate(progress.read_now, bar.tasks[task].elapsed)}"
+                f"  new {counts.new:,}  copies {counts.copies:,}  unchanged {counts.unchanged:,}"
+                f"  near-duplicate {counts.near:,}  rejected {sum(counts.rejected.values()):,}"
+            )
+            bar.update(task, completed=progress.bytes_read, total=progress.bytes_all or None, counts=text)
+
+        yield report
+
+
+@contextmanager
+def publish_bar(sweep_name: str, *, quiet: bool) -> Iterator[Callable[[int, int, int], None]]:
+    """Show how many bytes are read, and how many pages."""
+    with _progress(TextColumn("{task.fields[pages]}", markup=False), quiet=quiet) as bar:
+        task = bar.add_task(f"publish {sweep_name}", total=None, pages="")
+
+        def report(bytes_read: int, bytes_total: int, pages: int) -> None:
+            bar.update(task, completed=bytes_read, total=bytes_total or None, pages=pluralise(pages, "page"))
+
+        yield report
+
+
+@contextmanager
+def download_bar(total: int) -> Iterator[Callable[[], None]]:
+    """Show how many archives are downloaded; the yielded function counts one more."""
+    with _progress(MofNCompleteColumn(), TimeElapsedColumn()) as bar:
+        task = bar.add_task("archives", total=total)
+        yield lambda: bar.advance(task)
+
+
+def format_rate(pages: int, seconds: float | None) -> str:
+    """Return pages per second, with a digit after the point for low rates."""
+    rate = pages / (seconds or 1e-9)
+    return f"{rate:,.0f}/s" if rate >= 10 or not pages else f"{rate:.1f}/s"

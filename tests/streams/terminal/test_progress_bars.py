@@ -1,0 +1,18 @@
+"""Progress bars and rates."""
+
+from __future__ import annotations
+
+import pytest
+
+from streams.engine.ingest import Cursor, Progress
+from streams.terminal.progress_bars import format_rate, ingest_bar
+
+
+def test_nothing_is_drawn_without_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    with ingest_bar("first", quiet=False) as report:
+        report(Progress(50, 100, Cursor(pages=5), 5))
+    assert capsys.readouterr() == ("", "")
+
+
+def test_low_rates_have_a_digit_after_the_point() -> None:
+    assert [format_rate(pages, 2.0) for pages in (0, 5, 5_000)] == ["0/s", "2.5/s", "2,500/s"]
