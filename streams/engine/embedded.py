@@ -6,8 +6,8 @@ none of it, and a restart goes on at the cursor.
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict, deque
-from collections.abc import Collection, Mapping, Sequence
+from collections import Counter, OrderedDict
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -16,9 +16,8 @@ from state.changes import Changes
 from state.codecs import document_row
 from state.families import Family
 from state.model import ID_BYTES, PREFIX_BYTES, Capture, Sketch, Sweep
-from state.rows import RowReader
 from state.store import Store
-from streams.operators import admit, capture, join, lookups, probe, verify
+from streams.operators import admit, capture, forest, lookups, probe, verify
 from streams.operators.messages import CandidatePair, DocumentPayload, SketchedPage
 from streams.page import Rejected
 from streams.settings import Settings
@@ -73,7 +72,7 @@ class Engine:
         for part in (captured.changes, admitted.changes, probed.changes, verified.changes):
             changes.update(part)
         ids = {payload.document for payload in admitted.new}
-        join_all(self.store, verified.unions, changes, fresh=ids)
+        forest.join_all(self.store, verified.unions, changes, fresh=ids)
         self._account(sweep, captured, changes)
         # A text of just so many tokens counts as well: its document is the same as that of a longer one, cut.
         most = self.settings.limits.tokens_max
@@ -146,64 +145,6 @@ class Engine:
         meta.put_counters(changes, dict(self.counters))
         if probed.postings_dropped:
             meta.put_full_buckets(changes, self.settings.limits.bucket_postings_max)
-
-
-def join_all(store: RowReader, unions: Sequence[join.Union], changes: Changes, fresh: Collection[bytes] = ()) -> None:
-    """Drive union and hand-over steps to their end over a store and the changes already made in this batch.
-
-    `fresh` are documents that the state did not hold before the batch: they have no members to look for.
-    """
-    forest = _Forest(store, changes, {node for u in unions for node in (u.larger, u.smaller)}, fresh)
-    queue = deque(unions)
-    lost: list[tuple[bytes, list[bytes]]] = []
-    while queue:
-        message = queue.popleft()
-        if forest.root(message.larger) == forest.root(message.smaller):
-            continue
-        step = join.union_step(message, forest.parent(message.larger), ())
-        if step.transfers:
-            node = message.larger
-            lost.append((node, [] if node in fresh else forest.members(node)))
-            forest.known[node] = message.smaller
-        changes.update(step.changes)
-        queue.extend(step.unions)
-    for node, held in lost:
-        root = forest.root(node)
-        # Pointing straight at the root keeps paths short; pointers only ever decrease.
-        changes.put(Family.PARENTS, node, root)
-        for member in held:
-            changes.delete(Family.MEMBERS, node + member)
-        changes.update(join.transfer_step(join.MemberTransfer(root, (node, *held)), None).changes)
-
-
-class _Forest:
-    """Parents as the store and this batch's changes have them."""
-
-    def __init__(self, store: RowReader, changes: Changes, nodes: set[bytes], fresh: Collection[bytes]) -> None:
-        self.store = store
-        self.members_deleted = changes.deletes.get(Family.MEMBERS, set())
-        cleared = changes.deletes.get(Family.PARENTS, set())
-        asked = sorted(nodes - cleared - set(fresh))
-        self.known: dict[bytes, bytes | None] = dict.fromkeys([*cleared, *fresh])
-        self.known.update(zip(asked, store.get_many(Family.PARENTS, asked), strict=True))
-        self.known.update(changes.family(Family.PARENTS))
-
-    def parent(self, node: bytes) -> bytes | None:
-        """A node's pointer; None for a root."""
-        if node not in self.known:
-            self.known[node] = self.store.get(Family.PARENTS, node)
-        return self.known[node]
-
-    def root(self, node: bytes) -> bytes:
-        """The end of the pointers, read once a node."""
-        while (above := self.parent(node)) is not None:
-            node = above
-        return node
-
-    def members(self, root: bytes) -> list[bytes]:
-        """The documents listed under a root that just got a parent."""
-        held = (key for key, _ in self.store.scan(Family.MEMBERS, root) if key not in self.members_deleted)
-        return [key[ID_BYTES:] for key in held]
 
 
 def _near(new: Sequence[DocumentPayload], verified: verify.Verified) -> int:

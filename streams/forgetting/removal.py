@@ -24,11 +24,10 @@ from state.model import ID_BYTES, PREFIX_BYTES, Capture, DocumentRow, Sketch, Sw
 from state.rows import RowReader
 from state.scheme import Scheme
 from state.view import View
-from streams.engine.embedded import join_all
 from streams.forgetting.bucket_refill import unpost
 from streams.forgetting.remaining_text import TextsLeft
 from streams.forgetting.word_index import Leaving, Unindexing, held_elsewhere
-from streams.operators.join import union
+from streams.operators import forest
 from streams.sketch.index_terms import index_samples
 from streams.urls import host_prefix
 
@@ -272,22 +271,11 @@ def _drop_documents(reader: RowReader, changes: Changes, gone: Mapping[bytes, Sk
 
 
 def _rejoin(reader: RowReader, changes: Changes, gone: Collection[bytes]) -> int:
-    """Dissolve the components of removed documents and join what is left by the edges that are left."""
+    """Rebuild the components of deleted documents without them; return how many documents remain in these."""
     view = View(reader)
-    unions = []
-    left: set[bytes] = set()
-    for root in {view.root(document) for document in gone}:
-        members = view.members(root)
-        for member in members:
-            changes.delete(Family.PARENTS, member)
-            if member != root:
-                changes.delete(Family.MEMBERS, root + member)
-            for row, _ in reader.scan(Family.EDGES, member):
-                other = row[ID_BYTES:]
-                if member in gone or other in gone:
-                    changes.delete(Family.EDGES, row)
-                else:
-                    unions.append(union(member, other))
-        left.update(member for member in members if member not in gone)
-    join_all(reader, unions, changes)
-    return len(left)
+    components = {root: view.members(root) for root in {view.root(document) for document in gone}}
+    nodes = [node for members in components.values() for node in members]
+    listed = [(root, member) for root, members in components.items() for member in members if member != root]
+    edges = [(row[:ID_BYTES], row[ID_BYTES:]) for node in nodes for row, _ in reader.scan(Family.EDGES, node)]
+    forest.rejoin(reader, changes, nodes=nodes, listed=listed, edges=edges, deleted=gone)
+    return len(set(nodes) - set(gone))

@@ -15,8 +15,7 @@ names candidates to the owner of the document that asks, which sends its sketch 
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from enum import StrEnum
 
 import mmh3
@@ -38,7 +37,7 @@ class Topic(StrEnum):
 
 
 Message = SketchedPage | Sighting | CandidatePair | VerifyRequest | BucketProbe | Union | MemberTransfer
-Place = tuple[Topic, int]
+Destination = tuple[Topic, int]
 """A topic and the number of one of its partitions."""
 
 
@@ -64,17 +63,17 @@ def owner(message: Message, bucket_bytes: int) -> tuple[Topic, bytes]:
             return Topic.JOINS, message.root[:PREFIX_BYTES]
 
 
-def place(message: Message, bucket_bytes: int, partitions: int) -> Place:
+def destination(message: Message, bucket_bytes: int, partitions: int) -> Destination:
     """Where a message goes."""
     topic, key = owner(message, bucket_bytes)
     return topic, partition_of(key, partitions)
 
 
-def pack(messages: Iterable[Message], bucket_bytes: int, partitions: int) -> dict[Place, list[Message]]:
+def pack(messages: Iterable[Message], bucket_bytes: int, partitions: int) -> dict[Destination, list[Message]]:
     """Messages by where they go, so that each place is sent one packet a batch."""
-    packets: dict[Place, list[Message]] = {}
+    packets: dict[Destination, list[Message]] = {}
     for message in messages:
-        packets.setdefault(place(message, bucket_bytes, partitions), []).append(message)
+        packets.setdefault(destination(message, bucket_bytes, partitions), []).append(message)
     return packets
 
 
@@ -85,37 +84,3 @@ def bucket_probes(document: bytes, buckets: bytes, bucket_bytes: int, partitions
         bucket = buckets[at : at + bucket_bytes]
         shares.setdefault(partition_of(bucket, partitions), []).append(bucket)
     return [BucketProbe(document, b"".join(share)) for share in shares.values()]
-
-
-def nowhere(_document: bytes) -> tuple[bytes, int]:
-    """Where a document is, when nobody wants to know."""
-    return b"", 0
-
-
-def gather(
-    pairs: Sequence[CandidatePair],
-    rows: Mapping[bytes, bytes],
-    candidates_max: int,
-    place_of: Callable[[bytes], tuple[bytes, int]] = nowhere,
-) -> tuple[list[VerifyRequest], int]:
-    """What owners of buckets nominated for documents, as questions to the candidates' owners; and how many more.
-
-    `rows` are the documents' rows; a document that was forgotten since has none and is passed over. Of each document
-    the candidates of most collisions are asked, ties by prefix. `place_of` gives a document's url key, and when it
-    was seen there, ms.
-    """
-    met: dict[bytes, Counter[bytes]] = {}
-    for pair in pairs:
-        met.setdefault(pair.document, Counter())[pair.prefix] += pair.collisions
-    questions: list[VerifyRequest] = []
-    candidates_dropped = 0
-    for document, counts in met.items():
-        if document not in rows:
-            continue
-        ranked = sorted(counts, key=lambda prefix: (-counts[prefix], prefix))
-        candidates_dropped += len(ranked[candidates_max:])
-        place = place_of(document)
-        questions.extend(
-            VerifyRequest(document, rows[document], prefix, *place) for prefix in ranked[:candidates_max]
-        )
-    return questions, candidates_dropped

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 import numpy as np
@@ -12,6 +12,7 @@ from state.changes import Changes
 from state.codecs import edge_row
 from state.families import Family
 from state.model import Sketch
+from streams.operators.forest import DisjointSets
 from streams.operators.join import Union, union
 from streams.operators.messages import CandidatePair
 from streams.sketch.sketcher import Comparison, Comparisons, compare_pairs, gather
@@ -67,7 +68,10 @@ def verify(
     changes = Changes()
     shares = (compared.resemblance[near], compared.containment[near], compared.contained[near])
     changes.family(Family.EDGES).update(edge_row.encode_many(ids, lefts, rights, *shares))
-    unions = [union(ids[left], ids[right]) for left, right in _spanning(len(ids), lefts.tolist(), rights.tolist())]
+    # A crowd of n documents needs n - 1 unions, not one per pair.
+    sets = DisjointSets[int]()
+    pairs_near = zip(lefts.tolist(), rights.tolist(), strict=True)
+    unions = [union(ids[left], ids[right]) for left, right in pairs_near if sets.union(left, right)]
     return Verified(changes, unions, len(met), Near(ids, lefts, rights, near, compared))
 
 
@@ -98,17 +102,3 @@ def _oriented(figures: Comparison, turned: bool) -> Comparison:
         contained=figures.containment,
         contained_error=figures.containment_error,
     )
-
-
-def _spanning(nodes: int, lefts: list[int], rights: list[int]) -> Iterator[tuple[int, int]]:
-    """As few of the pairs as give the same components: a crowd of n documents needs n - 1 unions, not one a pair."""
-    parents = list(range(nodes))
-    for a, b in zip(lefts, rights, strict=True):
-        left, right = a, b
-        while parents[left] != left:
-            parents[left] = left = parents[parents[left]]
-        while parents[right] != right:
-            parents[right] = right = parents[parents[right]]
-        if left != right:
-            parents[right] = left
-            yield a, b

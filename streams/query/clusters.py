@@ -14,6 +14,7 @@ from itertools import chain, groupby, islice
 import msgspec
 
 from state.view import View
+from streams.operators.forest import DisjointSets
 
 _ROWS_PER_READ = 1024  # a cluster may have any number of members
 
@@ -76,18 +77,18 @@ def clusters_by_policy(
     and a much longer one that contains it. With `sweep`, only the documents that this sweep captured count.
     """
     url_counts = _count_urls(view, sweep)
-    forest = _join_edges(view, url_counts, threshold, containment)
-    groups = forest.groups()
+    sets = _join_edges(view, url_counts, threshold, containment)
+    groups = sets.groups()
     sizes = {root: len(members) for root, members in groups.items()}
     for document, url_count in _documents_at_several_urls(view) if url_counts is None else url_counts.items():
         if url_count > 1:
-            root = forest.root(document) if document in forest.parents else document
+            root = sets.root(document) if document in sets.parents else document
             sizes[root] = sizes.get(root, 1) + url_count - 1
     yield from _largest_first(view, sizes, lambda root: groups.get(root, [root]), min_size, sweep)
     if min_size > 1:
         return
     for document in view.all_document_ids() if url_counts is None else sorted(url_counts):
-        if document not in sizes and document not in forest.parents:
+        if document not in sizes and document not in sets.parents:
             yield _read_cluster(view, [document], None, sweep)
 
 
@@ -98,42 +99,20 @@ def cluster_by_policy(
     url_counts = _count_urls(view, sweep)
     if url_counts is not None and document not in url_counts:
         return None
-    forest = _join_edges(view, url_counts, threshold, containment)
-    return _read_cluster(view, forest.groups().get(forest.root(document), [document]), limit, sweep)
+    sets = _join_edges(view, url_counts, threshold, containment)
+    return _read_cluster(view, sets.groups().get(sets.root(document), [document]), limit, sweep)
 
 
-class _Forest:
-    """A union-find in memory; the root of each tree is its smallest id."""
-
-    def __init__(self) -> None:
-        self.parents: dict[bytes, bytes] = {}
-
-    def root(self, node: bytes) -> bytes:
-        parents = self.parents
-        while (parent := parents.setdefault(node, node)) != node:
-            parents[node] = node = parents.setdefault(parent, parent)
-        return node
-
-    def union(self, a: bytes, b: bytes) -> None:
-        x, y = self.root(a), self.root(b)
-        self.parents[max(x, y)] = min(x, y)
-
-    def groups(self) -> dict[bytes, list[bytes]]:
-        """Return the nodes of each tree, ascending, by its root."""
-        groups: dict[bytes, list[bytes]] = {}
-        for node in sorted(self.parents):
-            groups.setdefault(self.root(node), []).append(node)
-        return groups
-
-
-def _join_edges(view: View, documents: Counter[bytes] | None, threshold: float, containment: bool) -> _Forest:
+def _join_edges(
+    view: View, documents: Counter[bytes] | None, threshold: float, containment: bool
+) -> DisjointSets[bytes]:
     """Join the stored edges that a policy accepts between these documents; None stands for all documents."""
-    forest = _Forest()
+    sets = DisjointSets[bytes]()
     for edge in view.all_edges():
         figure = max(edge.resemblance, edge.containment, edge.contained) if containment else edge.resemblance
         if figure >= threshold and (documents is None or (edge.a in documents and edge.b in documents)):
-            forest.union(edge.a, edge.b)
-    return forest
+            sets.union(edge.a, edge.b)
+    return sets
 
 
 def _count_urls(view: View, sweep: int | None) -> Counter[bytes] | None:

@@ -15,7 +15,7 @@ from state.codecs import capture_row, document_row
 from state.families import Family
 from state.model import ID_BYTES, Capture, Sketch
 from state.scheme import Scheme
-from streams.operators import admit, capture, join, probe, routing, verify
+from streams.operators import admit, capture, gather, join, probe, routing, verify
 from streams.operators.messages import BucketProbe, CandidatePair, Sighting, SketchedPage, VerifyRequest
 from streams.operators.routing import Message, Topic
 from tests.memory import MemoryStore
@@ -92,7 +92,7 @@ def _documents(messages: Sequence[Message], rows: MemoryStore, rules: Rules) -> 
         for pair in pairs
         if (value := new.get(pair.document) or rows.get(Family.DOCUMENTS, pair.document)) is not None
     }
-    questions, limits["candidates_max"] = routing.gather(pairs, asking, rules.candidates_max)
+    questions, limits["candidates_max"] = gather.gather(pairs, asking, rules.candidates_max)
     outputs += questions
 
     answered = _verify([m for m in messages if isinstance(m, VerifyRequest)], rows, new, rules)

@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 from state.changes import Changes
 from streams.operators import routing
-from streams.operators.routing import Message, Place, Topic
+from streams.operators.routing import Destination, Message, Topic
 from tests.memory import MemoryStore
 from tests.simulation.partition import Rules, step
 
@@ -70,13 +70,13 @@ class Copy:
 class Task:
     """A batch under way at one worker."""
 
-    def __init__(self, place: Place, copy: Copy, end: int, changes: Changes, outputs: list[Packet]) -> None:
+    def __init__(self, place: Destination, copy: Copy, end: int, changes: Changes, outputs: list[Packet]) -> None:
         self.place, self.copy, self.end, self.changes, self.outputs = place, copy, end, changes, outputs
         self.logged: int | None = None  # the number of its record in the changelog
         self.written = False
 
 
-Packet = tuple[Place, list[Message]]
+Packet = tuple[Destination, list[Message]]
 
 
 class Simulation:
@@ -95,14 +95,14 @@ class Simulation:
         self.feed = list(feed)[::-1]
         self.workers = range(rng.randint(1, 4))
         self.owners = [rng.choice(self.workers) for _ in range(rules.partitions)]
-        self.places: list[Place] = [(topic, p) for topic in Topic for p in range(rules.partitions)]
-        self.logs: dict[Place, list[list[Message]]] = {place: [] for place in self.places}
+        self.places: list[Destination] = [(topic, p) for topic in Topic for p in range(rules.partitions)]
+        self.logs: dict[Destination, list[list[Message]]] = {place: [] for place in self.places}
         self.acked = dict.fromkeys(self.places, 0)
         self.fetched = dict.fromkeys(self.places, 0)  # by the owner; what lies before stays as it is
         self.settled = dict.fromkeys(self.places, 0)  # by anyone, ever
         self.changelogs: list[list[Changes]] = [[] for _ in range(rules.partitions)]
         self.copies: dict[tuple[int, int], Copy] = {}
-        self.tasks: dict[Place, Task] = {}
+        self.tasks: dict[Destination, Task] = {}
         self.zombies: list[Task] = []
         for partition, worker in enumerate(self.owners):
             self._take_over(partition, worker)
@@ -157,7 +157,7 @@ class Simulation:
             else:
                 log.insert(self.rng.randint(self.settled[place], len(log)), messages)
 
-    def _advance(self, place: Place) -> None:
+    def _advance(self, place: Destination) -> None:
         """One small step of a batch, or the begin of one."""
         task = self.tasks.get(place)
         if task is None:
@@ -170,7 +170,7 @@ class Simulation:
         """The next step that is left of a batch; False when none is."""
         return any(getattr(self, name)(task) for name in self.steps)
 
-    def _begin(self, place: Place) -> None:
+    def _begin(self, place: Destination) -> None:
         start = self.fetched[place]
         end = min(len(self.logs[place]), start + self.rng.randint(1, self.batch_max))
         messages = [message for packet in self.logs[place][start:end] for message in packet]

@@ -25,9 +25,8 @@ from state.families import Family
 from state.model import ID_BYTES, PREFIX_BYTES
 from state.rows import RowReader
 from state.view import View
-from streams.engine.embedded import join_all
 from streams.kafka.wire.packed_messages import Retraction, Topic
-from streams.operators.join import union
+from streams.operators import forest
 
 ROUNDS_MAX = 20
 log = structlog.get_logger(__name__)
@@ -127,15 +126,8 @@ class _Component(msgspec.Struct, frozen=True):
 
     def rejoin(self, store: RowReader, changes: Changes) -> None:
         """Dissolve the component, and join it by the edges between documents that still exist."""
-        for node in self.roots:
-            changes.delete(Family.PARENTS, node)
-        for node, member in self.members:
-            changes.delete(Family.MEMBERS, node + member)
-        for edge in self.edges:
-            if not self.deleted.isdisjoint(edge):
-                changes.delete(Family.EDGES, b"".join(edge))
-        unions = [union(*edge) for edge in sorted(self.edges) if self.deleted.isdisjoint(edge)]
-        join_all(store, unions, changes)
+        edges = sorted(self.edges)
+        forest.rejoin(store, changes, nodes=self.roots, listed=self.members, edges=edges, deleted=self.deleted)
 
 
 def _read_component(store: RowReader, touched: Collection[bytes], deleted: Collection[bytes]) -> _Component:

@@ -5,7 +5,7 @@ Each function reads the partition's store and returns an Outcome; whoever calls 
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict, deque
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -15,13 +15,13 @@ from state import meta
 from state.changes import Changes
 from state.codecs import changelog_record, document_row, posting_list
 from state.families import Family
-from state.model import ID_BYTES, PREFIX_BYTES
+from state.model import PREFIX_BYTES
 from state.partition import Partition
 from state.store import Store
 from streams.kafka.wire.packed_messages import TOPIC_OF_ROUTE, Retraction, Topic
 from streams.kafka.wire.result_messages import Result
 from streams.kafka.worker import results
-from streams.operators import admit, capture, join, lookups, probe, routing, verify
+from streams.operators import admit, capture, forest, gather, join, lookups, probe, routing, verify
 from streams.operators.messages import BucketProbe, CandidatePair, Sighting, SketchedPage, VerifyRequest
 from streams.page import Rejected
 from streams.settings import Settings
@@ -44,7 +44,7 @@ class Outcome:
     def send(self, values: Iterable[routing.Message], context: Context) -> None:
         """Address values to their owners."""
         for value in values:
-            topic, number = routing.place(value, context.bucket_bytes, context.partitions)
+            topic, number = routing.destination(value, context.bucket_bytes, context.partitions)
             self.sends[TOPIC_OF_ROUTE[topic], number].append(value)
 
 
@@ -122,8 +122,8 @@ def documents(partition: Partition, values: Sequence[Any], context: Context) -> 
     pairs = [value for value in values if isinstance(value, CandidatePair)]
     asking = sorted({pair.document for pair in pairs})
     held = {**lookups.known(store, Family.DOCUMENTS, asking), **rows}
-    place = where.first if where is not None else routing.nowhere
-    questions, candidates_dropped = routing.gather(pairs, held, context.candidates_max, place)
+    place = where.first if where is not None else gather.no_page
+    questions, candidates_dropped = gather.gather(pairs, held, context.candidates_max, place)
     outcome.send(questions, context)
 
     asked = [value for value in values if isinstance(value, VerifyRequest)]
@@ -186,67 +186,35 @@ def buckets(partition: Partition, new: Sequence[BucketProbe], context: Context) 
 
 
 def joins(partition: Partition, messages: Sequence[join.Union | join.MemberTransfer], context: Context) -> Outcome:
-    """Take every step of the union-find that can be taken here; send on those that others own.
+    """Take every step of the union-find whose node this partition owns; send the other messages to their owners.
 
-    What follows from a message is done before the next one, so that a log gives the same, however it is cut.
+    The messages that follow from a message are taken before the next one, so that the result does not depend on how
+    the log is cut into batches.
     """
     outcome = Outcome()
-    forest = _Forest(partition)
-    for each in messages:
-        queue: deque[join.Union | join.MemberTransfer] = deque([each])
-        while queue:
-            message = queue.popleft()
-            _, owner = routing.place(message, context.bucket_bytes, context.partitions)
-            if owner != partition.number:
-                outcome.send([message], context)
-                continue
-            step = forest.step(message)
-            for node, parent in step.changes.puts.get(Family.PARENTS, {}).items():
-                outcome.counts["unions"] += 1
-                if context.reports(Topic.CLUSTERS):
-                    documents = sum(len(transfer.members) for transfer in step.transfers)
-                    outcome.results.append(results.joined(node, parent, documents, partition.number))
-            queue.extend(step.unions)
-            queue.extend(part for transfer in step.transfers for part in _parts(transfer))
-    outcome.changes = forest.changes
+    tree = forest.Forest(partition.store, outcome.changes)
+
+    def is_local(message: forest.Message) -> bool:
+        return routing.destination(message, context.bucket_bytes, context.partitions)[1] == partition.number
+
+    for message in messages:
+        for outgoing in tree.run([message], is_local):
+            outcome.send(_split(outgoing), context)
+    outcome.counts["unions"] += len(tree.links)
+    if context.reports(Topic.CLUSTERS):
+        for link in tree.links:
+            joined = results.joined(link.members[0], link.root, len(link.members), partition.number)
+            outcome.results.append(joined)
     return outcome
 
 
-def _parts(transfer: join.MemberTransfer) -> list[join.MemberTransfer]:
-    members = transfer.members
+def _split(message: forest.Message) -> Sequence[forest.Message]:
+    """Split a transfer of more members than one message may have."""
+    if isinstance(message, join.Union):
+        return [message]
+    members = message.members
     starts = range(0, len(members), MEMBERS_A_HANDOVER)
-    return [join.MemberTransfer(transfer.root, members[at : at + MEMBERS_A_HANDOVER]) for at in starts]
-
-
-class _Forest:
-    """Parents and members as the store and the steps of this batch have them."""
-
-    def __init__(self, partition: Partition) -> None:
-        self.store = partition.store
-        self.changes = Changes()
-        self.added: defaultdict[bytes, set[bytes]] = defaultdict(set)
-
-    def step(self, message: join.Union | join.MemberTransfer) -> join.Step:
-        """Take one step, and lay what it changes over the steps before it."""
-        if isinstance(message, join.Union):
-            parent = self._parent(message.larger)
-            step = join.union_step(message, parent, self._members(message.larger) if parent is None else ())
-        else:
-            step = join.transfer_step(message, self._parent(message.root))
-        self.changes.update(step.changes)
-        for key in step.changes.deletes.get(Family.MEMBERS, ()):
-            self.added[key[:ID_BYTES]].discard(key[ID_BYTES:])
-        for key in step.changes.puts.get(Family.MEMBERS, ()):
-            self.added[key[:ID_BYTES]].add(key[ID_BYTES:])
-        return step
-
-    def _parent(self, node: bytes) -> bytes | None:
-        return self.changes.family(Family.PARENTS).get(node) or self.store.get(Family.PARENTS, node)
-
-    def _members(self, root: bytes) -> list[bytes]:
-        gone = self.changes.deletes.get(Family.MEMBERS, set())
-        held = {key[ID_BYTES:] for key, _ in self.store.scan(Family.MEMBERS, root) if key not in gone}
-        return sorted(held | self.added[root])
+    return [join.MemberTransfer(message.root, members[at : at + MEMBERS_A_HANDOVER]) for at in starts]
 
 
 def retractions(partition: Partition, given: Sequence[Retraction], context: Context) -> Outcome:

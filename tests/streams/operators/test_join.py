@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from state.changes import Changes, merge
+from state.changes import merge
 from state.families import Family
-from streams.engine.embedded import join_all
 from streams.operators.join import MemberTransfer, Step, Union, transfer_step, union, union_step
 from tests.memory import MemoryStore
+from tests.streams.operators.graphs import components, listed, pairs
 
 A, B, C, D = (letter.encode() * 16 for letter in "ABCD")
 
@@ -52,25 +52,6 @@ def test_a_root_keeps_what_it_is_handed_and_another_node_forwards_it() -> None:
     assert (len(forwarded.changes), forwarded.transfers) == (0, [MemberTransfer(A, (C, D))])
 
 
-ids = st.integers(0, 19).map(lambda n: bytes((n * 37 % 256, n)) + bytes(14))
-pairs = st.lists(st.tuples(ids, ids).filter(lambda pair: pair[0] != pair[1]), max_size=40)
-
-
-def components(joined: list[tuple[bytes, bytes]]) -> dict[bytes, set[bytes]]:
-    groups: list[set[bytes]] = []
-    for pair in joined:
-        touched = [group for group in groups if group & set(pair)]
-        groups = [group for group in groups if group not in touched] + [set(pair).union(*touched)]
-    return {min(group): group for group in groups}
-
-
-def listed(store: MemoryStore) -> dict[bytes, set[bytes]]:
-    found: dict[bytes, set[bytes]] = {}
-    for key, _ in store.scan(Family.MEMBERS):
-        found.setdefault(key[:16], {key[:16]}).add(key[16:])
-    return found
-
-
 @given(pairs, st.integers(0, 2**32))
 def test_messages_in_any_order_and_with_repeats_give_the_components(
     joined: list[tuple[bytes, bytes]], seed: int
@@ -94,23 +75,4 @@ def test_messages_in_any_order_and_with_repeats_give_the_components(
             assert parent < node
             assert parent <= before.get(node, parent), "pointers only decrease"
             assert merge(Family.PARENTS, before.get(node), parent) == parent
-    assert listed(store) == components(joined)
-
-
-@given(pairs, st.lists(st.integers(1, 5), min_size=1, max_size=40))
-def test_the_embedded_engines_batches_give_the_components(
-    joined: list[tuple[bytes, bytes]], sizes: list[int]
-) -> None:
-    store, left = MemoryStore(), list(joined)
-    known: set[bytes] = set()
-    while left:
-        size = sizes[len(left) % len(sizes)]
-        batch, left = left[:size], left[size:]
-        nodes = {node for pair in batch for node in pair}
-        changes = Changes()
-        join_all(store, [union(a, b) for a, b in batch], changes, fresh=nodes - known)
-        known |= nodes
-        store.write(changes)
-        done = joined[: len(joined) - len(left)]
-        assert listed(store) == components(done)
     assert listed(store) == components(joined)

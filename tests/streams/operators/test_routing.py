@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from state.model import Capture
 from streams.operators.join import MemberTransfer, Union
 from streams.operators.messages import BucketProbe, CandidatePair, Sighting, SketchedPage, VerifyRequest
-from streams.operators.routing import Message, Topic, bucket_probes, gather, owner, pack, partition_of, place
+from streams.operators.routing import Message, Topic, bucket_probes, destination, owner, pack, partition_of
 
 X, Y = b"X" * 16, b"Y" * 16
 PAGE = SketchedPage(
@@ -67,27 +67,14 @@ def test_announcements_bring_each_bucket_to_its_owner(buckets: list[bytes], part
     split = {at: [m.buckets[i : i + 3] for i in range(0, len(m.buckets), 3)] for at, m in enumerate(found)}
     assert sorted(bucket for held in split.values() for bucket in held) == sorted(buckets)
     for at, held in split.items():
-        assert {partition_of(bucket, partitions) for bucket in held} == {place(found[at], 3, partitions)[1]}
-    assert len({place(message, 3, partitions) for message in found}) == len(found)
+        assert {partition_of(bucket, partitions) for bucket in held} == {destination(found[at], 3, partitions)[1]}
+    assert len({destination(message, 3, partitions) for message in found}) == len(found)
 
 
 def test_packets_are_one_a_place_and_in_order() -> None:
     pairs = [CandidatePair(bytes((n,)) * 16, Y[:5], 1) for n in range(50)]
     sent: list[Message] = [*pairs, PAGE]
     packets = pack(sent, 3, 4)
-    assert {at for at in packets if at[0] is Topic.PAGES} == {place(PAGE, 3, 4)}
+    assert {at for at in packets if at[0] is Topic.PAGES} == {destination(PAGE, 3, 4)}
     for at, held in packets.items():
-        assert [m for m in sent if place(m, 3, 4) == at] == held
-
-
-def test_nominations_are_gathered_by_document_and_the_best_are_asked() -> None:
-    rows = {X: b"row of x"}
-    pairs = [
-        CandidatePair(X, b"aaaaa", 1),
-        CandidatePair(X, b"bbbbb", 2),
-        CandidatePair(X, b"aaaaa", 3),
-        CandidatePair(X, b"ccccc", 2),
-    ]
-    questions, candidates_dropped = gather([*pairs, CandidatePair(Y, b"aaaaa", 9)], rows, 2)
-    assert questions == [VerifyRequest(X, b"row of x", b"aaaaa"), VerifyRequest(X, b"row of x", b"bbbbb")]
-    assert candidates_dropped == 1
+        assert [m for m in sent if destination(m, 3, 4) == at] == held
