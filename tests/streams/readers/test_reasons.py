@@ -39,5 +39,5 @@ def test_docs_have_each_limit():
 def test_docs_have_each_field():
     from streams.readers.jsonl import PageLine
 
-    named = DOC.split("## JSONL")[1].split("## What")[0]
+    named = DOC.split("## JSONL")[1].split("## Dead letters")[0]
     assert set(PageLine.__struct_fields__) <= set(re.findall(r"`(\w+)`", named))
