@@ -31,7 +31,7 @@ from state.store import Store
 from state.view import View
 from streams import settings as settings_module
 from streams.engine.ingest import ingest
-from streams.find import Answer, Finder
+from streams.find import Answer, Finder, warm_up
 
 KINDS = ("moved", "moved-n1", "merged", "gone")
 OUT = Path(__file__).parent / "out"
@@ -82,6 +82,7 @@ def run(
         for number, path in enumerate(sweeps(folder, opaque, Path(scratch))):
             ingest(store, settings, [str(path)], path.name.split(".")[0], now=1_700_000_000_000 + number)
         ingested = time.perf_counter() - began
+        warm_up()
         finder = Finder(View(store), settings)
         began = time.perf_counter()
         answers = list(finder.find_many(truth))

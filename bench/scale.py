@@ -133,6 +133,7 @@ def questions(data_dir: str, documents: int, asked: str) -> dict[str, Any]:
     A process of its own that reads beside the writer, as the commands do.
     """
     from streams.find import Finder
+    from streams.find import warm_up as warm_up_find
     from streams.query import similar
     from streams.sketch.sketcher import Sketcher
 
@@ -145,6 +146,7 @@ def questions(data_dir: str, documents: int, asked: str) -> dict[str, Any]:
         dead = [json.loads(line) for line in Path(asked).read_text().splitlines()]
         dead = dead[:: max(1, len(dead) // (WARM_UP + ASKED))][: WARM_UP + ASKED]
         warmed = min(WARM_UP, len(dead) // 2)
+        warm_up_find()
         finder = Finder(view, settings)
         find_times, answers = _timed(finder.find, [question["url"] for question in dead], warmed)
         dead = dead[warmed:]

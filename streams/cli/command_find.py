@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import gc
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -60,8 +59,7 @@ def find(
     """
     import structlog
 
-    from streams.find import Finder
-    from streams.find.missing import missing_urls
+    from streams.find import Finder, missing_urls, warm_up
 
     if sum((json, as_csv, redirects is not None)) > 1:
         raise click.UsageError("--json, --csv and --redirects cannot be combined")
@@ -70,8 +68,8 @@ def find(
     checked_urls = [_check_url(url) for url in urls]
     statuses: Counter[str] = Counter()  # complete when all answers are written
     with context.reader() as (view, settings):
+        warm_up()
         finder = Finder(view, settings)
-        gc.freeze()  # do not let later collections walk the compiler's objects, which live as long as the process
         answers = finder.find_many(chain(checked_urls, _read_urls(from_file) if from_file else ()))
         if missing:
             suspects = finder.find_many(missing_urls(view, settings.find.soft_404_urls))

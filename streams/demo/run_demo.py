@@ -17,8 +17,7 @@ from state.view import View
 from streams.demo import demo_report, manuals
 from streams.engine.ingest import Summary, ingest
 from streams.errors import InputError
-from streams.find import Finder
-from streams.find.missing import missing_urls
+from streams.find import Finder, missing_urls, warm_up
 from streams.settings import Settings
 from streams.terminal import progress_bars
 
@@ -47,6 +46,7 @@ def run_demo(folder: Path, settings: Settings, *, use_sample: bool, now: int) ->
     with Store(data_dir, settings.store, writable=False) as store:
         view = View(store)
         demo_report.print_clusters(view, site.base_url)
+        warm_up()
         results = Finder(view, settings).find_many(missing_urls(view, settings.find.soft_404_urls))
         answers = [answer for answer in results if answer.status in {"moved", "gone"}]
         demo_report.print_moves(answers, site.base_url)

@@ -1,4 +1,7 @@
-"""Values that were asked for last, read many at once: asking a disk or a worker costs more than a further answer."""
+"""An LRU cache that reads the values of many keys at once.
+
+A read of many values costs little more than a read of one, from disk as from a worker.
+"""
 
 from __future__ import annotations
 
@@ -11,29 +14,29 @@ V = TypeVar("V")
 
 
 class BatchLru(Generic[K, V]):
-    """Values by key, at most `size` of them kept; `read` gives those of many keys, in their order."""
+    """The values of the last `size` keys; `read` returns the values of many keys, in their order."""
 
     def __init__(self, read: Callable[[list[K]], Iterable[V]], size: int) -> None:
+        assert size > 0, size
         self._read, self._size = read, size
-        self._held: OrderedDict[K, V] = OrderedDict()
+        self._cache: OrderedDict[K, V] = OrderedDict()
 
     def __call__(self, key: K) -> V:
-        """The value of one key."""
-        held = self._held
-        if key in held:
-            held.move_to_end(key)
-            return held[key]
+        """Return the value of one key."""
+        if key in self._cache:
+            self._cache.move_to_end(key)
+            return self._cache[key]
         return self.many([key])[0]
 
     def many(self, keys: Iterable[K]) -> list[V]:
-        """The values of many keys, in their order."""
-        asked, held = list(keys), self._held
-        if missing := [key for key in dict.fromkeys(asked) if key not in held]:
-            held.update(zip(missing, self._read(missing), strict=True))
-        found = [held[key] for key in asked]
-        if len(missing) < len(asked):  # what was read now is at the end
-            for key in asked:
-                held.move_to_end(key)
-        while len(held) > self._size:
-            held.popitem(last=False)
-        return found
+        """Return the values of many keys, in their order; all missing values are read in one call."""
+        requested, cache = list(keys), self._cache
+        if missing := [key for key in dict.fromkeys(requested) if key not in cache]:
+            cache.update(zip(missing, self._read(missing), strict=True))
+        values = [cache[key] for key in requested]
+        if len(missing) < len(requested):  # values that were just read are already at the end
+            for key in requested:
+                cache.move_to_end(key)
+        while len(cache) > self._size:
+            cache.popitem(last=False)
+        return values

@@ -1,4 +1,16 @@
-"""Pages that are no page's new home: copies of whole trees, and error pages served with status 200."""
+"""Detect copies of directory trees: a page in a copied tree is not the new home of the page that it looks like.
+
+Two URLs that end with the same path segments lie at the same relative path in two trees: `/latest/a/b.html` and
+`/v1/a/b.html` in the trees `/latest/` and `/v1/`. What happened to the neighbours of the two URLs shows which kind of
+copy the candidate's tree is:
+
+| figure         | neighbours                                  | share of them that have                             |
+|----------------|---------------------------------------------|-----------------------------------------------------|
+| copied_share   | pages near the old URL that are still alive | a copy at the same relative path near the candidate |
+| frozen_share   | pages that went missing with the old URL    | their very document at that path                    |
+| mirrored_share | living pages near the candidate             | a living page at the same relative path in the old  |
+|                |                                             | URL's tree, as translations have                    |
+"""
 
 from __future__ import annotations
 
@@ -8,207 +20,184 @@ from typing import TYPE_CHECKING
 
 from streams.find.batch_lru import BatchLru
 from streams.sketch import sketcher
-from streams.sketch.index_terms import is_index, page_name
-from streams.urls import directory_prefix, host_prefix, key_url
+from streams.sketch.index_terms import is_index
+from streams.urls import directory_prefix, host_prefix
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from state.model import Capture, DocumentRow
-    from streams.find.find_view import FindView
+    from state.view import View
 
-_LOCATIONS_READ = 64  # or as many as are needed
-_CAPTURES_READ = 2_048  # their keys
+_CAPTURES_READ = 2_048  # only their keys
 _URLS_READ = 192
-_HISTORIES_AT_ONCE = 32
-_LOOKS_MAX = 17
+_HISTORIES_PER_READ = 32
+_LEVELS_MAX = 17
 _NEIGHBOURS_MAX = 24
 _NEIGHBOURS_MIN = 3
+_VERSIONS_COMPARED = 4  # of a neighbour, the last ones
 _COPY_RESEMBLANCE = 0.4
 
 
-class SoftErrors:
-    """Finds documents that many unrelated URLs of a host hold: error pages served as if all were well."""
+class CopyDetector:
+    """Computes the figures of the table above; all of them are shares from 0 to 1.
 
-    def __init__(self, view: FindView, urls_min: int) -> None:
-        self._view, self._urls_min = view, urls_min
-        self._known: BatchLru[tuple[bytes, bytes], bool] = BatchLru(self._look, 16_384)
-
-    def suspected(self, document: bytes, key: bytes) -> bool:
-        """At least `urls_min` URLs of this key's host, no two with the same page name, held the document at once.
-
-        The same name says that they are one page: under old and new paths, versions, languages. One after another
-        they may be one page as well, whose URL has a new id in every sweep.
-        """
-        return self._known((document, host_prefix(key)))
-
-    def suspected_many(self, asked: list[tuple[bytes, bytes]]) -> list[bool]:
-        """As `suspected`, of many documents and keys."""
-        return self._known.many([(document, host_prefix(key)) for document, key in asked])
-
-    def _look(self, asked: list[tuple[bytes, bytes]]) -> Iterator[bool]:
-        # Places of a document are in order of URL key, and so those on one host lie together.
-        most = max(_LOCATIONS_READ, 4 * self._urls_min)
-        found = self._view.locations([document + host for document, host in asked], most)
-        for (document, _), keys in zip(asked, found, strict=True):
-            names = {key: page_name(key_url(key)) for key in keys}
-            yield len(set(names.values())) >= self._urls_min and self._at_once(document, names) >= self._urls_min
-
-    def _at_once(self, document: bytes, names: dict[bytes, str]) -> int:
-        """The most names under which these URLs held a document in one sweep, each from its first to its last."""
-        spans: list[tuple[int, int, str]] = []
-        for name, captures in zip(names.values(), self._view.histories(list(names)), strict=True):
-            sweeps = [c.sweep for c in captures if c.document == document]
-            if sweeps:
-                spans.append((min(sweeps), max(sweeps), name))
-        return max((len({n for a, b, n in spans if a <= at <= b}) for at, _, _ in spans), default=0)
-
-
-class Copies:
-    """Tells whether a candidate lies in a copy of the tree that the old URL was in."""
+    Results are kept in LRU caches, so a detector shows the state as of its first look at a tree.
+    """
 
     def __init__(
-        self, view: FindView, rows: BatchLru[bytes, DocumentRow | None], latest: Callable[[bytes], int]
+        self, view: View, rows: BatchLru[bytes, DocumentRow | None], last_visit: Callable[[bytes], int]
     ) -> None:
-        self._view, self._rows, self._latest = view, rows, latest
-        self._share = lru_cache(maxsize=4096)(self._read_share)
-        self._frozen = lru_cache(maxsize=4096)(self._read_frozen)
-        self._mirrored = lru_cache(maxsize=4096)(self._read_mirrored)
+        self._view, self._rows, self._last_visit = view, rows, last_visit
+        self._copied_share = lru_cache(maxsize=4096)(self._read_copied_share)
+        self._frozen_share = lru_cache(maxsize=4096)(self._read_frozen_share)
+        self._mirrored_share = lru_cache(maxsize=4096)(self._read_mirrored_share)
 
-    def share(self, old: bytes, candidate: bytes, last: int, missed: int) -> float:
-        """Of living pages beside the old one, the share with a copy where the candidate would be the old one's.
+    def copied_share(self, old: bytes, candidate: bytes, last_sweep: int, missing_since: int) -> float:
+        """Return how many living neighbours of the old URL have a copy near the candidate.
 
-        0 where the two URLs do not end alike, or fewer than three such pages are known. `last` is the sweep in which
-        the old URL was held last and `missed` the one that missed it: only pages that were beside it then and
-        outlived it count. Where a whole host moved there are none.
+        The old URL was last captured in `last_sweep`. Neighbours are pages of that sweep that `missing_since` still
+        has. The share is 0 if the URLs do not end alike, if fewer than three neighbours are known, or if the whole
+        host is no longer visited.
         """
-        before, after = _heads(old, candidate)
-        if before == after:
+        old_tree, new_tree = _tree_roots(old, candidate)
+        if old_tree == new_tree or self._last_visit(host_prefix(old)) < missing_since:
             return 0.0
-        if self._latest(host_prefix(old)) < missed:
-            return 0.0
-        return self._share(before, after, directory_prefix(old), last, missed)
+        return self._copied_share(old_tree, new_tree, directory_prefix(old), last_sweep, missing_since)
 
-    def frozen(self, old: bytes, candidate: bytes, last: int, missed: int) -> tuple[float, bytes]:
-        """Of the pages that went missing with the old one, the share whose very documents lie beside the candidate.
+    def frozen_share(self, old: bytes, candidate: bytes, last_sweep: int, missing_since: int) -> tuple[float, bytes]:
+        """Return how many pages that went missing with the old URL have their very document near the candidate.
 
-        And the prefix of that tree, empty where there is none. Where the whole of a tree went, this alone does not
-        tell its copy from its new home.
+        Also return the key prefix of the candidate's tree, empty if there is none. If the whole tree is gone, this
+        figure alone cannot tell a copy of the tree from its new home.
         """
-        before, after = _heads(old, candidate)
-        if before == after:
+        old_tree, new_tree = _tree_roots(old, candidate)
+        if old_tree == new_tree:
             return 0.0, b""
-        return self._frozen(before, after, directory_prefix(old), last, missed), after
+        return self._frozen_share(old_tree, new_tree, directory_prefix(old), last_sweep, missing_since), new_tree
 
-    def _read_frozen(self, before: bytes, after: bytes, folder: bytes, last: int, missed: int) -> float:
-        keys = self._view.urls_under(folder, _CAPTURES_READ)[:_URLS_READ]
-        gone: dict[bytes, bytes] = {}  # by where its copy would be
-        for key, history in self._histories(keys):
-            held = {c.sweep: c.document for c in history if c.document is not None}
-            document = held.get(last)
-            if document is not None and missed not in held and directory_prefix(key) == folder:
-                gone[after + key[len(before) :]] = document
-            if len(gone) >= _NEIGHBOURS_MAX:
-                break
-        if len(gone) < _NEIGHBOURS_MIN:
-            return 0.0
-        pairs = zip(self._view.histories(list(gone)), gone.values(), strict=True)
-        return sum(any(c.document == document for c in copies) for copies, document in pairs) / len(gone)
+    def mirrored_share(self, old: bytes, candidate: bytes) -> float:
+        """Return how many living neighbours of the candidate have a living counterpart in the old URL's tree."""
+        old_tree, new_tree = _tree_roots(old, candidate)
+        return 0.0 if old_tree == new_tree else self._mirrored_share(old_tree, new_tree, directory_prefix(candidate))
 
-    def mirrored(self, old: bytes, candidate: bytes) -> float:
-        """Of the living pages beside the candidate, the share that live at the same place in the old one's tree too.
-
-        As translations do: what is at the same place in a tree that stands beside one's own is another page.
-        """
-        before, after = _heads(old, candidate)
-        return 0.0 if before == after else self._mirrored(before, after, directory_prefix(candidate))
-
-    def _read_mirrored(self, before: bytes, after: bytes, folder: bytes) -> float:
-        beside: dict[bytes, None] = {}
-        looks = _looks(folder, after)
-        most = _NEIGHBOURS_MAX if len(looks) == 1 else _NEIGHBOURS_MAX // 2
-        inside = len(before) > len(after)
-        for level, start in looks:
-            keys = self._view.urls_under(level, _CAPTURES_READ, start)[:_URLS_READ]
-            new = [key for key in keys if key not in beside and not (inside and key.startswith(before))]
-            living = [key for key, history in self._histories(new) if self._today(key, history) is not None]
-            near = [key for key in living if directory_prefix(key) == level]
-            beside.update(dict.fromkeys((near if len(near) >= 2 * _NEIGHBOURS_MIN else living)[:most]))
-            if len(beside) >= _NEIGHBOURS_MAX:
-                break
-        there = [before + key[len(after) :] for key in beside if not is_index(key)]
-        if len(there) < 2 * _NEIGHBOURS_MIN:
-            return 0.0
-        return sum(self._today(key, history) is not None for key, history in self._histories(there)) / len(there)
-
-    def _read_share(self, before: bytes, after: bytes, folder: bytes, last: int, missed: int) -> float:
-        neighbours = self._neighbours(before, after, folder, last, missed)
+    def _read_copied_share(
+        self, old_tree: bytes, new_tree: bytes, folder: bytes, last_sweep: int, missing_since: int
+    ) -> float:
+        neighbours = self._surviving_neighbours(old_tree, new_tree, folder, last_sweep, missing_since)
         if len(neighbours) < _NEIGHBOURS_MIN:
             return 0.0
-        beside = [after + key[len(before) :] for key in neighbours]
-        today = [self._today(key, held) for key, held in zip(beside, self._view.histories(beside), strict=True)]
-        pairs = [(d, old) for d, old in zip(today, neighbours.values(), strict=True) if d is not None]
-        return sum(self._copied(document, old) for document, old in pairs) / len(neighbours)
+        counterparts = [new_tree + key[len(old_tree) :] for key in neighbours]
+        histories = zip(counterparts, self._view.histories(counterparts), strict=True)
+        documents = [self._current_document(key, captures) for key, captures in histories]
+        pairs = zip(documents, neighbours.values(), strict=True)
+        return sum(d is not None and self._is_copy(d, captures) for d, captures in pairs) / len(neighbours)
 
-    def _neighbours(
-        self, before: bytes, after: bytes, folder: bytes, last: int, missed: int
+    def _surviving_neighbours(
+        self, old_tree: bytes, new_tree: bytes, folder: bytes, last_sweep: int, missing_since: int
     ) -> dict[bytes, list[Capture]]:
-        found: dict[bytes, list[Capture]] = {}
-        for level, start in _looks(folder, before):
+        """Return captures of the pages near `folder` that both sweeps have, by URL key."""
+        neighbours: dict[bytes, list[Capture]] = {}
+        is_nested = len(new_tree) > len(old_tree)
+        for level, start in _levels_upwards(folder, old_tree):
             keys = self._view.urls_under(level, _CAPTURES_READ, start)[:_URLS_READ]
             deeper: dict[bytes, list[Capture]] = {}
             for key, history in self._histories(keys):
                 captures = [c for c in history if c.document is not None]
-                sweeps = {c.sweep for c in captures}
-                inside = len(after) > len(before) and key.startswith(after)
-                if last in sweeps and missed in sweeps and not inside:
-                    # Folders below may be other trees, such as copies of this one: pages beside the old one first.
-                    (found if directory_prefix(key) == level else deeper)[key] = captures
-                if len(found) >= _NEIGHBOURS_MAX:
-                    return found
-            if len(found) < _NEIGHBOURS_MIN:
-                found.update(islice(deeper.items(), _NEIGHBOURS_MAX - len(found)))
-            if len(found) >= _NEIGHBOURS_MIN * 2:
+                is_surviving = {last_sweep, missing_since} <= {c.sweep for c in captures}
+                if is_surviving and not (is_nested and key.startswith(new_tree)):
+                    # Folders below may be other trees, such as copies of this one: pages of this level come first.
+                    (neighbours if directory_prefix(key) == level else deeper)[key] = captures
+                if len(neighbours) >= _NEIGHBOURS_MAX:
+                    return neighbours
+            if len(neighbours) < _NEIGHBOURS_MIN:
+                neighbours.update(islice(deeper.items(), _NEIGHBOURS_MAX - len(neighbours)))
+            if len(neighbours) >= _NEIGHBOURS_MIN * 2:
                 break
-        return found
+        return neighbours
+
+    def _read_frozen_share(
+        self, old_tree: bytes, new_tree: bytes, folder: bytes, last_sweep: int, missing_since: int
+    ) -> float:
+        keys = self._view.urls_under(folder, _CAPTURES_READ)[:_URLS_READ]
+        missing: dict[bytes, bytes] = {}  # documents by the URL key where their copy would be
+        for key, history in self._histories(keys):
+            documents = {c.sweep: c.document for c in history if c.document is not None}
+            document = documents.get(last_sweep)
+            if document is not None and missing_since not in documents and directory_prefix(key) == folder:
+                missing[new_tree + key[len(old_tree) :]] = document
+            if len(missing) >= _NEIGHBOURS_MAX:
+                break
+        if len(missing) < _NEIGHBOURS_MIN:
+            return 0.0
+        pairs = zip(self._view.histories(list(missing)), missing.values(), strict=True)
+        return sum(any(c.document == document for c in captures) for captures, document in pairs) / len(missing)
+
+    def _read_mirrored_share(self, old_tree: bytes, new_tree: bytes, folder: bytes) -> float:
+        neighbours = self._living_neighbours(old_tree, new_tree, folder)
+        counterparts = [old_tree + key[len(new_tree) :] for key in neighbours if not is_index(key)]
+        if len(counterparts) < 2 * _NEIGHBOURS_MIN:
+            return 0.0
+        histories = self._histories(counterparts)
+        return sum(self._current_document(*history) is not None for history in histories) / len(counterparts)
+
+    def _living_neighbours(self, old_tree: bytes, new_tree: bytes, folder: bytes) -> dict[bytes, None]:
+        """Return keys of living pages near the candidate, in the order in which they are read."""
+        neighbours: dict[bytes, None] = {}
+        levels = _levels_upwards(folder, new_tree)
+        limit = _NEIGHBOURS_MAX if len(levels) == 1 else _NEIGHBOURS_MAX // 2
+        is_nested = len(old_tree) > len(new_tree)
+        for level, start in levels:
+            keys = self._view.urls_under(level, _CAPTURES_READ, start)[:_URLS_READ]
+            new = [key for key in keys if key not in neighbours and not (is_nested and key.startswith(old_tree))]
+            living = [
+                key for key, history in self._histories(new) if self._current_document(key, history) is not None
+            ]
+            siblings = [key for key in living if directory_prefix(key) == level]
+            preferred = siblings if len(siblings) >= 2 * _NEIGHBOURS_MIN else living
+            neighbours.update(dict.fromkeys(preferred[:limit]))
+            if len(neighbours) >= _NEIGHBOURS_MAX:
+                break
+        return neighbours
 
     def _histories(self, keys: list[bytes]) -> Iterator[tuple[bytes, list[Capture]]]:
-        """Captures of these URLs, read as they are taken: the first ones are mostly enough."""
-        for at in range(0, len(keys), _HISTORIES_AT_ONCE):
-            part = keys[at : at + _HISTORIES_AT_ONCE]
-            yield from zip(part, self._view.histories(part), strict=True)
+        """Yield the captures of these URLs, read in small batches because the first ones are usually enough."""
+        for start in range(0, len(keys), _HISTORIES_PER_READ):
+            batch = keys[start : start + _HISTORIES_PER_READ]
+            yield from zip(batch, self._view.histories(batch), strict=True)
 
-    def _today(self, key: bytes, captures: list[Capture]) -> bytes | None:
-        latest = self._latest(host_prefix(key))
-        return next((c.document for c in captures if c.sweep == latest), None)
+    def _current_document(self, key: bytes, captures: list[Capture]) -> bytes | None:
+        """Return the document of a URL in the last sweep of its host."""
+        last_sweep = self._last_visit(host_prefix(key))
+        return next((c.document for c in captures if c.sweep == last_sweep), None)
 
-    def _copied(self, today: bytes, captures: list[Capture]) -> bool:
-        """A document is what the neighbour with these captures holds or held."""
+    def _is_copy(self, document: bytes, captures: list[Capture]) -> bool:
+        """Whether a document is or resembles a version of the page with these captures."""
         versions = list(dict.fromkeys(c.document for c in captures if c.document is not None))
-        if today in versions:
+        if document in versions:
             return True
-        row, *held = self._rows.many([today, *versions[-4:]])
-        rows = [each for each in held if each is not None]
-        if row is None or not rows:
+        row, *version_rows = self._rows.many([document, *versions[-_VERSIONS_COMPARED:]])
+        sketches = [version.sketch for version in version_rows if version is not None]
+        if row is None or not sketches:
             return False
-        figures = sketcher.compare_many(row.sketch, [each.sketch for each in rows])
-        return bool(figures.resemblance.max() >= _COPY_RESEMBLANCE)
+        return bool(sketcher.compare_many(row.sketch, sketches).resemblance.max() >= _COPY_RESEMBLANCE)
 
 
-def _looks(folder: bytes, before: bytes) -> list[tuple[bytes, bytes]]:
-    """A folder and those above it up to `before`, which it lies in, each from the first folder on and from its start.
+def _levels_upwards(folder: bytes, tree: bytes) -> list[tuple[bytes, bytes]]:
+    """Return scans (key prefix, first key) of a folder, and of its parents up to the root of its tree.
 
-    The nearest neighbours are asked first: further up lie other trees, such as copies of this one.
+    Parents are scanned from the first folder on and then from their own start. The nearest neighbours come first:
+    further up there are other trees, such as copies of this one.
     """
-    level, found = folder, [(folder, folder)]
-    while len(level) > len(before) and len(found) < _LOOKS_MAX:
-        level = max(directory_prefix(level[:-1]), before, key=len)
-        found += [(level, folder), (level, level)]
-    return found
+    level, levels = folder, [(folder, folder)]
+    while len(level) > len(tree) and len(levels) < _LEVELS_MAX:
+        level = max(directory_prefix(level[:-1]), tree, key=len)
+        levels += [(level, folder), (level, level)]
+    return levels
 
 
-def _heads(old: bytes, new: bytes) -> tuple[bytes, bytes]:
-    """Two keys without the path segments that both end with; the same where they share no last segment."""
+def _tree_roots(old: bytes, new: bytes) -> tuple[bytes, bytes]:
+    """Return two keys without the path segments that both end with; equal roots if the last segments differ."""
     a, b = old.split(b"/"), new.split(b"/")
     common = 0
     while common < min(len(a), len(b)) - 1 and a[-1 - common] == b[-1 - common]:

@@ -1,8 +1,10 @@
-"""From ranked candidates to what an answer says of them: confidence, figures, evidence."""
+"""Turn the results of a search into the candidates of an answer: confidence, figures and evidence."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+import msgspec
 
 from streams.find import score as scoring
 from streams.find.answer import Candidate, Evidence
@@ -10,116 +12,149 @@ from streams.timestamps import iso
 from streams.urls import domain_prefix, host_prefix
 
 if TYPE_CHECKING:
-    from streams.find.candidates import DeadUrl
-    from streams.find.history import Life
-    from streams.find.paths import Predicted
-    from streams.find.ranking import Ranked, Stop
+    from streams.find.dead_url import DeadUrl
+    from streams.find.missing_rule import Life
+    from streams.find.ranking import RankedCandidate
+    from streams.find.rewrite_rules import Prediction
+    from streams.find.trace import Stop
 
-_FOLDED_CONTAINMENT = 0.5
-_FOLDED_RESEMBLANCE = 0.3
-_BESIDE_SHOWN = 0.2
-_UNSEEN_TARGET = 0.6  # a redirect to a URL that no sweep held
+_FOLDED_CONTAINMENT_MIN = 0.5
+_FOLDED_RESEMBLANCE_MAX = 0.3
+_COEXISTED_SHOWN = 0.2
 _PATH_SHOWN = 0.3
 _COSINE_SHOWN = 0.2
-_GUESS = 0.3
+_UNSEEN_TARGET_CONFIDENCE = 0.6  # of a redirect to a URL that no sweep captured
+_GUESS_SHARE = 0.3  # of the rule's confidence, if the old URL was never captured
+_SAME_PAGE_ENDS = (b"/", b".html", b"/index", b"/")
 
 
-class Redirected(NamedTuple):
-    """The end of the redirects that the crawler met at a URL; `polite` ones are met by many URLs alike."""
+class RedirectTarget(msgspec.Struct, frozen=True, kw_only=True):
+    """The end of the redirects from a URL; a catch-all redirect sends many unrelated URLs to one target."""
 
     url: str
     key: bytes
     life: Life
-    polite: bool
+    is_catch_all: bool
     steps: int
 
 
-class Found(NamedTuple):
-    """All that was found for one URL, best candidates first."""
+class SearchResult(msgspec.Struct, frozen=True, kw_only=True):
+    """The result of the search for one dead URL: candidates, the best first, and what else supports them."""
 
-    question: DeadUrl
-    ranked: list[Ranked]
+    dead: DeadUrl
+    ranked: list[RankedCandidate]
     stops: list[Stop]
-    redirected: Redirected | None
-    predicted: dict[bytes, Predicted]
+    redirect: RedirectTarget | None
+    predictions: dict[bytes, Prediction]  # by URL key
 
 
-def candidates_of(found: Found, limit: int) -> list[Candidate]:
-    """Candidates with their confidence, best first: a redirect that nothing speaks against, then by score."""
-    ranked, redirected = found.ranked, found.redirected
-    redirect = _redirect_candidate(found) if redirected else None
-    others = [each for each in ranked if redirected is None or each.life.key != redirected.key]
-    left = 1.0
-    out: list[Candidate] = []
+def build_candidates(result: SearchResult, limit: int) -> list[Candidate]:
+    """Return at most `limit` candidates: first a redirect, unless it is doubted, and then by score.
+
+    A doubted redirect is sorted in by its confidence.
+    """
+    redirect = _redirect_candidate(result, result.redirect) if result.redirect else None
+    others = [c for c in result.ranked if result.redirect is None or c.life.key != result.redirect.key]
+    candidates: list[Candidate] = []
+    remaining = 1.0
     if redirect is not None and redirect.confidence > scoring.REDIRECT_DOUBTED:
-        out.append(redirect)
-        left -= redirect.confidence
-    for at, each in enumerate(others[:limit]):
-        sure = _confidence(found, others, at)
-        # Only one can be right: what the first leaves is all that others can have.
-        sure = min(sure, left) if out else sure
-        out.append(_candidate(found, each, sure))
-        left = min(left, 1.0 - out[0].confidence)
-    if redirect is not None and redirect not in out:
-        out.append(redirect)
-        out.sort(key=lambda candidate: -candidate.confidence)
-    return out[:limit]
+        candidates.append(redirect)
+        remaining -= redirect.confidence
+    for index, other in enumerate(others[:limit]):
+        confidence = _confidence(result, others, index)
+        # Only one candidate can be right: the others share the probability that the first one leaves.
+        confidence = min(confidence, remaining) if candidates else confidence
+        candidates.append(_candidate(result, other, confidence))
+        remaining = min(remaining, 1.0 - candidates[0].confidence)
+    if redirect is not None and redirect not in candidates:
+        candidates.append(redirect)
+        candidates.sort(key=lambda candidate: -candidate.confidence)
+    return candidates[:limit]
 
 
-def _confidence(found: Found, ranked: list[Ranked], at: int) -> float:
-    each = ranked[at]
-    second = next((other.score for other in ranked if other is not each and not _same_page(other, each)), 0.0)
-    sure = scoring.confidence(each.score, second, each.traits)
-    for stop in found.stops:
-        sure *= stop.confidence
-    if found.stops and each.traits.resemblance == 1.0:
-        # The very page: doubts about URLs that it had on the way say nothing about where it is.
-        own = [scoring.score(other.traits) for other in ranked if other is not each and not _same_page(other, each)]
-        sure = max(sure, scoring.confidence(scoring.score(each.traits), max(own, default=0.0), each.traits))
-    return sure
+def soft_404(life: Life) -> Candidate:
+    """Return the old URL itself, which now has the same page as many others: it is reported, but never a target."""
+    last = life.refused[-1]
+    detail = "the URL serves a page that many unrelated URLs of its host serve"
+    return Candidate(
+        url=last.url,
+        confidence=0.0,
+        resemblance=None,
+        containment=None,
+        first_seen=None,
+        last_seen=iso(last.time),
+        evidence=[Evidence("suspected_soft_404", detail=detail)],
+    )
 
 
-def _same_page(a: Ranked, b: Ranked) -> bool:
-    """Two spellings of one page's URL, such as `/x` and `/x/`, which must not make each other doubtful."""
-    one, other = a.life.last, b.life.last
-    if one is None or other is None or one.document != other.document:
+def guess(life: Life, prediction: Prediction) -> Candidate:
+    """Return the URL that a rule predicts for a URL that was never captured."""
+    confidence = round(_GUESS_SHARE * prediction.confidence, 4)
+    return _uncompared_candidate(life.pages[-1].url, life, confidence, [_rule_evidence(prediction)])
+
+
+def _confidence(result: SearchResult, ranked: list[RankedCandidate], index: int) -> float:
+    candidate = ranked[index]
+    rivals = [other for other in ranked if other is not candidate and not _is_same_page(other, candidate)]
+    second = rivals[0].score if rivals else 0.0
+    confidence = scoring.confidence(candidate.score, second, candidate.traits)
+    for stop in result.stops:
+        confidence *= stop.confidence
+    if result.stops and candidate.traits.resemblance == 1.0:
+        # The text is identical: doubts about the stops on the way say nothing about where the page is now.
+        direct_scores = (scoring.score(rival.traits) for rival in rivals)
+        direct_score = scoring.score(candidate.traits)
+        direct = scoring.confidence(direct_score, max(direct_scores, default=0.0), candidate.traits)
+        confidence = max(confidence, direct)
+    return confidence
+
+
+def _is_same_page(a: RankedCandidate, b: RankedCandidate) -> bool:
+    """Whether two URLs such as `/x` and `/x/` have one page: then neither casts doubt on the other."""
+    page_a, page_b = a.life.last_page, b.life.last_page
+    if page_a is None or page_b is None or page_a.document != page_b.document:
         return False
-    trim = (b"/", b".html", b"/index", b"/")
-    keys = [a.life.key, b.life.key]
-    for end in trim:
-        keys = [key.removesuffix(end) for key in keys]
-    return keys[0] == keys[1]
+    key_a, key_b = a.life.key, b.life.key
+    for end in _SAME_PAGE_ENDS:
+        key_a, key_b = key_a.removesuffix(end), key_b.removesuffix(end)
+    return key_a == key_b
 
 
-def _redirect_candidate(found: Found) -> Candidate | None:
-    redirected = found.redirected
-    if redirected is None:
-        return None
-    detail = redirected.url if redirected.steps == 1 else f"{redirected.url} in {redirected.steps} steps"
-    evidence = Evidence("redirect", detail=detail)
-    there = next((each for each in found.ranked if each.life.key == redirected.key), None)
-    if there is None:
-        life = redirected.life
-        soft = bool(life.refused) and life.refused[-1].document is not None
-        if soft or (life.answered and not life.alive):
-            against = Evidence("suspected_soft_404") if soft else Evidence("target_missing")
-            return _bare(redirected.url, life, 0.0, [evidence, against])
-        # One that lives may not have been compared: it holds no text, or another crawl than the one that missed this.
-        sure = scoring.REDIRECT_CONFIDENCE if life.alive else _UNSEEN_TARGET
-        why = [] if life.alive else [Evidence("not_captured")]
-        return _bare(redirected.url, life, scoring.REDIRECT_DOUBTED if redirected.polite else sure, [evidence, *why])
-    if redirected.polite and scoring.doubtful_redirect(there.traits):
+def _redirect_candidate(result: SearchResult, redirect: RedirectTarget) -> Candidate:
+    detail = redirect.url if redirect.steps == 1 else f"{redirect.url} in {redirect.steps} steps"
+    ranked = next((candidate for candidate in result.ranked if candidate.life.key == redirect.key), None)
+    if ranked is None:
+        return _uncompared_redirect(redirect, Evidence("redirect", detail=detail))
+    if redirect.is_catch_all and scoring.is_doubtful_redirect(ranked.traits):
         evidence = Evidence("redirect_of_many", detail=detail)
-        return _candidate(found, there, scoring.REDIRECT_DOUBTED, evidence)
-    return _candidate(found, there, scoring.REDIRECT_CONFIDENCE, evidence)
+        return _candidate(result, ranked, scoring.REDIRECT_DOUBTED, evidence)
+    return _candidate(result, ranked, scoring.REDIRECT_CONFIDENCE, Evidence("redirect", detail=detail))
 
 
-def _bare(url: str, life: Life, sure: float, evidence: list[Evidence]) -> Candidate:
-    first = life.held[0] if life.held else life.textless
-    last = life.answered
+def _uncompared_redirect(redirect: RedirectTarget, evidence: Evidence) -> Candidate:
+    """Return the candidate for a target that was not compared with the old page.
+
+    A living target is not compared if it has no text, or belongs to another crawl than the sweep that missed the old
+    URL.
+    """
+    life = redirect.life
+    if life.refused and life.refused[-1].document is not None:
+        return _uncompared_candidate(redirect.url, life, 0.0, [evidence, Evidence("suspected_soft_404")])
+    if life.last_answer and not life.is_alive:
+        return _uncompared_candidate(redirect.url, life, 0.0, [evidence, Evidence("target_missing")])
+    confidence = scoring.REDIRECT_CONFIDENCE if life.is_alive else _UNSEEN_TARGET_CONFIDENCE
+    if redirect.is_catch_all:
+        confidence = scoring.REDIRECT_DOUBTED
+    against = [] if life.is_alive else [Evidence("not_captured")]
+    return _uncompared_candidate(redirect.url, life, confidence, [evidence, *against])
+
+
+def _uncompared_candidate(url: str, life: Life, confidence: float, evidence: list[Evidence]) -> Candidate:
+    first = life.pages[0] if life.pages else life.textless
+    last = life.last_answer
     return Candidate(
         url=url,
-        confidence=sure,
+        confidence=confidence,
         resemblance=None,
         containment=None,
         first_seen=iso(first.time) if first else None,
@@ -128,70 +163,49 @@ def _bare(url: str, life: Life, sure: float, evidence: list[Evidence]) -> Candid
     )
 
 
-def soft_404(life: Life) -> Candidate:
-    """The old URL itself, which now serves what many others do: reported, never a target."""
-    last = life.refused[-1]
-    names = "the URL serves a page that many unrelated URLs of its host serve"
-    evidence = [Evidence("suspected_soft_404", detail=names)]
+def _candidate(
+    result: SearchResult, candidate: RankedCandidate, confidence: float, first_evidence: Evidence | None = None
+) -> Candidate:
+    pages, traits = candidate.life.pages, candidate.traits
+    is_compared = result.dead.row is not None
     return Candidate(
-        url=last.url,
-        confidence=0.0,
-        resemblance=None,
-        containment=None,
-        first_seen=None,
-        last_seen=iso(last.time),
-        evidence=evidence,
+        url=pages[-1].url,
+        confidence=round(confidence, 4),
+        resemblance=round(traits.resemblance, 4) if is_compared else None,
+        containment=round(traits.containment, 4) if is_compared else None,
+        first_seen=iso(pages[0].time),
+        last_seen=iso(pages[-1].time),
+        evidence=([first_evidence] if first_evidence else []) + _evidence(result, candidate),
     )
 
 
-def guess(life: Life, predicted: Predicted) -> Candidate:
-    """Where a rule leads from a URL that was never seen."""
-    evidence = [_rule(predicted)]
-    url = life.held[-1].url
-    return _bare(url, life, round(_GUESS * predicted.confidence, 4), evidence)
-
-
-def _candidate(found: Found, each: Ranked, sure: float, first: Evidence | None = None) -> Candidate:
-    life, traits = each.life, each.traits
-    known = found.question.row is not None
-    return Candidate(
-        url=life.held[-1].url,
-        confidence=round(sure, 4),
-        resemblance=round(traits.resemblance, 4) if known else None,
-        containment=round(traits.containment, 4) if known else None,
-        first_seen=iso(life.held[0].time),
-        last_seen=iso(life.held[-1].time),
-        evidence=([first] if first else []) + _evidence(found, each),
-    )
-
-
-def _evidence(found: Found, each: Ranked) -> list[Evidence]:
-    """Reasons for and against, as the ranking weighed them."""
-    traits, key = each.traits, each.life.key
-    out = [Evidence("stop", round(stop.confidence, 4), stop.url) for stop in found.stops]
-    if traits.containment >= _FOLDED_CONTAINMENT and traits.resemblance < _FOLDED_RESEMBLANCE:
-        out.append(Evidence("folded_in", round(traits.containment, 4)))
+def _evidence(result: SearchResult, candidate: RankedCandidate) -> list[Evidence]:
+    """Return the reasons for and against a candidate, as the ranking weighted them."""
+    traits, key = candidate.traits, candidate.life.key
+    evidence = [Evidence("stop", round(stop.confidence, 4), stop.url) for stop in result.stops]
+    if traits.containment >= _FOLDED_CONTAINMENT_MIN and traits.resemblance < _FOLDED_RESEMBLANCE_MAX:
+        evidence.append(Evidence("folded_in", round(traits.containment, 4)))
     if traits.cosine is not None and traits.cosine >= _COSINE_SHOWN:
-        out.append(Evidence("words", round(traits.cosine, 4)))
+        evidence.append(Evidence("words", round(traits.cosine, 4)))
     if traits.appeared:
-        out.append(Evidence("appeared", detail="in the sweep that missed the old URL"))
-    if traits.beside >= _BESIDE_SHOWN:
-        out.append(Evidence("stood_beside", round(traits.beside, 4)))
+        evidence.append(Evidence("appeared", detail="in the sweep that missed the old URL"))
+    if traits.coexisted >= _COEXISTED_SHOWN:
+        evidence.append(Evidence("stood_beside", round(traits.coexisted, 4)))
     if traits.replica > 0:
-        out.append(Evidence("copied_tree", round(traits.replica, 4)))
+        evidence.append(Evidence("copied_tree", round(traits.replica, 4)))
     if traits.path >= _PATH_SHOWN:
-        out.append(Evidence("path", round(traits.path, 4)))
-    if traits.rule > 0 and key in found.predicted:
-        out.append(_rule(found.predicted[key]))
-    out.append(_neighbourhood(found.question.key, key))
-    return out
+        evidence.append(Evidence("path", round(traits.path, 4)))
+    if traits.rule > 0 and key in result.predictions:
+        evidence.append(_rule_evidence(result.predictions[key]))
+    evidence.append(_host_evidence(result.dead.key, key))
+    return evidence
 
 
-def _rule(predicted: Predicted) -> Evidence:
-    return Evidence("rule", round(predicted.confidence, 4), f"{predicted.rule} ({predicted.support} moves)")
+def _rule_evidence(prediction: Prediction) -> Evidence:
+    return Evidence("rule", round(prediction.confidence, 4), f"{prediction.rule} ({prediction.support} moves)")
 
 
-def _neighbourhood(old: bytes, new: bytes) -> Evidence:
+def _host_evidence(old: bytes, new: bytes) -> Evidence:
     if host_prefix(old) == host_prefix(new):
         return Evidence("same_host")
     return Evidence("same_domain" if domain_prefix(old) == domain_prefix(new) else "other_domain")

@@ -13,6 +13,7 @@ import structlog
 from prometheus_client import disable_created_metrics
 
 from streams.errors import InputError, LostfoundError
+from streams.find import warm_up
 from streams.kafka.collection.collection import Collection
 from streams.kafka.collection.http_server import Server, listen
 from streams.kafka.coordinator.commit_coordinator import CommitCoordinator
@@ -65,6 +66,7 @@ def run(settings: Settings, broker: Broker, options: WorkerOptions) -> None:
     kafka = settings.kafka
     counts = asyncio.run(topics.ensure(broker, kafka, partitions=options.partitions, create=kafka.create_topics))
     (options.data_dir / "faust").mkdir(parents=True, exist_ok=True)
+    warm_up()  # moves are published between batches of pages
     asyncio.set_event_loop(loop := asyncio.new_event_loop())  # Faust wants the loop before it runs
     try:
         loop.run_until_complete(_work(settings, broker, options, counts))

@@ -10,8 +10,7 @@ from state.model import Sweep
 from state.view import View
 from streams import query
 from streams.cli.json_output import to_json_object
-from streams.find import Finder
-from streams.find.missing import missing_urls
+from streams.find import Finder, missing_urls
 from streams.settings import Settings
 
 Answers = dict[str, list[str]]

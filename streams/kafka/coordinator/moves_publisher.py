@@ -18,8 +18,7 @@ from aiokafka.errors import KafkaError
 from state.errors import LostfoundError
 from state.model import Sweep
 from state.view import View
-from streams.find import Finder
-from streams.find.missing import missing_urls
+from streams.find import Finder, missing_urls
 from streams.kafka.collection.collection import Collection
 from streams.kafka.wire.packed_messages import Topic
 from streams.kafka.wire.result_messages import Move, Result
@@ -95,7 +94,7 @@ def moves(view: View, settings: Settings, sweep: Sweep) -> Iterator[Move]:
     """What `find` says of the URLs that held a page until this sweep, the last one committed, missed them."""
     finder = Finder(view, settings)
     asked = (
-        url for url in missing_urls(view, settings.find.soft_404_urls) if finder.missed_since(url) == sweep.number
+        url for url in missing_urls(view, settings.find.soft_404_urls) if finder.missing_since(url) == sweep.number
     )
     for answer in finder.find_many(asked):
         if answer.status in {"moved", "gone"}:

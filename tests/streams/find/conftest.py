@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable
 from itertools import islice
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import pytest
@@ -12,11 +13,14 @@ import pytest
 from state.model import PREFIX_BYTES, Capture, DocumentRow, Sweep, SweepState
 from state.scheme import Scheme
 from streams import settings as settings_module
-from streams.find import Finder
+from streams.find import Answer, Candidate, Finder
 from streams.sketch import sketcher
 from streams.sketch.index_terms import index_words, indexed_words, most_sampled, text_words
 from streams.sketch.sketcher import Sketcher
 from streams.urls import host_prefix, url_key
+
+if TYPE_CHECKING:
+    from state.view import View
 
 DAY = 86_400_000
 SCHEME = Scheme()
@@ -178,9 +182,14 @@ def finder() -> Callable[..., Finder]:
     return finder_of
 
 
+def as_view(view: MemoryView) -> View:
+    """Return the view as the type that `find` takes: it has all methods of a View that `find` calls."""
+    return cast("View", view)
+
+
 def finder_of(view: MemoryView, **bounds: int) -> Finder:
     """A finder with the default settings, but for some bounds of the search."""
-    return Finder(view, settings_module.load(None, {"find": bounds}))
+    return Finder(as_view(view), settings_module.load(None, {"find": bounds}))
 
 
 def prose(subject: str, sentences: int = 40) -> str:
@@ -194,3 +203,21 @@ def prose(subject: str, sentences: int = 40) -> str:
 @pytest.fixture
 def text() -> Callable[..., str]:
     return prose
+
+
+@pytest.fixture
+def pages(text: Callable[..., str]) -> dict[str, str]:
+    """Twelve pages that stay, so that the site has words that are common and words that are rare."""
+    shared = "Home About Contact Imprint all rights reserved by the makers of this fine site. "
+    subjects = ["ash", "birch", "cedar", "elm", "fir", "hazel", "larch", "maple", "oak", "pine", "rowan", "willow"]
+    return {f"https://site.example/trees/{name}.html": shared + text(name) for name in subjects}
+
+
+def best(answer: Answer) -> Candidate:
+    """Return the first candidate."""
+    return answer.candidates[0]
+
+
+def kinds(answer: Answer) -> set[str]:
+    """Return the kinds of evidence of the first candidate."""
+    return {evidence.kind for evidence in best(answer).evidence}

@@ -1,0 +1,63 @@
+"""What all steps of one `Finder` share: the view, its caches, the settings and the counters of limits."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from streams.find.batch_lru import BatchLru
+from streams.find.copies import CopyDetector
+from streams.find.life_cache import LifeCache
+from streams.find.site_sample import sample_site
+from streams.find.soft_errors import SoftErrors
+from streams.find.sweep_index import SweepIndex
+from streams.find.text_similarity import SiteStatistics, TextFeatureCache
+from streams.sketch.sketcher import Sketcher
+
+if TYPE_CHECKING:
+    from state.model import DocumentRow
+    from state.view import View
+    from streams.settings import Settings
+
+_ROWS_CACHED = 8_192
+_LOCATIONS_CACHED = 2_048
+_LOCATIONS_MAX = 16  # per document: the URLs that got it last
+_LOCATIONS_READ = 64
+
+
+class FindContext:
+    """Caches are LRU caches over the view and hold values as of their first read, so make one per state of the view.
+
+    `counters` counts how often each limit of the search was reached.
+    """
+
+    def __init__(self, view: View, settings: Settings) -> None:
+        self.view, self.settings = view, settings.find
+        self.sample_postings_max = settings.limits.sample_postings_max
+        self.counters: Counter[str] = Counter()
+        self.sketcher = Sketcher(view.scheme, settings.limits.tokens_max)
+        self.sweeps = SweepIndex(view)
+        self.soft_errors = SoftErrors(view, settings.find.soft_404_urls)
+        self.lives = LifeCache(view, self.sweeps, self.soft_errors)
+        self.rows: BatchLru[bytes, DocumentRow | None] = BatchLru(view.documents, _ROWS_CACHED)
+        self.texts = TextFeatureCache(view, self.sketcher)
+        self.copies = CopyDetector(view, self.rows, self.sweeps.last_visit)
+        self.locations: BatchLru[bytes, list[bytes]] = BatchLru(self._read_locations, _LOCATIONS_CACHED)
+        self.site_statistics = lru_cache(maxsize=64)(self._read_site)
+
+    def _read_locations(self, documents: list[bytes]) -> Iterator[list[bytes]]:
+        """Yield the keys of at most `_LOCATIONS_MAX` URLs per document, given by id or prefix."""
+        for locations in self.view.locations_seen(documents, _LOCATIONS_READ):
+            if len(locations) <= _LOCATIONS_MAX:
+                yield [key for key, _ in locations]
+                continue
+            self.counters["find_locations_max"] += 1
+            newest = sorted(locations, key=lambda location: (-location[1], location[0]))
+            yield [key for key, _ in newest[:_LOCATIONS_MAX]]
+
+    def _read_site(self, host: bytes) -> SiteStatistics:
+        last_sweep, documents_max = self.sweeps.last_visit(host), self.settings.site_sample_documents
+        sample = sample_site(self.view, host, documents_max, last_sweep)
+        return SiteStatistics(sample, self.texts, last_sweep, documents_max)

@@ -1,0 +1,48 @@
+"""How similar the paths of two URLs are, by their words and by three-letter pieces."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from streams.urls import key_words
+
+TRIGRAMS_SHARE = 0.4
+
+
+class PathFeatures(msgspec.Struct, frozen=True, gc=False):
+    """Distinct words of a URL's path, and distinct three-letter pieces of the path without separators.
+
+    Stored as tuples: the garbage collector walks sets again and again, which took 40 ms per run for 16,000 paths.
+    """
+
+    words: tuple[str, ...]
+    pieces: tuple[str, ...]
+
+
+def path_features(key: bytes) -> PathFeatures:
+    """Return the path features of a URL key."""
+    words = key_words(key)
+    joined = "/" + "".join(words) + "/"
+    pieces = set(map("".join, zip(joined, joined[1:], joined[2:], strict=False)))
+    return PathFeatures(tuple(dict.fromkeys(words)), tuple(pieces))
+
+
+def path_similarity_to(path: PathFeatures) -> Callable[[PathFeatures], float]:
+    """Return a function that compares other paths with this one, from 0 to 1.
+
+    It is a weighted mean of the Jaccard measure of words and the Dice measure of pieces. The pieces also recognise
+    words that are written together, such as `parentservices`.
+    """
+    own_words, own_pieces = set(path.words), set(path.pieces)
+
+    def similarity(other: PathFeatures) -> float:
+        common = len(own_words.intersection(other.words))
+        words = len(own_words) + len(other.words) - common
+        jaccard = common / words if words else 1.0
+        pieces = len(own_pieces) + len(other.pieces)
+        dice = 2 * len(own_pieces.intersection(other.pieces)) / pieces if pieces else 1.0
+        return (1 - TRIGRAMS_SHARE) * jaccard + TRIGRAMS_SHARE * dice
+
+    return similarity

@@ -1,0 +1,65 @@
+"""Follow the redirects that the crawler met at a URL, and recognise catch-all redirects."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from urllib.parse import urljoin
+
+from streams.find.missing_rule import redirect_key
+from streams.find.report import RedirectTarget
+from streams.sketch.index_terms import page_name
+from streams.urls import directory_prefix, url_key
+
+if TYPE_CHECKING:
+    from streams.find.context import FindContext
+    from streams.find.missing_rule import Life
+
+_REDIRECTS_MAX = 8
+_NEIGHBOURS_READ = 256
+_CAPTURES_READ = 2_048  # only their keys
+
+
+def follow_redirects(context: FindContext, life: Life) -> RedirectTarget | None:
+    """Return the end of the redirects from a URL; None if there are none, or they are invalid, endless or a loop."""
+    redirects = [capture for capture in life.refused if capture.redirect]
+    if not redirects:
+        return None
+    url, visited = redirects[-1].url, [life.key]
+    for _ in range(_REDIRECTS_MAX):
+        try:
+            url = urljoin(url, redirects[-1].redirect or "")
+            key = url_key(url)
+        except ValueError:
+            return None
+        if key in visited:
+            return None
+        visited.append(key)
+        target = context.lives.checked(key)
+        redirects = [capture for capture in target.refused if capture.redirect]
+        if target.is_alive or not redirects:
+            return RedirectTarget(
+                url=url,
+                key=key,
+                life=target,
+                is_catch_all=_is_catch_all(context, life, key),
+                steps=len(visited) - 1,
+            )
+    return None
+
+
+def folder_neighbours(context: FindContext, key: bytes) -> list[bytes]:
+    """Return keys of URLs in the folder of a URL, which may be one of them."""
+    return context.view.urls_under(directory_prefix(key), _CAPTURES_READ)[:_NEIGHBOURS_READ]
+
+
+def _is_catch_all(context: FindContext, life: Life, target: bytes) -> bool:
+    """Whether a redirect leads to a home page, or many neighbours of the URL redirect to the same target."""
+    if _is_home_page(target) and not _is_home_page(life.key):
+        return True
+    histories = context.view.histories(folder_neighbours(context, life.key))
+    names = {page_name(c.url) for captures in histories for c in captures if redirect_key(c) == target}
+    return len(names) >= context.settings.soft_404_urls
+
+
+def _is_home_page(key: bytes) -> bool:
+    return key[key.find(b")") + 1 :] in {b"", b"/"}

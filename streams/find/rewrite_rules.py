@@ -1,0 +1,129 @@
+"""Rewrite rules, learned from moves on the same site, predict where other URLs have moved.
+
+A rule is a pair of URL prefixes: the move from https://a/doc/x.html to https://b/guide/x/ supports the rule
+`//a/doc/*.html -> //b/guide/*/`. A move supports one rule per word boundary inside the part that both URLs end with.
+So `/doc/x/*` and `/doc/*` compete: a rule is trusted by the share of the moves in its range that it explains. If
+several pages of a folder moved to one page, the rule is `/doc/* -> /doc.html` (a folding rule).
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import NamedTuple
+
+_SUPPORT_MIN = 2
+_CUTS_MAX = 24
+_HEADS_MAX = 64  # per URL, which may consist of nothing but separators
+
+_EXTENSION = re.compile(
+    r"(?:/(?:index|default)(?:\.[a-z]{2,5}\d?)?|\.(?:[xs]?html?|php\d?|aspx?|jspx?|cgi|rst|md|txt)|/)$"
+)
+
+
+class Rule(NamedTuple):
+    """`before*before_end -> after*after_end`, without scheme; a `folded` rule has a single page as its target."""
+
+    before: str
+    before_end: str
+    after: str
+    after_end: str
+    folded: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.before}*{self.before_end} -> {self.after}{'' if self.folded else '*'}{self.after_end}"
+
+    def target(self, stem: str) -> str:
+        """Return the predicted URL for a URL with this stem."""
+        return self.after + ("" if self.folded else stem[len(self.before) :]) + self.after_end
+
+
+class Prediction(NamedTuple):
+    """The URL that a rule predicts.
+
+    `confidence` is the number of moves that support the rule, divided by the number of moves in its range plus one.
+    """
+
+    target: str  # without scheme
+    confidence: float
+    rule: Rule
+    support: int
+
+
+class Rules:
+    """Rules learned from moves (old URL, new URL)."""
+
+    def __init__(self, moves: Iterable[tuple[str, str]]) -> None:
+        stems = [(old, _split_extension(old), _split_extension(new)) for old, new in moves]
+        self._support: dict[Rule, set[str]] = defaultdict(set)
+        for old, (before, before_end), (after, after_end) in stems:
+            folder = before[: before.rfind("/") + 1]
+            self._support[Rule(folder, before_end, after + after_end, "", folded=True)].add(old)
+            if (before, before_end) != (after, after_end):
+                for head, new_head in _cut_common_end(before, after):
+                    self._support[Rule(head, before_end, new_head, after_end)].add(old)
+        self._support = {rule: olds for rule, olds in self._support.items() if len(olds) >= _SUPPORT_MIN}
+        self._by_head: dict[tuple[str, str], list[Rule]] = defaultdict(list)
+        for rule in self._support:
+            self._by_head[rule.before, rule.before_end].append(rule)
+        self._moves_in_range: Counter[tuple[str, str]] = Counter()
+        for _, (before, before_end), _ in stems:
+            self._moves_in_range.update(head for head in _heads(before, before_end) if head in self._by_head)
+
+    def __len__(self) -> int:
+        return len(self._support)
+
+    def predict(self, url: str) -> list[Prediction]:
+        """Return predicted targets of a URL, the highest confidence first; moves of this URL itself do not count."""
+        stem, end = _split_extension(url)
+        predictions: dict[str, Prediction] = {}
+        for head in _heads(stem, end):
+            for rule in self._by_head.get(head, ()):
+                is_own_move = url in self._support[rule]
+                support = len(self._support[rule]) - is_own_move
+                if support < _SUPPORT_MIN:
+                    continue
+                confidence = support / (self._moves_in_range[head] - is_own_move + 1.0)
+                target = rule.target(stem)
+                if target not in predictions or predictions[target].confidence < confidence:
+                    predictions[target] = Prediction(target, confidence, rule, support)
+        return sorted(predictions.values(), key=lambda p: (-p.confidence, p.target))
+
+
+NO_RULES = Rules(())
+
+
+def without_scheme(url: str) -> str:
+    """Return a URL as rules write it: `//host/path?query`."""
+    return url[url.find("//") :] if "//" in url else url
+
+
+def _split_extension(url: str) -> tuple[str, str]:
+    """Split a URL without scheme and fragment before the extension of its page: (`//host/a/x`, `.html`)."""
+    bare = without_scheme(url.split("#", 1)[0])
+    match = _EXTENSION.search(bare)
+    return (bare[: match.start()], bare[match.start() :]) if match else (bare, "")
+
+
+def _heads(stem: str, end: str) -> Iterator[tuple[str, str]]:
+    """Yield the prefixes of a stem with which a rule could begin, the shortest first."""
+    yield from islice(((stem[:at], end) for at in range(3, len(stem) + 1) if not stem[at - 1].isalnum()), _HEADS_MAX)
+
+
+def _cut_common_end(before: str, after: str) -> Iterator[tuple[str, str]]:
+    """Yield pairs of prefixes that leave the same rest, the longest first; cuts are at word boundaries."""
+    shorter = min(len(before), len(after))
+    common = 0
+    while common < shorter and before[-1 - common] == after[-1 - common]:
+        common += 1
+    cuts = 0
+    for rest in range(common, 0, -1):
+        old, new = before[: len(before) - rest], after[: len(after) - rest]
+        at_word = old and new and not old[-1].isalnum() and not new[-1].isalnum() and before[len(old)].isalnum()
+        if at_word and len(old) > 2 and len(new) > 2:
+            yield old, new
+            cuts += 1
+            if cuts == _CUTS_MAX:
+                return

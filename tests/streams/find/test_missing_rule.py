@@ -1,0 +1,150 @@
+"""When a URL is missing, and since when."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from state.model import Capture
+from streams.find.missing_rule import read_life
+from streams.find.sweep_index import SweepIndex
+from streams.urls import url_key
+from tests.streams.find.conftest import MemoryView, as_view
+
+SITE = "https://site.example"
+OLD, NEW = f"{SITE}/old/yew.html", f"{SITE}/wood/yew.html"
+
+
+def no_soft(_document: bytes, _key: bytes) -> bool:
+    return False
+
+
+def life(view, url):
+    return read_life(url_key(url), view.captures(url_key(url)), SweepIndex(view), no_soft)
+
+
+def test_a_url_that_comes_back_is_alive(view):
+    a, b = f"{SITE}/a", f"{SITE}/b"
+    view.add({a: "one two", b: "x"}).add({b: "x"}).add({a: "one two", b: "x"})
+    assert life(view, a).is_alive
+    assert life(view, b).is_alive
+
+
+def test_the_first_sweep_that_missed_it(view):
+    a, b = f"{SITE}/a", f"{SITE}/b"
+    view.add({a: "one two", b: "x"}).add({b: "x"}).add({b: "x"})
+    assert life(view, a).missing_since == 2
+    assert life(view, a).last_page.sweep == 1
+
+
+def test_another_host_of_the_domain_was_visited(view):
+    a = f"{SITE}/a"
+    view.add({a: "one two"}).add({"https://www.site.example/b": "x"})
+    assert life(view, a).missing_since == 2
+
+
+def test_another_host_of_the_crawl_was_visited(view):
+    a, other = f"{SITE}/a", "https://other.example.net/"
+    view.add({a: "one two", other: "x"}).add({other: "x"})
+    assert life(view, a).missing_since == 2
+
+
+def test_only_errors(view):
+    view.add({f"{SITE}/a": 404})
+    assert not life(view, f"{SITE}/a").pages
+    assert life(view, f"{SITE}/a").missing_since == 1
+
+
+def test_a_redirect_to_another_spelling_of_itself_is_nothing(view):
+    view.add({f"{SITE}/a": "one two"}, redirects={"http://site.example/a": f"{SITE}/a"})
+    assert life(view, f"{SITE}/a").is_alive
+
+
+def test_the_last_capture_of_a_sweep_counts(view):
+    view.add({f"{SITE}/a": "one two"}, redirects={f"{SITE}/a": f"{SITE}/b"})
+    assert not life(view, f"{SITE}/a").is_alive
+
+
+@given(st.lists(st.tuples(st.integers(1, 4), st.sampled_from([200, 204, 301, 304, 404, 429, 503])), max_size=8))
+def test_a_life_is_consistent(captures):
+    view = MemoryView()
+    for _ in range(4):
+        view.add({f"{SITE}/other": "x y"})
+    key = url_key(f"{SITE}/a")
+    rows = [
+        Capture(
+            key=key,
+            url=f"{SITE}/a",
+            sweep=sweep,
+            time=sweep,
+            status=status,
+            document=b"d" * 16 if status == 200 else None,
+            raw=b"",
+            redirect=None,
+        )
+        for sweep, status in sorted(captures)
+    ]
+    found = read_life(key, rows, SweepIndex(as_view(view)), no_soft)
+    assert all(c.status == 200 for c in found.pages)
+    assert not {c.status for c in found.refused} & {200, 204, 304}
+    assert found.textless is None or found.textless.status in {204, 304}
+    assert found.last_tried == max((sweep for sweep, _ in captures), default=0)
+    if found.pages and found.missing_since is not None:
+        assert found.missing_since > found.pages[-1].sweep
+
+
+@pytest.mark.parametrize("status", [200, 204, 206, 304])
+def test_an_answer_without_text_is_no_loss(view, finder, pages, text, status):
+    """A 304, a page that became a PDF, one that needs a script: nothing to compare, but no dead link either."""
+    view.add({**pages, OLD: text("yew")}).add({**pages, OLD: status, NEW: text("yew")})
+    answer = finder(view).find(OLD)
+    assert (answer.status, answer.last_seen[:10]) == ("alive", "1970-07-20")
+
+
+def test_a_url_that_never_held_text_lives_and_dies(view, finder, pages):
+    paper = f"{SITE}/paper.pdf"
+    view.add({**pages, paper: 200}).add({**pages, paper: 200})
+    assert finder(view).find(paper).status == "alive"
+    view.add(pages)
+    assert finder(view).find(paper).status == "gone"
+
+
+@pytest.mark.parametrize("status", [408, 425, 429, 500, 503])
+def test_an_answer_that_puts_off_says_nothing_once(view, finder, pages, text, status):
+    view.add({**pages, OLD: text("yew")}).add({**pages, OLD: status, NEW: text("yew")})
+    assert finder(view).find(OLD).status == "alive"
+    view.add({**pages, OLD: status, NEW: text("yew")})
+    assert finder(view).find(OLD).status == "moved"
+    assert finder(view).missing_since(OLD) == 3
+
+
+def test_an_answer_that_puts_off_does_not_hide_the_page_of_its_sweep(view, finder, pages, text):
+    view.add({**pages, OLD: text("yew")}).add({**pages, OLD: 404}).add({**pages, OLD: text("yew")})
+    view.again({OLD: 503})
+    assert finder(view).find(OLD).status == "alive"
+
+
+def test_sweeps_are_of_one_crawl_though_many_hosts_ended(view, finder, pages, text):
+    ended = {f"https://aaa{n:02}.example/": text(f"subject{n}") for n in range(70)}
+    gone = "https://bbb.example/"
+    view.add({**pages, **ended, gone: text("yew")}).add(pages)
+    assert finder(view).find(gone).status == "gone"
+
+
+def test_what_only_an_open_sweep_tried_is_compared_with_the_last_of_its_host(view, finder, pages, text):
+    view.add({**pages, NEW: text("yew")}).add({"https://other.example/": text("other")})
+    view.add({**pages, OLD: 404}, committed=False)
+    assert finder(view).find(OLD).candidates[0].url == NEW
+
+
+def test_an_error_makes_a_url_missing(view, finder, pages, text):
+    old, new = f"{SITE}/old/yew.html", f"{SITE}/wood/yew.html"
+    view.add({**pages, old: text("yew")}).add({**pages, old: 404, new: text("yew")})
+    assert finder(view).find(old).status == "moved"
+
+
+def test_an_open_sweep_makes_nothing_missing(view, finder, pages, text):
+    old, new = f"{SITE}/old/yew.html", f"{SITE}/wood/yew.html"
+    view.add({**pages, old: text("yew")}).add({**pages, new: text("yew")}, committed=False)
+    assert finder(view).find(old).status == "alive"

@@ -1,0 +1,60 @@
+"""Scores and confidences."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streams.find import score as scoring
+from streams.find.score import Traits
+
+
+def test_confidence_grows_with_score_and_margin():
+    def sure(best: float, second: float) -> float:
+        return scoring.confidence(best, second, Traits(containment=0.5, cosine=0.5, appeared=True))
+
+    assert sure(2.0, 0.2) > sure(2.0, 1.8) > sure(1.0, 0.9)
+    assert sure(0.0, 0.0) < 0.2
+    thin = scoring.confidence(2.0, 0.2, Traits(cosine=0.05, appeared=True))
+    assert thin < sure(2.0, 0.2)
+
+
+def test_a_lone_candidate_with_little_in_common_is_not_sure():
+    """Not all pages were looked at: that no other was found says little."""
+    traits = Traits(containment=0.0, cosine=0.05, appeared=True)
+    assert scoring.confidence(0.3, 0.0, traits) == scoring.confidence(0.3, scoring.SECOND_SCORE_MIN, traits) < 0.5
+
+
+def test_a_page_of_a_copied_tree_is_doubted_beyond_its_score():
+    traits = Traits(containment=0.8, weighted_containment=0.8, cosine=0.8, path=1.0)
+    copied = traits._replace(replica=0.9)
+    assert scoring.confidence(scoring.score(traits), 0.0, traits) > 0.9
+    assert scoring.confidence(scoring.score(copied), 0.0, copied) < 0.5
+    assert scoring.confidence(2.0, 0.0, copied) < scoring.confidence(2.0, 0.0, traits)
+
+
+@given(st.floats(0, 1), st.floats(0, 1), st.floats(0, 2), st.floats(0, 2))
+def test_a_containment_is_believed_less_the_larger_its_error(share, other, error, larger):
+    assert scoring.shrunk_containment(share, 0.0) == share
+    assert (
+        0.0
+        <= scoring.shrunk_containment(share, max(error, larger))
+        <= scoring.shrunk_containment(share, min(error, larger))
+        <= share
+    )
+    low, high = sorted((share, other))
+    assert scoring.shrunk_containment(low, error) <= scoring.shrunk_containment(high, error)
+
+
+@given(st.floats(-2, 4), st.floats(-2, 4), st.booleans())
+def test_confidence_is_a_share(best, second, appeared):
+    assert 0.0 < scoring.confidence(best, second, Traits(appeared=appeared)) < 1.0
+
+
+def test_what_counts_for_and_against():
+    plain = Traits(containment=0.5, weighted_containment=0.5, cosine=0.5)
+    assert scoring.score(plain._replace(coexisted=0.9)) < scoring.score(plain)
+    assert scoring.score(plain._replace(replica=0.9)) < scoring.score(plain)
+    assert scoring.score(plain._replace(path=0.9)) > scoring.score(plain)
+    assert scoring.score(plain._replace(rule=0.9)) > scoring.score(plain)
+    assert scoring.score(plain._replace(cosine=None)) < scoring.score(plain)
