@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from itertools import islice
 from pathlib import Path
@@ -35,8 +35,9 @@ from streams.engine.sweep_commands import finish_cancelling
 from streams.errors import BadRecord, InputError
 from streams.operators import lookups
 from streams.operators.messages import SketchedPage
-from streams.operators.sketch import Sketched, Task, raw_fingerprint
-from streams.page import SUCCESS_STATUSES, Page, Rejected
+from streams.operators.sketch import Sketched, Task
+from streams.operators.unchanged import find_unchanged
+from streams.page import Page, Rejected
 from streams.readers import sources
 from streams.readers.dispatch import InputReader, read, total_bytes
 from streams.readers.input_mark import InputMark
@@ -298,52 +299,17 @@ class _Run:
         bytes_read: int,
         items: list[Page | Rejected],
     ) -> _Batch:
-        slots: list[SketchedPage | Rejected | None] = []
-        pages: list[Page] = []
         dated = [_dated(item, self.sweep.opened) for item in items]
-        last, batches = self._last(dated), self.engine.batches
-        for item, known in zip(dated, self._unchanged(dated, last), strict=True):
-            if isinstance(item, Rejected) or known is not None:
-                slots.append(known if isinstance(item, Page) else item)
-            else:
-                slots.append(None)
-                pages.append(item)
+        pages = [item for item in dated if isinstance(item, Page)]
+        batches = self.engine.batches
+        last = lookups.last_captures(self.engine.store, sorted({page.key for page in pages}))
+        unchanged = find_unchanged(pages, last, self.sweep.number)
+        results = iter(unchanged)
+        slots = [next(results) if isinstance(item, Page) else item for item in dated]
+        changed = [page for page, sketched in zip(pages, unchanged, strict=True) if sketched is None]
         newest = max(self.dictionaries, default=0)
-        task = Task(self.sweep.number, pages, newest, self.dictionaries.get(newest, b""))
+        task = Task(self.sweep.number, changed, newest, self.dictionaries.get(newest, b""))
         return _Batch(slots, last, batches, workers.submit(task), position, mark, bytes_read)
-
-    def _last(self, items: Sequence[Page | Rejected]) -> dict[bytes, Capture]:
-        return lookups.last_captures(
-            self.engine.store, sorted({item.key for item in items if isinstance(item, Page)})
-        )
-
-    def _unchanged(
-        self, items: Sequence[Page | Rejected], last: Mapping[bytes, Capture]
-    ) -> list[SketchedPage | None]:
-        """For each page whose URL was served the same bytes last time: its capture, without sketching again."""
-        known: list[SketchedPage | None] = [None] * len(items)
-        if not last:
-            return known
-        for i, page in enumerate(items):
-            if not isinstance(page, Page) or page.status not in SUCCESS_STATUSES or (page.body or page.text) is None:
-                continue
-            before = last.get(page.key)
-            if before is None or before.document is None or before.status not in SUCCESS_STATUSES:
-                continue
-            raw = raw_fingerprint(page)
-            if raw == before.raw:
-                held = Capture(
-                    key=page.key,
-                    url=page.url,
-                    sweep=self.sweep.number,
-                    time=page.time,
-                    status=page.status,
-                    document=before.document,
-                    raw=raw,
-                    extractor=before.extractor,
-                )
-                known[i] = SketchedPage(held, origin=page.origin)
-        return known
 
     def _finish(self, batch: _Batch) -> None:
         results = iter(batch.sketched.result())

@@ -14,6 +14,7 @@ from state.model import Capture, DocumentRow, Sketch
 from state.scheme import Scheme
 from streams.errors import BadUrl
 from streams.operators.messages import DocumentPayload, SketchedPage
+from streams.operators.unchanged import raw_fingerprint
 from streams.page import NOT_MODIFIED, SUCCESS_STATUSES, Page, Rejected
 from streams.settings import Limits, Policy
 from streams.sketch import sketcher as sketching
@@ -149,11 +150,3 @@ class _Waiting(NamedTuple):
     page: Page
     bare: Capture
     extracted: Extracted
-
-
-def raw_fingerprint(page: Page) -> bytes:
-    """8 bytes over everything that the title and text of a page are made from."""
-    named = b"title\0" + page.title.encode("utf-8", "replace") + b"\0" if page.title else b""
-    if page.text is not None:
-        return sketching.fingerprint(named + b"text\0" + page.text.encode("utf-8", "replace"))
-    return sketching.fingerprint(named + f"{page.mime}\0{page.charset}\0".encode() + (page.body or b""))

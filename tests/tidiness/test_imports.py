@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -82,6 +84,20 @@ def test_operators_do_no_input_or_output(path: Path) -> None:
     }
     used = {name for name in imports(path) if name in forbidden or name.split(".")[0] in forbidden}
     assert not used
+
+
+def test_importing_an_operator_loads_no_store_and_no_broker() -> None:
+    """Nor do the modules that it imports; every operator is imported in an interpreter of its own."""
+    forbidden = {"rocksdict", "state.store", "faust", "aiokafka"}
+    source = "import importlib, sys; importlib.import_module(sys.argv[1]); print(*sys.modules, sep='\\n')"
+    names = [f"streams.operators.{path.stem}" for path in sorted((ROOT / "streams" / "operators").glob("[a-z]*.py"))]
+    command = [sys.executable, "-c", source]
+    running = [subprocess.Popen([*command, name], cwd=ROOT, stdout=subprocess.PIPE, text=True) for name in names]
+    loaded = {
+        name: set(process.communicate()[0].split()) & forbidden for name, process in zip(names, running, strict=True)
+    }
+    assert all(process.returncode == 0 for process in running)
+    assert {name: modules for name, modules in loaded.items() if modules} == {}
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "streams" / "cli").glob("*.py")), ids=name_of)
