@@ -26,6 +26,7 @@ from rich.table import Table
 from bench.engine import FETCHED, one_process, warm_up, write_pages
 from bench.measure import OUT, ROOT, Stopwatch, in_child, memory_mib
 from state.families import Family
+from state.malloc_tuning import tune_malloc
 from state.store import Store
 from state.view import View
 from streams.engine.ingest import ingest
@@ -281,6 +282,7 @@ def main() -> None:
     parser.add_argument("--no-texts", action="store_true", help="keep no texts: smaller, and find ranks on sketches")
     parser.add_argument("--fresh", action="store_true", help="forget an earlier run")
     given = parser.parse_args()
+    tune_malloc()
     if importlib.util.find_spec("matplotlib") is None:  # better now than after an hour
         parser.error("the plot needs matplotlib: `make bench-scale` installs it")
     if given.fresh:

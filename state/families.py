@@ -56,7 +56,7 @@ class Storage(NamedTuple):
     bloom_bits: int = 0  # of a filter, for each key that it knows; 0: no filter (families that are only scanned)
     prefix_bytes: int = 0  # filters know rows by so many first bytes, under which they are sought
     whole_keys: bool = True  # filters know whole keys, with their prefixes or without
-    listed: bool = False  # prefixes up to a NUL are listed too: they have no one length, which filters would know
+    prefix_index: bool = False  # see `state.prefix_index`
     tiered: bool = False  # files are merged when there are eight of a size, not level by level
     compression: Compression = Compression.ZSTD_BELOW
     block_kib: int = 16  # unpacked whole for each row that is read: 4 where single rows far apart are asked for
@@ -70,7 +70,7 @@ _WRITTEN_BLINDLY = Storage(
 
 STORAGE: dict[Family, Storage] = {
     # Read by one seek a page whose URL was there before, newest last; URLs share long prefixes and compress well.
-    Family.CAPTURES: Storage(write_buffer_mib=16, listed=True, compression=Compression.LZ4, block_kib=4),
+    Family.CAPTURES: Storage(write_buffer_mib=16, prefix_index=True, compression=Compression.LZ4, block_kib=4),
     # Point look-ups of mostly absent ids: the filter answers them. Sketches are noise: compressing them is waste.
     # Postings name documents by their first bytes, far apart.
     Family.DOCUMENTS: Storage(

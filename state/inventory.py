@@ -1,11 +1,11 @@
-"""What a state's folder held when it was last closed well, so that a copy of it with files missing is noticed.
+"""The inventory of a state folder: which files it had when it was last closed, to detect copies that lack some.
 
     files.json    {"CURRENT": "MANIFEST-000123", "bytes": {"000042.sst": 1048576, ...}}
 
-Only a writer has RocksDB see that all tables are there, and nobody that the log is. A reader, which follows a writer
-that may be at work, takes the last version of which it finds all files, and that may be an empty one. A writer begins
-a manifest of its own: where CURRENT still names the one that is listed, nobody has written since, and every file must
-be as it was.
+RocksDB checks that all tables exist only when it opens a folder for writing, and never that the log exists. A reader
+follows a writer that may be active, so it takes the last version whose files are all there, and that may be an empty
+one. A writer starts a new manifest: while CURRENT still names the one in the inventory, no writer has opened the
+folder since, and every file must be unchanged.
 """
 
 from __future__ import annotations
@@ -17,49 +17,50 @@ import msgspec
 from state.errors import StateCorrupt
 
 NAME = "files.json"
-_KEPT = ("*.sst", "*.log", "MANIFEST-*")
+_PATTERNS = ("*.sst", "*.log", "MANIFEST-*")
 
 
 class Inventory(msgspec.Struct, frozen=True):
-    """The manifest that was in use, and the length of each file that RocksDB needs."""
+    """The manifest in use, and the length of each file that RocksDB needs."""
 
     current: str = msgspec.field(name="CURRENT")
     bytes: dict[str, int]
 
 
-def take(folder: Path, manifest: str) -> None:
-    """Write down what a folder holds, after the writer of this manifest has closed it.
+def write(folder: Path, manifest: str) -> None:
+    """Write the inventory of a folder, after the writer that used `manifest` has closed it.
 
-    Another may have come since: then the list is of no manifest that counts, and says nothing.
+    If another writer has opened the folder meanwhile, CURRENT names another manifest and `check` ignores the
+    inventory.
     """
-    held = {file.name: file.stat().st_size for pattern in _KEPT for file in folder.glob(pattern)}
-    (folder / NAME).write_bytes(msgspec.json.encode(Inventory(manifest, held)))
+    sizes = {file.name: file.stat().st_size for pattern in _PATTERNS for file in folder.glob(pattern)}
+    (folder / NAME).write_bytes(msgspec.json.encode(Inventory(manifest, sizes)))
 
 
-def drop(folder: Path) -> None:
-    """Forget it: a writer is at work."""
+def remove(folder: Path) -> None:
+    """Remove the inventory, because a writer has opened the folder."""
     (folder / NAME).unlink(missing_ok=True)
 
 
 def check(folder: Path) -> None:
-    """Raise StateCorrupt where files are missing or have another length than when the state was closed."""
+    """Raise StateCorrupt if files are missing or have another length than in the inventory."""
     try:
-        listed = msgspec.json.decode((folder / NAME).read_bytes(), type=Inventory)
-        if listed.current != manifest_of(folder):
+        inventory = msgspec.json.decode((folder / NAME).read_bytes(), type=Inventory)
+        if inventory.current != current_manifest(folder):
             return
-        wrong = [name for name, size in listed.bytes.items() if _size(folder / name) != size]
-        if wrong and (folder / NAME).exists():  # else a writer has just come, and takes away what it needs no longer
+        wrong = [name for name, size in inventory.bytes.items() if _size(folder / name) != size]
+        if wrong and (folder / NAME).exists():  # if gone, a writer has just opened the folder
             raise StateCorrupt(
-                f"the state in {folder} is damaged: {len(wrong)} of its {len(listed.bytes)} files are missing or of "
-                f"another length, such as {min(wrong)}",
-                "put back a whole copy, such as one of `lostfound state backup`",
+                f"the state in {folder} is damaged: {len(wrong)} of its {len(inventory.bytes)} files are missing or of"
+                f" another length, such as {min(wrong)}",
+                "restore a complete copy, such as one of `lostfound state backup`",
             )
     except (OSError, msgspec.MsgspecError):
-        return  # nothing can be told
+        return  # there is no readable inventory
 
 
-def manifest_of(folder: Path) -> str:
-    """The name of the manifest in use; empty where there is no state."""
+def current_manifest(folder: Path) -> str:
+    """Return the name of the manifest in use; empty if the folder has no state."""
     try:
         return (folder / "CURRENT").read_text(encoding="utf-8", errors="replace").strip()
     except OSError:

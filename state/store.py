@@ -1,8 +1,8 @@
-"""The store: one RocksDB with a column family a role. The only module that imports rocksdict.
+"""The store of rows: one RocksDB with a column family per kind of row. The only module that imports rocksdict.
 
-One writer, any number of readers. A writer commits `Changes` in one write batch across families: after a crash all
-of a batch is there or none of it. A reader opens the same folder as a secondary instance, takes no lock, and sees
-what the writer had committed when it opened or last caught up.
+One writer, any number of readers. A writer commits `Changes` in one write batch across column families: after a crash
+either all of a batch is there or none of it. A reader opens the same folder as a secondary instance, takes no lock,
+and sees what the writer had committed when the reader opened or last caught up.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
@@ -19,36 +19,34 @@ from typing import Any, Self
 import msgspec
 import rocksdict as rocks
 
-from state import inventory
+from state import inventory, prefix_index
 from state.changes import Changes
 from state.errors import StateCorrupt, StateError, StateLocked, StateMissing
 from state.families import STORAGE, Compression, Family, Storage
-from state.malloc_tuning import tune_malloc
-from state.prefix_index import LISTED, STORED, Prefixes, list_of, prefix_of
+from state.rows import Row
 from state.store_limits import StoreLimits
 
 MIB = 1 << 20
-_KEYS_A_STEP = 16
-_BUFFERS_MIB = 256  # in all, for which the buffers of `STORAGE` are made
-_ENTRY_BYTES = 4096  # of the cache, on average
-_LAST = b"\xff" * 32  # above whatever follows a prefix, up to two ids
-_TIERS = 8  # files of like size that wait to be merged
-_LISTED_A_BATCH = 100_000
+_KEYS_PER_STEP = 16
+_BUFFERS_MIB = 256  # the sum of write buffers that the sizes in `STORAGE` are made for
+_CACHE_ENTRY_BYTES = 4096  # on average
+_AFTER_PREFIX = b"\xff" * 32  # sorts after anything that follows a prefix, up to two ids
+_TIERED_FILES = 8  # files of similar size that are merged together
 
 
-class Memory:
-    """A cache and write buffers that any number of writers share: it is bounded for all of them together."""
+class MemoryBudget:
+    """A block cache and write buffers, limited in total for all stores that share them."""
 
     def __init__(self, limits: StoreLimits) -> None:
-        # A clock, as its shards are few and large: of the other kind's, of 4 MiB, each holds two or three of the
-        # filters of `bands`, and look-ups read them from disk again and again (110 µs a bucket at five million
-        # documents).
-        self.cache = rocks.Cache.new_hyper_clock_cache(limits.cache_mib * MIB, _ENTRY_BYTES)
+        # A clock cache, because its shards are few and large. Shards of an LRU cache have 4 MiB, room for two or
+        # three filters of `bands`: look-ups then read filters from disk again and again (110 µs per bucket at five
+        # million documents).
+        self.cache = rocks.Cache.new_hyper_clock_cache(limits.cache_mib * MIB, _CACHE_ENTRY_BYTES)
         self.buffers = rocks.WriteBufferManager(limits.write_buffers_mib * MIB, False)
 
 
 class Store:
-    """An open state folder."""
+    """An open state folder: a `HistoryReader` and `RowWriter`."""
 
     def __init__(
         self,
@@ -56,28 +54,28 @@ class Store:
         limits: StoreLimits | None = None,
         *,
         writable: bool = True,
-        make: bool = True,
-        memory: Memory | None = None,
+        create_if_missing: bool = True,
+        memory: MemoryBudget | None = None,
     ) -> None:
-        """Open the RocksDB in `path`; a writer makes it when it is not there, unless told not to.
+        """Open the RocksDB in `path`; a reader never creates it.
 
-        With `memory` it shares that of others, and `limits` say what its own part of it is.
+        Stores that share `memory` are limited together; `limits` then only sizes the store's own write buffers.
 
-        Raises StateMissing when there is nothing, StateLocked when another writer has it open, StateError when the
-        folder cannot be made. All that reads raises StateCorrupt where the files are damaged.
+        Raises StateMissing when there is no state, StateLocked when another writer has it open, StateError when the
+        folder cannot be created. Every method that reads raises StateCorrupt where files are damaged.
         """
         self.path = path
         self.writable = writable
         self._limits = limits = limits or StoreLimits()
-        if not (writable and make) and not _is_state(path):
+        if not (writable and create_if_missing) and not _has_state(path):
             raise StateMissing(f"no state in {path}", "name the folder with --data-dir, or ingest something first")
         inventory.check(path)
-        self._side_folder = None if writable else Path(tempfile.mkdtemp(prefix="lostfound-reader-"))
-        more_mib = 0 if writable else limits.write_buffers_mib // 2
-        # Shared by all families, so that memory is bounded as a whole and not a family at a time.
-        self._memory = memory or Memory(msgspec.structs.replace(limits, cache_mib=limits.cache_mib + more_mib))
+        self._secondary_folder = None if writable else Path(tempfile.mkdtemp(prefix="lostfound-reader-"))
+        # Readers have no write buffers of their own and cache more instead.
+        extra_mib = 0 if writable else limits.write_buffers_mib // 2
+        # Shared by all column families, so that their memory is limited in total.
+        self._memory = memory or MemoryBudget(msgspec.structs.replace(limits, cache_mib=limits.cache_mib + extra_mib))
         self._cache = self._memory.cache
-        tune_malloc()
         self._open()
 
     def _open(self) -> None:
@@ -88,97 +86,88 @@ class Store:
             base.create_missing_column_families(True)
             base.set_max_background_jobs(limits.background_jobs)
             base.set_write_buffer_manager(self._memory.buffers)
-            # What is not in files yet a reader beside the writer holds in memory, and a start after a crash reads.
+            # A reader keeps in memory what the log contains, and opening after a crash replays it.
             base.set_max_total_wal_size(limits.write_buffers_mib * MIB)
-            _make_folder(path)
-        base.set_max_open_files(-1)  # a reader keeps files that the writer has since replaced
+            _create_folder(path)
+        base.set_max_open_files(-1)  # keeps files readable that the writer has since replaced
         base.set_keep_log_file_num(2)
-        access = rocks.AccessType.read_write() if writable else rocks.AccessType.secondary(str(self._side_folder))
+        access = (
+            rocks.AccessType.read_write() if writable else rocks.AccessType.secondary(str(self._secondary_folder))
+        )
+        options = {name: _options(storage, self._cache, limits) for name, storage in _all_column_families()}
         try:
-            lists = [family for family in LISTED if writable or list_of(family) in rocks.Rdict.list_cf(str(path))]
-            kept = [*_all_families(), *((list_of(family), STORED) for family in lists)]
-            families = {name: _options(storage, self._cache, limits) for name, storage in kept}
-            self._db = rocks.Rdict(str(path), base, column_families=families, access_type=access)
+            self._db = rocks.Rdict(str(path), base, column_families=options, access_type=access)
         except Exception as error:  # rocksdict raises plain Exception for everything
-            self._remove_side_folder()
+            self._remove_secondary_folder()
             raise _open_error(path, error) from error
         if writable:
-            inventory.drop(path)
+            inventory.remove(path)
+        names = {family: prefix_index.column_family(family) for family in prefix_index.INDEXED}
         self._families = {family: self._db.get_column_family(family.value) for family in Family}
         self._handles = {family: self._db.get_column_family_handle(family.value) for family in Family}
-        self._lists = {family: Prefixes(self._db, family) for family in lists}
+        self._indexes = {family: self._db.get_column_family(name) for family, name in names.items()}
+        self._index_handles = {family: self._db.get_column_family_handle(name) for family, name in names.items()}
         try:
-            self._set_what_filters_know()
-            self._complete_lists()
-        except BaseException as error:  # a Ctrl-C too
+            self._disable_whole_key_filters()
+        except Exception as error:
             self.close()
-            if isinstance(error, StateError) or not isinstance(error, Exception):
-                raise
-            raise _failure(path, error) from error
+            raise _state_error(path, error) from error
 
-    def _set_what_filters_know(self) -> None:
-        """The option that only an open family takes."""
+    def _disable_whole_key_filters(self) -> None:
+        """Set the option that RocksDB accepts only for an open column family."""
         for family, storage in STORAGE.items():
             if self.writable and not storage.whole_keys:
                 self._families[family].set_options({"block_based_table_factory": "{whole_key_filtering=false;}"})
 
-    def _complete_lists(self) -> None:
-        """List what a state of an earlier version holds, or the rest of it where that was interrupted."""
-        for family, listed in self._lists.items() if self.writable else ():
-            while (start := listed.begin()) is not None:
-                batch = rocks.WriteBatch(raw_mode=True)
-                listed.go_on(batch, self.keys(family, b"", _LISTED_A_BATCH, start))
-                self._db.write(batch)
-
     def get(self, family: Family, key: bytes) -> bytes | None:
-        """The value of one key."""
+        """Return the value of a key, or None."""
         try:
             value: bytes | None = self._families[family].get(key)
         except Exception as error:
-            raise _failure(self.path, error) from error
+            raise _state_error(self.path, error) from error
         return value
 
     def get_many(self, family: Family, keys: Sequence[bytes]) -> list[bytes | None]:
-        """The values of many keys, in their order; sorted keys are read fastest."""
+        """Return the values of many keys, in the order of the keys; sorted keys are read fastest."""
         if not keys:
             return []
         try:
             values: Any = self._families[family].get(list(keys))
         except Exception as error:
-            raise _failure(self.path, error) from error
+            raise _state_error(self.path, error) from error
         return list(values)
 
-    def scan(self, family: Family, prefix: bytes = b"", start: bytes | None = None) -> Iterator[tuple[bytes, bytes]]:
-        """Rows whose key begins with `prefix`, ascending, from `start` on."""
+    def scan(self, family: Family, prefix: bytes = b"", start: bytes | None = None) -> Iterator[Row]:
+        """Yield the rows whose key begins with `prefix`, beginning at the key `start`."""
         at = prefix if start is None else max(start, prefix)
-        rows: Any = self._families[family].items(False, at, _everything())
+        rows: Any = self._families[family].items(False, at, _total_order())
         for row in rows:
             at = row[0]
             if not at.startswith(prefix):
                 return
             yield row
-        self._ended(family, at)
+        self._check_end(family, at)
 
     def keys(self, family: Family, prefix: bytes, limit: int, start: bytes | None = None) -> list[bytes]:
-        """At most `limit` keys that begin with `prefix`, ascending, from `start` on."""
+        """Return at most `limit` keys that begin with `prefix`, beginning at the key `start`."""
         at = prefix if start is None else max(start, prefix)
-        keys: Any = self._families[family].keys(False, at, _everything())
-        found: list[bytes] = []
-        while len(found) < limit:
-            # A few at a time: comparing the last of them is quicker than comparing each.
-            asked = min(_KEYS_A_STEP, limit - len(found))
-            part = list(islice(keys, asked))
-            found += part
-            if len(part) < asked:
-                self._ended(family, found[-1] if found else at)
-            if not part or not part[-1].startswith(prefix):
-                del found[bisect_left(found, True, key=lambda key: not key.startswith(prefix)) :]
+        iterator: Any = self._families[family].keys(False, at, _total_order())
+        keys: list[bytes] = []
+        while len(keys) < limit:
+            # Several keys per step, because comparing only the last one is faster than comparing every key.
+            count = min(_KEYS_PER_STEP, limit - len(keys))
+            step = list(islice(iterator, count))
+            keys += step
+            if len(step) < count:
+                self._check_end(family, keys[-1] if keys else at)
+            if not step or not step[-1].startswith(prefix):
+                del keys[bisect_left(keys, True, key=lambda key: not key.startswith(prefix)) :]
                 break
-        return found
+        return keys
 
-    def scan_reverse(self, family: Family, prefix: bytes, start: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """Rows whose key begins with `prefix`, descending, from `start` down."""
-        cursor = self._families[family].iter(_everything())
+    def scan_reverse(self, family: Family, prefix: bytes, start: bytes) -> Iterator[Row]:
+        """Yield the rows whose key begins with `prefix`, descending from the key `start`."""
+        cursor = self._families[family].iter(_total_order())
         cursor.seek_for_prev(start)
         while cursor.valid():
             key = cursor.key()
@@ -186,188 +175,195 @@ class Store:
                 return
             yield key, cursor.value()
             cursor.prev()
-        self._sound(cursor)
+        self._check_cursor(cursor)
 
-    def last_under(self, family: Family, prefixes: Sequence[bytes]) -> list[tuple[bytes, bytes] | None]:
-        """For each prefix the row with the greatest key under it."""
-        cursor = self._families[family].iter(_everything())
-        found: list[tuple[bytes, bytes] | None] = []
-        for prefix, listed in zip(prefixes, self.listed(family, prefixes), strict=True):
-            if not listed:
-                found.append(None)
+    def last_under(self, family: Family, prefixes: Sequence[bytes]) -> list[Row | None]:
+        """Return the row with the greatest key under each prefix, or None."""
+        cursor = self._families[family].iter(_total_order())
+        last: list[Row | None] = []
+        for prefix, may_have_rows in zip(prefixes, self._may_have_rows(family, prefixes), strict=True):
+            if not may_have_rows:
+                last.append(None)
                 continue
-            cursor.seek_for_prev(prefix + _LAST)
-            self._sound(cursor)
-            held = cursor.valid() and cursor.key().startswith(prefix)
-            found.append((cursor.key(), cursor.value()) if held else None)
-        return found
+            cursor.seek_for_prev(prefix + _AFTER_PREFIX)
+            self._check_cursor(cursor)
+            under = cursor.valid() and cursor.key().startswith(prefix)
+            last.append((cursor.key(), cursor.value()) if under else None)
+        return last
 
-    def listed(self, family: Family, prefixes: Sequence[bytes]) -> list[bool]:
-        """Whether there may be rows under each prefix, by the list of this family's prefixes where one is kept."""
-        held = self._lists.get(family)
-        if held is None or not prefixes:
+    def _may_have_rows(self, family: Family, prefixes: Sequence[bytes]) -> list[bool]:
+        """Whether there may be rows under each prefix, by the prefix index of the family if it has one."""
+        index = self._indexes.get(family)
+        if index is None or not prefixes:
             return [True] * len(prefixes)
         try:
-            return held.may_have(prefixes) if held.whole() else [True] * len(prefixes)
+            entries: Any = index.get([prefix_index.index_key(prefix) for prefix in prefixes])
         except Exception as error:
-            raise _failure(self.path, error) from error
+            raise _state_error(self.path, error) from error
+        return [
+            entry is not None or not prefix_index.is_indexed(prefix)
+            for entry, prefix in zip(entries, prefixes, strict=True)
+        ]
 
-    def scan_prefixes(
-        self, family: Family, prefixes: Sequence[bytes], limit: int | None = None
-    ) -> list[list[tuple[bytes, bytes]]]:
-        """For each prefix the rows under it, at most `limit`; by one cursor: opening one takes longer than a row."""
-        cursor = self._cursor_under(family, prefixes)
-        found = []
+    def scan_prefixes(self, family: Family, prefixes: Sequence[bytes], limit: int | None = None) -> list[list[Row]]:
+        """Return the rows under each prefix, at most `limit` per prefix.
+
+        One cursor serves all prefixes: opening a cursor takes longer than reading a row.
+        """
+        cursor = self._prefix_cursor(family, prefixes)
+        results = []
         for prefix in prefixes:
-            rows: list[tuple[bytes, bytes]] = []
+            rows: list[Row] = []
             cursor.seek(prefix)
             while len(rows) != limit and (key := cursor.key()) is not None and key.startswith(prefix):
                 rows.append((key, cursor.value()))
                 cursor.next()
-            self._sound(cursor)
-            found.append(rows)
-        return found
+            self._check_cursor(cursor)
+            results.append(rows)
+        return results
 
     def keys_under(self, family: Family, prefixes: Sequence[bytes], limit: int) -> list[list[bytes]]:
-        """For each prefix at most `limit` keys under it, ascending; by one cursor, as in `firsts`."""
-        cursor = self._cursor_under(family, prefixes)
-        found = []
+        """Return at most `limit` keys under each prefix, with one cursor as in `scan_prefixes`."""
+        cursor = self._prefix_cursor(family, prefixes)
+        results = []
         for prefix in prefixes:
             keys: list[bytes] = []
             cursor.seek(prefix)
             while len(keys) < limit and (key := cursor.key()) is not None and key.startswith(prefix):
                 keys.append(key)
                 cursor.next()
-            self._sound(cursor)
-            found.append(keys)
-        return found
+            self._check_cursor(cursor)
+            results.append(keys)
+        return results
 
-    def _cursor_under(self, family: Family, prefixes: Sequence[bytes]) -> Any:
-        """A cursor for rows under these prefixes: where filters know them, it passes over files without."""
-        known = STORAGE[family].prefix_bytes
-        if not known or min(map(len, prefixes), default=0) < known:
-            return self._families[family].iter(_everything())
+    def _prefix_cursor(self, family: Family, prefixes: Sequence[bytes]) -> Any:
+        """Return a cursor for rows under these prefixes; it skips files whose prefix filter excludes them."""
+        filtered_bytes = STORAGE[family].prefix_bytes
+        if not filtered_bytes or min(map(len, prefixes), default=0) < filtered_bytes:
+            return self._families[family].iter(_total_order())
         options = rocks.ReadOptions()
         options.set_prefix_same_as_start(True)
         return self._families[family].iter(options)
 
     def write(self, changes: Changes, *, sync: bool = False) -> None:
-        """Commit all changes at once, or none of them."""
+        """Commit all changes or none; with `sync`, they are on disk when this returns."""
         batch = rocks.WriteBatch(raw_mode=True)
         for family, keys in changes.deletes.items():
-            handle = self._handles[family]
             for key in keys:
-                batch.delete(key, handle)
-            if family in self._lists:
-                self._lists[family].remove(batch, self._emptied(family, keys))
+                batch.delete(key, self._handles[family])
+            if family in self._indexes:
+                for prefix in self._emptied_prefixes(family, keys):
+                    batch.delete(prefix_index.index_key(prefix), self._index_handles[family])
         for family, rows in changes.puts.items():
-            handle = self._handles[family]
-            for key in sorted(rows):  # in order, the memtable inserts beside its last place
-                batch.put(key, rows[key], handle)
-            if family in self._lists:
-                self._lists[family].add(batch, rows)
+            for key in sorted(rows):  # sorted, so that the memtable inserts beside the previous row
+                batch.put(key, rows[key], self._handles[family])
+            if family in self._indexes:
+                prefixes = {prefix_index.prefix_of(key) for key in rows}
+                for key in sorted(map(prefix_index.index_key, prefixes)):
+                    batch.put(key, b"", self._index_handles[family])
         options = rocks.WriteOptions()
         options.sync = sync
         options.memtable_insert_hint_per_batch = True
         try:
             self._db.write(batch, options)
         except Exception as error:
-            raise _failure(self.path, error) from error
+            raise _state_error(self.path, error) from error
 
-    def _emptied(self, family: Family, keys: set[bytes]) -> list[bytes]:
-        """Prefixes under which there are no rows but these."""
-        return [
-            prefix for prefix in set(map(prefix_of, keys)) if all(key in keys for key, _ in self.scan(family, prefix))
-        ]
+    def _emptied_prefixes(self, family: Family, deleted: Collection[bytes]) -> list[bytes]:
+        """Return the prefixes that have no rows but the deleted ones."""
+        prefixes = {prefix_index.prefix_of(key) for key in deleted}
+        return [prefix for prefix in prefixes if all(key in deleted for key, _ in self.scan(family, prefix))]
 
-    def _ended(self, family: Family, key: bytes) -> None:
-        """See that a walk which came to its end behind `key` did so because nothing is left."""
-        cursor = self._families[family].iter(_everything())
+    def _check_end(self, family: Family, key: bytes) -> None:
+        """Raise StateCorrupt if an iteration that stopped after `key` did so because of damage."""
+        cursor = self._families[family].iter(_total_order())
         cursor.seek(key)
         while cursor.valid() and cursor.key() <= key:
             cursor.next()
-        self._sound(cursor)
+        self._check_cursor(cursor)
 
-    def _sound(self, cursor: Any) -> None:
-        """See that a cursor which points at no row is at an end; at damage it stops in the same way."""
+    def _check_cursor(self, cursor: Any) -> None:
+        """Raise StateCorrupt if a cursor has stopped because of damage; at the end of the rows it looks the same."""
         if not cursor.valid():
             try:
                 cursor.status()
             except Exception as error:
-                raise _failure(self.path, error) from error
+                raise _state_error(self.path, error) from error
 
     def catch_up(self) -> None:
-        """Let a reader see what the writer has committed since."""
+        """Let a reader see what the writer has committed since; does nothing for a writer."""
         if self.writable:
             return
         before = self._db.latest_sequence_number()
         self._db.try_catch_up_with_primary()
         if self._db.latest_sequence_number() != before:
-            # What it replayed from a log that the writer has flushed since would hide newer values for ever
-            # (facebook/rocksdb#15051): only opening anew is sure to see what is committed.
-            self._let_go()
+            # Rows that the reader replayed from a log which the writer has flushed since would hide newer values for
+            # ever (facebook/rocksdb#15051). Only reopening is sure to show what is committed.
+            self._close_database()
             self._open()
 
     def flush(self) -> None:
-        """Write all buffers to files."""
-        for family in self._opened():
-            family.flush()
+        """Write all write buffers to files."""
+        for column_family in self._column_families():
+            column_family.flush()
 
     def compact(self, family: Family | None = None) -> None:
-        """Merge the files of one family or all; for measuring, RocksDB does its own."""
-        for each in [self._families[family]] if family else self._opened():
-            each.compact_range(None, None)
+        """Merge the files of one family or of all, for measurements; RocksDB compacts by itself."""
+        for column_family in [self._families[family]] if family else self._column_families():
+            column_family.compact_range(None, None)
 
     def checkpoint(self, path: Path) -> None:
-        """A consistent copy made of hard links where the file system has them; works while writing."""
+        """Make a consistent copy, of hard links where the file system has them; works during writes."""
         try:
             rocks.Checkpoint(self._db).create_checkpoint(str(path))
         except Exception as error:
-            raise StateError(f"no backup made in {path}: {error}", "name a folder that does not exist yet") from error
+            raise StateError(
+                f"cannot make a backup in {path}: {error}", "name a folder that does not exist yet"
+            ) from error
 
     def bytes_on_disk(self, family: Family) -> int:
-        """Bytes of a family's files, a list of its prefixes among them; what is still in memory is not in it."""
-        held = [self._families[family], *([self._lists[family].family] if family in self._lists else [])]
-        return sum(int(each.property_int_value("rocksdb.total-sst-files-size") or 0) for each in held)
+        """Return the bytes of a family's files, including its prefix index but not its write buffers."""
+        column_families = [self._families[family], *([self._indexes[family]] if family in self._indexes else [])]
+        return sum(int(c.property_int_value("rocksdb.total-sst-files-size") or 0) for c in column_families)
 
     def bytes_in_memory(self) -> dict[str, int]:
-        """Bytes that RocksDB holds: cache, write buffers, and readers' tables."""
-        held = {"cache": int(self._cache.get_usage())}
-        for name, what in (("buffers", "cur-size-all-mem-tables"), ("tables", "estimate-table-readers-mem")):
-            held[name] = sum(int(f.property_int_value(f"rocksdb.{what}") or 0) for f in self._opened())
-        return held
+        """Return the bytes that RocksDB uses: block cache, write buffers and table readers."""
+        usage = {"cache": int(self._cache.get_usage())}
+        for name, property_name in (("buffers", "cur-size-all-mem-tables"), ("tables", "estimate-table-readers-mem")):
+            values = (c.property_int_value(f"rocksdb.{property_name}") for c in self._column_families())
+            usage[name] = sum(int(value or 0) for value in values)
+        return usage
 
     def estimated_keys(self, family: Family) -> int:
-        """RocksDB's own estimate of the keys of a family."""
+        """Return RocksDB's estimate of how many keys a family has."""
         return int(self._families[family].property_int_value("rocksdb.estimate-num-keys") or 0)
 
     def close(self) -> None:
-        """Stop background work and let go of the folder."""
+        """Stop background work, release the folder and write its inventory."""
         try:
-            manifest = inventory.manifest_of(self.path) if self.writable else ""  # while nobody else can be at work
-            self._let_go()
+            # Read the manifest's name while the lock still keeps other writers out.
+            manifest = inventory.current_manifest(self.path) if self.writable else ""
+            self._close_database()
             if manifest:
-                inventory.take(self.path, manifest)
+                inventory.write(self.path, manifest)
         except Exception as error:  # such as a full disk
-            raise _failure(self.path, error) from error
+            raise _state_error(self.path, error) from error
         finally:
-            self._remove_side_folder()
+            self._remove_secondary_folder()
 
-    def _opened(self) -> list[Any]:
-        return [*self._families.values(), *(each.family for each in self._lists.values())]
+    def _column_families(self) -> list[Any]:
+        return [*self._families.values(), *self._indexes.values()]
 
-    def _let_go(self) -> None:
-        for family in self._opened():
-            family.close()
-        # Handles keep the database, and its lock, alive.
-        for listed in self._lists.values():
-            listed.close()
-        self._families, self._handles, self._lists = {}, {}, {}
+    def _close_database(self) -> None:
+        for column_family in self._column_families():
+            column_family.close()
+        # Handles keep the database and its lock alive.
+        self._families, self._handles, self._indexes, self._index_handles = {}, {}, {}, {}
         self._db.close()
 
-    def _remove_side_folder(self) -> None:
-        if self._side_folder is not None:
-            shutil.rmtree(self._side_folder, ignore_errors=True)
+    def _remove_secondary_folder(self) -> None:
+        if self._secondary_folder is not None:
+            shutil.rmtree(self._secondary_folder, ignore_errors=True)
 
     def __enter__(self) -> Self:
         return self
@@ -378,36 +374,41 @@ class Store:
         try:
             self.close()
         except StateError:
-            if error is None:  # else that says more: what a full disk has stopped cannot be closed well
+            if error is None:  # otherwise `error` says more: after a full disk, closing fails too
                 raise
 
 
-def _everything() -> Any:
-    """How to read rows in order whatever prefixes the filters know: else those of other prefixes may be left out."""
+def _total_order() -> Any:
+    """Return read options that visit all rows; by default, RocksDB may skip rows with another prefix."""
     options = rocks.ReadOptions()
     options.set_total_order_seek(True)
     return options
 
 
-def _all_families() -> list[tuple[str, Storage]]:
-    return [("default", Storage()), *((family.value, STORAGE[family]) for family in Family)]
+def _all_column_families() -> list[tuple[str, Storage]]:
+    families = [(family.value, STORAGE[family]) for family in Family]
+    indexes = [(prefix_index.column_family(family), prefix_index.INDEX_STORAGE) for family in prefix_index.INDEXED]
+    return [("default", Storage()), *families, *indexes]
 
 
 def _options(storage: Storage, cache: Any, limits: StoreLimits) -> Any:
-    """Options of one family. On reopening they must be given again, or the block cache silently falls to 8 MiB."""
+    """Return the options of one column family.
+
+    They must be given at every opening, or RocksDB silently falls back to a block cache of 8 MiB.
+    """
     options = rocks.Options(raw_mode=True)
     table = rocks.BlockBasedOptions()
     table.set_block_cache(cache)
     table.set_block_size(storage.block_kib * 1024)
     table.set_block_restart_interval(32)
     table.set_format_version(5)
-    # Index and filters live in the cache, so that they count against its bound.
+    # Indexes and filters are in the cache, so that its limit includes them.
     table.set_cache_index_and_filter_blocks(True)
     table.set_pin_l0_filter_and_index_blocks_in_cache(True)
-    # Indexes in parts of 4 KiB: a seek far from the last one reads one, not a quarter of a megabyte.
+    # Indexes in parts of 4 KiB: a seek far from the previous one reads one part, not a quarter of a megabyte.
     table.set_index_type(rocks.BlockBasedIndexType.two_level_index_search())
     table.set_pin_top_level_index_and_filter(True)
-    # Filters of buffers are as large as these may become, from the start: they must fit where little is to be used.
+    # RocksDB allocates the filter of a buffer for its full size at once, so small limits need small buffers.
     share = min(1.0, limits.write_buffers_mib / _BUFFERS_MIB)
     options.set_write_buffer_size(int(storage.write_buffer_mib * share * MIB))
     options.set_max_write_buffer_number(3)
@@ -421,7 +422,7 @@ def _options(storage: Storage, cache: Any, limits: StoreLimits) -> Any:
     options.set_block_based_table_factory(table)
     if storage.tiered:
         options.set_compaction_style(rocks.DBCompactionStyle.universal())
-        options.set_level_zero_file_num_compaction_trigger(_TIERS)
+        options.set_level_zero_file_num_compaction_trigger(_TIERED_FILES)
     if storage.compression is Compression.NONE:
         options.set_compression_type(rocks.DBCompressionType.none())
     else:
@@ -435,50 +436,48 @@ def _options(storage: Storage, cache: Any, limits: StoreLimits) -> Any:
     return options
 
 
-def _is_state(path: Path) -> bool:
+def _has_state(path: Path) -> bool:
     try:
         return (path / "CURRENT").exists()
     except OSError as error:
         raise StateError(
-            f"no state can be read in {path}: {error.strerror}", "name a folder with --data-dir"
+            f"cannot read a state in {path}: {error.strerror}", "name another folder with --data-dir"
         ) from error
 
 
-def _make_folder(path: Path) -> None:
+def _create_folder(path: Path) -> None:
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise StateError(
-            f"no state can be made in {path}: {error.strerror}",
-            "name a folder with --data-dir that can be written to",
+            f"cannot create a state in {path}: {error.strerror}", "name a writable folder with --data-dir"
         ) from error
 
 
-def _failure(path: Path, error: Exception) -> StateError:
-    """The error that RocksDB's is: rocksdict raises plain Exception for everything."""
-    said = str(error)
-    if "corrupt" in said.lower() or "checksum" in said.lower() or "No such file" in said:
+def _state_error(path: Path, error: Exception) -> StateError:
+    """Translate an error of RocksDB by its text: rocksdict raises plain Exception for everything."""
+    text = str(error)
+    if "corrupt" in text.lower() or "checksum" in text.lower() or "No such file" in text:
         return StateCorrupt(
-            f"the state in {path} is damaged: {said}", "restore a backup, or ingest into a new folder"
+            f"the state in {path} is damaged: {text}", "restore a backup, or ingest into a new folder"
         )
     return StateError(
-        f"the state in {path}: {said}", "see that its disk has room and works; what was committed stays"
+        f"cannot use the state in {path}: {text}",
+        "check that its disk works and is not full; committed data is safe",
     )
 
 
 def _open_error(path: Path, error: Exception) -> StateError:
-    said = str(error)
-    if "lock file" in said.lower() or "lock hold" in said.lower():
-        return StateLocked(f"the state in {path} is open for writing elsewhere", "wait for the other command to end")
-    if "Column families not opened" in said or "Column family not found" in said:
+    text = str(error)
+    if "lock file" in text.lower() or "lock hold" in text.lower():
+        return StateLocked(f"another process is writing to the state in {path}", "wait until it ends")
+    if "Column families not opened" in text or "Column family not found" in text:
         return StateError(
-            f"the folder {path} holds other column families than this version's", "name another --data-dir"
+            f"the RocksDB in {path} has other column families than a lostfound state", "name another --data-dir"
         )
-    if "Read-only file system" in said:
+    if "Read-only file system" in text:
         return StateError(
-            f"the state in {path} is on a read-only file system: opening one writes its options beside it",
+            f"the state in {path} is on a read-only file system, and RocksDB writes its options on opening",
             "mount it for writing, or name a copy with --data-dir",
         )
-    return StateError(
-        f"the state in {path} does not open: {said}", "try `lostfound state check`, or restore a backup"
-    )
+    return StateError(f"cannot open the state in {path}: {text}", "run `lostfound state check`, or restore a backup")

@@ -58,7 +58,7 @@ class Context:
         from state.store import Store
 
         settings = self.settings()
-        with Store(self.data_dir, settings.store, make=make) as store:
+        with Store(self.data_dir, settings.store, create_if_missing=make) as store:
             if make:
                 meta.claim_scheme(store, settings.scheme)
             else:

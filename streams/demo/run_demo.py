@@ -60,7 +60,7 @@ def _ingest_sweeps(data_dir: Path, settings: Settings, site: Site, now: int) -> 
     """Ingest all sweeps. A state of another scheme, another release or other pages is deleted first."""
 
     def ingest_sweep(name: str, pages: Path) -> Summary:
-        with Store(data_dir, settings.store, make=True) as store, progress_bars.ingest_bar(name, quiet=False) as bar:
+        with Store(data_dir, settings.store) as store, progress_bars.ingest_bar(name, quiet=False) as bar:
             meta.claim_scheme(store, settings.scheme)
             return ingest(store, settings, [str(pages)], name, now=now, report=bar)
 

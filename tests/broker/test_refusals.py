@@ -36,4 +36,4 @@ def test_a_port_that_is_taken_and_a_folder_that_is_in_use(collection: Callable[.
     # The later --data-dir counts: the folder of the one that runs.
     code, said = last_words(made, "c", made.worker("c", "--data-dir", made.folder / "a"))
     assert code == 4
-    assert "is open for writing elsewhere" in said
+    assert "another process is writing to the state" in said

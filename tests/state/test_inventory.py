@@ -78,26 +78,27 @@ def test_nothing_is_said_of_a_state_that_is_written_to_or_was_killed(folder: Pat
         assert store.get(Family.META, b"2") == b"held"
 
 
-def test_a_writer_that_comes_before_the_list_is_taken_is_not_suspected(
+def test_a_writer_that_opens_before_the_inventory_is_written_invalidates_it(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    take, came = inventory.take, []
+    write, writers = inventory.write, []
 
-    def late(path: Path, manifest: str) -> None:
-        monkeypatch.setattr(inventory, "take", take)
-        came.append(Store(path))
-        take(path, manifest)
+    def write_late(path: Path, manifest: str) -> None:
+        monkeypatch.setattr(inventory, "write", write)
+        writers.append(Store(path))
+        write(path, manifest)
 
     store = Store(folder)
-    monkeypatch.setattr(inventory, "take", late)
+    monkeypatch.setattr(inventory, "write", write_late)
     store.close()
+    (writer,) = writers
     changes = Changes()
-    changes.put(Family.META, b"3", b"held" * 1_000)
-    came[0].write(changes)
-    came[0].flush()
+    changes.put(Family.META, b"3", b"value" * 1_000)
+    writer.write(changes)
+    writer.flush()
     with Store(folder, writable=False) as reader:
-        assert reader.get(Family.META, b"3") == b"held" * 1_000
-    came[0].close()
+        assert reader.get(Family.META, b"3") == b"value" * 1_000
+    writer.close()
 
 
 def test_a_list_of_another_manifest_says_nothing(folder: Path) -> None:

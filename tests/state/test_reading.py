@@ -246,5 +246,5 @@ def test_backup_brings_the_dead_letters_and_refuses_a_folder_that_is_there(tmp_p
         backup(store, tmp_path / "copy")
         assert (tmp_path / "copy" / "dead-letters.jsonl").read_bytes().count(b"\n") == 1
         assert not (tmp_path / "copy" / "crawl.jsonl").exists()  # input, where the data folder is that of a crawl
-        with pytest.raises(LostfoundError, match="exists already"):
+        with pytest.raises(LostfoundError, match="already exists"):
             backup(store, tmp_path / "copy")

@@ -10,7 +10,7 @@ import msgspec
 
 from state.partition import Partition
 from state.scheme import Scheme
-from state.store import Memory, Store
+from state.store import MemoryBudget, Store
 from state.store_limits import StoreLimits
 
 
@@ -20,7 +20,7 @@ class OpenPartitions:
     def __init__(self, folder: Path, scheme: Scheme, limits: StoreLimits, count: int) -> None:
         self.folder, self.scheme, self.count = folder, scheme, count
         # One worker may own all partitions, so all share one cache and one bound for write buffers.
-        self.memory = Memory(limits)
+        self.memory = MemoryBudget(limits)
         self.limits = msgspec.structs.replace(limits, write_buffers_mib=max(1, limits.write_buffers_mib // count))
         self.by_number: dict[int, Partition] = {}
         self.active: frozenset[int] = frozenset()
