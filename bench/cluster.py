@@ -100,7 +100,7 @@ class Collection:
 
     @property
     def broker(self) -> Broker:
-        return Broker(self.running.bootstrap)
+        return Broker(bootstrap=self.running.bootstrap)
 
     def command(self, *arguments: object) -> None:
         """Run `lostfound` to its end; raises RuntimeError with what it said when it fails."""

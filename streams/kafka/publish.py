@@ -73,7 +73,7 @@ async def _publish(
     rejected: Counter[str] = Counter()
     sent = 0
     try:
-        await append_event(producer, Event("open", sweep, now))
+        await append_event(producer, Event(event="open", name=sweep, time=now))
         read_limits = ReadLimits.from_settings(settings)
         reading = read(paths, read_limits)
         all_bytes = total_bytes(paths)
@@ -96,7 +96,7 @@ async def _publish(
         report(all_bytes, all_bytes, sent)
         if not keep_open:
             until = await producer.end_offsets(Topic.PAGES, counts.pages)
-            await append_event(producer, Event("commit", sweep, now, until))
+            await append_event(producer, Event(event="commit", name=sweep, time=now, until=until))
     finally:
         await producer.stop()
     return Published(sweep, sent, dict(rejected), not keep_open)

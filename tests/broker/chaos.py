@@ -175,7 +175,7 @@ class Chaos:
         async def ask() -> tuple[dict[str, list[int]], dict[str, list[int]]]:
             settings = load(self.made.config, {"kafka": {"prefix": self.made.prefix}})
             async with ConsumerLag(
-                Address(self.made.bootstrap), settings.kafka, PartitionCounts(PARTITIONS, PARTITIONS)
+                Address(bootstrap=self.made.bootstrap), settings.kafka, PartitionCounts(PARTITIONS, PARTITIONS)
             ) as lag:
                 ends = {topic.value: await lag.end_offsets(topic) for topic in CONSUMED}
                 found = await lag.committed_offsets()

@@ -59,7 +59,7 @@ class Watcher(threading.Thread):
         while not self.ended.is_set():
             try:
                 async with ConsumerLag(
-                    Address(made.bootstrap), settings, PartitionCounts(PARTITIONS, PARTITIONS)
+                    Address(bootstrap=made.bootstrap), settings, PartitionCounts(PARTITIONS, PARTITIONS)
                 ) as lag:
                     while not self.ended.is_set():
                         behind = sum((await asyncio.wait_for(lag.by_topic(), 5.0)).values())

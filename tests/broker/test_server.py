@@ -165,7 +165,7 @@ def test_a_sweep_left_open_is_committed_on_demand(collection: Callable[..., Any]
     url = made.serve("a")
     assert '"state":"open"' in made.ask("sweep", "list", "--json", "--server", url)
     assert "already" in made.ask("sweep", "open", "2023-03", "--server", url, code=2)
-    assert "is no name" in made.ask("sweep", "open", "a\nb", "--server", url, code=2)
+    assert "is not a valid sweep name" in made.ask("sweep", "open", "a\nb", "--server", url, code=2)
     made.ask("sweep", "commit", "2023-03", "--server", url)
     until = time.monotonic() + 60
     while '"state":"committed"' not in (said := made.ask("sweep", "list", "--json", "--server", url)):

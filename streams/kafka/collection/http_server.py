@@ -157,7 +157,9 @@ class Server:
             await sweep_log.wait_until(lambda table: table.sweeps[number].state >= SweepState.CANCELLING)
             await wait_until_drained(whole.lag)
             gone = await asyncio.to_thread(_cancel, whole, sweep_log.table.sweeps[number])
-            await sweep_log.append(Event("cancelled", event.name, time.time_ns() // 1_000_000, number=number))
+            await sweep_log.append(
+                Event(event="cancelled", name=event.name, time=time.time_ns() // 1_000_000, number=number)
+            )
             await sweep_log.wait_until(lambda table: table.sweeps[number].state is SweepState.CANCELLED)
         return gone
 

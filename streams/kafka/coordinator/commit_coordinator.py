@@ -47,7 +47,9 @@ class CommitCoordinator:
         drain = self._drains.setdefault(number, Barrier(self.collection.lag, event.until))
         if await drain.advance():
             captures = await asyncio.to_thread(lambda: sum(sweeps.hosts(self.collection.store(), number).values()))
-            await self._log.append(Event("reached", event.name, event.time, captures=captures, number=number))
+            await self._log.append(
+                Event(event="reached", name=event.name, time=event.time, captures=captures, number=number)
+            )
             await self._log.wait_until(lambda table: number not in table.pending_commits)
             del self._drains[number]
             log.info("sweep committed", sweep=event.name, captures=captures)

@@ -84,7 +84,9 @@ class MovesPublisher:
 
     async def _told(self, sweep: Sweep) -> None:
         sweep_log = self._runner.sweep_log
-        await sweep_log.append(Event("told", sweep.name, time.time_ns() // 1_000_000, number=sweep.number))
+        await sweep_log.append(
+            Event(event="told", name=sweep.name, time=time.time_ns() // 1_000_000, number=sweep.number)
+        )
         await sweep_log.wait_until(
             lambda table: table.unpublished is None or table.unpublished.number != sweep.number
         )
@@ -98,7 +100,14 @@ def moves(view: View, settings: Settings, sweep: Sweep) -> Iterator[Move]:
     )
     for answer in finder.find_many(asked):
         if answer.status in {"moved", "gone"}:
-            yield Move(sweep.name, answer.url, answer.status, answer.last_seen, answer.document, answer.candidates)
+            yield Move(
+                sweep=sweep.name,
+                url=answer.url,
+                status=answer.status,
+                last_seen=answer.last_seen,
+                document=answer.document,
+                candidates=answer.candidates,
+            )
 
 
 def _result(move: Move, partitions: int) -> Result:

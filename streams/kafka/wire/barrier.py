@@ -1,9 +1,9 @@
-"""Draining: waiting until everything that was under way at an instant is done, through all stages and partitions.
+"""A barrier over a pipeline of topics: wait until every message in flight at one instant has passed all stages.
 
     pages ─▶ captures ─▶ captures ─▶ documents ─▶ buckets ─▶ documents ─▶ documents ─▶ joins ─▶ joins ...
 
-Where the group has committed all of one topic that there was, all that came of it is in the next one: that one's ends
-are then the next thing to be reached.
+Once the group has committed past a topic's recorded end offsets, all derived messages are in the next topic. The
+barrier then records the end offsets of that topic and waits for them.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ from aiokafka.errors import KafkaError
 from streams.kafka.wire.consumer_lag import ConsumerLag
 from streams.kafka.wire.packed_messages import Topic
 
-AGAIN_SECONDS = 0.5
-JOIN_HOPS_MAX = 64  # of a union: from owner to owner along ever smaller ids; most take one or two
-# A revisit goes by the URL that it repeats. Documents go round: an arrival's buckets bring pairs, a pair's question
-# comes back to documents. Unions go on until they bring no more, or, where other sweeps bring theirs, for long.
+POLL_SECONDS = 0.5
+JOIN_ROUNDS_MAX = 64  # a union travels from owner to owner along decreasing ids; most take one or two hops
+# A revisit passes `captures` twice: first at the owner of the URL that it repeats. `documents` occurs three times: a
+# sighting causes bucket probes, those cause candidate pairs, and those cause verify requests. `joins` repeats until
+# no new messages appear, or at most JOIN_ROUNDS_MAX times while other sweeps keep sending unions.
 STAGES = (
     Topic.PAGES,
     Topic.CAPTURES,
@@ -29,41 +30,45 @@ STAGES = (
     Topic.BUCKETS,
     Topic.DOCUMENTS,
     Topic.DOCUMENTS,
-    *[Topic.JOINS] * JOIN_HOPS_MAX,
+    *[Topic.JOINS] * JOIN_ROUNDS_MAX,
 )
-# What is under way of pairs, unions and members, whatever pages wait; where unions never end, not for long.
-CLUSTERING_STAGES = STAGES[STAGES.index(Topic.DOCUMENTS) :][:-JOIN_HOPS_MAX] + (Topic.JOINS,) * 16
-# What may bring a document to a URL: pages that are sketched.
+# In-flight clustering work only, ignoring pending pages; at most 16 rounds of joins.
+CLUSTERING_STAGES = STAGES[STAGES.index(Topic.DOCUMENTS) :][:-JOIN_ROUNDS_MAX] + (Topic.JOINS,) * 16
+# The stages after which a sketched page has added its document to its URL.
 ADMISSION_STAGES = STAGES[STAGES.index(Topic.CAPTURES) :][:3]
 log = structlog.get_logger(__name__)
 
 
 class Barrier:
-    """How far the group has got with what was in the first of some stages when it ended at `until`."""
+    """The progress of a consumer group through some stages, from recorded end offsets of the first one."""
 
-    def __init__(self, lag: ConsumerLag, until: list[int], stages: Sequence[Topic] = STAGES) -> None:
-        self._lag, self._until, self._stages = lag, until, stages
-        self._at = 0
+    def __init__(self, lag: ConsumerLag, end_offsets: list[int], stages: Sequence[Topic] = STAGES) -> None:
+        self._lag, self._end_offsets, self._stages = lag, end_offsets, stages
+        self._position = 0  # the index of the stage that is waited for
 
     async def advance(self) -> bool:
-        """Go on as far as the group has got; whether that is the end. Raises KafkaError."""
-        while self._at < len(self._stages) and await self._lag.has_reached(self._stages[self._at], self._until):
-            self._at += 1
-            if self._at < len(self._stages):
-                before, self._until = self._until, await self._lag.end_offsets(self._stages[self._at])
-                if self._stages[self._at - 1] is Topic.JOINS and self._until == before:
-                    self._at = len(self._stages)
-        return self._at == len(self._stages)
+        """Advance past completed stages; return True once all are complete. Raise KafkaError if the broker fails."""
+        while self._position < len(self._stages):
+            stage = self._stages[self._position]
+            if not await self._lag.has_reached(stage, self._end_offsets):
+                return False
+            self._position += 1
+            if self._position < len(self._stages):
+                next_ends = await self._lag.end_offsets(self._stages[self._position])
+                if stage is Topic.JOINS and next_ends == self._end_offsets:
+                    self._position = len(self._stages)  # the last round of joins sent no messages
+                self._end_offsets = next_ends
+        return True
 
 
 async def wait_until_drained(lag: ConsumerLag, stages: Sequence[Topic] = STAGES) -> None:
-    """Return once all that the first of these stages holds now is done, through all of them."""
-    drain = None
+    """Return once every message that is now in the first stage, and all that derive from it, are processed."""
+    barrier = None
     while True:
         try:
-            drain = drain or Barrier(lag, await lag.end_offsets(stages[0]), stages)
-            if await drain.advance():
+            barrier = barrier or Barrier(lag, await lag.end_offsets(stages[0]), stages)
+            if await barrier.advance():
                 return
         except KafkaError as error:
-            log.info("what is under way cannot be told", why=repr(error))
-        await asyncio.sleep(AGAIN_SECONDS)
+            log.info("cannot read the group's offsets, retrying", error=repr(error))
+        await asyncio.sleep(POLL_SECONDS)

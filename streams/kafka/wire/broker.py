@@ -1,4 +1,4 @@
-"""How to reach the broker: from the environment, so that secrets stay out of files, arguments and logs."""
+"""The broker's address and credentials. They come from the environment, to keep secrets out of files and logs."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 _ADDRESS = re.compile(r"(\[(?P<six>[^\]]+)\]|(?P<host>[^\s\[\]:/@?#]+))(:(?P<port>[0-9]{1,5}))?")
 _HINTS = (
     ("SaslAuthenticationFailed", "check KAFKA_SASL_USERNAME, KAFKA_SASL_PASSWORD and KAFKA_SASL_MECHANISM"),
-    ("UnsupportedSaslMechanism", "KAFKA_SASL_MECHANISM must be one that the broker has switched on"),
-    ("CERTIFICATE_VERIFY_FAILED", "KAFKA_SSL_CAFILE names the authority that signed the broker's certificate"),
+    ("UnsupportedSaslMechanism", "set KAFKA_SASL_MECHANISM to one that the broker has enabled"),
+    ("CERTIFICATE_VERIFY_FAILED", "set KAFKA_SSL_CAFILE to the authority that signed the broker's certificate"),
 )
 
 
-class Broker(msgspec.Struct, frozen=True):
-    """Addresses and credentials; its text shows no secret."""
+class Broker(msgspec.Struct, frozen=True, kw_only=True):
+    """Addresses and credentials; its `repr` contains no secret."""
 
     bootstrap: str
     protocol: str = "PLAINTEXT"
@@ -42,7 +42,7 @@ class Broker(msgspec.Struct, frozen=True):
         return f"Broker({self.bootstrap}, {self.protocol})"
 
     def tls(self) -> ssl.SSLContext | None:
-        """The context of a connection with TLS; None without; raises InputError for files that cannot be used."""
+        """Return the TLS context, or None without TLS. Raise InputError if its files cannot be used."""
         if not self.protocol.endswith("SSL"):
             return None
         try:
@@ -50,97 +50,101 @@ class Broker(msgspec.Struct, frozen=True):
             if self.certfile:
                 context.load_cert_chain(self.certfile, self.keyfile or None)
         except OSError as error:
-            raise InputError(f"TLS to the broker: {error}", "check the files that KAFKA_SSL_... name") from error
+            raise InputError(f"cannot set up TLS to the broker: {error}", "check the KAFKA_SSL_... files") from error
         return context
 
     def client(self) -> dict[str, Any]:
-        """Arguments of an aiokafka client."""
-        found: dict[str, Any] = {"bootstrap_servers": self.bootstrap, "security_protocol": self.protocol}
+        """Return the arguments of an aiokafka client."""
+        arguments: dict[str, Any] = {"bootstrap_servers": self.bootstrap, "security_protocol": self.protocol}
         if context := self.tls():
-            found["ssl_context"] = context
+            arguments["ssl_context"] = context
         if self.protocol.startswith("SASL"):
-            found |= {
+            arguments |= {
                 "sasl_mechanism": self.mechanism,
                 "sasl_plain_username": self.username,
                 "sasl_plain_password": self.password,
             }
-        return found
+        return arguments
 
 
 class _ClientErrors(logging.Handler):
-    """Keeps what is logged."""
+    """Collects logged messages."""
 
     def __init__(self) -> None:
         super().__init__(logging.ERROR)
-        self.said: list[str] = []
+        self.messages: list[str] = []
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Keep a message."""
-        self.said.append(record.getMessage())
+        """Collect the message of a record."""
+        self.messages.append(record.getMessage())
 
 
 @contextmanager
 def capture_client_errors() -> Iterator[list[str]]:
-    """What the client logs as errors meanwhile: why it cannot connect it tells nobody else."""
+    """Collect the errors that aiokafka logs: why a connection fails is only in its log."""
     handler, log = _ClientErrors(), logging.getLogger("aiokafka")
     level, propagate = log.level, log.propagate
-    if level > logging.ERROR:  # silenced: it is to stay so elsewhere
+    if level > logging.ERROR:  # the log is silenced: keep the errors out of its other handlers
         log.setLevel(logging.ERROR)
         log.propagate = False
     log.addHandler(handler)
     try:
-        yield handler.said
+        yield handler.messages
     finally:
         log.removeHandler(handler)
         log.setLevel(level)
         log.propagate = propagate
 
 
-def unreachable(broker: Broker, error: Exception, said: list[str]) -> InputError:
-    """The error of a broker that cannot be reached, with what the client `said` of it."""
-    why = said[-1] if said else str(error)
-    common = f"name it with --bootstrap or KAFKA_BOOTSTRAP; KAFKA_SECURITY_PROTOCOL is {broker.protocol}"
-    hint = next((hint for word, hint in _HINTS if word in why), common)
-    return InputError(f"the broker at {broker.bootstrap} cannot be reached: {why}", hint)
+def unreachable(broker: Broker, error: Exception, client_errors: list[str]) -> InputError:
+    """Return the error for a failed connection, with the last error that the client logged."""
+    reason = client_errors[-1] if client_errors else str(error)
+    default = f"check --bootstrap or KAFKA_BOOTSTRAP; KAFKA_SECURITY_PROTOCOL is {broker.protocol}"
+    hint = next((hint for word, hint in _HINTS if word in reason), default)
+    return InputError(f"the broker at {broker.bootstrap} cannot be reached: {reason}", hint)
 
 
 def _is_address(address: str) -> bool:
-    """Whether it is HOST, HOST:PORT, [IPV6] or [IPV6]:PORT."""
-    found = _ADDRESS.fullmatch(address)
-    if found is None or not 0 < int(found["port"] or 1) < 1 << 16:
+    """Whether an address is HOST, HOST:PORT, [IPV6] or [IPV6]:PORT."""
+    match = _ADDRESS.fullmatch(address)
+    if match is None or not 0 < int(match["port"] or 1) < 1 << 16:
         return False
     try:
-        if found["six"]:
-            ipaddress.IPv6Address(found["six"])
+        if match["six"]:
+            ipaddress.IPv6Address(match["six"])
         else:
-            found["host"].encode("idna")  # as it is when it is looked up
+            match["host"].encode("idna")  # the encoding used to look it up
     except ValueError:
         return False
     return True
 
 
 def from_environment(bootstrap: str | None, environment: Mapping[str, str] | None = None) -> Broker:
-    """The broker that `bootstrap` or KAFKA_BOOTSTRAP names; raises InputError for settings that do not fit."""
-    given = os.environ if environment is None else environment
-    protocol = given.get("KAFKA_SECURITY_PROTOCOL", "PLAINTEXT").upper()
-    mechanism = given.get("KAFKA_SASL_MECHANISM", "PLAIN" if protocol.startswith("SASL") else "").upper()
+    """Return the broker of `bootstrap` or KAFKA_BOOTSTRAP; raise InputError for invalid settings."""
+    variables = os.environ if environment is None else environment
+    protocol = variables.get("KAFKA_SECURITY_PROTOCOL", "PLAINTEXT").upper()
+    mechanism = variables.get("KAFKA_SASL_MECHANISM", "PLAIN" if protocol.startswith("SASL") else "").upper()
     if protocol not in _PROTOCOLS:
-        raise InputError(f"KAFKA_SECURITY_PROTOCOL is {protocol!r}", f"use one of {', '.join(_PROTOCOLS)}")
+        raise InputError(
+            f"KAFKA_SECURITY_PROTOCOL is {protocol!r}, which is not supported", f"use one of {', '.join(_PROTOCOLS)}"
+        )
     if protocol.startswith("SASL") and mechanism not in _MECHANISMS:
-        raise InputError(f"KAFKA_SASL_MECHANISM is {mechanism!r}", f"use one of {', '.join(_MECHANISMS)}")
-    addresses = bootstrap or given.get("KAFKA_BOOTSTRAP") or DEFAULT_BOOTSTRAP
+        raise InputError(
+            f"KAFKA_SASL_MECHANISM is {mechanism!r}, which is not supported", f"use one of {', '.join(_MECHANISMS)}"
+        )
+    addresses = bootstrap or variables.get("KAFKA_BOOTSTRAP") or DEFAULT_BOOTSTRAP
     for address in addresses.split(","):
         if not _is_address(address.strip()):
             raise InputError(
-                f"{address.strip()!r} is no address of a broker", "name it as host:port, several separated by commas"
+                f"{address.strip()!r} is not a broker address", "use HOST:PORT, several separated by commas"
             )
     return Broker(
-        addresses,
-        protocol,
-        mechanism,
-        given.get("KAFKA_SASL_USERNAME", ""),
-        given.get("KAFKA_SASL_PASSWORD", ""),
-        given.get("KAFKA_SSL_CAFILE", ""),
-        given.get("KAFKA_SSL_CERTFILE", ""),
-        given.get("KAFKA_SSL_KEYFILE", ""),
+        bootstrap=addresses,
+        protocol=protocol,
+        mechanism=mechanism,
+        username=variables.get("KAFKA_SASL_USERNAME", ""),
+        password=variables.get("KAFKA_SASL_PASSWORD", ""),
+        cafile=variables.get("KAFKA_SSL_CAFILE", ""),
+        certfile=variables.get("KAFKA_SSL_CERTFILE", ""),
+        keyfile=variables.get("KAFKA_SSL_KEYFILE", ""),
     )

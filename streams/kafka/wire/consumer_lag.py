@@ -1,4 +1,4 @@
-"""Whether all is consumed: every offset committed is the end of its partition."""
+"""The consumer lag of a group of workers: the messages that it has not committed yet."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CONSUMED = (Topic.PAGES, *MESSAGE_TYPES)
 
 
 class ConsumerLag:
-    """Reads how far a group of workers is behind; connected while it is entered."""
+    """Reads the committed offsets and the ends of all consumed topics. An async context manager: it connects."""
 
     def __init__(self, broker: Broker, settings: KafkaSettings, counts: PartitionCounts) -> None:
         self._group = settings.prefix
@@ -44,39 +44,41 @@ class ConsumerLag:
         await self._admin.close()
 
     async def committed_offsets(self) -> dict[TopicPartition, int]:
-        """Offsets that the group has committed."""
-        found = await self._admin.list_consumer_group_offsets(self._group)
-        return {place: metadata.offset for place, metadata in found.items() if metadata.offset >= 0}
+        """Return the offsets that the group has committed."""
+        offsets = await self._admin.list_consumer_group_offsets(self._group)
+        return {partition: metadata.offset for partition, metadata in offsets.items() if metadata.offset >= 0}
 
     async def end_offsets(self, topic: Topic) -> list[int]:
-        """Where the partitions of a topic end."""
-        places = self._partitions[topic]
-        found = await self._consumer.end_offsets(places)
-        return [found[place] for place in places]
+        """Return the end offset of each partition of a topic."""
+        partitions = self._partitions[topic]
+        ends = await self._consumer.end_offsets(partitions)
+        return [ends[partition] for partition in partitions]
 
     async def is_idle(self) -> bool:
-        """Whether nothing is left to do; False while the broker cannot tell, as when it has just started."""
+        """Whether the lag is zero; False while the broker cannot answer, for example right after its start."""
         try:
             return not any((await self.by_topic()).values())
         except KafkaError as error:
-            log.info("the broker cannot tell how far the group is", error=repr(error))
+            log.info("cannot read the consumer lag", error=repr(error))
             return False
 
     async def by_topic(self) -> dict[Topic, int]:
-        """Messages that are not done, by topic.
+        """Return the number of uncommitted messages per topic.
 
-        Offsets are read before ends: what was committed then had sent its outputs, so these are behind an end read
-        later. All zeros say that nothing was under way.
+        Committed offsets are read before ends. A committed message had sent its outputs, so they are behind an end
+        that is read later: if all counts are zero, no message was in flight.
         """
         committed = await self.committed_offsets()
         lag = {}
-        for topic, places in self._partitions.items():
+        for topic, partitions in self._partitions.items():
             ends = await self.end_offsets(topic)
-            behind = (end - committed.get(place, 0) for place, end in zip(places, ends, strict=True))
-            lag[topic] = sum(max(0, each) for each in behind)
+            lag[topic] = sum(
+                max(0, end - committed.get(partition, 0)) for partition, end in zip(partitions, ends, strict=True)
+            )
         return lag
 
-    async def has_reached(self, topic: Topic, until: list[int]) -> bool:
-        """Whether the group has got so far in every partition of a topic."""
+    async def has_reached(self, topic: Topic, offsets: list[int]) -> bool:
+        """Whether the group has committed at least these offsets, one per partition of a topic."""
         committed = await self.committed_offsets()
-        return all(committed.get(place, 0) >= end for place, end in zip(self._partitions[topic], until, strict=False))
+        partitions = zip(self._partitions[topic], offsets, strict=False)  # a stored commit may be of fewer partitions
+        return all(committed.get(partition, 0) >= offset for partition, offset in partitions)

@@ -1,7 +1,8 @@
-"""What the agents send one another: lists of values, packed into one message a batch and partition.
+"""The messages between agents: lists of values, packed into one message per batch and partition.
 
-A message is a msgpack array of pairs: the number of a kind, and a value of it. Its headers say the schema with its
-version, and the scheme of the sketches in it; a message of another schema or scheme is refused, naming both sides.
+A message is a msgpack array of pairs: the number of a type, and a value of it. Its headers name the schema with its
+version, and the scheme of its sketches. A message with another schema or scheme is rejected with an error that names
+both.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _ARRAY32 = 0xDD
 
 
 class Topic(StrEnum):
-    """The topics, by the ends of their names."""
+    """The topics; a full name ends with the value."""
 
     PAGES = "pages"
     CAPTURES = "captures"
@@ -42,23 +43,23 @@ class Topic(StrEnum):
     MOVES = "moves"
 
 
-# What others read: written where `kafka.results` names them.
+# The topics for other systems; only those listed in `kafka.results` are written.
 RESULTS = frozenset({Topic.NEAR_DUPLICATES, Topic.CLUSTERS, Topic.MOVES})
 
 
 class Retraction(msgspec.Struct, frozen=True):
-    """Changes that overwrite, as a record of the changelog: something was forgotten.
+    """Changes that overwrite rows because data was deleted, as a changelog record.
 
-    Of nodes whose pointer it changes `parents` are the pointers that may go, of buckets that it changes `postings`
-    the prefixes that may; another one has come since, and stays.
+    Of the parent pointers and postings that it changes, the owner removes only those in `parents` and `postings`.
+    Others were added after the changes were computed, and stay.
     """
 
     record: bytes
-    parents: dict[bytes, bytes] | None = None  # None: all may
-    postings: list[bytes] | None = None  # None: all may
+    parents: dict[bytes, bytes] | None = None  # by document; None: all may be removed
+    postings: list[bytes] | None = None  # document prefixes; None: all may be removed
 
 
-# What each topic carries; a value goes with its number, which is never used again.
+# The types of values in each topic. A type's number is in the messages, so it is never reused.
 MESSAGE_TYPES: dict[Topic, dict[int, type[msgspec.Struct]]] = {
     Topic.CAPTURES: {0: SketchedPage},
     Topic.DOCUMENTS: {1: Sighting, 2: CandidatePair, 3: VerifyRequest},
@@ -83,7 +84,7 @@ _UNREADABLE = (msgspec.DecodeError, ValueError, KeyError, RecursionError, Memory
 
 
 class BadMessage(ValueError):
-    """A message that cannot be taken; the first argument is a short stable reason, the second is for people."""
+    """A message that cannot be processed: a short stable reason, and a detail for people."""
 
     def __init__(self, reason: str, detail: str) -> None:
         super().__init__(reason, detail)
@@ -91,17 +92,17 @@ class BadMessage(ValueError):
 
 
 def schema(topic: Topic) -> str:
-    """The schema of a topic's messages."""
+    """Return the schema of a topic's messages."""
     return f"lostfound.{topic.value}/{VERSION}"
 
 
 def headers(topic: Topic, scheme: str) -> list[tuple[str, bytes]]:
-    """What goes with a message."""
+    """Return the headers of a message."""
     return [("schema", schema(topic).encode()), ("scheme", scheme.encode())]
 
 
 def pack(values: Iterable[msgspec.Struct], bytes_max: int) -> Iterator[bytes]:
-    """Messages of at most so many bytes, where no single value is longer."""
+    """Yield messages of at most `bytes_max` bytes; only a single longer value makes a longer message."""
     parts: list[bytes] = []
     size = 0
     for value in values:
@@ -115,40 +116,37 @@ def pack(values: Iterable[msgspec.Struct], bytes_max: int) -> Iterator[bytes]:
         yield _ARRAY.pack(_ARRAY32, len(parts)) + b"".join(parts)
 
 
-def decode_headers(given: Headers) -> dict[str, str]:
-    """Headers by name, cut to a length that can be shown; one without a value is empty."""
-    return {name: (held or b"")[:200].decode("utf-8", "replace") for name, held in given}
+def decode_headers(headers: Headers) -> dict[str, str]:
+    """Return headers by name, truncated to a printable length; a header without a value is empty."""
+    return {name: (value or b"")[:200].decode("utf-8", "replace") for name, value in headers}
 
 
-def unpack(topic: Topic, value: bytes | None, given: Headers, scheme: Scheme) -> tuple[list[Any], list[str]]:
-    """The values of a message, whose sketches are of a scheme, and what is wrong with each of those left out.
+def unpack(topic: Topic, message: bytes | None, headers: Headers, scheme: Scheme) -> tuple[list[Any], list[str]]:
+    """Return the valid values of a message, and the faults of the others.
 
-    Raises BadMessage where it is no list of values at all.
+    Raise BadMessage if it is not a list of values, or has another schema or scheme.
     """
-    held = decode_headers(given)
-    said = held.get("schema", "")
-    if said != schema(topic):
-        raise BadMessage("bad_schema", f"the message has schema {said!r}, this worker reads {schema(topic)!r}")
-    other = held.get("scheme", "")
-    if other != scheme.id:
-        raise BadMessage("other_scheme", f"the message has scheme {other!r}, this worker has {scheme.id!r}")
+    texts = decode_headers(headers)
+    if (actual := texts.get("schema", "")) != schema(topic):
+        raise BadMessage("bad_schema", f"the message has schema {actual!r}, this worker reads {schema(topic)!r}")
+    if (actual := texts.get("scheme", "")) != scheme.id:
+        raise BadMessage("other_scheme", f"the message has scheme {actual!r}, this worker has {scheme.id!r}")
     try:
-        items = _decode_items(value or b"")
+        items = _decode_items(message or b"")
     except _UNREADABLE as error:
         raise BadMessage("bad_message", repr(error)[:300]) from error
     values, faults = [], []
     for number, item in items:
         try:
-            each = _DECODERS[topic][number](item)
-            fault = (
-                validation.find_retraction_fault(each.record)
-                if isinstance(each, Retraction)
-                else validation.find_fault(each, scheme)
-            )
+            value = _DECODERS[topic][number](item)
+            if isinstance(value, Retraction):
+                fault = validation.find_retraction_fault(value.record)
+            else:
+                fault = validation.find_fault(value, scheme)
         except _UNREADABLE as error:
             fault = repr(error)
         if fault:
             faults.append(fault[:300])
         else:
-            values.append(each)
+            values.append(value)
     return values, faults

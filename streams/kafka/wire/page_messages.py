@@ -1,12 +1,12 @@
-"""Pages as messages: JSON with the names of Common Crawl's columns, or the same as msgpack.
+"""Pages as messages: JSON with the names of Common Crawl's columns, the same as msgpack, or a crawler's own format.
 
-    headers   schema        lostfound.pages/1, or nothing; lostfound.page-packs/1
+    headers   schema        lostfound.pages/1 (one page) or none, or lostfound.page-packs/1 (several pages)
               content-type  application/json (the default) or application/msgpack
-              format        nothing, scrapy-cluster, scrapy-cluster-base64 or ache
+              format        none, scrapy-cluster, scrapy-cluster-base64 or ache
 
-The JSON is a line of JSONL as `docs/formats-input.md` has it. Msgpack has the fields of `PageMessage`, with the body
-as bytes. Either may point to a WARC record instead of a body. `lostfound publish` sends packs, a msgpack array
-of such pages: what a message costs a worker is shared by its pages.
+The JSON is a line of JSONL as described in `docs/formats-input.md`. Msgpack has the fields of `PageMessage`, with the
+body as bytes. Either may point to a WARC record instead of containing a body. `lostfound publish` sends packs: a
+msgpack array of pages, which share the worker's cost per message.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ MSGPACK = "application/msgpack"
 JSON = "application/json"
 
 
-class PageMessage(msgspec.Struct, omit_defaults=True):
+class PageMessage(msgspec.Struct, kw_only=True, omit_defaults=True):
     """A page as `lostfound publish` sends it."""
 
     url: str
@@ -59,41 +59,42 @@ class PageMessage(msgspec.Struct, omit_defaults=True):
 
 
 _PAGE_FIELDS = [name for name in Page.__struct_fields__ if name not in {"key", "origin"}]
-_decode_packed = msgspec.msgpack.Decoder(PageMessage).decode
+_decode_msgpack = msgspec.msgpack.Decoder(PageMessage).decode
 _decode_pack = msgspec.msgpack.Decoder(list[PageMessage]).decode
-_encode_packed = msgspec.msgpack.Encoder().encode
+_encode_msgpack = msgspec.msgpack.Encoder().encode
 _decode_object = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 Decoded = tuple[Page | Rejected, str]
-"""A page, or why it is refused, and the name of its sweep, empty where it names none."""
+"""A page or why it is rejected, and the name of its sweep; empty if the message names none."""
 
 
 def to_message(page: Page, crawl: str) -> PageMessage:
-    """What is sent of a page."""
+    """Return the message of a page of the sweep `crawl`."""
     fields = {name: getattr(page, name) for name in _PAGE_FIELDS}
     origin = page.origin
     return PageMessage(**fields, crawl=crawl, source=origin.source, member=origin.member, offset=origin.offset)
 
 
 def encode(page: Page, crawl: str) -> tuple[bytes, list[tuple[str, bytes]]]:
-    """The value and the headers of a message of one page."""
-    return _encode_packed(to_message(page, crawl)), [("schema", SCHEMA.encode()), ("content-type", MSGPACK.encode())]
+    """Return the value and the headers of a message with one page."""
+    headers = [("schema", SCHEMA.encode()), ("content-type", MSGPACK.encode())]
+    return _encode_msgpack(to_message(page, crawl)), headers
 
 
 def encode_pack(pack: Sequence[PageMessage]) -> tuple[bytes, list[tuple[str, bytes]]]:
-    """The value and the headers of a message of several pages."""
-    return _encode_packed(pack), [("schema", PACKS.encode()), ("content-type", MSGPACK.encode())]
+    """Return the value and the headers of a message with several pages."""
+    return _encode_msgpack(pack), [("schema", PACKS.encode()), ("content-type", MSGPACK.encode())]
 
 
 def decode_pages(
     value: bytes | None, headers: Headers, origin: Origin, limits: ReadLimits, default_format: str = ""
 ) -> list[Decoded]:
-    """The pages of a message of either kind, as `decode` gives one."""
+    """Decode a message with one page or several."""
     if dict(headers).get("schema") != PACKS.encode():
         return [decode(value, headers, origin, limits, default_format)]
     try:
-        return [_taken(held, limits, origin) for held in _decode_pack(value or b"")]
+        return [_to_page(message, limits, origin) for message in _decode_pack(value or b"")]
     except (msgspec.DecodeError, ValueError, RecursionError, MemoryError) as error:
         return [(Rejected("bad_message", repr(error)[:300], origin), "")]
 
@@ -101,65 +102,75 @@ def decode_pages(
 def decode(
     value: bytes | None, headers: Headers, origin: Origin, limits: ReadLimits, default_format: str = ""
 ) -> Decoded:
-    """The page of a message.
+    """Decode a message with one page.
 
-    `default_format` is that of messages without any of our headers: most crawlers cannot set one.
+    `default_format` applies to messages without any of our headers: most crawlers cannot set headers.
     """
-    given = decode_headers(headers)
-    kind = given.get("content-type", JSON)
-    preset = given.get("format", "" if {"schema", "content-type"} & given.keys() else default_format)
-    problem = ""
-    if given.get("schema", SCHEMA) != SCHEMA:
-        problem = f"the message has schema {given['schema']!r}, pages have {SCHEMA}"
-    elif kind not in (JSON, MSGPACK):
-        problem = f"content type {kind!r} is neither {JSON} nor {MSGPACK}"
-    elif preset and preset not in CRAWLER_FORMATS:
-        problem = f"format {preset!r} is none of {', '.join(CRAWLER_FORMATS)}"
-    if problem:
-        return Rejected("bad_schema", problem, origin), ""
+    texts = decode_headers(headers)
+    content_type = texts.get("content-type", JSON)
+    crawler_format = texts.get("format", "" if {"schema", "content-type"} & texts.keys() else default_format)
+    fault = ""
+    if texts.get("schema", SCHEMA) != SCHEMA:
+        fault = f"the message has schema {texts['schema']!r} instead of {SCHEMA}"
+    elif content_type not in (JSON, MSGPACK):
+        fault = f"content type {content_type!r} is neither {JSON} nor {MSGPACK}"
+    elif crawler_format and crawler_format not in CRAWLER_FORMATS:
+        fault = f"format {crawler_format!r} is not one of {', '.join(CRAWLER_FORMATS)}"
+    if fault:
+        return Rejected("bad_schema", fault, origin), ""
     data = value or b""
     try:
-        if kind == MSGPACK:
-            return _taken(_decode_packed(data), limits, origin)
-        if preset:
-            data = msgspec.json.encode(CRAWLER_FORMATS[preset](_decode_object(data)))
+        if content_type == MSGPACK:
+            return _to_page(_decode_msgpack(data), limits, origin)
+        if crawler_format:
+            data = msgspec.json.encode(CRAWLER_FORMATS[crawler_format](_decode_object(data)))
         return parse_line(data, limits, origin)
     except (msgspec.DecodeError, ValueError, KeyError, TypeError, RecursionError) as error:
         return Rejected("bad_message", repr(error)[:300], origin), ""
 
 
-def _taken(held: PageMessage, limits: ReadLimits, place: Origin) -> Decoded:
-    origin = Origin(held.source, held.offset, held.member) if held.source else place
-    shown = held.url[: limits.url_bytes_max]
+def _to_page(message: PageMessage, limits: ReadLimits, message_origin: Origin) -> Decoded:
+    url = message.url
+    origin = Origin(message.source, message.offset, message.member) if message.source else message_origin
     try:
-        key = url_key(held.url, limits.url_bytes_max)
+        key = url_key(url, limits.url_bytes_max)
     except BadUrl as error:
-        return Rejected("bad_url", str(error), origin, shown), held.crawl
-    target = None if held.redirect is None else resolve_redirect(held.url, held.redirect, limits)
-    if target is None and held.redirect is not None:
-        return Rejected("bad_url", "its redirect leads to no page", origin, shown), held.crawl
-    if not (0 <= held.time <= MILLIS_MAX and 0 <= (held.revisit_time or 0) <= MILLIS_MAX):
-        detail = f"{held.time} is no time in ms, or {held.revisit_time} is none"
-        return Rejected("bad_time", detail, origin, held.url), held.crawl
-    if not 0 <= held.status <= 999:
-        return Rejected("bad_field", f"status {held.status} is no HTTP status", origin, held.url), held.crawl
-    if held.warc_filename is not None and held.body is None and held.text is None:
-        return _pointed(held, key, limits, origin), held.crawl
-    if held.refused is not None and held.refused[0] not in REASONS:
-        return Rejected("bad_field", f"{held.refused[0][:40]!r} is no reason", origin, held.url), held.crawl
-    mime, said = parse_content_type(held.mime)
-    fields = {name: getattr(held, name) for name in _PAGE_FIELDS}
-    fields |= {"redirect": target, "mime": mime, "charset": held.charset or said}
-    if (size := len(held.body or held.text or "")) > limits.page_bytes_max:
+        return Rejected("bad_url", str(error), origin, url[: limits.url_bytes_max]), message.crawl
+    target = None if message.redirect is None else resolve_redirect(url, message.redirect, limits)
+    if target is None and message.redirect is not None:
+        truncated = url[: limits.url_bytes_max]
+        return Rejected("bad_url", "its redirect target is not a URL", origin, truncated), message.crawl
+    if fault := _field_fault(message):
+        return Rejected(*fault, origin, url), message.crawl
+    if message.warc_filename is not None and message.body is None and message.text is None:
+        return _read_record(message, key, limits, origin), message.crawl
+    mime, charset = parse_content_type(message.mime)
+    fields = {name: getattr(message, name) for name in _PAGE_FIELDS}
+    fields |= {"redirect": target, "mime": mime, "charset": message.charset or charset}
+    if (size := len(message.body or message.text or "")) > limits.page_bytes_max:
         refused = page_too_big(size, limits)
         fields |= {"body": None, "text": None, "refused": (refused.reason, refused.detail)}
-    return Page(**fields, key=key, origin=origin), held.crawl
+    return Page(**fields, key=key, origin=origin), message.crawl
 
 
-def _pointed(held: PageMessage, key: bytes, limits: ReadLimits, origin: Origin) -> Page | Rejected:
+def _field_fault(message: PageMessage) -> tuple[str, str] | None:
+    """Return the reason and the detail for an invalid field, or None."""
+    for time in (message.time, message.revisit_time or 0):
+        if not 0 <= time <= MILLIS_MAX:
+            return "bad_time", f"{time} is not a time in ms"
+    if not 0 <= message.status <= 999:
+        return "bad_field", f"{message.status} is not an HTTP status"
+    if message.refused is not None and message.refused[0] not in REASONS:
+        return "bad_field", f"{message.refused[0][:40]!r} is not a reason for a dead letter"
+    return None
+
+
+def _read_record(message: PageMessage, key: bytes, limits: ReadLimits, origin: Origin) -> Page | Rejected:
     try:
-        to = warc_pointer.parse_pointer(held.warc_filename, held.warc_record_offset, held.warc_record_length)
-        found = warc_pointer.read_record(to, key, limits, origin)
+        pointer = warc_pointer.parse_pointer(
+            message.warc_filename, message.warc_record_offset, message.warc_record_length
+        )
+        page = warc_pointer.read_record(pointer, key, limits, origin)
     except Refused as error:
-        return Rejected(error.reason, error.detail, origin, held.url)
-    return msgspec.structs.replace(found, time=found.time or held.time) if isinstance(found, Page) else found
+        return Rejected(error.reason, error.detail, origin, message.url)
+    return msgspec.structs.replace(page, time=page.time or message.time) if isinstance(page, Page) else page

@@ -1,4 +1,4 @@
-"""Sending: every message is acknowledged by the broker before the caller goes on, or an error is raised."""
+"""The producer: a call returns once the broker has acknowledged its messages, or raises an error."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ from streams.page import Rejected
 from streams.settings import KafkaSettings
 
 ATTEMPT_MS = 40_000
-SAID_CHARACTERS_MAX = 4096
+FIELD_CHARACTERS_MAX = 4096
 
 
-class DeadLetter(msgspec.Struct, frozen=True):
-    """A refused message or page, on `dead-letters` as JSON."""
+class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
+    """A rejected message or page, as JSON in the topic `dead-letters`."""
 
     reason: str
     detail: str
     url: str
-    source: str  # topic, or the crawler's own place where it said one
+    source: str  # the topic, or the file that the crawler named
     member: str
     offset: int
     partition: int | None = None
 
     @property
     def key(self) -> str:
-        """The same for the same message or record, however often it is refused."""
+        """The key of the message: the same whenever the same message or record is rejected."""
         return "#".join(str(part) for part in (self.source, self.member, self.partition, self.offset))
 
 
 class Producer:
-    """An idempotent producer: a retry leaves no second copy, and a partition keeps the order of sending."""
+    """An idempotent producer: retries send no duplicates and keep the order within a partition."""
 
     def __init__(self, broker: Broker, settings: KafkaSettings, scheme: str) -> None:
         self.settings, self.scheme = settings, scheme
@@ -56,71 +56,79 @@ class Producer:
         self._producer: AIOKafkaProducer | None = None
 
     async def start(self) -> None:
-        """Connect; must run on the loop that sends."""
+        """Connect; call it on the event loop that sends."""
         self._producer = AIOKafkaProducer(**self._arguments)
         await self._producer.start()
 
     async def stop(self) -> None:
-        """Send what is under way, then let go of the connection."""
+        """Send the buffered messages and disconnect."""
         if self._producer is not None:
             await self._producer.stop()
             self._producer = None
 
     async def send(self, sends: Mapping[tuple[Topic, int], Sequence[msgspec.Struct]]) -> None:
-        """Pack and send values by topic and partition; returns when the broker has them all."""
-        waiting = []
+        """Pack and send values by topic and partition."""
+        pending = []
         for (topic, partition), values in sends.items():
-            given = packed_messages.headers(topic, self.scheme)
+            headers = packed_messages.headers(topic, self.scheme)
             packed = packed_messages.pack(values, self.settings.pack_bytes)
-            waiting += [await self._start(topic, partition, value, given) for value in packed]
-        await _all(waiting)
+            pending += [await self._enqueue(topic, partition, value, headers) for value in packed]
+        await _acknowledge(pending)
 
     async def append_changelog(self, partition: int, changes: Changes, *, retraction: bool) -> list[int]:
-        """Send changes to the changelog; returns the offsets that their records got."""
+        """Append changes to the changelog; return the offsets of their records."""
         kind = changelog_record.AMENDMENT if retraction else changelog_record.FACTS
         records = changelog_record.encode(changes, kind=kind, record_bytes_max=max(self.settings.pack_bytes, 1 << 16))
-        # A key, because the table's changelog must have one; unique is enough, nothing is compacted.
-        waiting = [await self._start(Topic.CHANGELOG, partition, value, [], key=b"facts") for value in records]
-        return [metadata.offset for metadata in await _all(waiting)]
+        # Faust wants a key on every changelog record. It can be constant: the topic is not compacted.
+        pending = [await self._enqueue(Topic.CHANGELOG, partition, value, [], key=b"facts") for value in records]
+        return [metadata.offset for metadata in await _acknowledge(pending)]
 
     async def send_dead_letters(self, letters: Iterable[DeadLetter]) -> None:
         """Send dead letters."""
-        encode, given = msgspec.json.encode, _said(Topic.DEAD_LETTERS)
-        await _all(
-            [await self._start(Topic.DEAD_LETTERS, 0, encode(each), given, each.key.encode()) for each in letters]
+        encode, headers = msgspec.json.encode, _json_headers(Topic.DEAD_LETTERS)
+        await _acknowledge(
+            [
+                await self._enqueue(Topic.DEAD_LETTERS, 0, encode(letter), headers, letter.key.encode())
+                for letter in letters
+            ]
         )
 
-    async def send_results(self, found: Iterable[Result]) -> None:
-        """Send results, one message each."""
-        encode = msgspec.json.encode
-        await _all(
+    async def send_results(self, results: Iterable[Result]) -> None:
+        """Send results, one message per result."""
+        await _acknowledge(
             [
-                await self._start(each.topic, each.partition, encode(each.value), _said(each.topic), each.key)
-                for each in found
+                await self._enqueue(
+                    result.topic,
+                    result.partition,
+                    msgspec.json.encode(result.value),
+                    _json_headers(result.topic),
+                    result.key,
+                )
+                for result in results
             ]
         )
 
     async def send_message(
         self, topic: Topic, partition: int, value: bytes, headers: Sequence[tuple[str, bytes]]
     ) -> int:
-        """Send one message as it is and return its offset."""
-        (metadata,) = await _all([await self._start(topic, partition, value, headers)])
+        """Send one encoded message and return its offset."""
+        (metadata,) = await _acknowledge([await self._enqueue(topic, partition, value, headers)])
         return int(metadata.offset)
 
     async def end_offsets(self, topic: Topic, partitions: int) -> list[int]:
-        """Where the partitions of a topic end now."""
-        assert self._producer is not None, "start() comes first"
-        full = topics.full_name(self.settings, topic)
-        places = [TopicPartition(full, number) for number in range(partitions)]
+        """Return the end offset of each partition of a topic."""
+        assert self._producer is not None, "call start() first"
+        name = topics.full_name(self.settings, topic)
+        topic_partitions = [TopicPartition(name, number) for number in range(partitions)]
         consumer = AIOKafkaConsumer(**self._broker.client())
         await consumer.start()
         try:
-            found = await consumer.end_offsets(places)
+            ends = await consumer.end_offsets(topic_partitions)
         finally:
             await consumer.stop()
-        return [found[place] for place in places]
+        return [ends[topic_partition] for topic_partition in topic_partitions]
 
-    async def _start(
+    async def _enqueue(
         self,
         topic: Topic,
         partition: int,
@@ -128,25 +136,33 @@ class Producer:
         headers: Sequence[tuple[str, bytes]],
         key: bytes | None = None,
     ) -> asyncio.Future[Any]:
-        assert self._producer is not None, "start() comes first"
-        full = topics.full_name(self.settings, topic)
-        sent: asyncio.Future[Any] = await self._producer.send(
-            full, value, key=key, partition=partition, headers=list(headers)
+        assert self._producer is not None, "call start() first"
+        name = topics.full_name(self.settings, topic)
+        pending: asyncio.Future[Any] = await self._producer.send(
+            name, value, key=key, partition=partition, headers=list(headers)
         )
-        return sent
+        return pending
 
 
-def _said(topic: Topic) -> list[tuple[str, bytes]]:
-    """Headers of JSON for others."""
+def _json_headers(topic: Topic) -> list[tuple[str, bytes]]:
     return [("schema", packed_messages.schema(topic).encode()), ("content-type", b"application/json")]
 
 
-async def _all(waiting: Sequence[asyncio.Future[Any]]) -> list[Any]:
-    return list(await asyncio.gather(*waiting)) if waiting else []
+async def _acknowledge(pending: Sequence[asyncio.Future[Any]]) -> list[Any]:
+    """Wait until the broker has acknowledged all messages; return their metadata."""
+    return list(await asyncio.gather(*pending))
 
 
 def dead_letter(item: Rejected, partition: int | None = None) -> DeadLetter:
-    """The dead letter of a refused page; what others said of it is cut, so that it can be sent."""
-    origin, most = item.origin, SAID_CHARACTERS_MAX
-    url, source, member = item.url[:most], origin.source[:most], origin.member[:most]
-    return DeadLetter(item.reason, item.detail[:most], url, source, member, origin.offset, partition)
+    """Return the dead letter of a rejected page; fields from outside are truncated to a size that can be sent."""
+    origin, limit = item.origin, FIELD_CHARACTERS_MAX
+    url, source, member = item.url[:limit], origin.source[:limit], origin.member[:limit]
+    return DeadLetter(
+        reason=item.reason,
+        detail=item.detail[:limit],
+        url=url,
+        source=source,
+        member=member,
+        offset=origin.offset,
+        partition=partition,
+    )

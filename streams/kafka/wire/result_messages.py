@@ -24,7 +24,7 @@ class Closest(msgspec.Struct, frozen=True):
     first_seen: str | None
 
 
-class NearDuplicate(msgspec.Struct, frozen=True):
+class NearDuplicate(msgspec.Struct, frozen=True, kw_only=True):
     """A page that is like another; figures with their standard errors, as `similar` gives them."""
 
     url: str
@@ -50,7 +50,7 @@ class ClusterChange(msgspec.Struct, frozen=True):
     documents: int | None = None
 
 
-class Move(msgspec.Struct, frozen=True):
+class Move(msgspec.Struct, frozen=True, kw_only=True):
     """An answer of `find`, and the sweep whose commit asked for it."""
 
     sweep: str

@@ -1,4 +1,4 @@
-"""Sweeps as a log: one partition whose order is the same for all, folded by every worker from its beginning.
+"""The log of sweeps: a topic with one partition, from which every worker derives the same sweeps.
 
     {"event": "open",      "name": "2026-11", "time": ms}
     {"event": "commit",    "name": ..., "time": ..., "until": [end offset of each partition of `pages`]}
@@ -7,12 +7,13 @@
     {"event": "cancelled", "name": ..., "time": ..., "number": n}
     {"event": "told",      "name": ..., "time": ..., "number": n}
 
-A sweep's number is its place among the openings, so that workers agree on it without asking one another. A commit
-is asked for with where `pages` ended then; it takes effect with `reached`, which a worker writes once every partition
-has got that far, through all stages; and `told` says that the moves which the commit brought are in their
-topic. `cancel` hides a sweep; `cancelled` frees its name, once all that was under way of it has come and is taken
-back. Records that do not fit the life of a sweep change nothing: two workers may write the same one. What a worker
-writes by itself says the number: the name may be another sweep's by then.
+A sweep's number counts the openings before it, so workers agree on it without communicating. `commit` requests a
+commit and records the ends of `pages`; the commit takes effect with `reached`, which a worker appends once every
+message before those ends has passed all stages. `told` records that the moves of the commit are published. `cancel`
+hides a sweep; `cancelled` frees its name, once its messages in flight are processed and its captures removed.
+
+Events that `state.sweep_life` does not allow are ignored, because two workers may append the same event. Events that
+workers append themselves have the sweep's number: its name may belong to another sweep by then.
 """
 
 from __future__ import annotations
@@ -43,15 +44,15 @@ from streams.settings import KafkaSettings
 log = structlog.get_logger(__name__)
 
 
-class Event(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One record of the log."""
+class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One event of the log."""
 
     event: Literal["open", "commit", "reached", "cancel", "cancelled", "told"]
     name: str
     time: int  # ms since the epoch, UTC
-    until: list[int] = []
+    until: list[int] = []  # end offsets of the partitions of `pages`
     captures: int = 0
-    number: int = 0  # of the sweep; 0: the one that has the name there
+    number: int = 0  # 0: the sweep that has the name at this position of the log
 
 
 STEPS = {
@@ -103,7 +104,7 @@ class SweepTable:
     def check(self, event: Event) -> None:
         """Raise LostfoundError for a requested event that the sweep's life does not allow."""
         if event.event not in ("open", "commit", "cancel"):
-            raise InputError(f"{event.event!r} is not asked for", "a worker writes it by itself")
+            raise InputError(f"the event {event.event!r} cannot be requested", "only workers append it")
         self._life_after(event)
 
     def _life_after(self, event: Event) -> Life:
@@ -118,7 +119,7 @@ class SweepTable:
         )
 
     def rows(self) -> dict[bytes, bytes]:
-        """The sweeps as rows of the family `sweeps`."""
+        """Return the sweeps as rows of the family SWEEPS."""
         if self._rows is None:
             changes = Changes()
             for sweep in self.sweeps.values():
@@ -128,80 +129,79 @@ class SweepTable:
 
 
 class SweepLog:
-    """The log, followed while the process lives."""
+    """The log on the broker, and the sweeps that result from it so far."""
 
     def __init__(self, broker: Broker, settings: KafkaSettings, producer: Producer) -> None:
         self.table = SweepTable()
         self.producer = producer
         self._broker, self._topic = broker, topics.full_name(settings, Topic.SWEEPS)
         self._consumer: AIOKafkaConsumer | None = None
-        self._following: asyncio.Task[None] | None = None
-        self._more = asyncio.Condition()
+        self._follower: asyncio.Task[None] | None = None
+        self._changed = asyncio.Condition()
 
     async def start(self) -> None:
-        """Read what is there, then follow."""
+        """Apply all events up to the current end, then follow the log."""
         self._consumer = AIOKafkaConsumer(**self._broker.client(), auto_offset_reset="earliest")
         await self._consumer.start()
-        place = TopicPartition(self._topic, 0)
-        self._consumer.assign([place])
-        end = (await self._consumer.end_offsets([place]))[place]
-        while await self._consumer.position(place) < end:
-            await self._take_some()
-        self._following = asyncio.create_task(self._follow())
+        partition = TopicPartition(self._topic, 0)
+        self._consumer.assign([partition])
+        end = (await self._consumer.end_offsets([partition]))[partition]
+        while await self._consumer.position(partition) < end:
+            await self._apply_events()
+        self._follower = asyncio.create_task(self._follow())
 
     async def stop(self) -> None:
         """Stop following."""
-        if self._following is not None:
-            self._following.cancel()
+        if self._follower is not None:
+            self._follower.cancel()
         if self._consumer is not None:
             await self._consumer.stop()
 
     async def _follow(self) -> None:
         try:
             while True:
-                await self._take_some()
+                await self._apply_events()
         except asyncio.CancelledError:
             raise
         except BaseException:
-            log.exception("the log of sweeps cannot be followed")
+            log.exception("cannot follow the log of sweeps; this process ends")
             end_process()
 
-    async def _take_some(self) -> None:
+    async def _apply_events(self) -> None:
         assert self._consumer is not None
-        found = await self._consumer.getmany(timeout_ms=1000)
-        records = [record for each in found.values() for record in each]
+        batches = await self._consumer.getmany(timeout_ms=1000)
+        records = [record for batch in batches.values() for record in batch]
         for record in records:
             try:
                 self.table.apply(msgspec.json.decode(record.value or b"", type=Event))
             except (msgspec.DecodeError, ValueError) as error:
-                log.warning("a record of sweeps is passed over", offset=record.offset, error=str(error))
+                log.warning("ignoring an invalid record in the log of sweeps", offset=record.offset, error=str(error))
         if records:
-            async with self._more:
-                self._more.notify_all()
+            async with self._changed:
+                self._changed.notify_all()
 
     async def append(self, event: Event) -> None:
-        """Append a record."""
+        """Append an event to the log."""
         await append_event(self.producer, event)
 
     async def get_or_open(self, name: str) -> int:
-        """The number of a sweep, opened when there is none of this name."""
-        held = self.table.find(name)
-        if held is None:
-            await self.append(Event("open", name, time.time_ns() // 1_000_000))
+        """Return the number of the sweep with this name; open one if there is none."""
+        sweep = self.table.find(name)
+        if sweep is None:
+            await self.append(Event(event="open", name=name, time=time.time_ns() // 1_000_000))
             await self.wait_until(lambda table: table.find(name) is not None)
-            held = self.table.find(name)
-            assert held is not None
-        return held.number
+            sweep = self.table.find(name)
+            assert sweep is not None
+        return sweep.number
 
-    async def wait_until(self, happened: Callable[[SweepTable], bool]) -> None:
-        """Wait until the log says so."""
-        async with self._more:
-            while not happened(self.table):
-                await self._more.wait()
+    async def wait_until(self, condition: Callable[[SweepTable], bool]) -> None:
+        """Wait until the sweeps fulfil a condition; it is checked after each batch of events."""
+        async with self._changed:
+            while not condition(self.table):
+                await self._changed.wait()
 
 
 async def append_event(producer: Producer, event: Event) -> None:
-    """Append a record to the log."""
-    await producer.send_message(
-        Topic.SWEEPS, 0, msgspec.json.encode(event), [("schema", schema(Topic.SWEEPS).encode())]
-    )
+    """Append an event to the log of sweeps."""
+    headers = [("schema", schema(Topic.SWEEPS).encode())]
+    await producer.send_message(Topic.SWEEPS, 0, msgspec.json.encode(event), headers)

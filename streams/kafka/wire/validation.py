@@ -1,8 +1,8 @@
-"""Whether a value that came over the broker can be one of ours, before it reaches a state.
+"""Validates values received from the broker before they reach the state.
 
-What decodes may still be nonsense: an id that is too short, a row that is cut. A stage would fail on it, and so would
-every worker that takes it after, or it would be written. Only our own workers write the topics between them; this
-is for those who do it by hand, and for faults on the way.
+A value that decodes may still be invalid: an id that is too short, a truncated row. Every worker that received it
+would fail, or write it to its state. Only workers write the internal topics; these checks guard against messages
+written by hand and against transmission faults.
 """
 
 from __future__ import annotations
@@ -32,80 +32,81 @@ RAW_BYTES = (0, 8)
 
 
 def find_fault(value: Any, scheme: Scheme) -> str:
-    """What is wrong with a value that operators hand on; empty when nothing is."""
+    """Return what is wrong with a message of an operator; empty if it is valid."""
     return _CHECKS[type(value)](value, scheme)
 
 
-def _sketched_page(value: SketchedPage, scheme: Scheme) -> str:
-    held = value.capture
-    if b"\0" in held.key or not held.key or not 0 <= held.time <= MILLIS_MAX:
-        return "a capture without a URL or a time"
-    if (held.document is not None and len(held.document) != ID_BYTES) or len(held.raw) not in RAW_BYTES:
-        return "a capture whose fingerprints have other lengths"
+def _sketched_page(page: SketchedPage, scheme: Scheme) -> str:
+    capture = page.capture
+    if not capture.key or b"\0" in capture.key or not 0 <= capture.time <= MILLIS_MAX:
+        return "a capture without a valid URL key or time"
+    if (capture.document is not None and len(capture.document) != ID_BYTES) or len(capture.raw) not in RAW_BYTES:
+        return "a capture whose fingerprints have the wrong length"
     try:
-        capture_row.row_key(held)
-        capture_row.encode(held)
-    except (struct.error, OverflowError, ValueError) as error:
-        return f"a capture that cannot be written: {error}"
-    if len(value.words) % WORD_BYTES:
-        return "words that are cut"
-    return "" if value.payload is None else _material(value.payload, held.document, scheme)
+        capture_row.row_key(capture)
+        capture_row.encode(capture)
+    except (struct.error, OverflowError, ValueError, AssertionError) as error:
+        return f"a capture that cannot be encoded: {error}"
+    if len(page.words) % WORD_BYTES:
+        return "truncated words"
+    return "" if page.payload is None else _payload(page.payload, capture.document, scheme)
 
 
-def _material(value: DocumentPayload, document: bytes | None, scheme: Scheme) -> str:
-    if value.document != document:
-        return "material of another document"
-    if len(value.buckets) % scheme.bucket_bytes or len(value.samples) % SAMPLE_BYTES:
-        return "buckets or samples that are cut"
-    return _row(value.document, value.row, scheme.bins)
+def _payload(payload: DocumentPayload, document: bytes | None, scheme: Scheme) -> str:
+    if payload.document != document:
+        return "the payload of another document"
+    if len(payload.buckets) % scheme.bucket_bytes or len(payload.samples) % SAMPLE_BYTES:
+        return "truncated buckets or samples"
+    return _row(payload.document, payload.row, scheme.bins)
 
 
-@lru_cache(maxsize=1024)  # a document's row goes with each question that it asks
+@lru_cache(maxsize=1024)  # every verify request of a document carries its row
 def _row(document: bytes, row: bytes, bins: int) -> str:
     try:
-        held = document_row.decode(document, row)
+        signature = document_row.decode(document, row).sketch.signature
     except ValueError as error:
         return str(error)
-    return "" if len(held.sketch.signature) == bins else f"a sketch of {len(held.sketch.signature)} bins, not {bins}"
+    return "" if len(signature) == bins else f"a sketch with {len(signature)} bins instead of {bins}"
 
 
-def _arrival(value: Sighting, scheme: Scheme) -> str:
-    if len(value.document) != ID_BYTES or not value.key or b"\0" in value.key or not 0 <= value.time <= MILLIS_MAX:
-        return "an arrival without a document, a URL or a time"
-    if len(value.words) % WORD_BYTES:
-        return "words that are cut"
-    return "" if value.payload is None else _material(value.payload, value.document, scheme)
+def _sighting(sighting: Sighting, scheme: Scheme) -> str:
+    valid_key = sighting.key and b"\0" not in sighting.key
+    if len(sighting.document) != ID_BYTES or not valid_key or not 0 <= sighting.time <= MILLIS_MAX:
+        return "a sighting without a valid document, URL key or time"
+    if len(sighting.words) % WORD_BYTES:
+        return "truncated words"
+    return "" if sighting.payload is None else _payload(sighting.payload, sighting.document, scheme)
 
 
-def _pair(value: CandidatePair, _scheme: Scheme) -> str:
-    whole = len(value.document) == ID_BYTES and len(value.prefix) == PREFIX_BYTES
-    return "" if whole else "a pair of what are no documents"
+def _pair(pair: CandidatePair, _scheme: Scheme) -> str:
+    valid = len(pair.document) == ID_BYTES and len(pair.prefix) == PREFIX_BYTES
+    return "" if valid else "a candidate pair with an invalid document id"
 
 
-def _question(value: VerifyRequest, scheme: Scheme) -> str:
-    if len(value.document) != ID_BYTES or len(value.prefix) != PREFIX_BYTES:
-        return "a question about what is no document"
-    return _row(value.document, value.row, scheme.bins)
+def _verify_request(request: VerifyRequest, scheme: Scheme) -> str:
+    if len(request.document) != ID_BYTES or len(request.prefix) != PREFIX_BYTES:
+        return "a verify request with an invalid document id"
+    return _row(request.document, request.row, scheme.bins)
 
 
-def _announcement(value: BucketProbe, scheme: Scheme) -> str:
-    whole = len(value.document) == ID_BYTES and value.buckets and not len(value.buckets) % scheme.bucket_bytes
-    return "" if whole else "buckets that are cut, or of no document"
+def _bucket_probe(probe: BucketProbe, scheme: Scheme) -> str:
+    valid = len(probe.document) == ID_BYTES and probe.buckets and not len(probe.buckets) % scheme.bucket_bytes
+    return "" if valid else "a bucket probe with truncated buckets or an invalid document id"
 
 
-def _union(value: Union, _scheme: Scheme) -> str:
-    whole = len(value.larger) == len(value.smaller) == ID_BYTES and value.larger > value.smaller
-    return "" if whole else "a union of what are no documents, or in the wrong order"
+def _union(union: Union, _scheme: Scheme) -> str:
+    valid = len(union.larger) == len(union.smaller) == ID_BYTES and union.larger > union.smaller
+    return "" if valid else "a union with invalid document ids, or in the wrong order"
 
 
-def _handover(value: MemberTransfer, _scheme: Scheme) -> str:
-    root = value.root
-    whole = len(root) == ID_BYTES and all(len(member) == ID_BYTES and member > root for member in value.members)
-    return "" if whole else "members that are no documents, or smaller than their root"
+def _member_transfer(transfer: MemberTransfer, _scheme: Scheme) -> str:
+    root, members = transfer.root, transfer.members
+    valid = len(root) == ID_BYTES and all(len(member) == ID_BYTES and member > root for member in members)
+    return "" if valid else "a transfer of members that are not document ids, or smaller than their root"
 
 
 def find_retraction_fault(record: bytes) -> str:
-    """What is wrong with the record of an amendment; empty when nothing is."""
+    """Return what is wrong with the changelog record of a retraction; empty if it is valid."""
     try:
         kind, changes = changelog_record.decode(record)
         for row in (*changes.puts.get(Family.CAPTURES, ()), *changes.deletes.get(Family.CAPTURES, ())):
@@ -113,17 +114,17 @@ def find_retraction_fault(record: bytes) -> str:
     except ValueError as error:
         return str(error)
     if kind != changelog_record.AMENDMENT:
-        return "a record of facts, which is no amendment"
+        return "a record of facts instead of a retraction"
     derived = {Family.META, Family.SWEEPS} & {*changes.puts, *changes.deletes}
-    return f"an amendment of {', '.join(sorted(derived))}, which each partition derives" if derived else ""
+    return f"a retraction in {', '.join(sorted(derived))}, which each partition derives itself" if derived else ""
 
 
 _CHECKS: dict[type, Callable[[Any, Scheme], str]] = {
     SketchedPage: _sketched_page,
-    Sighting: _arrival,
+    Sighting: _sighting,
     CandidatePair: _pair,
-    VerifyRequest: _question,
-    BucketProbe: _announcement,
+    VerifyRequest: _verify_request,
+    BucketProbe: _bucket_probe,
     Union: _union,
-    MemberTransfer: _handover,
+    MemberTransfer: _member_transfer,
 }

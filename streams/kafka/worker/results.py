@@ -68,22 +68,24 @@ def near_duplicates(
         if not of_other:
             continue
         value = NearDuplicate(
-            url,
-            document.hex(),
-            iso(time),
-            (parents[other] or other).hex(),
-            Closest(of_other, other.hex(), iso(since)),
-            *msgspec.structs.astuple(figures),
+            url=url,
+            document=document.hex(),
+            first_seen=iso(time),
+            cluster=(parents[other] or other).hex(),
+            closest=Closest(of_other, other.hex(), iso(since)),
+            **msgspec.structs.asdict(figures),
         )
         yield Result(Topic.NEAR_DUPLICATES, partition_of(key, partitions), url.encode(), value)
 
 
 def _url(key: bytes) -> str:
-    """A URL that has this key; empty where there is none."""
+    """Return the URL of a key; empty for a key of no URL, which must not stop the worker."""
     try:
-        return key_url(key)
-    except ValueError:  # a key that nothing of ours made: not this worker's to stop for
+        url = key_url(key)
+        url.encode()  # fails for bytes that are not UTF-8
+    except ValueError:
         return ""
+    return url
 
 
 def copies(sightings: Sequence[Sighting], places: Places, store: Store, partitions: int) -> Iterator[Result]:

@@ -102,7 +102,17 @@ class Runner:
             except BadMessage as error:
                 reason, detail = error.reason, error.detail
             if reason:
-                letters.append(DeadLetter(reason, detail, "", source, "", message.offset, message.partition))
+                letters.append(
+                    DeadLetter(
+                        reason=reason,
+                        detail=detail,
+                        url="",
+                        source=source,
+                        member="",
+                        offset=message.offset,
+                        partition=message.partition,
+                    )
+                )
         return values, letters
 
     async def _send(self, outcome: Outcome, letters: list[DeadLetter], number: int) -> None:

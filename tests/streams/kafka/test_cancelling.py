@@ -39,7 +39,7 @@ class SweepLog:
 
     async def get_or_open(self, name: str) -> int:
         if self.table.find(name) is None:
-            self.table.apply(Event("open", name, 1))
+            self.table.apply(Event(event="open", name=name, time=1))
         held = self.table.find(name)
         assert held is not None
         return held.number
@@ -73,13 +73,13 @@ def cancel(made: Collection, name: str) -> None:
     collection: Any = SimpleNamespace(
         runner=runner, app=None, lag=made, store=made.store, apply_retraction=made.apply_retraction
     )
-    asyncio.run(Server(collection)._cancel(Event("cancel", name, 5), collection))
+    asyncio.run(Server(collection)._cancel(Event(event="cancel", name=name, time=5), collection))
 
 
 @pytest.mark.parametrize("stages", range(5))
 def test_a_cancelled_sweep_of_which_much_is_under_way_leaves_nothing(tmp_path: Path, stages: int) -> None:
     made = Collection(tmp_path)
-    made.events(Event("open", "good", 1), Event("open", "bad", 2))
+    made.events(Event(event="open", name="good", time=1), Event(event="open", name="bad", time=2))
     made.sketch(1, {f"https://a.example/{at}": f"{at} good pages {at} stay where they are {at}" for at in range(4)})
     made.take()
     families = [family for family in Family if family not in (Family.META, Family.SWEEPS)]
@@ -98,7 +98,7 @@ def test_those_that_a_flood_crowded_out_are_posted_again(tmp_path: Path) -> None
     """As the embedded engine does, and each partition is sound."""
     settings = load(overrides={"limits": {"bucket_postings_max": 2}})
     made = Collection(tmp_path, settings=settings)
-    made.events(Event("open", "good", 1), Event("open", "flood", 2))
+    made.events(Event(event="open", name="good", time=1), Event(event="open", name="flood", time=2))
     words = " ".join(f"word{number}" for number in range(150))
     made.sketch(1, {f"https://a.example/{at}": f"{words} {at}" for at in range(2)})
     made.take()
@@ -116,9 +116,13 @@ def test_those_that_a_flood_crowded_out_are_posted_again(tmp_path: Path) -> None
 @pytest.fixture
 def runner(tmp_path: Path) -> Runner:
     table = SweepTable()
-    for event in (Event("open", "live", 1), Event("open", "gone", 1), Event("cancel", "gone", 2)):
+    for event in (
+        Event(event="open", name="live", time=1),
+        Event(event="open", name="gone", time=1),
+        Event(event="cancel", name="gone", time=2),
+    ):
         table.apply(event)
-    table.apply(Event("cancelled", "gone", 3, number=2))
+    table.apply(Event(event="cancelled", name="gone", time=3, number=2))
     held = OpenPartitions(tmp_path, SETTINGS.scheme, SETTINGS.store, PARTITIONS)
     producer: Any = Producer()
     sweep_log: Any = SweepLog(table)

@@ -74,7 +74,7 @@ def test_a_value_that_is_none_leaves_the_others_of_its_pack() -> None:
         Topic.DOCUMENTS, packed, packed_messages.headers(Topic.DOCUMENTS, SCHEME.id), SCHEME
     )
     assert values == [good, good]
-    assert faults == ["a pair of what are no documents"]
+    assert faults == ["a candidate pair with an invalid document id"]
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_a_page_that_is_too_big_keeps_its_url() -> None:
 def test_a_page_is_refused_for_known_reasons_only() -> None:
     sent = Page(url="http://a.example/", time=5, refused=("because", "I say so"), origin=ORIGIN)
     taken, _ = page_messages.decode(*page_messages.encode(sent, ""), ORIGIN, LIMITS)
-    assert (taken.reason, taken.detail) == ("bad_field", "'because' is no reason")
+    assert (taken.reason, taken.detail) == ("bad_field", "'because' is not a reason for a dead letter")
 
 
 def test_packs_hold_what_was_put_in_and_keep_to_their_limits() -> None:
@@ -186,7 +186,7 @@ def test_fields_of_any_kind_give_a_page_or_a_refusal(preset: str, fields: dict[s
 
 @pytest.mark.parametrize("url", ["http://x[y@a.example/d/p", "http://us\uff0fer@a.example/d/p"])
 def test_a_redirect_that_leads_nowhere_is_refused(url: str) -> None:
-    sent = page_messages.PageMessage(url, 5, status=302, redirect="http://a.example/z")
+    sent = page_messages.PageMessage(url=url, time=5, status=302, redirect="http://a.example/z")
     refused, _ = page_messages.decode(msgspec.msgpack.encode(sent), PACKED, ORIGIN, LIMITS)
     assert isinstance(refused, Rejected)
     assert refused.reason == "bad_url"
@@ -227,9 +227,9 @@ def test_a_bad_page_names_its_place() -> None:
 def test_the_log_of_sweeps_gives_all_the_same_numbers() -> None:
     table = SweepTable()
     for event in (
-        Event("open", "a", 1), Event("open", "b", 2), Event("open", "a", 3), Event("commit", "a", 4, [5]),
-        Event("reached", "a", 4, captures=9), Event("reached", "a", 5), Event("cancel", "b", 6),
-        Event("cancelled", "b", 7), Event("open", "b", 8), Event("commit", "nobody", 9),
+        Event(event="open", name="a", time=1), Event(event="open", name="b", time=2), Event(event="open", name="a", time=3), Event(event="commit", name="a", time=4, until=[5]),
+        Event(event="reached", name="a", time=4, captures=9), Event(event="reached", name="a", time=5), Event(event="cancel", name="b", time=6),
+        Event(event="cancelled", name="b", time=7), Event(event="open", name="b", time=8), Event(event="commit", name="nobody", time=9),
     ):  # fmt: skip
         table.apply(event)
     assert [(s.number, s.name, s.state) for s in table.sweeps.values()] == [
@@ -244,10 +244,10 @@ def test_the_log_of_sweeps_gives_all_the_same_numbers() -> None:
 def test_what_a_worker_writes_late_is_not_of_another_sweep_with_the_name() -> None:
     table = SweepTable()
     for event in (
-        Event("open", "a", 1), Event("commit", "a", 2, [5]), Event("reached", "a", 2, captures=9, number=1),
-        Event("cancel", "a", 3), Event("cancelled", "a", 4, number=1), Event("open", "a", 5),
-        Event("reached", "a", 2, captures=9, number=1), Event("cancelled", "a", 6, number=1),
-        Event("told", "a", 7, number=1),
+        Event(event="open", name="a", time=1), Event(event="commit", name="a", time=2, until=[5]), Event(event="reached", name="a", time=2, captures=9, number=1),
+        Event(event="cancel", name="a", time=3), Event(event="cancelled", name="a", time=4, number=1), Event(event="open", name="a", time=5),
+        Event(event="reached", name="a", time=2, captures=9, number=1), Event(event="cancelled", name="a", time=6, number=1),
+        Event(event="told", name="a", time=7, number=1),
     ):  # fmt: skip
         table.apply(event)
     assert [sweep.state for sweep in table.sweeps.values()] == [SweepState.CANCELLED, SweepState.OPEN]
@@ -275,7 +275,7 @@ def table() -> SweepTable:
 def test_steps_of_a_sweep_that_may_be_asked_for(
     table: SweepTable, event: Literal["open", "commit"], name: str
 ) -> None:
-    table.check(Event(event, name, 2))
+    table.check(Event(event=event, name=name, time=2))
 
 
 @pytest.mark.parametrize(
@@ -287,14 +287,14 @@ def test_steps_of_a_sweep_that_may_be_asked_for(
         ("commit", "going", "sweep 'going' is cancelling and cannot be committed"),
         ("commit", "gone", "there is no sweep 'gone'"),
         ("cancel", "", "there is no sweep ''"),
-        ("reached", "open", "'reached' is not asked for"),
+        ("reached", "open", "the event 'reached' cannot be requested"),
     ],
 )
 def test_steps_that_a_sweep_cannot_take_are_refused(
     table: SweepTable, event: Literal["open", "commit"], name: str, said: str
 ) -> None:
     with pytest.raises(LostfoundError, match=re.escape(said)):
-        table.check(Event(event, name, 2))
+        table.check(Event(event=event, name=name, time=2))
 
 
 def test_a_topic_of_one_partition_that_has_more_is_refused_by_name() -> None:
@@ -322,9 +322,9 @@ def test_addresses_of_brokers(given: str) -> None:
 )  # fmt: skip
 def test_what_is_no_address_of_a_broker_is_refused(given: str) -> None:
     for option in (given, None):
-        with pytest.raises(InputError, match="is no address of a broker") as refused:
+        with pytest.raises(InputError, match="is not a broker address") as refused:
             broker.from_environment(option, {"KAFKA_BOOTSTRAP": given})
-        assert "host:port" in refused.value.hint
+        assert "HOST:PORT" in refused.value.hint
 
 
 @pytest.mark.parametrize(
@@ -442,9 +442,9 @@ def test_the_last_committed_sweep_is_told_once() -> None:
     table = SweepTable()
     untold = []
     for event in (
-        Event("open", "a", 1), Event("told", "a", 1), Event("open", "b", 2), Event("commit", "a", 3),
-        Event("reached", "a", 3), Event("reached", "b", 4), Event("told", "a", 5), Event("told", "b", 6),
-        Event("told", "nobody", 7),
+        Event(event="open", name="a", time=1), Event(event="told", name="a", time=1), Event(event="open", name="b", time=2), Event(event="commit", name="a", time=3),
+        Event(event="reached", name="a", time=3), Event(event="reached", name="b", time=4), Event(event="told", name="a", time=5), Event(event="told", name="b", time=6),
+        Event(event="told", name="nobody", time=7),
     ):  # fmt: skip
         table.apply(event)
         untold.append(table.unpublished.name if table.unpublished else "")

@@ -69,7 +69,7 @@ def before_taking(made: Collection, monkeypatch: pytest.MonkeyPatch, happens: Ca
 def collection_of_one(folder: Path) -> Collection:
     """A collection of two sweeps, the first of which has brought a page."""
     made = Collection(folder)
-    made.events(Event("open", "one", 1), Event("open", "two", 2))
+    made.events(Event(event="open", name="one", time=1), Event(event="open", name="two", time=2))
     made.sketch(1, {URL: TEXT})
     made.take()
     return made
@@ -151,7 +151,7 @@ def test_cancelling_beside_another_sweep_of_the_same_pages(
 ) -> None:
     rng = Random(seed)
     made = Collection(tmp_path, rng)
-    made.events(*(Event("open", name, 1) for name in ("bad", "good")))
+    made.events(*(Event(event="open", name=name, time=1) for name in ("bad", "good")))
     pages = crowd(rng, 12)
     made.sketch(1, pages)
     made.take()

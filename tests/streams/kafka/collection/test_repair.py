@@ -49,7 +49,7 @@ def sound(made: Collection, gone: set[bytes], urls: set[str]) -> None:
 def test_forgetting_beside_running_joins(tmp_path: Path, seed: int) -> None:
     rng = Random(seed)
     made = Collection(tmp_path, rng)
-    made.events(Event("open", "first", 1))
+    made.events(Event(event="open", name="first", time=1))
     pages = crowd(rng, 16)
     urls = list(pages)
     rng.shuffle(urls)
