@@ -51,6 +51,11 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
             msgspec.structs.force_setattr(self, "key", url_key(self.url))
 
 
+def with_time(page: Page, time: int) -> Page:
+    """Return the page with this time, in ms, if its record has none."""
+    return page if page.time else msgspec.structs.replace(page, time=time)
+
+
 # Why a record or page is a dead letter. A page whose content alone is unusable is stored too, without text.
 REASONS: dict[str, str] = {
     "bad_base64": "the `body` of a line is not base64; the URL is stored without text",

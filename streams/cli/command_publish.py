@@ -31,13 +31,15 @@ def publish(
 
     Reads the same formats as `lostfound ingest`. Publishing the same files again changes nothing.
     """
+    import asyncio
+
     settings, broker = kafka_settings(context, bootstrap, topic_prefix)
     from streams.kafka.publish import publish as publish_files
     from streams.terminal import progress_bars
 
     with progress_bars.publish_bar(sweep_name, quiet=json) as report:
-        published = publish_files(
-            settings, broker, paths, sweep_name, now=now_ms(), keep_open=keep_open, report=report
+        published = asyncio.run(
+            publish_files(settings, broker, paths, sweep_name, now=now_ms(), keep_open=keep_open, report=report)
         )
     if json:
         write_json(published)

@@ -1,4 +1,4 @@
-"""Ending the process at once: the one safe answer to an error between an input and its acknowledgement."""
+"""Ends the process at once: the only safe response to an error between an input and its acknowledgement."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import os
 import sys
 from typing import NoReturn
 
-RESTART = 75  # `Exit.RESTART`, as in sysexits.h: try again. Whoever runs workers starts them again on it.
+RESTART = 75  # `Exit.RESTART`, EX_TEMPFAIL of sysexits.h: a supervisor should start the worker again
 
 
 def end_process(code: int = RESTART) -> NoReturn:
-    """End without any clean-up: Faust's own would acknowledge what was not done."""
+    """End without any clean-up: Faust's would acknowledge messages that are not processed."""
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)

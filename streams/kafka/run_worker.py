@@ -29,6 +29,7 @@ from streams.kafka.wire.sweep_log import SweepLog
 from streams.kafka.worker.faust_app import OPERATORS, App, build_app
 from streams.kafka.worker.metrics import Metrics
 from streams.kafka.worker.open_partitions import OpenPartitions
+from streams.kafka.worker.page_processor import PageProcessor
 from streams.kafka.worker.runner import Runner
 from streams.settings import Settings
 
@@ -89,7 +90,7 @@ async def _work(settings: Settings, broker: Broker, options: WorkerOptions, coun
         partitions = OpenPartitions(options.data_dir, settings.scheme, settings.store, counts.partitions)
         runner = Runner(settings, partitions, producer, SweepLog(broker, kafka, producer), Metrics())
         url = options.url or url_for(options.host, port)
-        app = build_app(runner, broker, options.data_dir, url, options.operators)
+        app = build_app(PageProcessor(runner), broker, options.data_dir, url, options.operators)
         async with ConsumerLag(broker, kafka, counts) as lag:
             collection = Collection(runner, app, lag)
             server = Server(collection)

@@ -19,7 +19,7 @@ from state.store import Store
 from state.view import View
 from streams import query
 from streams.engine.ingest import ingest
-from streams.kafka.coordinator.moves_publisher import moves
+from streams.kafka.coordinator.moves_publisher import find_moves
 from streams.kafka.wire.packed_messages import RESULTS
 from streams.settings import Settings, load
 from streams.urls import url_key
@@ -102,7 +102,7 @@ def test_results_say_what_the_embedded_engine_says(collection: Callable[..., Any
                 made.work("a")
             ingest(store, settings, [str(path)], name, now=1_000)
             view = View(store)
-            expected += [msgspec.to_builtins(move) for move in moves(view, settings, view.sweeps()[-1])]
+            expected += [msgspec.to_builtins(move) for move in find_moves(view, settings, view.sweeps()[-1])]
             told = [message for _, message in read(made, "moves")]
             assert sorted(told, key=place) == sorted(expected, key=place)
         assert expected

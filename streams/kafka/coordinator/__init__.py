@@ -1,1 +1,1 @@
-"""The duties of the worker that holds partition 0: committing sweeps and publishing moves."""
+"""The duties of the worker that owns partition 0: committing sweeps and publishing moves."""

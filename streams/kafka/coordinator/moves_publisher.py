@@ -1,8 +1,8 @@
-"""Telling moves: when a sweep is committed, what `find` says of the URLs that this sweep was the first to miss.
+"""Publishes moves: after a sweep's commit, the results of `find` for the URLs that this sweep is the first to miss.
 
-The worker that holds partition 0 tells, and then writes "told" into the log of sweeps. If it ends in between, whoever
-holds that partition then begins anew: the same URLs are asked in the same order, and their messages have the same
-keys. Two that tell at once do no harm.
+The worker that owns partition 0 publishes them, then appends "told" to the sweep log. If it ends in between, the next
+owner of that partition starts again: it queries the same URLs in the same order, and its messages have the same keys.
+Two workers that publish at once do no harm.
 """
 
 from __future__ import annotations
@@ -27,62 +27,60 @@ from streams.operators.routing import partition_of
 from streams.settings import Settings
 from streams.urls import url_key
 
-WATCH_SECONDS = 0.5
-AGAIN_SECONDS = 5.0
-MOVES_A_STEP = 100
+POLL_SECONDS = 0.5
+RETRY_SECONDS = 5.0
+BATCH_MOVES = 100
 log = structlog.get_logger(__name__)
 
 
 class MovesPublisher:
-    """Sends the moves of the sweep that was committed last."""
+    """Publishes the moves of the last committed sweep."""
 
     def __init__(self, collection: Collection) -> None:
         self.collection = collection
         self._runner = collection.runner
 
     async def run(self) -> None:
-        """Tell until cancelled."""
+        """Publish moves until cancelled."""
         while True:
-            await asyncio.sleep(WATCH_SECONDS)
+            await asyncio.sleep(POLL_SECONDS)
             sweep = self._runner.sweep_log.table.unpublished
-            if sweep is None or not self._mine():
+            if sweep is None or not self._owns_partition_0():
                 continue
             try:
-                await self._tell(sweep)
+                await self._publish(sweep)
             except (KafkaError, LostfoundError) as error:
-                log.info("the moves of a sweep are waiting", sweep=sweep.name, why=str(error))
-                await asyncio.sleep(AGAIN_SECONDS)
+                log.info("publishing moves is waiting", sweep=sweep.name, reason=str(error))
+                await asyncio.sleep(RETRY_SECONDS)
             except Exception:
-                # A question that fails would fail again: the collection goes on without the answers.
-                log.exception("the moves of a sweep cannot be told", sweep=sweep.name)
+                # The same query would fail again. The collection continues without this sweep's moves.
+                log.exception("publishing moves failed", sweep=sweep.name)
                 self._runner.metrics.count({"moves_failed": 1})
-                await self._told(sweep)
+                await self._mark_published(sweep)
 
-    def _mine(self) -> bool:
+    def _owns_partition_0(self) -> bool:
         return 0 in self._runner.partitions.active
 
-    async def _tell(self, sweep: Sweep) -> None:
+    async def _publish(self, sweep: Sweep) -> None:
         settings = self._runner.settings
-        # One more than are told says that there were more. Questions wait for other workers: never on the loop.
+        remaining = moves_max = settings.kafka.moves_max
+        # Queries wait for other workers, so they run in a thread.
         view = await asyncio.to_thread(lambda: View(self.collection.store()))
-        found = islice(moves(view, settings, sweep), settings.kafka.moves_max + 1)
-        left = settings.kafka.moves_max
-        while step := await asyncio.to_thread(lambda: list(islice(found, MOVES_A_STEP))):
-            if not self._mine():
+        moves = islice(find_moves(view, settings, sweep), moves_max + 1)  # one more shows whether there are more
+        while batch := await asyncio.to_thread(lambda: list(islice(moves, BATCH_MOVES))):
+            if not self._owns_partition_0():
                 return
-            if len(step) > left:
+            if len(batch) > remaining:
                 self._runner.metrics.count({"moves_truncated": 1})
-                log.warning(
-                    "a sweep has more moves than are told", sweep=sweep.name, moves_max=settings.kafka.moves_max
-                )
-            told = step[:left]
-            await self._runner.producer.send_results(_result(move, self._runner.context.partitions) for move in told)
-            self._runner.metrics.count_results(Topic.MOVES for _ in told)
-            left -= len(told)
-        await self._told(sweep)
-        log.info("moves told", sweep=sweep.name, moves=settings.kafka.moves_max - left)
+                log.warning("a sweep has more moves than kafka.moves_max", sweep=sweep.name, moves_max=moves_max)
+                del batch[remaining:]
+            await self._runner.producer.send_results(_result(move, self._runner.context.partitions) for move in batch)
+            self._runner.metrics.count_results([Topic.MOVES] * len(batch))
+            remaining -= len(batch)
+        await self._mark_published(sweep)
+        log.info("moves published", sweep=sweep.name, moves=moves_max - remaining)
 
-    async def _told(self, sweep: Sweep) -> None:
+    async def _mark_published(self, sweep: Sweep) -> None:
         sweep_log = self._runner.sweep_log
         await sweep_log.append(
             Event(event="told", name=sweep.name, time=time.time_ns() // 1_000_000, number=sweep.number)
@@ -92,13 +90,13 @@ class MovesPublisher:
         )
 
 
-def moves(view: View, settings: Settings, sweep: Sweep) -> Iterator[Move]:
-    """What `find` says of the URLs that held a page until this sweep, the last one committed, missed them."""
+def find_moves(view: View, settings: Settings, sweep: Sweep) -> Iterator[Move]:
+    """Yield the results of `find` for URLs that had a page until `sweep`, the last committed one, missed them."""
     finder = Finder(view, settings)
-    asked = (
+    urls = (
         url for url in missing_urls(view, settings.find.soft_404_urls) if finder.missing_since(url) == sweep.number
     )
-    for answer in finder.find_many(asked):
+    for answer in finder.find_many(urls):
         if answer.status in {"moved", "gone"}:
             yield Move(
                 sweep=sweep.name,

@@ -21,7 +21,8 @@ from streams.kafka.wire.broker import Broker
 from streams.kafka.wire.packed_messages import MESSAGE_TYPES, Topic
 from streams.kafka.worker.faust_consumer import Consumer, FlowControl, Transport
 from streams.kafka.worker.faust_table import StateTable
-from streams.kafka.worker.runner import Message, Runner
+from streams.kafka.worker.page_processor import PageProcessor
+from streams.kafka.worker.runner import Message
 from streams.settings import KafkaSettings
 
 log = structlog.get_logger(__name__)
@@ -34,8 +35,8 @@ CHANGELOG_RECORDS_BUFFERED = 32  # of up to `pack_bytes` each, while a partition
 class App(faust.App):
     """A Faust app that starts and stops what its agents need."""
 
-    def __init__(self, runner: Runner, name: str, **settings: Any) -> None:
-        self.runner = runner
+    def __init__(self, pages: PageProcessor, name: str, **settings: Any) -> None:
+        self.pages, self.runner = pages, pages.runner
         super().__init__(name, **settings)
 
     def _new_transport(self) -> Transport:
@@ -77,15 +78,16 @@ class App(faust.App):
         await super().on_shutdown()
         await self.runner.sweep_log.stop()
         await self.runner.producer.stop()
-        self.runner.close()
+        self.pages.close()
 
 
-def build_app(runner: Runner, broker: Broker, data_dir: Path, url: str, operators: Sequence[str]) -> App:
+def build_app(pages: PageProcessor, broker: Broker, data_dir: Path, url: str, operators: Sequence[str]) -> App:
     """Return the app of a worker that other workers reach at `url`; `operators` are some of OPERATORS."""
+    runner = pages.runner
     kafka = runner.settings.kafka
     partitions = runner.context.partitions
     app = App(
-        runner,
+        pages,
         kafka.prefix,
         broker=[f"kafka://{address.strip()}" for address in broker.bootstrap.split(",")],
         broker_credentials=_credentials(broker),
@@ -121,7 +123,7 @@ def build_app(runner: Runner, broker: Broker, data_dir: Path, url: str, operator
             )
     if "sketch" in operators:
         app.agent(faust_topic(Topic.PAGES), name="pages", concurrency=1)(
-            _agent(runner.process_pages, kafka.take_pages, kafka.take_seconds)
+            _agent(pages.process, kafka.take_pages, kafka.take_seconds)
         )
     return app
 

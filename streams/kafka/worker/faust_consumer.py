@@ -1,17 +1,17 @@
-"""Faust's consumer, made safe while partitions change hands: what it drops, it goes back for.
+"""Faust's consumer, corrected so that a rebalance loses no messages.
 
-After a rebalance Faust goes to where the changelogs are to be read from, later back to what was committed, one
-partition after another and while messages come in. In five ways it loses sight of some, and nobody takes these before
-the next rebalance:
+After a rebalance Faust seeks to the changelog offsets that it recovers from, and later back to the committed offsets,
+one partition after another and while messages arrive. It loses track of messages in five ways, and they are then not
+delivered before the next rebalance:
 
-- `flow_control.resume` is called again at the end, and empties the queues of the agents: FlowControl.
-- A message that waited for a full queue when the rebalance began leaves its offset behind as the one read last, and
-  what comes before it is dropped as known: `on_partitions_assigned`.
-- A batch that was fetched before a seek is handed on after it. Its offsets are ahead of the place that was sought,
-  and Faust takes what lies between for a hole in the log, done with: `getmany`.
-- A fetch that is under way while its partitions are paused brings those of all partitions, moves on in each, and has
-  them thrown away: `_getmany`, and seeks that wait for it.
-- A message that a stream passes over, as it came between two rebalances, may be acknowledged: `ack`.
+- `flow_control.resume` is called a second time at the end, and empties the agents' queues: see FlowControl.
+- A message that waited for a full queue when the rebalance began leaves its offset behind as the last one read, and
+  earlier messages are dropped as already read: see `on_partitions_assigned`.
+- A batch that was fetched before a seek is delivered after it. Its offsets are ahead of the new position, and Faust
+  takes the difference for a gap in the log and considers it processed: see `getmany`.
+- A fetch that is in flight while its partitions are paused returns messages of all partitions, advances their
+  positions, and has the messages discarded: see `_getmany`, and seeks, which wait for it.
+- A message that a stream skips, because it arrived between two rebalances, may be acknowledged: see `ack`.
 """
 
 from __future__ import annotations
@@ -28,38 +28,39 @@ from faust.types import TP
 from mode.utils.futures import notify
 from mode.utils.queues import FlowControlEvent
 
-FETCH_SECONDS = 0.25  # a seek waits so long at most for a fetch that nothing answers
-SEEK_SHARE = 0.9  # of a request's time limit, after which Faust would go on without having sought
+FETCH_SECONDS = 0.25  # the longest that a seek waits for a fetch
+SEEK_SHARE = 0.9  # of the request timeout, after which Faust would continue without the seek
 
 
 class FlowControl(FlowControlEvent):
-    """Lets messages through to the agents, or holds them back."""
+    """Passes messages to the agents, or holds them back."""
 
     def resume(self) -> None:
-        """Empty the queues and let messages through; where they go through already, do nothing."""
+        """Empty the queues and pass messages on; do nothing if they are passed on already."""
         if not self.is_active():
             super().resume()
 
 
 class Consumer(aiokafka.Consumer):
-    """A consumer whose place in a partition is moved by one at a time: by a fetch or by a seek."""
+    """A consumer whose position is changed by one operation at a time: a fetch or a seek."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._place = asyncio.Lock()
+        self._position = asyncio.Lock()
         self._seeks = 0
         self._seeks_at_fetch = 0
 
     async def on_partitions_assigned(self, assigned: set[TP], generation_id: int = 0) -> None:
-        """Begin with new partitions, of which nothing was read."""
+        """Forget the last offsets read of newly assigned partitions."""
         for tp in assigned:
             self._read_offset.pop(tp, None)
         await super().on_partitions_assigned(assigned, generation_id)
 
     def ack(self, message: Any) -> bool:
-        """Note that a message is done: not one that a stream passed over, nor one of a rebalance ago.
+        """Acknowledge a message, unless a stream skipped it or it was delivered before the last rebalance.
 
-        Faust's streams in plain Python, not those in C, acknowledge what they pass over while flow is suspended.
+        Faust's streams in plain Python, unlike those in C, acknowledge the messages that they skip while flow is
+        suspended.
         """
         if message.tracked and message.generation_id == self.app.consumer_generation_id:
             return super().ack(message)
@@ -69,53 +70,53 @@ class Consumer(aiokafka.Consumer):
         return False
 
     def waiting_messages(self) -> Counter[str]:
-        """Messages that are not acknowledged, by topic, in the partitions held, as far as fetching has told."""
-        found: Counter[str] = Counter()
+        """Count unacknowledged messages of the assigned partitions by topic, up to the last known end offsets."""
+        counts: Counter[str] = Counter()
         for tp in self.assignment():
-            with suppress(IllegalStateError):  # it has just gone to another worker
+            with suppress(IllegalStateError):  # the partition has just been revoked
                 if not self._is_changelog_tp(tp) and (end := self.highwater(tp)) is not None:
-                    found[tp.topic] += max(0, end - (self._committed_offset.get(tp) or 0))
-        return found
+                    counts[tp.topic] += max(0, end - (self._committed_offset.get(tp) or 0))
+        return counts
 
     async def perform_seek(self) -> None:
-        """Go back to what was committed.
+        """Seek to the committed offsets.
 
-        Raises TimeoutError where the broker does not answer: the process is to end then, not to go on somewhere else.
+        Raise TimeoutError if the broker does not answer: the process must end rather than continue elsewhere.
         """
         async with self._seeking():
             await super().perform_seek()
 
     async def seek_wait(self, partitions: Mapping[TP, int]) -> None:
-        """Go to some offsets. Raises TimeoutError."""
+        """Seek to these offsets. Raise TimeoutError if the broker does not answer."""
         async with self._seeking():
             await super().seek_wait(partitions)
 
     async def seek_to_committed(self) -> Mapping[TP, int]:
-        """Go back to what was committed, or to the beginning.
+        """Seek to the committed offsets, or to the beginning of partitions without one.
 
-        A partition without a committed offset Faust leaves where it is: behind the messages that it dropped.
+        Faust leaves a partition without a committed offset where it is: after the messages that it dropped.
         """
-        found = await super().seek_to_committed()
-        fresh = {tp for tp, offset in found.items() if not offset and not self._is_changelog_tp(tp)}
+        offsets = await super().seek_to_committed()
+        fresh = {tp for tp, offset in offsets.items() if not offset and not self._is_changelog_tp(tp)}
         if fresh:
             await super().seek_wait(await self.earliest_offsets(*fresh))
-        return found
+        return offsets
 
     @asynccontextmanager
     async def _seeking(self) -> AsyncIterator[None]:
-        async with asyncio.timeout(SEEK_SHARE * self.app.conf.broker_request_timeout), self._place:
+        async with asyncio.timeout(SEEK_SHARE * self.app.conf.broker_request_timeout), self._position:
             self._seeks += 1
             yield
 
     async def _getmany(self, active_partitions: set[TP] | None, timeout: float) -> Any:  # noqa: ASYNC109
-        async with self._place:
+        async with self._position:
             self._seeks_at_fetch = self._seeks
-            # A copy: were they all paused meanwhile, the set would be empty, and mean all there are.
+            # A copy: if all are paused during the call, the set becomes empty, which means all partitions.
             active = set(active_partitions) if active_partitions else active_partitions
             return await super()._getmany(active, min(timeout, FETCH_SECONDS))
 
     async def getmany(self, timeout: float) -> AsyncIterator[tuple[TP, Any]]:  # noqa: ASYNC109
-        """Fetch messages, and hand them on until a place is sought anew."""
+        """Fetch and yield messages; stop when a seek has changed the position."""
         async with aclosing(cast(AsyncGenerator[Any, None], super().getmany(timeout))) as fetched:
             async for tp, message in fetched:
                 if self._seeks != self._seeks_at_fetch:
@@ -123,12 +124,12 @@ class Consumer(aiokafka.Consumer):
                 yield tp, message
 
     def verify_event_path(self, now: float, tp: TP) -> None:
-        """Complain of streams that stand still, but not of changelogs: no stream takes these once they are read."""
+        """Warn of stalled streams, except for changelogs, which no stream reads after recovery."""
         if not self._is_changelog_tp(tp):
             super().verify_event_path(now, tp)
 
 
 class Transport(aiokafka.Transport):
-    """Kafka by that consumer."""
+    """Kafka through the corrected consumer."""
 
     Consumer = Consumer

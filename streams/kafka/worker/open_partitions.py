@@ -39,6 +39,10 @@ class OpenPartitions:
             self.by_number[number] = Partition(store, self.scheme, number, self.count)
         return self.by_number[number]
 
+    def recovered_partition(self, number: int) -> Partition | None:
+        """Return an active partition that has caught up with its changelog, or None."""
+        return self.by_number.get(number) if self.recovered and number in self.active else None
+
     def close(self, number: int) -> None:
         """Close a partition if it is open."""
         if (partition := self.by_number.pop(number, None)) is not None:

@@ -1,6 +1,6 @@
-"""The operators over one partition: values of a message in, sends and changes out. No broker in here.
+"""Applies the operators to the messages of one partition. Nothing here talks to the broker.
 
-Each function reads the partition's store and returns an Outcome; whoever calls it sends, then writes.
+Each stage reads the partition's store and returns an Outcome. The caller sends its messages, then writes its changes.
 """
 
 from __future__ import annotations
@@ -17,21 +17,23 @@ from state.codecs import changelog_record, document_row, posting_list
 from state.families import Family
 from state.model import PREFIX_BYTES
 from state.partition import Partition
+from state.rows import RowReader
 from state.store import Store
 from streams.kafka.wire.packed_messages import TOPIC_OF_ROUTE, Retraction, Topic
 from streams.kafka.wire.result_messages import Result
 from streams.kafka.worker import results
-from streams.operators import admit, capture, forest, gather, join, lookups, probe, routing, verify
+from streams.operators import admit, capture, gather, join, lookups, probe, routing, verify
+from streams.operators.forest import Forest
 from streams.operators.messages import BucketProbe, CandidatePair, Sighting, SketchedPage, VerifyRequest
 from streams.page import Rejected
 from streams.settings import Settings
 
 CANDIDATES_SLACK = 4
-MEMBERS_A_HANDOVER = 5_000  # 80 kB: larger lists change hands in several messages
+TRANSFER_MEMBERS_MAX = 5_000  # 80 kB; larger member lists are transferred in several messages
 
 
 class Outcome:
-    """What a batch comes to: values by topic and partition, changes of the state, refusals, counts."""
+    """The results of a batch: messages to send, changes of the state, dead letters and counts."""
 
     def __init__(self) -> None:
         self.sends: defaultdict[tuple[Topic, int], list[msgspec.Struct]] = defaultdict(list)
@@ -39,13 +41,13 @@ class Outcome:
         self.retraction = False
         self.rejected: list[Rejected] = []
         self.results: list[Result] = []
-        self.counts: Counter[str] = Counter()
+        self.counts: Counter[str] = Counter()  # by the names of `metrics.COUNTERS`
 
-    def send(self, values: Iterable[routing.Message], context: Context) -> None:
-        """Address values to their owners."""
-        for value in values:
-            topic, number = routing.destination(value, context.bucket_bytes, context.partitions)
-            self.sends[TOPIC_OF_ROUTE[topic], number].append(value)
+    def send(self, messages: Iterable[routing.Message], context: Context) -> None:
+        """Address messages to the partitions that own their keys."""
+        for message in messages:
+            topic, number = routing.destination(message, context.bucket_bytes, context.partitions)
+            self.sends[TOPIC_OF_ROUTE[topic], number].append(message)
 
 
 class Context(msgspec.Struct, frozen=True):
@@ -56,32 +58,36 @@ class Context(msgspec.Struct, frozen=True):
 
     @property
     def candidates_max(self) -> int:
-        """Candidates of a document that one owner names, or asks in one batch.
+        """Candidates of a document that one owner nominates, or requests to verify in one batch.
 
-        An owner knows a part of the bands, and a batch a part of the pairs: where they cut as sharply as an engine
-        that knows all, the answer would hang on how bands and log are cut. So they cut well above.
+        An owner sees only part of a document's buckets, and a batch only part of its pairs. If both applied
+        `limits.candidates_max` itself, the result would depend on how buckets and log are divided. Their limit is
+        therefore well above it.
         """
         return self.settings.limits.candidates_max * max(CANDIDATES_SLACK, self.partitions)
 
-    def reports(self, topic: Topic) -> bool:
-        """Whether this topic of results is written."""
-        return topic.value in self.settings.kafka.results
-
     @property
     def bucket_bytes(self) -> int:
-        """Bytes of a bucket."""
+        """Bytes per bucket key."""
         return self.settings.scheme.bucket_bytes
 
+    def writes_results(self, topic: Topic) -> bool:
+        """Return whether this result topic is enabled."""
+        return topic.value in self.settings.kafka.results
 
-def sketched(pages: Sequence[SketchedPage], context: Context) -> Outcome:
-    """Send sketched pages to the owners of their URLs; a revisit first to the owner of the URL that it repeats."""
+
+def route_pages(pages: Sequence[SketchedPage], context: Context) -> Outcome:
+    """Send sketched pages to the owners of their URLs; a revisit goes to the owner of the URL that it repeats."""
     outcome = Outcome()
     outcome.send(pages, context)
     return outcome
 
 
-def captures(partition: Partition, pages: Sequence[SketchedPage], context: Context) -> Outcome:
-    """Write captures; send documents that are new at their URL, and resolved revisits to their own URL's owner."""
+def process_captures(partition: Partition, pages: Sequence[SketchedPage], context: Context) -> Outcome:
+    """Write captures and send documents that are new at their URL.
+
+    A resolved revisit is sent to the owner of its own URL, unless that is this partition.
+    """
     outcome = Outcome()
     store = partition.store
     resolved = capture.resolve(pages, lookups.captures_before(store, capture.revisit_lookups(pages)))
@@ -99,74 +105,95 @@ def captures(partition: Partition, pages: Sequence[SketchedPage], context: Conte
     return outcome
 
 
-def documents(partition: Partition, values: Sequence[Any], context: Context) -> Outcome:
-    """Keep new documents and send their buckets; ask candidates' owners; answer as one, and send unions.
+def process_documents(partition: Partition, messages: Sequence[Any], context: Context) -> Outcome:
+    """Store new documents, request the verification of their candidates, and verify candidates stored here.
 
-    One topic for the three, so that whoever is nominated lies in its owner's log before anything that asks for it.
+    The three kinds of message share one topic, so that in its owner's log a candidate always precedes the requests to
+    verify it.
     """
     outcome = Outcome()
     store = partition.store
-    sightings = [value for value in values if isinstance(value, Sighting)]
-    known, located, texts = lookups.admission(store, sightings)
-    admitted = admit.admit(sightings, known, located, texts)
-    for new in admitted.new:
-        shares = routing.bucket_probes(new.document, new.buckets, context.bucket_bytes, context.partitions)
-        outcome.send(shares, context)
-    outcome.changes = admitted.changes
-    rows = outcome.changes.family(Family.DOCUMENTS)
-    where = results.Places(store, outcome.changes) if context.reports(Topic.NEAR_DUPLICATES) else None
-    if where is not None:
-        copied = admit.copies(sightings, known, located)
-        outcome.results += results.copies(copied, where, store, context.partitions)
-
-    pairs = [value for value in values if isinstance(value, CandidatePair)]
-    asking = sorted({pair.document for pair in pairs})
-    held = {**lookups.known(store, Family.DOCUMENTS, asking), **rows}
-    place = where.first if where is not None else gather.no_page
-    questions, candidates_dropped = gather.gather(pairs, held, context.candidates_max, place)
-    outcome.send(questions, context)
-
-    asked = [value for value in values if isinstance(value, VerifyRequest)]
-    verified = _verified(store, asked, rows, context)
-    if where is not None and verified.near is not None:
-        pages = {question.document: (question.key, question.time) for question in asked}
-        found = verify.closest(verified.near, pages)
-        near = ((document, pages[document], *closest) for document, closest in found.items())
-        outcome.results += results.near_duplicates(near, where, store, context.partitions)
-    outcome.send(verified.unions, context)
-    outcome.changes.update(verified.changes)
-    outcome.counts.update(
-        sightings=len(sightings),
-        documents=len(admitted.new),
-        candidates_dropped=candidates_dropped,
-        pairs_verified=verified.compared,
-        edges=len(verified.changes.puts.get(Family.EDGES, ())),
-    )
+    copies = _admit_sightings(outcome, store, [m for m in messages if isinstance(m, Sighting)], context)
+    places = results.Places(store, outcome.changes) if context.writes_results(Topic.NEAR_DUPLICATES) else None
+    if places is not None:
+        outcome.results += results.copies(copies, places, store, context.partitions)
+    _request_verification(outcome, store, [m for m in messages if isinstance(m, CandidatePair)], places, context)
+    _verify_candidates(outcome, store, [m for m in messages if isinstance(m, VerifyRequest)], places, context)
     return outcome
 
 
-def _verified(
-    store: Store, questions: Sequence[VerifyRequest], rows: Mapping[bytes, bytes], context: Context
+def _admit_sightings(
+    outcome: Outcome, store: Store, sightings: Sequence[Sighting], context: Context
+) -> list[Sighting]:
+    """Store new documents and send their buckets; return the sightings of documents known from other URLs."""
+    documents, locations, texts = lookups.admission(store, sightings)
+    admitted = admit.admit(sightings, documents, locations, texts)
+    for new in admitted.new:
+        outcome.send(
+            routing.bucket_probes(new.document, new.buckets, context.bucket_bytes, context.partitions), context
+        )
+    outcome.changes = admitted.changes
+    outcome.counts.update(sightings=len(sightings), documents=len(admitted.new))
+    return admit.copies(sightings, documents, locations)
+
+
+def _request_verification(
+    outcome: Outcome,
+    store: Store,
+    pairs: Sequence[CandidatePair],
+    places: results.Places | None,
+    context: Context,
+) -> None:
+    """Send the sketches of new documents to the owners of their candidates."""
+    documents = sorted({pair.document for pair in pairs})
+    rows = {**lookups.known(store, Family.DOCUMENTS, documents), **outcome.changes.family(Family.DOCUMENTS)}
+    place = places.first if places is not None else gather.no_page
+    requests, dropped = gather.gather(pairs, rows, context.candidates_max, place)
+    outcome.send(requests, context)
+    outcome.counts["candidates_dropped"] += dropped
+
+
+def _verify_candidates(
+    outcome: Outcome,
+    store: Store,
+    requests: Sequence[VerifyRequest],
+    places: results.Places | None,
+    context: Context,
+) -> None:
+    """Compare documents with the candidates stored here; write edges and send unions."""
+    verified = _verify(store, requests, outcome.changes.family(Family.DOCUMENTS), context)
+    if places is not None and verified.near is not None:
+        pages = {request.document: (request.key, request.time) for request in requests}
+        closest = verify.closest(verified.near, pages)
+        near = ((document, pages[document], *match) for document, match in closest.items())
+        outcome.results += results.near_duplicates(near, places, store, context.partitions)
+    outcome.send(verified.unions, context)
+    outcome.changes.update(verified.changes)
+    outcome.counts.update(pairs_verified=verified.compared, edges=len(verified.changes.puts.get(Family.EDGES, ())))
+
+
+def _verify(
+    store: Store, requests: Sequence[VerifyRequest], new_rows: Mapping[bytes, bytes], context: Context
 ) -> verify.Verified:
-    """Compare with candidates that are stored, or new in this batch (`rows`); edges stay at the candidate's owner."""
-    asking = {q.document: document_row.decode(q.document, q.row).sketch for q in questions}
-    wanted = sorted({question.prefix for question in questions})
+    """Compare documents with candidates that are stored or are new in this batch (`new_rows`)."""
+    sketches = {r.document: document_row.decode(r.document, r.row).sketch for r in requests}
+    prefixes = sorted({request.prefix for request in requests})
     new: defaultdict[bytes, dict[bytes, bytes]] = defaultdict(dict)
-    for document, row in rows.items():
+    for document, row in new_rows.items():
         new[document[:PREFIX_BYTES]][document] = row
     candidates = {
         prefix: [document_row.decode(*row).sketch for row in (dict(stored) | new.get(prefix, {})).items()]
-        for prefix, stored in zip(wanted, store.scan_prefixes(Family.DOCUMENTS, wanted), strict=True)
+        for prefix, stored in zip(prefixes, store.scan_prefixes(Family.DOCUMENTS, prefixes), strict=True)
     }
-    pairs = [CandidatePair(question.document, question.prefix, 0) for question in questions]
-    return verify.verify(pairs, asking, candidates, context.settings.policy.threshold)
+    pairs = [CandidatePair(request.document, request.prefix, 0) for request in requests]
+    return verify.verify(pairs, sketches, candidates, context.settings.policy.threshold)
 
 
-def buckets(partition: Partition, new: Sequence[BucketProbe], context: Context) -> Outcome:
-    """Add postings; send who met whom to the owners of the new documents."""
+def process_buckets(partition: Partition, probes: Sequence[BucketProbe], context: Context) -> Outcome:
+    """Add postings; send candidate pairs to the owners of the new documents."""
     outcome = Outcome()
     limits = context.settings.limits
-    batch = probe.arrange(new, context.bucket_bytes)
+    batch = probe.arrange(probes, context.bucket_bytes)
     probed = probe.probe(
         batch,
         partition.store.get_many(Family.BANDS, batch.keys),
@@ -185,88 +212,102 @@ def buckets(partition: Partition, new: Sequence[BucketProbe], context: Context) 
     return outcome
 
 
-def joins(partition: Partition, messages: Sequence[join.Union | join.MemberTransfer], context: Context) -> Outcome:
-    """Take every step of the union-find whose node this partition owns; send the other messages to their owners.
+def process_joins(
+    partition: Partition, messages: Sequence[join.Union | join.MemberTransfer], context: Context
+) -> Outcome:
+    """Take all steps of the union-find that this partition can take; send on the messages that others own.
 
-    The messages that follow from a message are taken before the next one, so that the result does not depend on how
-    the log is cut into batches.
+    All that follows from a message is done before the next one, so the result does not depend on how the log is cut
+    into batches.
     """
     outcome = Outcome()
-    tree = forest.Forest(partition.store, outcome.changes)
+    forest = Forest(partition.store, outcome.changes)
 
-    def is_local(message: forest.Message) -> bool:
-        return routing.destination(message, context.bucket_bytes, context.partitions)[1] == partition.number
+    def is_local(message: join.Union | join.MemberTransfer) -> bool:
+        _, owner = routing.destination(message, context.bucket_bytes, context.partitions)
+        return owner == partition.number
 
     for message in messages:
-        for outgoing in tree.run([message], is_local):
-            outcome.send(_split(outgoing), context)
-    outcome.counts["unions"] += len(tree.links)
-    if context.reports(Topic.CLUSTERS):
-        for link in tree.links:
-            joined = results.joined(link.members[0], link.root, len(link.members), partition.number)
-            outcome.results.append(joined)
+        outcome.send(_split_transfers(forest.run([message], is_local)), context)
+    outcome.counts["unions"] += len(forest.links)
+    if context.writes_results(Topic.CLUSTERS):
+        for link in forest.links:
+            node = link.members[0]
+            outcome.results.append(results.joined(node, link.root, len(link.members), partition.number))
     return outcome
 
 
-def _split(message: forest.Message) -> Sequence[forest.Message]:
-    """Split a transfer of more members than one message may have."""
-    if isinstance(message, join.Union):
-        return [message]
-    members = message.members
-    starts = range(0, len(members), MEMBERS_A_HANDOVER)
-    return [join.MemberTransfer(message.root, members[at : at + MEMBERS_A_HANDOVER]) for at in starts]
+def _split_transfers(
+    messages: Iterable[join.Union | join.MemberTransfer],
+) -> Iterable[join.Union | join.MemberTransfer]:
+    """Yield messages, with long member lists cut into several transfers."""
+    for message in messages:
+        if isinstance(message, join.MemberTransfer):
+            for start in range(0, len(message.members), TRANSFER_MEMBERS_MAX):
+                yield join.MemberTransfer(message.root, message.members[start : start + TRANSFER_MEMBERS_MAX])
+        else:
+            yield message
 
 
-def retractions(partition: Partition, given: Sequence[Retraction], context: Context) -> Outcome:
-    """Take changes that overwrite, in their order."""
+def process_retractions(partition: Partition, retractions: Sequence[Retraction], context: Context) -> Outcome:
+    """Apply changes that delete or overwrite rows, in order."""
     outcome = Outcome()
     outcome.retraction = True
-    for each in given:
-        _, changes = changelog_record.decode(each.record)
-        if each.parents is not None:
-            _keep_new_pointers(changes, each.parents, outcome.changes, partition.store)
-        if each.postings is not None:
-            _keep_new_postings(changes, set(each.postings), outcome.changes, partition.store)
+    for retraction in retractions:
+        _, changes = changelog_record.decode(retraction.record)
+        if retraction.parents is not None:
+            _preserve_new_parents(changes, retraction.parents, outcome.changes, partition.store)
+        if retraction.postings is not None:
+            _preserve_new_postings(changes, set(retraction.postings), outcome.changes, partition.store)
         outcome.changes.update(changes)
-    if context.reports(Topic.CLUSTERS):
+    if context.writes_results(Topic.CLUSTERS):
         outcome.results += results.retracted(outcome.changes, partition.store, partition.number)
-    outcome.counts.update(retractions=len(given))
+    outcome.counts.update(retractions=len(retractions))
     return outcome
 
 
-def _keep_new_pointers(changes: Changes, parents: Mapping[bytes, bytes], before: Changes, store: Store) -> None:
-    """Leave out pointers that a union has set since the changes were computed: it would be lost."""
+def _preserve_new_parents(
+    changes: Changes, parents: Mapping[bytes, bytes], earlier: Changes, store: RowReader
+) -> None:
+    """Drop changes of parents that a union has set since the changes were computed.
+
+    `parents` are the parents that the changes were computed from, `earlier` the changes of this batch so far.
+    """
     deletes, puts = changes.deletes.get(Family.PARENTS, set()), changes.family(Family.PARENTS)
-    cleared, held = before.deletes.get(Family.PARENTS, set()), before.family(Family.PARENTS)
+    deleted, written = earlier.deletes.get(Family.PARENTS, set()), earlier.family(Family.PARENTS)
     nodes = sorted(deletes | puts.keys())
     for node, stored in zip(nodes, store.get_many(Family.PARENTS, nodes), strict=True):
-        parent = held.get(node) or (None if node in cleared else stored)
+        parent = written.get(node) or (None if node in deleted else stored)
         if parent not in (None, parents.get(node)):
             deletes.discard(node)
             puts.pop(node, None)
 
 
-def _keep_new_postings(changes: Changes, going: Collection[bytes], before: Changes, store: Store) -> None:
-    """Let stay what a bucket holds of others than those who go: it came since the changes were computed."""
-    cleared, held = before.deletes.get(Family.BANDS, set()), before.family(Family.BANDS)
-    given = dict.fromkeys(changes.deletes.get(Family.BANDS, ()), b"") | changes.family(Family.BANDS)
-    buckets = sorted(given)
+def _preserve_new_postings(
+    changes: Changes, deleted_documents: Collection[bytes], earlier: Changes, store: RowReader
+) -> None:
+    """Keep postings added since the changes were computed; remove only those of deleted documents.
+
+    `deleted_documents` are prefixes of document ids, `earlier` are the changes of this batch so far.
+    """
+    deleted, written = earlier.deletes.get(Family.BANDS, set()), earlier.family(Family.BANDS)
+    replacements = dict.fromkeys(changes.deletes.get(Family.BANDS, ()), b"") | changes.family(Family.BANDS)
+    buckets = sorted(replacements)
     for bucket, stored in zip(buckets, store.get_many(Family.BANDS, buckets), strict=True):
-        there = held.get(bucket) or (None if bucket in cleared else stored) or b""
-        left = {prefix for prefix in posting_list.decode(there) if prefix not in going} | set(
-            posting_list.decode(given[bucket])
-        )
-        # A bucket that was full stays as long as it was.
-        longest = max(len(there), len(given[bucket])) // PREFIX_BYTES
-        if left:
-            changes.put(Family.BANDS, bucket, posting_list.encode(sorted(left)[:longest]))
+        current = written.get(bucket) or (None if bucket in deleted else stored) or b""
+        remaining = {prefix for prefix in posting_list.decode(current) if prefix not in deleted_documents}
+        remaining |= set(posting_list.decode(replacements[bucket]))
+        # No longer than the longer of the two lists, so that a full bucket stays within its limit.
+        postings_max = max(len(current), len(replacements[bucket])) // PREFIX_BYTES
+        if remaining:
+            changes.put(Family.BANDS, bucket, posting_list.encode(sorted(remaining)[:postings_max]))
 
 
 Stage = Callable[[Partition, Sequence[Any], Context], Outcome]
 STAGES: dict[Topic, Stage] = {
-    Topic.CAPTURES: captures,
-    Topic.DOCUMENTS: documents,
-    Topic.BUCKETS: buckets,
-    Topic.JOINS: joins,
-    Topic.RETRACTIONS: retractions,
+    Topic.CAPTURES: process_captures,
+    Topic.DOCUMENTS: process_documents,
+    Topic.BUCKETS: process_buckets,
+    Topic.JOINS: process_joins,
+    Topic.RETRACTIONS: process_retractions,
 }

@@ -59,7 +59,7 @@ class Collection:
     def pages(self, sweep: int, pages: list[Page]) -> None:
         """Have pages sketched and sent on."""
         found = [item for results in self._sketch(Task(sweep, pages)) for item in results]
-        self.send(stages.sketched([item for item in found if isinstance(item, SketchedPage)], self.context).sends)
+        self.send(stages.route_pages([item for item in found if isinstance(item, SketchedPage)], self.context).sends)
 
     def send(self, sends: Mapping[tuple[Topic, int], Sequence[msgspec.Struct]]) -> None:
         """Append to logs."""

@@ -26,7 +26,6 @@ from streams.errors import InputError, LostfoundError, StateError
 from streams.kafka import run_worker
 from streams.kafka.collection import http_server
 from streams.kafka.process_exit import RESTART
-from streams.kafka.publish import Packs
 from streams.kafka.rows.sharded_store import ShardedStore, Worker
 from streams.kafka.rows.worker_client import WorkerClient, parse_worker_url, url_for
 from streams.kafka.wire import broker, packed_messages, page_messages, topics
@@ -120,21 +119,6 @@ def test_a_page_is_refused_for_known_reasons_only() -> None:
     sent = Page(url="http://a.example/", time=5, refused=("because", "I say so"), origin=ORIGIN)
     taken, _ = page_messages.decode(*page_messages.encode(sent, ""), ORIGIN, LIMITS)
     assert (taken.reason, taken.detail) == ("bad_field", "'because' is not a reason for a dead letter")
-
-
-def test_packs_hold_what_was_put_in_and_keep_to_their_limits() -> None:
-    kafka = load(overrides={"kafka": {"pack_pages": 3, "pack_bytes": 1024}}).kafka
-    sent = [
-        Page(url=f"http://a.example/{n}", time=n + 1, text="x" * size)
-        for n, size in enumerate([9, 9, 9, 9, 1020, 2000, 9])
-    ]
-    packs = Packs(kafka)
-    made = [pack for page in sent for pack in packs.add(0, page, "s")] + [pack for _, pack in packs.rest()]
-    assert [len(pack) for pack in made] == [3, 1, 1, 1, 1]
-    taken = [
-        each for pack in made for each in page_messages.decode_pages(*page_messages.encode_pack(pack), ORIGIN, LIMITS)
-    ]
-    assert [(page.url, page.text, sweep) for page, sweep in taken] == [(page.url, page.text, "s") for page in sent]
 
 
 def test_one_bad_page_of_a_pack_is_refused_alone_and_a_broken_pack_as_a_whole() -> None:

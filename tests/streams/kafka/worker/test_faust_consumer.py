@@ -133,7 +133,7 @@ def test_a_seek_waits_for_a_fetch() -> None:
         log = Log({PAGES: 3, LINKS: 5}, {PAGES: 3, LINKS: 9})
         log.fetching = 0.05
         async with consuming(log) as (consumer, taken):
-            await until(consumer._place.locked)
+            await until(consumer._position.locked)
             consumer.pause_partitions({PAGES, LINKS})
             await consumer.seek_wait({LINKS: 6})
             await asyncio.sleep(2 * log.fetching)
@@ -149,7 +149,7 @@ def test_a_fetch_of_partitions_that_are_paused_brings_no_others() -> None:
         log.fetching = 0.05
         async with consuming(log) as (consumer, taken):
             consumer.pause_partitions({LINKS})
-            await until(consumer._place.locked)
+            await until(consumer._position.locked)
             consumer.pause_partitions({PAGES})
             await asyncio.sleep(2 * log.fetching)
             assert log.places[LINKS] == 5

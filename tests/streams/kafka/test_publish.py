@@ -1,0 +1,61 @@
+"""Packing pages into messages, without a broker."""
+
+from __future__ import annotations
+
+from streams.kafka.publish import Pack, PagePacker, _packs
+from streams.kafka.wire import page_messages
+from streams.operators.routing import partition_of
+from streams.page import Origin, Page, Rejected
+from streams.readers.read_limits import ReadLimits
+from streams.settings import load
+from streams.urls import url_key
+
+ORIGIN = Origin("t-pages", 7)
+KAFKA = load(overrides={"kafka": {"pack_pages": 3, "pack_bytes": 1024}}).kafka
+PARTITIONS = 8
+
+
+def packed(*items: Page | Rejected, partitions: int = PARTITIONS) -> list[Pack | Rejected]:
+    return list(_packs(items, PagePacker(KAFKA, "s"), 1_700_000_000_000, partitions))
+
+
+def pages(*packs: Pack | Rejected) -> list[tuple[Page | Rejected, str]]:
+    return [
+        page
+        for pack in packs
+        if isinstance(pack, Pack)
+        for page in page_messages.decode_pages(*page_messages.encode_pack(pack.pages), ORIGIN, ReadLimits())
+    ]
+
+
+def test_packs_keep_to_their_limits_and_to_the_order_of_pages() -> None:
+    sizes = [9, 9, 9, 9, 1020, 2000, 9]
+    sent = [Page(url=f"http://a.example/{n}", time=n + 1, text="x" * size) for n, size in enumerate(sizes)]
+    packs = packed(*sent, partitions=1)
+    assert [len(pack.pages) for pack in packs if isinstance(pack, Pack)] == [3, 1, 1, 1, 1]
+    received = pages(*packs)
+    assert [page.url for page, _ in received] == [page.url for page in sent]
+    assert {sweep for _, sweep in received} == {"s"}
+
+
+def test_a_page_without_a_time_gets_that_of_the_sweep() -> None:
+    undated, dated = Page(url="http://a.example/", time=0, text="x"), Page(url="http://a.example/", time=5, text="x")
+    assert [page.time for page, _ in pages(*packed(undated, dated)) if isinstance(page, Page)] == [
+        1_700_000_000_000,
+        5,
+    ]
+
+
+def test_rejected_records_are_passed_on() -> None:
+    rejected = Rejected("bad_json", "not JSON", ORIGIN)
+    assert packed(rejected) == [rejected]
+
+
+def test_a_page_goes_to_the_partition_of_its_url_and_a_revisit_to_that_of_the_url_it_repeats() -> None:
+    page = Page(url="http://a.example/1", time=1, text="x")
+    revisit = Page(url="http://a.example/2", time=1, revisit_of="http://a.example/3")
+    (first,), (second,) = packed(page), packed(revisit)
+    assert isinstance(first, Pack)
+    assert isinstance(second, Pack)
+    assert first.partition == partition_of(page.key, PARTITIONS)
+    assert second.partition == partition_of(url_key("http://a.example/3"), PARTITIONS)
