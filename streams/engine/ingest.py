@@ -37,7 +37,7 @@ from streams.operators import lookups
 from streams.operators.messages import SketchedPage
 from streams.operators.sketch import Sketched, Task
 from streams.operators.unchanged import find_unchanged
-from streams.page import Page, Rejected
+from streams.page import Page, Rejected, with_time
 from streams.readers import sources
 from streams.readers.dispatch import InputReader, read, total_bytes
 from streams.readers.input_mark import InputMark
@@ -299,7 +299,8 @@ class _Run:
         bytes_read: int,
         items: list[Page | Rejected],
     ) -> _Batch:
-        dated = [_dated(item, self.sweep.opened) for item in items]
+        # The opening of the sweep, and not the present: a page read again is then the same capture.
+        dated = [with_time(item, self.sweep.opened) if isinstance(item, Page) else item for item in items]
         pages = [item for item in dated if isinstance(item, Page)]
         batches = self.engine.batches
         last = lookups.last_captures(self.engine.store, sorted({page.key for page in pages}))
@@ -366,13 +367,6 @@ class _Run:
             changes = Changes()
             meta.put_dictionary(changes, 1, data)
             engine.store.write(changes, sync=True)
-
-
-def _dated(item: Page | Rejected, opened: int) -> Page | Rejected:
-    """A page whose record gives no time was fetched when its sweep was opened: read again, it is the same capture."""
-    if isinstance(item, Page) and item.time == 0:
-        return msgspec.structs.replace(item, time=opened)
-    return item
 
 
 def _bad_record(item: Rejected) -> BadRecord:

@@ -15,6 +15,8 @@ def find_unchanged(pages: Sequence[Page], last: Mapping[bytes, Capture], sweep: 
 
     `last` is the last capture of each URL that has one, by URL key. The document of an unchanged page is stored
     already; another extractor or tokeniser would be another state, so the same bytes give the same document.
+
+    A page from before the last capture needs its sketch: its document's text is kept with the time of its first page.
     """
     return [_find_unchanged(page, last.get(page.key), sweep) for page in pages]
 
@@ -22,7 +24,9 @@ def find_unchanged(pages: Sequence[Page], last: Mapping[bytes, Capture], sweep: 
 def _find_unchanged(page: Page, previous: Capture | None, sweep: int) -> SketchedPage | None:
     if previous is None or previous.document is None or previous.status not in SUCCESS_STATUSES:
         return None
-    if page.status not in SUCCESS_STATUSES or (page.body or page.text) is None:
+    if page.status not in SUCCESS_STATUSES or (page.body or page.text) is None or page.time < previous.time:
+        return None
+    if page.revisit_of is not None or page.redirect is not None or page.refused is not None:
         return None
     raw = raw_fingerprint(page)
     if raw != previous.raw:

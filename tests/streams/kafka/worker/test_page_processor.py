@@ -53,6 +53,7 @@ def process(pages: PageProcessor, *messages: Message) -> list[SketchedPage]:
     producer: Any = pages.runner.producer
     producer.sent.clear()
     asyncio.run(pages.process(messages))
+    assert all(isinstance(page, SketchedPage) for page in producer.sent)
     return list(producer.sent)
 
 
@@ -121,12 +122,14 @@ def test_a_page_delivered_again_is_written_once(pages: PageProcessor) -> None:
 
 def test_a_changed_page_is_sketched(pages: PageProcessor) -> None:
     write_captures(pages, process(pages, message(5)))
-    assert len(process(pages, message(6, text=TEXT + " no more"))) == 1
+    (page,) = process(pages, message(6, text=TEXT + " no more"))
+    assert page.payload is not None
 
 
 def test_a_page_from_before_the_last_capture_is_sketched(pages: PageProcessor) -> None:
     write_captures(pages, process(pages, message(5)))
-    assert len(process(pages, message(4))) == 1
+    (page,) = process(pages, message(4))
+    assert page.payload is not None
 
 
 def test_a_page_whose_last_capture_was_deleted_is_sketched(pages: PageProcessor) -> None:
@@ -152,4 +155,5 @@ def test_a_page_is_sketched_without_the_state_of_its_url(pages: PageProcessor, s
         partitions.close(OWNER)
     else:
         partition = 1 - OWNER
-    assert len(process(pages, message(6, partition=partition))) == 1
+    (page,) = process(pages, message(6, partition=partition))
+    assert page.payload is not None
