@@ -198,7 +198,7 @@ class ByteStream:
         return False
 
     def resync(self, is_record_start: IsRecordStart) -> bool:
-        """After a fault, continue at the next frame that starts with a record; return False if there is none."""
+        """After a fault, continue at the next frame that starts with a record; return False if no other frame does."""
         self.fault.clear()
         self._chunk, self._index = b"", 0
         return self._decoder.resync(is_record_start)

@@ -73,7 +73,7 @@ class Decoder(Protocol):
         """Return the next bytes, all of one frame; empty at the end and after a fault."""
 
     def resync(self, is_record_start: IsRecordStart) -> bool:
-        """Move to the next frame that starts with a record, after a fault; return False if there is none."""
+        """Move to the next frame that starts with a record, after a fault; return False if no other frame does."""
 
 
 class PlainDecoder:

@@ -45,7 +45,7 @@ class PageLine(msgspec.Struct, kw_only=True):
     charset: str | None = None
     content_charset: str | None = None
     crawl: str | None = None
-    # A pointer to a WARC record, used only if there is no content. Any type: other tools use some of these names too.
+    # A pointer to a WARC record, ignored if the line has content. Any type: other tools use some of these names too.
     filename: Any = None
     warc_filename: Any = None
     offset: Any = None

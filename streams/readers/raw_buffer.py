@@ -14,7 +14,7 @@ ZIP_MEMBER_ERRORS = (zlib.error, EOFError, zipfile.BadZipFile, NotImplementedErr
 
 
 class Fault:
-    """Why a file could not be read to its end: a key of REASONS and a detail; both are empty if there is no fault."""
+    """Why a file could not be read to its end: a key of REASONS and a detail; both are empty without a fault."""
 
     def __init__(self) -> None:
         self.reason = ""

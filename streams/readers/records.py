@@ -54,7 +54,7 @@ def read_items(
 
 
 def _recover(stream: ByteStream, framing: Framing, rejected: Rejected) -> bool:
-    """Move to the next record; return False if there is no way to find it."""
+    """Move to the next record; return False if it cannot be found."""
     if rejected.reason in {"garbage", "bad_length", "bad_header"} and not stream.fault.reason:
         stream.skip_to(framing.header, framing.header_bytes_max)
     if "truncated" in {rejected.reason, stream.fault.reason}:

@@ -50,7 +50,7 @@ def list_sources(paths: Iterable[str | os.PathLike[str]], without: Collection[Pa
 
 
 def file_identity(path: str | Path) -> FileIdentity | None:
-    """Return the identity of the file that a path leads to, or of standard input; None if there is no such file."""
+    """Return the identity of the file that a path leads to, or of standard input; None if it does not exist."""
     try:
         status = os.fstat(sys.stdin.fileno()) if path == STDIN else Path(path).stat()
     except (OSError, ValueError):

@@ -34,7 +34,7 @@ def open_archive(file: BinaryIO, limits: ReadLimits) -> zipfile.ZipFile:
 
 
 def list_warcs(archive: zipfile.ZipFile) -> list[str]:
-    """Return the names of the WARCs, sorted: those in `archive/`, or all if there are none in it."""
+    """Return the names of the WARCs, sorted: those in `archive/`, or all without that folder."""
     names = sorted({name for name in archive.namelist() if format_from_name(name) in {"warc", "arc"}})
     return [name for name in names if name.startswith("archive/")] or names
 

@@ -1,4 +1,4 @@
-"""Crawl files written by hand: records as bytes, packed as crawlers pack them."""
+"""Builders of small crawl files: records as bytes, compressed as crawlers do it."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ HTML = b"<html><title>A</title><body>one two three</body></html>"
 
 
 def reason_of(item: Page | Rejected) -> str:
-    """Why an item or the content of a page is refused; "page" where it is not."""
+    """Return why an item or the content of a page is refused, or "page"."""
     if isinstance(item, Rejected):
         return item.reason
     return item.refused[0] if item.refused else "page"
 
 
 class Build:
-    """What the tests write their files with."""
+    """Functions that build records and files."""
 
     html = HTML
 
@@ -95,36 +95,36 @@ Items = list[tuple[Position, Page | Rejected]]
 
 @pytest.fixture
 def items(tmp_path: Path) -> Callable[..., Items]:
-    """Items of some bytes; `start` goes on after a position."""
+    """Return a function that reads a file of some bytes, from the position `start`."""
 
-    def items_of(
+    def read_items(
         data: bytes, name: str = "a.bin", limits: ReadLimits | None = None, start: Position | None = None
     ) -> Items:
         path = tmp_path / name
         path.write_bytes(data)
         return list(read([path], limits, start))
 
-    return items_of
+    return read_items
 
 
 @pytest.fixture
 def pages(items: Callable[..., Items]) -> Callable[..., list[Page]]:
-    """Items that must all be pages."""
+    """Return a function that reads a file of which every item must be a page."""
 
-    def pages_of(data: bytes, name: str = "a.bin", limits: ReadLimits | None = None) -> list[Page]:
-        found = [item for _, item in items(data, name, limits)]
-        good = [item for item in found if isinstance(item, Page)]
-        assert good == found
+    def read_pages(data: bytes, name: str = "a.bin", limits: ReadLimits | None = None) -> list[Page]:
+        results = [item for _, item in items(data, name, limits)]
+        good = [item for item in results if isinstance(item, Page)]
+        assert good == results
         return good
 
-    return pages_of
+    return read_pages
 
 
 @pytest.fixture
 def kinds(items: Callable[..., Items]) -> Callable[..., list[str]]:
-    """Each item as its reason, or as "page"."""
+    """Return a function that reads a file into the reason of each item, or "page"."""
 
-    def kinds_of(data: bytes, name: str = "a.bin", limits: ReadLimits | None = None) -> list[str]:
+    def read_reasons(data: bytes, name: str = "a.bin", limits: ReadLimits | None = None) -> list[str]:
         return [reason_of(item) for _, item in items(data, name, limits)]
 
-    return kinds_of
+    return read_reasons

@@ -38,11 +38,11 @@ def test_odd_records(build, pages):
         b"dns:a.org 192.0.2.7 20080509190241 text/dns 2\nhi\n",
         b"http://a.org/empty - 20080509190241 text/html 0\n\n",
     ]
-    found = pages(b"".join(lines))
+    results = pages(b"".join(lines))
     names = ["with space", "v2", "v6", "no-type", "short-date", "empty"]
-    assert [page.url for page in found] == [f"http://a.org/{name}" for name in names]
-    assert {page.body for page in found} == {b"hi", b""}
-    assert found[2].charset == "x"
+    assert [page.url for page in results] == [f"http://a.org/{name}" for name in names]
+    assert {page.body for page in results} == {b"hi", b""}
+    assert results[2].charset == "x"
 
 
 def test_broken(build, kinds):
@@ -59,5 +59,7 @@ def test_broken(build, kinds):
 
 def test_too_big(build, items):
     limits = ReadLimits(page_bytes_max=1000, header_bytes_max=1000)
-    found = [item for _, item in items(build.arc(bytes(1500)) + build.arc(bytes(5000)) + build.arc(), limits=limits)]
-    assert [item.refused and item.refused[0] for item in found] == ["too_big", "too_big", None]
+    results = [
+        item for _, item in items(build.arc(bytes(1500)) + build.arc(bytes(5000)) + build.arc(), limits=limits)
+    ]
+    assert [item.refused and item.refused[0] for item in results] == ["too_big", "too_big", None]

@@ -34,12 +34,12 @@ def crawl(shared_data):
 
 @pytest.mark.parametrize("name", CRAWLS)
 def test_pages(crawl, name):
-    found = [item for _, item in read([crawl(name)])]
-    assert all(isinstance(item, Page) for item in found)
-    assert Counter(page.status for page in found) == CRAWLS[name]
-    assert sum(page.revisit_of is not None for page in found) == REVISITS.get(name, 0)
-    assert all(page.time > 10**12 for page in found)
-    assert all((page.redirect is not None) == (page.status in {301, 302, 303}) for page in found)
+    results = [item for _, item in read([crawl(name)])]
+    assert all(isinstance(item, Page) for item in results)
+    assert Counter(page.status for page in results) == CRAWLS[name]
+    assert sum(page.revisit_of is not None for page in results) == REVISITS.get(name, 0)
+    assert all(page.time > 10**12 for page in results)
+    assert all((page.redirect is not None) == (page.status in {301, 302, 303}) for page in results)
 
 
 def test_warc_and_arc_of_one_crawl_agree(crawl):
@@ -60,8 +60,8 @@ def test_broken_wacz(crawl):
 
 
 def test_folder(crawl):
-    found = [item for _, item in read([crawl("")])]
-    assert len(found) == sum(sum(counts.values()) for counts in CRAWLS.values()) + 1
+    results = [item for _, item in read([crawl("")])]
+    assert len(results) == sum(sum(counts.values()) for counts in CRAWLS.values()) + 1
 
 
 @pytest.mark.parametrize("name", CRAWLS)
@@ -85,6 +85,6 @@ def test_bodies_decode(crawl):
 
 def test_sweeps(shared_data):
     for path in sorted((shared_data / "moves").glob("*/*.jsonl.zst")):
-        found = [item for _, item in read([path])]
-        assert all(isinstance(item, Page) for item in found)
-        assert len(found) > 100
+        results = [item for _, item in read([path])]
+        assert all(isinstance(item, Page) for item in results)
+        assert len(results) > 100

@@ -55,15 +55,15 @@ def test_a_media_type_may_have_parameters(pages):
     """As a crawler finds it in the response's header."""
     body = base64.b64encode(b"<p>h\xe9").decode()
     declared = "Text/HTML; charset=ISO-8859-1"
-    html, packed, said, neither = pages(
+    html, packed, explicit, neither = pages(
         line(text=None, html="<p>h\u00e9", mime=declared)
         + line(text=None, body=body, content_mime_type=declared)
         + line(text=None, body=body, mime=declared, charset="windows-1252")
         + line(text=None, html="<p>h", mime=" ; what")
     )
-    assert {page.mime for page in (html, packed, said, neither)} == {"text/html"}
-    assert [page.charset for page in (html, packed, said)] == ["utf-8", "iso-8859-1", "windows-1252"]
-    assert [extract(page, page_bytes_max=1000).text for page in (html, packed, said)] == ["h\u00e9"] * 3
+    assert {page.mime for page in (html, packed, explicit, neither)} == {"text/html"}
+    assert [page.charset for page in (html, packed, explicit)] == ["utf-8", "iso-8859-1", "windows-1252"]
+    assert [extract(page, page_bytes_max=1000).text for page in (html, packed, explicit)] == ["h\u00e9"] * 3
 
 
 def test_a_redirect_without_status(pages):
@@ -149,12 +149,12 @@ def test_the_url_of_a_body_that_is_no_base64_is_kept(pages, body):
 
 @pytest.mark.parametrize(("bad", "reason"), REFUSED, ids=[f"{reason}-{i}" for i, (_, reason) in enumerate(REFUSED)])
 def test_refused(items, bad, reason):
-    found = [item for _, item in items(line() + bad + b"\n" + line(), "a.jsonl")]
+    results = [item for _, item in items(line() + bad + b"\n" + line(), "a.jsonl")]
     if b"\n" in bad:  # UTF-16 holds bytes that look like newlines
-        assert isinstance(found[0], Page)
-        assert isinstance(found[-1], Page)
+        assert isinstance(results[0], Page)
+        assert isinstance(results[-1], Page)
         return
-    first, refused, last = found
+    first, refused, last = results
     assert isinstance(first, Page)
     assert isinstance(last, Page)
     assert (refused.reason, refused.origin.offset, last.origin.offset) == (reason, 1, 2)
@@ -192,8 +192,8 @@ def test_memory_is_bounded_by_the_longest_line(build, tmp_path, pack):
     path.write_bytes(data if pack == "plain" else getattr(build, pack)(data))
     del data
     tracemalloc.start()
-    found = [item for _, item in read([path], limits)]
+    results = [item for _, item in read([path], limits)]
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert [getattr(item, "reason", "page") for item in found] == ["page", "too_big", "page"]
+    assert [getattr(item, "reason", "page") for item in results] == ["page", "too_big", "page"]
     assert peak < 8 << 20

@@ -23,9 +23,9 @@ def test_warcs_in_order(build, pages, method):
         },
         method,
     )
-    found = pages(data, "a.wacz")
-    assert [page.url for page in found] == [f"http://a.org/{i}" for i in range(4)]
-    assert [page.origin.member for page in found] == ["archive/a.warc.gz"] * 2 + ["archive/b.warc"] * 2
+    results = pages(data, "a.wacz")
+    assert [page.url for page in results] == [f"http://a.org/{i}" for i in range(4)]
+    assert [page.origin.member for page in results] == ["archive/a.warc.gz"] * 2 + ["archive/b.warc"] * 2
 
 
 def refused(items, data, limits=None):
@@ -59,9 +59,9 @@ def test_damage_inside_a_member(build, kinds):
         data = bytearray(build.wacz({"archive/a.warc": b"".join(bodies), "archive/b.warc": build.warc()}, method))
         for at in (200, 500, 900):
             data[at] ^= 0xFF
-        found = kinds(bytes(data), "a.wacz")
-        assert found[-1] == "page"
-        assert found.count("corrupt") >= 1
+        results = kinds(bytes(data), "a.wacz")
+        assert results[-1] == "page"
+        assert results.count("corrupt") >= 1
 
 
 def test_zip_bomb_takes_bounded_memory(build, kinds):
@@ -95,9 +95,9 @@ def test_no_more_than_skip_bytes_max_is_unpacked_for_a_record(build, items):
         {"archive/a.warc": large + build.warc(), "archive/b.warc.gz": build.gz(large, build.warc())},
         zipfile.ZIP_DEFLATED,
     )
-    found = items(data, "a.wacz", SHORT)
-    assert [position.member[8] for position, _ in found] == ["a", "b", "b"]
-    assert ["skip_bytes_max" in getattr(item, "detail", "") for _, item in found] == [True, True, False]
+    results = items(data, "a.wacz", SHORT)
+    assert [position.member[8] for position, _ in results] == ["a", "b", "b"]
+    assert ["skip_bytes_max" in getattr(item, "detail", "") for _, item in results] == [True, True, False]
 
 
 @pytest.mark.parametrize(
@@ -118,9 +118,9 @@ def test_nor_of_what_is_empty_in_a_packed_member(build, items, empty):
         zipfile.ZIP_DEFLATED,
     )
     assert len(data) < 20_000
-    found = items(data, "a.wacz", SHORT)
-    assert [position.member[8] for position, _ in found] == ["a", "a", "b"]
-    assert ["skip_bytes_max" in getattr(item, "detail", "") for _, item in found] == [False, True, False]
+    results = items(data, "a.wacz", SHORT)
+    assert [position.member[8] for position, _ in results] == ["a", "a", "b"]
+    assert ["skip_bytes_max" in getattr(item, "detail", "") for _, item in results] == [False, True, False]
 
 
 def test_a_member_that_is_only_stored_is_passed_over_as_a_file_is(build, kinds):
@@ -146,11 +146,11 @@ def with_a_second_record_inside_the_last(build):
     return data[: end + 4] + END + data[end + 8 :]
 
 
-def with_a_locator_beside_a_small_size(build, said=None):
+def with_a_locator_beside_a_small_size(build, locator_offset=None):
     data, end = many(build)
     size, offset = (int.from_bytes(data[end + at : end + at + 4], "little") for at in (12, 16))
     record = b"PK\x06\x06" + struct.pack("<QHHIIQQQQ", 44, 45, 45, 0, 0, 100, 100, size, offset)
-    locator = struct.pack("<4sIQI", b"PK\x06\x07", 0, end if said is None else said, 1)
+    locator = struct.pack("<4sIQI", b"PK\x06\x07", 0, end if locator_offset is None else locator_offset, 1)
     return data[:end] + record + locator + data[end : end + 12] + (46).to_bytes(4, "little") + data[end + 16 :]
 
 

@@ -18,11 +18,11 @@ ORIGIN = Origin("t-pages", 7)
 URL = "http://a.org/x"
 
 
-def ask(folder, limits=None, **fields):
+def parse(folder, limits=None, **fields):
     data = json.dumps({"url": URL, "offset": 0, "length": 100} | fields).encode()
-    found = parse_line(data, limits or ReadLimits(warc_folder=str(folder)), ORIGIN)[0]
-    assert found.origin == ORIGIN
-    return found
+    item = parse_line(data, limits or ReadLimits(warc_folder=str(folder)), ORIGIN)[0]
+    assert item.origin == ORIGIN
+    return item
 
 
 @pytest.mark.parametrize("packed", [False, True])
@@ -32,22 +32,22 @@ def test_the_record_is_the_page(tmp_path, build, packed):
     folder = tmp_path / "crawl-data" / "CC-MAIN-2023"
     folder.mkdir(parents=True)
     (folder / "a.warc.gz").write_bytes(b"".join(parts))
-    place = {"filename": "crawl-data/CC-MAIN-2023/a.warc.gz"}
+    location = {"filename": "crawl-data/CC-MAIN-2023/a.warc.gz"}
     # An index has numbers as text, Common Crawl's columns have numbers.
-    asked: list[dict[str, Any]] = [
-        place | {"offset": str(len(parts[0])), "length": str(len(parts[1])), "status": "200", "mime": "text/html"},
+    lines: list[dict[str, Any]] = [
+        location | {"offset": str(len(parts[0])), "length": str(len(parts[1])), "status": "200", "mime": "text/html"},
         {
-            "warc_filename": place["filename"],
+            "warc_filename": location["filename"],
             "warc_record_offset": len(parts[0]),
             "warc_record_length": len(parts[1]),
             "fetch_status": 200,
         },
     ]
-    for fields in asked:
-        page = ask(tmp_path, **fields)
+    for fields in lines:
+        page = parse(tmp_path, **fields)
         assert isinstance(page, Page), page
         assert (page.url, page.body, page.status, page.time) == (URL, build.html, 200, 1_577_934_245_000)
-    wrong = ask(tmp_path, **place, length=len(parts[0]))
+    wrong = parse(tmp_path, **location, length=len(parts[0]))
     assert isinstance(wrong, Rejected)
     assert (wrong.reason, "http://a.org/other" in wrong.detail) == ("bad_pointer", True)
 
@@ -69,16 +69,16 @@ def test_what_leads_out_of_the_folder_is_refused(tmp_path, build, name):
     (root / "outside").symlink_to(tmp_path)
     (root / "loop").symlink_to("loop")
     os.mkfifo(root / "pipe")
-    found = ask(root, filename=name)
-    assert isinstance(found, Rejected)
-    assert found.reason == "bad_pointer"
+    item = parse(root, filename=name)
+    assert isinstance(item, Rejected)
+    assert item.reason == "bad_pointer"
 
 
 def test_links_within_the_folder_are_followed(tmp_path, build):
     record = build.warc()
     (tmp_path / "a.warc").write_bytes(record)
     (tmp_path / "b.warc").symlink_to("a.warc")
-    assert isinstance(ask(tmp_path, filename="b.warc", length=len(record)), Page)
+    assert isinstance(parse(tmp_path, filename="b.warc", length=len(record)), Page)
 
 
 @pytest.mark.parametrize(
@@ -105,34 +105,34 @@ def test_pointers_to_no_record(tmp_path, build, fields, reason):
     (tmp_path / "request.warc").write_bytes(build.warc(kind="request"))
     if fields.get("length") == "all":
         fields = fields | {"length": len(build.warc(kind="request"))}
-    found = ask(tmp_path, **({"filename": "a.warc"} | fields))
-    assert isinstance(found, Rejected), found
-    assert found.reason == reason
+    item = parse(tmp_path, **({"filename": "a.warc"} | fields))
+    assert isinstance(item, Rejected), item
+    assert item.reason == reason
 
 
 def test_a_bomb_costs_no_more_than_the_limits(tmp_path, build):
     bomb = gzip.compress(build.warc(build.http(b"x" * (64 << 20))))
     (tmp_path / "bomb.warc.gz").write_bytes(bomb)
     limits = ReadLimits(warc_folder=str(tmp_path), page_bytes_max=1 << 20)
-    found = ask(tmp_path, limits, filename="bomb.warc.gz", length=len(bomb))
-    assert isinstance(found, Page)
-    assert found.body is None
-    assert found.refused is not None
-    assert found.refused[0] == "too_big"
+    item = parse(tmp_path, limits, filename="bomb.warc.gz", length=len(bomb))
+    assert isinstance(item, Page)
+    assert item.body is None
+    assert item.refused is not None
+    assert item.refused[0] == "too_big"
 
 
 def test_without_a_folder_nothing_is_read(tmp_path, build):
     (tmp_path / "a.warc").write_bytes(build.warc())
-    found = ask("", filename=str(Path("a.warc")))
-    assert isinstance(found, Rejected)
-    assert "warc_folder is not set" in found.detail
+    item = parse("", filename=str(Path("a.warc")))
+    assert isinstance(item, Rejected)
+    assert "warc_folder is not set" in item.detail
     # What a line says of a redirect or an error needs no record.
-    gone = ask("", filename="a.warc", status="404")
+    gone = parse("", filename="a.warc", status="404")
     assert isinstance(gone, Page)
     assert gone.status == 404
 
 
 def test_a_page_with_content_needs_no_pointer():
-    found = ask("", filename="report.pdf", offset="far", length=[1], text="words")
-    assert isinstance(found, Page)
-    assert found.text == "words"
+    item = parse("", filename="report.pdf", offset="far", length=[1], text="words")
+    assert isinstance(item, Page)
+    assert item.text == "words"
