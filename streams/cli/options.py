@@ -57,7 +57,7 @@ common_options = add_options(
         type=click.Path(dir_okay=False, path_type=Path),
         expose_value=False,
         callback=_store_in_context,
-        help="TOML file with the settings that differ from the defaults.  [env: LOSTFOUND_CONFIG]",
+        help="TOML file that overrides the default settings.  [env: LOSTFOUND_CONFIG]",
     ),
     click.option(
         "-v",

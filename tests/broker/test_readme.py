@@ -58,7 +58,7 @@ def test_the_commands_of_the_readme(collection: Callable[..., Any], tmp_path: Pa
     assert "with 8 partitions" in say(create)
     worker = subprocess.Popen([*LOSTFOUND, *shlex.split(work.removesuffix("&"))[1:]], cwd=ROOT, env=env)
     try:
-        assert "sent 17 pages of sweep 2025-09" in say(publish)
+        assert "published 17 pages of sweep 2025-09" in say(publish)
         say_until(sweeps, "committed")
         say_until(clusters, "https://www.windvane.example/")
     finally:
