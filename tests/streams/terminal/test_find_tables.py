@@ -39,9 +39,9 @@ def test_urls_are_never_cut_or_broken() -> None:
 def test_evidence_is_wrapped_at_spaces() -> None:
     answer = make_answer(make_candidate("https://a.example/x", 0.9, "redirect", "appeared", "copied_tree"))
     assert render(answer_table(answer), 34)[-3:] == [
-        "    redirects there · appeared",
-        "    when the old URL vanished ·",
-        "    part of a copied tree",
+        "    redirects there · new when the",
+        "    old page vanished · part of a",
+        "    copied tree",
     ]
 
 
