@@ -1,30 +1,32 @@
-"""`state check`: walks every invariant of the state and names what breaks one.
+"""`state check`: verify every invariant of the state.
 
-    meta, sweeps  decode; where they do not, nothing else is looked at
-    captures   decode; their document is kept and located at their URL; the counts of sweeps' hosts agree; their URLs
-               are listed among those that have any
-    documents  decode, with as many bins as the scheme; each bucket of the signature holds them, unless it was full
-    locations  their document is kept, and a capture says so
-    bands, samples, words, texts   only of documents that are kept
-    edges      both documents are kept, and are in one cluster
-    parents    smaller than their child, of kept documents, without a cycle
-    members    exactly the documents that have a parent, each under its root
+    meta, sweeps  decode; if they do not, nothing else is checked captures      decode; their document is stored and
+    located at their URL; the counts of captures per host match; the
+                  prefix index contains their URL
+    documents     decode, with as many bins as the scheme; every bucket of the signature contains them, unless it was
+                  full; they are located at a URL
+    locations     their document is stored, and a capture of the URL has it
+    bands, samples, words, texts   belong to stored documents
+    edges         both documents are stored, and are in one cluster
+    parents       have stored documents, and are smaller than their child, which rules out cycles
+    members       are exactly the documents that have a parent, each under its root
 
-Of a partition of a state spread over workers `owns` says which keys are its own: everything in it must be, and what
-lies with other partitions is not looked for. Whether two documents are in one cluster is not to be seen in one
-partition alone, and a node that is no root any more may have kept a list of members, which nobody asks for.
+For one partition of a state, `owns` tells which keys belong to it. Every row must belong to the partition, and rows
+of other partitions are not looked for. One partition cannot show whether two documents are in one cluster, and a
+document that is no longer a root may still have a list of members, which nothing reads.
 
-Reads everything once or twice, in order; memory grows by 16 bytes a document and by an entry for each host
-of a sweep, and not with the pages.
+The check reads everything once or twice, in order. Its memory grows by 16 bytes per document and by one entry per
+host of a sweep, but not with the number of pages.
 """
 
 from __future__ import annotations
 
 import struct
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import groupby, islice
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -33,72 +35,52 @@ from numpy.typing import NDArray
 from state import meta, sweeps
 from state.codecs import capture_row, document_row, edge_row, posting_list
 from state.codecs.url_key import host_prefix
+from state.errors import StateCorrupt
 from state.families import Family
-from state.model import ID_BYTES, PREFIX_BYTES, SweepState
+from state.model import ID_BYTES, PREFIX_BYTES, Capture, DocumentRow, Edge, SweepState
 from state.prefix_index import prefix_of
 from state.rows import HistoryReader
 from state.view import View
 
-_WORD = struct.Struct(">Q")
+_U64 = struct.Struct(">Q")
+_URLS_PER_BATCH = 1024
 Owns = Callable[[bytes], bool]
-_URLS_AT_ONCE = 1024
-_ELSEWHERE = "belongs to another partition"
+"""Whether a key belongs to the partition: a URL key, a bucket, or the prefix of a document id."""
 
 
 class Problem(msgspec.Struct, frozen=True):
-    """A broken invariant: where, and what is wrong."""
+    """A broken invariant: the row, and what is wrong with it."""
 
     family: str
     key: str  # hex
     what: str
 
 
-class _Kept:
-    """The ids of kept documents, by their first 8 bytes; those that another partition owns count as kept."""
-
-    def __init__(self, store: HistoryReader, owns: Owns | None) -> None:
-        self.whole = owns is None
-        self.owns: Owns = owns or (lambda _: True)
-        heads = (_WORD.unpack(key[:8])[0] for key, _ in store.scan(Family.DOCUMENTS) if len(key) == ID_BYTES)
-        self._heads: NDArray[np.uint64] = np.fromiter(heads, np.uint64)
-        self._prefixes = self._heads >> np.uint64(64 - 8 * PREFIX_BYTES)
-
-    def __contains__(self, document_id: bytes) -> bool:
-        if len(document_id) != ID_BYTES:
-            return False
-        elsewhere = not self.owns(document_id[:PREFIX_BYTES])
-        return elsewhere or _has(self._heads, _WORD.unpack(document_id[:8])[0])
-
-    def prefix(self, prefix: bytes) -> bool:
-        return not self.owns(prefix) or _has(self._prefixes, int.from_bytes(prefix, "big"))
-
-
-def _has(ascending: NDArray[np.uint64], value: int) -> bool:
-    at = int(np.searchsorted(ascending, np.uint64(value)))
-    return at < len(ascending) and int(ascending[at]) == value
-
-
 def check(store: HistoryReader, *, postings_max: int, owns: Owns | None = None) -> Iterator[Problem]:
-    """Every broken invariant; none for a sound state.
+    """Yield every broken invariant.
 
-    `postings_max` says when a bucket may leave documents out; `owns` which keys (of URLs and buckets, and prefixes of
-    documents) belong to this partition, None for a state that is whole.
+    A bucket with `postings_max` postings may lack documents. `owns` is None for a state that is not partitioned.
     """
-    unreadable = list(_names(store))
-    yield from unreadable
-    if unreadable:
-        return  # nothing else can be read without these
-    kept = _Kept(store, owns)
-    for walk in (_captures, _lists, _locations, _postings, _edges, _parents, _members):
-        yield from walk(store, kept)
-    yield from _documents(store, kept, postings_max)
+    undecodable = list(_undecodable(store))
+    yield from undecodable
+    if undecodable:
+        return
+    state = _State(store, postings_max, owns)
+    for family, rule in _RULES.items():
+        for key, value in store.scan(family):
+            for what in _row_problems(state, rule, key, value):
+                yield _problem(family, key, what)
+    yield from _host_problems(state)
+    yield from _prefix_index_problems(store)
+    if state.is_whole:
+        yield from _member_count_problems(store)
 
 
 def _problem(family: Family, key: bytes, what: str) -> Problem:
     return Problem(family.value, key.hex(), what)
 
 
-def _names(store: HistoryReader) -> Iterator[Problem]:
+def _undecodable(store: HistoryReader) -> Iterator[Problem]:
     for family, read in (
         (Family.META, lambda: meta.read_scheme(store)),
         (Family.META, lambda: meta.counters(store)),
@@ -110,172 +92,203 @@ def _names(store: HistoryReader) -> Iterator[Problem]:
             yield _problem(family, b"", f"does not decode: {error}")
 
 
-def _captures(store: HistoryReader, kept: _Kept) -> Iterator[Problem]:
-    counts: defaultdict[int, Counter[bytes]] = defaultdict(Counter)  # of a sweep, by host
-    for row, value in store.scan(Family.CAPTURES):
-        try:
-            held = capture_row.decode(row, value)
-        except ValueError as error:
-            yield _problem(Family.CAPTURES, row, str(error))
-            continue
-        counts[held.sweep][host_prefix(held.key)] += 1
-        if not kept.owns(held.key):
-            yield _problem(Family.CAPTURES, row, _ELSEWHERE)
-        if held.document is None:
-            continue
-        if held.document not in kept:
-            yield _problem(Family.CAPTURES, row, f"holds document {held.document.hex()}, which is not kept")
-        elif (
-            kept.owns(held.document[:PREFIX_BYTES]) and store.get(Family.LOCATIONS, held.document + held.key) is None
-        ):
-            yield _problem(Family.CAPTURES, row, f"document {held.document.hex()} is not located at this URL")
-    yield from _hosts(store, counts, whole=kept.whole)
+class _State:
+    """The state under check, with the ids of its documents by their first 8 bytes."""
+
+    def __init__(self, store: HistoryReader, postings_max: int, owns: Owns | None) -> None:
+        self.store, self.postings_max = store, postings_max
+        self.is_whole = owns is None
+        self.owns: Owns = owns or (lambda _: True)
+        self.scheme = meta.read_scheme(store)
+        self.view = View(store)
+        self.captures: defaultdict[int, Counter[bytes]] = defaultdict(Counter)  # by sweep and host
+        heads = (_U64.unpack(key[:8])[0] for key, _ in store.scan(Family.DOCUMENTS) if len(key) == ID_BYTES)
+        self._heads: NDArray[np.uint64] = np.fromiter(heads, np.uint64)
+        self._prefixes = self._heads >> np.uint64(64 - 8 * PREFIX_BYTES)
+        # A bucket that refused a document and has lost others since is no longer full. A partition does not count
+        # deleted documents.
+        has_deleted = not self.is_whole or meta.counters(store).get("documents_forgotten", 0) > 0
+        self.full_buckets_may_have_shrunk = has_deleted and meta.full_buckets(store) is not None
+
+    def has_document(self, document: bytes) -> bool:
+        """Whether a document is stored, given its id or prefix; True for documents of other partitions."""
+        if len(document) not in (ID_BYTES, PREFIX_BYTES):
+            return False
+        if not self.owns(document[:PREFIX_BYTES]):
+            return True
+        if len(document) == PREFIX_BYTES:
+            return _contains(self._prefixes, int.from_bytes(document, "big"))
+        return _contains(self._heads, _U64.unpack(document[:8])[0])
 
 
-def _hosts(store: HistoryReader, counts: Mapping[int, Counter[bytes]], *, whole: bool) -> Iterator[Problem]:
-    """A partition knows the numbers of sweeps only, and counts in the write that brings or takes a capture."""
-    known = {s.number for s in sweeps.all_sweeps(store) if s.state is not SweepState.CANCELLING}
-    for number in sorted(known if whole else sweeps.numbers_with_hosts(store) | counts.keys()):
-        said = sweeps.hosts(store, number)
-        seen = counts.get(number, Counter[bytes]())
-        for host in sorted(said.keys() | seen.keys()):
-            if said.get(host, 0) != seen.get(host, 0):
-                what = f"says {said.get(host, 0)} captures of {host!r}, there are {seen.get(host, 0)}"
+def _contains(ascending: NDArray[np.uint64], value: int) -> bool:
+    at = int(np.searchsorted(ascending, np.uint64(value)))
+    return at < len(ascending) and int(ascending[at]) == value
+
+
+def _row_problems(state: _State, rule: _Rule, key: bytes, value: bytes) -> Iterator[str]:
+    try:
+        row = rule.decode(key, value)
+    except StateCorrupt as error:
+        yield str(error)
+        return
+    if not any(map(state.owns, rule.owners(row))):
+        yield "belongs to another partition"
+    unknown = [document for document in rule.documents(row) if not state.has_document(document)]
+    for document in unknown:
+        yield f"refers to document {document.hex()}, which is not stored"
+    if not unknown and rule.details is not None:
+        yield from rule.details(state, row)
+
+
+def _capture_problems(state: _State, capture: Capture) -> Iterator[str]:
+    state.captures[capture.sweep][host_prefix(capture.key)] += 1
+    if capture.document is None or not state.owns(capture.document[:PREFIX_BYTES]):
+        return
+    if state.store.get(Family.LOCATIONS, capture.document + capture.key) is None:
+        yield f"document {capture.document.hex()} is not located at this URL"
+
+
+def _document_problems(state: _State, row: DocumentRow) -> Iterator[str]:
+    document, signature = row.sketch.document, row.sketch.signature.tobytes()
+    if next(state.store.scan(Family.LOCATIONS, document), None) is None:
+        yield "is not located at any URL"
+    if len(signature) != state.scheme.bins:
+        yield f"has {len(signature)} bins, the scheme has {state.scheme.bins}"
+        return
+    width = state.scheme.rows
+    buckets = [bytes((band,)) + signature[band * width : (band + 1) * width] for band in range(state.scheme.bands)]
+    for bucket, value in zip(buckets, state.store.get_many(Family.BANDS, buckets), strict=True):
+        if not state.owns(bucket) or state.full_buckets_may_have_shrunk:
+            continue
+        postings = _decode_postings(value or b"")
+        if document[:PREFIX_BYTES] not in postings and len(postings) < state.postings_max:
+            yield f"is missing from bucket {bucket.hex()}"
+
+
+def _decode_postings(value: bytes) -> Sequence[bytes]:
+    """Decode a posting list; a damaged one is empty, because its own row reports it."""
+    try:
+        return posting_list.decode(value)
+    except StateCorrupt:
+        return []
+
+
+def _location_problems(state: _State, key: bytes) -> Iterator[str]:
+    document, url_key = key[:ID_BYTES], key[ID_BYTES:]
+    if not (state.owns(document[:PREFIX_BYTES]) and state.owns(url_key)):
+        return
+    captured = set()
+    for row, value in state.store.scan(Family.CAPTURES, capture_row.history_prefix(url_key)):
+        with suppress(StateCorrupt):  # reported by the captures' own rule
+            captured.add(capture_row.decode(row, value).document)
+    if document not in captured:
+        yield "no capture of this URL has the document"
+
+
+def _edge_problems(state: _State, edge: Edge) -> Iterator[str]:
+    if state.is_whole and state.view.root(edge.a) != state.view.root(edge.b):
+        yield "connects documents of two clusters"
+
+
+def _parent_problems(_: _State, row: tuple[bytes, bytes]) -> Iterator[str]:
+    child, parent = row
+    if parent >= child or len(parent) != ID_BYTES:
+        yield f"parent {parent.hex()} is not smaller"
+
+
+def _member_problems(state: _State, key: bytes) -> Iterator[str]:
+    if state.is_whole and state.view.root(key[ID_BYTES:]) != key[:ID_BYTES]:
+        yield "is listed under another root than its own"
+
+
+class _Rule(NamedTuple):
+    """The invariants of one family's rows; the functions take a decoded row."""
+
+    decode: Callable[[bytes, bytes], Any]
+    owners: Callable[[Any], Iterable[bytes]]  # keys of which the partition must own at least one
+    documents: Callable[[Any], Iterable[bytes]]  # ids or prefixes of documents that must be stored
+    details: Callable[[_State, Any], Iterator[str]] | None = None  # other problems, once all documents are stored
+
+
+def _key(key: bytes, _: bytes) -> bytes:
+    return key
+
+
+def _first_prefix(key: bytes) -> list[bytes]:
+    return [key[:PREFIX_BYTES]]
+
+
+def _last_prefix(key: bytes) -> list[bytes]:
+    return [key[-PREFIX_BYTES:]]
+
+
+_RULES: dict[Family, _Rule] = {
+    Family.CAPTURES: _Rule(
+        decode=capture_row.decode,
+        owners=lambda capture: [capture.key],
+        documents=lambda capture: [capture.document] if capture.document is not None else [],
+        details=_capture_problems,
+    ),
+    Family.DOCUMENTS: _Rule(
+        decode=document_row.decode,
+        owners=lambda row: _first_prefix(row.sketch.document),
+        documents=lambda _: [],
+        details=_document_problems,
+    ),
+    Family.LOCATIONS: _Rule(_key, _first_prefix, lambda key: [key[:ID_BYTES]], _location_problems),
+    Family.BANDS: _Rule(
+        decode=lambda key, value: (key, posting_list.decode(value)),
+        owners=lambda row: [row[0]],
+        documents=lambda row: row[1],
+    ),
+    Family.SAMPLES: _Rule(_key, _last_prefix, _last_prefix),
+    Family.WORDS: _Rule(_key, _last_prefix, _last_prefix),
+    Family.TEXTS: _Rule(_key, _first_prefix, lambda key: [key]),
+    Family.EDGES: _Rule(
+        decode=edge_row.decode,
+        owners=lambda edge: [edge.a[:PREFIX_BYTES], edge.b[:PREFIX_BYTES]],
+        documents=lambda edge: [edge.a, edge.b],
+        details=_edge_problems,
+    ),
+    Family.PARENTS: _Rule(
+        decode=lambda key, value: (key, value),
+        owners=lambda row: _first_prefix(row[0]),
+        documents=lambda row: row if len(row[1]) == ID_BYTES else row[:1],
+        details=_parent_problems,
+    ),
+    Family.MEMBERS: _Rule(_key, _first_prefix, lambda key: [key[:ID_BYTES], key[ID_BYTES:]], _member_problems),
+}
+
+
+def _host_problems(state: _State) -> Iterator[Problem]:
+    """Compare the counts of captures per host with the captures.
+
+    A partition knows only the numbers of sweeps, and updates its counts in the write that adds or deletes a capture.
+    """
+    if state.is_whole:
+        numbers = {s.number for s in sweeps.all_sweeps(state.store) if s.state is not SweepState.CANCELLING}
+    else:
+        numbers = sweeps.numbers_with_hosts(state.store) | state.captures.keys()
+    for number in sorted(numbers):
+        stored, actual = sweeps.hosts(state.store, number), state.captures[number]
+        for host in sorted(stored.keys() | actual.keys()):
+            if stored.get(host, 0) != actual[host]:
+                what = f"counts {stored.get(host, 0)} captures of {host!r} instead of {actual[host]}"
                 yield _problem(Family.SWEEPS, sweeps.host_key(number, host), what)
 
 
-def _lists(store: HistoryReader, _: _Kept) -> Iterator[Problem]:
-    """Each URL with captures is listed: another page there would be taken for its first."""
-    urls = (prefix for prefix, _ in groupby(prefix_of(row) for row, _ in store.scan(Family.CAPTURES)))
-    while part := list(islice(urls, _URLS_AT_ONCE)):
-        for prefix, last in zip(part, store.last_under(Family.CAPTURES, part), strict=True):
+def _prefix_index_problems(store: HistoryReader) -> Iterator[Problem]:
+    """Look up every URL with captures, as the next page at it would."""
+    urls = (prefix for prefix, _ in groupby(prefix_of(key) for key, _ in store.scan(Family.CAPTURES)))
+    while batch := list(islice(urls, _URLS_PER_BATCH)):
+        for prefix, last in zip(batch, store.last_under(Family.CAPTURES, batch), strict=True):
             if last is None:
-                yield _problem(Family.CAPTURES, prefix, "this URL is not listed, and its captures are not looked up")
+                yield _problem(Family.CAPTURES, prefix, "is not in the prefix index, so its captures are not found")
 
 
-def _locations(store: HistoryReader, kept: _Kept) -> Iterator[Problem]:
-    for row, _ in store.scan(Family.LOCATIONS):
-        document_id, key = row[:ID_BYTES], row[ID_BYTES:]
-        if not kept.owns(document_id[:PREFIX_BYTES]):
-            yield _problem(Family.LOCATIONS, row, _ELSEWHERE)
-        elif document_id not in kept:
-            yield _problem(Family.LOCATIONS, row, "of a document that is not kept")
-        elif kept.owns(key) and document_id not in _held_at(store, key):
-            yield _problem(Family.LOCATIONS, row, "no capture of this URL holds the document")
-
-
-def _held_at(store: HistoryReader, key: bytes) -> set[bytes | None]:
-    """Documents of a URL's captures; those that do not decode are named elsewhere."""
-    found: set[bytes | None] = set()
-    for row, value in store.scan(Family.CAPTURES, capture_row.history_prefix(key)):
-        with suppress(ValueError):
-            found.add(capture_row.decode(row, value).document)
-    return found
-
-
-def _postings(store: HistoryReader, kept: _Kept) -> Iterator[Problem]:
-    for row, value in store.scan(Family.BANDS):
-        try:
-            held = posting_list.decode(value)
-        except ValueError as error:
-            yield _problem(Family.BANDS, row, str(error))
-            continue
-        if not kept.owns(row):
-            yield _problem(Family.BANDS, row, _ELSEWHERE)
-        for prefix in held:
-            if not kept.prefix(prefix):
-                yield _problem(Family.BANDS, row, f"posting of {prefix.hex()}, which is not kept")
-    for family in (Family.SAMPLES, Family.WORDS):
-        for row, _ in store.scan(family):
-            if not kept.owns(row[-PREFIX_BYTES:]):
-                yield _problem(family, row, _ELSEWHERE)
-            elif not kept.prefix(row[-PREFIX_BYTES:]):
-                yield _problem(family, row, "posting of a document that is not kept")
-    for row, _ in store.scan(Family.TEXTS):
-        if not kept.owns(row[:PREFIX_BYTES]):
-            yield _problem(Family.TEXTS, row, _ELSEWHERE)
-        elif row not in kept:
-            yield _problem(Family.TEXTS, row, "text of a document that is not kept")
-
-
-def _edges(store: HistoryReader, kept: _Kept) -> Iterator[Problem]:
-    view = View(store)
-    for row, value in store.scan(Family.EDGES):
-        try:
-            held = edge_row.decode(row, value)
-        except ValueError as error:
-            yield _problem(Family.EDGES, row, str(error))
-            continue
-        if held.a not in kept or held.b not in kept:
-            yield _problem(Family.EDGES, row, "to a document that is not kept")
-        elif not (kept.owns(held.a[:PREFIX_BYTES]) or kept.owns(held.b[:PREFIX_BYTES])):
-            yield _problem(Family.EDGES, row, _ELSEWHERE)
-        elif kept.whole and view.root(held.a) != view.root(held.b):
-            yield _problem(Family.EDGES, row, "between documents of two clusters")
-
-
-def _parents(store: HistoryReader, kept: _Kept) -> Iterator[Problem]:
-    for row, parent in store.scan(Family.PARENTS):
-        if parent >= row or len(parent) != ID_BYTES:  # smaller, which also makes a cycle impossible
-            yield _problem(Family.PARENTS, row, f"parent {parent.hex()} is not smaller")
-        elif not kept.owns(row[:PREFIX_BYTES]):
-            yield _problem(Family.PARENTS, row, _ELSEWHERE)
-        elif row not in kept or parent not in kept:
-            yield _problem(Family.PARENTS, row, "of or to a document that is not kept")
-
-
-def _members(store: HistoryReader, kept: _Kept) -> Iterator[Problem]:
-    if not kept.whole:
-        for row, _ in store.scan(Family.MEMBERS):
-            if not kept.owns(row[:PREFIX_BYTES]):
-                yield _problem(Family.MEMBERS, row, _ELSEWHERE)
-            elif row[ID_BYTES:] not in kept or row[:ID_BYTES] not in kept:
-                yield _problem(Family.MEMBERS, row, "of or under a document that is not kept")
-        return
-    view = View(store)
-    listed = 0
-    for row, _ in store.scan(Family.MEMBERS):
-        listed += 1
-        if view.root(row[ID_BYTES:]) != row[:ID_BYTES]:
-            yield _problem(Family.MEMBERS, row, "listed under a root that is not its own")
+def _member_count_problems(store: HistoryReader) -> Iterator[Problem]:
+    members = sum(1 for _ in store.scan(Family.MEMBERS))
     children = sum(1 for _ in store.scan(Family.PARENTS))
-    if children != listed:
-        yield _problem(Family.MEMBERS, b"", f"{listed} documents are listed, {children} have a parent")
-
-
-def _documents(store: HistoryReader, kept: _Kept, postings_max: int) -> Iterator[Problem]:
-    scheme = meta.read_scheme(store)
-    counters = meta.counters(store)
-    # A bucket that was full when a document came, and has lost others since, is not full any more. The counter is of
-    # states that do not say it otherwise yet; a partition does not count what was forgotten.
-    crowded = meta.full_buckets(store) is not None or counters.get("bucket_postings_max", 0) > 0
-    thinned = crowded and (not kept.whole or counters.get("documents_forgotten", 0) > 0)
-    for row, value in store.scan(Family.DOCUMENTS):
-        try:
-            signature = document_row.decode(row, value).sketch.signature.tobytes()
-        except ValueError as error:
-            yield _problem(Family.DOCUMENTS, row, str(error))
-            continue
-        if len(signature) != scheme.bins:
-            yield _problem(Family.DOCUMENTS, row, f"has {len(signature)} bins, the scheme {scheme.bins}")
-            continue
-        width = scheme.rows
-        buckets = [bytes((band,)) + signature[band * width : (band + 1) * width] for band in range(scheme.bands)]
-        for bucket, held in zip(buckets, store.get_many(Family.BANDS, buckets), strict=True):
-            if not kept.owns(bucket):
-                continue
-            prefixes = _prefixes(held)
-            if row[:PREFIX_BYTES] not in prefixes and len(prefixes) < postings_max and not thinned:
-                yield _problem(Family.DOCUMENTS, row, f"missing from bucket {bucket.hex()}")
-        if not kept.owns(row[:PREFIX_BYTES]):
-            yield _problem(Family.DOCUMENTS, row, _ELSEWHERE)
-        if next(store.scan(Family.LOCATIONS, row), None) is None:
-            yield _problem(Family.DOCUMENTS, row, "at no URL")
-
-
-def _prefixes(value: bytes | None) -> list[bytes]:
-    """Postings of a bucket; damaged ones are named elsewhere."""
-    try:
-        return posting_list.decode(value or b"")
-    except ValueError:
-        return []
+    if children != members:
+        yield _problem(Family.MEMBERS, b"", f"{members} documents are members, {children} have a parent")

@@ -51,8 +51,8 @@ def check(folder: Path) -> None:
         wrong = [name for name, size in inventory.bytes.items() if _size(folder / name) != size]
         if wrong and (folder / NAME).exists():  # if gone, a writer has just opened the folder
             raise StateCorrupt(
-                f"the state in {folder} is damaged: {len(wrong)} of its {len(inventory.bytes)} files are missing or of"
-                f" another length, such as {min(wrong)}",
+                f"the state in {folder} is damaged: {len(wrong)} of its {len(inventory.bytes)} files are missing or"
+                f" of another length, such as {min(wrong)}",
                 "restore a complete copy, such as one of `lostfound state backup`",
             )
     except (OSError, msgspec.MsgspecError):
