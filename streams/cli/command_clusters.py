@@ -19,7 +19,7 @@ TABLE_ROWS_MAX = 1_000
 @click.option(
     "--min-size", type=click.IntRange(1), default=2, show_default=True, help="Minimum documents or URLs per cluster."
 )
-@click.option("--limit", type=click.IntRange(1), help="Most clusters to list.")
+@click.option("--limit", type=click.IntRange(1), help="Maximum number of clusters to list.")
 @policy_options
 @json_option
 @server_options

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @click.command
 @click.argument("source", metavar="FILE|URL|-")
-@click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="Most documents to list.")
+@click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="Maximum number of documents.")
 @json_option
 @server_options
 @click.pass_obj

@@ -32,8 +32,8 @@ def state() -> None:
 def check(context: Context, json: bool) -> Exit | None:
     """Check every invariant of the state and list violations.
 
-    The exit code is 1 if there are any. For a worker's partition (DATA/partitions/N), only invariants that can be
-    checked within that partition.
+    The exit code is 1 if there are any. For a worker's partition (DATA/partitions/N), only invariants that concern
+    this partition alone are checked.
     """
     from state import meta
     from state.check import check as find_violations
@@ -97,7 +97,7 @@ def backup(context: Context, target: Path) -> None:
 @state.command
 @click.argument("family", required=False)
 @click.option("--prefix", "key_prefix", metavar="HEX", default="", help="Only keys that start with these bytes.")
-@click.option("--limit", type=click.IntRange(1), help="Most rows to write per column family.")
+@click.option("--limit", type=click.IntRange(1), help="Maximum number of rows per column family.")
 @common_options
 @click.pass_obj
 def dump(context: Context, family: str | None, key_prefix: str, limit: int | None) -> None:

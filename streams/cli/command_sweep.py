@@ -53,7 +53,7 @@ def open_(context: Context, name: str) -> None:
 def commit(context: Context, name: str) -> None:
     """Commit an open sweep.
 
-    From then on, URLs that the sweep should contain but does not count as missing.
+    From then on, URLs that the sweep should contain but does not contain count as missing.
     """
     from state import sweeps
 
