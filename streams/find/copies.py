@@ -68,8 +68,8 @@ class CopyDetector:
     def frozen_share(self, old: bytes, candidate: bytes, last_sweep: int, missing_since: int) -> tuple[float, bytes]:
         """Return how many pages that went missing with the old URL have their very document near the candidate.
 
-        Also return the key prefix of the candidate's tree, empty if there is none. If the whole tree is gone, this
-        figure alone cannot tell a copy of the tree from its new home.
+        Also return the key prefix of the candidate's tree, empty if both URLs are in one tree. If the whole tree is
+        gone, this figure alone cannot distinguish a copy of the tree from its new home.
         """
         old_tree, new_tree = _tree_roots(old, candidate)
         if old_tree == new_tree:

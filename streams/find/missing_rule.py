@@ -36,7 +36,7 @@ class Outcome(Enum):
     RETRY_LATER = auto()  # 408, 425, 429 or 5xx
     RETRY_LATER_AGAIN = auto()  # the same in the next sweep that has a capture
     NOT_CAPTURED = auto()  # no capture, but the sweep visited the host, or belongs to the same crawl
-    NOT_COVERED = auto()  # no capture, and the sweep shares no host with the last one: it is another crawl
+    NOT_COVERED = auto()  # no capture, and the sweep shares no host with the last one: a different crawl
 
 
 IS_MISSING: dict[Outcome, bool | None] = {  # None: as before
@@ -128,7 +128,7 @@ def absent_since(life: Life, sweeps: SweepIndex) -> int | None:
 
 
 def redirect_key(capture: Capture) -> bytes | None:
-    """Return the key of the URL that a capture redirects to; None if there is no redirect or no valid target."""
+    """Return the key of the URL that a capture redirects to; None without a valid redirect."""
     if capture.redirect is None:
         return None
     try:

@@ -97,8 +97,8 @@ class Ranker:
     def _mark_frozen_copies(self, dead: DeadUrl, ranked: list[RankedCandidate]) -> list[RankedCandidate]:
         """Mark candidates in a copy of a tree that is gone as a whole.
 
-        A copy is told from the tree's new home by another candidate that appeared in the sweep that missed the page
-        and resembles it: when a site archives an old version unchanged, the page lives on elsewhere with changes.
+        An identical candidate is a copy if a second candidate appeared in the sweep that missed the page and
+        resembles it: a site that archives an old version unchanged keeps a changed version of the page elsewhere.
         """
         shares: dict[bytes, float] = {}
         trees: list[bytes] = []

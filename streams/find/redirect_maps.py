@@ -1,15 +1,16 @@
-"""Redirect maps for web servers, from answers: chains flattened, loops dropped, hostile URLs kept harmless.
+"""Write redirect maps for web servers: chains are flattened, loops are dropped, and hostile URLs are escaped.
 
-| form    | file                                                        | looked up by                         |
+| form    | file                                                        | look-up key                          |
 |---------|-------------------------------------------------------------|--------------------------------------|
 | nginx   | `map` blocks for the http section                           | host, path and query as requested    |
 | apache  | a text file for RewriteMap                                  | host, path and query as requested    |
-| netlify | a `_redirects` file                                         | path; host too where there are many  |
+| netlify | a `_redirects` file                                         | path; also the host if there are     |
+|         |                                                             | several                              |
 | csv     | `old,new,confidence` with a header                          |                                      |
 
-URLs are written as WHATWG normalises them, which leaves no space, line end or control character; and what means more
-than itself in a form is escaped or percent-encoded. User names and passwords are never written. A redirect that a
-form cannot say is left out, and told.
+URLs are written in WHATWG's normal form, which has no spaces, line ends or control characters. Characters with a
+special meaning in a form are escaped or percent-encoded. User names and passwords are never written. A redirect that
+a form cannot express is left out and reported.
 """
 
 from __future__ import annotations
@@ -27,85 +28,88 @@ from streams.errors import BadUrl, InputError
 from streams.find.answer import Answer
 from streams.urls import url_key
 
-_PATTERN = re.compile(r"\*|/:")  # what netlify reads as a splat or a placeholder
-_HARMLESS = re.compile(r"[!-~]+")
-_APACHE_LINE_MAX = 1000  # mod_rewrite reads 1024 bytes at a time: what is beyond would be an entry of its own
-_NGINX_WORD_MAX = 4000  # nginx takes words of less than 4096 bytes, quotes and escapes included
-_NGINX_BUCKETS_MIN = 2048  # nginx's own map_hash_max_size
+_NETLIFY_PATTERN = re.compile(r"\*|/:")  # netlify reads these as a splat or a placeholder
+_PRINTABLE_ASCII = re.compile(r"[!-~]+")
+_APACHE_LINE_MAX = 1000  # mod_rewrite reads 1024 bytes at a time, and would read the rest as another entry
+_NGINX_WORD_MAX = 4000  # nginx accepts words of less than 4096 bytes, including quotes and escapes
+_NGINX_BUCKETS_MIN = 2048  # nginx's default for map_hash_max_size
 _NGINX_DOLLAR = "$moved_dollar"
 
 
 class RedirectMap(msgspec.Struct, frozen=True):
-    """Redirects old -> (new, confidence), in order of old URL, and the old URLs that got none, with the reason."""
+    """Redirects old -> (new, confidence), in order of old URL; and old URLs without a redirect, with the reason."""
 
     moves: dict[str, tuple[str, float]]
     dropped: dict[str, str]
 
 
 def redirect_map(answers: Iterable[Answer], confidence_min: float = 0.5) -> RedirectMap:
-    """Redirects from missing URLs: the best candidate at or above `confidence_min`, chains followed to their end.
+    """Return redirects from missing URLs to their best candidates at or above `confidence_min`, chains flattened.
 
-    That may be below what makes a URL moved: then its page counts as gone, and who asks takes the risk. What has no
-    confidence at all, as an error page, is never a target.
+    `confidence_min` may be below the confidence that makes a URL `moved`; then redirects of `gone` URLs are included
+    at the caller's risk. A candidate with confidence 0, such as an error page, is never a target.
     """
     missing = (a for a in answers if a.status in {"moved", "gone"} and a.candidates)
     best = ((a.url, a.candidates[0]) for a in missing)
     return flatten({url: (c.url, c.confidence) for url, c in best if c.confidence >= confidence_min and c.confidence})
 
 
-def flatten(direct: Mapping[str, tuple[str, float]]) -> RedirectMap:
-    """Follow each old URL to where its chain ends; the confidence of a chain is the product of its steps.
+class _Step(NamedTuple):
+    target_key: bytes
+    target: str
+    confidence: float
 
-    URLs are the same when their keys are: from http to https of one page would be a loop on most servers. All that
-    lead into a loop are dropped.
+
+def flatten(direct: Mapping[str, tuple[str, float]]) -> RedirectMap:
+    """Follow each chain to its end; the confidence of a chain is the product of the confidences of its steps.
+
+    URLs with the same key count as one URL, because a redirect from http to https of one page would be a loop on most
+    servers. All URLs that lead into a loop are dropped.
     """
-    steps: dict[bytes, tuple[bytes, str, float]] = {}
+    steps: dict[bytes, _Step] = {}
     dropped: dict[str, str] = {}
-    olds: dict[str, bytes] = {}
+    old_keys: dict[str, bytes] = {}
     for old, (new, confidence) in direct.items():
         try:
-            key, target = url_key(old), url_key(new)
+            key, target_key = url_key(old), url_key(new)
         except BadUrl:
             dropped[old] = "not a URL that can be redirected"
             continue
         if key in steps:
-            continue  # another spelling of a URL that is there already
-        olds[old] = key
-        steps[key] = target, new, confidence
+            continue  # another spelling of the same URL
+        old_keys[old] = key
+        steps[key] = _Step(target_key, new, confidence)
     moves: dict[str, tuple[str, float]] = {}
-    for old in sorted(olds):
-        passed, at, sure, url = {olds[old]}, *_step(steps[olds[old]])
-        while at in steps and at not in passed:
-            passed.add(at)
-            at, more, url = _step(steps[at])
-            sure *= more
-        if at in passed:
+    for old in sorted(old_keys):
+        visited = {old_keys[old]}
+        step = steps[old_keys[old]]
+        confidence = step.confidence
+        while step.target_key in steps and step.target_key not in visited:
+            visited.add(step.target_key)
+            step = steps[step.target_key]
+            confidence *= step.confidence
+        if step.target_key in visited:
             dropped[old] = "leads back to itself"
         else:
-            moves[old] = url, sure
+            moves[old] = step.target, confidence
     return RedirectMap(moves, dropped)
 
 
-def _step(step: tuple[bytes, str, float]) -> tuple[bytes, float, str]:
-    key, url, confidence = step
-    return key, confidence, url
-
-
 def render(redirects: RedirectMap, form: str) -> tuple[str, dict[str, str]]:
-    """The text of a map in one of FORMS, and what was left out of it: old URL -> reason. Raises InputError."""
+    """Return the text of a map in one of FORMS, and the omitted old URLs with the reason; raise InputError."""
     if form not in FORMS:
-        raise InputError(f"no redirect map of the form {form!r}", f"use one of {', '.join(FORMS)}")
+        raise InputError(f"unknown form of redirect map {form!r}", f"use one of {', '.join(FORMS)}")
     dropped = dict(redirects.dropped)
     rows: dict[str, _Row] = {}
     for old, (new, confidence) in redirects.moves.items():
         source, target = _without_user(old), _without_user(new)
         row = _Row(source.href, source.host, source.pathname, source.search, target.href, confidence)
-        if all(_HARMLESS.fullmatch(part) for part in (row.host, row.path, row.query or "-", row.target)):
+        if all(_PRINTABLE_ASCII.fullmatch(part) for part in (row.host, row.path, row.query or "-", row.target)):
             rows[old] = row
         else:
-            dropped[old] = "holds characters that no redirect map can"
-    unfit = FORMS[form].unfit(rows)
-    return FORMS[form].text([row for old, row in rows.items() if old not in unfit]), dropped | unfit
+            dropped[old] = "has characters that cannot be written to a redirect map"
+    unfit = FORMS[form].find_unfit(rows)
+    return FORMS[form].write([row for old, row in rows.items() if old not in unfit]), dropped | unfit
 
 
 def _without_user(url: str) -> can_ada.URL:
@@ -115,9 +119,9 @@ def _without_user(url: str) -> can_ada.URL:
 
 
 class _Row(NamedTuple):
-    """A redirect as browsers ask for it: `host` with its port where it is not the scheme's, `query` with its `?`.
+    """A redirect as browsers request it: `host` with a port unless it is the scheme's default, `query` with its `?`.
 
-    All of it is ASCII: characters are bytes.
+    All fields are ASCII, so that one character is one byte.
     """
 
     old: str
@@ -128,19 +132,18 @@ class _Row(NamedTuple):
     confidence: float
 
     @property
-    def asked(self) -> str:
-        """What servers look up."""
+    def lookup_key(self) -> str:
         return self.host + self.path + self.query
 
 
-def _nginx(rows: list[_Row]) -> str:
-    """Two maps, as nginx looks names up whatever their capitals: the second says how the old path was written.
+def _write_nginx(rows: list[_Row]) -> str:
+    """Write two maps: nginx ignores case in look-ups, so the second map returns the old path in its exact spelling.
 
-    With one, a page whose name differs from an old one's by capitals would be redirected too: to itself, where all of
-    a site's names became lower case.
+    With one map, a page whose name differs from an old name only in case would be redirected too: to itself, if the
+    site changed all names to lower case.
     """
     words = [_nginx_words(row) for row in rows]
-    longest = max((len(row.asked) for row in rows), default=0)
+    longest = max((len(row.lookup_key) for row in rows), default=0)
     head = (
         "# For http{}, before its first map. If that sets the two sizes already, keep the larger ones, once.\n"
         f"map_hash_bucket_size {_power_of_two(longest + 64)};\n"
@@ -148,8 +151,8 @@ def _nginx(rows: list[_Row]) -> str:
         f'geo {_NGINX_DOLLAR} {{ default "$"; }}\n'
         "# In a server block: if ($moved_from = $request_uri) { return 301 $moved_to; }\n"
     )
-    targets = "".join(f"    {asked} {target};\n" for asked, target, _ in words)
-    paths = "".join(f"    {asked} {path};\n" for asked, _, path in words)
+    targets = "".join(f"    {key} {target};\n" for key, target, _ in words)
+    paths = "".join(f"    {key} {path};\n" for key, _, path in words)
     return head + _nginx_map("$moved_to", targets) + _nginx_map("$moved_from", paths)
 
 
@@ -157,35 +160,35 @@ def _nginx_map(variable: str, lines: str) -> str:
     return f'map "$http_host$request_uri" {variable} {{\n    default "";\n{lines}}}\n'
 
 
-def _nginx_unfit(rows: Mapping[str, _Row]) -> dict[str, str]:
+def _find_unfit_for_nginx(rows: Mapping[str, _Row]) -> dict[str, str]:
     unfit: dict[str, str] = {}
-    taken: set[str] = set()
+    used: set[str] = set()
     for old, row in rows.items():
         if max(map(len, _nginx_words(row))) > _NGINX_WORD_MAX:
             unfit[old] = "too long for an nginx map"
-        elif row.asked.lower() in taken:
-            unfit[old] = "nginx's map does not tell capitals apart, and another URL has that name"
+        elif row.lookup_key.lower() in used:
+            unfit[old] = "differs from another URL only in case, which an nginx map ignores"
         else:
-            taken.add(row.asked.lower())
+            used.add(row.lookup_key.lower())
     return unfit
 
 
 def _nginx_words(row: _Row) -> tuple[str, str, str]:
-    """What is asked for, where it leads, and its path and query as they must be written."""
-    # A $ in a value names a variable, and nginx has no escape for it but one that holds a $.
-    path = _quoted(row.path + row.query).replace("$", f"${{{_NGINX_DOLLAR[1:]}}}")
-    return _quoted(row.asked), _quoted(row.target.replace("$", "%24")), path
+    """Return the look-up key, the target, and the path with its query in the exact spelling, all quoted."""
+    # A $ in a value begins the name of a variable. nginx cannot escape it, so a variable that contains a $ stands in.
+    path = _quote(row.path + row.query).replace("$", f"${{{_NGINX_DOLLAR[1:]}}}")
+    return _quote(row.lookup_key), _quote(row.target.replace("$", "%24")), path
 
 
-def _power_of_two(least: int) -> int:
-    return 1 << (least - 1).bit_length()
+def _power_of_two(minimum: int) -> int:
+    return 1 << (minimum - 1).bit_length()
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
-def _apache(rows: list[_Row]) -> str:
+def _write_apache(rows: list[_Row]) -> str:
     head = (
         "# RewriteEngine On\n"
         '# RewriteMap moved "txt:/etc/apache2/moved.map"\n'
@@ -198,28 +201,28 @@ def _apache(rows: list[_Row]) -> str:
     return head + "".join(f"{_apache_line(row)}\n" for row in rows)
 
 
-def _apache_unfit(rows: Mapping[str, _Row]) -> dict[str, str]:
+def _find_unfit_for_apache(rows: Mapping[str, _Row]) -> dict[str, str]:
     return {
         old: "too long for an Apache map" for old, row in rows.items() if len(_apache_line(row)) > _APACHE_LINE_MAX
     }
 
 
 def _apache_line(row: _Row) -> str:
-    return f"{row.asked} {row.target}"
+    return f"{row.lookup_key} {row.target}"
 
 
-def _netlify(rows: list[_Row]) -> str:
-    one_host = len({row.host for row in rows}) == 1
-    starts = ("" if one_host else f"https://{row.host}" for row in rows)
+def _write_netlify(rows: list[_Row]) -> str:
+    has_one_host = len({row.host for row in rows}) == 1
+    starts = ("" if has_one_host else f"https://{row.host}" for row in rows)
     return "".join(f"{start}{row.path} {row.target} 301\n" for start, row in zip(starts, rows, strict=True))
 
 
-def _netlify_unfit(rows: Mapping[str, _Row]) -> dict[str, str]:
-    untold = (old for old, row in rows.items() if row.query or _PATTERN.search(row.path))
-    return dict.fromkeys(untold, "netlify cannot tell it by its path alone")
+def _find_unfit_for_netlify(rows: Mapping[str, _Row]) -> dict[str, str]:
+    unfit = (old for old, row in rows.items() if row.query or _NETLIFY_PATTERN.search(row.path))
+    return dict.fromkeys(unfit, "netlify cannot match a query, or a path with * or /:")
 
 
-def _csv(rows: list[_Row]) -> str:
+def _write_csv(rows: list[_Row]) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(("old", "new", "confidence"))
@@ -228,15 +231,15 @@ def _csv(rows: list[_Row]) -> str:
 
 
 class _Form(NamedTuple):
-    """`unfit` tells which rows, by old URL, the form cannot say and why; `text` writes the others."""
+    """`find_unfit` takes rows by old URL and returns why some do not fit the form; `write` writes the others."""
 
-    text: Callable[[list[_Row]], str]
-    unfit: Callable[[Mapping[str, _Row]], dict[str, str]]
+    write: Callable[[list[_Row]], str]
+    find_unfit: Callable[[Mapping[str, _Row]], dict[str, str]]
 
 
 FORMS: dict[str, _Form] = {
-    "nginx": _Form(_nginx, _nginx_unfit),
-    "apache": _Form(_apache, _apache_unfit),
-    "netlify": _Form(_netlify, _netlify_unfit),
-    "csv": _Form(_csv, lambda _: {}),
+    "nginx": _Form(_write_nginx, _find_unfit_for_nginx),
+    "apache": _Form(_write_apache, _find_unfit_for_apache),
+    "netlify": _Form(_write_netlify, _find_unfit_for_netlify),
+    "csv": _Form(_write_csv, lambda _: {}),
 }

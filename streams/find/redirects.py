@@ -20,7 +20,7 @@ _CAPTURES_READ = 2_048  # only their keys
 
 
 def follow_redirects(context: FindContext, life: Life) -> RedirectTarget | None:
-    """Return the end of the redirects from a URL; None if there are none, or they are invalid, endless or a loop."""
+    """Return the end of the redirects from a URL; None if they are invalid, endless or a loop."""
     redirects = [capture for capture in life.refused if capture.redirect]
     if not redirects:
         return None

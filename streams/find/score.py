@@ -11,7 +11,7 @@ its documents are at other URLs at once, they are copies only if the page exists
 then the share of them. `url_variant` is the old URL in another form, `/x/` for `/x.html`, that appeared when the old
 one was missing: a page that became a folder keeps its place, whichever pages received its text.
 
-If texts are not stored, there are no cosines, and sketches supply the other figures:
+If texts are not stored, the cosine is missing, and sketches supply the other figures:
 
     score = 1.6 containment x (1 - 0.85 coexisted) + 1.6 path + ...
 

@@ -16,8 +16,8 @@ _ID = re.compile(rf"[0-9a-fA-F]{{{2 * PREFIX_BYTES},{2 * ID_BYTES}}}")
 def resolve(view: View, name: str) -> bytes:
     """Return the id of the last document of a URL, or of the only document whose hex id begins with `name`.
 
-    Raises NotFound if there is no such document, and InputError if several ids begin with `name` or it is neither a
-    URL nor an id.
+    Raise NotFound if no document matches, and InputError if several ids begin with `name` or it is neither a URL nor
+    an id.
     """
     if "://" in name:
         documents = [capture.document for capture in view.captures(url_key(name)) if capture.document]
