@@ -1,15 +1,15 @@
-"""Score `find` on sets of real sweeps with known moves, through the real engine.
+"""Measure how often `find` is right on real sweeps with known moves, through the real engine.
 
     python -m bench.moves SET [SET...] [--opaque] [--no-texts] [--plot FILE]
 
-A SET is a folder in the form of shared/data/moves: sweep-*.jsonl.zst and truth.tsv. Every sweep is ingested into a
-fresh state, every URL of the truth is asked, and the answers are scored:
+A SET is a folder with files sweep-*.jsonl.zst and truth.tsv, as in shared/data/moves. All sweeps are ingested into a
+new state, `find` is asked for every URL of truth.tsv, and its answers are scored:
 
     hit@1, hit@5   the true URL is first, or among the first five
-    gathered       the true URL was among the candidates that were ranked: what the candidate step loses is 1 - this
-    precision      of the answers at or above --min-confidence, `gone` rows among them, the share that is right
-    answered       the share of moved, moved-n1 and merged rows that are answered at or above it
-    silent         the share of `gone` rows that are not
+    gathered       the true URL is among the ranked candidates; the look-ups lost the rest
+    precision      share of right answers among those at or above --min-confidence, including `gone` rows
+    answered       share of moved, moved-n1 and merged rows with an answer at or above --min-confidence
+    silent         share of `gone` rows without such an answer
 """
 
 from __future__ import annotations
@@ -40,37 +40,39 @@ Report = dict[str, dict[str, int]]  # by kind of row
 
 
 def read_truth(folder: Path, opaque: bool) -> Truth:
-    found: Truth = {}
+    truth: Truth = {}
     for line in (folder / "truth.tsv").read_text(encoding="utf-8").splitlines():
         old, new, kind = ([*line.split("\t"), "", ""])[:3]
         if line and old != "old_url":
-            found[hidden(old) if opaque else old] = (hidden(new) if opaque and new else new, kind)
-    return found
+            truth[hash_path(old) if opaque else old] = (hash_path(new) if opaque and new else new, kind)
+    return truth
 
 
-def hidden(url: str) -> str:
+def hash_path(url: str) -> str:
+    """Replace the path and query of a URL by a hash of the URL."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc}/{hashlib.blake2b(url.encode(), digest_size=9).hexdigest()}"
 
 
-def sweeps(folder: Path, opaque: bool, scratch: Path) -> list[Path]:
+def prepare_sweeps(folder: Path, opaque: bool, scratch: Path) -> list[Path]:
+    """Return the files of all sweeps; copy them to `scratch` with hashed URLs if `opaque`."""
     paths = sorted(folder.glob("sweep-*.jsonl.zst"))
     if not opaque:
         return paths
-    out = []
+    copies = []
     for path in paths:
         lines = zstandard.ZstdDecompressor().stream_reader(path.open("rb")).read().splitlines()
         pages = [json.loads(line) for line in lines]
-        text = "".join(json.dumps({**page, "url": hidden(page["url"])}) + "\n" for page in pages)
-        out.append(scratch / path.name.removesuffix(".zst"))
-        out[-1].write_text(text, encoding="utf-8")
-    return out
+        text = "".join(json.dumps({**page, "url": hash_path(page["url"])}) + "\n" for page in pages)
+        copies.append(scratch / path.name.removesuffix(".zst"))
+        copies[-1].write_text(text, encoding="utf-8")
+    return copies
 
 
 def run(
     folder: Path, *, opaque: bool, texts: bool, sample_max: int | None
 ) -> tuple[Truth, list[Answer], dict[str, Any]]:
-    """Ingest a set and ask for every URL of its truth. Times are in seconds and milliseconds as named."""
+    """Ingest a set and answer every URL of its truth; return the truth, the answers and figures about the run."""
     truth = read_truth(folder, opaque)
     overrides: dict[str, dict[str, Any]] = {"policy": {"keep_texts": texts}, "ingest": {"workers": 1}}
     if sample_max:
@@ -79,14 +81,14 @@ def run(
     with tempfile.TemporaryDirectory() as scratch:
         store = Store(Path(scratch) / "state", settings.store)
         began = time.perf_counter()
-        for number, path in enumerate(sweeps(folder, opaque, Path(scratch))):
+        for number, path in enumerate(prepare_sweeps(folder, opaque, Path(scratch))):
             ingest(store, settings, [str(path)], path.name.split(".")[0], now=1_700_000_000_000 + number)
         ingested = time.perf_counter() - began
         warm_up()
         finder = Finder(View(store), settings)
         began = time.perf_counter()
         answers = list(finder.find_many(truth))
-        asked = time.perf_counter() - began
+        answered = time.perf_counter() - began
         single = Finder(View(store), settings)
         single.find(next(iter(truth)))
         times = []
@@ -97,22 +99,23 @@ def run(
         reached = {url: single.ranked_urls(url) for url in truth}
         store.close()
     times.sort()
-    about = {
+    figures = {
         "ingest_seconds": ingested,
-        "find_many_ms": 1000 * asked / len(truth),
+        "find_many_ms": 1000 * answered / len(truth),
         "find_p50_ms": times[len(times) // 2],
         "find_p99_ms": times[int(len(times) * 0.99)],
         "counters": dict(finder.counters),
         "reached": reached,
     }
-    return truth, answers, about
+    return truth, answers, figures
 
 
-def score(truth: Truth, answers: list[Answer], reached: dict[str, list[str]], least: float) -> Report:
+def score(truth: Truth, answers: list[Answer], reached: dict[str, list[str]], confidence_min: float) -> Report:
+    """Count hits and misses by kind of row; `reached` are the ranked URLs by old URL."""
     tally: dict[str, collections.Counter[str]] = collections.defaultdict(collections.Counter)
     for answer in answers:
         new, kind = truth[answer.url]
-        sure = [c for c in answer.candidates if c.confidence >= least]
+        sure = [c for c in answer.candidates if c.confidence >= confidence_min]
         urls = [c.url for c in answer.candidates]
         for key in (kind, "all"):
             t = tally[key]
@@ -122,7 +125,7 @@ def score(truth: Truth, answers: list[Answer], reached: dict[str, list[str]], le
             t["hit1"] += (urls[:1] == [new]) if kind != "gone" else not sure
             t["hit5"] += (new in urls[:5]) if kind != "gone" else not sure
             t["gathered"] += new in reached[answer.url]
-            t["lives"] += kind != "gone"
+            t["has_target"] += kind != "gone"
             t["answered"] += bool(sure) and kind != "gone"
     return {key: dict(t) for key, t in tally.items()}
 
@@ -134,25 +137,25 @@ def show(name: str, report: Report) -> None:
             continue
         share = {k: t.get(k, 0) / t["rows"] for k in ("hit1", "hit5", "gathered")}
         precision = f"{t['right'] / t['claimed']:10.3f}" if t["claimed"] and kind != "gone" else " " * 10
-        answered = f"{t['answered'] / t['lives']:9.3f}" if t["lives"] else " " * 9
+        answered = f"{t['answered'] / t['has_target']:9.3f}" if t["has_target"] else " " * 9
         gathered = f"{share['gathered']:9.3f}" if kind not in {"gone", "all"} else " " * 9
         label = f"  {kind}" + (" (silent)" if kind == "gone" else "")
         print(f"{label:32} {t['rows']:5} {share['hit1']:7.3f} {share['hit5']:7.3f} {gathered} {precision} {answered}")
 
 
 def curve(truth: Truth, answers: list[Answer]) -> tuple[list[float], list[float], list[float]]:
-    """Precision and share answered as the confidence asked for falls, with that confidence."""
+    """Return share answered, precision and confidence as columns, by falling minimum confidence."""
     best = [
         (a.candidates[0].confidence, a.candidates[0].url == truth[a.url][0], a.url) for a in answers if a.candidates
     ]
     best.sort(key=lambda row: -row[0])
-    lives = sum(kind != "gone" for _, kind in truth.values())
+    targets = sum(kind != "gone" for _, kind in truth.values())
     right = answered = 0
     points = []
     for claimed, (confidence, is_right, url) in enumerate(best, 1):
         right += is_right
         answered += truth[url][1] != "gone"
-        points.append((answered / lives, right / claimed, confidence))
+        points.append((answered / targets, right / claimed, confidence))
     shares, precisions, confidences = zip(*points, strict=True)
     return list(shares), list(precisions), list(confidences)
 
@@ -185,22 +188,24 @@ def plot(curves: dict[str, tuple[list[float], list[float], list[float]]], path: 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("sets", type=Path, nargs="+")
-    parser.add_argument("--opaque", action="store_true", help="replace every path by a hash")
-    parser.add_argument("--no-texts", action="store_true", help="rank on sketches")
+    parser.add_argument("--opaque", action="store_true", help="replace every path by its hash")
+    parser.add_argument("--no-texts", action="store_true", help="do not store texts, rank on sketches")
     parser.add_argument("--sample-max", type=int)
     parser.add_argument("--min-confidence", type=float, default=0.5)
-    parser.add_argument("--answers", type=Path, help="folder for the answers, for other tools to score")
-    parser.add_argument("--plot", type=Path, help=f"such as {OUT / 'moves.png'}")
+    parser.add_argument("--answers", type=Path, help="folder to write the answers to, as JSON lines")
+    parser.add_argument(
+        "--plot", type=Path, help=f"image file for the precision curve, for example {OUT / 'moves.png'}"
+    )
     args = parser.parse_args()
     curves = {}
     for folder in args.sets:
         if not (folder / "truth.tsv").exists():
-            print(f"{folder}: no truth.tsv, not a set of moves", file=sys.stderr)
+            print(f"{folder}: not a set of moves: truth.tsv is missing", file=sys.stderr)
             return 2
         name = folder.name + (" opaque" if args.opaque else "") + (" no texts" if args.no_texts else "")
-        truth, answers, about = run(folder, opaque=args.opaque, texts=not args.no_texts, sample_max=args.sample_max)
-        show(name, score(truth, answers, about.pop("reached"), args.min_confidence))
-        print("  " + ", ".join(f"{k} {v:.1f}" if isinstance(v, float) else f"{k} {v}" for k, v in about.items()))
+        truth, answers, figures = run(folder, opaque=args.opaque, texts=not args.no_texts, sample_max=args.sample_max)
+        show(name, score(truth, answers, figures.pop("reached"), args.min_confidence))
+        print("  " + ", ".join(f"{k} {v:.1f}" if isinstance(v, float) else f"{k} {v}" for k, v in figures.items()))
         curves[name] = curve(truth, answers)
         if args.answers:
             args.answers.mkdir(parents=True, exist_ok=True)

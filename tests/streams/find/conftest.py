@@ -1,4 +1,4 @@
-"""A state in memory that answers what `find` asks, so that each test says its whole history in a few lines."""
+"""A state in memory, so that a test can describe the history of a site in a few lines."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SKETCHER = Sketcher(SCHEME)
 
 
 class MemoryView:
-    """Sweeps of pages: `add` takes one sweep, a dict URL -> text, or a status or redirect target for what is none."""
+    """A View in memory: `add` adds a sweep, given as a text or a status by URL, and as redirects."""
 
     scheme = SCHEME
 
@@ -50,13 +50,15 @@ class MemoryView:
         time = number * 100 * DAY
         state = SweepState.COMMITTED if committed else SweepState.OPEN
         self._sweeps.append(Sweep(number=number, name=f"sweep-{number}", state=state, opened=time, committed=time))
-        for url, held in pages.items():
-            if isinstance(held, int):
+        for url, content in pages.items():
+            if isinstance(content, int):
                 self._capture(
-                    Capture(key=url_key(url), url=url, sweep=number, time=time, status=held, document=None, raw=b"")
+                    Capture(
+                        key=url_key(url), url=url, sweep=number, time=time, status=content, document=None, raw=b""
+                    )
                 )
             else:
-                document = self._document(url, held, time)
+                document = self._document(url, content, time)
                 self._capture(
                     Capture(
                         key=url_key(url), url=url, sweep=number, time=time, status=200, document=document, raw=b""
@@ -78,7 +80,7 @@ class MemoryView:
         return self
 
     def again(self, statuses: dict[str, int]) -> MemoryView:
-        """Further captures in the last sweep."""
+        """Add captures to the last sweep."""
         number = len(self._sweeps)
         for url, status in statuses.items():
             self._capture(
@@ -142,15 +144,15 @@ class MemoryView:
         return [self._rows.get(document) for document in documents]
 
     def locations(self, documents: list[bytes], limit: int) -> list[list[bytes]]:
-        return [[key for key, _ in places] for places in self.locations_seen(documents, limit)]
+        return [[key for key, _ in locations] for locations in self.locations_seen(documents, limit)]
 
     def locations_seen(self, documents: list[bytes], limit: int) -> list[list[tuple[bytes, int]]]:
-        places = sorted((document, key) for document, keys in self._locations.items() for key in keys)
-        under = [[place for place in places if b"".join(place).startswith(each)][:limit] for each in documents]
-        return [[(key, self._first_seen(*place)) for place in held for key in place[1:]] for held in under]
+        locations = sorted((document, key) for document, keys in self._locations.items() for key in keys)
+        matching = [[row for row in locations if b"".join(row).startswith(prefix)][:limit] for prefix in documents]
+        return [[(key, self._first_seen(document, key)) for document, key in rows] for rows in matching]
 
     def _first_seen(self, document: bytes, key: bytes) -> int:
-        return min(each.time for each in self._captures[key] if each.document == document)
+        return min(c.time for c in self._captures[key] if c.document == document)
 
     def titles_and_texts(self, documents: list[bytes]) -> list[tuple[str, str] | None]:
         self.texts_read += len(documents)
@@ -188,12 +190,12 @@ def as_view(view: MemoryView) -> View:
 
 
 def finder_of(view: MemoryView, **bounds: int) -> Finder:
-    """A finder with the default settings, but for some bounds of the search."""
+    """Return a finder with the default settings, except for these bounds of the search."""
     return Finder(as_view(view), settings_module.load(None, {"find": bounds}))
 
 
 def prose(subject: str, sentences: int = 40) -> str:
-    """Text about a subject that no other subject shares four words in a row with."""
+    """Return a text about a subject; texts about different subjects share no four consecutive words."""
     return " ".join(
         f"The {subject} number{n} of {subject}s says {subject}{n * 7919 % 101} before {subject}{n * 31 % 97} ends."
         for n in range(sentences)
@@ -207,7 +209,7 @@ def text() -> Callable[..., str]:
 
 @pytest.fixture
 def pages(text: Callable[..., str]) -> dict[str, str]:
-    """Twelve pages that stay, so that the site has words that are common and words that are rare."""
+    """Return twelve pages that stay alive, so that the site has common words and rare words."""
     shared = "Home About Contact Imprint all rights reserved by the makers of this fine site. "
     subjects = ["ash", "birch", "cedar", "elm", "fir", "hazel", "larch", "maple", "oak", "pine", "rowan", "willow"]
     return {f"https://site.example/trees/{name}.html": shared + text(name) for name in subjects}

@@ -16,7 +16,7 @@ def test_tree_roots():
     assert _tree_roots(b"e,x)/a/", b"e,y)/b/") == (b"e,x)/a/", b"e,x)/a/")
 
 
-def test_like_named_pages_of_another_tree_are_no_copies(view, text):
+def test_pages_with_equal_names_but_other_texts_are_not_copies(view, text):
     names = ["api", "faq", "intro", "setup", "usage"]
     one = {f"{SITE}/one/{name}.html": text(name + "one") for name in names}
     two = {f"{SITE}/two/{name}.html": text(name + "two") for name in names}
@@ -26,8 +26,8 @@ def test_like_named_pages_of_another_tree_are_no_copies(view, text):
     assert copies.copied_share(url_key(old), url_key(f"{SITE}/two/config.html"), 1, 2) == 0.0
 
 
-def test_old_versions_beside_hide_no_copy(view, text):
-    """Neighbours are the pages beside the old one, not those of other versions, though these come first."""
+def test_old_versions_do_not_hide_a_copy(view, text):
+    """Neighbours are pages near the old one, not pages of other versions, although these come first."""
     names = ["api", "faq", "intro", "setup", "usage", "tour", "news", "tips"]
     tree = {name: text(name) for name in names}
     versions = {f"{SITE}/v{n}/guide/{name}.html": page for n in range(1, 20) for name, page in tree.items()}
@@ -40,7 +40,7 @@ def test_old_versions_beside_hide_no_copy(view, text):
     assert copies.copied_share(url_key(old), url_key(copy), 1, 2) == 1.0
 
 
-def test_neighbours_that_moved_later_tell_a_copy_too(view, text):
+def test_neighbours_that_moved_later_count_too(view, text):
     names = ["api", "faq", "intro", "setup", "usage"]
     here = {f"{SITE}/latest/{name}.html": text(name) for name in names}
     old, copy = f"{SITE}/latest/config.html", f"{SITE}/v1/config.html"

@@ -1,4 +1,4 @@
-"""Whole histories of small sites, and what the finder says of them."""
+"""Answers about small sites, from their complete history."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ HOST2 = "https://new.example.net"
 
 def test_alive_and_unknown(view, finder, pages):
     view.add(pages).add(pages)
-    asked = finder(view)
-    assert asked.find(f"{SITE}/trees/ash.html").status == "alive"
-    assert asked.find(f"{SITE}/never.html") == Answer(
+    search = finder(view)
+    assert search.find(f"{SITE}/trees/ash.html").status == "alive"
+    assert search.find(f"{SITE}/never.html") == Answer(
         url=f"{SITE}/never.html", status="unknown", last_seen=None, document=None, candidates=[]
     )
-    assert asked.find("not a url").status == "unknown"
+    assert search.find("not a url").status == "unknown"
 
 
 def test_a_moved_page(view, finder, pages, text):
@@ -89,13 +89,13 @@ def test_rules_lead_to_pages_rewritten_beyond_recognition(view, finder, pages, t
     names = ["perch", "tench", "roach", "bream", "ruffe"]
     old = {f"{SITE}/docs/{name}.html": text(name) for name in names}
     new = {f"{SITE}/guide/water/{name}/": text(name) for name in names}
-    lost, found = f"{SITE}/docs/pike.html", f"{SITE}/guide/water/pike/"
-    view.add({**pages, **old, lost: text("pike")}).add({**pages, **new, found: text("otherwise")})
+    lost, target = f"{SITE}/docs/pike.html", f"{SITE}/guide/water/pike/"
+    view.add({**pages, **old, lost: text("pike")}).add({**pages, **new, target: text("otherwise")})
     *_, answer = finder(view).find_many([*old, lost])
-    assert best(answer).url == found
+    assert best(answer).url == target
     assert "rule" in kinds(answer)
-    alone = next(finder(view).find_many([lost]))
-    assert "rule" in kinds(alone)  # its missing neighbours are asked along
+    single = next(finder(view).find_many([lost]))
+    assert "rule" in kinds(single)  # its missing neighbours are traced too
     unseen = next(iter(list(finder(view).find_many([*old, f"{SITE}/docs/pike.html#x"]))[-1:]))
     assert unseen.url.endswith("#x")
 
@@ -104,17 +104,17 @@ def test_rules_are_learned_from_the_last_moves_only(view, finder, pages, text, m
     names = ["perch", "tench", "roach", "bream", "ruffe"]
     old = {f"{SITE}/docs/{name}.html": text(name) for name in names}
     new = {f"{SITE}/guide/water/{name}/": text(name) for name in names}
-    lost, found = f"{SITE}/docs/pike.html", f"{SITE}/guide/water/pike/"
-    view.add({**pages, **old, lost: text("pike")}).add({**pages, **new, found: text("otherwise")})
-    for most, learned in ((5, True), (1, False)):
-        monkeypatch.setattr("streams.find.finder.MOVES_MAX", most)
-        asked = finder(view)
+    lost, target = f"{SITE}/docs/pike.html", f"{SITE}/guide/water/pike/"
+    view.add({**pages, **old, lost: text("pike")}).add({**pages, **new, target: text("otherwise")})
+    for moves_max, is_learned in ((5, True), (1, False)):
+        monkeypatch.setattr("streams.find.finder.MOVES_MAX", moves_max)
+        search = finder(view)
         answers = {
-            answer.url: answer for answer in asked.find_many([*old, lost, *(f"{SITE}/none/{n}" for n in range(9))])
+            answer.url: answer for answer in search.find_many([*old, lost, *(f"{SITE}/none/{n}" for n in range(9))])
         }
         answer = answers[lost]
-        assert ("rule" in kinds(answer)) is learned
-        assert asked.counters["find_moves_max"] == 5 - most
+        assert ("rule" in kinds(answer)) is is_learned
+        assert search.counters["find_moves_max"] == 5 - moves_max
 
 
 def test_rules_only_lead_to_what_is_there(view, finder, pages, text):
@@ -137,8 +137,8 @@ def test_without_texts_sketches_rank(textless, finder, pages, text):
 
 def test_answers_keep_the_order_of_questions(view, finder, pages, text):
     view.add(pages).add(pages)
-    asked = [*pages, "nonsense", f"{SITE}/never"]
-    assert [answer.url for answer in finder(view).find_many(iter(asked))] == asked
+    urls = [*pages, "nonsense", f"{SITE}/never"]
+    assert [answer.url for answer in finder(view).find_many(iter(urls))] == urls
 
 
 def test_an_empty_state_answers(view, finder):
@@ -152,5 +152,5 @@ def test_answers_list_no_more_than_they_may(view, finder, pages, text):
     }
     view.add({**pages, **old})
     view.add({**pages, **dict.fromkeys(old, text("sorry")), **{f"{SITE}/{n}/cod": text("eel") for n in range(4)}})
-    for most in (1, 2, 3):
-        assert len(finder(view, answers_max=most).find(f"{SITE}/fish/cod").candidates) == most
+    for limit in (1, 2, 3):
+        assert len(finder(view, answers_max=limit).find(f"{SITE}/fish/cod").candidates) == limit

@@ -31,32 +31,32 @@ def test_a_url_that_comes_back_is_alive(view):
     assert life(view, b).is_alive
 
 
-def test_the_first_sweep_that_missed_it(view):
+def test_the_first_sweep_that_missed_a_url(view):
     a, b = f"{SITE}/a", f"{SITE}/b"
     view.add({a: "one two", b: "x"}).add({b: "x"}).add({b: "x"})
     assert life(view, a).missing_since == 2
     assert life(view, a).last_page.sweep == 1
 
 
-def test_another_host_of_the_domain_was_visited(view):
+def test_a_sweep_of_another_host_of_the_domain_covers_a_url(view):
     a = f"{SITE}/a"
     view.add({a: "one two"}).add({"https://www.site.example/b": "x"})
     assert life(view, a).missing_since == 2
 
 
-def test_another_host_of_the_crawl_was_visited(view):
+def test_a_sweep_that_shares_a_host_covers_a_url(view):
     a, other = f"{SITE}/a", "https://other.example.net/"
     view.add({a: "one two", other: "x"}).add({other: "x"})
     assert life(view, a).missing_since == 2
 
 
-def test_only_errors(view):
+def test_a_url_that_only_had_errors_is_missing(view):
     view.add({f"{SITE}/a": 404})
     assert not life(view, f"{SITE}/a").pages
     assert life(view, f"{SITE}/a").missing_since == 1
 
 
-def test_a_redirect_to_another_spelling_of_itself_is_nothing(view):
+def test_a_redirect_to_another_spelling_of_the_url_is_ignored(view):
     view.add({f"{SITE}/a": "one two"}, redirects={"http://site.example/a": f"{SITE}/a"})
     assert life(view, f"{SITE}/a").is_alive
 
@@ -85,24 +85,24 @@ def test_a_life_is_consistent(captures):
         )
         for sweep, status in sorted(captures)
     ]
-    found = read_life(key, rows, SweepIndex(as_view(view)), no_soft)
-    assert all(c.status == 200 for c in found.pages)
-    assert not {c.status for c in found.refused} & {200, 204, 304}
-    assert found.textless is None or found.textless.status in {204, 304}
-    assert found.last_tried == max((sweep for sweep, _ in captures), default=0)
-    if found.pages and found.missing_since is not None:
-        assert found.missing_since > found.pages[-1].sweep
+    result = read_life(key, rows, SweepIndex(as_view(view)), no_soft)
+    assert all(c.status == 200 for c in result.pages)
+    assert not {c.status for c in result.refused} & {200, 204, 304}
+    assert result.textless is None or result.textless.status in {204, 304}
+    assert result.last_tried == max((sweep for sweep, _ in captures), default=0)
+    if result.pages and result.missing_since is not None:
+        assert result.missing_since > result.pages[-1].sweep
 
 
 @pytest.mark.parametrize("status", [200, 204, 206, 304])
-def test_an_answer_without_text_is_no_loss(view, finder, pages, text, status):
-    """A 304, a page that became a PDF, one that needs a script: nothing to compare, but no dead link either."""
+def test_a_url_with_an_answer_without_text_is_alive(view, finder, pages, text, status):
+    """A 304, a page that became a PDF or needs a script: nothing can be compared, but the link works."""
     view.add({**pages, OLD: text("yew")}).add({**pages, OLD: status, NEW: text("yew")})
     answer = finder(view).find(OLD)
     assert (answer.status, answer.last_seen[:10]) == ("alive", "1970-07-20")
 
 
-def test_a_url_that_never_held_text_lives_and_dies(view, finder, pages):
+def test_a_url_without_text_can_be_alive_or_gone(view, finder, pages):
     paper = f"{SITE}/paper.pdf"
     view.add({**pages, paper: 200}).add({**pages, paper: 200})
     assert finder(view).find(paper).status == "alive"
@@ -111,7 +111,7 @@ def test_a_url_that_never_held_text_lives_and_dies(view, finder, pages):
 
 
 @pytest.mark.parametrize("status", [408, 425, 429, 500, 503])
-def test_an_answer_that_puts_off_says_nothing_once(view, finder, pages, text, status):
+def test_one_answer_to_retry_later_changes_nothing(view, finder, pages, text, status):
     view.add({**pages, OLD: text("yew")}).add({**pages, OLD: status, NEW: text("yew")})
     assert finder(view).find(OLD).status == "alive"
     view.add({**pages, OLD: status, NEW: text("yew")})
@@ -119,20 +119,20 @@ def test_an_answer_that_puts_off_says_nothing_once(view, finder, pages, text, st
     assert finder(view).missing_since(OLD) == 3
 
 
-def test_an_answer_that_puts_off_does_not_hide_the_page_of_its_sweep(view, finder, pages, text):
+def test_an_answer_to_retry_later_does_not_hide_the_page_of_its_sweep(view, finder, pages, text):
     view.add({**pages, OLD: text("yew")}).add({**pages, OLD: 404}).add({**pages, OLD: text("yew")})
     view.again({OLD: 503})
     assert finder(view).find(OLD).status == "alive"
 
 
-def test_sweeps_are_of_one_crawl_though_many_hosts_ended(view, finder, pages, text):
+def test_sweeps_belong_to_one_crawl_though_many_hosts_are_gone(view, finder, pages, text):
     ended = {f"https://aaa{n:02}.example/": text(f"subject{n}") for n in range(70)}
     gone = "https://bbb.example/"
     view.add({**pages, **ended, gone: text("yew")}).add(pages)
     assert finder(view).find(gone).status == "gone"
 
 
-def test_what_only_an_open_sweep_tried_is_compared_with_the_last_of_its_host(view, finder, pages, text):
+def test_a_url_that_only_an_open_sweep_tried_is_compared_with_the_last_sweep_of_its_host(view, finder, pages, text):
     view.add({**pages, NEW: text("yew")}).add({"https://other.example/": text("other")})
     view.add({**pages, OLD: 404}, committed=False)
     assert finder(view).find(OLD).candidates[0].url == NEW

@@ -7,7 +7,7 @@ from tests.streams.find.conftest import best
 SITE = "https://site.example"
 
 
-def test_a_copy_that_stood_beside_it_is_no_move(view, finder, pages, text):
+def test_a_copy_that_coexisted_is_not_a_move(view, finder, pages, text):
     old, frozen, new = f"{SITE}/yew.html", f"{SITE}/v1/yew.html", f"{SITE}/wood/yew.html"
     view.add({**pages, old: text("yew"), frozen: text("yew")})
     view.add({**pages, frozen: text("yew"), new: text("yew", 30) + text("bark", 15)})
@@ -18,7 +18,7 @@ def test_a_copy_that_stood_beside_it_is_no_move(view, finder, pages, text):
     assert copy.resemblance > best(answer).resemblance
 
 
-def test_a_copy_of_the_whole_tree_is_no_move(view, finder, pages, text):
+def test_a_copy_of_the_whole_tree_is_not_a_move(view, finder, pages, text):
     old, new = f"{SITE}/trees/yew.html", f"{SITE}/wood/yew-tree.html"
     before = {**pages, old: text("yew")}
     frozen = {url.replace(SITE, f"{SITE}/v1"): page for url, page in before.items()}
@@ -28,7 +28,7 @@ def test_a_copy_of_the_whole_tree_is_no_move(view, finder, pages, text):
 
 
 def test_a_page_that_became_a_folder_is_found_at_its_place(view, finder, pages, text):
-    """Not at the part that took most of its text."""
+    """The part that received most of its text does not win."""
     old, folder = f"{SITE}/guide/faq.html", f"{SITE}/guide/faq"
     parts = {name: text(name, size) for name, size in (("install", 20), ("usage", 14), ("errors", 14))}
     start = "Questions that are asked again and again, by theme. Look at install, at usage, and at errors."
@@ -37,18 +37,18 @@ def test_a_page_that_became_a_folder_is_found_at_its_place(view, finder, pages, 
     assert best(finder(view).find(old)).url == f"{folder}/index.html"
 
 
-def test_a_sketch_of_a_short_page_is_not_believed_to_be_in_a_long_one(textless, finder, text):
-    """Without texts: by chance the estimate of a containment may be 1, with an error as large."""
+def test_the_containment_of_a_short_page_is_shrunk(textless, finder, text):
+    """Without texts, the estimate of a containment may be 1 by chance, with an error as large."""
     short = {f"{SITE}/manual/cmd{n}.html": text(f"manual{n}", 3) for n in range(40)}
     long = {f"{SITE}/manual/": " ".join(text(f"subject{n}", 30) for n in range(60))}
     textless.add({**short, f"{SITE}/other.html": text("other")}).add({f"{SITE}/other.html": text("other"), **long})
-    asked = finder(textless)
+    search = finder(textless)
     for url in short:
-        assert all(candidate.containment < 0.1 for candidate in asked.find(url).candidates)
+        assert all(candidate.containment < 0.1 for candidate in search.find(url).candidates)
 
 
-def test_old_versions_below_the_root_are_no_neighbours(view, finder, pages, text):
-    """Only what lies beside a page tells whether its tree was copied, however many versions lie below."""
+def test_old_versions_below_the_root_are_not_neighbours(view, finder, pages, text):
+    """Only pages of the same folder show whether a tree was copied, however many versions are below it."""
     names = ["aspen", "beech", "box", "holly", "oak", "pine"]
     here = {f"{SITE}/{name}.html": text(name) for name in names}
     others = {f"{SITE}/v{n}/{name}.html": text(f"{name}{n}") for n in range(5) for name in (*names, "lime", "rowan")}
@@ -60,27 +60,27 @@ def test_old_versions_below_the_root_are_no_neighbours(view, finder, pages, text
     assert best(answer).url == new
 
 
-def test_a_tree_that_went_as_a_whole_is_told_from_its_frozen_copy(view, finder, pages, text):
+def test_the_new_home_of_a_tree_wins_over_its_frozen_copy(view, finder, pages, text):
     names = ["aspen", "beech", "box", "holly", "oak", "pine"]
     before = {f"{SITE}/{name}.html": text(name) for name in names}
     frozen = {url.replace(SITE, f"{SITE}/v3"): page for url, page in before.items()}
     after = {f"{SITE}/docs/{name}.html": text(name, 45) + text(f"new {name}", 10) for name in names}
     view.add({**pages, **before}).add({**pages, **frozen, **after})
-    asked = finder(view)
-    assert [best(asked.find(url)).url for url in before] == list(after)
+    search = finder(view)
+    assert [best(search.find(url)).url for url in before] == list(after)
 
 
-def test_a_tree_that_moved_as_it_was_is_no_copy(view, finder, pages, text):
+def test_a_tree_that_moved_unchanged_is_not_a_copy(view, finder, pages, text):
     names = ["aspen", "beech", "box", "holly", "oak", "pine"]
     before = {f"{SITE}/{name}.html": text(name) for name in names}
     after = {url.replace(SITE, f"{SITE}/docs"): page for url, page in before.items()}
     view.add({**pages, **before}).add({**pages, **after, f"{SITE}/all.html": " ".join(before.values())})
-    asked = finder(view)
-    assert [best(asked.find(url)).url for url in before] == list(after)
-    assert all(asked.find(url).status == "moved" for url in before)
+    search = finder(view)
+    assert [best(search.find(url)).url for url in before] == list(after)
+    assert all(search.find(url).status == "moved" for url in before)
 
 
-def test_a_page_at_the_same_place_in_another_language_is_no_move(view, finder, text):
+def test_a_translation_is_not_a_move(view, finder, text):
     names = ["aspen", "beech", "box", "holly", "oak", "pine", "lime", "rowan"]
 
     def page(name, words):  # with the same code in all languages

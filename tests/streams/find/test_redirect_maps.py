@@ -19,20 +19,20 @@ from streams.find.answer import Answer, Candidate
 from streams.find.redirect_maps import FORMS, RedirectMap, flatten, redirect_map, render
 
 A, B, C, D = (f"https://a.example/{n}" for n in "abcd")
-LINES = {"nginx": 2, "apache": 1, "netlify": 1, "csv": 1}  # a redirect
+LINES = {"nginx": 2, "apache": 1, "netlify": 1, "csv": 1}  # per redirect
 HOSTILE = "https://a.example/x\n\"; return 302 https://evil.example;#'$host {} \\ ${ENV} 301\r\n/y"
 
 
 def test_chains_are_followed_to_their_end() -> None:
-    found = flatten({A: (B, 0.9), B: (C, 0.5)})
-    assert found.moves == {A: (C, pytest.approx(0.45)), B: (C, 0.5)}
-    assert not found.dropped
+    result = flatten({A: (B, 0.9), B: (C, 0.5)})
+    assert result.moves == {A: (C, pytest.approx(0.45)), B: (C, 0.5)}
+    assert not result.dropped
 
 
 def test_loops_are_dropped_with_all_that_leads_into_them() -> None:
-    found = flatten({A: (B, 1.0), B: (C, 1.0), C: (B, 1.0), D: ("https://a.example/e", 1.0)})
-    assert set(found.dropped) == {A, B, C}
-    assert list(found.moves) == [D]
+    result = flatten({A: (B, 1.0), B: (C, 1.0), C: (B, 1.0), D: ("https://a.example/e", 1.0)})
+    assert set(result.dropped) == {A, B, C}
+    assert list(result.moves) == [D]
 
 
 def test_from_http_to_https_of_one_page_is_a_loop() -> None:
@@ -86,7 +86,7 @@ def test_less_sure_moves_are_redirected_where_that_is_asked_for() -> None:
 
     answers = [answer(A, "gone", 0.3), answer(B, "unknown", 0.3), answer(C, "gone", 0.0)]
     assert list(redirect_map(answers, 0.3).moves) == [A]
-    assert list(redirect_map(answers, 0.0).moves) == [A], "an error page is no target"
+    assert list(redirect_map(answers, 0.0).moves) == [A], "an error page is never a target"
 
 
 def test_forms() -> None:
@@ -195,11 +195,11 @@ def test_nginx_redirects_what_moved_and_nothing_else() -> None:
             try:
                 while not Path(folder, "socket").exists() and server.poll() is None:
                     time.sleep(0.01)
-                for asked in (*moves, "/guide", "/GUIDE", "/other"):
+                for path in (*moves, "/guide", "/GUIDE", "/other"):
                     connection = _ToSocket(f"{folder}/socket")
-                    connection.request("GET", asked.replace('"', "%22"), headers={"Host": "a.example"})
+                    connection.request("GET", path.replace('"', "%22"), headers={"Host": "a.example"})
                     answer = connection.getresponse()
-                    to = moves.get(asked)
+                    to = moves.get(path)
                     expected = (301, base + to.replace("$", "%24")) if to else (200, None)
                     assert (answer.status, answer.getheader("Location")) == expected
                     connection.close()
@@ -257,20 +257,20 @@ def test_a_hostile_url_stays_one_harmless_line(form: str) -> None:
 @given(st.dictionaries(st.text(max_size=40), st.tuples(st.text(max_size=40), st.floats(0, 1)), max_size=6))
 def test_nothing_ends_a_line_early(tails: dict[str, tuple[str, float]]) -> None:
     moves = {f"https://a.example/{o}": (f"https://b.example/{n}", c) for o, (n, c) in tails.items()}
-    found = flatten(moves)
+    result = flatten(moves)
     for form in FORMS:
-        text, dropped = render(found, form)
+        text, dropped = render(result, form)
         heads = render(RedirectMap({}, {}), form)[0].count("\n")
-        kept = len(found.moves) - (len(dropped) - len(found.dropped))
-        assert text.count("\n") == heads + LINES[form] * kept
+        written = len(result.moves) - (len(dropped) - len(result.dropped))
+        assert text.count("\n") == heads + LINES[form] * written
         assert all(ord(character) >= 32 or character == "\n" for character in text)
 
 
 @given(st.dictionaries(st.integers(0, 9), st.integers(0, 9), max_size=10))
 def test_no_redirect_leads_to_a_redirect(steps: dict[int, int]) -> None:
     urls = [f"https://a.example/{n}" for n in range(10)]
-    found = flatten({urls[a]: (urls[b], 0.9) for a, b in steps.items()})
-    assert set(found.moves) | set(found.dropped) == {urls[a] for a in steps}
-    for new, _ in found.moves.values():
-        assert new not in found.moves
-        assert new not in found.dropped
+    result = flatten({urls[a]: (urls[b], 0.9) for a, b in steps.items()})
+    assert set(result.moves) | set(result.dropped) == {urls[a] for a in steps}
+    for new, _ in result.moves.values():
+        assert new not in result.moves
+        assert new not in result.dropped

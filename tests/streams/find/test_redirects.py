@@ -20,7 +20,7 @@ def test_redirects_are_the_strongest(view, finder, pages, text):
     assert best(answer).confidence > 0.9
 
 
-def test_redirects_that_only_lead_home_are_doubted(view, finder, pages, text):
+def test_catch_all_redirects_are_doubted(view, finder, pages, text):
     home = f"{SITE}/"
     old = [f"{SITE}/fish/{name}.html" for name in ("herring", "cod", "eel", "pike", "carp", "bass")]
     first = {**pages, home: text("welcome"), **{url: text(url[-9:-5]) for url in old}}
@@ -31,18 +31,18 @@ def test_redirects_that_only_lead_home_are_doubted(view, finder, pages, text):
 
 
 @pytest.mark.parametrize("target", ["/yew", "http://site.example/yew", "http://[", "/a", "mailto:x@example.org"])
-def test_redirects_that_lead_nowhere(view, finder, pages, text, target):
+def test_invalid_redirects_and_loops_have_no_target(view, finder, pages, text, target):
     old = f"{SITE}/yew"
     view.add({**pages, old: text("yew")}).add(pages, redirects={old: target, f"{SITE}/a": "/b", f"{SITE}/b": "/a"})
     answer = finder(view).find(old)
     assert answer.status in {"gone", "alive"}
 
 
-def test_a_redirect_to_a_page_of_another_crawl_is_one_to_a_living_page(view, finder, pages, text):
-    there = "https://other.example/yew"
-    view.add({there: text("yew")}).add({**pages, OLD: text("birch")}).add(pages, redirects={OLD: there})
+def test_the_target_of_a_redirect_may_belong_to_another_crawl(view, finder, pages, text):
+    target = "https://other.example/yew"
+    view.add({target: text("yew")}).add({**pages, OLD: text("birch")}).add(pages, redirects={OLD: target})
     best = finder(view).find(OLD).candidates[0]
-    assert best.url == there
+    assert best.url == target
     assert best.confidence > 0.9
     assert "not_captured" not in {evidence.kind for evidence in best.evidence}
 

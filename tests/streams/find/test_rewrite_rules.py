@@ -57,9 +57,9 @@ def test_any_string_can_be_asked(url: str) -> None:
 
 @given(st.lists(st.tuples(st.text(max_size=30), st.text(max_size=30)), max_size=8), st.text(max_size=30))
 def test_rules_of_anything(moves: list[tuple[str, str]], url: str) -> None:
-    for each in Rules(moves).predict(url):
-        assert 0.0 < each.confidence < 1.0
-        assert each.support >= 2
+    for prediction in Rules(moves).predict(url):
+        assert 0.0 < prediction.confidence < 1.0
+        assert prediction.support >= 2
 
 
 def test_without_scheme() -> None:

@@ -15,12 +15,12 @@ def test_confidence_grows_with_score_and_margin():
 
     assert sure(2.0, 0.2) > sure(2.0, 1.8) > sure(1.0, 0.9)
     assert sure(0.0, 0.0) < 0.2
-    thin = scoring.confidence(2.0, 0.2, Traits(cosine=0.05, appeared=True))
-    assert thin < sure(2.0, 0.2)
+    low_content = scoring.confidence(2.0, 0.2, Traits(cosine=0.05, appeared=True))
+    assert low_content < sure(2.0, 0.2)
 
 
-def test_a_lone_candidate_with_little_in_common_is_not_sure():
-    """Not all pages were looked at: that no other was found says little."""
+def test_a_single_candidate_with_little_in_common_is_not_sure():
+    """Not all pages were compared: the lack of another candidate says little."""
     traits = Traits(containment=0.0, cosine=0.05, appeared=True)
     assert scoring.confidence(0.3, 0.0, traits) == scoring.confidence(0.3, scoring.SECOND_SCORE_MIN, traits) < 0.5
 
@@ -34,7 +34,7 @@ def test_a_page_of_a_copied_tree_is_doubted_beyond_its_score():
 
 
 @given(st.floats(0, 1), st.floats(0, 1), st.floats(0, 2), st.floats(0, 2))
-def test_a_containment_is_believed_less_the_larger_its_error(share, other, error, larger):
+def test_a_containment_is_shrunk_by_its_error(share, other, error, larger):
     assert scoring.shrunk_containment(share, 0.0) == share
     assert (
         0.0
@@ -47,11 +47,11 @@ def test_a_containment_is_believed_less_the_larger_its_error(share, other, error
 
 
 @given(st.floats(-2, 4), st.floats(-2, 4), st.booleans())
-def test_confidence_is_a_share(best, second, appeared):
+def test_confidence_is_a_probability(best, second, appeared):
     assert 0.0 < scoring.confidence(best, second, Traits(appeared=appeared)) < 1.0
 
 
-def test_what_counts_for_and_against():
+def test_traits_raise_or_lower_the_score():
     plain = Traits(containment=0.5, weighted_containment=0.5, cosine=0.5)
     assert scoring.score(plain._replace(coexisted=0.9)) < scoring.score(plain)
     assert scoring.score(plain._replace(replica=0.9)) < scoring.score(plain)

@@ -10,7 +10,7 @@ SITE = "https://site.example"
 
 
 def test_a_large_site_is_sampled_in_all_its_folders(view, monkeypatch):
-    """Files at the root, which all folders are in, end nothing."""
+    """Files at the root do not end the walk over the folders."""
     root = {f"{SITE}/{n:03}.html": "x y" for n in range(40)}
     view.add({**root, **{f"{SITE}/{name}/{n}": f"{name} {n}" for name in "abc" for n in range(40)}})
     monkeypatch.setattr(site_sample, "_SCAN_CAPTURES_MAX", 16)
@@ -38,7 +38,7 @@ def test_a_site_with_many_sweeps_is_sampled_like_one_with_few(view):
     assert all(len(captures) == 30 for captures in chosen)
 
 
-def test_pages_of_the_last_sweep_are_looked_for(view):
+def test_most_urls_of_a_sample_are_in_the_last_sweep(view):
     view.add({f"{SITE}/old/{n}": f"old {n}" for n in range(90)}).add({f"{SITE}/new/{n}": f"n {n}" for n in range(30)})
     chosen = sample_site(view, host_prefix(url_key(SITE)), 20, 2)
     assert sum(captures[-1].sweep == 2 for captures in chosen) >= 15

@@ -19,7 +19,7 @@ def test_soft_errors_need_unrelated_names(view):
     assert soft_errors.is_suspected(*pages[f"{SITE}/a1"])
 
 
-def test_an_error_page_served_as_success_is_no_target(view, finder, pages, text):
+def test_a_soft_404_is_never_a_target(view, finder, pages, text):
     names = ["herring", "cod", "eel", "pike", "carp", "bass"]
     old = [f"{SITE}/fish/{name}.html" for name in names]
     sorry = "Sorry, the page herring that you asked for was not found on this server. Try the search. " + text(
@@ -35,25 +35,25 @@ def test_an_error_page_served_as_success_is_no_target(view, finder, pages, text)
     assert all(candidate.url not in old for candidate in answer.candidates[:-1])
 
 
-def test_one_page_whose_url_changes_with_every_sweep_is_no_error_page(view, finder, pages, text):
+def test_a_page_whose_url_changes_with_every_sweep_is_not_an_error_page(view, finder, pages, text):
     urls = [f"{SITE}/view/{name}" for name in ("e4da3b", "a87ff6", "eccbc8", "c81e72", "c4ca42", "cfcd20", "8f14e4")]
     for url in urls:
         view.add({**pages, url: text("yew")})
-    asked = finder(view)
-    assert asked.find(urls[-1]).status == "alive"
+    search = finder(view)
+    assert search.find(urls[-1]).status == "alive"
     for old in urls[:-1]:
-        answer = asked.find(old)
+        answer = search.find(old)
         assert (answer.status, answer.candidates[0].url) == ("moved", urls[-1])
 
 
-def test_an_error_page_of_many_hosts_is_one_on_each(view, finder, pages, text):
+def test_an_error_page_is_found_on_each_of_many_hosts(view, finder, pages, text):
     elsewhere = {f"https://www.aaa{n}.example/": text("sorry") for n in range(90)}
     here = {f"{SITE}/{name}": text("sorry") for name in ("one", "two", "three", "four", "five", "six")}
     view.add({**pages, **elsewhere, **here})
     assert finder(view).find(f"{SITE}/one").status == "gone"
 
 
-def test_as_many_urls_as_are_asked_for_can_be_reached(view, finder, pages, text):
+def test_a_large_minimum_of_urls_can_be_reached(view, finder, pages, text):
     here = {f"{SITE}/name{n}": text("sorry") for n in range(80)}
     view.add({**pages, **here})
     assert finder(view, soft_404_urls=80).find(f"{SITE}/name1").status == "gone"

@@ -20,15 +20,15 @@ def test_a_page_that_moved_twice_is_followed(view, finder, pages, text):
 
 def test_a_site_that_moved_to_another_host(view, finder, pages):
     view.add(pages).add({url.replace(SITE, HOST2): page for url, page in pages.items()})
-    asked = finder(view)
+    search = finder(view)
     for url in pages:
-        answer = asked.find(url)
+        answer = search.find(url)
         assert answer.status == "moved"
         assert best(answer).url == url.replace(SITE, HOST2)
-    assert "other_domain" in kinds(asked.find(f"{SITE}/trees/ash.html"))
+    assert "other_domain" in kinds(search.find(f"{SITE}/trees/ash.html"))
 
 
-def test_a_sweep_of_other_sites_makes_nothing_missing(view, finder, pages, text):
+def test_a_sweep_of_other_sites_makes_no_url_missing(view, finder, pages, text):
     other = {f"{HOST2}/{n}": text(f"subject{n}") for n in range(5)}
     view.add(pages).add(other)
     assert finder(view).find(f"{SITE}/trees/ash.html").status == "alive"
