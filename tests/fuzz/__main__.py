@@ -1,8 +1,8 @@
-"""Readers, URLs and codecs fed with damaged input: `python -m tests.fuzz [--seconds N] [--seed N]`.
+"""Feed damaged input to readers, URLs and codecs: `python -m tests.fuzz [--seconds N] [--seed N]`.
 
-Small good files and rows are damaged and packed again. Whatever comes of that, a reader must raise nothing, give
-only known reasons, keep to its limits of bytes and time, and go on from any of its positions; a codec must raise
-ValueError or nothing. Each input is made from one number, which a failure prints, and `--replay TARGET:NUMBER` runs.
+Small valid files and rows are damaged and compressed again. A reader must then raise nothing, give only known reasons,
+stay within its limits of bytes and time, and resume from any of its positions. A codec may raise only ValueError. Each
+input is generated from one number; a failure prints it, and `--replay TARGET:NUMBER` runs it again.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from streams.readers.position import Position
 from streams.readers.read_limits import ReadLimits
 from streams.urls import directory_prefix, domain_ranges, key_url, path_words, url_key
 
-SECONDS_MAX = 10.0  # for one input of some kilobytes
+SECONDS_MAX = 10.0  # per input of a few kilobytes
 LIMITS = ReadLimits(
     page_bytes_max=50_000,
     line_bytes_max=60_000,
@@ -66,22 +66,22 @@ TOKENS = [
 HTML = b"<html><title>A</title><body>one two three</body></html>"
 
 
-def damaged(data: bytes, chance: random.Random) -> bytes:
-    """Some bytes changed, cut out, doubled, moved, or tokens put in."""
+def damage(data: bytes, chance: random.Random) -> bytes:
+    """Change, remove, repeat or replace some bytes, insert tokens, or cut the end off."""
     parts = bytearray(data)
     for _ in range(chance.choice((0, 1, 1, 2, 3, 8))):
         at = chance.randrange(len(parts) + 1)
         end = min(len(parts), at + chance.choice((1, 4, 30, 300)))
-        what = chance.randrange(6)
-        if what == 0 and at < len(parts):
+        change = chance.randrange(6)
+        if change == 0 and at < len(parts):
             parts[at] = chance.randrange(256)
-        elif what == 1:
+        elif change == 1:
             del parts[at:end]
-        elif what == 2:
+        elif change == 2:
             parts[at:at] = parts[at:end] * chance.choice((1, 2, 50))
-        elif what == 3:
+        elif change == 3:
             parts[at:at] = chance.choice(TOKENS)
-        elif what == 4:
+        elif change == 4:
             parts[at:end] = chance.randbytes(end - at)
         else:
             del parts[at:]
@@ -118,23 +118,23 @@ LINES = [
 
 
 def crawl_file(chance: random.Random) -> bytes:
-    """Records of one format, some damaged, packed one of many ways, and then perhaps damaged again."""
+    """Return records of one format, some damaged, compressed in one of many ways, and perhaps damaged again."""
     records = [
         chance.choice(kind) for kind in [chance.choice((WARCS, ARCS, LINES))] for _ in range(chance.randint(1, 6))
     ]
     if chance.random() < 0.8:
-        records = [damaged(record, chance) if chance.random() < 0.5 else record for record in records]
-    pack: Callable[[bytes], bytes] = chance.choice((bytes, gzip.compress, zstandard.compress))
+        records = [damage(record, chance) if chance.random() < 0.5 else record for record in records]
+    compress: Callable[[bytes], bytes] = chance.choice((bytes, gzip.compress, zstandard.compress))
     if chance.random() < 0.3:
         records = [b"".join(records)]
-    packed = b"".join(map(pack, records))
+    data = b"".join(map(compress, records))
     if chance.random() < 0.15:
         file = io.BytesIO()
         with zipfile.ZipFile(file, "w", chance.choice((zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED))) as archive:
-            archive.writestr("archive/a.warc", packed)
+            archive.writestr("archive/a.warc", data)
             archive.writestr("archive/b.warc", WARCS[0])
-        packed = file.getvalue()
-    return damaged(packed, chance) if chance.random() < 0.5 else packed
+        data = file.getvalue()
+    return damage(data, chance) if chance.random() < 0.5 else data
 
 
 def check_readers(chance: random.Random) -> str:
@@ -142,8 +142,8 @@ def check_readers(chance: random.Random) -> str:
     path = Path(tempfile.gettempdir(), f"lostfound-fuzz-{os.getpid()}", name)
     path.parent.mkdir(exist_ok=True)
     path.write_bytes(crawl_file(chance))
-    found = list(read([path], LIMITS))
-    for _, item in found:
+    results = list(read([path], LIMITS))
+    for _, item in results:
         if isinstance(item, Page):
             url_key(item.url)
             assert len(item.body or b"") <= LIMITS.page_bytes_max
@@ -151,12 +151,12 @@ def check_readers(chance: random.Random) -> str:
         else:
             assert item.reason in REASONS, item
             assert len(item.detail) < 2000
-    if found:
-        i = chance.randrange(len(found))
-        start = msgspec.json.decode(msgspec.json.encode(found[i][0]), type=Position)
+    if results:
+        i = chance.randrange(len(results))
+        start = msgspec.json.decode(msgspec.json.encode(results[i][0]), type=Position)
         rest = [item for _, item in read([path], LIMITS, start=start)]
-        assert rest == [item for _, item in found[i + 1 :]], f"after item {i}"
-    reasons = Counter("page" if isinstance(item, Page) else item.reason for _, item in found)
+        assert rest == [item for _, item in results[i + 1 :]], f"after item {i}"
+    reasons = Counter("page" if isinstance(item, Page) else item.reason for _, item in results)
     return reasons.most_common(1)[0][0] if reasons else "nothing"
 
 
@@ -168,7 +168,7 @@ URLS = [
 
 
 def check_urls(chance: random.Random) -> str:
-    url = damaged(chance.choice(URLS), chance).decode("utf-8", "surrogateescape")
+    url = damage(chance.choice(URLS), chance).decode("utf-8", "surrogateescape")
     try:
         key = url_key(url)
         path_words(url)
@@ -215,7 +215,7 @@ def check_codecs(chance: random.Random) -> str:
     name = chance.choice(list(ROWS))
     decode, parts = ROWS[name]
     try:
-        decode(*(damaged(part, chance) if chance.random() < 0.7 else part for part in parts))
+        decode(*(damage(part, chance) if chance.random() < 0.7 else part for part in parts))
     except ValueError:
         return f"{name} refused"
     return f"{name} decoded"
@@ -237,20 +237,20 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=float(os.environ.get("FUZZ_SECONDS", "300")))
     parser.add_argument("--seed", type=int, default=time.time_ns() % 10**9)
     parser.add_argument("--replay", metavar="TARGET:NUMBER")
-    asked = parser.parse_args()
-    if asked.replay:
-        target, _, number = asked.replay.partition(":")
+    options = parser.parse_args()
+    if options.replay:
+        target, _, number = options.replay.partition(":")
         print(run(target, int(number)))
         return 0
     outcomes = {target: Counter[str]() for target in TARGETS}
-    end = time.monotonic() + asked.seconds
-    number = asked.seed * 10**6
+    end = time.monotonic() + options.seconds
+    number = options.seed * 10**6
     while time.monotonic() < end:
         for target in TARGETS:
             try:
                 outcomes[target][run(target, number)] += 1
             except Exception:
-                print(f"FAILED; again: python -m tests.fuzz --replay {target}:{number}", file=sys.stderr)
+                print(f"FAILED; to repeat: python -m tests.fuzz --replay {target}:{number}", file=sys.stderr)
                 raise
         number += 1
     for target, counts in outcomes.items():

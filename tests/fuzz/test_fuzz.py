@@ -9,7 +9,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 
 
-def test_short_run() -> None:
+def test_a_short_fuzz_run_passes() -> None:
     command = [sys.executable, "-m", "tests.fuzz", "--seconds", "5", "--seed", "1"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr[-3000:]

@@ -1,3 +1,5 @@
+"""ARC records become pages, as old crawlers wrote them."""
+
 from __future__ import annotations
 
 import pytest
@@ -11,24 +13,27 @@ def head(build, size=None):
     return build.arc(FILE, "filedesc://a.arc", size)
 
 
-def test_response(build, pages):
+def test_a_record_is_a_page(build, pages):
     (page,) = pages(head(build) + build.arc())
-    assert (page.url, page.status, page.body, page.mime) == ("http://a.org/x", 200, build.html, "text/html")
+    assert page.url == "http://a.org/x"
+    assert page.status == 200
+    assert page.body == build.html
+    assert page.mime == "text/html"
     assert page.time == 1_210_359_761_000
 
 
 @pytest.mark.parametrize("size", [len(FILE) - 1, len(FILE) + 1, 0])
-def test_length_of_the_files_own_record_may_be_wrong(build, pages, size):
+def test_the_length_of_the_file_record_may_be_wrong(build, pages, size):
     assert len(pages(head(build, size) + build.arc() * 2)) == 2
 
 
-def test_packed_and_without_the_files_own_record(build, pages):
+def test_compressed_files_and_files_without_a_file_record_are_read(build, pages):
     records = [build.arc(url=f"http://a.org/{i}") for i in range(4)]
     for data in (b"".join(records), build.gz(*records), build.zst(*records), build.gz(b"".join(records))):
         assert [page.url for page in pages(data)] == [f"http://a.org/{i}" for i in range(4)]
 
 
-def test_odd_records(build, pages):
+def test_unusual_records_are_read(build, pages):
     lines = [
         b"http://a.org/with space 192.0.2.7 20080509190241 text/html 2\nhi\n",
         b"http://a.org/v2 192.0.2.7 20080509190241 text/html 200 checksum - 0 name.arc 2\nhi\n",
@@ -45,7 +50,7 @@ def test_odd_records(build, pages):
     assert results[2].charset == "x"
 
 
-def test_broken(build, kinds):
+def test_damaged_records_are_rejected_and_the_others_read(build, kinds):
     good = build.arc()
     size = len(build.http())
     assert kinds(good + b"rubbish\n\nmore of it\n" + good) == ["page", "garbage", "page"]
@@ -57,7 +62,7 @@ def test_broken(build, kinds):
     assert kinds(b"x" * 100_000 + b"\n" + good, "a.arc") == ["garbage", "page"]
 
 
-def test_too_big(build, items):
+def test_a_page_that_is_too_big_is_refused(build, items):
     limits = ReadLimits(page_bytes_max=1000, header_bytes_max=1000)
     results = [
         item for _, item in items(build.arc(bytes(1500)) + build.arc(bytes(5000)) + build.arc(), limits=limits)

@@ -1,4 +1,4 @@
-"""Real capture files, 2008 to 2020: what each gives, and that each can be gone on with anywhere."""
+"""Real crawl files from 2008 to 2020: their pages are complete, and reading resumes anywhere in them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from streams.page import Page
 from streams.readers.dispatch import read
 from streams.urls import key_host, url_key
 
-# Counted with the WARC-Type and status lines of the unpacked files: pages (by status where that says something).
+# Pages by status, counted from the WARC-Type and status lines of the decompressed files.
 CRAWLS = {
     "archive-2008.arc.gz": Counter({200: 214, 404: 40, 302: 5, 301: 2}),
     "archive-2008.warc.gz": Counter({200: 214, 404: 40, 302: 5, 301: 2}),
@@ -33,7 +33,7 @@ def crawl(shared_data):
 
 
 @pytest.mark.parametrize("name", CRAWLS)
-def test_pages(crawl, name):
+def test_all_pages_are_read(crawl, name):
     results = [item for _, item in read([crawl(name)])]
     assert all(isinstance(item, Page) for item in results)
     assert Counter(page.status for page in results) == CRAWLS[name]
@@ -49,31 +49,31 @@ def test_warc_and_arc_of_one_crawl_agree(crawl):
     ]
 
 
-def test_hosts_of_the_arc_that_strict_readers_refuse(crawl):
+def test_an_arc_that_strict_readers_refuse_has_all_its_hosts(crawl):
     assert len({key_host(url_key(page.url)) for _, page in read([crawl("commoncrawl-2008.arc.zst")])}) == 145
 
 
-def test_broken_wacz(crawl):
+def test_a_wacz_without_a_warc_is_rejected(crawl):
     ((_, item),) = read([crawl("invalid-1.wacz")])
     assert item.reason == "no_archive"
     assert "test.txt" in item.detail
 
 
-def test_folder(crawl):
+def test_a_folder_has_the_pages_of_all_its_files(crawl):
     results = [item for _, item in read([crawl("")])]
     assert len(results) == sum(sum(counts.values()) for counts in CRAWLS.values()) + 1
 
 
 @pytest.mark.parametrize("name", CRAWLS)
-def test_resume(crawl, name):
+def test_reading_resumes_after_any_item(crawl, name):
     whole = list(read([crawl(name)]))
     for i in range(0, len(whole), 1 + len(whole) // 20):
         rest = read([crawl(name)], start=whole[i][0])
         assert [item for _, item in rest] == [item for _, item in whole[i + 1 :]]
 
 
-def test_bodies_decode(crawl):
-    """Chunked, gzipped and already decoded bodies of 2008 to 2020 come out as markup."""
+def test_bodies_are_decoded(crawl):
+    """Chunked, gzipped and already decoded bodies from 2008 to 2020 decode to markup."""
     for name in ("archive-2008.warc.gz", "commoncrawl-2008.arc.zst", "iana-2014.warc.gz", "resiliparse-2020.warc"):
         html = [
             page for _, page in read([crawl(name)]) if page.body and page.mime == "text/html" and page.status == 200
@@ -83,7 +83,7 @@ def test_bodies_decode(crawl):
         assert not any(page.body.startswith(b"\x1f\x8b") for page in html)
 
 
-def test_sweeps(shared_data):
+def test_sweeps_in_jsonl_have_only_pages(shared_data):
     for path in sorted((shared_data / "moves").glob("*/*.jsonl.zst")):
         results = [item for _, item in read([path])]
         assert all(isinstance(item, Page) for item in results)

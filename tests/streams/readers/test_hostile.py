@@ -1,4 +1,4 @@
-"""Input made to be slow: each takes time in proportion to its size, not to its square."""
+"""Input that is made to be slow is read in time proportional to its size, not to its square."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from streams.readers.read_limits import ReadLimits
 
 MIB = 1 << 20
-SECONDS_MAX = 6.0  # each takes well under one; a square of what is repeated would be minutes
+SECONDS_MAX = 6.0  # each input takes well under one; quadratic time would be minutes
 
 
 SPACES = b" " * 60_000
@@ -60,7 +60,7 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_takes_linear_time(build, items, name):
+def test_hostile_input_takes_linear_time(build, items, name):
     file, write = HOSTILE[name]
     data = write(build)
     began = time.process_time()

@@ -1,4 +1,4 @@
-"""A mark tells whether an input is still the one that was read."""
+"""An input mark shows whether an input has changed since it was read."""
 
 from __future__ import annotations
 

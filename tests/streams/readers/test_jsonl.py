@@ -1,3 +1,5 @@
+"""JSONL lines become pages, with our field names and with Common Crawl's."""
+
 from __future__ import annotations
 
 import base64
@@ -21,19 +23,27 @@ def line(**fields):
     )
 
 
-def test_our_names(pages):
+def test_our_field_names_are_read(pages):
     text, html, body = pages(
         line(title="T")
         + line(text=None, html="<p>h\u00e9")
         + line(text=None, body=base64.b64encode(b"\xff<p>").decode())
     )
-    assert (text.text, text.body, text.title, text.time) == ("hi", None, "T", TIME)
-    assert (html.text, html.body, html.mime, html.charset) == (None, "<p>h\u00e9".encode(), "text/html", "utf-8")
-    assert (body.text, body.body, body.mime) == (None, b"\xff<p>", "")
+    assert text.text == "hi"
+    assert text.body is None
+    assert text.title == "T"
+    assert text.time == TIME
+    assert html.text is None
+    assert html.body == "<p>h\u00e9".encode()
+    assert html.mime == "text/html"
+    assert html.charset == "utf-8"
+    assert body.text is None
+    assert body.body == b"\xff<p>"
+    assert body.mime == ""
     assert [page.origin.offset for page in (text, html, body)] == [0, 1, 2]
 
 
-def test_common_crawls_names(pages):
+def test_common_crawls_field_names_are_read(pages):
     page, moved = pages(
         line(
             fetch_time="2020-01-02 03:04:05.000",
@@ -47,12 +57,17 @@ def test_common_crawls_names(pages):
         )
         + line(fetch_status=301, fetch_redirect="/y", text=None)
     )
-    assert (page.time, page.status, page.mime, page.charset) == (TIME, 404, "text/html", "utf-8")
-    assert (moved.status, moved.redirect, moved.text) == (301, "http://a.org/y", None)
+    assert page.time == TIME
+    assert page.status == 404
+    assert page.mime == "text/html"
+    assert page.charset == "utf-8"
+    assert moved.status == 301
+    assert moved.redirect == "http://a.org/y"
+    assert moved.text is None
 
 
 def test_a_media_type_may_have_parameters(pages):
-    """As a crawler finds it in the response's header."""
+    """Crawlers copy it from the header of the response."""
     body = base64.b64encode(b"<p>h\xe9").decode()
     declared = "Text/HTML; charset=ISO-8859-1"
     html, packed, explicit, neither = pages(
@@ -66,9 +81,10 @@ def test_a_media_type_may_have_parameters(pages):
     assert [extract(page, page_bytes_max=1000).text for page in (html, packed, explicit)] == ["h\u00e9"] * 3
 
 
-def test_a_redirect_without_status(pages):
+def test_a_redirect_without_a_status_has_status_302(pages):
     (page,) = pages(line(text=None, redirect="https://b.org/"))
-    assert (page.status, page.redirect) == (302, "https://b.org/")
+    assert page.status == 302
+    assert page.redirect == "https://b.org/"
 
 
 @pytest.mark.parametrize(
@@ -85,15 +101,15 @@ def test_a_redirect_without_status(pages):
         1_577_934_245_000,
     ],
 )
-def test_times(pages, given):
+def test_a_time_may_have_many_forms(pages, given):
     assert [page.time for page in pages(line(fetched_at=given))] == [TIME]
 
 
-def test_a_time_that_is_not_given(pages):
+def test_a_missing_time_is_0(pages):
     assert [page.time for page in pages(line(fetched_at=None))] == [0]
 
 
-def test_packed_and_blank_lines_and_bom(build, pages):
+def test_compression_blank_lines_and_a_byte_order_mark_do_not_matter(build, pages):
     lines = [line(url=f"http://a.org/{i}") for i in range(5)]
     plain = b"".join(lines)
     variants = [
@@ -142,22 +158,27 @@ REFUSED = [
 
 
 @pytest.mark.parametrize("body", ["*", "\u00e9", "AAA"])
-def test_the_url_of_a_body_that_is_no_base64_is_kept(pages, body):
+def test_the_url_of_a_body_that_is_not_base64_is_kept(pages, body):
     (page,) = pages(line(text=None, body=body))
-    assert (page.url, page.status, page.body, page.refused[0]) == ("http://a.org/x", 200, None, "bad_base64")
+    assert page.url == "http://a.org/x"
+    assert page.status == 200
+    assert page.body is None
+    assert page.refused[0] == "bad_base64"
 
 
 @pytest.mark.parametrize(("bad", "reason"), REFUSED, ids=[f"{reason}-{i}" for i, (_, reason) in enumerate(REFUSED)])
-def test_refused(items, bad, reason):
+def test_a_bad_line_is_rejected_and_the_others_read(items, bad, reason):
     results = [item for _, item in items(line() + bad + b"\n" + line(), "a.jsonl")]
-    if b"\n" in bad:  # UTF-16 holds bytes that look like newlines
+    if b"\n" in bad:  # UTF-16 has bytes that look like newlines
         assert isinstance(results[0], Page)
         assert isinstance(results[-1], Page)
         return
     first, refused, last = results
     assert isinstance(first, Page)
     assert isinstance(last, Page)
-    assert (refused.reason, refused.origin.offset, last.origin.offset) == (reason, 1, 2)
+    assert refused.reason == reason
+    assert refused.origin.offset == 1
+    assert last.origin.offset == 2
     assert len(refused.detail) < 1000
 
 
@@ -165,7 +186,7 @@ def test_nuls_in_text_are_kept(pages):
     assert [page.text for page in pages(line(text="a\x00b"))] == ["a\x00b"]
 
 
-def test_too_big(kinds):
+def test_content_and_lines_that_are_too_big_are_refused(kinds):
     limits = ReadLimits(page_bytes_max=1000, line_bytes_max=3000)
     data = line() + line(text="x" * 1001) + line(html="x" * 1001, text=None) + line(text="x" * 4000) + line()
     assert kinds(data, limits=limits) == ["page", "too_big", "too_big", "too_big", "page"]
@@ -173,12 +194,12 @@ def test_too_big(kinds):
     assert kinds(line() + line(text="x" * 4000).strip(), limits=limits) == ["page", "too_big"]
 
 
-def test_cut_off(build, kinds):
+def test_a_last_line_that_is_cut_off_is_truncated(build, kinds):
     assert kinds((line() + line())[:-9]) == ["page", "truncated"]
     assert kinds(build.gz(line() * 9)[:-9]) == ["page"] * 9 + ["truncated"]
 
 
-def test_damage_in_one_gzip_member_of_many(build, kinds):
+def test_damage_affects_only_its_gzip_member(build, kinds):
     bad = bytearray(build.gz(line(text="x" * 500)))
     bad[40] ^= 0xFF
     assert kinds(build.gz(line()) + bytes(bad) + build.gz(line())) == ["page", "corrupt", "page"]

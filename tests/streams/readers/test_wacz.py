@@ -1,3 +1,5 @@
+"""The WARCs in a WACZ are read; damaged and hostile zips are rejected."""
+
 from __future__ import annotations
 
 import gzip
@@ -11,7 +13,7 @@ from streams.readers.read_limits import ReadLimits
 
 
 @pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
-def test_warcs_in_order(build, pages, method):
+def test_the_warcs_of_the_archive_folder_are_read_in_order(build, pages, method):
     records = [build.warc(url=f"http://a.org/{i}") for i in range(4)]
     data = build.wacz(
         {
@@ -35,7 +37,7 @@ def refused(items, data, limits=None):
     return item.reason
 
 
-def test_refused(build, items):
+def test_a_zip_without_warcs_and_other_files_are_rejected(build, items):
     good = build.wacz({"archive/a.warc": build.warc()})
     assert refused(items, build.wacz({"x.txt": b"x"})) == "no_archive"
     assert refused(items, build.wacz({})) == "no_archive"
@@ -45,7 +47,7 @@ def test_refused(build, items):
     assert refused(items, good, ReadLimits(directory_bytes_max=10)) == "bad_zip"
 
 
-def test_encrypted_and_unknown_methods(build, items):
+def test_encryption_and_unknown_methods_are_rejected(build, items):
     good = build.wacz({"archive/a.warc": build.warc()})
     entry = good.rindex(b"PK\x01\x02")
     for at, value, reason in ((8, b"\x01\x00", "bad_zip"), (10, b"\x63\x00", "bad_zip")):
@@ -53,7 +55,7 @@ def test_encrypted_and_unknown_methods(build, items):
         assert refused(items, bad) == reason
 
 
-def test_damage_inside_a_member(build, kinds):
+def test_damage_affects_only_its_member(build, kinds):
     bodies = [build.warc(build.http(bytes(range(256)) * 90)) for _ in range(9)]
     for method in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         data = bytearray(build.wacz({"archive/a.warc": b"".join(bodies), "archive/b.warc": build.warc()}, method))
@@ -64,21 +66,20 @@ def test_damage_inside_a_member(build, kinds):
         assert results.count("corrupt") >= 1
 
 
-def test_zip_bomb_takes_bounded_memory(build, kinds):
+def test_a_zip_bomb_is_skipped(build, kinds):
     bomb = build.wacz({"archive/a.warc": bytes(50_000_000), "archive/b.warc": build.warc()}, zipfile.ZIP_DEFLATED)
     assert len(bomb) < 100_000
     assert kinds(bomb, "a.wacz")[-1] == "page"
 
 
-def test_a_zip_for_a_member_is_refused_and_the_others_are_read(build, kinds):
+def test_a_nested_zip_is_rejected_and_the_other_members_are_read(build, kinds):
     inner = build.wacz({"archive/a.warc": build.warc()})
     data = build.wacz({"archive/a.warc": build.warc(), "archive/b.warc": inner, "archive/c.warc": build.warc()})
     assert kinds(data, "a.wacz") == ["page", "unknown_format", "page"]
 
 
 @pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
-def test_methods_that_unpack_without_a_bound_are_refused(build, kinds, method):
-    """Their damage is no error that others have either."""
+def test_compression_methods_without_bounded_reads_are_rejected(build, kinds, method):
     data = bytearray(build.wacz({"archive/a.warc": build.warc() * 9, "archive/b.warc": build.warc()}, method))
     assert kinds(bytes(data), "a.wacz") == ["bad_zip", "bad_zip"]
     data[50] ^= 0xFF
@@ -88,8 +89,8 @@ def test_methods_that_unpack_without_a_bound_are_refused(build, kinds, method):
 SHORT = ReadLimits(skip_bytes_max=1 << 20, page_bytes_max=1 << 16, header_bytes_max=1 << 12)
 
 
-def test_no_more_than_skip_bytes_max_is_unpacked_for_a_record(build, items):
-    """Unpacked by the zip or in it: the first member ends there, the other one goes on at its next record."""
+def test_at_most_skip_bytes_max_are_decompressed_per_record(build, items):
+    """A plain WARC, deflated by the zip, ends at the limit; a gzipped one continues at its next record."""
     large = build.warc(build.http(bytes(8 << 20)))
     data = build.wacz(
         {"archive/a.warc": large + build.warc(), "archive/b.warc.gz": build.gz(large, build.warc())},
@@ -109,7 +110,7 @@ def test_no_more_than_skip_bytes_max_is_unpacked_for_a_record(build, items):
     ],
     ids=["zeros", "empty members", "empty blocks"],
 )
-def test_nor_of_what_is_empty_in_a_packed_member(build, items, empty):
+def test_empty_data_in_a_deflated_member_counts_for_the_limit_too(build, items, empty):
     data = build.wacz(
         {
             "archive/a.warc.gz": build.gz(build.warc()) + empty + build.gz(build.warc()),
@@ -123,7 +124,7 @@ def test_nor_of_what_is_empty_in_a_packed_member(build, items, empty):
     assert ["skip_bytes_max" in getattr(item, "detail", "") for _, item in results] == [False, True, False]
 
 
-def test_a_member_that_is_only_stored_is_passed_over_as_a_file_is(build, kinds):
+def test_skipping_in_a_stored_member_has_no_limit_as_in_a_file(build, kinds):
     data = build.warc(build.http(bytes(8 << 20))) + build.warc()
     assert kinds(build.wacz({"archive/a.warc": data}), "a.wacz", SHORT) == ["too_big", "page"]
     assert kinds(data, "a.warc", SHORT) == ["too_big", "page"]
@@ -133,12 +134,12 @@ END = b"PK\x05\x06"
 
 
 def many(build):
-    """A zip whose directory is larger than `FEW`, and where its last record is."""
+    """Return a zip with a directory larger than `SMALL_DIRECTORY`, and the offset of its end record."""
     data = build.wacz({f"archive/{number}.warc": b"" for number in range(100)})
     return data, data.rindex(END)
 
 
-FEW = ReadLimits(directory_bytes_max=1000)
+SMALL_DIRECTORY = ReadLimits(directory_bytes_max=1000)
 
 
 def with_a_second_record_inside_the_last(build):
@@ -154,7 +155,7 @@ def with_a_locator_beside_a_small_size(build, locator_offset=None):
     return data[:end] + record + locator + data[end : end + 12] + (46).to_bytes(4, "little") + data[end + 16 :]
 
 
-def with_a_locator_that_says_another_place(build):
+def with_a_locator_of_another_offset(build):
     return with_a_locator_beside_a_small_size(build, 0)
 
 
@@ -163,16 +164,16 @@ def with_a_locator_that_says_another_place(build):
     [
         with_a_second_record_inside_the_last,
         with_a_locator_beside_a_small_size,
-        with_a_locator_that_says_another_place,
+        with_a_locator_of_another_offset,
     ],
 )
-def test_a_directory_that_is_too_big_is_not_hidden(build, items, hidden):
+def test_a_big_directory_cannot_be_hidden_from_the_limit(build, items, hidden):
     data = hidden(build)
-    assert refused(items, data, FEW) == "bad_zip"
+    assert refused(items, data, SMALL_DIRECTORY) == "bad_zip"
 
 
-def test_what_is_refused_for_its_directory_says_so(build, items):
+def test_the_detail_names_the_limit_of_the_directory(build, items):
     data = with_a_locator_beside_a_small_size(build)
-    ((_, item),) = items(data, "a.wacz", FEW)
+    ((_, item),) = items(data, "a.wacz", SMALL_DIRECTORY)
     assert "directory_bytes_max 1000" in item.detail
-    assert items(data, "a.wacz") == []  # as large a one is read else: a hundred empty files
+    assert items(data, "a.wacz") == []  # a hundred empty files, without the limit

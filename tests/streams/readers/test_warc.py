@@ -10,7 +10,7 @@ from streams.readers.read_limits import ReadLimits
 TIME = 1_577_934_245_000
 
 
-def test_response(build, pages):
+def test_a_response_is_a_page(build, pages):
     data = build.warc()
     (page,) = pages(data, "a.warc")
     assert page == Page(
@@ -25,12 +25,12 @@ def test_response(build, pages):
 
 @pytest.mark.parametrize("version", ["0.17", "0.18", "1.0", "1.1"])
 @pytest.mark.parametrize("newline", ["\r\n", "\n"])
-def test_versions_and_newlines(build, pages, version, newline):
+def test_all_versions_and_newlines_are_read(build, pages, version, newline):
     data = build.warc(version=version, newline=newline) * 3
     assert [page.body for page in pages(data)] == [build.html] * 3
 
 
-def test_packed(build, pages):
+def test_compression_does_not_matter(build, pages):
     records = [build.warc(url=f"http://a.org/{i}") for i in range(5)]
     plain = pages(b"".join(records))
     for data in (
@@ -47,7 +47,7 @@ def test_packed(build, pages):
     assert offsets == [len(build.gz(*records[:i])) for i in range(5)]
 
 
-def test_other_records_are_passed_over(build, pages):
+def test_records_without_a_page_are_skipped(build, pages):
     data = b"".join(
         [
             build.warc(b"software: x\r\n", "warcinfo", None, Content_Type="application/warc-fields"),
@@ -62,35 +62,46 @@ def test_other_records_are_passed_over(build, pages):
     assert pages(data, "a.warc") == []
 
 
-def test_resource_and_conversion(build, pages):
+def test_a_resource_has_a_body_and_a_conversion_has_text(build, pages):
     resource, conversion = pages(
         build.warc(b"<p>hi", "resource", Content_Type="Text/HTML; Charset=Latin1")
         + build.warc("h\u00e9".encode() + b"\xff", "conversion", "<http://a.org/y>", Content_Type="text/plain")
     )
-    assert (resource.body, resource.mime, resource.charset) == (b"<p>hi", "text/html", "latin1")
-    assert (conversion.url, conversion.text, conversion.body) == ("http://a.org/y", "h\u00e9\ufffd", None)
+    assert resource.body == b"<p>hi"
+    assert resource.mime == "text/html"
+    assert resource.charset == "latin1"
+    assert conversion.url == "http://a.org/y"
+    assert conversion.text == "h\u00e9\ufffd"
+    assert conversion.body is None
 
 
-def test_redirects(build, pages):
+def test_redirects_have_a_target_and_no_body(build, pages):
     def redirect(location, status="301 Moved"):
         return build.warc(build.http(b"moved", status, Location=location))
 
     absolute, relative, unusable, not_modified = pages(
         redirect("https://b.org/y") + redirect("../z?q=1") + redirect("mailto:x@y.org") + redirect("/q", "200 OK")
     )
-    assert (absolute.status, absolute.redirect, absolute.body) == (301, "https://b.org/y", None)
+    assert absolute.status == 301
+    assert absolute.redirect == "https://b.org/y"
+    assert absolute.body is None
     assert relative.redirect == "http://a.org/z?q=1"
-    assert (unusable.redirect, unusable.body, unusable.refused) == (None, None, None)
-    assert (not_modified.redirect, not_modified.body) == (None, b"moved")
+    assert unusable.redirect is None
+    assert unusable.body is None
+    assert unusable.refused is None
+    assert not_modified.redirect is None
+    assert not_modified.body == b"moved"
 
 
 @pytest.mark.parametrize("coding", ["", "gzip"])
 def test_errors_are_pages_without_a_body(build, pages, coding):
     (page,) = pages(build.warc(build.http(b"no", "404 Not Found", Content_Encoding=coding)))
-    assert (page.status, page.body, page.refused) == (404, None, None)
+    assert page.status == 404
+    assert page.body is None
+    assert page.refused is None
 
 
-def test_revisits(build, pages):
+def test_a_revisit_names_the_capture_that_it_repeats(build, pages):
     named, digest_only, without_http, moved = pages(
         build.warc(
             build.http(b""),
@@ -103,23 +114,33 @@ def test_revisits(build, pages):
         + build.warc(b"", "revisit")
         + build.warc(build.http(b"", "302 Found", Location="/y"), "revisit")
     )
-    assert (named.revisit_of, named.revisit_time) == ("http://b.org/", 1_577_836_800_000)
-    assert (named.body, named.text, named.status) == (None, None, 200)
-    assert (digest_only.revisit_of, digest_only.revisit_time) == ("http://a.org/x", None)
+    assert named.revisit_of == "http://b.org/"
+    assert named.revisit_time == 1_577_836_800_000
+    assert named.body is None
+    assert named.text is None
+    assert named.status == 200
+    assert digest_only.revisit_of == "http://a.org/x"
+    assert digest_only.revisit_time is None
     assert digest_only.status == 304
-    assert (without_http.revisit_of, without_http.status) == ("http://a.org/x", 200)
-    assert (moved.redirect, moved.status) == ("http://a.org/y", 302)
+    assert without_http.revisit_of == "http://a.org/x"
+    assert without_http.status == 200
+    assert moved.redirect == "http://a.org/y"
+    assert moved.status == 302
 
 
-def test_without_http_headers(build, pages):
+def test_a_record_without_http_headers_has_its_own_media_type(build, pages):
     named, claimed = pages(
         build.warc(b"<p>hi", Content_Type="text/html; charset=utf-8") + build.warc(b"<p>hi there", newline="\n")
     )
-    assert (named.body, named.mime, named.charset, named.status) == (b"<p>hi", "text/html", "utf-8", 200)
-    assert (claimed.body, claimed.mime) == (b"<p>hi there", "")
+    assert named.body == b"<p>hi"
+    assert named.mime == "text/html"
+    assert named.charset == "utf-8"
+    assert named.status == 200
+    assert claimed.body == b"<p>hi there"
+    assert claimed.mime == ""
 
 
-def test_times(build, items):
+def test_the_time_comes_from_warc_date_or_a_date_header(build, items):
     data = b"".join(
         [
             build.warc(WARC_Date="2020-01-02T03:04:05.678901Z", version="1.1"),
@@ -134,7 +155,7 @@ def test_times(build, items):
     assert bad.reason == "bad_time"
 
 
-def test_refused_by_the_header(build, items):
+def test_some_records_are_rejected_by_their_header(build, items):
     data = b"".join(
         [
             build.warc(url=None),
@@ -151,7 +172,7 @@ def test_refused_by_the_header(build, items):
 
 
 @pytest.mark.parametrize("pack", ["plain", "gz", "zst"])
-def test_broken_framing_goes_on_at_the_next_record(build, kinds, pack):
+def test_after_bad_framing_reading_resumes_at_the_next_record(build, kinds, pack):
     good = build.warc()
     block = len(build.http())
     cases = {
@@ -168,12 +189,12 @@ def test_broken_framing_goes_on_at_the_next_record(build, kinds, pack):
         data = b"".join(parts) if pack == "plain" else getattr(build, pack)(*parts)
         expected = ["page", reason, "page", "page"]
         if bad is cases["too long"][0] and pack == "plain":
-            expected.pop()  # its length takes the next record's first line; a frame's end stops that
+            expected.pop()  # the length includes the first line of the next record, but ends at a frame
         assert kinds(data, "a.warc") == expected
 
 
 @pytest.mark.parametrize("pack", ["gz", "zst"])
-def test_corrupt_members_go_on_at_the_next(build, kinds, pack):
+def test_after_a_corrupt_member_reading_resumes_at_the_next(build, kinds, pack):
     packed = getattr(build, pack)(build.warc(build.http(bytes(range(256)) * 40)))
     good = getattr(build, pack)(build.warc())
     for at in (len(packed) // 2, len(packed) - 3):
@@ -186,22 +207,25 @@ def test_corrupt_members_go_on_at_the_next(build, kinds, pack):
 
 
 @pytest.mark.parametrize("status", [200, 404])
-def test_of_what_is_too_big_the_headers_are_read(build, items, status):
+def test_the_headers_of_a_record_that_is_too_big_are_read(build, items, status):
     limits = ReadLimits(page_bytes_max=1000, header_bytes_max=2000)
     big = build.warc(build.http(bytes(50_000), f"{status} Said"))
     for data in (big, build.gz(big), build.zst(big)):
         ((_, page),) = items(data, limits=limits)
-        assert (page.url, page.status, page.mime, page.time) == ("http://a.org/x", status, "text/html", TIME)
+        assert page.url == "http://a.org/x"
+        assert page.status == status
+        assert page.mime == "text/html"
+        assert page.time == TIME
         assert page.refused == (("too_big", page.refused[1]) if status == 200 else None)
 
 
-def test_too_big_is_passed_over(build, kinds):
+def test_a_record_that_is_too_big_is_skipped(build, kinds):
     limits = ReadLimits(page_bytes_max=1000, header_bytes_max=2000)
     data = build.warc() + build.warc(build.http(bytes(5000))) + build.warc(b"x" * 1500, "conversion") + build.warc()
     assert kinds(data, limits=limits) == ["page", "too_big", "too_big", "page"]
 
 
-def test_archive_bombs_are_left_at_the_limit(build, kinds):
+def test_a_bomb_is_skipped_up_to_the_limit(build, kinds):
     limits = ReadLimits(page_bytes_max=1000, header_bytes_max=2000, skip_bytes_max=1_000_000)
     for pack in (build.gz, build.zst):
         bomb, good = build.warc(build.http(bytes(30_000_000))), build.warc()

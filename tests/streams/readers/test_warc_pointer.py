@@ -1,4 +1,4 @@
-"""Pointers to WARC records: followed below one folder, refused anywhere else."""
+"""Pointers to WARC records are followed below one folder, and refused everywhere else."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def parse(folder, limits=None, **fields):
 
 
 @pytest.mark.parametrize("packed", [False, True])
-def test_the_record_is_the_page(tmp_path, build, packed):
+def test_the_page_comes_from_the_record(tmp_path, build, packed):
     other, record = build.warc(url="http://a.org/other"), build.warc()
     parts = [gzip.compress(part) if packed else part for part in (other, record, other)]
     folder = tmp_path / "crawl-data" / "CC-MAIN-2023"
     folder.mkdir(parents=True)
     (folder / "a.warc.gz").write_bytes(b"".join(parts))
     location = {"filename": "crawl-data/CC-MAIN-2023/a.warc.gz"}
-    # An index has numbers as text, Common Crawl's columns have numbers.
+    # Numbers are text in an index, and numbers in Common Crawl's columns.
     lines: list[dict[str, Any]] = [
         location | {"offset": str(len(parts[0])), "length": str(len(parts[1])), "status": "200", "mime": "text/html"},
         {
@@ -46,10 +46,14 @@ def test_the_record_is_the_page(tmp_path, build, packed):
     for fields in lines:
         page = parse(tmp_path, **fields)
         assert isinstance(page, Page), page
-        assert (page.url, page.body, page.status, page.time) == (URL, build.html, 200, 1_577_934_245_000)
+        assert page.url == URL
+        assert page.body == build.html
+        assert page.status == 200
+        assert page.time == 1_577_934_245_000
     wrong = parse(tmp_path, **location, length=len(parts[0]))
     assert isinstance(wrong, Rejected)
-    assert (wrong.reason, "http://a.org/other" in wrong.detail) == ("bad_pointer", True)
+    assert wrong.reason == "bad_pointer"
+    assert "http://a.org/other" in wrong.detail
 
 
 @pytest.mark.parametrize(
@@ -60,7 +64,7 @@ def test_the_record_is_the_page(tmp_path, build, packed):
         "loop", "pipe", 5, ["a.warc"],
     ],
 )  # fmt: skip
-def test_what_leads_out_of_the_folder_is_refused(tmp_path, build, name):
+def test_a_path_out_of_the_folder_is_refused(tmp_path, build, name):
     root = tmp_path / "root"
     (root / "folder").mkdir(parents=True)
     secret = tmp_path / "secret.warc"
@@ -99,7 +103,7 @@ def test_links_within_the_folder_are_followed(tmp_path, build):
         ({"status": "OK"}, "bad_field"),
     ],
 )
-def test_pointers_to_no_record(tmp_path, build, fields, reason):
+def test_a_pointer_that_does_not_lead_to_a_record_is_refused(tmp_path, build, fields, reason):
     (tmp_path / "a.warc").write_bytes(build.warc())
     (tmp_path / "b.warc.gz").write_bytes(b"\x1f\x8b\x08" + b"\xff" * 200)
     (tmp_path / "request.warc").write_bytes(build.warc(kind="request"))
@@ -110,7 +114,7 @@ def test_pointers_to_no_record(tmp_path, build, fields, reason):
     assert item.reason == reason
 
 
-def test_a_bomb_costs_no_more_than_the_limits(tmp_path, build):
+def test_a_bomb_is_refused_at_the_limit(tmp_path, build):
     bomb = gzip.compress(build.warc(build.http(b"x" * (64 << 20))))
     (tmp_path / "bomb.warc.gz").write_bytes(bomb)
     limits = ReadLimits(warc_folder=str(tmp_path), page_bytes_max=1 << 20)
@@ -126,13 +130,13 @@ def test_without_a_folder_nothing_is_read(tmp_path, build):
     item = parse("", filename=str(Path("a.warc")))
     assert isinstance(item, Rejected)
     assert "warc_folder is not set" in item.detail
-    # What a line says of a redirect or an error needs no record.
+    # The line of an error is complete without its record.
     gone = parse("", filename="a.warc", status="404")
     assert isinstance(gone, Page)
     assert gone.status == 404
 
 
-def test_a_page_with_content_needs_no_pointer():
+def test_the_pointer_of_a_line_with_content_is_ignored():
     item = parse("", filename="report.pdf", offset="far", length=[1], text="words")
     assert isinstance(item, Page)
     assert item.text == "words"
