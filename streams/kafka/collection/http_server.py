@@ -1,15 +1,15 @@
-"""What a worker answers over HTTP: how it is, its metrics, and questions about the whole collection.
+"""The HTTP server of a worker: health, metrics, row queries, retractions and sweeps.
 
     GET  /livez      200 while the process runs
-    GET  /readyz     200 when partitions are assigned and recovered and the disk has room; 503 says what is missing
+    GET  /readyz     200 if partitions are assigned and recovered and the disk has room; 503 says what is missing
     GET  /metrics    for Prometheus
-    POST /rows       a question, msgpack: of partitions that are here, or of the whole collection
-    POST /retract    changes that overwrite, as a record of the changelog: forgetting
-    POST /sweeps     a record for the log of sweeps, JSON; a cancellation takes back what the sweep brought
+    POST /rows       a row query, msgpack: of partitions of this worker, or of the whole collection
+    POST /retract    changes that overwrite, as a changelog record: for `forget`
+    POST /sweeps     an event for the log of sweeps, JSON; a cancellation also removes the sweep's captures
 
-The last three are for workers and the command line of the same collection: they show and change everything. They want
-the token (LOSTFOUND_TOKEN); without one a worker listens on this machine only, takes no changes, and gives no rows to
-pages in a browser, which can reach this machine under a name of their own.
+The POST paths are for workers and the command line of the same collection, because they expose and change everything.
+They require the token (LOSTFOUND_TOKEN). Without one, a worker listens on this machine only, accepts no changes, and
+refuses rows to web pages: a browser can reach this machine under a host name of the page's choice.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ from streams.kafka.wire.packed_messages import Topic
 from streams.kafka.wire.sweep_log import Event
 
 log = structlog.get_logger(__name__)
-DISK_FREE_BYTES_MIN = 256 << 20  # less room than this: not ready, before RocksDB cannot write
+DISK_FREE_BYTES_MIN = 256 << 20  # with less, a worker is not ready: RocksDB would soon fail to write
 BODY_BYTES_MAX = 64 << 20
 _decode_query = msgspec.msgpack.Decoder(RowQuery).decode
 _encode = msgspec.msgpack.Encoder().encode
-_HINT = "set LOSTFOUND_TOKEN, the same for all workers and for this command"
+_HINT = "set LOSTFOUND_TOKEN to the same value for all workers and for this command"
 Handler = Callable[[web.Request], Awaitable[web.Response]]
 
 
@@ -67,30 +67,30 @@ class Server:
         site.router.add_post("/rows", _with_error_responses(_with_authorization(self._rows, token)))
         for path, handler in (("/retract", self._retract), ("/sweeps", self._sweeps)):
             site.router.add_post(
-                path, _with_error_responses(_with_authorization(handler, token) if token else _no_changes)
+                path, _with_error_responses(_with_authorization(handler, token) if token else _refuse_changes)
             )
         self._web = web.AppRunner(site, access_log=None)
         await self._web.setup()
         await web.SockSite(self._web, listening).start()
 
     async def stop(self) -> None:
-        """Stop listening."""
+        """Close all connections and stop listening."""
         if self._web is not None:
             await self._web.cleanup()
 
     def missing(self) -> list[str]:
-        """What keeps this worker from being ready; empty when nothing does."""
-        app, free = self.app, self._free()
-        found = []
+        """Return what keeps this worker from being ready; empty if it is."""
+        app, free = self.app, self._disk_free()
+        missing = []
         if app.rebalancing:
-            found.append("partitions are not assigned")
+            missing.append("partitions are not assigned")
         elif not app.tables.actives_ready:
-            found.append("partitions are being recovered")
+            missing.append("partitions are being recovered")
         if free < DISK_FREE_BYTES_MIN:
-            found.append(f"{free} bytes are free on disk, fewer than {DISK_FREE_BYTES_MIN}")
-        return found
+            missing.append(f"the disk has {free} free bytes, fewer than {DISK_FREE_BYTES_MIN}")
+        return missing
 
-    def _free(self) -> int:
+    def _disk_free(self) -> int:
         folder = self.runner.partitions.folder
         return shutil.disk_usage(folder if folder.exists() else folder.parent).free
 
@@ -104,7 +104,7 @@ class Server:
     async def _metrics(self, _request: web.Request) -> web.Response:
         metrics, opened = self.runner.metrics, self.runner.partitions
         metrics.ready.set(not self.missing())
-        metrics.disk_free.set(self._free())
+        metrics.disk_free.set(self._disk_free())
         metrics.partitions.labels("active").set(len(opened.active & opened.by_number.keys()))
         metrics.partitions.labels("standby").set(len(opened.by_number.keys() - opened.active))
         metrics.waiting_messages.clear()
@@ -120,34 +120,33 @@ class Server:
 
     async def _rows(self, request: web.Request) -> web.Response:
         query, collection = _decode_query(await request.read()), self._ready_collection()
-        run = (
-            collection.query_local if query.partitions is not None else lambda query: collection.store().query(query)
-        )
-        return _packed(await asyncio.to_thread(run, query))
+        if query.partitions is not None:
+            return _msgpack_response(await asyncio.to_thread(collection.query_local, query))
+        return _msgpack_response(await asyncio.to_thread(lambda: collection.store().query(query)))
 
     async def _retract(self, request: web.Request) -> web.Response:
         _, changes = changelog_record.decode(await request.read())
         await asyncio.to_thread(self._ready_collection().apply_retraction, changes)
-        return _packed(None)
+        return _msgpack_response(None)
 
     async def _sweeps(self, request: web.Request) -> web.Response:
         event = msgspec.json.decode(await request.read(), type=Event)
-        whole, sweep_log = self._ready_collection(), self.runner.sweep_log
+        collection, sweep_log = self._ready_collection(), self.runner.sweep_log
         sweep_log.table.check(event)
-        held = sweep_log.table.find(event.name)
-        if held is None:
-            await sweep_log.get_or_open(event.name)
-            return _packed(None)
-        if event.event == "commit":
-            until = await whole.lag.end_offsets(Topic.PAGES)
-            await sweep_log.append(msgspec.structs.replace(event, until=until))
-            return _packed(None)
-        return _packed(await self._cancel(event, whole))
+        match event.event:
+            case "open":
+                await sweep_log.get_or_open(event.name)
+            case "commit":
+                ends = await collection.lag.end_offsets(Topic.PAGES)
+                await sweep_log.append(msgspec.structs.replace(event, until=ends))
+            case _:
+                return _msgpack_response(await self._cancel(event))
+        return _msgpack_response(None)
 
-    async def _cancel(self, event: Event, whole: Collection) -> Forgotten:
-        """Hide a sweep, and once all of it that is under way has come, take it back.
+    async def _cancel(self, event: Event) -> Forgotten:
+        """Hide a sweep, and remove its captures once all its messages in flight are processed.
 
-        What the stages still held would be written after a look for it, and nobody would look again.
+        Captures written after the removal would never be removed: nothing looks for them again.
         """
         sweep_log = self.runner.sweep_log
         async with self._cancelling:
@@ -155,13 +154,12 @@ class Server:
             number = await sweep_log.get_or_open(event.name)
             await sweep_log.append(msgspec.structs.replace(event, number=number))
             await sweep_log.wait_until(lambda table: table.sweeps[number].state >= SweepState.CANCELLING)
-            await wait_until_drained(whole.lag)
-            gone = await asyncio.to_thread(_cancel, whole, sweep_log.table.sweeps[number])
-            await sweep_log.append(
-                Event(event="cancelled", name=event.name, time=time.time_ns() // 1_000_000, number=number)
-            )
+            await wait_until_drained(self.collection.lag)
+            forgotten = await asyncio.to_thread(_remove_sweep, self.collection, sweep_log.table.sweeps[number])
+            now = time.time_ns() // 1_000_000
+            await sweep_log.append(Event(event="cancelled", name=event.name, time=now, number=number))
             await sweep_log.wait_until(lambda table: table.sweeps[number].state is SweepState.CANCELLED)
-        return gone
+        return forgotten
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -169,7 +167,7 @@ def listen(host: str, port: int) -> socket.socket:
 
     Raise InputError if the address cannot be bound, or if other machines could reach it without a token.
     """
-    if not token_from_environment() and not _loopback(host):
+    if not token_from_environment() and not _is_loopback(host):
         raise InputError(f"anyone who reaches {host} could change everything", "set LOSTFOUND_TOKEN on all workers")
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
@@ -178,15 +176,15 @@ def listen(host: str, port: int) -> socket.socket:
         raise InputError(f"cannot listen on {host}:{port}: {error.strerror}", "choose another --port") from error
 
 
-def _cancel(collection: Collection, sweep: Sweep) -> Forgotten:
+def _remove_sweep(collection: Collection, sweep: Sweep) -> Forgotten:
     return forgetting.apply(forgetting.cancel_sweep(collection.store(), sweep), collection.apply_retraction)
 
 
-def _packed(value: Any) -> web.Response:
+def _msgpack_response(value: Any) -> web.Response:
     return web.Response(body=_encode(value), content_type="application/msgpack")
 
 
-def _loopback(host: str) -> bool:
+def _is_loopback(host: str) -> bool:
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -194,52 +192,53 @@ def _loopback(host: str) -> bool:
 
 
 def _is_local_request(request: web.Request) -> bool:
-    """Whether the question is to this machine by its own address, and from no page in a browser."""
+    """Whether a request names this machine by a loopback address, and does not come from a web page."""
     try:
         host = urlsplit(f"//{request.host}").hostname or ""
     except ValueError:
         return False
-    return _loopback(host) and "Origin" not in request.headers
+    return _is_loopback(host) and "Origin" not in request.headers
 
 
 def _with_authorization(handler: Handler, token: str) -> Handler:
-    """A handler that answers those who have the token, before it reads what they send."""
+    """Return a handler that checks the token before the body is read."""
 
-    async def guarded(request: web.Request) -> web.Response:
+    async def authorized(request: web.Request) -> web.Response:
         if not token and not _is_local_request(request):
-            said = {"error": "without a token it answers programs on this machine only", "hint": _HINT}
-            return web.json_response(said, status=401, headers={"WWW-Authenticate": "Bearer"})
+            return _unauthorized("without a token, a worker answers only programs on its own machine", _HINT)
         if not is_authorized(request.headers.get("Authorization"), token):
-            said = {"error": "the token is missing or another", "hint": "set LOSTFOUND_TOKEN to that of the workers"}
-            return web.json_response(said, status=401, headers={"WWW-Authenticate": "Bearer"})
+            return _unauthorized("the token is missing or wrong", "set LOSTFOUND_TOKEN to the token of the workers")
         return await handler(request)
 
-    return guarded
+    return authorized
 
 
-async def _no_changes(_request: web.Request) -> web.Response:
-    """Refuse: whoever runs anything on this machine, a page in a browser too, could ask for changes."""
-    said = {"error": "it takes no changes without a token", "hint": _HINT}
-    return web.json_response(said, status=401, headers={"WWW-Authenticate": "Bearer"})
+async def _refuse_changes(_request: web.Request) -> web.Response:
+    """Refuse a change: without a token, any program or web page on this machine could request one."""
+    return _unauthorized("without a token, a worker accepts no changes", _HINT)
+
+
+def _unauthorized(error: str, hint: str) -> web.Response:
+    return web.json_response({"error": error, "hint": hint}, status=401, headers={"WWW-Authenticate": "Bearer"})
 
 
 def _with_error_responses(handler: Handler) -> Handler:
-    """A handler whose errors are told to whoever asked."""
+    """Return a handler that answers with the error if one is raised."""
 
-    async def guarded(request: web.Request) -> web.Response:
+    async def answering(request: web.Request) -> web.Response:
         try:
             return await handler(request)
         except web.HTTPException:
-            raise  # an answer already, such as 413
+            raise  # already a response, such as 413
         except LostfoundError as error:
-            # A state that cannot answer now, or a question that is wrong.
+            # A state that cannot answer now, or an invalid request.
             status = 503 if isinstance(error, StateError) else 409
-            said = {"error": str(error), "hint": error.hint}
+            body = {"error": str(error), "hint": error.hint}
         except (msgspec.DecodeError, ValueError) as error:
-            status, said = 400, {"error": str(error)[:500], "hint": "ask with a lostfound of this version"}
+            status, body = 400, {"error": str(error)[:500], "hint": "use a lostfound of the same version"}
         except Exception as error:
-            log.exception("a question was not answered", path=request.path)
-            status, said = 500, {"error": repr(error)[:500], "hint": "the worker's log says more"}
-        return web.json_response(said, status=status)
+            log.exception("a request failed", path=request.path)
+            status, body = 500, {"error": repr(error)[:500], "hint": "see the worker's log"}
+        return web.json_response(body, status=status)
 
-    return guarded
+    return answering

@@ -27,7 +27,7 @@ def cancel(made: Collection, name: str) -> None:
     collection: Any = SimpleNamespace(
         runner=runner, app=None, lag=made, store=made.store, apply_retraction=made.apply_retraction
     )
-    asyncio.run(Server(collection)._cancel(Event(event="cancel", name=name, time=5), collection))
+    asyncio.run(Server(collection)._cancel(Event(event="cancel", name=name, time=5)))
 
 
 @pytest.mark.parametrize("stages", range(5))

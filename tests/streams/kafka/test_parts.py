@@ -337,7 +337,7 @@ def test_a_worker_that_nobody_could_reach_does_not_start(tmp_path: Path, url: st
 
 @pytest.mark.parametrize(
     ("sent", "status", "said"),
-    [(b"x" * 100, 413, "exceed"), (b"{", 400, "lostfound of this version"), (b"{}", 200, "")],
+    [(b"x" * 100, 413, "exceed"), (b"{", 400, "lostfound of the same version"), (b"{}", 200, "")],
 )
 def test_answers_of_the_server_pass_and_errors_are_told(sent: bytes, status: int, said: str) -> None:
     async def handler(request: web.Request) -> web.Response:
