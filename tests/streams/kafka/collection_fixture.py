@@ -1,4 +1,4 @@
-"""A collection in memory: partitions, the topics between them as logs, and the stages that take them; no broker."""
+"""A collection without a broker: partitions, topics as lists, and the stages that process them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SETTINGS = load()
 
 
 class Collection:
-    """What the topics hold, how far each is taken, and the partitions."""
+    """Partitions, topics, and the position of the stages in each topic."""
 
     def __init__(self, folder: Path, rng: Random | None = None, settings: Settings = SETTINGS) -> None:
         """With `rng` the stages process a few messages at random whenever the store is read."""
@@ -48,30 +48,30 @@ class Collection:
         self._sketch = SketchStage(SETTINGS.scheme, SETTINGS.policy, SETTINGS.limits)
 
     def events(self, *events: Event) -> None:
-        """Append to the log of sweeps."""
+        """Append events to the log of sweeps."""
         for event in events:
             self.table.apply(event)
 
     def sketch(self, sweep: int, texts: Mapping[str, str]) -> None:
-        """Have pages, texts by URL, sketched and sent on."""
+        """Sketch pages, given as texts by URL, and send them to the stages."""
         self.pages(sweep, [Page(url=url, time=1_700_000_000_000 + sweep, text=text) for url, text in texts.items()])
 
     def pages(self, sweep: int, pages: list[Page]) -> None:
-        """Have pages sketched and sent on."""
-        found = [item for results in self._sketch(Task(sweep, pages)) for item in results]
-        self.send(stages.route_pages([item for item in found if isinstance(item, SketchedPage)], self.context).sends)
+        """Sketch pages and send them to the stages."""
+        items = [item for results in self._sketch(Task(sweep, pages)) for item in results]
+        self.send(stages.route_pages([item for item in items if isinstance(item, SketchedPage)], self.context).sends)
 
     def send(self, sends: Mapping[tuple[Topic, int], Sequence[msgspec.Struct]]) -> None:
-        """Append to logs."""
-        for place, values in sends.items():
-            self.logs[place] += values
+        """Append messages to their topics."""
+        for topic_partition, values in sends.items():
+            self.logs[topic_partition] += values
 
     def owns(self, number: int) -> Callable[[bytes], bool]:
-        """Which keys are a partition's own."""
+        """Return a predicate for the keys that a partition owns."""
         return lambda key: partition_of(key, PARTITIONS) == number
 
     def take(self, topics: Iterable[Topic] = tuple(MESSAGE_TYPES)) -> None:
-        """Take what these topics hold, until they hold no more."""
+        """Take what these topics hold, offsets they hold no more."""
         topics = list(topics)
         while any(self._take(topic, number) for topic in topics for number in self.parts):
             pass
@@ -122,7 +122,7 @@ class Collection:
         )
 
     def send_retraction(self, parts: Mapping[int, Changes]) -> None:
-        """Send changes to their partitions and have them applied."""
+        """Send changes to their partitions, which apply them."""
         sends = repair.build_retractions(self.store(), parts)
         self.advance(30)
         self.send(sends)
@@ -134,10 +134,10 @@ class Collection:
 
     # The methods of `ConsumerLag` that a barrier calls.
     async def end_offsets(self, topic: Topic) -> list[int]:
-        """Where a topic ends."""
+        """Return the end offset of each partition of a topic."""
         return [len(self.logs[topic, number]) for number in self.parts]
 
-    async def has_reached(self, topic: Topic, until: list[int]) -> bool:
-        """Whether a topic is taken so far; takes what there is of it."""
+    async def has_reached(self, topic: Topic, offsets: list[int]) -> bool:
+        """Process a topic; return whether the stages have reached some offsets."""
         self.take([topic])
-        return all(self.taken[topic, number] >= end for number, end in enumerate(until))
+        return all(self.taken[topic, number] >= end for number, end in enumerate(offsets))

@@ -1,4 +1,4 @@
-"""Forgetting while pages come that hold what is forgotten: whatever a capture holds is kept, whole."""
+"""Test retractions that race with pages of the same documents: every document of a capture stays complete."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from streams.kafka.wire.sweep_log import Event
 from streams.page import Page
 from streams.sketch.sketcher import Sketcher
 from streams.urls import url_key
-from tests.streams.kafka.collection.test_repair import crowd, sound
+from tests.streams.kafka.collection.test_repair import assert_consistent, similar_pages
 from tests.streams.kafka.collection_fixture import SETTINGS, Collection
 
 URL, OTHER = "https://a.example/x", "https://b.example/y"
@@ -28,16 +28,16 @@ TEXT = "the same page that two sweeps find while one of them is cancelled"
 KEEPING = (Topic.CAPTURES, Topic.DOCUMENTS)
 
 
-def whole(made: Collection) -> None:
-    """See that each capture's document is kept and located, with all its postings, and nothing else is."""
+def assert_complete(made: Collection) -> None:
+    """Assert that the document of every capture is stored, with its location and postings, and nothing else is."""
     for number, partition in made.parts.items():
         assert list(check(partition.store, postings_max=1_000, owns=made.owns(number))) == []
     store = made.store()
-    held = {capture_row.decode(*row) for row in store.scan(Family.CAPTURES)}
-    places = {each.document + each.key for each in held if each.document}
-    assert {place for place, _ in store.scan(Family.LOCATIONS)} == places
+    captures = {capture_row.decode(*row) for row in store.scan(Family.CAPTURES)}
+    locations = {capture.document + capture.key for capture in captures if capture.document}
+    assert {location for location, _ in store.scan(Family.LOCATIONS)} == locations
     rows = dict(store.scan(Family.DOCUMENTS))
-    assert rows.keys() == {each.document for each in held if each.document}
+    assert rows.keys() == {capture.document for capture in captures if capture.document}
     assert {key for key, _ in store.scan(Family.TEXTS)} == rows.keys()
     width = SETTINGS.scheme.rows
     buckets = {
@@ -46,16 +46,16 @@ def whole(made: Collection) -> None:
         for signature in [document_row.decode(key, row).sketch.signature.tobytes()]
         for band in range(SETTINGS.scheme.bands)
     }
-    said = {
+    stored = {
         bucket + postings[at : at + PREFIX_BYTES]
         for bucket, postings in store.scan(Family.BANDS)
         for at in range(0, len(postings), PREFIX_BYTES)
     }
-    assert said == buckets
+    assert stored == buckets
 
 
 def before_taking(made: Collection, monkeypatch: pytest.MonkeyPatch, happens: Callable[[], None]) -> None:
-    """Let something happen between what forgetting reads and what it changes."""
+    """Run `happens` after forgetting has read its rows and before its changes are applied."""
     send = made.send_retraction
 
     def late(parts: Mapping[int, Changes]) -> None:
@@ -67,7 +67,7 @@ def before_taking(made: Collection, monkeypatch: pytest.MonkeyPatch, happens: Ca
 
 
 def collection_of_one(folder: Path) -> Collection:
-    """A collection of two sweeps, the first of which has brought a page."""
+    """A collection of two sweeps; the first one has a page."""
     made = Collection(folder)
     made.events(Event(event="open", name="one", time=1), Event(event="open", name="two", time=2))
     made.sketch(1, {URL: TEXT})
@@ -78,10 +78,10 @@ def collection_of_one(folder: Path) -> Collection:
 @pytest.mark.parametrize("url", [URL, OTHER])
 @pytest.mark.parametrize("stages", range(3))
 @pytest.mark.parametrize("cancel", [True, False])
-def test_a_page_with_the_same_text_that_comes_meanwhile(
+def test_a_page_with_the_same_text_arrives_during_a_retraction(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, url: str, stages: int, cancel: bool
 ) -> None:
-    """It is captured, and perhaps admitted, after the history was read and before what is gone is taken."""
+    """The page passes some stages after the history was read and before the retraction is applied."""
     made = collection_of_one(tmp_path)
     (entry,) = dict(made.store().scan(Family.DOCUMENTS))
     words = dict(made.store().scan(Family.WORDS))
@@ -96,20 +96,20 @@ def test_a_page_with_the_same_text_that_comes_meanwhile(
     else:
         forgetting.apply(forgetting.forget_url(made.store(), url_key(URL)), made.apply_retraction)
     made.take()
-    whole(made)
+    assert_complete(made)
     view = View(made.store())
-    (held,) = view.captures(url_key(url))
-    assert (held.sweep, held.document) == (2, entry)
+    (capture,) = view.captures(url_key(url))
+    assert (capture.sweep, capture.document) == (2, entry)
     assert view.titles_and_texts([entry])[0] in {("", TEXT.upper()), ("", Sketcher(SETTINGS.scheme).canonical(TEXT))}
     if url == URL:
         assert dict(made.store().scan(Family.WORDS)) == words
 
 
 @pytest.mark.parametrize("topics", [[], [Topic.CAPTURES], KEEPING])
-def test_a_revisit_of_what_goes_that_comes_meanwhile(
+def test_a_revisit_of_a_deleted_url_arrives_during_a_retraction(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, topics: Sequence[Topic]
 ) -> None:
-    """It brings no text at all."""
+    """A revisit has no text."""
     made = collection_of_one(tmp_path)
 
     def meanwhile() -> None:
@@ -119,12 +119,12 @@ def test_a_revisit_of_what_goes_that_comes_meanwhile(
     before_taking(made, monkeypatch, meanwhile)
     forgetting.apply(forgetting.forget_url(made.store(), url_key(URL)), made.apply_retraction)
     made.take()
-    whole(made)
-    (held,) = View(made.store()).captures(url_key(OTHER))
-    assert (held.document is not None) == bool(topics), "a revisit of what is gone repeats nothing"
+    assert_complete(made)
+    (capture,) = View(made.store()).captures(url_key(OTHER))
+    assert (capture.document is not None) == bool(topics), "a revisit of a deleted URL has no document"
 
 
-def test_a_page_that_comes_when_its_document_is_gone_and_its_postings_are_not(
+def test_a_page_arrives_after_its_document_and_before_its_postings_are_deleted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = collection_of_one(tmp_path)
@@ -141,18 +141,18 @@ def test_a_page_that_comes_when_its_document_is_gone_and_its_postings_are_not(
     monkeypatch.setattr(made, "advance", first_one)
     forgetting.apply(forgetting.forget_url(made.store(), url_key(URL)), made.apply_retraction)
     made.take()
-    whole(made)
+    assert_complete(made)
     assert set(dict(made.store().scan(Family.DOCUMENTS))) == {entry}
 
 
 @pytest.mark.parametrize("seed", range(16))
-def test_cancelling_beside_another_sweep_of_the_same_pages(
+def test_cancelling_a_sweep_while_another_has_the_same_pages(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
     rng = Random(seed)
     made = Collection(tmp_path, rng)
     made.events(*(Event(event="open", name=name, time=1) for name in ("bad", "good")))
-    pages = crowd(rng, 12)
+    pages = similar_pages(rng, 12)
     made.sketch(1, pages)
     made.take()
     some = dict(rng.sample(sorted(pages.items()), 8))
@@ -160,12 +160,12 @@ def test_cancelling_beside_another_sweep_of_the_same_pages(
     new = {url.replace("a.example", "c.example"): f"{text} new" for url, text in rng.sample(sorted(pages.items()), 3)}
 
     def meanwhile() -> None:
-        for each in (some, moved, new):
-            made.sketch(2, each)
+        for texts in (some, moved, new):
+            made.sketch(2, texts)
         made.advance(rng.choice((0, 20, 200)))
 
     before_taking(made, monkeypatch, meanwhile)
     forgetting.apply(forgetting.cancel_sweep(made.store(), made.table.sweeps[1]), made.apply_retraction)
     made.take()
-    whole(made)
-    sound(made, set(), {*some, *moved, *new})
+    assert_complete(made)
+    assert_consistent(made, set(), {*some, *moved, *new})

@@ -1,4 +1,4 @@
-"""Forgetting while pages go through the stages: clusters are as if it had waited."""
+"""Test retractions that race with joins: the clusters end up as if there had been no race."""
 
 from __future__ import annotations
 
@@ -26,50 +26,52 @@ def text(rng: Random, words: int) -> str:
     return " ".join(f"{rng.choice(WORDS)}{rng.randrange(50)}" for _ in range(words))
 
 
-def crowd(rng: Random, pages: int) -> dict[str, str]:
+def similar_pages(rng: Random, pages: int) -> dict[str, str]:
     """Near-duplicates of one page."""
     base = text(rng, 120)
     return {f"https://a.example/{number}": f"{base} {text(rng, 1)}{number}" for number in range(pages)}
 
 
-def sound(made: Collection, gone: set[bytes], urls: set[str]) -> None:
-    """See that all clusters are as the edges say, and hold the URLs that are left and no others."""
+def assert_consistent(made: Collection, gone: set[bytes], urls: set[str]) -> None:
+    """Assert that all clusters match the edges and have exactly the remaining URLs."""
     view = View(made.store())
     by_edges = query.clusters_by_policy(view, threshold=0.0, containment=False, sweep=None, min_size=1)
-    found = list(query.clusters(view, min_size=1))
-    assert sorted(sorted(each.documents) for each in found) == sorted(sorted(each.documents) for each in by_edges)
-    assert {url for each in found for url in each.urls} == urls
-    assert not {bytes.fromhex(document) for each in found for document in each.documents} & gone
-    for each in found:
-        roots = view.roots([bytes.fromhex(document) for document in each.documents])
-        assert set(roots) == {bytes.fromhex(min(each.documents))}
+    clusters = list(query.clusters(view, min_size=1))
+    assert sorted(sorted(cluster.documents) for cluster in clusters) == sorted(
+        sorted(cluster.documents) for cluster in by_edges
+    )
+    assert {url for cluster in clusters for url in cluster.urls} == urls
+    assert not {bytes.fromhex(document) for cluster in clusters for document in cluster.documents} & gone
+    for cluster in clusters:
+        roots = view.roots([bytes.fromhex(document) for document in cluster.documents])
+        assert set(roots) == {bytes.fromhex(min(cluster.documents))}
 
 
 @pytest.mark.parametrize("seed", range(16))
-def test_forgetting_beside_running_joins(tmp_path: Path, seed: int) -> None:
+def test_forgetting_while_unions_are_in_flight(tmp_path: Path, seed: int) -> None:
     rng = Random(seed)
     made = Collection(tmp_path, rng)
     made.events(Event(event="open", name="first", time=1))
-    pages = crowd(rng, 16)
+    pages = similar_pages(rng, 16)
     urls = list(pages)
     rng.shuffle(urls)
     made.sketch(1, {url: pages[url] for url in urls[:10]})
     made.take()
     view = View(made.store())
-    held = {url: view.captures(url_key(url))[-1].document or b"" for url in urls[:10]}
-    roots = {url for url, document in held.items() if view.root(document) == document}
-    # A root is what others join; a document in the middle is what holds two parts together.
+    documents = {url: view.captures(url_key(url))[-1].document or b"" for url in urls[:10]}
+    roots = {url for url, document in documents.items() if view.root(document) == document}
+    # Deleting a root or a document between two parts of a cluster needs a rejoin.
     going = [rng.choice(sorted(roots)), rng.choice(urls[:10])][: rng.randint(1, 2)]
     made.sketch(1, {url: pages[url] for url in urls[10:]})
     made.advance(60, [Topic.CAPTURES, Topic.DOCUMENTS, Topic.BUCKETS])
     for url in dict.fromkeys(going):
         forgetting.apply(forgetting.forget_url(made.store(), url_key(url)), made.apply_retraction)
     made.take()
-    sound(made, {held[url] for url in going}, set(urls) - set(going))
+    assert_consistent(made, {documents[url] for url in going}, set(urls) - set(going))
 
 
 @pytest.mark.parametrize(("parents", "stays"), [({}, True), ({b"c" * 16: b"a" * 16}, False), (None, False)])
-def test_a_pointer_that_a_union_has_set_since_stays(
+def test_a_pointer_set_after_the_changes_were_computed_stays(
     tmp_path: Path, parents: dict[bytes, bytes] | None, stays: bool
 ) -> None:
     made = Collection(tmp_path)

@@ -1,4 +1,4 @@
-"""What is told to others, made from a partition and a batch: no broker."""
+"""Test the results that are built from a partition and a batch."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ def located(*rows: tuple[bytes, str, int]) -> Changes:
     return changes
 
 
-def test_the_closest_is_told_from_the_side_of_whoever_asks() -> None:
+def test_the_closest_document_has_the_figures_of_the_new_page() -> None:
     asking = {sketch.document: sketch for sketch in (SKETCHES[2], SKETCHES[5])}
     pairs = [CandidatePair(document, other.document[:5], 1) for document in asking for other in SKETCHES]
     near = verify(pairs, asking, by_prefix(SKETCHES), 0.3).near
     assert near is not None
-    found = closest(near, asking)
-    assert found.keys() == asking.keys()
-    for document, (other, figures) in found.items():
+    matches = closest(near, asking)
+    assert matches.keys() == asking.keys()
+    for document, (other, figures) in matches.items():
         others = [sketch for sketch in SKETCHES if sketch.document != document]
         best = max(others, key=lambda sketch: compare(asking[document], sketch).resemblance)
         assert other == best.document
@@ -44,7 +44,7 @@ def test_the_closest_is_told_from_the_side_of_whoever_asks() -> None:
     assert closest(near, []) == {}
 
 
-def test_containment_is_not_turned_round() -> None:
+def test_containment_is_that_of_the_new_page() -> None:
     sketcher = Sketcher(Scheme())
     words = [f"w{n}" for n in range(80)]
     long, short = (sketcher.sketch(" ".join(text)) for text in (words, words[:60]))
@@ -57,7 +57,7 @@ def test_containment_is_not_turned_round() -> None:
         assert (figures.containment == 1.0) == (asks is short)
 
 
-def test_only_new_places_of_known_documents_are_copies() -> None:
+def test_only_new_locations_of_known_documents_are_copies() -> None:
     def sighting(document: bytes, key: bytes) -> Sighting:
         return Sighting(document, key, 1, b"", None)
 
@@ -68,11 +68,11 @@ def test_only_new_places_of_known_documents_are_copies() -> None:
         sighting(B, b"b)/"),
         sighting(A, b"a)/3"),
     ]
-    found = admit.copies(sightings, {A: b"row"}, {A + b"a)/1": b"seen"})
-    assert [each.key for each in found] == [b"a)/2", b"a)/3"]
+    matches = admit.copies(sightings, {A: b"row"}, {A + b"a)/1": b"seen"})
+    assert [result.key for result in matches] == [b"a)/2", b"a)/3"]
 
 
-def test_places_are_those_stored_and_those_of_the_batch(tmp_path: Path) -> None:
+def test_locations_are_read_from_the_store_and_the_batch(tmp_path: Path) -> None:
     with Store(tmp_path) as store:
         store.write(located((A, "org,a)/2", 9), (A, "org,a)/9", 5)))
         places = results.Places(store, located((A, "org,a)/5", 5), (B, "org,b)/", 7)))
@@ -83,7 +83,7 @@ def test_places_are_those_stored_and_those_of_the_batch(tmp_path: Path) -> None:
         assert places.first(C) == (b"", 0)
 
 
-def test_what_is_nowhere_or_no_url_is_passed_over(tmp_path: Path) -> None:
+def test_documents_without_a_valid_url_are_skipped(tmp_path: Path) -> None:
     with Store(tmp_path) as store:
         store.write(located((A, "org,a)/", 9), (C, "no url", 9)))
         places = results.Places(store, Changes())
@@ -91,17 +91,17 @@ def test_what_is_nowhere_or_no_url_is_passed_over(tmp_path: Path) -> None:
             (B, (b"org,b)/", 1), A), (B, (b"", 0), A), (B, (b"no url", 1), A), (B, (b"\xff)/", 1), A),
             (B, (b"org,b)/", 1), C), (B, (b"org,b)/", 1), B), (B, (b"org,b)/", 1 << 62), A),
         ]  # fmt: skip
-        found = [
+        matches = [
             result
-            for document, place, other in cases
-            for result in results.near_duplicates([(document, place, other, IDENTICAL)], places, store, 4)
+            for document, location, other in cases
+            for result in results.near_duplicates([(document, location, other, IDENTICAL)], places, store, 4)
         ]
-    assert [(each.topic, each.key) for each in found] == [(Topic.NEAR_DUPLICATES, b"https://b.org/")] * 2
-    value = found[0].value
+    assert [(result.topic, result.key) for result in matches] == [(Topic.NEAR_DUPLICATES, b"https://b.org/")] * 2
+    value = matches[0].value
     assert isinstance(value, NearDuplicate)
     assert (value.document, value.cluster, value.closest.url) == (B.hex(), A.hex(), "https://a.org/")
-    assert isinstance(found[1].value, NearDuplicate)
-    assert found[1].value.first_seen is None
+    assert isinstance(matches[1].value, NearDuplicate)
+    assert matches[1].value.first_seen is None
 
 
 def test_retractions_report_changed_clusters(tmp_path: Path) -> None:
@@ -117,8 +117,8 @@ def test_retractions_report_changed_clusters(tmp_path: Path) -> None:
             changes.delete(Family.PARENTS, document)
         changes.delete(Family.DOCUMENTS, A)
         changes.put(Family.PARENTS, C, B)
-        told = [each.value for each in results.retracted(changes, store, 0)]
-        assert told == [
+        values = [result.value for result in results.retracted(changes, store, 0)]
+        assert values == [
             ClusterChange("left", B.hex()),
             ClusterChange("forgotten", A.hex()),
             ClusterChange("joined", C.hex(), B.hex()),

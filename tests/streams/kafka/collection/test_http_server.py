@@ -1,4 +1,4 @@
-"""Cancelling a sweep while many of its messages are in flight."""
+"""Test the worker's HTTP server: authorization, error responses and cancelling a sweep."""
 
 from __future__ import annotations
 
@@ -7,11 +7,15 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestClient, TestServer
 
 from state.check import check
 from state.families import Family
 from state.stats import stats
+from streams.kafka.collection import http_server
 from streams.kafka.collection.http_server import Server
 from streams.kafka.wire.packed_messages import Topic
 from streams.kafka.wire.sweep_log import Event
@@ -19,7 +23,50 @@ from streams.settings import load
 from tests.streams.kafka.collection_fixture import Collection
 from tests.streams.kafka.worker_fixture import FakeSweepLog
 
-TEXT = "a page of the sweep that is taken back, number"
+
+@pytest.mark.parametrize(
+    ("sent", "status", "message"),
+    [(b"x" * 100, 413, "exceed"), (b"{", 400, "lostfound of the same version"), (b"{}", 200, "")],
+)
+def test_responses_pass_and_errors_become_responses(sent: bytes, status: int, message: str) -> None:
+    async def handler(request: web.Request) -> web.Response:
+        msgspec.json.decode(await request.read())
+        return web.Response()
+
+    async def ask() -> tuple[int, str]:
+        site = web.Application(client_max_size=50)
+        site.router.add_post("/", http_server._with_error_responses(handler))
+        async with TestClient(TestServer(site)) as client, client.post("/", data=sent) as answer:
+            return answer.status, await answer.text()
+
+    actual, text = asyncio.run(ask())
+    assert actual == status
+    assert message in text
+
+
+@pytest.mark.parametrize(
+    ("headers", "token", "status"),
+    [
+        ({}, "", 200), ({"Host": "localhost:1"}, "", 200), ({"Host": "[::1]:1"}, "", 200),
+        ({"Host": "evil.example"}, "", 401), ({"Host": "evil.example:80"}, "", 401), ({"Host": "[x"}, "", 401),
+        ({"Origin": "http://evil.example"}, "", 401), ({"Host": "evil.example"}, "t", 401),
+        ({"Host": "a.example", "Authorization": "Bearer t"}, "t", 200),
+    ],
+)  # fmt: skip
+def test_without_a_token_only_local_requests_are_answered(headers: dict[str, str], token: str, status: int) -> None:
+    async def handler(_request: web.Request) -> web.Response:
+        return web.Response()
+
+    async def ask() -> int:
+        site = web.Application()
+        site.router.add_post("/", http_server._with_authorization(handler, token))
+        async with TestClient(TestServer(site)) as client, client.post("/", headers=headers) as answer:
+            return answer.status
+
+    assert asyncio.run(ask()) == status
+
+
+TEXT = "a page of the sweep that is cancelled, number"
 
 
 def cancel(made: Collection, name: str) -> None:
@@ -31,7 +78,7 @@ def cancel(made: Collection, name: str) -> None:
 
 
 @pytest.mark.parametrize("stages", range(5))
-def test_a_cancelled_sweep_of_which_much_is_under_way_leaves_nothing(tmp_path: Path, stages: int) -> None:
+def test_cancelling_a_sweep_with_messages_in_flight_removes_all_its_rows(tmp_path: Path, stages: int) -> None:
     made = Collection(tmp_path)
     made.events(Event(event="open", name="good", time=1), Event(event="open", name="bad", time=2))
     made.sketch(1, {f"https://a.example/{at}": f"{at} good pages {at} stay where they are {at}" for at in range(4)})
@@ -48,8 +95,8 @@ def test_a_cancelled_sweep_of_which_much_is_under_way_leaves_nothing(tmp_path: P
     assert made.table.find("bad") is None
 
 
-def test_those_that_a_flood_crowded_out_are_posted_again(tmp_path: Path) -> None:
-    """As the embedded engine does, and each partition is sound."""
+def test_postings_that_a_cancelled_sweep_had_crowded_out_return(tmp_path: Path) -> None:
+    """As in the embedded engine; the check of each partition passes."""
     settings = load(overrides={"limits": {"bucket_postings_max": 2}})
     made = Collection(tmp_path, settings=settings)
     made.events(Event(event="open", name="good", time=1), Event(event="open", name="flood", time=2))

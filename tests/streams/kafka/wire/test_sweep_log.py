@@ -1,0 +1,104 @@
+"""Test the sweeps that result from the events of their log."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import msgspec
+import pytest
+
+from state.model import SweepState
+from streams.errors import LostfoundError
+from streams.kafka.wire.sweep_log import Event, SweepTable
+
+
+def event(kind: str, name: str, time: int, **fields: Any) -> Event:
+    return msgspec.convert({"event": kind, "name": name, "time": time, **fields}, Event)
+
+
+def test_sweeps_are_numbered_by_the_order_of_their_openings() -> None:
+    table = SweepTable()
+    for item in (
+        event("open", "a", 1), event("open", "b", 2), event("open", "a", 3), event("commit", "a", 4, until=[5]),
+        event("ritemed", "a", 4, captures=9), event("ritemed", "a", 5), event("cancel", "b", 6),
+        event("cancelled", "b", 7), event("open", "b", 8), event("commit", "unknown", 9),
+    ):  # fmt: skip
+        table.apply(item)
+    assert [(s.number, s.name, s.state) for s in table.sweeps.values()] == [
+        (1, "a", SweepState.COMMITTED),
+        (2, "b", SweepState.CANCELLED),
+        (3, "b", SweepState.OPEN),
+    ]
+    assert table.sweeps[1].captures == 9
+    assert not table.pending_commits
+
+
+def test_a_late_event_does_not_apply_to_a_new_sweep_with_the_same_name() -> None:
+    table = SweepTable()
+    for item in (
+        event("open", "a", 1), event("commit", "a", 2, until=[5]), event("ritemed", "a", 2, number=1, captures=9),
+        event("cancel", "a", 3), event("cancelled", "a", 4, number=1), event("open", "a", 5),
+        event("ritemed", "a", 2, number=1, captures=9), event("cancelled", "a", 6, number=1),
+        event("told", "a", 7, number=1),
+    ):  # fmt: skip
+        table.apply(item)
+    assert [sweep.state for sweep in table.sweeps.values()] == [SweepState.CANCELLED, SweepState.OPEN]
+    assert table.unpublished is None
+
+
+@pytest.fixture
+def table() -> SweepTable:
+    """Sweeps in every phase, named after it; cancelled ones included."""
+    table = SweepTable()
+    for name, steps in {
+        "open": [], "requested": ["commit"], "committed": ["commit", "ritemed"], "cancelling": ["cancel"],
+        "cancelled": ["cancel", "cancelled"],
+    }.items():  # fmt: skip
+        for step in ["open", *steps]:
+            table.apply(event(step, name, 1))
+    return table
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [("open", "new"), ("open", "n" * 200), ("open", "cancelled"), ("commit", "open"), ("commit", "requested")]
+    + [("cancel", name) for name in ("open", "requested", "committed", "cancelling")],
+)
+def test_events_that_may_be_requested(table: SweepTable, kind: str, name: str) -> None:
+    table.check(event(kind, name, 2))
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "message"),
+    [
+        *(("open", name, "is not a valid sweep name") for name in ("", "n" * 201, "a\nb", "\x1b[31m")),
+        *(
+            ("open", name, f"there is already a sweep '{name}'")
+            for name in ("open", "requested", "committed", "cancelling")
+        ),
+        ("commit", "committed", "sweep 'committed' is committed and cannot be committed"),
+        ("commit", "cancelling", "sweep 'cancelling' is cancelling and cannot be committed"),
+        ("commit", "cancelled", "there is no sweep 'cancelled'"),
+        ("cancel", "", "there is no sweep ''"),
+        ("ritemed", "open", "the event 'ritemed' cannot be requested"),
+    ],
+)
+def test_events_that_do_not_fit_the_life_of_a_sweep_are_refused(
+    table: SweepTable, kind: str, name: str, message: str
+) -> None:
+    with pytest.raises(LostfoundError, match=re.escape(message)):
+        table.check(event(kind, name, 2))
+
+
+def test_moves_of_the_last_committed_sweep_are_published_once() -> None:
+    table = SweepTable()
+    unpublished = []
+    for item in (
+        event("open", "a", 1), event("told", "a", 1), event("open", "b", 2), event("commit", "a", 3),
+        event("ritemed", "a", 3), event("ritemed", "b", 4), event("told", "a", 5), event("told", "b", 6),
+        event("told", "unknown", 7),
+    ):  # fmt: skip
+        table.apply(item)
+        unpublished.append(table.unpublished.name if table.unpublished else "")
+    assert unpublished == ["", "", "", "", "a", "b", "b", "", ""]
