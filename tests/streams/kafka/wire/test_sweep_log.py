@@ -21,7 +21,7 @@ def test_sweeps_are_numbered_by_the_order_of_their_openings() -> None:
     table = SweepTable()
     for item in (
         event("open", "a", 1), event("open", "b", 2), event("open", "a", 3), event("commit", "a", 4, until=[5]),
-        event("ritemed", "a", 4, captures=9), event("ritemed", "a", 5), event("cancel", "b", 6),
+        event("reached", "a", 4, captures=9), event("reached", "a", 5), event("cancel", "b", 6),
         event("cancelled", "b", 7), event("open", "b", 8), event("commit", "unknown", 9),
     ):  # fmt: skip
         table.apply(item)
@@ -37,9 +37,9 @@ def test_sweeps_are_numbered_by_the_order_of_their_openings() -> None:
 def test_a_late_event_does_not_apply_to_a_new_sweep_with_the_same_name() -> None:
     table = SweepTable()
     for item in (
-        event("open", "a", 1), event("commit", "a", 2, until=[5]), event("ritemed", "a", 2, number=1, captures=9),
+        event("open", "a", 1), event("commit", "a", 2, until=[5]), event("reached", "a", 2, number=1, captures=9),
         event("cancel", "a", 3), event("cancelled", "a", 4, number=1), event("open", "a", 5),
-        event("ritemed", "a", 2, number=1, captures=9), event("cancelled", "a", 6, number=1),
+        event("reached", "a", 2, number=1, captures=9), event("cancelled", "a", 6, number=1),
         event("told", "a", 7, number=1),
     ):  # fmt: skip
         table.apply(item)
@@ -52,7 +52,7 @@ def table() -> SweepTable:
     """Sweeps in every phase, named after it; cancelled ones included."""
     table = SweepTable()
     for name, steps in {
-        "open": [], "requested": ["commit"], "committed": ["commit", "ritemed"], "cancelling": ["cancel"],
+        "open": [], "requested": ["commit"], "committed": ["commit", "reached"], "cancelling": ["cancel"],
         "cancelled": ["cancel", "cancelled"],
     }.items():  # fmt: skip
         for step in ["open", *steps]:
@@ -81,7 +81,7 @@ def test_events_that_may_be_requested(table: SweepTable, kind: str, name: str) -
         ("commit", "cancelling", "sweep 'cancelling' is cancelling and cannot be committed"),
         ("commit", "cancelled", "there is no sweep 'cancelled'"),
         ("cancel", "", "there is no sweep ''"),
-        ("ritemed", "open", "the event 'ritemed' cannot be requested"),
+        ("reached", "open", "the event 'reached' cannot be requested"),
     ],
 )
 def test_events_that_do_not_fit_the_life_of_a_sweep_are_refused(
@@ -96,7 +96,7 @@ def test_moves_of_the_last_committed_sweep_are_published_once() -> None:
     unpublished = []
     for item in (
         event("open", "a", 1), event("told", "a", 1), event("open", "b", 2), event("commit", "a", 3),
-        event("ritemed", "a", 3), event("ritemed", "b", 4), event("told", "a", 5), event("told", "b", 6),
+        event("reached", "a", 3), event("reached", "b", 4), event("told", "a", 5), event("told", "b", 6),
         event("told", "unknown", 7),
     ):  # fmt: skip
         table.apply(item)
