@@ -34,10 +34,10 @@ def ingest(
     """
     from state.sweep_life import check_name
     from streams.engine.ingest import ingest as ingest_files
-    from streams.engine.ingest import names_of
+    from streams.engine.ingest import input_names
     from streams.terminal import layout, progress_bars, tables
 
-    names = names_of(paths, context.data_dir)  # fails for a missing path before a state is created
+    names = input_names(paths, context.data_dir)  # fails for a missing path before a state is created
     check_name(sweep_name)
     started = time.monotonic()
     with context.writer(make=True) as (store, settings), progress_bars.ingest_bar(sweep_name, quiet=json) as report:

@@ -1,10 +1,11 @@
-"""Dead letters: what was refused, with the reason and the place, one JSON object a line.
+"""Write rejected records to a file of dead letters: one JSON object per line, with reason and origin.
 
     {"reason", "detail", "url", "source", "member", "offset", "sweep"}
 
-The file is written before the batch is committed, and the state holds its length. What a crash left behind that
-length belongs to a batch that will be taken again, and is cut off. The file may be taken away at any time: where the
-length falls into the middle of a line, the file is another one, and is cut before that line.
+The file is written before its batch is committed, and the state contains its length. After a crash, the bytes past
+that length belong to a batch that will be processed again, so they are truncated. The file may be deleted or replaced
+at any time. Where the length falls into the middle of a line, the file is another one and is truncated before that
+line.
 """
 
 from __future__ import annotations
@@ -16,10 +17,10 @@ import msgspec
 
 from streams.page import Rejected
 
-_LETTER_BYTES_MAX = 1 << 20  # of one line, and more: details and URLs are bounded
+_LINE_BYTES_MAX = 1 << 20  # generous: details and URLs are bounded
 
 
-class Letter(msgspec.Struct, frozen=True):
+class DeadLetterLine(msgspec.Struct, frozen=True, kw_only=True):
     """One line of the file."""
 
     reason: str
@@ -32,26 +33,26 @@ class Letter(msgspec.Struct, frozen=True):
 
 
 class DeadLetters:
-    """The open file of one run."""
+    """The file of dead letters, for one sweep."""
 
     def __init__(self, path: Path, sweep: str) -> None:
         self.path = path
         self.sweep = sweep
 
     def length(self) -> int:
-        """Bytes of the file; 0 when there is none."""
+        """Return the size of the file in bytes; 0 if it does not exist."""
         return self.path.stat().st_size if self.path.exists() else 0
 
-    def cut(self, length: int) -> int:
-        """Cut off what was written behind a committed batch, at the end of a line; returns what is left."""
+    def truncate(self, length: int) -> int:
+        """Remove what was written after the last committed batch, at the end of a line; return the new length."""
         if self.length() > length:
             with self.path.open("rb+") as file:
-                tail = file.seek(max(0, length - _LETTER_BYTES_MAX))
+                tail = file.seek(max(0, length - _LINE_BYTES_MAX))
                 file.truncate(tail + file.read(length - tail).rfind(b"\n") + 1)
         return self.length()
 
-    def write(self, rejected: Sequence[Rejected]) -> int:
-        """Append and return the new length in bytes."""
+    def append(self, rejected: Sequence[Rejected]) -> int:
+        """Append one line per record; return the new length in bytes."""
         if rejected:
             encoder = msgspec.json.Encoder()
             lines = (encoder.encode(self._letter(item)) + b"\n" for item in rejected)
@@ -59,12 +60,18 @@ class DeadLetters:
                 file.write(b"".join(lines))
         return self.length()
 
-    def _letter(self, item: Rejected) -> Letter:
-        origin = item.origin
-        detail, url, member = map(_utf8, (item.detail, item.url, origin.member))
-        return Letter(item.reason, detail, url, origin.source, member, origin.offset, self.sweep)
+    def _letter(self, item: Rejected) -> DeadLetterLine:
+        return DeadLetterLine(
+            reason=item.reason,
+            detail=_encodable(item.detail),
+            url=_encodable(item.url),
+            source=item.origin.source,
+            member=_encodable(item.origin.member),
+            offset=item.origin.offset,
+            sweep=self.sweep,
+        )
 
 
-def _utf8(text: str) -> str:
-    """What UTF-8 cannot hold, which hostile records do hold, becomes question marks."""
+def _encodable(text: str) -> str:
+    """Replace lone surrogates, which hostile records contain and UTF-8 cannot encode, by question marks."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode()

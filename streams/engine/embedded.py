@@ -1,13 +1,14 @@
-"""The embedded engine: one process, one RocksDB, the operators called one after another on a micro-batch.
+"""The embedded engine: run the operators one after another on a micro-batch, in one process over one RocksDB.
 
-A batch's changes and the input's cursor go into one write batch: a crash at any instant leaves all of a batch or
-none of it, and a restart goes on at the cursor.
+The changes of a batch and the cursor of the input are one write batch. After a crash, either all of a batch is stored
+or none of it, and the next run resumes at the cursor.
 """
 
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
 from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 import msgspec
 
@@ -16,38 +17,50 @@ from state.changes import Changes
 from state.codecs import document_row
 from state.families import Family
 from state.model import ID_BYTES, PREFIX_BYTES, Capture, Sketch, Sweep
-from state.store import Store
+from state.rows import HistoryReader, RowStore
 from streams.operators import admit, capture, forest, lookups, probe, verify
 from streams.operators.messages import CandidatePair, DocumentPayload, SketchedPage
 from streams.page import Rejected
 from streams.settings import Settings
 from streams.urls import host_prefix
 
-SKETCHES_CACHED = 20_000  # of candidates: the members of crowded clusters are asked for again and again
+SKETCHES_CACHED = 20_000  # of candidates: the members of crowded clusters are candidates again and again
 
 
-class BatchReport(msgspec.Struct, frozen=True):
-    """What became of a batch."""
+class EngineStore(HistoryReader, RowStore, Protocol):
+    """What the engine needs of a store."""
+
+
+class BatchReport(msgspec.Struct, frozen=True, kw_only=True):
+    """Counts of one batch, and its rejected records."""
 
     pages: int
-    new: int  # documents seen for the first time
-    copies: int  # pages that came to hold a document which was kept already, of this URL or another
-    unchanged: int  # pages whose URL held the same document last time
-    near: int  # new documents that have a near-duplicate among those before them
+    new: int  # documents that the state did not have
+    copies: int  # pages with a stored document that their URL did not have before
+    unchanged: int  # pages whose URL had the same document last time
+    near: int  # new documents that have a near-duplicate among the earlier ones
     rejected: list[Rejected]
 
 
-class Engine:
-    """Runs the operators over a writer's store."""
+class AppliedBatch(msgspec.Struct, frozen=True):
+    """The result of the operators, to be passed to `Engine.commit`; the caller adds its cursor to the changes."""
 
-    def __init__(self, store: Store, settings: Settings) -> None:
-        """Raises StateRefused when the store was made with another scheme or by a newer version."""
+    changes: Changes
+    report: BatchReport
+    counters: dict[str, int]  # totals of the state after the batch
+
+
+class Engine:
+    """Runs the operators over a store. `apply` computes a batch, `commit` writes it; they alternate."""
+
+    def __init__(self, store: EngineStore, settings: Settings) -> None:
+        """Raises StateRefused if the store has another scheme or was written by a newer version."""
         self.store = store
         self.settings = settings
         self.scheme = meta.claim_scheme(store, settings.scheme)
-        self.counters = Counter(meta.counters(store))
-        self.batches = 0  # applied since the start: what was read of the state before one of them may be out of date
-        self._sketches: OrderedDict[bytes, list[Sketch]] = OrderedDict()
+        self.counters = meta.counters(store)  # as committed
+        self.batches = 0  # committed by this engine
+        self._sketches: OrderedDict[bytes, list[Sketch]] = OrderedDict()  # by document prefix
 
     def apply(
         self,
@@ -55,14 +68,15 @@ class Engine:
         pages: Sequence[SketchedPage],
         rejected: Sequence[Rejected],
         last: Mapping[bytes, Capture] | None = None,
-    ) -> tuple[Changes, BatchReport]:
-        """Take a batch through the operators; the caller commits the changes together with its cursor.
+        read_at: int = -1,
+    ) -> AppliedBatch:
+        """Run a batch through the operators; change neither the store nor the counters.
 
-        `last` is what `lookups.last_captures` gives for the pages' URLs, where that was asked since the last batch.
+        `last` is the result of `lookups.last_captures` for the pages' URLs, read when `read_at` batches were
+        committed. It is read again if more have been committed since.
         """
-        self.batches += 1
         resolved = capture.resolve(pages, lookups.captures_before(self.store, capture.revisit_lookups(pages)))
-        if last is None:
+        if last is None or read_at != self.batches:
             last = lookups.last_captures(self.store, capture.needs(pages))
         captured = capture.capture(resolved.pages, last)
         admitted = admit.admit(captured.sightings, *lookups.admission(self.store, captured.sightings))
@@ -73,15 +87,26 @@ class Engine:
             changes.update(part)
         ids = {payload.document for payload in admitted.new}
         forest.join_all(self.store, verified.unions, changes, fresh=ids)
-        self._account(sweep, captured, changes)
-        # A text of just so many tokens counts as well: its document is the same as that of a longer one, cut.
-        most = self.settings.limits.tokens_max
-        self.counters["tokens_max"] += sum(document_row.tokens(payload.row) >= most for payload in admitted.new)
-        refused = [*rejected, *resolved.unresolved]
-        copies = len(captured.sightings) - len(ids)
-        report = BatchReport(len(pages), len(ids), copies, captured.unchanged, _near(admitted.new, verified), refused)
-        self._count(report, probed, verified, changes)
-        return changes, report
+        self._count_hosts(sweep, captured, changes)
+        report = BatchReport(
+            pages=len(pages),
+            new=len(ids),
+            copies=len(captured.sightings) - len(ids),
+            unchanged=captured.unchanged,
+            near=_count_near(admitted.new, verified),
+            rejected=[*rejected, *resolved.unresolved],
+        )
+        counters = self._count(report, admitted.new, probed, verified)
+        meta.put_counters(changes, counters)
+        if probed.postings_dropped:
+            meta.put_full_buckets(changes, self.settings.limits.bucket_postings_max)
+        return AppliedBatch(changes, report, counters)
+
+    def commit(self, batch: AppliedBatch) -> None:
+        """Write the changes of a batch atomically."""
+        self.store.write(batch.changes)
+        self.counters = batch.counters
+        self.batches += 1
 
     def _probe(self, new: Sequence[DocumentPayload]) -> probe.Probed:
         batch = probe.arrange(new, self.scheme.bucket_bytes)
@@ -94,45 +119,53 @@ class Engine:
         )
 
     def _verify(self, new: Sequence[DocumentPayload], pairs: Sequence[CandidatePair]) -> verify.Verified:
-        wanted = {pair.prefix for pair in pairs}
-        asked = {pair.document for pair in pairs}
-        asking: dict[bytes, Sketch] = {}
-        candidates: dict[bytes, list[Sketch]] = {}
+        candidate_prefixes = {pair.prefix for pair in pairs}
+        paired = {pair.document for pair in pairs}
+        sketches: dict[bytes, Sketch] = {}
+        stored = self._stored_sketches(sorted(candidate_prefixes))
+        candidates = {prefix: list(under_prefix) for prefix, under_prefix in stored.items()}
         for payload in new:
             prefix = payload.document[:PREFIX_BYTES]
-            if payload.document not in asked and prefix not in wanted:
+            if payload.document not in paired and prefix not in candidate_prefixes:
                 continue
-            self._sketches.pop(prefix, None)  # a second document of one prefix: read both anew next time
+            self._sketches.pop(prefix, None)  # the cached list lacks the new document
             sketch = document_row.decode(payload.document, payload.row).sketch
-            asking[payload.document] = sketch
+            sketches[payload.document] = sketch
             candidates.setdefault(prefix, []).append(sketch)
-        for prefix, held in self._stored_sketches(sorted(wanted)).items():
-            candidates.setdefault(prefix, []).extend(held)
-        return verify.verify(pairs, asking, candidates, self.settings.policy.threshold)
+        return verify.verify(pairs, sketches, candidates, self.settings.policy.threshold)
 
     def _stored_sketches(self, prefixes: Sequence[bytes]) -> dict[bytes, list[Sketch]]:
-        """Sketches by prefix, through a cache of those asked for last."""
-        found = {prefix: held for prefix in prefixes if (held := self._sketches.get(prefix))}
-        missing = [prefix for prefix in prefixes if prefix not in found]
+        """Return the stored sketches under each document prefix, through an LRU cache."""
+        sketches = {prefix: cached for prefix in prefixes if (cached := self._sketches.get(prefix))}
+        missing = [prefix for prefix in prefixes if prefix not in sketches]
         for prefix, rows in zip(missing, self.store.scan_prefixes(Family.DOCUMENTS, missing), strict=True):
             if rows:
-                found[prefix] = [document_row.decode(key, value).sketch for key, value in rows]
-        for prefix, held in found.items():
-            self._sketches[prefix] = held
+                sketches[prefix] = [document_row.decode(key, value).sketch for key, value in rows]
+        for prefix, under_prefix in sketches.items():
+            self._sketches[prefix] = under_prefix
             self._sketches.move_to_end(prefix)
         while len(self._sketches) > SKETCHES_CACHED:
             self._sketches.popitem(last=False)
-        return found
+        return sketches
 
-    def _account(self, sweep: Sweep, captured: capture.Captured, changes: Changes) -> None:
-        """Count captures by host; one that was there already, from a page handed in twice, counts once."""
+    def _count_hosts(self, sweep: Sweep, captured: capture.Captured, changes: Changes) -> None:
+        """Count captures by host; a capture that is stored already, from a repeated page, counts once."""
         hosts = Counter(host_prefix(c.key) for c in captured.captures)
-        there = lookups.known(self.store, Family.CAPTURES, captured.repeated)
-        hosts.subtract(host_prefix(row) for row in there)
+        stored = lookups.known(self.store, Family.CAPTURES, captured.repeated)
+        hosts.subtract(host_prefix(row) for row in stored)
         sweeps.add_hosts(self.store, changes, sweep.number, hosts)
 
-    def _count(self, report: BatchReport, probed: probe.Probed, verified: verify.Verified, changes: Changes) -> None:
-        self.counters.update(
+    def _count(
+        self,
+        report: BatchReport,
+        new: Sequence[DocumentPayload],
+        probed: probe.Probed,
+        verified: verify.Verified,
+    ) -> dict[str, int]:
+        # A text of exactly `tokens_max` tokens counts too: its document is the same as that of a longer, cut text.
+        tokens_max = self.settings.limits.tokens_max
+        totals = Counter(self.counters)
+        totals.update(
             pages=report.pages,
             documents=report.new,
             unchanged=report.unchanged,
@@ -141,15 +174,14 @@ class Engine:
             pairs_verified=verified.compared,
             bucket_postings_max=probed.postings_dropped,
             candidates_max=probed.candidates_dropped,
+            tokens_max=sum(document_row.tokens(payload.row) >= tokens_max for payload in new),
         )
-        meta.put_counters(changes, dict(self.counters))
-        if probed.postings_dropped:
-            meta.put_full_buckets(changes, self.settings.limits.bucket_postings_max)
+        return dict(totals)
 
 
-def _near(new: Sequence[DocumentPayload], verified: verify.Verified) -> int:
-    """Of each edge the document that came later, so that the count is the same however pages fall into batches."""
-    order = {payload.document: at for at, payload in enumerate(new)}
+def _count_near(new: Sequence[DocumentPayload], verified: verify.Verified) -> int:
+    """Count the later document of each edge once, so that the cut into batches makes no difference."""
+    order = {payload.document: number for number, payload in enumerate(new)}
     edges = verified.changes.family(Family.EDGES)
     return len(
         {max(edge[:ID_BYTES], edge[ID_BYTES:], key=lambda document: order.get(document, -1)) for edge in edges}

@@ -1,7 +1,7 @@
-"""Processes that sketch: some for large inputs, the one process for small ones. Both give results in order.
+"""Sketch pages in several processes for large input, or in this one for small input.
 
-Each worker has a pipe and a thread of its own here. With queues that workers share, as ProcessPoolExecutor has them,
-one that is killed while it writes a result leaves all others, and us, waiting for the rest of it; a pipe just ends.
+Every process has its own pipe and its own thread here. ProcessPoolExecutor shares its queues between processes: if
+one is killed while it writes a result, the others and the parent wait forever for the rest of it. A pipe just ends.
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ import queue
 import signal
 import threading
 import traceback
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from typing import Any, Self
@@ -23,59 +25,52 @@ from streams.operators.sketch import Sketched, SketchStage, Task
 from streams.settings import Limits, Policy
 
 
-class Workers:
-    """Sketches tasks; `count` 1 does it here and now, more start as many processes."""
+class SketchPool:
+    """Sketches tasks in `count` processes; with a count of 1, in this process."""
 
     def __init__(self, count: int, scheme: Scheme, policy: Policy, limits: Limits) -> None:
+        assert count >= 1
         self.count = count
-        self._here = SketchStage(scheme, policy, limits) if count <= 1 else None
-        self._threads: ThreadPoolExecutor | None = None
+        self._stage = SketchStage(scheme, policy, limits) if count == 1 else None
+        self._threads = ThreadPoolExecutor(count) if count > 1 else None
         self._processes: list[Any] = []
         self._idle: queue.SimpleQueue[Connection] = queue.SimpleQueue()
         if count > 1:
-            self._start(count, scheme, policy, limits)
+            self._start(scheme, policy, limits)
 
-    def _start(self, count: int, scheme: Scheme, policy: Policy, limits: Limits) -> None:
-        # Not fork: RocksDB's threads and locks do not survive one.
+    def _start(self, scheme: Scheme, policy: Policy, limits: Limits) -> None:
+        # Not fork: RocksDB's threads and locks do not survive it.
         context = multiprocessing.get_context("spawn")
-        # Python would look for modules in the current folder first, which may hold a crawl and whatever came with it.
-        os.environ["PYTHONSAFEPATH"] = "1"
-        resource_tracker.ensure_running()  # by the first process to start; it would unblock the signal
-        # Ctrl-C is for us, who end the workers: they start with it blocked, and it stays so.
-        mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-        try:
-            for _ in range(count):
+        with _environment_of_children():
+            for _ in range(self.count):
                 ours, theirs = context.Pipe()
                 process = context.Process(target=_serve, args=(theirs, scheme, policy, limits), daemon=True)
                 process.start()
-                theirs.close()  # or its end would not be seen
+                theirs.close()  # while this end is open too, its other end never reads an end of file
                 self._processes.append(process)
                 self._idle.put(ours)
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-        self._threads = ThreadPoolExecutor(count)
 
     def submit(self, task: Task) -> Future[Sketched]:
-        """The results of a task, when they are ready; raises WorkerDied there when its process was killed."""
+        """Return the future results of a task. The future raises WorkerDied if its process was killed."""
         if self._threads is not None:
-            return self._threads.submit(self._ask, task)
-        assert self._here is not None
+            return self._threads.submit(self._exchange, task)
+        assert self._stage is not None
         done: Future[Sketched] = Future()
-        done.set_result(self._here(task))
+        done.set_result(self._stage(task))
         return done
 
-    def _ask(self, task: Task) -> Sketched:
-        worker = self._idle.get()
+    def _exchange(self, task: Task) -> Sketched:
+        connection = self._idle.get()
         try:
-            worker.send(task)
-            reply = worker.recv()
+            connection.send(task)
+            reply = connection.recv()
         except (EOFError, OSError) as error:
             raise WorkerDied(
-                "a process that sketches pages was killed, perhaps for want of memory",
-                "run the same command again: it goes on where it was; fewer [ingest] workers need less",
+                "a process that sketches pages was killed, perhaps because memory ran out",
+                "run the same command again to resume; fewer [ingest] workers need less memory",
             ) from error
         finally:
-            self._idle.put(worker)
+            self._idle.put(connection)
         if isinstance(reply, Exception):
             raise reply
         sketched: Sketched = reply
@@ -88,14 +83,35 @@ class Workers:
         if self._threads is not None:
             self._threads.shutdown(wait=True, cancel_futures=True)
         while not self._idle.empty():
-            self._idle.get().close()  # which ends the worker
+            self._idle.get().close()  # which ends the process
         for process in self._processes:
             process.join()
 
 
+@contextmanager
+def _environment_of_children() -> Iterator[None]:
+    """Set what the processes inherit, only while they start.
+
+    PYTHONSAFEPATH: Python would look for modules in the current folder first, which may contain downloaded files.
+    SIGINT is blocked: on Ctrl-C the parent ends the processes.
+    """
+    before = os.environ.get("PYTHONSAFEPATH")
+    os.environ["PYTHONSAFEPATH"] = "1"
+    resource_tracker.ensure_running()  # else the first process starts it, and that unblocks the signal
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        if before is None:
+            del os.environ["PYTHONSAFEPATH"]
+        else:
+            os.environ["PYTHONSAFEPATH"] = before
+
+
 def _serve(tasks: Connection, scheme: Scheme, policy: Policy, limits: Limits) -> None:
-    """The life of a worker: until its pipe ends, or its parent does."""
-    threading.Thread(target=_follow_parent, daemon=True).start()
+    """Sketch tasks until the pipe or the parent ends."""
+    threading.Thread(target=_exit_with_parent, daemon=True).start()
     stage = SketchStage(scheme, policy, limits)
     while True:
         try:
@@ -104,14 +120,14 @@ def _serve(tasks: Connection, scheme: Scheme, policy: Policy, limits: Limits) ->
             return
         try:
             reply: Sketched | Exception = stage(task)
-        except Exception as error:  # noqa: BLE001 - handed on, and raised where the result is asked for
+        except Exception as error:  # noqa: BLE001 - sent to the parent, which raises it
             error.add_note(traceback.format_exc())
             reply = error
         tasks.send(reply)
 
 
-def _follow_parent() -> None:
-    """End with the parent, even when it is killed while we work."""
+def _exit_with_parent() -> None:
+    """Exit with the parent, even if it is killed while this process works."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         wait([parent.sentinel])

@@ -22,7 +22,7 @@ from state.check import Problem
 from state.stats import Hot, Stats
 from streams.cli.app import cli
 from streams.cli.exit_codes import Exit
-from streams.engine.dead_letters import Letter
+from streams.engine.dead_letters import DeadLetterLine
 from streams.engine.ingest import Summary
 from streams.find.answer import Answer, Candidate, Evidence
 from streams.forgetting import Forgotten
@@ -184,7 +184,7 @@ DOCUMENTED_STRUCTS = [
     Answer,
     Candidate,
     Evidence,
-    Letter,
+    DeadLetterLine,
     Problem,
     Stats,
     Hot,

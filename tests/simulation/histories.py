@@ -57,11 +57,10 @@ def replayable(history: Callable[[int], None]) -> Callable[[int], None]:
 def embedded(pages: list[SketchedPage], batch: int) -> MemoryStore:
     """The state after a plain run of the embedded engine."""
     store = MemoryStore()
-    engine = Engine(store, SETTINGS)  # type: ignore[arg-type]
+    engine = Engine(store, SETTINGS)
     for at in range(0, len(pages), batch):
         by_sweep = Sweep(number=1, name="one", state=SweepState.OPEN, opened=0)
-        changes, _ = engine.apply(by_sweep, pages[at : at + batch], [])
-        store.write(changes)
+        engine.commit(engine.apply(by_sweep, pages[at : at + batch], []))
     return store
 
 

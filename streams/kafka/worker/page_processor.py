@@ -33,7 +33,7 @@ from typing import NamedTuple
 
 from state.model import SweepState
 from state.sweep_life import is_valid_name
-from streams.engine.sketch_pool import Workers
+from streams.engine.sketch_pool import SketchPool
 from streams.kafka.wire import page_messages, topics
 from streams.kafka.wire.packed_messages import Topic
 from streams.kafka.wire.producer import DeadLetter, dead_letter
@@ -66,7 +66,7 @@ class PageProcessor:
         self._read_limits = ReadLimits.from_settings(settings)
         # One thread, because a sketch stage reuses its scratch memory.
         self._thread = ThreadPoolExecutor(1, "sketch")
-        self._workers = Workers(settings.kafka.sketch_processes, settings.scheme, settings.policy, settings.limits)
+        self._workers = SketchPool(settings.kafka.sketch_processes, settings.scheme, settings.policy, settings.limits)
 
     async def process(self, batch: Sequence[Message]) -> None:
         """Process messages, `kafka.take_pages` pages at a time: one message may contain several."""

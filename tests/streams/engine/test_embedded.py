@@ -1,4 +1,4 @@
-"""The embedded engine: one batch through all operators, as one set of changes."""
+"""The embedded engine runs a batch through all operators and commits it as one set of changes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from state.families import Family
 from state.model import Sweep, SweepState
 from state.store import Store
 from streams.engine import embedded
-from streams.engine.embedded import Engine
+from streams.engine.embedded import BatchReport, Engine
 from streams.operators.messages import SketchedPage
 from streams.operators.sketch import SketchStage, Task
 from streams.page import Page, Rejected
@@ -25,31 +25,44 @@ SETTINGS = settings()
 SWEEP = Sweep(number=1, name="one", state=SweepState.OPEN, opened=NOW)
 
 
-def sketched(texts: Sequence[list[str]], wanted: Settings = SETTINGS, start: int = 0) -> list[SketchedPage]:
+def sketched(texts: Sequence[list[str]], custom: Settings = SETTINGS, start: int = 0) -> list[SketchedPage]:
     pages = [
         Page(url=f"https://a.org/{start + n}", time=NOW + start + n, text=" ".join(text))
         for n, text in enumerate(texts)
     ]
-    stage = SketchStage(wanted.scheme, wanted.policy, wanted.limits)
-    found = [result for results in stage(Task(1, pages)) for result in results]
-    assert all(isinstance(result, SketchedPage) for result in found)
-    return [result for result in found if isinstance(result, SketchedPage)]
+    stage = SketchStage(custom.scheme, custom.policy, custom.limits)
+    results = [result for page_results in stage(Task(1, pages)) for result in page_results]
+    assert all(isinstance(result, SketchedPage) for result in results)
+    return [result for result in results if isinstance(result, SketchedPage)]
 
 
-def take(store: Store, engine: Engine, pages: list[SketchedPage], rejected: Sequence[Rejected] = ()) -> int:
-    changes, report = engine.apply(SWEEP, pages, rejected)
-    store.write(changes)
-    return report.near
+def take(engine: Engine, pages: list[SketchedPage], rejected: Sequence[Rejected] = ()) -> int:
+    applied = engine.apply(SWEEP, pages, rejected)
+    engine.commit(applied)
+    return applied.report.near
 
 
-def test_nothing_is_written_before_the_caller_writes(store: Store) -> None:
+def test_apply_changes_nothing_before_commit(store: Store) -> None:
     engine = Engine(store, SETTINGS)
     before = {family: list(store.scan(family)) for family in Family}
-    changes, report = engine.apply(SWEEP, sketched([words(random.Random(1), 50)]), [])
+    applied = engine.apply(SWEEP, sketched([words(random.Random(1), 50)]), [])
     assert {family: list(store.scan(family)) for family in Family} == before
-    assert (report.pages, report.new, report.unchanged, report.near) == (1, 1, 0, 0)
-    store.write(changes)
+    assert engine.counters == {}
+    assert applied.report == BatchReport(pages=1, new=1, copies=0, unchanged=0, near=0, rejected=[])
+    engine.commit(applied)
     assert len(list(store.scan(Family.DOCUMENTS))) == 1
+    assert engine.counters == meta.counters(store)
+
+
+def test_stale_last_captures_are_read_again(store: Store) -> None:
+    engine = Engine(store, SETTINGS)
+    (page,) = sketched([words(random.Random(1), 50)])
+    read_at = engine.batches
+    engine.commit(engine.apply(SWEEP, [page], []))
+    applied = engine.apply(SWEEP, [page], [], last={}, read_at=read_at)
+    assert applied.report.copies == engine.apply(SWEEP, [page], []).report.copies
+    fresh = engine.apply(SWEEP, [page], [], last={}, read_at=engine.batches)
+    assert fresh.report.copies == 1, "a current read is used as it is"
 
 
 def test_another_scheme_is_refused(store: Store) -> None:
@@ -58,11 +71,11 @@ def test_another_scheme_is_refused(store: Store) -> None:
         Engine(store, settings({"scheme": {"bands": 8}}))
 
 
-def test_counters_go_on_with_another_engine(store: Store) -> None:
+def test_another_engine_continues_the_counters(store: Store) -> None:
     rng = random.Random(2)
     refused = Rejected("bad_url", "", sketched([["one", "two"]])[0].origin)
     for n in range(2):
-        take(store, Engine(store, SETTINGS), sketched([words(rng, 50)], start=n), [refused])
+        take(Engine(store, SETTINGS), sketched([words(rng, 50)], start=n), [refused])
     counters = meta.counters(store)
     assert (counters["pages"], counters["documents"], counters["rejected"]) == (2, 2, 2)
 
@@ -73,7 +86,7 @@ def test_near_copies_meet_within_a_batch_and_between(store: Store, apart: bool) 
     text = words(rng, 200)
     pages = sketched([text, variant(rng, text), variant(rng, text), words(rng, 200)])
     engine = Engine(store, SETTINGS)
-    near = sum(take(store, engine, [page]) for page in pages) if apart else take(store, engine, pages)
+    near = sum(take(engine, [page]) for page in pages) if apart else take(engine, pages)
     assert near == 2
     assert len(list(store.scan(Family.EDGES))) == 3
     assert len(list(store.scan(Family.MEMBERS))) == 2
@@ -88,18 +101,18 @@ def test_a_small_cache_of_sketches_gives_the_same(
     pages = sketched([variant(rng, text) for _ in range(20)])
     engine = Engine(store, SETTINGS)
     for page in pages:
-        take(store, engine, [page])
+        take(engine, [page])
     monkeypatch.setattr(embedded, "SKETCHES_CACHED", 1)
     with Store(tmp_path_factory.mktemp("other") / "state") as other:
         engine = Engine(other, SETTINGS)
         for page in pages:
-            take(other, engine, [page])
+            take(engine, [page])
         for family in Family:
             assert dict(other.scan(family)) == dict(store.scan(family)), family
 
 
-def test_a_document_that_shares_another_ones_prefix_is_compared_as_well(store: Store) -> None:
-    """A posting is a prefix: the sketches of all documents that it may mean are read, cached or not."""
+def test_all_documents_with_the_prefix_of_a_posting_are_compared(store: Store) -> None:
+    """A posting is the prefix of a document id, and several documents may share it."""
     from msgspec.structs import replace
 
     rng = random.Random(5)
@@ -110,9 +123,9 @@ def test_a_document_that_shares_another_ones_prefix_is_compared_as_well(store: S
     twin = one.payload.document[:5] + bytes(11)
     two = replace(two, capture=replace(two.capture, document=twin), payload=replace(two.payload, document=twin))
     engine = Engine(store, SETTINGS)
-    take(store, engine, [one])
-    take(store, engine, [two])
-    assert take(store, engine, [asks]) == 1
+    take(engine, [one])
+    take(engine, [two])
+    assert take(engine, [asks]) == 1
     assert asks.payload
     joined = {key[:16] for key, _ in store.scan(Family.EDGES)} | {key[16:] for key, _ in store.scan(Family.EDGES)}
     assert joined == {one.payload.document, twin, asks.payload.document}

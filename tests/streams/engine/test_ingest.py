@@ -19,7 +19,7 @@ from state.model import SweepState
 from state.store import Store
 from state.sweeps import open_sweep
 from state.view import View
-from streams.engine import ingest as ingest_module
+from streams.engine import dictionary
 from streams.engine.ingest import Progress, ingest
 from streams.errors import BadRecord, InputError, ReadError
 from streams.find import Finder
@@ -194,7 +194,7 @@ def test_bad_records_stop_when_asked_to_and_what_came_before_is_kept(store: Stor
     wanted = settings({"ingest": {"batch_pages": 1}})
     with pytest.raises(BadRecord, match=r"a\.jsonl at 1: bad_url") as stopped:
         take(store, tmp_path / "a.jsonl", [PAGES[0], BAD, PAGES[1]], "one", wanted, fail_on_rejected=True)
-    assert "mend the input" in stopped.value.hint
+    assert "repair the input" in stopped.value.hint
     assert len(list(store.scan(Family.CAPTURES))) == 1
     assert letters(store) == []
     done = take(store, tmp_path / "a.jsonl", [PAGES[0], PAGES[2], PAGES[1]], "one", wanted, fail_on_rejected=True)
@@ -289,7 +289,7 @@ def test_an_open_sweep_takes_more_and_a_committed_one_does_not(store: Store, tmp
     assert (first.committed, first.status) == (False, "ingested")
     assert take(store, tmp_path / "a.jsonl", PAGES[:2], "one", keep_open=True).status == "nothing to do"
     assert take(store, tmp_path / "b.jsonl", PAGES[2:3], "one").committed
-    with pytest.raises(InputError, match="sweep 'one' is committed: it takes no more pages"):
+    with pytest.raises(InputError, match="sweep 'one' is committed and accepts no more pages"):
         take(store, tmp_path / "c.jsonl", PAGES[3:4], "one")
     assert sweeps.all_sweeps(store)[0].captures == 3
 
@@ -335,7 +335,7 @@ def test_a_committed_sweep_says_so_when_its_file_holds_more(store: Store, tmp_pa
     take(store, path, PAGES[:3], "one")
     assert take(store, path, PAGES[:3], "one").status == "nothing to do"
     for lines in (PAGES[:4], PAGES[4:]):
-        with pytest.raises(InputError, match="sweep 'one' is committed: it takes no more pages"):
+        with pytest.raises(InputError, match="sweep 'one' is committed and accepts no more pages"):
             take(store, path, lines, "one")
 
 
@@ -396,12 +396,12 @@ def test_the_dead_letters_are_no_input_by_any_name(
         store.path / ".." / path.parent.name,
     ):
         given = name / path.name if name.is_dir() else name
-        with pytest.raises(InputError, match="would grow while it is read") as refused:
+        with pytest.raises(InputError, match="own dead-letter file") as refused:
             ingest(store, settings(), [str(given)], "two", now=NOW, report=no_end)
-        assert "its lines name" in refused.value.hint
+        assert "fix the records it lists" in refused.value.hint
     with path.open() as file:
         monkeypatch.setattr(sys, "stdin", file)
-        with pytest.raises(InputError, match="would grow"):
+        with pytest.raises(InputError, match="own dead-letter file"):
             ingest(store, settings(), ["-"], "two", now=NOW, report=no_end)
     assert [sweep.name for sweep in sweeps.all_sweeps(store)] == ["one"]
 
@@ -431,7 +431,7 @@ def test_another_pipe_after_one_that_was_stopped_is_read_from_its_start(
     piped(monkeypatch, other)
     assert ingest(store, wanted, ["-"], "ingested", now=NOW).status == "nothing to do"
     piped(monkeypatch, first)
-    with pytest.raises(InputError, match="takes no more pages"):
+    with pytest.raises(InputError, match="accepts no more pages"):
         ingest(store, wanted, ["-"], "ingested", now=NOW)
 
 
@@ -497,7 +497,7 @@ def test_workers_give_what_one_process_gives(tmp_path: Path) -> None:
 def test_a_dictionary_is_learned_and_texts_are_still_read(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ingest_module, "TRAIN_FROM", 200)
+    monkeypatch.setattr(dictionary, "TRAIN_FROM", 200)
     rng = random.Random(4)
     frame = " ".join(words(rng, 500))
     lines = [page(f"https://a.org/{n}", f"{frame} page {n} " + " ".join(words(rng, 60)), NOW) for n in range(300)]

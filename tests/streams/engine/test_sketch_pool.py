@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from streams.engine.sketch_pool import Workers
+from streams.engine.sketch_pool import SketchPool
 from streams.errors import WorkerDied
 from streams.operators.messages import SketchedPage
 from streams.operators.sketch import Task
@@ -22,8 +22,8 @@ SETTINGS = settings()
 ROOT = Path(__file__).parents[2]
 
 
-def workers(count: int) -> Workers:
-    return Workers(count, SETTINGS.scheme, SETTINGS.policy, SETTINGS.limits)
+def workers(count: int) -> SketchPool:
+    return SketchPool(count, SETTINGS.scheme, SETTINGS.policy, SETTINGS.limits)
 
 
 @pytest.mark.parametrize("count", [1, 2])
@@ -81,13 +81,13 @@ def test_both_kinds_give_the_same() -> None:
 PARENT = """
 import os, signal, sys, time
 from streams.settings import load
-from streams.engine.sketch_pool import Workers
+from streams.engine.sketch_pool import SketchPool
 from streams.operators.sketch import Task
 from streams.page import Page
 
 if __name__ == "__main__":
     settings = load()
-    pool = Workers(2, settings.scheme, settings.policy, settings.limits)
+    pool = SketchPool(2, settings.scheme, settings.policy, settings.limits)
     for n in range(2):
         pool.submit(Task(1, [Page(url="https://a.org/", time=1, text="some words")])).result()
     print(*[process.pid for process in pool._processes], flush=True)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from streams.engine.ingest import Cursor, Progress
+from streams.engine.cursor import Cursor
+from streams.engine.ingest import Progress
 from streams.terminal.progress_bars import format_rate, ingest_bar
 
 
 def test_nothing_is_drawn_without_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     with ingest_bar("first", quiet=False) as report:
-        report(Progress(50, 100, Cursor(pages=5), 5))
+        report(Progress(bytes_read=50, bytes_all=100, counts=Cursor(pages=5), read_now=5))
     assert capsys.readouterr() == ("", "")
 
 

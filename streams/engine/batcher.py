@@ -1,0 +1,61 @@
+"""Cut an input into micro-batches that are bounded in pages and in bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from streams.page import Page, Rejected
+from streams.readers.dispatch import read, total_bytes
+from streams.readers.input_mark import InputMark
+from streams.readers.position import Position
+from streams.readers.read_limits import ReadLimits
+from streams.settings import Settings
+
+
+class Batch(msgspec.Struct, frozen=True, kw_only=True):
+    """Items in the order of the input, and where the input stands after them."""
+
+    items: list[Page | Rejected]
+    position: Position
+    mark: InputMark
+    bytes_read: int
+
+
+class Batcher:
+    """Iterates over the batches of some files, after a position."""
+
+    def __init__(
+        self, names: Sequence[str], settings: Settings, position: Position | None, mark: InputMark | None
+    ) -> None:
+        self.bytes_total = total_bytes(names)  # 0 for a pipe
+        self._limits = settings.ingest
+        self._reader = read(names, ReadLimits.from_settings(settings), position, mark)
+
+    @property
+    def input_unchanged(self) -> bool:
+        """Whether the input still matches the mark; valid after the first batch, or at the end."""
+        return self._reader.input_unchanged
+
+    def has_items(self) -> bool:
+        """Whether there is anything after the position; reads one item, which the batches then lack."""
+        return next(self._reader, None) is not None
+
+    def __iter__(self) -> Iterator[Batch]:
+        items: list[Page | Rejected] = []
+        content_bytes = 0
+        for position, item in self._reader:
+            items.append(item)
+            if isinstance(item, Page):
+                content_bytes += len(item.body or item.text or "")
+            if len(items) >= self._limits.batch_pages or content_bytes >= self._limits.batch_bytes:
+                yield self._batch(items, position)
+                items, content_bytes = [], 0
+        if items:
+            yield self._batch(items, position)
+
+    def _batch(self, items: list[Page | Rejected], position: Position) -> Batch:
+        mark = self._reader.mark()
+        assert mark is not None, "a reader has a mark after its first item"
+        return Batch(items=items, position=position, mark=mark, bytes_read=self._reader.bytes_read)

@@ -1,0 +1,38 @@
+"""Train the compression dictionary of stored texts, once there are enough texts to learn from."""
+
+from __future__ import annotations
+
+from itertools import islice
+
+from state import meta
+from state.changes import Changes
+from state.codecs.text_row import train
+from state.families import Family
+from state.rows import RowStore
+from state.view import View
+
+TRAIN_FROM = 1_000  # documents
+
+
+class TextDictionary:
+    """The newest dictionary of a state; number 0 stands for no dictionary."""
+
+    def __init__(self, store: RowStore, *, keep_texts: bool) -> None:
+        dictionaries = meta.dictionaries(store)
+        self.number = max(dictionaries, default=0)
+        self.data = dictionaries.get(self.number, b"")
+        self._store = store
+        self._due = keep_texts and not dictionaries
+
+    def train_if_due(self, documents: int) -> None:
+        """Train and store a dictionary when the state has enough documents; try only once per run."""
+        if not self._due or documents < TRAIN_FROM:
+            return
+        self._due = False
+        view = View(self._store)
+        rows = islice(self._store.scan(Family.TEXTS), TRAIN_FROM)
+        if data := train([view.decode_text(value)[1] for _, value in rows]):
+            self.number, self.data = 1, data
+            changes = Changes()
+            meta.put_dictionary(changes, self.number, data)
+            self._store.write(changes, sync=True)
