@@ -8,8 +8,8 @@
 | path      | pages that share path words or the page name        | 7 words, postings per word                |
 | position  | the same path on other hosts, and parent pages      | hosts of the domain, new hosts            |
 
-The first four yield documents, which are then compared by their sketches and ordered so that each source takes turns
-with its best; the last yields URLs.
+The first four yield documents. These are compared by their sketches, and the sources take turns in the order of the
+result, each with its best documents first. The last yields URLs.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _LOOKUPS_CACHED = 512  # of each kind, some kilobytes each at most
 _HOT_WORDS_MAX = 100_000  # words known to be common, which are not read again
 
 
-class Collected(NamedTuple):
+class CandidateSet(NamedTuple):
     """Prefixes of candidate documents, the most promising first, and keys of candidate URLs.
 
     `promise` rates documents before their texts are read: containment plus resemblance by sketches, plus the strength
@@ -77,8 +77,8 @@ class CandidateCollector:
         self._rows: BatchLru[bytes, list[DocumentRow]] = BatchLru(self._read_rows, _LOOKUPS_CACHED)
         self._hot_words: set[tuple[bytes, int]] = set()
 
-    def collect(self, dead: DeadUrl) -> Collected:
-        """Collect candidates for one dead URL."""
+    def collect(self, dead: DeadUrl) -> CandidateSet:
+        """Return the candidates for one dead URL."""
         gathered_max = self._context.settings.gathered_max
         by_content = self._by_content(dead.row) if dead.row else {}
         sites = self._sites(dead)
@@ -97,7 +97,7 @@ class CandidateCollector:
         documents = _take_turns(chosen, [by_sketch, by_path, by_words, total])
         strongest = max(by_words.values(), default=1.0)
         promise = {prefix: by_sketch.get(prefix, 0.0) + by_words.get(prefix, 0.0) / strongest for prefix in documents}
-        return Collected(documents, self._by_position(dead), promise)
+        return CandidateSet(documents, self._by_position(dead), promise)
 
     def _compare_sketches(self, dead: DeadUrl, by_content: dict[bytes, float]) -> dict[bytes, float]:
         """Return containment plus resemblance of the documents that share most bands and shingles."""
@@ -144,7 +144,7 @@ class CandidateCollector:
         """
         sweeps, host = self._context.sweeps, host_prefix(dead.key)
         new_hosts = sweeps.new_hosts(dead.missing_since, dead.last_sweep, SITES_MAX)
-        if len(new_hosts) == SITES_MAX and sweeps.visited(dead.missing_since, host):
+        if len(new_hosts) == SITES_MAX and sweeps.has_visited(dead.missing_since, host):
             new_hosts = []
         return list(dict.fromkeys(site_key(name + b"/") for name in [host, *new_hosts]))[:SITES_MAX]
 

@@ -28,7 +28,7 @@ _LOCATIONS_READ = 64
 
 
 class FindContext:
-    """Caches are LRU caches over the view and hold values as of their first read, so make one per state of the view.
+    """One context per state of the view: its LRU caches keep values as of their first read.
 
     `counters` counts how often each limit of the search was reached.
     """

@@ -32,7 +32,7 @@ def read_dead_url(context: FindContext, life: Life, missing_since: int) -> DeadU
     row = _representative_row(context, life)
     return DeadUrl(
         key=life.key,
-        url=(life.last_answer or life.refused[-1]).url,
+        url=(life.last_answer or life.refusals[-1]).url,
         row=row,
         features=context.texts.features_of(row.sketch.document) if row else None,
         last_sweep=life.last_page.sweep if life.last_page else missing_since,

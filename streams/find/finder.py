@@ -1,12 +1,11 @@
 """Find where the page of a URL is now: the lost and found of Broder, Glassman, Manasse and Zweig (1997), extended.
 
-URL ─▶ life (alive? missing since which sweep?) ─▶ redirects ─▶ trace (collect, rank, continue from stops)
-    ─▶ rewrite rules learned from the sure moves among all questions ─▶ confidence ─▶ answer
+URL ─▶ life (alive? missing since which sweep?) ─▶ redirects ─▶ trace (collect, select, rank, follow stops)
+    ─▶ rewrite rules learned from the sure moves of all questions ─▶ confidence ─▶ answer
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -54,20 +53,13 @@ class _Case(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Finder:
-    """Answers questions about one state of a view; all caches are LRU caches and hold values as of their first read.
-
-    `counters` counts how often each limit was reached.
-    """
+    """Answers questions about one state of a view: its LRU caches keep values as of their first read."""
 
     def __init__(self, view: View, settings: Settings) -> None:
         self._context = FindContext(view, settings)
         self._settings = self._context.settings
+        self.counters = self._context.counters  # how often each limit was reached
         self._tracer = Tracer(self._context)
-
-    @property
-    def counters(self) -> Counter[str]:
-        """How often each limit was reached."""
-        return self._context.counters
 
     def find(self, url: str) -> Answer:
         """Return the answer for one URL by its own evidence, without rules."""
@@ -121,7 +113,7 @@ class Finder:
                 return _Case(url=url, life=life)
             dead = read_dead_url(self._context, life, absent)
             return _Case(url=url, life=life, dead=dead, trace=self._trace_left_behind(dead))
-        if life.last_answer is None and not life.refused:
+        if life.last_answer is None and not life.refusals:
             return _Case(url=url, life=life)
         missing_since = life.missing_since
         if missing_since is None:
@@ -172,7 +164,7 @@ class Finder:
             return Answer(url=case.url, status="alive", last_seen=last_seen, document=document, candidates=[])
         limit = self._settings.answers_max
         candidates = build_candidates(self._apply_rules(case, case.dead, rules), limit)
-        if life.refused and life.refused[-1].document is not None and life.refused[-1].redirect is None:
+        if life.refusals and life.refusals[-1].document is not None and life.refusals[-1].redirect is None:
             candidates = [*candidates[: max(1, limit - 1)], soft_404(life)][:limit]
         is_sure = bool(candidates) and candidates[0].confidence >= self._settings.confidence_min
         status = "moved" if is_sure else "gone"

@@ -53,16 +53,16 @@ IS_MISSING: dict[Outcome, bool | None] = {  # None: as before
 class Life(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The history of one URL.
 
-    `pages` are the captures that have a page, one per sweep, in order. `textless` is the last answer after them that
-    has no text. `refused` are the later captures that show the URL as missing. `last_tried` is the last sweep that
-    has any capture of the URL, or 0. `missing_since` is the first committed sweep after the last answer that shows
-    the URL as missing, or None.
+    `pages` are the captures that have a page, one per sweep, in order. `textless_answer` is the last answer after
+    them, if it has no text. `refusals` are the later captures that show the URL as missing. `last_tried` is the last
+    sweep that has any capture of the URL, or 0. `missing_since` is the first committed sweep after the last answer
+    that shows the URL as missing, or None.
     """
 
     key: bytes
     pages: tuple[Capture, ...]
-    textless: Capture | None
-    refused: tuple[Capture, ...]
+    textless_answer: Capture | None
+    refusals: tuple[Capture, ...]
     last_tried: int
     missing_since: int | None
 
@@ -74,7 +74,7 @@ class Life(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     @property
     def last_answer(self) -> Capture | None:
         """The last capture that is an answer, with or without text."""
-        return self.textless or self.last_page
+        return self.textless_answer or self.last_page
 
     @property
     def is_alive(self) -> bool:
@@ -97,23 +97,23 @@ def read_life(
     """Apply the rule to the captures of a URL, which are in order; `is_soft_404` takes a document and a URL key."""
     by_sweep = _one_per_sweep(captures)
     pages: list[Capture] = []
-    textless: Capture | None = None
-    refused: list[Capture] = []
+    textless_answer: Capture | None = None
+    refusals: list[Capture] = []
     outcome = Outcome.NOT_COVERED
     for capture in by_sweep.values():
         outcome = _outcome(capture, outcome, is_soft_404)
         if IS_MISSING[outcome]:
-            refused.append(capture)
+            refusals.append(capture)
         elif IS_MISSING[outcome] is False:
-            refused = []
-            textless = capture if outcome is Outcome.NO_TEXT else None
+            refusals = []
+            textless_answer = capture if outcome is Outcome.NO_TEXT else None
             if outcome is Outcome.PAGE:
                 pages.append(capture)
     life = Life(
         key=key,
         pages=tuple(pages),
-        textless=textless,
-        refused=tuple(refused),
+        textless_answer=textless_answer,
+        refusals=tuple(refusals),
         last_tried=max(by_sweep, default=0),
         missing_since=None,
     )
@@ -160,7 +160,7 @@ def _one_per_sweep(captures: list[Capture]) -> dict[int, Capture]:
 
 def _missing_since(life: Life, by_sweep: dict[int, Capture], sweeps: SweepIndex) -> int | None:
     """Return the first committed sweep after the last answer that shows the URL as missing."""
-    refused_in = {capture.sweep for capture in life.refused}
+    refused_in = {capture.sweep for capture in life.refusals}
     for sweep in sweeps.committed:
         if sweep in refused_in:
             return sweep

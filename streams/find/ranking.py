@@ -1,4 +1,4 @@
-"""Rank candidates by their traits; look closer at the best for error pages and copied trees."""
+"""Rank candidates by their traits, and check the best ones for error pages and copied trees."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Ranker:
         checked = [
             self._check_copies(comparer.dead, candidate)
             for candidate in ranked[:TOP]
-            if not self._context.soft_errors.is_at(candidate.life)
+            if not self._context.soft_errors.is_soft_404(candidate.life)
         ]
         return best_first([*self._mark_frozen_copies(comparer.dead, checked), *ranked[TOP:]])
 
@@ -56,7 +56,7 @@ class Ranker:
         comparer = PageComparer(self._context, dead)
         lives = [life for life in self._context.lives.many(keys) if life.is_alive and life.pages]
         self._context.soft_errors.load(lives)
-        return [self.score(comparer, life) for life in lives if not self._context.soft_errors.is_at(life)]
+        return [self.score(comparer, life) for life in lives if not self._context.soft_errors.is_soft_404(life)]
 
     def score(self, comparer: PageComparer, life: Life) -> RankedCandidate:
         """Return a candidate with its traits and score."""

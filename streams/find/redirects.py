@@ -21,7 +21,7 @@ _CAPTURES_READ = 2_048  # only their keys
 
 def follow_redirects(context: FindContext, life: Life) -> RedirectTarget | None:
     """Return the end of the redirects from a URL; None if they are invalid, endless or a loop."""
-    redirects = [capture for capture in life.refused if capture.redirect]
+    redirects = [capture for capture in life.refusals if capture.redirect]
     if not redirects:
         return None
     url, visited = redirects[-1].url, [life.key]
@@ -35,7 +35,7 @@ def follow_redirects(context: FindContext, life: Life) -> RedirectTarget | None:
             return None
         visited.append(key)
         target = context.lives.checked(key)
-        redirects = [capture for capture in target.refused if capture.redirect]
+        redirects = [capture for capture in target.refusals if capture.redirect]
         if target.is_alive or not redirects:
             return RedirectTarget(
                 url=url,

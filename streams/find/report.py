@@ -74,7 +74,7 @@ def build_candidates(result: SearchResult, limit: int) -> list[Candidate]:
 
 def soft_404(life: Life) -> Candidate:
     """Return the old URL itself, which now has the same page as many others: it is reported, but never a target."""
-    last = life.refused[-1]
+    last = life.refusals[-1]
     detail = "the URL serves a page that many unrelated URLs of its host serve"
     return Candidate(
         url=last.url,
@@ -138,7 +138,7 @@ def _uncompared_redirect(redirect: RedirectTarget, evidence: Evidence) -> Candid
     URL.
     """
     life = redirect.life
-    if life.refused and life.refused[-1].document is not None:
+    if life.refusals and life.refusals[-1].document is not None:
         return _uncompared_candidate(redirect.url, life, 0.0, [evidence, Evidence("suspected_soft_404")])
     if life.last_answer and not life.is_alive:
         return _uncompared_candidate(redirect.url, life, 0.0, [evidence, Evidence("target_missing")])
@@ -150,7 +150,7 @@ def _uncompared_redirect(redirect: RedirectTarget, evidence: Evidence) -> Candid
 
 
 def _uncompared_candidate(url: str, life: Life, confidence: float, evidence: list[Evidence]) -> Candidate:
-    first = life.pages[0] if life.pages else life.textless
+    first = life.pages[0] if life.pages else life.textless_answer
     last = life.last_answer
     return Candidate(
         url=url,

@@ -31,13 +31,13 @@ class SoftErrors:
         """
         return self._suspected((document, host_prefix(key)))
 
-    def is_at(self, life: Life) -> bool:
+    def is_soft_404(self, life: Life) -> bool:
         """Whether the last page of a URL is suspected."""
         page = life.last_page
         return page is not None and page.document is not None and self.is_suspected(page.document, life.key)
 
     def load(self, lives: Iterable[Life]) -> None:
-        """Read in one batch what `is_at` needs for these URLs."""
+        """Read in one batch what `is_soft_404` needs for these URLs."""
         pages = ((life.last_page, life.key) for life in lives)
         self._suspected.many((page.document, host_prefix(key)) for page, key in pages if page and page.document)
 

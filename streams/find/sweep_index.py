@@ -29,7 +29,7 @@ class SweepIndex:
         self._same_crawl = lru_cache(maxsize=4096)(self._share_hosts)
         self._new_hosts = lru_cache(maxsize=256)(self._read_new_hosts)
 
-    def visited(self, sweep: int, host: bytes) -> bool:
+    def has_visited(self, sweep: int, host: bytes) -> bool:
         """Whether a sweep has captures of a host."""
         return self._view.host_captures(sweep, host) > 0
 
@@ -39,13 +39,13 @@ class SweepIndex:
         A sweep covers a URL if it visited the host, another host of its registered domain, or any host that
         `last_sweep` visited too: then both belong to the same crawl.
         """
-        if self.visited(sweep, host_prefix(key)):
+        if self.has_visited(sweep, host_prefix(key)):
             return True
         return bool(self.hosts_of_domain(sweep, key, 1)) or self._same_crawl(sweep, last_sweep)
 
     def last_visit(self, host: bytes) -> int:
         """Return the last committed sweep that visited a host; if none did, the last committed sweep, or 0."""
-        visits = (sweep for sweep in reversed(self.committed) if self.visited(sweep, host))
+        visits = (sweep for sweep in reversed(self.committed) if self.has_visited(sweep, host))
         return next(visits, self.committed[-1] if self.committed else 0)
 
     def hosts_of_domain(self, sweep: int, key: bytes, limit: int) -> list[bytes]:
@@ -70,13 +70,15 @@ class SweepIndex:
         old_counts = self._view.sweep_hosts(previous, limit=_HOSTS_READ_MAX + 1)
         is_complete = len(old_counts) <= _HOSTS_READ_MAX
         new = [
-            host for host in counts if not (old_counts.get(host, 0) if is_complete else self.visited(previous, host))
+            host
+            for host in counts
+            if not (old_counts.get(host, 0) if is_complete else self.has_visited(previous, host))
         ]
         return sorted(new, key=lambda host: (-counts[host], host))[:_NEW_HOSTS_MAX]
 
     def _share_hosts(self, sweep: int, last_sweep: int) -> bool:
         for visitor, source in ((sweep, last_sweep), (last_sweep, sweep)):
             hosts = self._view.sweep_hosts(source, limit=_HOSTS_COMPARED_MAX)
-            if any(self.visited(visitor, host) for host in hosts):
+            if any(self.has_visited(visitor, host) for host in hosts):
                 return True
         return False

@@ -1,7 +1,7 @@
-"""Follow a dead URL to the new home of its page, also if the page moved more than once.
+"""Follow a dead URL to the new home of its page, even if the page moved more than once.
 
 If the best candidate is dead too and the match is sure enough, it is a stop on the way: its last text and its URL are
-closer to the page's current state than the old ones. The search continues from the stop, and scores from there count
+closer to the current page than the old ones. The search continues from the stop, and the scores of that search count
 four fifths.
 """
 
@@ -93,7 +93,7 @@ class Tracer:
     def _follow(
         self, stop: _DeadCandidate, living: list[RankedCandidate], visited: frozenset[bytes], hops: int
     ) -> Trace:
-        """Trace the page from a stop; the trace is empty if the stop was only left behind and has no new home."""
+        """Trace the page from a stop; the trace is empty if the stop was left behind and has no new home."""
         life, missing_since = stop.candidate.life, stop.missing_since
         extra_keys = [candidate.life.key for candidate in living[:TOP]]
         dead = read_dead_url(self._context, life, missing_since)

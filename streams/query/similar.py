@@ -1,4 +1,4 @@
-"""Find the stored documents that resemble a sketch, or that contain it or are contained in it."""
+"""Find stored documents that resemble a sketched text, contain it, or are contained in it."""
 
 from __future__ import annotations
 

@@ -175,7 +175,7 @@ def view() -> MemoryView:
 
 
 @pytest.fixture
-def textless() -> MemoryView:
+def view_without_texts() -> MemoryView:
     return MemoryView(texts=False)
 
 

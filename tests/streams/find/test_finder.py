@@ -127,10 +127,10 @@ def test_rules_only_lead_to_what_is_there(view, finder, pages, text):
     assert f"{SITE}/guide/pike/" not in [candidate.url for candidate in answer.candidates]
 
 
-def test_without_texts_sketches_rank(textless, finder, pages, text):
+def test_without_texts_sketches_rank(view_without_texts, finder, pages, text):
     old, new = f"{SITE}/old/yew.html", f"{SITE}/wood/yew.html"
-    textless.add({**pages, old: text("yew")}).add({**pages, new: text("yew") + text("bark")})
-    answer = finder(textless).find(old)
+    view_without_texts.add({**pages, old: text("yew")}).add({**pages, new: text("yew") + text("bark")})
+    answer = finder(view_without_texts).find(old)
     assert best(answer).url == new
     assert (best(answer).containment or 0.0) > 0.6
 

@@ -37,12 +37,14 @@ def test_a_page_that_became_a_folder_is_found_at_its_place(view, finder, pages, 
     assert best(finder(view).find(old)).url == f"{folder}/index.html"
 
 
-def test_the_containment_of_a_short_page_is_shrunk(textless, finder, text):
+def test_the_containment_of_a_short_page_is_shrunk(view_without_texts, finder, text):
     """Without texts, the estimate of a containment may be 1 by chance, with an error as large."""
     short = {f"{SITE}/manual/cmd{n}.html": text(f"manual{n}", 3) for n in range(40)}
     long = {f"{SITE}/manual/": " ".join(text(f"subject{n}", 30) for n in range(60))}
-    textless.add({**short, f"{SITE}/other.html": text("other")}).add({f"{SITE}/other.html": text("other"), **long})
-    search = finder(textless)
+    view_without_texts.add({**short, f"{SITE}/other.html": text("other")}).add(
+        {f"{SITE}/other.html": text("other"), **long}
+    )
+    search = finder(view_without_texts)
     for url in short:
         assert all(candidate.containment < 0.1 for candidate in search.find(url).candidates)
 
