@@ -6,8 +6,11 @@ field, so state of one scheme never mixes with sketches of another.
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import mmh3
 import msgspec
+from msgspec import Meta
 
 TOKENISER = 1  # raised whenever the same text would give other tokens
 
@@ -17,11 +20,11 @@ class Scheme(msgspec.Struct, frozen=True):
 
     extractor: str = "resiliparse-body"
     tokeniser: int = TOKENISER
-    shingle_words: int = 4
-    bands: int = 20
-    rows: int = 5
-    sample_max: int = 64
-    seed: int = 274_034_445
+    shingle_words: Annotated[int, Meta(ge=1, le=16)] = 4
+    bands: Annotated[int, Meta(ge=1, le=64)] = 20
+    rows: Annotated[int, Meta(ge=1, le=7)] = 5
+    sample_max: Annotated[int, Meta(ge=16, le=1024)] = 64
+    seed: Annotated[int, Meta(ge=0, le=(1 << 63) - 1)] = 274_034_445
 
     @property
     def bins(self) -> int:

@@ -1,8 +1,7 @@
-"""Settings: `config/lostfound.toml` holds every default, a file of the user's holds what differs."""
+"""Load the settings: every default from `config/lostfound.toml`, and the differences from a file of the user."""
 
 from __future__ import annotations
 
-import os
 import tomllib
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -16,14 +15,13 @@ from state.sweep_life import is_valid_name
 from streams.errors import SettingsError
 from streams.sketch.extract import SKIPPED as EXTRACTORS
 
-STORE_MOST = 1 << 20  # MiB: a terabyte
 Count = Annotated[int, Meta(ge=1)]
 Seconds = Annotated[float, Meta(ge=0.001, le=3600.0)]
 Share = Annotated[float, Meta(ge=0.0, le=1.0)]
 
 
 class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What counts as a near-duplicate, and what is kept besides sketches."""
+    """The definition of a near-duplicate, and what is stored in addition to sketches."""
 
     threshold: Annotated[float, Meta(ge=0.1, le=1.0)]
     keep_texts: bool
@@ -31,7 +29,7 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Bounds on what one page, bucket or answer may take."""
+    """Bounds on one page, bucket or answer."""
 
     page_bytes_max: Count
     line_bytes_max: Count
@@ -45,7 +43,7 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class IngestSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How input is cut into micro-batches and spread over processes, and where pointers lead."""
+    """Sizes of micro-batches, the number of processes, and the folder of the WARC files that lines point into."""
 
     batch_pages: Annotated[int, Meta(ge=1, le=100_000)]
     batch_bytes: Count
@@ -67,7 +65,7 @@ class FindSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class KafkaSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Topics, batches and times of the Faust engine."""
+    """Topics, batches and timeouts of the Kafka engine."""
 
     prefix: Annotated[str, Meta(pattern=r"^[A-Za-z0-9._-]{1,100}$")]
     pages_topic: Annotated[str, Meta(pattern=r"^[A-Za-z0-9._-]{0,249}$")]
@@ -93,7 +91,7 @@ class KafkaSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """All settings, as the sections of the file."""
+    """All settings; a field per section of the file."""
 
     scheme: Scheme
     policy: Policy
@@ -104,60 +102,47 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     kafka: KafkaSettings
 
     def __post_init__(self) -> None:
-        scheme = self.scheme
-        for name, least, most in (
-            ("shingle_words", 1, 16),
-            ("bands", 1, 64),
-            ("rows", 1, 7),
-            ("sample_max", 16, 1024),
-            ("seed", 0, (1 << 63) - 1),
-        ):
-            if not least <= getattr(scheme, name) <= most:
-                raise ValueError(f"scheme.{name} is {getattr(scheme, name)}, not within {least} to {most}")
-        for name in StoreLimits.__struct_fields__:
-            if not 1 <= getattr(self.store, name) <= STORE_MOST:
-                raise ValueError(f"store.{name} is {getattr(self.store, name)}, not within 1 to {STORE_MOST}")
-        if not is_valid_name(self.kafka.default_sweep):
-            said = "is no name for a sweep: use 1 to 200 printable characters"
-            raise ValueError(f"kafka.default_sweep {self.kafka.default_sweep!r} {said}")
+        sweep, scheme = self.kafka.default_sweep, self.scheme
+        if not is_valid_name(sweep):
+            raise ValueError(
+                f"kafka.default_sweep {sweep!r} is not a valid sweep name: use 1 to 200 printable characters"
+            )
         if scheme.extractor not in EXTRACTORS:
             raise ValueError(f"scheme.extractor is {scheme.extractor!r}, not one of {', '.join(EXTRACTORS)}")
         if scheme.tokeniser != TOKENISER:
-            raise ValueError(f"scheme.tokeniser is {scheme.tokeniser}; this release has {TOKENISER}")
+            raise ValueError(f"scheme.tokeniser is {scheme.tokeniser}, but this version only has {TOKENISER}")
 
 
 def default_file() -> Path:
-    """The file of defaults: beside the package in a wheel, in `config/` in a checkout."""
+    """Return the file of defaults: next to the package in a wheel, in `config/` in a checkout."""
     packaged = Path(__file__).with_name("lostfound.toml")
     return packaged if packaged.exists() else Path(__file__).parents[1] / "config" / "lostfound.toml"
 
 
 def load(path: Path | None = None, overrides: dict[str, dict[str, Any]] | None = None) -> Settings:
-    """Read the defaults, the user's file over them, and `overrides` over both.
+    """Return the defaults, overridden by the user's file, and both overridden by `overrides`.
 
-    Raises SettingsError, naming the setting, for one that is unknown or out of its limits.
+    Raises SettingsError, with the name of the setting, if it is unknown or out of range.
     """
-    named = os.environ.get("LOSTFOUND_CONFIG")
-    path = path or (Path(named) if named else None)
     tables = _read(default_file())
     for layer in (_read(path) if path else {}, overrides or {}):
         for section, values in layer.items():
             if not isinstance(values, dict):
-                raise SettingsError(f"{path}: {section} stands outside a section", "put it under [section]")
+                raise SettingsError(f"{path}: {section} is outside a section", "put it under [section]")
             tables.setdefault(section, {}).update(values)
-    # These two also stand in a state or a message, where a field that is not known is for its version to judge.
-    for section, known in (("scheme", Scheme), ("store", StoreLimits)):
-        if unknown := tables[section].keys() - set(known.__struct_fields__):
-            raise _refused(path, f"{section} has no setting {', '.join(sorted(unknown))}")
+    # Stored states and messages contain these two structs as well, so the structs themselves allow unknown fields.
+    for section, struct in (("scheme", Scheme), ("store", StoreLimits)):
+        if unknown := tables[section].keys() - set(struct.__struct_fields__):
+            raise _invalid(path, f"{section} has no setting {', '.join(sorted(unknown))}")
     try:
         return msgspec.convert(tables, Settings)
     except msgspec.ValidationError as error:
-        raise _refused(path, str(error)) from error
+        raise _invalid(path, str(error)) from error
 
 
-def _refused(path: Path | None, said: str) -> SettingsError:
+def _invalid(path: Path | None, detail: str) -> SettingsError:
     return SettingsError(
-        f"{path or 'settings'}: {said}", "config/lostfound.toml lists every setting with its unit and limit"
+        f"{path or 'settings'}: {detail}", "config/lostfound.toml lists every setting with its unit and limits"
     )
 
 
@@ -165,6 +150,6 @@ def _read(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise SettingsError(f"{path}: {error.strerror}", "name a settings file that can be read") from error
+        raise SettingsError(f"{path}: {error.strerror}", "use a settings file that exists and is readable") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise SettingsError(f"{path}: {error}", "the file must be TOML") from error
+        raise SettingsError(f"{path}: {error}", "the file must be TOML in UTF-8") from error

@@ -1,4 +1,4 @@
-"""Settings: defaults from the file, a user's file over them, and refusals that name the setting."""
+"""Settings are loaded in layers, and an invalid one is named."""
 
 from __future__ import annotations
 
@@ -15,22 +15,20 @@ from streams.errors import SettingsError
 from streams.settings import default_file, load
 
 
-def test_the_file_of_defaults_is_whole_and_says_what_the_code_says() -> None:
-    held = load()
+def test_the_file_of_defaults_is_complete_and_agrees_with_the_code() -> None:
+    defaults = load()
     tables = tomllib.loads(default_file().read_text(encoding="utf-8"))
-    assert msgspec.to_builtins(held) == tables
-    assert held.scheme == Scheme()
-    assert held.store == StoreLimits()
+    assert msgspec.to_builtins(defaults) == tables
+    assert defaults.scheme == Scheme()
+    assert defaults.store == StoreLimits()
 
 
-def test_a_file_holds_only_what_differs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_contains_only_the_differences(tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
     path.write_text("[policy]\nthreshold = 0.8\n")
     assert load(path).policy.threshold == 0.8
     assert load(path).limits == load().limits
-    monkeypatch.setenv("LOSTFOUND_CONFIG", str(path))
-    assert load().policy.threshold == 0.8
-    assert load(overrides={"policy": {"threshold": 0.6}}).policy.threshold == 0.6
+    assert load(path, overrides={"policy": {"threshold": 0.6}}).policy.threshold == 0.6
 
 
 @pytest.mark.parametrize(
@@ -60,7 +58,7 @@ def test_a_file_holds_only_what_differs(tmp_path: Path, monkeypatch: pytest.Monk
         ("nonsense", {"a": 1}, "nonsense"),
     ],
 )
-def test_refusals_name_the_setting(section: str, values: dict[str, Any], named: str) -> None:
+def test_an_invalid_setting_is_named(section: str, values: dict[str, Any], named: str) -> None:
     with pytest.raises(SettingsError) as refused:
         load(overrides={section: values})
     assert named in str(refused.value).replace("`$.", "").replace("`", "")
@@ -68,22 +66,22 @@ def test_refusals_name_the_setting(section: str, values: dict[str, Any], named: 
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("threshold = 0.8\n", "outside a section"),
         ("[policy", "at the end of a table"),
         ("[policy]\nthreshold = [1]\n", "threshold"),
     ],
 )
-def test_a_file_that_cannot_be_used_is_named(tmp_path: Path, text: str, said: str) -> None:
+def test_an_invalid_file_is_named(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "mine.toml"
     path.write_text(text)
     with pytest.raises(SettingsError, match=r"mine\.toml") as refused:
         load(path)
-    assert said in str(refused.value)
+    assert message in str(refused.value)
 
 
-def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=r"none\.toml: No such file"):
         load(tmp_path / "none.toml")
     with pytest.raises(SettingsError, match="directory"):
