@@ -14,8 +14,7 @@ class StoreLimits(msgspec.Struct, frozen=True):
     """What RocksDB may use, whatever the size of the corpus."""
 
     cache_mib: Limit = 256
-    write_buffers_mib: Limit = (
-        256  # of all families together; a reader holds what of a writer's are not in files yet,
-    )
-    # and caches with half as much more
+    # Of all families together. A reader keeps the part of a writer's buffers that is not in files yet, and up to half
+    # as much again in caches.
+    write_buffers_mib: Limit = 256
     background_jobs: Limit = 2

@@ -138,6 +138,10 @@ def ingest(
         raise InputError(
             f"sweep {sweep_name!r} is committed and accepts no more pages", "choose another name with --sweep"
         )
+    return _summarise(job, sweep, cursor, status, pages_read)
+
+
+def _summarise(job: _Job, sweep: Sweep, cursor: Cursor, status: str, pages_read: int) -> Summary:
     return Summary(
         sweep=sweep.name,
         status=status,
