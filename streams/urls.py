@@ -63,8 +63,13 @@ def url_key(url: str, url_bytes_max: int = URL_BYTES_MAX) -> bytes:
 
 
 def key_url(key: bytes, scheme: str = "https") -> str:
-    """A URL that has this key: `url_key(key_url(key, scheme)) == key` unless the port is the scheme's own."""
+    """Return a URL that has this key: `url_key(key_url(key, scheme)) == key` unless the port is the scheme's own.
+
+    Raises BadUrl if the bytes are not a key.
+    """
     host_prefix(key)  # raises BadUrl
+    if not key.isascii():
+        raise BadUrl(f"not a URL key: {key[:80]!r} is not ASCII", "make keys with url_key()")
     return codec.url_of(key, https=scheme == "https")
 
 

@@ -75,11 +75,11 @@ class Engine:
         `last` is the result of `lookups.last_captures` for the pages' URLs, read when `read_at` batches were
         committed. It is read again if more have been committed since.
         """
-        resolved = capture.resolve(pages, lookups.captures_before(self.store, capture.revisit_lookups(pages)))
+        resolved = capture.resolve(pages, lookups.read_captures_before(self.store, capture.revisit_instants(pages)))
         if last is None or read_at != self.batches:
-            last = lookups.last_captures(self.store, capture.needs(pages))
+            last = lookups.read_last_captures(self.store, capture.needs(pages))
         captured = capture.capture(resolved.pages, last)
-        admitted = admit.admit(captured.sightings, *lookups.admission(self.store, captured.sightings))
+        admitted = admit.admit(captured.sightings, *lookups.read_admission_rows(self.store, captured.sightings))
         probed = self._probe(admitted.new)
         verified = self._verify(admitted.new, probed.pairs)
         changes = Changes()
@@ -108,8 +108,8 @@ class Engine:
         self.counters = batch.counters
         self.batches += 1
 
-    def _probe(self, new: Sequence[DocumentPayload]) -> probe.Probed:
-        batch = probe.arrange(new, self.scheme.bucket_bytes)
+    def _probe(self, new: Sequence[DocumentPayload]) -> probe.ProbeResult:
+        batch = probe.group_buckets(new, self.scheme.bucket_bytes)
         limits = self.settings.limits
         return probe.probe(
             batch,
@@ -118,7 +118,7 @@ class Engine:
             candidates_max=limits.candidates_max,
         )
 
-    def _verify(self, new: Sequence[DocumentPayload], pairs: Sequence[CandidatePair]) -> verify.Verified:
+    def _verify(self, new: Sequence[DocumentPayload], pairs: Sequence[CandidatePair]) -> verify.VerifyResult:
         candidate_prefixes = {pair.prefix for pair in pairs}
         paired = {pair.document for pair in pairs}
         sketches: dict[bytes, Sketch] = {}
@@ -148,10 +148,10 @@ class Engine:
             self._sketches.popitem(last=False)
         return sketches
 
-    def _count_hosts(self, sweep: Sweep, captured: capture.Captured, changes: Changes) -> None:
+    def _count_hosts(self, sweep: Sweep, captured: capture.CaptureResult, changes: Changes) -> None:
         """Count captures by host; a capture that is stored already, from a repeated page, counts once."""
         hosts = Counter(host_prefix(c.key) for c in captured.captures)
-        stored = lookups.known(self.store, Family.CAPTURES, captured.repeated)
+        stored = lookups.read_rows(self.store, Family.CAPTURES, captured.repeated)
         hosts.subtract(host_prefix(row) for row in stored)
         sweeps.add_hosts(self.store, changes, sweep.number, hosts)
 
@@ -159,8 +159,8 @@ class Engine:
         self,
         report: BatchReport,
         new: Sequence[DocumentPayload],
-        probed: probe.Probed,
-        verified: verify.Verified,
+        probed: probe.ProbeResult,
+        verified: verify.VerifyResult,
     ) -> dict[str, int]:
         # A text of exactly `tokens_max` tokens counts too: its document is the same as that of a longer, cut text.
         tokens_max = self.settings.limits.tokens_max
@@ -179,7 +179,7 @@ class Engine:
         return dict(totals)
 
 
-def _count_near(new: Sequence[DocumentPayload], verified: verify.Verified) -> int:
+def _count_near(new: Sequence[DocumentPayload], verified: verify.VerifyResult) -> int:
     """Count the later document of each edge once, so that the cut into batches makes no difference."""
     order = {payload.document: number for number, payload in enumerate(new)}
     edges = verified.changes.family(Family.EDGES)

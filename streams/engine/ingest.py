@@ -34,7 +34,7 @@ from streams.engine.sweep_commands import finish_cancelling
 from streams.errors import BadRecord, InputError
 from streams.operators import lookups
 from streams.operators.messages import SketchedPage
-from streams.operators.sketch import Sketched, Task
+from streams.operators.sketch import SketchResults, Task
 from streams.operators.unchanged import find_unchanged
 from streams.page import Page, Rejected, with_time
 from streams.readers import sources
@@ -87,7 +87,7 @@ class _PendingBatch(msgspec.Struct, frozen=True, kw_only=True):
     slots: list[SketchedPage | Rejected | None]  # one per item; None: take the next result of `sketched`
     last: dict[bytes, Capture]  # the last capture per URL, read when `read_at` batches were committed
     read_at: int
-    sketched: Future[Sketched]
+    sketched: Future[SketchResults]
 
 
 def ingest(
@@ -259,7 +259,7 @@ def _submit(job: _Job, batch: Batch, pool: SketchPool, dictionary: TextDictionar
     items = [with_time(item, job.sweep.opened) if isinstance(item, Page) else item for item in batch.items]
     pages = [item for item in items if isinstance(item, Page)]
     read_at = job.engine.batches
-    last = lookups.last_captures(job.engine.store, sorted({page.key for page in pages}))
+    last = lookups.read_last_captures(job.engine.store, sorted({page.key for page in pages}))
     unchanged = find_unchanged(pages, last, job.sweep.number)
     captures = iter(unchanged)
     slots = [next(captures) if isinstance(item, Page) else item for item in items]

@@ -21,7 +21,7 @@ from typing import Any, Self
 
 from state.scheme import Scheme
 from streams.errors import WorkerDied
-from streams.operators.sketch import Sketched, SketchStage, Task
+from streams.operators.sketch import SketchResults, SketchStage, Task
 from streams.settings import Limits, Policy
 
 
@@ -50,16 +50,16 @@ class SketchPool:
                 self._processes.append(process)
                 self._idle.put(ours)
 
-    def submit(self, task: Task) -> Future[Sketched]:
+    def submit(self, task: Task) -> Future[SketchResults]:
         """Return the future results of a task. The future raises WorkerDied if its process was killed."""
         if self._threads is not None:
             return self._threads.submit(self._exchange, task)
         assert self._stage is not None
-        done: Future[Sketched] = Future()
+        done: Future[SketchResults] = Future()
         done.set_result(self._stage(task))
         return done
 
-    def _exchange(self, task: Task) -> Sketched:
+    def _exchange(self, task: Task) -> SketchResults:
         connection = self._idle.get()
         try:
             connection.send(task)
@@ -73,7 +73,7 @@ class SketchPool:
             self._idle.put(connection)
         if isinstance(reply, Exception):
             raise reply
-        sketched: Sketched = reply
+        sketched: SketchResults = reply
         return sketched
 
     def __enter__(self) -> Self:
@@ -119,7 +119,7 @@ def _serve(tasks: Connection, scheme: Scheme, policy: Policy, limits: Limits) ->
         except EOFError:
             return
         try:
-            reply: Sketched | Exception = stage(task)
+            reply: SketchResults | Exception = stage(task)
         except Exception as error:  # noqa: BLE001 - sent to the parent, which raises it
             error.add_note(traceback.format_exc())
             reply = error

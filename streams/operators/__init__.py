@@ -1,50 +1,59 @@
-"""The operators: a page's way through the system, as pure functions.
+"""The operators: the stages of a page, as pure functions.
 
-    sketch ─▶ resolve ─▶ capture ─▶ admit ─▶ probe ─▶ verify ─▶ join
+    sketch ─▶ resolve ─▶ capture ─▶ admit ─▶ probe ─▶ gather ─▶ verify ─▶ join
 
-Each takes a batch of values and what the state holds for them (its `needs` say which keys), and returns state changes
-and what it sends on. None reads a clock, a disk or a broker.
+An operator takes a batch of values and the state rows that they need (`lookups` reads these), and returns state
+changes and outputs. No operator reads a clock, a disk or a broker. `unchanged` lets an engine skip the sketch of a
+page whose URL served the same bytes last time.
 
-    operator  owner key          state it reads             sends on
-    sketch    none               none                       a capture and its document
-    resolve   URL repeated       that URL's captures        the page, with the document that it repeats
-    capture   URL                the URL's last capture     the document, when the URL did not hold it
-    admit     document           the document, locations    its buckets, when the document is new
-    probe     bucket             the bucket's postings      candidate pairs
-    verify    candidate          both sketches              edges, unions
-    join      larger document    its links, its members     the next step, or members that change hands
+    operator  owner key          state rows read               outputs
+    sketch    none               none                          a capture, with its document's payload
+    resolve   repeated URL       captures of that URL          the page, with the document that it repeats
+    capture   URL                last capture of the URL       the document, if the URL did not have it
+    admit     document           document row, locations       the document's buckets, if it is new
+    probe     bucket             postings of the bucket        candidate pairs
+    gather    document           document row                  requests for the best candidates
+    verify    candidate          sketches of both documents    edges, unions
+    join      larger document    its parent, its members       the next union, or a member transfer
 
-Theory of operation. The embedded engine runs them one after another and writes what they change in one batch: there
-is nothing more to say. Spread over partitions (`routing` says how), they are run by workers that crash, that are
-handed messages twice, and that lose a partition without knowing it at once. What follows makes the clusters the same
-all the same; tests/simulation tries to prove it wrong.
+Theory of operation
+-------------------
+The embedded engine runs the operators one after another and writes all changes of a batch at once. It needs no
+further argument.
 
-The engine owes them, for each topic and partition:
+The Kafka engine spreads the operators over partitions; `routing` defines the owner of every message. Its workers
+crash, receive messages twice, and lose partitions without noticing at once. The clusters are nevertheless the same,
+provided that the engine guarantees three things for each topic and partition. tests/simulation tries to refute this.
 
-1. Messages are taken in the order of the log, and after a crash or a move again from the last acknowledged one on. A
-   batch is begun when the one before it is done.
-2. Its steps come in this order: outputs are sent and acknowledged, changes go to the changelog, then into the local
-   state, then the messages are acknowledged. A worker that has lost the partition cannot acknowledge.
-3. A new owner has read the changelog to its end before its first batch. Changes are merged (`state.changes.merge`),
+1. Messages are processed in log order. After a crash or a rebalance, processing resumes after the last acknowledged
+   message. A batch begins when the batch before it is done.
+2. The steps of a batch have a fixed order: send the outputs and wait for their acknowledgement, append the changes to
+   the changelog, write them to the local state, acknowledge the messages. A worker that has lost the partition cannot
+   acknowledge.
+3. A new owner reads the changelog to its end before its first batch. Changes are merged (`state.changes.merge`), both
    live and in recovery. A copy on disk counts as read only up to the first record that it has not merged.
 
-So a former owner that goes on for a while writes nothing but what the new one, which takes the same messages in the
-same order, writes itself: merged, it changes nothing. The exception is forgetting, which overwrites (an amendment of
-the changelog): facts of a former owner that come behind it bring back what it took, and nothing tells them from those
-of a page that is taken in again. What was forgotten while partitions changed hands is to be forgotten again. And a
-batch that is taken again finds a state in which it is done, or in which it was never begun:
+So a former owner that continues for a while is harmless. It processes the same messages in the same order as the new
+owner, and writes the same facts; merging a fact twice changes nothing. Deletion is the exception, because it
+overwrites instead of merging (a retraction in the changelog). Facts that a former owner writes after a retraction
+restore deleted rows, and look like the facts of a page that was ingested again. Whatever is deleted during a
+rebalance has to be deleted again.
 
-- **capture** and **admit** send what is new by their state. A state that says "done" was written after the outputs
-  were acknowledged. In the order changelog first, a crash in between would lose them for good.
-- **probe** reads a bucket and adds to it; of two documents that share one, the later one in the bucket's log
-  nominates the earlier. Who is nominated was announced, so its arrival lies in its owner's log before anything that
-  asks for its sketch: **verify** finds the row of every candidate that was not forgotten. Both send the same again.
-- **join** lists members under roots only. A root that gets a parent hands them on; what is handed to it later, it
-  forwards. A member deleted from a list has been handed on, so that a late writer may leave a copy of it under a
-  node that is no root any more, where it is nobody's cluster: readers ask roots only.
+A batch that is processed again finds a state in which it was either completed or never begun:
 
-Pages of one URL may come late or out of order: captures are kept by time, and an earlier one moves a first sight
-back. A revisit, which names no document, has to come after what it repeats. Counters are not facts: a message handed
-in twice counts twice. Limits depend on what came first: where none bit (each has a counter), the answer is the
-embedded engine's.
+- **capture** and **admit** output what is new according to their state. If the state says that a batch is done, its
+  outputs were acknowledged first. With the changelog written first, a crash in between would lose them for good.
+- **probe** reads a bucket and adds to it. Of two documents that share a bucket, the later one in the bucket's log
+  nominates the earlier one. A nominated document was announced to the bucket by its own owner, so the log of that
+  owner has its sighting before any request that needs its sketch. Therefore **verify** finds the row of every
+  candidate that was not deleted. Both operators send the same outputs when they run again.
+- **join** lists members under roots only. A root that gets a parent transfers its members; a transfer that arrives
+  later is forwarded to the parent. A member that was deleted from a list has been transferred, so a late writer can
+  leave a stale copy only under a node that is not a root any more. Readers ignore it: they read the lists of roots.
+
+Pages of one URL may arrive late or out of order: captures are ordered by time, and an earlier capture moves the first
+sighting back. A revisit names no document, so it must come after the capture that it repeats.
+
+Two things may differ from the embedded engine. Counters are not facts: a message delivered twice counts twice. And
+limits depend on arrival order: the answers are equal only while no limit was reached. Each limit has a counter.
 """

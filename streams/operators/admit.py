@@ -1,4 +1,4 @@
-"""admit: keeps a document the first time it is seen, and every URL that it is seen at."""
+"""admit: stores a document when it is first seen, and the location of every URL where it is seen."""
 
 from __future__ import annotations
 
@@ -14,73 +14,85 @@ from streams.operators.messages import DocumentPayload, Sighting
 
 _SAMPLE_BYTES = 4
 _WORD_BYTES = 8
+Rows = Mapping[bytes, bytes]
 
 
-class Admitted(msgspec.Struct, frozen=True):
-    """What `admit` makes of a batch: `new` holds the material of documents seen for the first time, in order."""
+class AdmitResult(msgspec.Struct, frozen=True):
+    """The result of `admit`; `new` are the payloads of documents seen for the first time, in order."""
 
     changes: Changes
     new: list[DocumentPayload]
 
 
 def needs(sightings: Sequence[Sighting]) -> tuple[list[bytes], list[bytes]]:
-    """Document ids and location keys whose rows are asked for; of documents that are kept, the texts as well."""
+    """Return the document ids and the location keys whose rows `admit` needs, ascending."""
     documents = {sighting.document for sighting in sightings}
     return sorted(documents), sorted(sighting.document + sighting.key for sighting in sightings)
 
 
-def admit(
-    sightings: Sequence[Sighting],
-    documents: Mapping[bytes, bytes],
-    locations: Mapping[bytes, bytes],
-    texts: Mapping[bytes, bytes],
-) -> Admitted:
-    """Keep what is new; `documents`, `locations` and `texts` hold the rows that are there already.
+def admit(sightings: Sequence[Sighting], documents: Rows, locations: Rows, texts: Rows) -> AdmitResult:
+    """Store the new documents and locations; `documents`, `locations` and `texts` are the rows stored already.
 
-    An arrival without material is of a document that is stored, or that another arrival brings.
+    A sighting without a payload is of a document that is stored, or that another sighting of the batch adds.
     """
-    changes = Changes()
-    rows, places = changes.family(Family.DOCUMENTS), changes.family(Family.LOCATIONS)
-    written, samples, words = (changes.family(f) for f in (Family.TEXTS, Family.SAMPLES, Family.WORDS))
-    new: list[DocumentPayload] = []
+    changes, new = Changes(), []
     for sighting in sightings:
-        document, payload = sighting.document, sighting.payload
-        place, seen = document + sighting.key, location_row.encode(sighting.time)
-        row = rows.get(document) or documents.get(document)
-        if row is not None:
-            if document_row.first_seen(row) > sighting.time:
-                rows[document] = document_row.seen_at(row, sighting.time)
-        elif payload is not None:
-            new.append(payload)
-            rows[document] = payload.row
-            _index(samples, payload.samples, _SAMPLE_BYTES, document[:PREFIX_BYTES])
-        if payload is not None and payload.text:
-            kept = written.get(document) or texts.get(document)
-            if kept is None or payload.text < kept:  # the codec says of which page
-                written[document] = payload.text
-        held = places.get(place) or locations.get(place)
-        if held is None or seen < held:
-            places[place] = seen
-        _index(words, sighting.words, _WORD_BYTES, document[:PREFIX_BYTES])
-    return Admitted(changes, new)
+        if _put_document(changes, sighting, documents):
+            assert sighting.payload is not None
+            new.append(sighting.payload)
+        _put_text(changes, sighting, texts)
+        _put_location(changes, sighting, locations)
+        _put_entries(changes, Family.WORDS, sighting.words, _WORD_BYTES, sighting.document)
+    return AdmitResult(changes, new)
 
 
-def copies(
-    sightings: Sequence[Sighting], documents: Mapping[bytes, bytes], locations: Mapping[bytes, bytes]
-) -> list[Sighting]:
-    """Arrivals of a document that is known already at a URL that never held it; arguments as of `admit`."""
-    known, places = set(documents), set(locations)
-    found = []
-    for sighting in sightings:
-        place = sighting.document + sighting.key
-        if sighting.document in known and place not in places:
-            found.append(sighting)
-        places.add(place)
-        if sighting.payload is not None:
-            known.add(sighting.document)
-    return found
+def _put_document(changes: Changes, sighting: Sighting, stored: Rows) -> bool:
+    """Put the row of a new document, or of a known one that this sighting precedes; return whether it is new."""
+    rows = changes.family(Family.DOCUMENTS)
+    row = rows.get(sighting.document) or stored.get(sighting.document)
+    if row is not None:
+        if document_row.first_seen(row) > sighting.time:
+            rows[sighting.document] = document_row.seen_at(row, sighting.time)
+        return False
+    if sighting.payload is None:
+        return False
+    rows[sighting.document] = sighting.payload.row
+    _put_entries(changes, Family.SAMPLES, sighting.payload.samples, _SAMPLE_BYTES, sighting.document)
+    return True
 
 
-def _index(rows: dict[bytes, bytes], entries: bytes, width: int, prefix: bytes) -> None:
+def _put_text(changes: Changes, sighting: Sighting, stored: Rows) -> None:
+    if sighting.payload is None or not sighting.payload.text:
+        return
+    rows = changes.family(Family.TEXTS)
+    row = rows.get(sighting.document) or stored.get(sighting.document)
+    if row is None or sighting.payload.text < row:  # rows of one text are ordered by the time of their page
+        rows[sighting.document] = sighting.payload.text
+
+
+def _put_location(changes: Changes, sighting: Sighting, stored: Rows) -> None:
+    rows = changes.family(Family.LOCATIONS)
+    location, first_seen = sighting.document + sighting.key, location_row.encode(sighting.time)
+    row = rows.get(location) or stored.get(location)
+    if row is None or first_seen < row:
+        rows[location] = first_seen
+
+
+def _put_entries(changes: Changes, family: Family, entries: bytes, width: int, document: bytes) -> None:
+    rows, prefix = changes.family(family), document[:PREFIX_BYTES]
     for at in range(0, len(entries), width):
         rows[entries[at : at + width] + prefix] = b""
+
+
+def find_copies(sightings: Sequence[Sighting], documents: Rows, locations: Rows) -> list[Sighting]:
+    """Return the sightings of a known document at a URL that never had it; arguments as for `admit`."""
+    known_documents, known_locations = set(documents), set(locations)
+    copies = []
+    for sighting in sightings:
+        location = sighting.document + sighting.key
+        if sighting.document in known_documents and location not in known_locations:
+            copies.append(sighting)
+        known_locations.add(location)
+        if sighting.payload is not None:
+            known_documents.add(sighting.document)
+    return copies

@@ -1,4 +1,4 @@
-"""capture: writes the history of a URL and sends on a document that the URL did not hold last time."""
+"""capture: writes the history of a URL, and passes on the documents that the URL did not have last time."""
 
 from __future__ import annotations
 
@@ -14,90 +14,91 @@ from streams.operators.messages import Sighting, SketchedPage
 from streams.page import NOT_MODIFIED, SUCCESS_STATUSES, Rejected
 
 Instant = tuple[bytes, int, int, int]
-"""A url key, a sweep and a time in ms: where a look back begins; and the second that it looks for, -1 for any."""
+"""The URL key, sweep and time (ms) of a revisit, and the second of the capture that it repeats (-1: unknown)."""
 
 
-class Captured(msgspec.Struct, frozen=True):
-    """What `capture` makes of a batch."""
+class CaptureResult(msgspec.Struct, frozen=True, kw_only=True):
+    """The result of `capture`."""
 
     changes: Changes
     sightings: list[Sighting]
-    captures: list[Capture]  # one a row written
-    repeated: list[bytes]  # rows that may have been there already, of pages handed in twice or late
+    captures: list[Capture]  # one per row written
+    repeated: list[bytes]  # rows that may have existed already: pages supplied twice or late
     unchanged: int
 
 
-class Resolved(msgspec.Struct, frozen=True):
-    """What `resolve` makes of a batch: the pages in their order, and the revisits of nothing that is known."""
+class ResolveResult(msgspec.Struct, frozen=True):
+    """The result of `resolve`: the pages in order, and a rejection of each revisit whose original is unknown."""
 
     pages: list[SketchedPage]
     unresolved: list[Rejected]
 
 
 def needs(pages: Sequence[SketchedPage]) -> list[bytes]:
-    """Keys of the URLs whose last capture is asked for."""
+    """Return the keys of the URLs whose last capture `capture` needs, ascending."""
     return sorted({page.capture.key for page in pages})
 
 
-def revisit_lookups(pages: Sequence[SketchedPage]) -> list[Instant]:
-    """Of each revisit, the instant from which the capture that it repeats is looked for."""
-    return sorted({_instant_of(page, page.revisit_of) for page in pages if page.revisit_of is not None})
+def revisit_instants(pages: Sequence[SketchedPage]) -> list[Instant]:
+    """Return the instants for which `resolve` needs the captures before, ascending."""
+    return sorted({_instant(page, page.revisit_of) for page in pages if page.revisit_of is not None})
 
 
-def _instant_of(page: SketchedPage, of: bytes) -> Instant:
-    second = -1 if page.revisit_time is None else page.revisit_time // 1000  # crawlers write one of the two to it
-    return of, page.capture.sweep, page.capture.time, second
+def _instant(page: SketchedPage, repeated_key: bytes) -> Instant:
+    # Crawlers often write one of the two times to the second only.
+    second = -1 if page.revisit_time is None else page.revisit_time // 1000
+    return repeated_key, page.capture.sweep, page.capture.time, second
 
 
-def is_repeated(held: Capture, second: int) -> bool:
-    """A capture is what a look back for a second, or for any document, finds."""
-    return held.time // 1000 == second if second >= 0 else held.document is not None
+def matches_second(capture: Capture, second: int) -> bool:
+    """Return whether a capture is of this second; if -1, whether it has a document."""
+    return capture.time // 1000 == second if second >= 0 else capture.document is not None
 
 
-def resolve(pages: Sequence[SketchedPage], before: Mapping[Instant, Sequence[Capture]]) -> Resolved:
-    """Give each revisit the document of the capture that it repeats: by its time, else that URL's last document.
+def resolve(pages: Sequence[SketchedPage], before: Mapping[Instant, Sequence[Capture]]) -> ResolveResult:
+    """Give each revisit the document of the capture that it repeats: by its time, else the URL's last document.
 
-    `before` holds captures that the state has up to each instant that is looked back from. What came later does not
-    count, so that a revisit handed in again finds what it found. A revisit of what holds no document (a picture, an
-    error) has none either; one of a capture that is not known is reported as `revisit_unresolved`.
+    `before` has the stored captures up to each of the `revisit_instants`. Later captures do not count, so that a
+    revisit supplied twice gets the same answer twice. A revisit of a capture without a document (a picture, an error)
+    gets no document; a revisit of an unknown capture is also reported as `revisit_unresolved`.
     """
     batch: dict[bytes, list[Capture]] = {}
     resolved: list[SketchedPage] = []
     unresolved: list[Rejected] = []
     for page in pages:
-        held, of = page.capture, page.revisit_of
-        if of is not None:
-            instant = _instant_of(page, of)
-            known = [*batch.get(of, ()), *before.get(instant, ())]
-            known = [c for c in known if (c.sweep, c.time) <= (held.sweep, held.time)]
+        capture, repeated_key = page.capture, page.revisit_of
+        if repeated_key is not None:
+            instant = _instant(page, repeated_key)
+            originals = [*batch.get(repeated_key, ()), *before.get(instant, ())]
+            originals = [c for c in originals if (c.sweep, c.time) <= (capture.sweep, capture.time)]
             if page.revisit_time is not None:
-                known = [c for c in known if is_repeated(c, instant[3])]
-            if not known:
+                originals = [c for c in originals if matches_second(c, instant[3])]
+            if not originals:
                 detail = "the capture that this revisit repeats is not in the state"
-                unresolved.append(Rejected("revisit_unresolved", detail, page.origin, held.url))
-            if held.status in SUCCESS_STATUSES or held.status == NOT_MODIFIED:
-                held = _repeating(held, known)
-            page = msgspec.structs.replace(page, capture=held, revisit_of=None)  # noqa: PLW2901 - the page, resolved
-        batch.setdefault(held.key, []).append(held)
+                unresolved.append(Rejected("revisit_unresolved", detail, page.origin, capture.url))
+            if capture.status in SUCCESS_STATUSES or capture.status == NOT_MODIFIED:
+                capture = _repeat(capture, originals)
+            page = msgspec.structs.replace(page, capture=capture, revisit_of=None)  # noqa: PLW2901 - the same page
+        batch.setdefault(capture.key, []).append(capture)
         resolved.append(page)
-    return Resolved(resolved, unresolved)
+    return ResolveResult(resolved, unresolved)
 
 
-def _repeating(held: Capture, known: Sequence[Capture]) -> Capture:
-    with_document = [c for c in known if c.document is not None]
+def _repeat(capture: Capture, originals: Sequence[Capture]) -> Capture:
+    """Return a revisit's capture with the document of the last original that has one."""
+    with_document = [c for c in originals if c.document is not None]
     if not with_document:
-        return held
-    last = max(with_document, key=lambda c: (c.sweep, c.time, c.tie))
-    # The tie stays that of the record as the crawler wrote it, whatever it turned out to repeat.
-    return msgspec.structs.replace(
-        held, document=last.document, raw=last.raw, extractor=last.extractor, tie=held.tie or capture_row.tie(held)
-    )
+        return capture
+    last = max(with_document, key=_order)
+    # The tie remains that of the record as written, whatever the revisit turns out to repeat.
+    tie = capture.tie or capture_row.tie(capture)
+    return msgspec.structs.replace(capture, document=last.document, raw=last.raw, extractor=last.extractor, tie=tie)
 
 
-def capture(pages: Sequence[SketchedPage], last: Mapping[bytes, Capture]) -> Captured:
-    """Write each page's capture; `last` holds the last capture of each URL that has one.
+def capture(pages: Sequence[SketchedPage], last: Mapping[bytes, Capture]) -> CaptureResult:
+    """Write the capture of each page; `last` is the last capture of each URL that has one.
 
-    A document is sent on when the URL did not hold it last time, or when this capture is from before that time:
+    A document is passed on if the URL did not have it last time, or if this capture is older than the last one:
     pages may come in any order and more than once.
     """
     latest = dict(last)
@@ -108,26 +109,31 @@ def capture(pages: Sequence[SketchedPage], last: Mapping[bytes, Capture]) -> Cap
     repeated: list[bytes] = []
     unchanged = 0
     for page in pages:
-        held = page.capture
-        if not held.tie:
-            held = msgspec.structs.replace(held, tie=capture_row.tie(held))
-        row = capture_row.row_key(held)
-        if row not in rows:
-            captures.append(held)
-        rows[row] = capture_row.encode(held)
-        before = latest.get(held.key)
-        if before is None or _instant(before) < _instant(held):
-            latest[held.key] = held
+        new = page.capture
+        if not new.tie:
+            new = msgspec.structs.replace(new, tie=capture_row.tie(new))
+        row_key = capture_row.row_key(new)
+        if row_key not in rows:
+            captures.append(new)
+        rows[row_key] = capture_row.encode(new)
+        previous = latest.get(new.key)
+        if previous is None or _order(previous) < _order(new):
+            latest[new.key] = new
         else:
-            repeated.append(row)
-        if held.document is None:
+            repeated.append(row_key)
+        if new.document is None:
             continue
-        if before is not None and before.document == held.document and before.time <= held.time:
+        if previous is not None and previous.document == new.document and previous.time <= new.time:
             unchanged += 1
         else:
-            sightings.append(Sighting(held.document, held.key, held.time, page.words, page.payload))
-    return Captured(changes, sightings, captures, repeated, unchanged)
+            sighting = Sighting(
+                document=new.document, key=new.key, time=new.time, words=page.words, payload=page.payload
+            )
+            sightings.append(sighting)
+    return CaptureResult(
+        changes=changes, sightings=sightings, captures=captures, repeated=repeated, unchanged=unchanged
+    )
 
 
-def _instant(held: Capture) -> tuple[int, int, int]:
-    return held.sweep, held.time, held.tie
+def _order(capture: Capture) -> tuple[int, int, int]:
+    return capture.sweep, capture.time, capture.tie

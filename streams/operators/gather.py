@@ -35,6 +35,9 @@ def gather(
             continue
         ranked = sorted(counts, key=lambda prefix: (-counts[prefix], prefix))
         candidates_dropped += len(ranked[candidates_max:])
-        page = page_of(document)
-        requests.extend(VerifyRequest(document, rows[document], prefix, *page) for prefix in ranked[:candidates_max])
+        key, time = page_of(document)
+        requests.extend(
+            VerifyRequest(document=document, row=rows[document], prefix=prefix, key=key, time=time)
+            for prefix in ranked[:candidates_max]
+        )
     return requests, candidates_dropped

@@ -1,12 +1,13 @@
 """join: the union-find, one message at a time.
 
-Rem's algorithm (Dijkstra 1976; Patwary, Blair, Manne 2010) cut into steps that need one node each, so that the node's
-owner can take them alone. `union(x, y)` goes to the larger of the two. If that node is a root, it points at the
-smaller: done. Otherwise the step repeats with its parent and the smaller. A parent is always smaller than its child,
-so the ids only fall and the steps end. Repeating a step, or taking steps in another order, gives the same components:
-the root of each is its smallest id.
+This is Rem's algorithm (Dijkstra 1976; Patwary, Blair, Manne 2010), cut into steps that need a single node, so that
+the owner of the node can take them alone. `union(x, y)` goes to the larger of the two. If that node is a root, the
+smaller becomes its parent, and the union is done. Otherwise the step repeats with its parent and the smaller node. A
+parent is always smaller than its child, so the ids decrease and the steps end. Repeating steps, or taking them in
+another order, gives the same components. The root of a component is its smallest id.
 
-A root that got a parent hands its members on; a node that is no root forwards what it is handed to its parent.
+A root that gets a parent transfers its members to the parent. A node that is not a root forwards the transfers that
+it receives.
 """
 
 from __future__ import annotations
@@ -28,14 +29,14 @@ class Union(msgspec.Struct, frozen=True):
 
 
 class MemberTransfer(msgspec.Struct, frozen=True):
-    """Documents that change hands; a message to the owner of `root`."""
+    """Documents that become members of `root`; a message to its owner."""
 
     root: bytes
     members: tuple[bytes, ...]
 
 
 class Step(msgspec.Struct, frozen=True):
-    """What one step changes and sends."""
+    """The changes and the messages of one step."""
 
     changes: Changes
     unions: list[Union]
@@ -43,14 +44,14 @@ class Step(msgspec.Struct, frozen=True):
 
 
 def union(x: bytes, y: bytes) -> Union:
-    """The message that joins two different documents."""
+    """Return the message that joins two different documents."""
     assert len(x) == len(y) == ID_BYTES
     assert x != y
     return Union(max(x, y), min(x, y))
 
 
 def union_step(message: Union, parent: bytes | None, members: Sequence[bytes]) -> Step:
-    """One step at the larger node: `parent` is its pointer, `members` its list while it is a root."""
+    """Take one step at the larger node: `parent` is None for a root, and `members` are those listed under a root."""
     node, smaller = message.larger, message.smaller
     changes = Changes()
     if parent is None:
@@ -59,12 +60,12 @@ def union_step(message: Union, parent: bytes | None, members: Sequence[bytes]) -
             changes.delete(Family.MEMBERS, node + member)
         return Step(changes, [], [MemberTransfer(smaller, (node, *members))])
     assert parent < node, "a parent is smaller than its child"
-    onward = [] if parent == smaller else [union(parent, smaller)]
-    return Step(changes, onward, [])
+    next_unions = [] if parent == smaller else [union(parent, smaller)]
+    return Step(changes, next_unions, [])
 
 
 def transfer_step(message: MemberTransfer, parent: bytes | None) -> Step:
-    """Keep what is handed over, or forward it when this node is no root any more."""
+    """List the members under the node, or forward them to its parent if it is not a root any more."""
     changes = Changes()
     if parent is not None:
         return Step(changes, [], [MemberTransfer(parent, message.members)])

@@ -1,4 +1,4 @@
-"""What the operators are told of the state: the same lookups, whichever engine runs them."""
+"""lookups: reads the state rows that operators need; both engines use it."""
 
 from __future__ import annotations
 
@@ -10,44 +10,48 @@ from state.families import Family
 from state.model import ID_BYTES, Capture
 from state.rows import HistoryReader, RowReader
 from streams.operators import admit
-from streams.operators.capture import Instant, is_repeated
+from streams.operators.capture import Instant, matches_second
 from streams.operators.messages import Sighting
 
 Rows = dict[bytes, bytes]
-LOOKED_BACK = 16  # captures without a document that a revisit's look back passes over
-LOOKED_BACK_FOR_TIME = 1_024  # captures of other times, where the record says which it repeats
+CAPTURES_READ_MAX = 16  # per revisit without a time: captures without a document that are skipped
+CAPTURES_READ_FOR_TIME_MAX = 1_024  # per revisit that gives the time of the capture it repeats
 
 
-def known(store: RowReader, family: Family, keys: Sequence[bytes]) -> Rows:
-    """The rows of those keys that have one."""
-    found = store.get_many(family, keys)
-    return {key: value for key, value in zip(keys, found, strict=True) if value is not None}
+def read_rows(store: RowReader, family: Family, keys: Sequence[bytes]) -> Rows:
+    """Return the rows of these keys, without the keys that have none."""
+    values = store.get_many(family, keys)
+    return {key: value for key, value in zip(keys, values, strict=True) if value is not None}
 
 
-def admission(store: RowReader, sightings: Sequence[Sighting]) -> tuple[Rows, Rows, Rows]:
-    """Of what arrives: documents that are kept, places where they were seen, and texts that are kept."""
-    ids, places = admit.needs(sightings)
-    documents = known(store, Family.DOCUMENTS, ids)
-    located = known(store, Family.LOCATIONS, [place for place in places if place[:ID_BYTES] in documents])
-    return documents, located, known(store, Family.TEXTS, sorted(documents))
+def read_admission_rows(store: RowReader, sightings: Sequence[Sighting]) -> tuple[Rows, Rows, Rows]:
+    """Return the rows that `admit` needs: documents, their locations and their texts."""
+    ids, location_keys = admit.needs(sightings)
+    documents = read_rows(store, Family.DOCUMENTS, ids)
+    known_keys = [key for key in location_keys if key[:ID_BYTES] in documents]
+    return (
+        documents,
+        read_rows(store, Family.LOCATIONS, known_keys),
+        read_rows(store, Family.TEXTS, sorted(documents)),
+    )
 
 
-def last_captures(store: HistoryReader, keys: Sequence[bytes]) -> dict[bytes, Capture]:
-    """The last capture of each URL that has one."""
-    found = store.last_under(Family.CAPTURES, [capture_row.history_prefix(key) for key in keys])
-    return {key: capture_row.decode(*row) for key, row in zip(keys, found, strict=True) if row}
+def read_last_captures(store: HistoryReader, keys: Sequence[bytes]) -> dict[bytes, Capture]:
+    """Return the last capture of each URL that has one."""
+    rows = store.last_under(Family.CAPTURES, [capture_row.history_prefix(key) for key in keys])
+    return {key: capture_row.decode(*row) for key, row in zip(keys, rows, strict=True) if row}
 
 
-def captures_before(store: HistoryReader, instants: Sequence[Instant]) -> dict[Instant, list[Capture]]:
-    """Captures up to each instant, from the last one back to the one that is looked for."""
-    found: dict[Instant, list[Capture]] = {}
+def read_captures_before(store: HistoryReader, instants: Sequence[Instant]) -> dict[Instant, list[Capture]]:
+    """Return the captures up to each instant, latest first, ending with the first that the revisit may repeat."""
+    captures: dict[Instant, list[Capture]] = {}
     for instant in instants:
         key, sweep, time, second = instant
         start = capture_row.encode_key(key, sweep, time, capture_row.TIE_MAX)
-        held = found[instant] = []
-        most = LOOKED_BACK if second < 0 else LOOKED_BACK_FOR_TIME
-        for row in islice(store.scan_reverse(Family.CAPTURES, capture_row.history_prefix(key), start), most):
-            held.append(capture_row.decode(*row))
-            if is_repeated(held[-1], second):
+        history = captures[instant] = []
+        limit = CAPTURES_READ_MAX if second < 0 else CAPTURES_READ_FOR_TIME_MAX
+        for row in islice(store.scan_reverse(Family.CAPTURES, capture_row.history_prefix(key), start), limit):
+            history.append(capture_row.decode(*row))
+            if matches_second(history[-1], second):
                 break
-    return found
+    return captures

@@ -1,4 +1,4 @@
-"""The values that operators hand to one another: plain, frozen, and what a partitioned engine sends as messages."""
+"""messages: the values that operators pass to one another; the Kafka engine sends them as messages."""
 
 from __future__ import annotations
 
@@ -8,29 +8,29 @@ from state.model import Capture
 from streams.page import Origin
 
 
-class DocumentPayload(msgspec.Struct, frozen=True):
-    """What a page brings of its document, ready to be stored: bytes, so that a batch travels between processes."""
+class DocumentPayload(msgspec.Struct, frozen=True, kw_only=True):
+    """A document's rows, encoded as bytes so that batches are cheap to send between processes."""
 
     document: bytes  # 16 bytes
-    row: bytes  # the row of `documents`
+    row: bytes  # of `documents`
     buckets: bytes  # bands x (1 + rows) bytes
-    samples: bytes  # 4 bytes a sampled shingle that is indexed
-    text: bytes  # the row of `texts`; empty when texts are not kept
+    samples: bytes  # 4 bytes per indexed shingle of the sample
+    text: bytes  # the row of `texts`; empty if texts are not stored
 
 
-class SketchedPage(msgspec.Struct, frozen=True):
-    """A page after sketching: its capture, and its document's material unless the document is known to be stored."""
+class SketchedPage(msgspec.Struct, frozen=True, kw_only=True):
+    """A page after sketching: its capture, and the payload of its document unless that is known to be stored."""
 
     capture: Capture
     payload: DocumentPayload | None = None
-    words: bytes = b""  # 8 bytes (site, word) an entry of the words index
-    revisit_of: bytes | None = None  # key of the URL whose capture this one repeats
+    words: bytes = b""  # 8 bytes (site, word) per entry of the words index
+    revisit_of: bytes | None = None  # key of the URL whose capture this page repeats
     origin: Origin = Origin("", 0)
-    revisit_time: int | None = None  # ms, when that capture was made; None where the record does not say
+    revisit_time: int | None = None  # ms, of the repeated capture; None if the record does not give it
 
 
-class Sighting(msgspec.Struct, frozen=True):
-    """A document at a URL that did not hold it before: what `capture` sends to `admit`."""
+class Sighting(msgspec.Struct, frozen=True, kw_only=True):
+    """A document at a URL whose last capture did not have it: from `capture` to `admit`."""
 
     document: bytes
     key: bytes  # url key
@@ -40,7 +40,7 @@ class Sighting(msgspec.Struct, frozen=True):
 
 
 class CandidatePair(msgspec.Struct, frozen=True):
-    """A candidate pair: a document, the prefix of another, and in how many buckets they met."""
+    """A document, the prefix of a candidate, and the number of buckets that they share."""
 
     document: bytes
     prefix: bytes
@@ -48,17 +48,17 @@ class CandidatePair(msgspec.Struct, frozen=True):
 
 
 class BucketProbe(msgspec.Struct, frozen=True):
-    """Buckets of a new document, those of one owner: what `admit` sends to `probe` where buckets have owners."""
+    """Those buckets of a new document that have the same owner: from `admit` to `probe`."""
 
     document: bytes
     buckets: bytes  # 1 + rows bytes each
 
 
-class VerifyRequest(msgspec.Struct, frozen=True):
-    """A document and the prefix of another that it is to be compared with, for the owner of the other."""
+class VerifyRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """A document, and the prefix of a candidate to compare it with: from `gather` to the candidate's owner."""
 
     document: bytes
-    row: bytes  # the row of `documents`
+    row: bytes  # of `documents`
     prefix: bytes
-    key: bytes = b""  # url key of a page that brought the document, and when (ms), where results are wanted
-    time: int = 0
+    key: bytes = b""  # url key of a page with the document; set only if results are reported
+    time: int = 0  # ms, of that page

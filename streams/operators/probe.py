@@ -1,8 +1,8 @@
-"""probe: reads the buckets of new documents, nominates who is already there, and adds the new ones.
+"""probe: looks up the buckets of new documents, nominates the documents in them, and adds the new ones.
 
-A bucket keeps the `postings_max` smallest prefixes ever added to it: a bottom-k set, so that what it holds in the
-end does not depend on the order of arrival. One that is full is hot. It still nominates those it holds, so a
-crowded cluster goes on joining at the cost of a small one; whoever it could not keep is counted.
+A bucket stores the `postings_max` smallest prefixes ever added to it. Such a bottom-k set does not depend on the
+order of arrival. A full bucket is hot: it still nominates the documents that it stores, so a crowded cluster
+continues to grow at the cost of a small one. The postings that it drops are counted.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from streams.operators.messages import BucketProbe, CandidatePair, DocumentPaylo
 class BucketBatch(msgspec.Struct, frozen=True, eq=False):
     """The distinct buckets of a batch of new documents, as columns.
 
-    `keys` are the buckets, ascending; documents `rows[starts[i]:starts[i + 1]]` of the batch fell into bucket i.
+    `keys` are the buckets, ascending. Bucket i has the documents with the indexes `rows[starts[i]:starts[i + 1]]`.
     """
 
     documents: list[bytes]
@@ -33,65 +33,70 @@ class BucketBatch(msgspec.Struct, frozen=True, eq=False):
     rows: NDArray[np.int64]
 
 
-class Probed(msgspec.Struct, frozen=True):
-    """What `probe` makes of a batch."""
+class ProbeResult(msgspec.Struct, frozen=True):
+    """The result of `probe`."""
 
     changes: Changes
     pairs: list[CandidatePair]
-    postings_dropped: int  # postings that a full bucket did not keep
-    candidates_dropped: int  # candidates beyond `candidates_max`
+    postings_dropped: int  # by full buckets
+    candidates_dropped: int  # beyond `candidates_max`
 
 
-def arrange(new: Sequence[DocumentPayload | BucketProbe], bucket_bytes: int) -> BucketBatch:
+def group_buckets(new: Sequence[DocumentPayload | BucketProbe], bucket_bytes: int) -> BucketBatch:
     """Group the buckets of a batch, so that each is read and written once, in key order."""
     documents = [payload.document for payload in new]
     if not new:
         return BucketBatch([], [], np.zeros(1, np.int64), np.zeros(0, np.int64))
-    raw = b"".join(payload.buckets for payload in new)
-    table = np.frombuffer(raw, np.uint8).reshape(-1, bucket_bytes)
-    numbers = _numbers(table)
+    table = np.frombuffer(b"".join(payload.buckets for payload in new), np.uint8).reshape(-1, bucket_bytes)
+    numbers = _as_numbers(table)
     order = np.argsort(numbers, kind="stable")
     ascending = numbers[order]
-    scan_prefixes = np.flatnonzero(np.append(True, ascending[1:] != ascending[:-1]))
-    starts = np.append(scan_prefixes, len(order)).astype(np.int64)
+    firsts = np.flatnonzero(np.append(True, ascending[1:] != ascending[:-1]))
+    starts = np.append(firsts, len(order)).astype(np.int64)
     counts = [len(payload.buckets) // bucket_bytes for payload in new]
-    owners = np.repeat(np.arange(len(new)), counts)
-    # Rows of raw bytes become one bytes object each, zeros at the end and all.
-    keys = table[order[scan_prefixes]].view(f"V{bucket_bytes}").ravel().tolist()
-    return BucketBatch(documents, keys, starts, owners[order])
+    rows = np.repeat(np.arange(len(new)), counts)[order]
+    # A view as void makes one bytes object per row, and preserves trailing zeros.
+    keys = table[order[firsts]].view(f"V{bucket_bytes}").ravel().tolist()
+    return BucketBatch(documents, keys, starts, rows)
 
 
-def probe(batch: BucketBatch, held: Sequence[bytes | None], *, postings_max: int, candidates_max: int) -> Probed:
-    """Nominate candidates and add postings; `held` is the value of each of `batch.keys`, or None.
+def probe(
+    batch: BucketBatch, stored: Sequence[bytes | None], *, postings_max: int, candidates_max: int
+) -> ProbeResult:
+    """Nominate candidates and add postings; `stored` is the posting list of each of `batch.keys`, or None.
 
-    Each document gets at most `candidates_max` pairs, those of most collisions first.
+    Each document gets at most `candidates_max` pairs, those with the most collisions first.
     """
+    assert len(stored) == len(batch.keys)
     changes = Changes()
     puts = changes.family(Family.BANDS)
     prefixes = [document[:PREFIX_BYTES] for document in batch.documents]
     nominations = _Nominations()
     postings_dropped = 0
     starts, rows = batch.starts.tolist(), batch.rows.tolist()
-    # Nearly every bucket of unrelated pages: one document, and nobody there.
-    absent = np.fromiter((value is None for value in held), np.bool_, len(batch.keys))
-    single = absent & (np.diff(batch.starts) == 1)
-    alone = batch.rows[batch.starts[:-1][single]].tolist()
-    puts.update(zip(compress(batch.keys, single.tolist()), [prefixes[row] for row in alone], strict=True))
-    for i in np.flatnonzero(~single).tolist():
-        key, value = batch.keys[i], held[i]
-        arriving = rows[starts[i] : starts[i + 1]]
-        union = sorted({*posting_list.decode(value or b""), *(prefixes[row] for row in arriving)})
-        kept = b"".join(union[:postings_max])
+    # A fast path for nearly every bucket of unrelated pages: one new document in an empty bucket.
+    is_empty = np.fromiter((value is None for value in stored), np.bool_, len(batch.keys))
+    is_single = is_empty & (np.diff(batch.starts) == 1)
+    single_rows = batch.rows[batch.starts[:-1][is_single]].tolist()
+    puts.update(zip(compress(batch.keys, is_single.tolist()), [prefixes[row] for row in single_rows], strict=True))
+    for i in np.flatnonzero(~is_single).tolist():
+        key, value = batch.keys[i], stored[i]
+        new_rows = rows[starts[i] : starts[i + 1]]
+        union = sorted({*posting_list.decode(value or b""), *(prefixes[row] for row in new_rows)})
+        postings = b"".join(union[:postings_max])
         postings_dropped += max(0, len(union) - postings_max)
-        if kept != value:
-            puts[key] = kept
-        nominations.add(arriving, kept)
+        if postings != value:
+            puts[key] = postings
+        nominations.add(new_rows, postings)
     pairs, candidates_dropped = nominations.best(batch.documents, candidates_max)
-    return Probed(changes, pairs, postings_dropped, candidates_dropped)
+    return ProbeResult(changes, pairs, postings_dropped, candidates_dropped)
 
 
 class _Nominations:
-    """Which documents of a batch met which postings; a bucket's postings are held once, however many met them."""
+    """Which documents of a batch met which postings. A posting list is stored once, however many documents met it.
+
+    Columns: document `rows[i]` met the postings `postings[buckets[i]]`.
+    """
 
     def __init__(self) -> None:
         self.rows: list[int] = []
@@ -104,40 +109,56 @@ class _Nominations:
         self.postings.append(postings)
 
     def best(self, documents: list[bytes], candidates_max: int) -> tuple[list[CandidatePair], int]:
-        """For each document the prefixes that it met most often, ties by prefix; and how many more it met."""
+        """Return the prefixes that each document met most often, ties by prefix; and how many were dropped."""
         if not self.rows:
             return [], 0
-        packed = np.frombuffer(b"".join(self.postings), np.uint8).reshape(-1, PREFIX_BYTES)
-        names, which = np.unique(_numbers(packed), return_inverse=True)
-        sizes = np.array([len(p) // PREFIX_BYTES for p in self.postings], np.int64)
+        rows, prefixes, collisions = self._count_collisions()
+        own = _as_numbers(_as_table([document[:PREFIX_BYTES] for document in documents]))
+        is_other = prefixes != own[rows]
+        rows, prefixes, collisions = rows[is_other], prefixes[is_other], collisions[is_other]
+        order = np.lexsort((prefixes, -collisions, rows))
+        rows, prefixes, collisions = rows[order], prefixes[order], collisions[order]
+        rank = np.arange(len(rows)) - np.searchsorted(rows, rows)  # within the document's candidates
+        best = rank < candidates_max
+        columns = zip(rows[best].tolist(), prefixes[best].tolist(), collisions[best].tolist(), strict=True)
+        pairs = [
+            CandidatePair(documents[row], prefix.to_bytes(PREFIX_BYTES, "big"), count)
+            for row, prefix, count in columns
+        ]
+        return pairs, len(rows) - len(pairs)
+
+    def _count_collisions(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """Return a row, a prefix as a number, and their collisions, for each pair that met.
+
+        buckets  0: [a, b]   1: [b, c]         document 0 is in buckets 0 and 1, document 1 in bucket 1
+        met      (0, a) (0, b) (0, b) (0, c) (1, b) (1, c)
+        result   (0, a): 1   (0, b): 2   (0, c): 1   (1, b): 1   (1, c): 1
+        """
+        distinct, codes = np.unique(_as_numbers(_as_table(self.postings)), return_inverse=True)
+        sizes = np.array([len(postings) // PREFIX_BYTES for postings in self.postings], np.int64)
+        starts = np.cumsum(sizes) - sizes
         buckets = np.array(self.buckets, np.int64)
-        met = which[_ranges(np.cumsum(sizes)[buckets] - sizes[buckets], sizes[buckets])]
+        met = codes[_ranges(starts[buckets], sizes[buckets])]
         rows = np.repeat(np.array(self.rows, np.int64), sizes[buckets])
-        codes, collisions = np.unique(rows * len(names) + met, return_counts=True)
-        row, name = np.divmod(codes, len(names))
-        own = _numbers(
-            np.frombuffer(b"".join(d[:PREFIX_BYTES] for d in documents), np.uint8).reshape(-1, PREFIX_BYTES)
-        )
-        others = names[name] != own[row]
-        row, name, collisions = row[others], name[others], collisions[others]
-        order = np.lexsort((name, -collisions, row))
-        row, name, collisions = row[order], name[order], collisions[order]
-        place = np.arange(len(row)) - np.searchsorted(row, row)
-        first = place < candidates_max
-        found = zip(row[first].tolist(), names[name[first]].tolist(), collisions[first].tolist(), strict=True)
-        pairs = [CandidatePair(documents[r], n.to_bytes(PREFIX_BYTES, "big"), c) for r, n, c in found]
-        return pairs, len(row) - len(pairs)
+        pairs, collisions = np.unique(rows * len(distinct) + met, return_counts=True)
+        row, code = np.divmod(pairs, len(distinct))
+        return row, distinct[code], collisions
 
 
-def _numbers(rows: NDArray[np.uint8]) -> NDArray[np.int64]:
-    """Rows of up to 7 bytes as numbers, in the same order."""
-    wide = np.zeros((len(rows), 8), np.uint8)
-    wide[:, 8 - rows.shape[1] :] = rows
+def _as_table(prefixes: Sequence[bytes]) -> NDArray[np.uint8]:
+    """Return concatenated prefixes as uint8[n, PREFIX_BYTES]."""
+    return np.frombuffer(b"".join(prefixes), np.uint8).reshape(-1, PREFIX_BYTES)
+
+
+def _as_numbers(table: NDArray[np.uint8]) -> NDArray[np.int64]:
+    """Return rows of at most 7 bytes as numbers with the same order."""
+    wide = np.zeros((len(table), 8), np.uint8)
+    wide[:, 8 - table.shape[1] :] = table
     return wide.view(">i8").ravel().astype(np.int64)
 
 
 def _ranges(starts: NDArray[np.int64], sizes: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The numbers start, start + 1, ..., start + size - 1 of each pair, one range after another."""
-    before = np.cumsum(sizes) - sizes
-    shifts: NDArray[np.int64] = np.repeat(starts - before, sizes)
+    """Return the numbers start, start + 1, ..., start + size - 1 of each range, one range after another."""
+    offsets = np.cumsum(sizes) - sizes
+    shifts: NDArray[np.int64] = np.repeat(starts - offsets, sizes)
     return np.arange(len(shifts)) + shifts

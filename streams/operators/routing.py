@@ -1,16 +1,17 @@
-"""Routing: who owns what, and where outputs go, when the operators are spread over partitions.
+"""routing: defines the owner of every key and the destination of every message, for the Kafka engine.
 
-    topic      owner key          operators        takes                        sends
-    pages      URL                resolve, capture SketchedPage                 Arrival; a SketchedPage to its own URL
-    documents  document prefix    admit            Arrival                      Announcement to buckets
-                                  gather           Pair                         Question
-                                  verify           Question                     Union
-    buckets    bucket             probe            Announcement                 Pair
-    joins      document prefix    join             Union, Handover              Union, Handover
+    topic      owner key          operators         takes                        sends
+    pages      URL                resolve, capture  SketchedPage                 Sighting; SketchedPage to its own URL
+    documents  document prefix    admit             Sighting                     BucketProbe
+                                  gather            CandidatePair                VerifyRequest
+                                  verify            VerifyRequest                Union
+    buckets    bucket             probe             BucketProbe                  CandidatePair
+    joins      document prefix    join              Union, MemberTransfer        Union, MemberTransfer
 
-Each family of the state is written by one topic alone, and a topic's owner takes one message after another. A
-document is owned by its prefix, since that is all that a posting says of it. A sketch travels once a candidate: probe
-names candidates to the owner of the document that asks, which sends its sketch to their owners.
+Only one topic writes each family of the state, and the owner of a partition processes its messages one after another.
+The prefix of a document decides who owns it, because a posting has nothing but the prefix. A sketch travels once per
+candidate: probe sends the candidates' prefixes to the owner of the new document, and gather sends the new document's
+sketch to the candidates' owners.
 """
 
 from __future__ import annotations
@@ -24,11 +25,11 @@ from state.model import PREFIX_BYTES
 from streams.operators.join import MemberTransfer, Union
 from streams.operators.messages import BucketProbe, CandidatePair, Sighting, SketchedPage, VerifyRequest
 
-_SEED = 0x0A11  # apart from every other use of the hash
+_SEED = 0x0A11  # differs from the seed of every other use of the hash
 
 
 class Topic(StrEnum):
-    """A stage with owners of its own."""
+    """A stage with its own owners."""
 
     PAGES = "pages"
     DOCUMENTS = "documents"
@@ -42,12 +43,13 @@ Destination = tuple[Topic, int]
 
 
 def partition_of(key: bytes, partitions: int) -> int:
-    """The partition that owns a key; the same function wherever a partition is named."""
+    """Return the partition that owns a key. State on disk is laid out by it, so it must never change."""
+    assert partitions > 0
     return mmh3.hash(key, _SEED, signed=False) % partitions
 
 
 def owner(message: Message, bucket_bytes: int) -> tuple[Topic, bytes]:
-    """The topic of a message, and the key whose owner takes it."""
+    """Return the topic of a message, and the key whose owner processes it."""
     match message:
         case SketchedPage():
             return Topic.PAGES, message.capture.key if message.revisit_of is None else message.revisit_of
@@ -64,13 +66,13 @@ def owner(message: Message, bucket_bytes: int) -> tuple[Topic, bytes]:
 
 
 def destination(message: Message, bucket_bytes: int, partitions: int) -> Destination:
-    """Where a message goes."""
+    """Return the topic and the partition that a message is sent to."""
     topic, key = owner(message, bucket_bytes)
     return topic, partition_of(key, partitions)
 
 
 def pack(messages: Iterable[Message], bucket_bytes: int, partitions: int) -> dict[Destination, list[Message]]:
-    """Messages by where they go, so that each place is sent one packet a batch."""
+    """Group messages by destination, in order, so that each destination gets one packet per batch."""
     packets: dict[Destination, list[Message]] = {}
     for message in messages:
         packets.setdefault(destination(message, bucket_bytes, partitions), []).append(message)
@@ -78,7 +80,8 @@ def pack(messages: Iterable[Message], bucket_bytes: int, partitions: int) -> dic
 
 
 def bucket_probes(document: bytes, buckets: bytes, bucket_bytes: int, partitions: int) -> list[BucketProbe]:
-    """The buckets of a document, one message an owner."""
+    """Split the buckets of a document into one message per owner."""
+    assert len(buckets) % bucket_bytes == 0
     shares: dict[int, list[bytes]] = {}
     for at in range(0, len(buckets), bucket_bytes):
         bucket = buckets[at : at + bucket_bytes]

@@ -1,4 +1,4 @@
-"""sketch: turns pages into captures and material; without state, so that every core can run it."""
+"""sketch: turns pages into captures and document payloads. It has no state, so it can run on every core."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from state.model import Capture, DocumentRow, Sketch
 from state.scheme import Scheme
 from streams.errors import BadUrl
 from streams.operators.messages import DocumentPayload, SketchedPage
-from streams.operators.unchanged import raw_fingerprint
+from streams.operators.unchanged import fingerprint_page
 from streams.page import NOT_MODIFIED, SUCCESS_STATUSES, Page, Rejected
 from streams.settings import Limits, Policy
 from streams.sketch import sketcher as sketching
@@ -25,7 +25,7 @@ from streams.urls import url_key
 
 
 class Task(msgspec.Struct, frozen=True):
-    """Pages of one sweep to be sketched, and the newest dictionary to keep their texts with."""
+    """Pages of one sweep to sketch, and the newest dictionary for compressing their texts."""
 
     sweep: int
     pages: list[Page]
@@ -33,120 +33,127 @@ class Task(msgspec.Struct, frozen=True):
     dictionary_bytes: bytes = b""
 
 
-Sketched = list[list[SketchedPage | Rejected]]
-"""For each page of a task, what became of it."""
+SketchResults = list[list[SketchedPage | Rejected]]
+"""The result of each page of a task."""
+
+
+class _ExtractedPage(NamedTuple):
+    at: int  # index of the page in the task
+    page: Page
+    capture: Capture
+    extracted: Extracted
 
 
 class SketchStage:
-    """The operator with what it keeps between batches: scratch of the kernel, the dictionary last used."""
+    """The operator, with the memory that it reuses: scratch arrays of the kernel, and the last dictionary."""
 
     def __init__(self, scheme: Scheme, policy: Policy, limits: Limits) -> None:
         self.scheme, self.policy, self.limits = scheme, policy, limits
         self.sketcher = sketching.Sketcher(scheme, limits.tokens_max)
         self._texts = TextCodec({})
 
-    def __call__(self, task: Task) -> Sketched:
-        """What became of each page, in order.
+    def __call__(self, task: Task) -> SketchResults:
+        """Return the result of each page, in order: a SketchedPage, a Rejected, or both.
 
-        A page is one SketchedPage or one Rejected, or both: one that has a URL but no text that can be sketched
-        keeps a capture without a document, and is rejected.
+        A page with a URL but no usable text gives both: a capture without a document, and the reason.
         """
         if task.dictionary != self._texts.newest:
             self._texts = TextCodec({task.dictionary: task.dictionary_bytes})
-        results: Sketched = []
-        waiting: list[_Waiting] = []
+        results: SketchResults = []
+        extracted: list[_ExtractedPage] = []
         for page in task.pages:
             try:
-                of = self._repeated(page)
+                repeated_key = self._repeated_key(page)
             except BadUrl as error:
                 results.append([Rejected("bad_url", str(error), page.origin, page.url[:200])])
                 continue
-            bare = Capture(
-                key=page.key,
-                url=page.url,
-                sweep=task.sweep,
-                time=page.time,
-                status=page.status,
-                document=None,
-                raw=b"",
-                redirect=page.redirect,
-            )
-            # What a page elsewhere repeats comes without its text: what its own URL says is all that can be indexed.
-            words = self._words_of_url(bare) if of not in {None, page.key} else b""
-            results.append([SketchedPage(bare, None, words, of, page.origin, page.revisit_time)])
+            capture = _capture(page, task.sweep)
+            results.append([self._without_document(page, capture, repeated_key)])
             if page.refused is not None:
                 results[-1].append(Rejected(*page.refused, page.origin, page.url))
-            if of is not None or page.status not in SUCCESS_STATUSES or (page.body is None and page.text is None):
+            has_content = page.body is not None or page.text is not None
+            if repeated_key is not None or page.status not in SUCCESS_STATUSES or not has_content:
                 continue
             try:
-                extracted = extract(page, self.limits.page_bytes_max, self.scheme.extractor)
+                text = extract(page, self.limits.page_bytes_max, self.scheme.extractor)
             except TextError as error:
                 results[-1].append(Rejected(error.reason, error.detail, page.origin, page.url))
             else:
-                waiting.append(_Waiting(len(results) - 1, page, bare, extracted))
-        self._sketch(results, waiting)
+                extracted.append(_ExtractedPage(len(results) - 1, page, capture, text))
+        self._sketch(results, extracted)
         return results
 
-    def _repeated(self, page: Page) -> bytes | None:
-        """The key of the URL whose capture a page repeats: "not modified" repeats its own."""
+    def _repeated_key(self, page: Page) -> bytes | None:
+        """Return the key of the URL whose capture a page repeats; a page that is "not modified" repeats its own."""
         if page.revisit_of is not None:
             return url_key(page.revisit_of, self.limits.url_bytes_max)
         return page.key if page.status == NOT_MODIFIED else None
 
-    def _words_of_url(self, held: Capture) -> bytes:
-        if not self.policy.index_find:
-            return b""
-        return index_words(held.key, held.url, np.empty(0, np.uint32), self.sketcher)
+    def _without_document(self, page: Page, capture: Capture, repeated_key: bytes | None) -> SketchedPage:
+        words = b""
+        if self.policy.index_find and repeated_key not in {None, page.key}:
+            # A revisit of another URL has no text here: only the words of its own URL can be indexed.
+            words = index_words(page.key, page.url, np.empty(0, np.uint32), self.sketcher)
+        return SketchedPage(
+            capture=capture,
+            words=words,
+            revisit_of=repeated_key,
+            origin=page.origin,
+            revisit_time=page.revisit_time,
+        )
 
-    def _sketch(self, results: Sketched, waiting: Sequence[_Waiting]) -> None:
-        """Put the sketched pages into their places of `results`."""
+    def _sketch(self, results: SketchResults, pages: Sequence[_ExtractedPage]) -> None:
+        """Sketch the extracted texts, and replace the results of their pages."""
         words_max = TEXT_WORDS_MAX if self.policy.index_find else 0
-        batch = self.sketcher.sketch_batch([each.extracted.text for each in waiting], words_max)
+        batch = self.sketcher.sketch_batch([item.extracted.text for item in pages], words_max)
         buckets = sketching.buckets(batch.signatures, self.scheme)
-        samples, words = self._indexed(batch, waiting)
+        samples, words = self._index_entries(batch, pages)
         shingles = batch.shingles.tolist()
-        for i, (at, page, bare, extracted) in enumerate(waiting):
-            document = batch.documents[i] if shingles[i] and extracted.meta_refresh is None else None
-            kept = Capture(
-                key=bare.key,
-                url=bare.url,
-                sweep=bare.sweep,
-                time=bare.time,
-                status=bare.status,
-                document=document,
-                raw=raw_fingerprint(page),
-                redirect=extracted.meta_refresh or bare.redirect,
+        for i, (at, page, capture, extracted) in enumerate(pages):
+            has_document = shingles[i] > 0 and extracted.meta_refresh is None
+            capture = msgspec.structs.replace(  # noqa: PLW2901 - the same capture, completed
+                capture,
+                document=batch.documents[i] if has_document else None,
+                raw=fingerprint_page(page),
+                redirect=extracted.meta_refresh or capture.redirect,
                 extractor=int(extracted.extractor),
             )
-            if document is not None:
-                payload = self._material(batch.sketch(i), kept, buckets[i].tobytes(), samples[i], extracted)
-                results[at] = [SketchedPage(kept, payload, words[i], origin=page.origin)]
-            elif extracted.meta_refresh is not None:
-                results[at] = [SketchedPage(kept, origin=page.origin)]
-            else:
-                refused = Rejected("no_text", "the page holds no word", page.origin, page.url)
-                results[at] = [SketchedPage(kept, origin=page.origin), refused]
+            if has_document:
+                payload = self._payload(batch.sketch(i), capture, buckets[i].tobytes(), samples[i], extracted)
+                sketched = SketchedPage(capture=capture, payload=payload, words=words[i], origin=page.origin)
+                results[at] = [sketched]
+                continue
+            results[at] = [SketchedPage(capture=capture, origin=page.origin)]
+            if extracted.meta_refresh is None:
+                results[at].append(Rejected("no_text", "the page has no words", page.origin, page.url))
 
-    def _indexed(self, batch: SketchBatch, waiting: Sequence[_Waiting]) -> tuple[list[bytes], list[bytes]]:
-        """Entries of the samples and of the words index, page by page."""
+    def _index_entries(self, batch: SketchBatch, pages: Sequence[_ExtractedPage]) -> tuple[list[bytes], list[bytes]]:
+        """Return the entries of the samples index and of the words index, page by page."""
         if not self.policy.index_find:
             return [b""] * len(batch), [b""] * len(batch)
-        pages = [(each.bare.key, each.page.url) for each in waiting]
+        urls = [(item.page.key, item.page.url) for item in pages]
         counts = np.minimum(batch.word_counts, indexed_words(batch.shingles))
-        return index_samples_of(batch), index_words_of(pages, batch.words, counts, self.sketcher)
+        return index_samples_of(batch), index_words_of(urls, batch.words, counts, self.sketcher)
 
-    def _material(
-        self, sketch: Sketch, of: Capture, buckets: bytes, samples: bytes, extracted: Extracted
+    def _payload(
+        self, sketch: Sketch, capture: Capture, buckets: bytes, samples: bytes, extracted: Extracted
     ) -> DocumentPayload:
         text = b""
         if self.policy.keep_texts:
-            text = self._texts.encode(extracted.title, extracted.text, of.time, of.raw)
-        row = document_row.encode(DocumentRow(sketch, of.time))
-        return DocumentPayload(sketch.document, row, buckets, samples, text)
+            text = self._texts.encode(extracted.title, extracted.text, capture.time, capture.raw)
+        row = document_row.encode(DocumentRow(sketch, capture.time))
+        return DocumentPayload(document=sketch.document, row=row, buckets=buckets, samples=samples, text=text)
 
 
-class _Waiting(NamedTuple):
-    at: int  # place of the page in the results
-    page: Page
-    bare: Capture
-    extracted: Extracted
+def _capture(page: Page, sweep: int) -> Capture:
+    """Return the capture of a page before its text is known."""
+    return Capture(
+        key=page.key,
+        url=page.url,
+        sweep=sweep,
+        time=page.time,
+        status=page.status,
+        document=None,
+        raw=b"",
+        redirect=page.redirect,
+    )

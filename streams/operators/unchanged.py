@@ -28,7 +28,7 @@ def _find_unchanged(page: Page, previous: Capture | None, sweep: int) -> Sketche
         return None
     if page.revisit_of is not None or page.redirect is not None or page.refused is not None:
         return None
-    raw = raw_fingerprint(page)
+    raw = fingerprint_page(page)
     if raw != previous.raw:
         return None
     capture = Capture(
@@ -41,10 +41,10 @@ def _find_unchanged(page: Page, previous: Capture | None, sweep: int) -> Sketche
         raw=raw,
         extractor=previous.extractor,
     )
-    return SketchedPage(capture, origin=page.origin)
+    return SketchedPage(capture=capture, origin=page.origin)
 
 
-def raw_fingerprint(page: Page) -> bytes:
+def fingerprint_page(page: Page) -> bytes:
     """Return 8 bytes over everything that the title and the text of a page are extracted from."""
     title = b"title\0" + page.title.encode("utf-8", "replace") + b"\0" if page.title else b""
     if page.text is not None:

@@ -1,4 +1,4 @@
-"""verify: compares the sketches of candidate pairs and keeps an edge for each at or above the threshold."""
+"""verify: compares the sketches of candidate pairs, and writes an edge for each pair at or above the threshold."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from state.model import Sketch
 from streams.operators.forest import DisjointSets
 from streams.operators.join import Union, union
 from streams.operators.messages import CandidatePair
-from streams.sketch.sketcher import Comparison, Comparisons, compare_pairs, gather
+from streams.sketch.sketcher import Comparison, Comparisons, compare_pairs, to_columns
 
 
-class Near(msgspec.Struct, frozen=True):
-    """Pairs at or above the threshold: row `rows[i]` of `figures` is of ids[lefts[i]] and ids[rights[i]]."""
+class NearPairs(msgspec.Struct, frozen=True, kw_only=True):
+    """The pairs at or above the threshold: row `rows[i]` of `figures` compares ids[lefts[i]] with ids[rights[i]]."""
 
     ids: list[bytes]
     lefts: NDArray[np.int64]
@@ -28,72 +28,88 @@ class Near(msgspec.Struct, frozen=True):
     figures: Comparisons
 
 
-class Verified(msgspec.Struct, frozen=True):
-    """What `verify` makes of a batch; `near` is None where nothing was compared."""
+class VerifyResult(msgspec.Struct, frozen=True):
+    """The result of `verify`; `near` is None if nothing was compared."""
 
     changes: Changes
     unions: list[Union]
     compared: int
-    near: Near | None = None
+    near: NearPairs | None = None
 
 
 def verify(
     pairs: Sequence[CandidatePair],
-    asking: Mapping[bytes, Sketch],
+    documents: Mapping[bytes, Sketch],
     candidates: Mapping[bytes, Sequence[Sketch]],
     threshold: float,
-) -> Verified:
-    """Compare each pair once; `asking` is by document id, `candidates` by prefix (a clash gives several).
+) -> VerifyResult:
+    """Compare each pair once.
 
-    A prefix without a sketch is of a document that was forgotten since, and is passed over.
+    `documents` are the sketches of the pairs' documents by id, and `candidates` those of their candidates by prefix;
+    several documents may share a prefix. A candidate without a sketch has been deleted since, and is skipped.
     """
-    found = {pair.prefix: candidates.get(pair.prefix, ()) for pair in pairs}
-    sketches = {sketch.document: sketch for held in (asking.values(), *found.values()) for sketch in held}
+    candidates = {pair.prefix: candidates.get(pair.prefix, ()) for pair in pairs}
+    sketches = {sketch.document: sketch for group in (documents.values(), *candidates.values()) for sketch in group}
     ids = sorted(sketches)
-    places = {document: at for at, document in enumerate(ids)}
-    by_prefix = {prefix: [places[sketch.document] for sketch in held] for prefix, held in found.items()}
-    met = set()
-    for pair in pairs:
-        asks = places[pair.document]
-        for other in by_prefix[pair.prefix]:
-            if asks != other:
-                met.add((asks, other) if asks < other else (other, asks))
-    if not met:
-        return Verified(Changes(), [], 0)
-    lefts, rights = np.array(sorted(met), np.int64).T
-    columns = gather([sketches[document] for document in ids])
-    compared = compare_pairs(columns, columns, lefts, rights)
-    near = np.flatnonzero(compared.resemblance >= threshold)
-    lefts, rights = lefts[near], rights[near]
-    changes = Changes()
-    shares = (compared.resemblance[near], compared.containment[near], compared.contained[near])
-    changes.family(Family.EDGES).update(edge_row.encode_many(ids, lefts, rights, *shares))
-    # A crowd of n documents needs n - 1 unions, not one per pair.
-    sets = DisjointSets[int]()
-    pairs_near = zip(lefts.tolist(), rights.tolist(), strict=True)
-    unions = [union(ids[left], ids[right]) for left, right in pairs_near if sets.union(left, right)]
-    return Verified(changes, unions, len(met), Near(ids, lefts, rights, near, compared))
+    compared = _index_pairs(pairs, candidates, ids)
+    if not compared:
+        return VerifyResult(Changes(), [], 0)
+    lefts, rights = np.array(sorted(compared), np.int64).T
+    columns = to_columns([sketches[document] for document in ids])
+    figures = compare_pairs(columns, columns, lefts, rights)
+    rows = np.flatnonzero(figures.resemblance >= threshold)
+    near = NearPairs(ids=ids, lefts=lefts[rows], rights=rights[rows], rows=rows, figures=figures)
+    return VerifyResult(_edges(near), _unions(near), len(compared), near)
 
 
-def closest(near: Near, asking: Collection[bytes]) -> dict[bytes, tuple[bytes, Comparison]]:
-    """Of each asking document the one most like it among these pairs (ties: the smaller id), and the figures."""
-    best: dict[bytes, tuple[float, bytes, int, bool]] = {}
-    likeness = near.figures.resemblance[near.rows].tolist()
-    for at, (left, right) in enumerate(zip(near.lefts.tolist(), near.rights.tolist(), strict=True)):
-        for mine, other, turned in ((left, right, False), (right, left, True)):
-            document = near.ids[mine]
-            rank = (-likeness[at], near.ids[other], at, turned)
-            if document in asking and (document not in best or rank < best[document]):
-                best[document] = rank
+def _index_pairs(
+    pairs: Sequence[CandidatePair], candidates: Mapping[bytes, Sequence[Sketch]], ids: Sequence[bytes]
+) -> set[tuple[int, int]]:
+    """Return the distinct pairs of different documents as indexes of `ids`, the smaller index first."""
+    index = {document: at for at, document in enumerate(ids)}
+    by_prefix = {prefix: [index[sketch.document] for sketch in group] for prefix, group in candidates.items()}
     return {
-        document: (other, _oriented(near.figures.comparison(int(near.rows[at])), turned))
-        for document, (_, other, at, turned) in best.items()
+        (min(at, other), max(at, other))
+        for pair in pairs
+        for at in (index[pair.document],)
+        for other in by_prefix[pair.prefix]
+        if at != other
     }
 
 
-def _oriented(figures: Comparison, turned: bool) -> Comparison:
-    """The comparison of a with b as that of b with a, if it is to be turned round."""
-    if not turned:
+def _edges(near: NearPairs) -> Changes:
+    changes, figures, rows = Changes(), near.figures, near.rows
+    shares = (figures.resemblance[rows], figures.containment[rows], figures.contained[rows])
+    changes.family(Family.EDGES).update(edge_row.encode_many(near.ids, near.lefts, near.rights, *shares))
+    return changes
+
+
+def _unions(near: NearPairs) -> list[Union]:
+    """Return as few unions as give the same components: n near-copies need n - 1 unions, not one per pair."""
+    sets = DisjointSets[int]()
+    pairs = zip(near.lefts.tolist(), near.rights.tolist(), strict=True)
+    return [union(near.ids[left], near.ids[right]) for left, right in pairs if sets.union(left, right)]
+
+
+def find_closest(near: NearPairs, documents: Collection[bytes]) -> dict[bytes, tuple[bytes, Comparison]]:
+    """Return the nearest document of each of `documents` that has one (ties: the smaller id), and the figures."""
+    best: dict[bytes, tuple[float, bytes, int, bool]] = {}
+    resemblance = near.figures.resemblance[near.rows].tolist()
+    for at, (left, right) in enumerate(zip(near.lefts.tolist(), near.rights.tolist(), strict=True)):
+        for own, other, is_swapped in ((left, right, False), (right, left, True)):
+            document = near.ids[own]
+            rank = (-resemblance[at], near.ids[other], at, is_swapped)
+            if document in documents and (document not in best or rank < best[document]):
+                best[document] = rank
+    return {
+        document: (other, _oriented(near.figures.comparison(int(near.rows[at])), is_swapped))
+        for document, (_, other, at, is_swapped) in best.items()
+    }
+
+
+def _oriented(figures: Comparison, is_swapped: bool) -> Comparison:
+    """Return the comparison of a with b; if swapped, that of b with a."""
+    if not is_swapped:
         return figures
     return msgspec.structs.replace(
         figures,

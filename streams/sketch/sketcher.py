@@ -108,7 +108,7 @@ class Comparisons(msgspec.Struct, frozen=True, eq=False):
         return Comparison(*(column[i].item() for column in columns))
 
 
-def gather(sketches: Sequence[Sketch]) -> SketchBatch:
+def to_columns(sketches: Sequence[Sketch]) -> SketchBatch:
     """Single sketches of one scheme as columns."""
     n = len(sketches)
     bins = len(sketches[0].signature) if sketches else 0
@@ -118,15 +118,15 @@ def gather(sketches: Sequence[Sketch]) -> SketchBatch:
         row[: len(sketch.sample)] = sketch.sample
     counts = np.array([(s.exponent, s.shingles, s.tokens) for s in sketches], dtype=np.int64).reshape(n, 3)
     return SketchBatch(
-        [s.document for s in sketches],
-        np.array([s.signature for s in sketches], dtype=np.uint8).reshape(n, bins),
-        samples,
-        sizes,
-        np.ascontiguousarray(counts[:, 0]),
-        np.ascontiguousarray(counts[:, 1]),
-        np.ascontiguousarray(counts[:, 2]),
-        np.zeros((n, 0), dtype=np.uint32),
-        np.zeros(n, dtype=np.int64),
+        documents=[s.document for s in sketches],
+        signatures=np.array([s.signature for s in sketches], dtype=np.uint8).reshape(n, bins),
+        samples=samples,
+        sample_sizes=sizes,
+        exponents=np.ascontiguousarray(counts[:, 0]),
+        shingles=np.ascontiguousarray(counts[:, 1]),
+        tokens=np.ascontiguousarray(counts[:, 2]),
+        words=np.zeros((n, 0), dtype=np.uint32),
+        word_counts=np.zeros(n, dtype=np.int64),
     )
 
 
@@ -155,7 +155,7 @@ def compare(a: Sketch, b: Sketch) -> Comparison:
 def compare_many(asked: Sketch, others: Sequence[Sketch]) -> Comparisons:
     """Compare `asked`, as a, with each of `others`, as b."""
     n = len(others)
-    return compare_pairs(gather([asked]), gather(others), np.zeros(n, dtype=np.int64), np.arange(n))
+    return compare_pairs(to_columns([asked]), to_columns(others), np.zeros(n, dtype=np.int64), np.arange(n))
 
 
 class Sketcher:
@@ -191,7 +191,17 @@ class Sketcher:
             for i, digest in zip(hard, again_digests, strict=True):
                 digests[i] = digest
         signatures, samples, sizes, exponents, shingles, tokens, words, counts = columns
-        return SketchBatch(digests, signatures, samples, sizes, exponents, shingles, tokens, words, counts)
+        return SketchBatch(
+            documents=digests,
+            signatures=signatures,
+            samples=samples,
+            sample_sizes=sizes,
+            exponents=exponents,
+            shingles=shingles,
+            tokens=tokens,
+            words=words,
+            word_counts=counts,
+        )
 
     def shingle_hashes(self, text: str) -> NDArray[np.uint32]:
         """All distinct shingles of a text, ascending: what its sample is drawn from."""

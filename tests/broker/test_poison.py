@@ -109,18 +109,29 @@ def between() -> Iterator[tuple[Topic, msgspec.Struct]]:
         {"redirect": "x" * 70_000},
         {"tie": 1 << 20},
     ):
-        yield Topic.CAPTURES, SketchedPage(msgspec.structs.replace(held, **fields))
-    payload = DocumentPayload(ID, b"\1no row", b"b" * scheme.bucket_bytes, b"s" * 4, b"")
-    yield Topic.CAPTURES, SketchedPage(msgspec.structs.replace(held, document=LATER), payload)
-    yield Topic.CAPTURES, SketchedPage(held, None, b"cut")
-    yield Topic.DOCUMENTS, Sighting(b"short", b"example,a)/", 5, b"", None)
-    yield Topic.DOCUMENTS, Sighting(ID, b"example,a)/", -5, b"", None)
-    yield Topic.DOCUMENTS, Sighting(ID, b"example,a)/", 5, b"cut", None)
-    yield Topic.DOCUMENTS, Sighting(ID, b"example,a)/", 5, b"", payload)
-    yield Topic.DOCUMENTS, Sighting(ID, b"example,a)/", 5, b"", msgspec.structs.replace(payload, buckets=b"cut"))
+        yield Topic.CAPTURES, SketchedPage(capture=msgspec.structs.replace(held, **fields))
+    payload = DocumentPayload(
+        document=ID, row=b"\1no row", buckets=b"b" * scheme.bucket_bytes, samples=b"s" * 4, text=b""
+    )
+    yield Topic.CAPTURES, SketchedPage(capture=msgspec.structs.replace(held, document=LATER), payload=payload)
+    yield Topic.CAPTURES, SketchedPage(capture=held, payload=None, words=b"cut")
+    yield Topic.DOCUMENTS, Sighting(document=b"short", key=b"example,a)/", time=5, words=b"", payload=None)
+    yield Topic.DOCUMENTS, Sighting(document=ID, key=b"example,a)/", time=-5, words=b"", payload=None)
+    yield Topic.DOCUMENTS, Sighting(document=ID, key=b"example,a)/", time=5, words=b"cut", payload=None)
+    yield Topic.DOCUMENTS, Sighting(document=ID, key=b"example,a)/", time=5, words=b"", payload=payload)
+    yield (
+        Topic.DOCUMENTS,
+        Sighting(
+            document=ID,
+            key=b"example,a)/",
+            time=5,
+            words=b"",
+            payload=msgspec.structs.replace(payload, buckets=b"cut"),
+        ),
+    )
     yield Topic.DOCUMENTS, CandidatePair(b"short", b"abcde", 1)
     yield Topic.DOCUMENTS, CandidatePair(ID, b"abcdef", 1)
-    yield Topic.DOCUMENTS, VerifyRequest(ID, b"\1no row", b"abcde")
+    yield Topic.DOCUMENTS, VerifyRequest(document=ID, row=b"\1no row", prefix=b"abcde")
     yield Topic.BUCKETS, BucketProbe(ID, b"cut")
     yield Topic.BUCKETS, BucketProbe(ID, b"")
     yield Topic.BUCKETS, BucketProbe(b"short", b"b" * scheme.bucket_bytes)

@@ -50,7 +50,10 @@ def _text(text: str, sketcher: sketching.Sketcher) -> Text:
     sketch = sketcher.sketch(text)
     row = document_row.encode(DocumentRow(sketch, 0))
     buckets = sketching.buckets(sketch.signature[None, :], SCHEME)[0].tobytes()
-    return Text(text, DocumentPayload(sketch.document, row, buckets, index_samples(sketch), b""))
+    return Text(
+        text,
+        DocumentPayload(document=sketch.document, row=row, buckets=buckets, samples=index_samples(sketch), text=b""),
+    )
 
 
 def _words(url: str, text: str) -> bytes:
@@ -71,10 +74,10 @@ def pages(rng: random.Random, *, revisits: bool) -> list[SketchedPage]:
         sweep = 1 + number // 14
         kind = rng.random()
         if kind < 0.1:
-            found.append(SketchedPage(_capture(url, sweep, time, rng.choice([301, 404, 500]))))
+            found.append(SketchedPage(capture=_capture(url, sweep, time, rng.choice([301, 404, 500]))))
         elif kind < 0.25 and revisits and url in now:
             other = f"{url}/copy" if rng.random() < 0.4 else url
-            found.append(SketchedPage(_capture(other, sweep, time, 200), revisit_of=url_key(url)))
+            found.append(SketchedPage(capture=_capture(other, sweep, time, 200), revisit_of=url_key(url)))
         else:
             if url not in now or kind < 0.7:
                 now[url] = rng.choice(texts)
@@ -86,7 +89,7 @@ def _page(url: str, sweep: int, time: int, text: Text) -> SketchedPage:
     payload = msgspec.structs.replace(text.payload, row=document_row.seen_at(text.payload.row, time))
     held = _capture(url, sweep, time, 200)
     held = msgspec.structs.replace(held, document=payload.document, raw=payload.document[:8])
-    return SketchedPage(held, payload, _words(url, text.text))
+    return SketchedPage(capture=held, payload=payload, words=_words(url, text.text))
 
 
 def _capture(url: str, sweep: int, time: int, status: int) -> Capture:

@@ -54,7 +54,7 @@ def step(topic: Topic, number: int, messages: Sequence[Message], rows: MemorySto
 
 def _pages(pages: Sequence[SketchedPage], number: int, rows: MemoryStore, rules: Rules) -> Step:
     before: dict[capture.Instant, list[Capture]] = {}
-    for instant in capture.revisit_lookups(pages):
+    for instant in capture.revisit_instants(pages):
         key, sweep, time, _ = instant
         start = capture_row.encode_key(key, sweep, time, capture_row.TIE_MAX)
         found = rows.scan_reverse(Family.CAPTURES, capture_row.history_prefix(key), start)
@@ -102,7 +102,7 @@ def _documents(messages: Sequence[Message], rows: MemoryStore, rules: Rules) -> 
 
 def _verify(
     questions: Sequence[VerifyRequest], rows: MemoryStore, new: dict[bytes, bytes], rules: Rules
-) -> verify.Verified:
+) -> verify.VerifyResult:
     asking = {q.document: document_row.decode(q.document, q.row).sketch for q in questions}
     candidates: dict[bytes, list[Sketch]] = {}
     for prefix in {q.prefix for q in questions}:
@@ -114,7 +114,7 @@ def _verify(
 
 
 def _buckets(messages: Sequence[BucketProbe], rows: MemoryStore, rules: Rules) -> Step:
-    batch = probe.arrange(messages, rules.scheme.bucket_bytes)
+    batch = probe.group_buckets(messages, rules.scheme.bucket_bytes)
     held = rows.get_many(Family.BANDS, batch.keys)
     probed = probe.probe(batch, held, postings_max=rules.postings_max, candidates_max=rules.candidates_max)
     limits = Counter(bucket_postings_max=probed.postings_dropped, candidates_max=probed.candidates_dropped)

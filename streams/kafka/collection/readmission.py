@@ -30,7 +30,7 @@ from streams.forgetting.remaining_text import TextsLeft
 from streams.kafka.wire.packed_messages import Topic
 from streams.kafka.worker.stages import Context, Outcome
 from streams.operators import routing
-from streams.operators.lookups import Rows, known
+from streams.operators.lookups import Rows, read_rows
 from streams.operators.messages import DocumentPayload, Sighting
 from streams.sketch import sketcher
 from streams.sketch.index_terms import index_samples, site_key
@@ -89,7 +89,10 @@ def build_readmissions(store: RowReader, removed: RemovedRows, context: Context)
         if payload is not None or document in stored:
             words = sorted(removed.words.get(document[:PREFIX_BYTES], ()))
             site_words = b"".join(entry for entry in words if entry.startswith(site_key(capture.key)))
-            outcome.send([Sighting(document, capture.key, capture.time, site_words, payload)], context)
+            outcome.send(
+                [Sighting(document=document, key=capture.key, time=capture.time, words=site_words, payload=payload)],
+                context,
+            )
     for document in stored.keys() & removed.documents.keys():
         buckets = _buckets(document, stored[document], context)
         probes = routing.bucket_probes(document, buckets, context.bucket_bytes, context.partitions)
@@ -125,11 +128,11 @@ def _payload(removed: RemovedRows, capture: Capture, texts: TextsLeft, context: 
     sketch = document_row.decode(document, row).sketch
     text = removed.texts.get(document)
     return DocumentPayload(
-        document,
-        document_row.seen_at(row, capture.time),
-        _buckets(document, row, context),
-        index_samples(sketch) if context.settings.policy.index_find else b"",
-        texts.left(sketch, text, [capture]) if text else b"",
+        document=document,
+        row=document_row.seen_at(row, capture.time),
+        buckets=_buckets(document, row, context),
+        samples=index_samples(sketch) if context.settings.policy.index_find else b"",
+        text=texts.left(sketch, text, [capture]) if text else b"",
     )
 
 
@@ -141,7 +144,7 @@ def _buckets(document: bytes, row: bytes, context: Context) -> bytes:
 def _read_rows(store: RowReader, family: Family, keys: Collection[bytes]) -> Rows:
     rows: Rows = {}
     for batch in _batches(sorted(keys)):
-        rows.update(known(store, family, batch))
+        rows.update(read_rows(store, family, batch))
     return rows
 
 

@@ -42,7 +42,7 @@ from streams.kafka.worker.stages import process_captures, route_pages
 from streams.operators import lookups
 from streams.operators.messages import SketchedPage
 from streams.operators.routing import partition_of
-from streams.operators.sketch import Sketched, Task
+from streams.operators.sketch import SketchResults, Task
 from streams.operators.unchanged import find_unchanged
 from streams.page import Origin, Page, Rejected, with_time
 from streams.readers.read_limits import ReadLimits
@@ -146,7 +146,7 @@ class PageProcessor:
                 if partition is None or not self._takes_pages(sweep):
                     continue
                 candidates = [pages[index].page for index in indexes]
-                last = lookups.last_captures(partition.store, sorted({page.key for page in candidates}))
+                last = lookups.read_last_captures(partition.store, sorted({page.key for page in candidates}))
                 found = zip(indexes, find_unchanged(candidates, last, sweep), strict=True)
                 unchanged = {index: capture for index, capture in found if capture is not None}
                 if unchanged:
@@ -156,7 +156,7 @@ class PageProcessor:
                     written |= unchanged.keys()
         return [page for index, page in enumerate(pages) if index not in written]
 
-    async def _sketch(self, task: Task) -> Sketched:
+    async def _sketch(self, task: Task) -> SketchResults:
         if not task.pages:
             return []
         if self._workers.count > 1:

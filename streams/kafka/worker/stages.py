@@ -90,14 +90,14 @@ def process_captures(partition: Partition, pages: Sequence[SketchedPage], contex
     """
     outcome = Outcome()
     store = partition.store
-    resolved = capture.resolve(pages, lookups.captures_before(store, capture.revisit_lookups(pages)))
+    resolved = capture.resolve(pages, lookups.read_captures_before(store, capture.revisit_instants(pages)))
     own: list[SketchedPage] = []
     for page in resolved.pages:
         if routing.partition_of(page.capture.key, context.partitions) == partition.number:
             own.append(page)
         else:
             outcome.send([page], context)
-    captured = capture.capture(own, lookups.last_captures(store, capture.needs(own)))
+    captured = capture.capture(own, lookups.read_last_captures(store, capture.needs(own)))
     outcome.send(captured.sightings, context)
     outcome.changes = captured.changes
     outcome.rejected += resolved.unresolved
@@ -126,7 +126,7 @@ def _admit_sightings(
     outcome: Outcome, store: Store, sightings: Sequence[Sighting], context: Context
 ) -> list[Sighting]:
     """Store new documents and send their buckets; return the sightings of documents known from other URLs."""
-    documents, locations, texts = lookups.admission(store, sightings)
+    documents, locations, texts = lookups.read_admission_rows(store, sightings)
     admitted = admit.admit(sightings, documents, locations, texts)
     for new in admitted.new:
         outcome.send(
@@ -134,7 +134,7 @@ def _admit_sightings(
         )
     outcome.changes = admitted.changes
     outcome.counts.update(sightings=len(sightings), documents=len(admitted.new))
-    return admit.copies(sightings, documents, locations)
+    return admit.find_copies(sightings, documents, locations)
 
 
 def _request_verification(
@@ -146,7 +146,7 @@ def _request_verification(
 ) -> None:
     """Send the sketches of new documents to the owners of their candidates."""
     documents = sorted({pair.document for pair in pairs})
-    rows = {**lookups.known(store, Family.DOCUMENTS, documents), **outcome.changes.family(Family.DOCUMENTS)}
+    rows = {**lookups.read_rows(store, Family.DOCUMENTS, documents), **outcome.changes.family(Family.DOCUMENTS)}
     place = places.first if places is not None else gather.no_page
     requests, dropped = gather.gather(pairs, rows, context.candidates_max, place)
     outcome.send(requests, context)
@@ -164,7 +164,7 @@ def _verify_candidates(
     verified = _verify(store, requests, outcome.changes.family(Family.DOCUMENTS), context)
     if places is not None and verified.near is not None:
         pages = {request.document: (request.key, request.time) for request in requests}
-        closest = verify.closest(verified.near, pages)
+        closest = verify.find_closest(verified.near, pages)
         near = ((document, pages[document], *match) for document, match in closest.items())
         outcome.results += results.near_duplicates(near, places, store, context.partitions)
     outcome.send(verified.unions, context)
@@ -174,7 +174,7 @@ def _verify_candidates(
 
 def _verify(
     store: Store, requests: Sequence[VerifyRequest], new_rows: Mapping[bytes, bytes], context: Context
-) -> verify.Verified:
+) -> verify.VerifyResult:
     """Compare documents with candidates that are stored or are new in this batch (`new_rows`)."""
     sketches = {r.document: document_row.decode(r.document, r.row).sketch for r in requests}
     prefixes = sorted({request.prefix for request in requests})
@@ -193,7 +193,7 @@ def process_buckets(partition: Partition, probes: Sequence[BucketProbe], context
     """Add postings; send candidate pairs to the owners of the new documents."""
     outcome = Outcome()
     limits = context.settings.limits
-    batch = probe.arrange(probes, context.bucket_bytes)
+    batch = probe.group_buckets(probes, context.bucket_bytes)
     probed = probe.probe(
         batch,
         partition.store.get_many(Family.BANDS, batch.keys),

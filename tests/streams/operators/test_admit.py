@@ -29,17 +29,29 @@ def payload(name: str, time: int, text: bytes = b"text") -> DocumentPayload:
         shingles=3,
         tokens=6,
     )
-    return DocumentPayload(document, document_row.encode(DocumentRow(sketch, time)), b"bucket", b"smp1smp2", text)
+    return DocumentPayload(
+        document=document,
+        row=document_row.encode(DocumentRow(sketch, time)),
+        buckets=b"bucket",
+        samples=b"smp1smp2",
+        text=text,
+    )
 
 
 def titled(key: str, text: bytes) -> Sighting:
     """The document A at a URL, in a page with a text of its own."""
-    return Sighting(b"A" * 16, key.encode(), 5, b"", payload("A", 5, text))
+    return Sighting(document=b"A" * 16, key=key.encode(), time=5, words=b"", payload=payload("A", 5, text))
 
 
 def sighting(name: str, key: str, time: int, *, brings: bool = True) -> Sighting:
     made = payload(name, time)
-    return Sighting(made.document, key.encode(), time, b"sitewrd" + key[:1].encode(), made if brings else None)
+    return Sighting(
+        document=made.document,
+        key=key.encode(),
+        time=time,
+        words=b"sitewrd" + key[:1].encode(),
+        payload=made if brings else None,
+    )
 
 
 def run(sightings: list[Sighting], rows: Rows) -> tuple[Changes, list[DocumentPayload]]:
@@ -103,7 +115,7 @@ def test_an_earlier_sight_moves_first_seen_back_and_a_later_one_does_not() -> No
 
 
 def test_a_document_without_text_keeps_none() -> None:
-    one = Sighting(b"A" * 16, b"x", 1, b"", payload("A", 1, text=b""))
+    one = Sighting(document=b"A" * 16, key=b"x", time=1, words=b"", payload=payload("A", 1, text=b""))
     assert Family.TEXTS not in {f for f, puts in run([one], {})[0].puts.items() if puts}
 
 

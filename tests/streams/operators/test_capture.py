@@ -13,7 +13,7 @@ from state.changes import Changes
 from state.codecs import capture_row
 from state.families import Family
 from state.model import Capture
-from streams.operators.capture import Captured, capture, needs, resolve, revisit_lookups
+from streams.operators.capture import CaptureResult, capture, needs, resolve, revisit_instants
 from streams.operators.messages import Sighting, SketchedPage
 
 URL, OTHER = b"org,a)/x", b"org,a)/y"
@@ -24,7 +24,9 @@ def seen(document: str | None, time: int, key: bytes = URL, sweep: int = 1, stat
     held = DOCUMENTS[document] if document else None
     url = "https://a.org/" + key[-1:].decode()
     return SketchedPage(
-        Capture(key=key, url=url, sweep=sweep, time=time, status=status, document=held, raw=held[:8] if held else b"")
+        capture=Capture(
+            key=key, url=url, sweep=sweep, time=time, status=status, document=held, raw=held[:8] if held else b""
+        )
     )
 
 
@@ -36,18 +38,18 @@ def last_of(captures: list[Capture]) -> dict[bytes, Capture]:
     return {held.key: held for held in sorted(captures, key=lambda c: (c.sweep, c.time, c.tie))}
 
 
-def written(captured: Captured) -> list[Capture]:
+def written(captured: CaptureResult) -> list[Capture]:
     return [capture_row.decode(*row) for row in sorted(captured.changes.family(Family.CAPTURES).items())]
 
 
-def sent(captured: Captured) -> list[tuple[bytes, bytes, int]]:
+def sent(captured: CaptureResult) -> list[tuple[bytes, bytes, int]]:
     return [(sighting.document, sighting.key, sighting.time) for sighting in captured.sightings]
 
 
 def test_asks_for_each_url_once() -> None:
     pages = [seen("A", 1), seen("B", 2), seen("A", 3, OTHER), revisit(OTHER, 4)]
     assert needs(pages) == [URL, OTHER]
-    assert revisit_lookups(pages) == [(OTHER, 1, 4, -1)]
+    assert revisit_instants(pages) == [(OTHER, 1, 4, -1)]
 
 
 @pytest.mark.parametrize(
@@ -114,7 +116,7 @@ def test_any_order_and_repeats_give_the_same_rows_and_first_sights(
 def test_what_came_back_within_one_instant_is_kept_apart() -> None:
     """http, its redirect and the page share a key and a second; the page is the last capture."""
     hop = SketchedPage(
-        Capture(
+        capture=Capture(
             key=URL,
             url="http://a.org/x",
             sweep=1,
@@ -184,7 +186,7 @@ class TestRevisits:
 def test_nothing_in_nothing_out() -> None:
     captured = capture([], {})
     assert len(captured.changes) == 0
-    assert captured == Captured(captured.changes, [], [], [], 0)
+    assert captured == CaptureResult(changes=captured.changes, sightings=[], captures=[], repeated=[], unchanged=0)
     assert isinstance(captured.changes, Changes)
     assert all(isinstance(sighting, Sighting) for sighting in captured.sightings)
 
@@ -193,7 +195,7 @@ def test_nothing_in_nothing_out() -> None:
         """Not an older version, where that one was forgotten or never came."""
         before = [seen("B", 20_400).capture, seen("A", 10_000).capture]
         page = msgspec.structs.replace(revisit(URL, 30_000), revisit_time=1_000 * second)
-        assert revisit_lookups([page]) == [(URL, 1, 30_000, second)]
+        assert revisit_instants([page]) == [(URL, 1, 30_000, second)]
         found = resolve([page], {(URL, 1, 30_000, second): before})
         assert found.pages[0].capture.document == (DOCUMENTS[document] if document else None)
         assert len(found.unresolved) == (document is None)

@@ -12,7 +12,10 @@ ROWS = {X: b"row of x"}
 def test_collisions_are_summed_and_the_best_candidates_are_requested() -> None:
     counts = [(b"aaaaa", 1), (b"bbbbb", 2), (b"aaaaa", 3), (b"ccccc", 2)]
     requests, dropped = gather([CandidatePair(X, prefix, count) for prefix, count in counts], ROWS, 2)
-    assert requests == [VerifyRequest(X, ROWS[X], b"aaaaa"), VerifyRequest(X, ROWS[X], b"bbbbb")]
+    assert requests == [
+        VerifyRequest(document=X, row=ROWS[X], prefix=b"aaaaa"),
+        VerifyRequest(document=X, row=ROWS[X], prefix=b"bbbbb"),
+    ]
     assert dropped == 1
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from state.codecs import posting_list
 from state.families import Family
 from streams.operators.messages import BucketProbe, CandidatePair, DocumentPayload
-from streams.operators.probe import Probed, arrange, probe
+from streams.operators.probe import ProbeResult, group_buckets, probe
 
 BANDS = 4
 
@@ -24,13 +24,13 @@ def document(number: int) -> bytes:
 def new(number: int, values: list[int]) -> DocumentPayload:
     """A document whose i-th band holds values[i]."""
     buckets = b"".join(bytes((band, 0, value)) for band, value in enumerate(values))
-    return DocumentPayload(document(number), b"row", buckets, b"", b"")
+    return DocumentPayload(document=document(number), row=b"row", buckets=buckets, samples=b"", text=b"")
 
 
 def run(
     batch: list[DocumentPayload], state: dict[bytes, bytes], postings_max: int = 1_000, candidates_max: int = 1_000
-) -> Probed:
-    arranged = arrange(batch, 3)
+) -> ProbeResult:
+    arranged = group_buckets(batch, 3)
     held = [state.get(key) for key in arranged.keys]
     found = probe(arranged, held, postings_max=postings_max, candidates_max=candidates_max)
     state.update(found.changes.family(Family.BANDS))
@@ -154,7 +154,7 @@ def test_buckets_of_one_owner_may_be_a_part_of_a_documents_buckets() -> None:
         BucketProbe(document(2), whole[1].buckets[:3]),
         BucketProbe(document(2), whole[1].buckets[3:6]),
     ]
-    batch = arrange(parts, 3)
+    batch = group_buckets(parts, 3)
     found = probe(batch, [None] * len(batch.keys), postings_max=9, candidates_max=9)
     assert found.pairs[0] == CandidatePair(document(1), document(2)[:5], 2)
     assert batch.keys == sorted({whole[0].buckets[at : at + 3] for at in (0, 3, 6)})
@@ -167,7 +167,7 @@ def test_nothing_in_nothing_out() -> None:
 @pytest.mark.parametrize("width", [2, 6, 8])
 def test_buckets_of_any_width_are_grouped(width: int) -> None:
     bucket = bytes(range(width))
-    batch = arrange([BucketProbe(document(n), bucket) for n in (1, 2)], width)
+    batch = group_buckets([BucketProbe(document(n), bucket) for n in (1, 2)], width)
     assert batch.keys == [bucket]
     assert batch.rows.tolist() == [0, 1]
     assert batch.starts.tolist() == [0, 2]

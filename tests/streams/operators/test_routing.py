@@ -14,20 +14,20 @@ from streams.operators.routing import Message, Topic, bucket_probes, destination
 
 X, Y = b"X" * 16, b"Y" * 16
 PAGE = SketchedPage(
-    Capture(key=b"org,a)/", url="https://a.org/", sweep=1, time=2, status=200, document=None, raw=b"")
+    capture=Capture(key=b"org,a)/", url="https://a.org/", sweep=1, time=2, status=200, document=None, raw=b"")
 )
 
 
 def test_owners() -> None:
-    revisit = SketchedPage(PAGE.capture, revisit_of=b"org,b)/")
+    revisit = SketchedPage(capture=PAGE.capture, revisit_of=b"org,b)/")
     assert [
         owner(message, 3)
         for message in (
             PAGE,
             revisit,
-            Sighting(X, b"org,a)/", 1, b"", None),
+            Sighting(document=X, key=b"org,a)/", time=1, words=b"", payload=None),
             CandidatePair(X, Y[:5], 2),
-            VerifyRequest(X, b"row", Y[:5]),
+            VerifyRequest(document=X, row=b"row", prefix=Y[:5]),
             BucketProbe(X, b"abcdef"),
             Union(Y, X),
             MemberTransfer(X, (Y,)),

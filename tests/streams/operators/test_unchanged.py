@@ -8,13 +8,20 @@ import msgspec
 import pytest
 
 from state.model import Capture
-from streams.operators.unchanged import find_unchanged, raw_fingerprint
+from streams.operators.unchanged import find_unchanged, fingerprint_page
 from streams.page import Origin, Page
 
 DOCUMENT = b"d" * 16
 PAGE = Page(url="https://a.org/", time=5, body=b"<p>text", mime="text/html", origin=Origin("a.warc", 7))
 PREVIOUS = Capture(
-    key=PAGE.key, url=PAGE.url, sweep=1, time=2, status=200, document=DOCUMENT, raw=raw_fingerprint(PAGE), extractor=1
+    key=PAGE.key,
+    url=PAGE.url,
+    sweep=1,
+    time=2,
+    status=200,
+    document=DOCUMENT,
+    raw=fingerprint_page(PAGE),
+    extractor=1,
 )
 
 

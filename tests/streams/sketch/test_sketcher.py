@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from state.scheme import Scheme
-from streams.sketch.sketcher import Sketcher, buckets, compare, compare_many, compare_pairs, fingerprint, gather
+from streams.sketch.sketcher import Sketcher, buckets, compare, compare_many, compare_pairs, fingerprint, to_columns
 
 SCHEME = Scheme()
 SKETCHER = Sketcher(SCHEME)
@@ -118,7 +118,7 @@ def test_many_are_each_one_alone() -> None:
     for i, other in enumerate(others):
         assert many.comparison(i) == compare(asked, other)
     assert len(compare_many(asked, [])) == 0
-    columns, batch = gather(others), SKETCHER.sketch_batch(texts)
+    columns, batch = to_columns(others), SKETCHER.sketch_batch(texts)
     assert columns.documents == batch.documents
     assert np.array_equal(columns.shingles, batch.shingles)
     left, right = np.array([0, 3, 5]), np.array([1, 3, 7])

@@ -16,7 +16,7 @@ SCHEME = Scheme()
 def test_values_survive_packing_in_their_order() -> None:
     values = [
         CandidatePair(b"d" * 16, b"p" * 5, 3),
-        Sighting(b"e" * 16, b"org,a)/", 5, b"", None),
+        Sighting(document=b"e" * 16, key=b"org,a)/", time=5, words=b"", payload=None),
         CandidatePair(b"f" * 16, b"q" * 5, 1),
     ]
     packed = list(packed_messages.pack(values, 60))

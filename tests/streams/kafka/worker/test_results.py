@@ -14,7 +14,7 @@ from streams.kafka.wire.result_messages import ClusterChange, NearDuplicate
 from streams.kafka.worker import results
 from streams.operators import admit
 from streams.operators.messages import CandidatePair, Sighting
-from streams.operators.verify import closest, verify
+from streams.operators.verify import find_closest, verify
 from streams.query.similar import IDENTICAL
 from streams.sketch.sketcher import Sketcher, compare
 from tests.streams.operators.test_verify import SKETCHES, by_prefix
@@ -34,14 +34,14 @@ def test_the_closest_document_has_the_figures_of_the_new_page() -> None:
     pairs = [CandidatePair(document, other.document[:5], 1) for document in asking for other in SKETCHES]
     near = verify(pairs, asking, by_prefix(SKETCHES), 0.3).near
     assert near is not None
-    matches = closest(near, asking)
+    matches = find_closest(near, asking)
     assert matches.keys() == asking.keys()
     for document, (other, figures) in matches.items():
         others = [sketch for sketch in SKETCHES if sketch.document != document]
         best = max(others, key=lambda sketch: compare(asking[document], sketch).resemblance)
         assert other == best.document
         assert figures == compare(asking[document], best)
-    assert closest(near, []) == {}
+    assert find_closest(near, []) == {}
 
 
 def test_containment_is_that_of_the_new_page() -> None:
@@ -53,13 +53,13 @@ def test_containment_is_that_of_the_new_page() -> None:
             [CandidatePair(asks.document, other.document[:5], 1)], {asks.document: asks}, by_prefix([other]), 0.5
         ).near
         assert near is not None
-        (_, figures) = closest(near, {asks.document})[asks.document]
+        (_, figures) = find_closest(near, {asks.document})[asks.document]
         assert (figures.containment == 1.0) == (asks is short)
 
 
 def test_only_new_locations_of_known_documents_are_copies() -> None:
     def sighting(document: bytes, key: bytes) -> Sighting:
-        return Sighting(document, key, 1, b"", None)
+        return Sighting(document=document, key=key, time=1, words=b"", payload=None)
 
     sightings = [
         sighting(A, b"a)/1"),
@@ -68,7 +68,7 @@ def test_only_new_locations_of_known_documents_are_copies() -> None:
         sighting(B, b"b)/"),
         sighting(A, b"a)/3"),
     ]
-    matches = admit.copies(sightings, {A: b"row"}, {A + b"a)/1": b"seen"})
+    matches = admit.find_copies(sightings, {A: b"row"}, {A + b"a)/1": b"seen"})
     assert [result.key for result in matches] == [b"a)/2", b"a)/3"]
 
 
