@@ -1,1 +1,1 @@
-"""What stays: the RocksDB store, its codecs, and the invariants of what it holds. Never imports `streams`."""
+"""The stored state: the RocksDB store, the codecs of its rows, and its invariants. Never imports `streams`."""

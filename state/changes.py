@@ -1,7 +1,7 @@
-"""State changes as values: what operators return and what the store writes in one batch.
+"""State changes as values: operators return them, and the store writes them in one batch.
 
-A change is a fact to be merged, never a whole value that overwrites: adding it twice, or in another order, gives
-the same state. `merge` says how, family by family; recovery and live writes share it.
+A change is a fact to merge, not a value that overwrites: adding it twice, or in another order, gives the same state.
+`merge` defines this for every family; recovery and live writes share it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from state.families import Family
 
 
 class Changes:
-    """Puts and deletes by family; within a batch the last put of a key stands."""
+    """Puts and deletes by family; the last change of a key wins."""
 
     __slots__ = ("deletes", "puts")
 
@@ -22,33 +22,33 @@ class Changes:
         self.deletes: dict[Family, set[bytes]] = {}
 
     def put(self, family: Family, key: bytes, value: bytes = b"") -> None:
-        """Set `key`; undoes a delete of it in the same batch."""
+        """Put a row; this undoes a delete of its key in the same batch."""
         self.family(family)[key] = value
         if family in self.deletes:
             self.deletes[family].discard(key)
 
     def delete(self, family: Family, key: bytes) -> None:
-        """Remove `key`; undoes a put of it in the same batch."""
+        """Delete a row; this undoes a put of its key in the same batch."""
         self.deletes.setdefault(family, set()).add(key)
         self.family(family).pop(key, None)
 
     def delete_all(self, family: Family, keys: Collection[bytes]) -> None:
-        """Remove many keys, as `delete` does each."""
+        """Delete many rows, as `delete` does."""
         self.deletes.setdefault(family, set()).update(keys)
-        held = self.family(family)
-        for key in held.keys() & keys if held else ():
-            del held[key]
+        puts = self.family(family)
+        for key in puts.keys() & keys if puts else ():
+            del puts[key]
 
     def family(self, family: Family) -> dict[bytes, bytes]:
-        """The puts of one family, to fill in bulk."""
+        """Return the puts of one family, which callers may add to in bulk."""
         return self.puts.setdefault(family, {})
 
     def update(self, other: Changes) -> None:
-        """Add what another operator changed after this."""
+        """Add changes that another operator made after these."""
         for family, keys in other.deletes.items():
-            held = self.family(family)
+            puts = self.family(family)
             for key in keys:
-                held.pop(key, None)
+                puts.pop(key, None)
             self.deletes.setdefault(family, set()).update(keys)
         for family, rows in other.puts.items():
             self.family(family).update(rows)
@@ -70,15 +70,15 @@ def _larger(old: bytes, new: bytes) -> bytes:
 MERGES: dict[Family, Callable[[bytes, bytes], bytes]] = {
     Family.BANDS: posting_list.union,
     Family.PARENTS: _smaller,  # parent pointers only decrease
-    Family.LOCATIONS: _smaller,  # first seen
+    Family.LOCATIONS: _smaller,  # the earlier first-seen time
     Family.CAPTURES: _larger,  # the same capture; a revisit whose document is known sorts last
     Family.TEXTS: _smaller,  # the same canonical text, as the earliest of its pages wrote it
-    Family.DOCUMENTS: _smaller,  # the same sketch; the earlier first-seen sorts first
+    Family.DOCUMENTS: _smaller,  # the same sketch; the earlier first-seen time sorts first
 }
 
 
 def merge(family: Family, old: bytes | None, new: bytes) -> bytes:
-    """The value that a key holds once both facts are known; commutative, associative and idempotent."""
+    """Return the value that results from two facts about a key; commutative, associative and idempotent."""
     if old is None or old == new:
         return new
     return MERGES.get(family, _larger)(old, new)

@@ -1,8 +1,8 @@
-"""`state dump`: every row of a family as a JSON object, for people and for debugging."""
+"""`state dump`: every row of a family as a JSON object, for inspection and debugging."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
@@ -14,57 +14,103 @@ from state.model import ID_BYTES, PREFIX_BYTES
 from state.rows import RowReader
 from state.view import View
 
+_Decoder = Callable[[View, bytes, bytes], dict[str, Any]]
 
-def dump(store: RowReader, family: Family, prefix: bytes = b"") -> Iterator[dict[str, Any]]:
-    """Rows of one family in order of key; one that does not decode is shown in hex with the error."""
+
+def dump(store: RowReader, family: Family, key_prefix: bytes = b"") -> Iterator[dict[str, Any]]:
+    """Yield the rows of one family in order of key; a row that does not decode is in hex, with the error."""
     view = View(store)
-    for key, value in store.scan(family, prefix):
+    for key, value in store.scan(family, key_prefix):
         try:
-            yield _row(view, family, key, value)
+            yield _DECODERS[family](view, key, value)
         except ValueError as error:
             yield {"key": key.hex(), "value": value.hex(), "error": str(error)}
 
 
-def _row(view: View, family: Family, key: bytes, value: bytes) -> dict[str, Any]:
-    match family:
-        case Family.CAPTURES:
-            held = capture_row.decode(key, value)
-            return {
-                **msgspec.structs.asdict(held),
-                "key": held.key.decode("utf-8", "replace"),
-                "document": held.document.hex() if held.document else None,
-                "raw": held.raw.hex(),
-            }
-        case Family.DOCUMENTS:
-            row = document_row.decode(key, value)
-            sketch = msgspec.structs.asdict(row.sketch)
-            arrays = {"signature": row.sketch.signature.tobytes().hex(), "sample": row.sketch.sample.tolist()}
-            return {**sketch, **arrays, "document": key.hex(), "first_seen": row.first_seen}
-        case Family.LOCATIONS:
-            seen = location_row.decode(value)
-            return {"document": key[:ID_BYTES].hex(), "key": key[ID_BYTES:].decode(), "first_seen": seen}
-        case Family.BANDS:
-            return {"bucket": key.hex(), "postings": [prefix.hex() for prefix in posting_list.decode(value)]}
-        case Family.SAMPLES | Family.WORDS:
-            return {"entry": key[:-PREFIX_BYTES].hex(), "posting": key[-PREFIX_BYTES:].hex()}
-        case Family.EDGES:
-            pair = edge_row.decode(key, value)
-            return {**msgspec.structs.asdict(pair), "a": pair.a.hex(), "b": pair.b.hex()}
-        case Family.PARENTS:
-            return {"document": key.hex(), "parent": value.hex()}
-        case Family.MEMBERS:
-            return {"root": key[:ID_BYTES].hex(), "document": key[ID_BYTES:].hex()}
-        case Family.TEXTS:
-            title, text = view.decode_text(value)
-            return {"document": key.hex(), "title": title, "text": text}
-        case Family.SWEEPS if key.startswith(b"s"):
-            return msgspec.structs.asdict(sweeps.decode(key, value))
-        case Family.META if key.startswith(meta.DICTIONARY):
-            # Pieces of texts, perhaps of some that were forgotten since.
-            return {"key": meta.DICTIONARY.decode(), "number": key[-1], "bytes": len(value)}
-        case Family.META if key == meta.SCHEME:
-            # Who knows a private seed can make pages that crowd a bucket.
-            fields = {name: held for name, held in msgspec.structs.asdict(view.scheme).items() if name != "seed"}
-            return {"key": meta.SCHEME.decode(), "value": msgspec.json.encode(fields).decode()}
-        case _:
-            return {"key": key.decode("latin-1"), "value": value.decode("latin-1")}
+def _capture(_: View, key: bytes, value: bytes) -> dict[str, Any]:
+    capture = capture_row.decode(key, value)
+    return {
+        **msgspec.structs.asdict(capture),
+        "key": capture.key.decode("utf-8", "replace"),
+        "document": capture.document.hex() if capture.document else None,
+        "raw": capture.raw.hex(),
+    }
+
+
+def _document(_: View, key: bytes, value: bytes) -> dict[str, Any]:
+    row = document_row.decode(key, value)
+    return {
+        **msgspec.structs.asdict(row.sketch),
+        "signature": row.sketch.signature.tobytes().hex(),
+        "sample": row.sketch.sample.tolist(),
+        "document": key.hex(),
+        "first_seen": row.first_seen,
+    }
+
+
+def _location(_: View, key: bytes, value: bytes) -> dict[str, Any]:
+    url_key = key[ID_BYTES:].decode()
+    return {"document": key[:ID_BYTES].hex(), "key": url_key, "first_seen": location_row.decode(value)}
+
+
+def _bucket(_: View, key: bytes, value: bytes) -> dict[str, Any]:
+    return {"bucket": key.hex(), "postings": [prefix.hex() for prefix in posting_list.decode(value)]}
+
+
+def _posting(_: View, key: bytes, __: bytes) -> dict[str, Any]:
+    return {"entry": key[:-PREFIX_BYTES].hex(), "posting": key[-PREFIX_BYTES:].hex()}
+
+
+def _edge(_: View, key: bytes, value: bytes) -> dict[str, Any]:
+    edge = edge_row.decode(key, value)
+    return {**msgspec.structs.asdict(edge), "a": edge.a.hex(), "b": edge.b.hex()}
+
+
+def _parent(_: View, key: bytes, value: bytes) -> dict[str, Any]:
+    return {"document": key.hex(), "parent": value.hex()}
+
+
+def _member(_: View, key: bytes, __: bytes) -> dict[str, Any]:
+    return {"root": key[:ID_BYTES].hex(), "document": key[ID_BYTES:].hex()}
+
+
+def _text(view: View, key: bytes, value: bytes) -> dict[str, Any]:
+    title, text = view.decode_text(value)
+    return {"document": key.hex(), "title": title, "text": text}
+
+
+def _sweep(view: View, key: bytes, value: bytes) -> dict[str, Any]:
+    if key.startswith(b"s"):
+        return msgspec.structs.asdict(sweeps.decode(key, value))
+    return _plain(view, key, value)
+
+
+def _meta(view: View, key: bytes, value: bytes) -> dict[str, Any]:
+    if key.startswith(meta.DICTIONARY):
+        # A dictionary contains pieces of texts, perhaps of some that were deleted since.
+        return {"key": meta.DICTIONARY.decode(), "number": key[-1], "bytes": len(value)}
+    if key == meta.SCHEME:
+        # With a private seed, anyone could make pages that crowd a bucket.
+        fields = {name: field for name, field in msgspec.structs.asdict(view.scheme).items() if name != "seed"}
+        return {"key": meta.SCHEME.decode(), "value": msgspec.json.encode(fields).decode()}
+    return _plain(view, key, value)
+
+
+def _plain(_: View, key: bytes, value: bytes) -> dict[str, Any]:
+    return {"key": key.decode("latin-1"), "value": value.decode("latin-1")}
+
+
+_DECODERS: dict[Family, _Decoder] = {
+    Family.CAPTURES: _capture,
+    Family.DOCUMENTS: _document,
+    Family.LOCATIONS: _location,
+    Family.BANDS: _bucket,
+    Family.SAMPLES: _posting,
+    Family.WORDS: _posting,
+    Family.EDGES: _edge,
+    Family.PARENTS: _parent,
+    Family.MEMBERS: _member,
+    Family.TEXTS: _text,
+    Family.SWEEPS: _sweep,
+    Family.META: _meta,
+}

@@ -1,10 +1,10 @@
-"""What can go wrong with the state. Each error says what happened, where, and what to do next."""
+"""Errors for users: each says what happened, where, and what to do next."""
 
 from __future__ import annotations
 
 
 class LostfoundError(Exception):
-    """An error for people: a sentence that says what happened, and a hint that says what to do next."""
+    """An error for users: a message that says what happened, and a hint that says what to do next."""
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)
@@ -12,11 +12,11 @@ class LostfoundError(Exception):
 
 
 class StateError(LostfoundError):
-    """The state cannot be used as asked."""
+    """The state cannot be used as requested."""
 
 
 class StateMissing(StateError):
-    """There is no state at this place."""
+    """The folder has no state."""
 
 
 class StateLocked(StateError):
@@ -24,11 +24,11 @@ class StateLocked(StateError):
 
 
 class StateRefused(StateError):
-    """The state was made by another scheme or a newer version."""
+    """The state has another scheme, partition or a newer format."""
 
 
 class StateCorrupt(StateError, ValueError):
     """A value in the state does not decode."""
 
-    def __init__(self, message: str, hint: str = "`lostfound state check` lists all that is damaged") -> None:
+    def __init__(self, message: str, hint: str = "`lostfound state check` lists all damage") -> None:
         super().__init__(message, hint)

@@ -1,4 +1,4 @@
-"""The column families: what each holds, under which key, and how it is stored.
+"""The column families: their rows, and how RocksDB stores them.
 
 captures   url key ‖ 00 ‖ sweep 4 ‖ time 8 ‖ 2 -> status, document, raw fingerprint, redirect
 documents  document id 16                      -> sketch, sizes, first seen
@@ -10,10 +10,10 @@ edges      document id 16 ‖ document id 16     -> resemblance, containments
 parents    document id 16                      -> parent
 members    root 16 ‖ document id 16            -> nothing
 texts      document id 16                      -> title and canonical text, compressed
-sweeps     "s" ‖ number, "h" ‖ number ‖ host   -> the sweep, its captures a host
+sweeps     "s" ‖ number, "h" ‖ number ‖ host   -> the sweep, its captures per host
 meta       name                                -> scheme, format, cursors, counters, full buckets, dictionaries
 
-One more is the store's own and no Family, the list of URLs that have captures: `state/prefix_index.py`.
+The prefix index of `captures` is one more column family, which only the store uses: see `state.prefix_index`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from state.model import PREFIX_BYTES
 
 
 class Family(StrEnum):
-    """Column families by name."""
+    """A column family; the order numbers the families in changelog records."""
 
     CAPTURES = "captures"
     DOCUMENTS = "documents"
@@ -46,33 +46,33 @@ class Compression(Enum):
 
     NONE = "none"
     LZ4 = "lz4"
-    ZSTD_BELOW = "lz4, and zstd in the last level"  # a seventh smaller, and twice as long to write and to seek in
+    ZSTD_BELOW = "lz4, and zstd in the last level"  # a seventh smaller; writing and seeking take twice as long
 
 
 class Storage(NamedTuple):
-    """How a family is stored; why stands beside each in `STORAGE`."""
+    """How RocksDB stores a family; `STORAGE` gives the reasons."""
 
     write_buffer_mib: int = 8
-    bloom_bits: int = 0  # of a filter, for each key that it knows; 0: no filter (families that are only scanned)
-    prefix_bytes: int = 0  # filters know rows by so many first bytes, under which they are sought
-    whole_keys: bool = True  # filters know whole keys, with their prefixes or without
-    prefix_index: bool = False  # see `state.prefix_index`
-    tiered: bool = False  # files are merged when there are eight of a size, not level by level
+    bloom_bits: int = 0  # per filter entry; 0: no filter, for families that are only scanned
+    prefix_bytes: int = 0  # filters contain key prefixes of this length, and seeks under a prefix use them
+    whole_keys: bool = True  # filters contain whole keys, in addition to prefixes if there are any
+    prefix_index: bool = False  # see `state.prefix_index`: for prefixes of any length, which filters cannot contain
+    tiered: bool = False  # eight files of similar size are merged, instead of each level into the next
     compression: Compression = Compression.ZSTD_BELOW
-    block_kib: int = 16  # unpacked whole for each row that is read: 4 where single rows far apart are asked for
+    block_kib: int = 16  # decompressed as a whole for every row read, so 4 where reads are of single, distant rows
 
 
-# More rows than in all other families: merged as seldom as may be. Scanned by prefix only when something is searched
-# for, and then filters leave few of the files. Six bits, as the cache must hold them beside the filters of `bands`.
-_WRITTEN_BLINDLY = Storage(
+# More rows than all other families together, so they are merged as rarely as possible. Only searches scan them, under
+# a prefix, and filters then exclude most files. Six bits, because the cache must hold them besides those of `bands`.
+_WRITE_MOSTLY = Storage(
     write_buffer_mib=32, bloom_bits=6, whole_keys=False, tiered=True, compression=Compression.LZ4, block_kib=4
 )
 
 STORAGE: dict[Family, Storage] = {
-    # Read by one seek a page whose URL was there before, newest last; URLs share long prefixes and compress well.
+    # One seek per page whose URL has captures, to the newest. URLs share long prefixes and compress well.
     Family.CAPTURES: Storage(write_buffer_mib=16, prefix_index=True, compression=Compression.LZ4, block_kib=4),
-    # Point look-ups of mostly absent ids: the filter answers them. Sketches are noise: compressing them is waste.
-    # Postings name documents by their first bytes, far apart.
+    # Point look-ups of ids that are mostly absent: the filter answers them. Sketches are noise, which does not
+    # compress. Postings name documents by their first bytes, in no order.
     Family.DOCUMENTS: Storage(
         write_buffer_mib=32, bloom_bits=10, prefix_bytes=PREFIX_BYTES, compression=Compression.NONE, block_kib=4
     ),
@@ -84,15 +84,15 @@ STORAGE: dict[Family, Storage] = {
         compression=Compression.LZ4,
         block_kib=4,
     ),
-    # A look-up a band and document, nearly all absent: a large buffer with a filter of its own, and filters below.
-    # Twelve bits: a filter that errs costs the reading of a block, and each of some five files has one.
+    # One look-up per band and document, nearly all of absent keys: a large buffer with its own filter, and filters
+    # below. Twelve bits, because a false positive costs a block read in any of some five files.
     Family.BANDS: Storage(write_buffer_mib=64, bloom_bits=12, block_kib=4),
-    Family.SAMPLES: _WRITTEN_BLINDLY._replace(prefix_bytes=4),
-    Family.WORDS: _WRITTEN_BLINDLY._replace(prefix_bytes=8),
+    Family.SAMPLES: _WRITE_MOSTLY._replace(prefix_bytes=4),
+    Family.WORDS: _WRITE_MOSTLY._replace(prefix_bytes=8),
     Family.EDGES: Storage(),
     Family.PARENTS: Storage(bloom_bits=10),
     Family.MEMBERS: Storage(),
-    # Most of all bytes, in no order that anybody asks for. Compressed by a trained dictionary already.
+    # The most bytes of all families, read in random order, and already compressed with a trained dictionary.
     Family.TEXTS: Storage(write_buffer_mib=32, bloom_bits=10, tiered=True, compression=Compression.NONE, block_kib=4),
     Family.SWEEPS: Storage(),
     Family.META: Storage(),

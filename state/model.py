@@ -1,4 +1,4 @@
-"""What the state keeps, as plain values: between the codecs below and everything above."""
+"""The stored records as plain values: codecs encode them, everything above works with them."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-PREFIX_BYTES = 5  # of a document id, in postings: 2**40 keeps clashes rare and verifying sorts them out
 ID_BYTES = 16
+PREFIX_BYTES = 5  # of a document id, in postings: with 2**40 values clashes are rare, and verifying rejects them
 
 
 class Sketch(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """What is kept of a document's shingles.
+    """The stored summary of a document's shingles.
 
     `signature` is uint8[bins], the low 8 bits of each bin's minimum (one-permutation hashing, densified).
     `sample` is uint32[<= sample_max], ascending: the shingle values v with v mod 2**exponent == 0. With
-    `exponent` 0 it holds every shingle and the document is exact.
+    `exponent` 0 it contains every shingle and comparisons are exact.
     """
 
     document: bytes  # 16 bytes: mmh3 128 of the canonical tokens
@@ -29,14 +29,14 @@ class Sketch(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
 
 class DocumentRow(msgspec.Struct, frozen=True, eq=False):
-    """A stored document: its sketch and when it was first seen. Title and text are kept apart, in `texts`."""
+    """A stored document: its sketch and when it was first seen. Its title and text are in the family `texts`."""
 
     sketch: Sketch
-    first_seen: int  # ms since the epoch, UTC, of the capture that brought it
+    first_seen: int  # ms since the epoch, UTC, of its earliest capture
 
 
 class Capture(msgspec.Struct, frozen=True, kw_only=True):
-    """What is kept of one page: who, when, in which sweep, what came back."""
+    """The stored record of one page: URL, time, sweep and response."""
 
     key: bytes  # url key, SURT order
     url: str  # as the crawler wrote it
@@ -44,23 +44,23 @@ class Capture(msgspec.Struct, frozen=True, kw_only=True):
     time: int  # ms since the epoch, UTC
     status: int  # HTTP status
     document: bytes | None  # None: a redirect, an error without text, a page that was rejected later
-    raw: bytes  # 8 bytes: fingerprint of the raw bytes, b"" when there were none
+    raw: bytes  # 8 bytes: fingerprint of the raw bytes; b"" if there were none
     redirect: str | None = None
     extractor: int = 0  # Extractor
-    tie: int = 0  # tells apart captures of one URL within one instant; 0 until it is kept
+    tie: int = 0  # distinguishes captures of one URL at the same instant; 0 until the capture is stored
 
 
 class Extractor(IntEnum):
-    """How the text of a capture was won."""
+    """How the text of a capture was extracted."""
 
     NONE = 0
-    TEXT = 1  # the crawler handed text
+    TEXT = 1  # supplied as text by the crawler
     HTML = 2
-    HTML_FALLBACK = 3  # main content was empty, all text was taken
+    HTML_FALLBACK = 3  # all text, because the main content was empty or the markup too heavy
 
 
 class SweepState(IntEnum):
-    """The life of a sweep: open -> committed, or open/committed -> cancelling -> cancelled."""
+    """The state of a sweep as it is stored and shown; `state.sweep_life` defines how it changes."""
 
     OPEN = 1
     COMMITTED = 2
@@ -74,8 +74,8 @@ class Sweep(msgspec.Struct, frozen=True, kw_only=True):
     number: int
     name: str
     state: SweepState
-    opened: int  # ms
-    committed: int = 0  # ms, 0 while open
+    opened: int  # ms since the epoch, UTC
+    committed: int = 0  # ms since the epoch, UTC; 0 while open
     captures: int = 0
 
 

@@ -1,13 +1,13 @@
-"""One partition of a state that is spread over workers: a store, and how much of its changelog is in it.
+"""One partition of a state that is sharded over workers: a store, and the offset up to which it has the changelog.
 
-What the operators return are facts. Each batch of them goes into the changelog first, then here, together with the
-offset that it has there, in one write batch. A partition that was away, or lost its folder, replays the records
-behind its offset: facts are merged, so that one that was here already changes nothing.
+Operators return facts. Every batch of facts goes to the changelog first, and then into the store together with its
+offset, in one write batch. A partition that moved, or lost its folder, replays the records after its offset. Facts
+are merged, so replaying one that is already in the store changes nothing.
 
-The offset is the end of a run without gaps. A record of another writer (a worker that did not know yet that it had
-lost the partition) leaves a gap in what this worker wrote itself; then the offset stays before it, and the next
-replay reads it. Counts of captures are no facts: they are derived, in the same write, from captures that were not
-there.
+The offset is the end of a run without gaps. A record by another writer (a worker that has not noticed yet that it
+lost the partition) leaves a gap in the offsets that this worker writes. The offset then stays before the gap, and the
+next replay reads the record. Counts of captures per host are not facts: they are derived, in the same write, from the
+captures that are new.
 """
 
 from __future__ import annotations
@@ -25,71 +25,71 @@ from state.scheme import Scheme
 from state.store import Store
 
 _OFFSET = b"changelog"
-_NUMBER = struct.Struct(">q")
+_I64 = struct.Struct(">q")
 
 
 class Partition:
-    """An open partition."""
+    """An open partition. It owns its store."""
 
     def __init__(self, store: Store, scheme: Scheme, number: int, count: int) -> None:
-        """Partition `number` of `count`.
+        """Claim an empty store for partition `number` of `count`, or check that it is this partition.
 
-        Raises StateRefused when the store is another one's, or was made with another scheme or by a newer version.
+        Raises StateRefused for another partition, another scheme or a newer format.
         """
         self.store = store
         self.number = number
         self.scheme = meta.claim_scheme(store, scheme)
         meta.claim_partition(store, number, count)
-        held = store.get(Family.META, _OFFSET)
-        self.offset: int = _NUMBER.unpack(held)[0] if held else -1
-        self._ahead: set[int] = set()
+        value = store.get(Family.META, _OFFSET)
+        self.offset: int = _I64.unpack(value)[0] if value else -1
+        self._offsets_after_gap: set[int] = set()
 
     @property
     def records_ahead(self) -> int:
-        """Records written here that lie behind a gap; more than a few say that another writer got in between."""
-        return len(self._ahead)
+        """The number of records written after a gap; more than a few mean that another writer is active."""
+        return len(self._offsets_after_gap)
 
     def write(self, changes: Changes, offsets: Iterable[int], *, retraction: bool = False) -> None:
-        """Commit what an operator made of the present state; `offsets` are its records' places in the changelog."""
-        self._ahead.update(offset for offset in offsets if offset > self.offset)
-        while self.offset + 1 in self._ahead:
+        """Commit changes of an operator that has read the present state; `offsets` are those in the changelog."""
+        self._offsets_after_gap.update(offset for offset in offsets if offset > self.offset)
+        while self.offset + 1 in self._offsets_after_gap:
             self.offset += 1
-            self._ahead.discard(self.offset)
-        # The operators have read every other family that they change.
+            self._offsets_after_gap.discard(self.offset)
+        # The operators have read, and so merged, every other family that they change.
         self._commit(changes, () if retraction else (Family.CAPTURES,))
 
     def replay(self, offset: int, record: bytes) -> None:
-        """Merge a record read from the changelog; records must come in order, as a reader gets them."""
+        """Merge a record of the changelog; records must be replayed in order."""
         kind, changes = changelog_record.decode(record)
         self.offset = max(self.offset, offset)
-        self._ahead = {ahead for ahead in self._ahead if ahead > self.offset}
-        self._commit(changes, () if kind == changelog_record.AMENDMENT else MERGES)
+        self._offsets_after_gap = {later for later in self._offsets_after_gap if later > self.offset}
+        self._commit(changes, () if kind == changelog_record.RETRACTION else MERGES)
 
-    def _commit(self, changes: Changes, merged: Collection[Family]) -> None:
-        counts = self._captures_counted(changes)
-        for family in merged:
+    def _commit(self, changes: Changes, merged_families: Collection[Family]) -> None:
+        host_counts = self._count_captures(changes)
+        for family in merged_families:
             rows = changes.puts.get(family)
             if rows:
                 keys = sorted(rows)
-                for key, held in zip(keys, self.store.get_many(family, keys), strict=True):
-                    rows[key] = merge(family, held, rows[key])
-        for number, hosts in counts.items():
-            sweeps.add_hosts(self.store, changes, number, hosts)
-        changes.put(Family.META, _OFFSET, _NUMBER.pack(self.offset))
+                for key, stored in zip(keys, self.store.get_many(family, keys), strict=True):
+                    rows[key] = merge(family, stored, rows[key])
+        for sweep, counts in host_counts.items():
+            sweeps.add_hosts(self.store, changes, sweep, counts)
+        changes.put(Family.META, _OFFSET, _I64.pack(self.offset))
         self.store.write(changes)
 
-    def _captures_counted(self, changes: Changes) -> dict[int, Counter[bytes]]:
-        """Captures that come and go with these changes, by sweep and host."""
+    def _count_captures(self, changes: Changes) -> dict[int, Counter[bytes]]:
+        """Count the captures that are new minus those that are deleted, by sweep and host."""
         counts: dict[int, Counter[bytes]] = {}
-        coming = sorted(changes.puts.get(Family.CAPTURES, ()))
-        going = sorted(changes.deletes.get(Family.CAPTURES, ()))
-        for keys, step in ((coming, 1), (going, -1)):
-            for row, held in zip(keys, self.store.get_many(Family.CAPTURES, keys), strict=True):
-                if (held is None) == (step == 1):
-                    key, number, *_ = capture_row.decode_key(row)
-                    counts.setdefault(number, Counter())[host_prefix(key)] += step
+        puts = sorted(changes.puts.get(Family.CAPTURES, ()))
+        deletes = sorted(changes.deletes.get(Family.CAPTURES, ()))
+        for rows, step in ((puts, 1), (deletes, -1)):
+            for row, stored in zip(rows, self.store.get_many(Family.CAPTURES, rows), strict=True):
+                if (stored is None) == (step == 1):
+                    key, sweep, *_ = capture_row.decode_key(row)
+                    counts.setdefault(sweep, Counter())[host_prefix(key)] += step
         return counts
 
     def close(self) -> None:
-        """Let go of the folder; everything that was committed is kept."""
+        """Close the store."""
         self.store.close()

@@ -1,7 +1,7 @@
-"""The scheme: everything that two sketches must share to be compared.
+"""The scheme: the parameters that two sketches must share to be comparable.
 
-It is written into a store when it is made and travels with every message of sketches. Its `id` changes with any
-field, so state of one scheme never mixes with sketches of another.
+A state records it when it is created, and every message of sketches carries it. Its `id` changes with any field, so
+the state of one scheme never mixes with sketches of another.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ import mmh3
 import msgspec
 from msgspec import Meta
 
-TOKENISER = 1  # raised whenever the same text would give other tokens
+TOKENISER = 1  # raised whenever the same text results in other tokens
 
 
-class Scheme(msgspec.Struct, frozen=True):
-    """How pages become sketches. Lengths are in tokens, counts are of bins, bands, rows and sampled shingles."""
+class Scheme(msgspec.Struct, frozen=True, kw_only=True):
+    """How pages become sketches: lengths are in tokens; counts are of bins, bands, rows and sampled shingles."""
 
     extractor: str = "resiliparse-body"
     tokeniser: int = TOKENISER
@@ -28,12 +28,12 @@ class Scheme(msgspec.Struct, frozen=True):
 
     @property
     def bins(self) -> int:
-        """Bins of the signature: one for each row of each band."""
+        """Bins of the signature: one per row of every band."""
         return self.bands * self.rows
 
     @property
     def bucket_bytes(self) -> int:
-        """Bytes of a bucket: the band's number, then its rows of the signature, one byte each."""
+        """Bytes of a bucket: the number of the band, then its rows of the signature, one byte per row."""
         return 1 + self.rows
 
     @property

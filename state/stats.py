@@ -1,7 +1,8 @@
-"""`state stats` and `state hot`: what the state holds, what it costs, and which limits bit."""
+"""`state stats` and `state hot`: the size of the state, and which limits were reached."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from itertools import groupby
 
@@ -15,15 +16,15 @@ from state.store import Store
 
 
 class FamilyStats(msgspec.Struct, frozen=True):
-    """One column family."""
+    """The size of one column family."""
 
     family: str
     keys_estimated: int
     bytes_on_disk: int
 
 
-class Stats(msgspec.Struct, frozen=True):
-    """The whole state."""
+class Stats(msgspec.Struct, frozen=True, kw_only=True):
+    """The size of the whole state."""
 
     path: str
     scheme: str
@@ -43,26 +44,27 @@ class Hot(msgspec.Struct, frozen=True):
 
 
 def stats(store: Store) -> Stats:
-    """Sizes are of files on disk; keys are RocksDB's estimates, except that documents are counted.
+    """Return file sizes, RocksDB's estimates of keys, and the exact number of documents.
 
-    Those of a whole state the engine counts; a partition's are counted here, row by row.
+    The embedded engine counts documents as it writes them; those of a partition are counted here, row by row.
     """
-    families = [FamilyStats(f.value, store.estimated_keys(f), store.bytes_on_disk(f)) for f in Family]
     counters = meta.counters(store)
-    held = [sweep.state.name.lower() for sweep in sweeps.all_sweeps(store)]
+    states = Counter(sweep.state for sweep in sweeps.all_sweeps(store))
     return Stats(
-        str(store.path),
-        meta.read_scheme(store).id,
-        counters["documents"] if "documents" in counters else sum(1 for _ in store.scan(Family.DOCUMENTS)),
-        {state.name.lower(): held.count(state.name.lower()) for state in SweepState},
-        families,
-        store.bytes_in_memory(),
-        counters,
+        path=str(store.path),
+        scheme=meta.read_scheme(store).id,
+        documents=(
+            counters["documents"] if "documents" in counters else sum(1 for _ in store.scan(Family.DOCUMENTS))
+        ),
+        sweeps={state.name.lower(): states[state] for state in SweepState},
+        families=[FamilyStats(f.value, store.estimated_keys(f), store.bytes_on_disk(f)) for f in Family],
+        memory_bytes=store.bytes_in_memory(),
+        counters=counters,
     )
 
 
 def hot(store: RowReader, *, postings_max: int, sample_postings_max: int) -> Iterator[Hot]:
-    """Buckets that are full and sampled shingles that more documents hold than may take part."""
+    """Yield the full buckets and the sampled shingles with more documents than take part."""
     for key, value in store.scan(Family.BANDS):
         if len(value) >= postings_max * PREFIX_BYTES:
             yield Hot("bucket", key.hex(), len(value) // PREFIX_BYTES)

@@ -1,1 +1,1 @@
-"""Byte layouts, one module each: a diagram, a version byte, encode and decode side by side."""
+"""The byte layouts of rows, one module per layout: a diagram, a version byte, `encode` and `decode` side by side."""

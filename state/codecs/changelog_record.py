@@ -4,8 +4,8 @@
     section  family 1 │ rows 4 │ key lengths 2 each │ value lengths 4 each │ keys │ values         puts
              family 1 + 128 │ rows 4 │ key lengths 2 each │ keys                                   deletes
 
-Kind 1 holds facts, which are merged into what is there; kind 2 an amendment (something was forgotten), which
-overwrites. Families are numbered as in `state.families`, from 0; numbers are never used again.
+Kind 1 is facts, which are merged into the stored rows; kind 2 is a retraction (deleted data), which overwrites them.
+Families are numbered from 0 in the order of `state.families`. A number is never reused.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from state.changes import Changes
 from state.families import Family
 
 VERSION = 1
-FACTS, AMENDMENT = 1, 2
+FACTS, RETRACTION = 1, 2
 _FAMILIES = list(Family)
 _NUMBERS = {family: number for number, family in enumerate(_FAMILIES)}
 _DELETES = 128
@@ -28,7 +28,8 @@ _HEAD_BYTES = 2
 
 
 def encode(changes: Changes, *, kind: int = FACTS, record_bytes_max: int = 1 << 20) -> list[bytes]:
-    """Pack changes into records of at most so many bytes, where no single row is longer."""
+    """Encode changes as records of at most `record_bytes_max` bytes; a longer row has a record of its own."""
+    assert kind in (FACTS, RETRACTION)
     records: list[list[bytes]] = []
     size = record_bytes_max
     for section in _sections(changes, record_bytes_max - _HEAD_BYTES):
@@ -41,28 +42,28 @@ def encode(changes: Changes, *, kind: int = FACTS, record_bytes_max: int = 1 << 
 
 
 def _sections(changes: Changes, bytes_max: int) -> Iterator[bytes]:
-    for family, keys in changes.deletes.items():
-        ordered = sorted(keys)
-        for part in _cut([len(key) + 2 for key in ordered], bytes_max):
-            yield _pack(_NUMBERS[family] + _DELETES, ordered[part], None)
+    for family, deleted in changes.deletes.items():
+        keys = sorted(deleted)
+        for part in _split([len(key) + 2 for key in keys], bytes_max):
+            yield _encode_section(_NUMBERS[family] + _DELETES, keys[part], None)
     for family, rows in changes.puts.items():
-        ordered = sorted(rows)
-        for part in _cut([len(key) + len(rows[key]) + 6 for key in ordered], bytes_max):
-            yield _pack(_NUMBERS[family], ordered[part], [rows[key] for key in ordered[part]])
+        keys = sorted(rows)
+        for part in _split([len(key) + len(rows[key]) + 6 for key in keys], bytes_max):
+            yield _encode_section(_NUMBERS[family], keys[part], [rows[key] for key in keys[part]])
 
 
-def _cut(sizes: list[int], bytes_max: int) -> Iterator[slice]:
+def _split(sizes: list[int], bytes_max: int) -> Iterator[slice]:
     start, size = 0, _SECTION.size
-    for at, more in enumerate(sizes):
-        if size + more > bytes_max and at > start:
+    for at, row_bytes in enumerate(sizes):
+        if size + row_bytes > bytes_max and at > start:
             yield slice(start, at)
             start, size = at, _SECTION.size
-        size += more
+        size += row_bytes
     if len(sizes) > start:
         yield slice(start, len(sizes))
 
 
-def _pack(number: int, keys: list[bytes], values: list[bytes] | None) -> bytes:
+def _encode_section(number: int, keys: list[bytes], values: list[bytes] | None) -> bytes:
     parts = [_SECTION.pack(number, len(keys)), np.fromiter(map(len, keys), ">u2", len(keys)).tobytes()]
     if values is not None:
         parts.append(np.fromiter(map(len, values), ">u4", len(values)).tobytes())
@@ -70,47 +71,52 @@ def _pack(number: int, keys: list[bytes], values: list[bytes] | None) -> bytes:
 
 
 def decode(record: bytes) -> tuple[int, Changes]:
-    """Unpack a record into its kind and its changes; raises ValueError for one that is none."""
-    if len(record) < _HEAD_BYTES or record[0] != VERSION or record[1] not in (FACTS, AMENDMENT):
-        raise ValueError("not a changelog record of version 1: cut short, or written by a newer lostfound")
+    """Decode a record's kind and changes; raises ValueError with the likely cause."""
+    if len(record) < _HEAD_BYTES or record[0] != VERSION or record[1] not in (FACTS, RETRACTION):
+        raise ValueError(f"not a changelog record of version {VERSION}: cut short, or written by a newer lostfound")
     changes = Changes()
     at = _HEAD_BYTES
     while at < len(record):
-        if at + _SECTION.size > len(record):
-            raise ValueError(f"a changelog record is cut short at byte {at}")
-        number, count = _SECTION.unpack_from(record, at)
-        at += _SECTION.size
-        if number % _DELETES >= len(_FAMILIES):
-            raise ValueError(f"a changelog record names family {number % _DELETES}: written by a newer lostfound")
-        family = _FAMILIES[number % _DELETES]
-        widths = (2,) if number >= _DELETES else (2, 4)
-        lengths = []
-        for width in widths:
-            lengths.append(_lengths(record, at, count, width))
-            at += count * width
-        columns = []
-        for each in lengths:
-            column, at = _slices(record, at, each)
-            columns.append(column)
-        if number >= _DELETES:
-            changes.deletes.setdefault(family, set()).update(columns[0])
-        else:
-            changes.family(family).update(zip(*columns, strict=True))
+        at = _decode_section(record, at, changes)
     return record[1], changes
 
 
-def _lengths(record: bytes, at: int, count: int, width: int) -> list[int]:
+def _decode_section(record: bytes, at: int, changes: Changes) -> int:
+    """Add a section's rows to the changes; return the position after it."""
+    if at + _SECTION.size > len(record):
+        raise ValueError(f"a changelog record is cut short at byte {at}")
+    number, count = _SECTION.unpack_from(record, at)
+    at += _SECTION.size
+    if number % _DELETES >= len(_FAMILIES):
+        raise ValueError(f"a changelog record names family {number % _DELETES}: written by a newer lostfound")
+    family = _FAMILIES[number % _DELETES]
+    column_lengths = []
+    for width in (2,) if number >= _DELETES else (2, 4):
+        column_lengths.append(_decode_lengths(record, at, count, width))
+        at += count * width
+    columns = []
+    for lengths in column_lengths:
+        column, at = _decode_column(record, at, lengths)
+        columns.append(column)
+    if number >= _DELETES:
+        changes.deletes.setdefault(family, set()).update(columns[0])
+    else:
+        changes.family(family).update(zip(*columns, strict=True))
+    return at
+
+
+def _decode_lengths(record: bytes, at: int, count: int, width: int) -> list[int]:
     if at + count * width > len(record):
         raise ValueError(f"a changelog record is cut short at byte {at}")
     lengths: list[int] = np.frombuffer(record, f">u{width}", count, at).tolist()
     return lengths
 
 
-def _slices(record: bytes, at: int, lengths: Sequence[int]) -> tuple[list[bytes], int]:
-    parts = []
+def _decode_column(record: bytes, at: int, lengths: Sequence[int]) -> tuple[list[bytes], int]:
+    column = []
     for length in lengths:
-        parts.append(record[at : at + length])
+        column.append(record[at : at + length])
         at += length
     if at > len(record):
-        raise ValueError(f"a changelog record is cut short: {len(record)} bytes, {at} wanted")
-    return parts, at
+        raise ValueError(f"a changelog record is cut short: it has {len(record)} bytes and needs {at}")
+    return column, at

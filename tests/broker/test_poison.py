@@ -140,13 +140,13 @@ def between() -> Iterator[tuple[Topic, msgspec.Struct]]:
     yield Topic.JOINS, Union(b"short", b"")
     yield Topic.JOINS, MemberTransfer(ID, (b"short",))
     yield Topic.JOINS, MemberTransfer(LATER, (ID,))
-    for family, kind in ((Family.META, changelog_record.AMENDMENT), (Family.TEXTS, changelog_record.FACTS)):
+    for family, kind in ((Family.META, changelog_record.RETRACTION), (Family.TEXTS, changelog_record.FACTS)):
         changes = Changes()
         changes.put(family, b"changelog", b"\xff" * 8)
         yield Topic.RETRACTIONS, Retraction(changelog_record.encode(changes, kind=kind)[0])
     changes = Changes()
     changes.delete(Family.CAPTURES, b"no key")
-    yield Topic.RETRACTIONS, Retraction(changelog_record.encode(changes, kind=changelog_record.AMENDMENT)[0])
+    yield Topic.RETRACTIONS, Retraction(changelog_record.encode(changes, kind=changelog_record.RETRACTION)[0])
     yield Topic.RETRACTIONS, Retraction(b"\1\2\xff cut")
 
 

@@ -36,7 +36,7 @@ def changed(puts: dict[Family, dict[bytes, bytes]], deletes: dict[Family, set[by
     return changes
 
 
-@given(rows, gone, st.integers(64, 4096), st.sampled_from([changelog_record.FACTS, changelog_record.AMENDMENT]))
+@given(rows, gone, st.integers(64, 4096), st.sampled_from([changelog_record.FACTS, changelog_record.RETRACTION]))
 def test_records_hold_what_was_packed(
     puts: dict[Family, dict[bytes, bytes]], deletes: dict[Family, set[bytes]], most: int, kind: int
 ) -> None:
@@ -125,7 +125,7 @@ def test_facts_merge_and_amendments_overwrite(partition: Partition) -> None:
     partition.replay(0, changelog_record.encode(older)[0])
     partition.replay(1, changelog_record.encode(newer)[0])
     assert partition.store.get(Family.LOCATIONS, b"d" * 16 + KEY) == b"\0" * 7 + b"\5"
-    partition.replay(2, changelog_record.encode(newer, kind=changelog_record.AMENDMENT)[0])
+    partition.replay(2, changelog_record.encode(newer, kind=changelog_record.RETRACTION)[0])
     assert partition.store.get(Family.LOCATIONS, b"d" * 16 + KEY) == b"\0" * 7 + b"\7"
 
 

@@ -47,7 +47,7 @@ def build_retractions(store: RowReader, parts: Mapping[int, Changes]) -> dict[tu
     return {
         (Topic.RETRACTIONS, number): [
             _retraction(record, parents, prefixes)
-            for record in changelog_record.encode(changes, kind=changelog_record.AMENDMENT)
+            for record in changelog_record.encode(changes, kind=changelog_record.RETRACTION)
         ]
         for number, changes in parts.items()
     }

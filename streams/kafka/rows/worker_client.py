@@ -91,7 +91,7 @@ class WorkerClient:
     def retract(self, changes: Changes) -> None:
         """Send a retraction and return once the owners of all rows have applied it."""
         for record in changelog_record.encode(
-            changes, kind=changelog_record.AMENDMENT, record_bytes_max=RECORD_BYTES_MAX
+            changes, kind=changelog_record.RETRACTION, record_bytes_max=RECORD_BYTES_MAX
         ):
             self.post("/retract", record, RETRACT_SECONDS_MAX)
 

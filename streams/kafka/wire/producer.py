@@ -77,7 +77,7 @@ class Producer:
 
     async def append_changelog(self, partition: int, changes: Changes, *, retraction: bool) -> list[int]:
         """Append changes to the changelog; return the offsets of their records."""
-        kind = changelog_record.AMENDMENT if retraction else changelog_record.FACTS
+        kind = changelog_record.RETRACTION if retraction else changelog_record.FACTS
         records = changelog_record.encode(changes, kind=kind, record_bytes_max=max(self.settings.pack_bytes, 1 << 16))
         # Faust wants a key on every changelog record. It can be constant: the topic is not compacted.
         pending = [await self._enqueue(Topic.CHANGELOG, partition, value, [], key=b"facts") for value in records]

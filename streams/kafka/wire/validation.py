@@ -113,7 +113,7 @@ def find_retraction_fault(record: bytes) -> str:
             capture_row.decode_key(row)
     except ValueError as error:
         return str(error)
-    if kind != changelog_record.AMENDMENT:
+    if kind != changelog_record.RETRACTION:
         return "a record of facts instead of a retraction"
     derived = {Family.META, Family.SWEEPS} & {*changes.puts, *changes.deletes}
     return f"a retraction in {', '.join(sorted(derived))}, which each partition derives itself" if derived else ""

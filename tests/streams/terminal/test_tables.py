@@ -91,7 +91,13 @@ def test_a_cluster_shows_the_first_title_of_its_documents() -> None:
 
 def test_small_sizes_are_shown_in_kb() -> None:
     families = [FamilyStats("edges", 5, 4_321), FamilyStats("texts", 5, 7_654_321)]
-    text = "\n".join(render(tables.stats_tables(Stats("var", "s", 5, {}, families, {}, {}))))
+    text = "\n".join(
+        render(
+            tables.stats_tables(
+                Stats(path="var", scheme="s", documents=5, sweeps={}, families=families, memory_bytes={}, counters={})
+            )
+        )
+    )
     assert "4.3 kB" in text
     assert "7.7 MB" in text
 

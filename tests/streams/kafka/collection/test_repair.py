@@ -81,7 +81,7 @@ def test_a_pointer_set_after_the_changes_were_computed_stays(
     made.take()
     changes = Changes()
     changes.delete(Family.PARENTS, node)
-    (record,) = changelog_record.encode(changes, kind=changelog_record.AMENDMENT)
+    (record,) = changelog_record.encode(changes, kind=changelog_record.RETRACTION)
     made.send({(Topic.RETRACTIONS, number): [Retraction(record, parents)]})
     made.take()
     assert (made.store().get(Family.PARENTS, node) == other) is stays
