@@ -1,1 +1,1 @@
-"""The whole collection as any worker answers for it: HTTP server, deletions and their repair."""
+"""The whole collection, served by any worker: its HTTP server, retractions, readmission and repair."""

@@ -72,7 +72,7 @@ def read_removed_rows(store: RowReader, parts: Iterable[Changes]) -> RemovedRows
 def build_readmissions(store: RowReader, removed: RemovedRows, context: Context) -> Sends:
     """Return the messages that readmit documents, by topic and partition.
 
-    There are none if no page raced with the retraction.
+    The result is empty if no page raced with the retraction.
     """
     added = _location_keys(store, removed.documents)  # after the retraction
     present = added | _read_rows(store, Family.LOCATIONS, removed.locations).keys()

@@ -1,1 +1,1 @@
-"""Rows of a state that is sharded over workers: the query protocol, its HTTP client and the store on top."""
+"""Reads of a state that is sharded over workers: row queries, the HTTP client of a worker, and the sharded store."""

@@ -85,7 +85,7 @@ class WorkerClient:
         self._thread = threading.local()
 
     def query(self, query: RowQuery) -> Any:
-        """Return the answer to a row query; raise StateError if there is none."""
+        """Return the answer to a row query; raise StateError if the worker gives no answer."""
         return self.decode_response(self.post("/rows", _encode(query)), _decoders[type(query)])
 
     def retract(self, changes: Changes) -> None:

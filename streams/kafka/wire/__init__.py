@@ -1,1 +1,1 @@
-"""What goes over the broker: topics, message formats and their validation, sending, consumer lag."""
+"""Communication with the broker: topics, message formats, validation, the producer, consumer lag and the barrier."""

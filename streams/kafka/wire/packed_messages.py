@@ -50,8 +50,8 @@ RESULTS = frozenset({Topic.NEAR_DUPLICATES, Topic.CLUSTERS, Topic.MOVES})
 class Retraction(msgspec.Struct, frozen=True):
     """Changes that overwrite rows because data was deleted, as a changelog record.
 
-    Of the parent pointers and postings that it changes, the owner removes only those in `parents` and `postings`.
-    Others were added after the changes were computed, and stay.
+    The owner removes only the parent pointers in `parents` and the postings in `postings`. Others stay: they were
+    added after the changes were computed.
     """
 
     record: bytes

@@ -17,7 +17,7 @@ from streams.kafka.wire.packed_messages import Topic
 
 
 class Closest(msgspec.Struct, frozen=True):
-    """The document that a page is like."""
+    """The most similar document to a page."""
 
     url: str
     document: str
@@ -25,7 +25,7 @@ class Closest(msgspec.Struct, frozen=True):
 
 
 class NearDuplicate(msgspec.Struct, frozen=True, kw_only=True):
-    """A page that is like another; figures with their standard errors, as `similar` gives them."""
+    """A page that resembles an earlier one; the figures and their standard errors are those of `similar`."""
 
     url: str
     document: str
@@ -42,7 +42,7 @@ class NearDuplicate(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ClusterChange(msgspec.Struct, frozen=True):
-    """What became of one document's place in the clusters."""
+    """A change of the parent pointer of a document."""
 
     change: Literal["joined", "left", "forgotten"]
     document: str
@@ -51,7 +51,7 @@ class ClusterChange(msgspec.Struct, frozen=True):
 
 
 class Move(msgspec.Struct, frozen=True, kw_only=True):
-    """An answer of `find`, and the sweep whose commit asked for it."""
+    """An answer of `find`, and the sweep whose commit published it."""
 
     sweep: str
     url: str
@@ -62,7 +62,7 @@ class Move(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Result(msgspec.Struct, frozen=True):
-    """A message for one of the topics of results."""
+    """A message for a result topic."""
 
     topic: Topic
     partition: int

@@ -185,7 +185,7 @@ class SweepLog:
         await append_event(self.producer, event)
 
     async def get_or_open(self, name: str) -> int:
-        """Return the number of the sweep with this name; open one if there is none."""
+        """Return the number of the sweep with this name; open one if it does not exist."""
         sweep = self.table.find(name)
         if sweep is None:
             await self.append(Event(event="open", name=name, time=time.time_ns() // 1_000_000))

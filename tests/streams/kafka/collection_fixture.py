@@ -71,7 +71,7 @@ class Collection:
         return lambda key: partition_of(key, PARTITIONS) == number
 
     def take(self, topics: Iterable[Topic] = tuple(MESSAGE_TYPES)) -> None:
-        """Take what these topics hold, offsets they hold no more."""
+        """Process all messages of some topics, including those that are sent meanwhile."""
         topics = list(topics)
         while any(self._take(topic, number) for topic in topics for number in self.parts):
             pass
