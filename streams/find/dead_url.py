@@ -1,4 +1,4 @@
-"""A dead URL, described by the document that the search for its new home compares with."""
+"""Describe a dead URL by the document that candidates are compared with."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads the lives of URLs, with an LRU cache."""
+"""Read the lives of URLs, as missing_rule.py defines them, through an LRU cache."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rewrite rules, learned from moves on the same site, predict where other URLs have moved.
+"""Learn rewrite rules from moves on a site, and predict from them where other URLs have moved.
 
 A rule is a pair of URL prefixes: the move from https://a/doc/x.html to https://b/guide/x/ supports the rule
 `//a/doc/*.html -> //b/guide/*/`. A move supports one rule per word boundary inside the part that both URLs end with.

@@ -1,4 +1,7 @@
-"""At which URLs a document was seen, and when: bounded, and without sweeps that are being cancelled."""
+"""Find the URLs of a document, and the times when it was first and last seen.
+
+The number of URLs is bounded. Captures of a sweep that is being cancelled do not count.
+"""
 
 from __future__ import annotations
 
