@@ -22,7 +22,7 @@ from streams.readers.compression import (
     PlainDecoder,
     ZstdDecoder,
 )
-from streams.readers.raw_buffer import Fault, RawBuffer, over_skip_limit
+from streams.readers.raw_buffer import Fault, RawBuffer, skip_limit_detail
 from streams.readers.read_limits import ReadLimits
 
 _BLANK_LINE = re.compile(rb"\r?\n\r?\n")
@@ -46,7 +46,7 @@ class ByteStream:
         *,
         inflated: bool = False,
     ) -> None:
-        """`inflated`: `file` is itself decompressed while it is read, so that even a plain file may be very long."""
+        """`inflated`: the file is a deflated member of a zip, so even plain data may far exceed its size on disk."""
         assert compression in {"plain", "gzip", "zstd"}, compression
         self.fault = Fault()
         self._limits = limits
@@ -111,7 +111,7 @@ class ByteStream:
             step = min(count - skipped, len(self._chunk) - self._index)
             self._index += step
             skipped += step
-            if self._over_skip_limit(skipped):
+            if self._stop_at_skip_limit(skipped):
                 break
         return skipped
 
@@ -160,7 +160,7 @@ class ByteStream:
             end = self._chunk.find(b"\n", self._index) + 1
             skipped += (end or len(self._chunk)) - self._index
             self._index = end or len(self._chunk)
-            if end or self._over_skip_limit(skipped):
+            if end or self._stop_at_skip_limit(skipped):
                 return
 
     def skip_blank(self) -> int:
@@ -174,7 +174,7 @@ class ByteStream:
             end = match.end() if match else self._index
             skipped += end - self._index
             self._index = end
-            if end < len(self._chunk) or self._over_skip_limit(skipped):
+            if end < len(self._chunk) or self._stop_at_skip_limit(skipped):
                 break
         return skipped
 
@@ -190,7 +190,7 @@ class ByteStream:
             tail = self._chunk[max(self._index, len(self._chunk) - match_bytes_max) :]
             self._index = len(self._chunk)
             frame = self._decoder.frame
-            if self._over_skip_limit(skipped) or not self._load_chunk():
+            if self._stop_at_skip_limit(skipped) or not self._load_chunk():
                 return False
             if self._decoder.frame == frame:  # the end of the chunk may have cut a match in two
                 self._chunk = tail + self._chunk
@@ -198,7 +198,7 @@ class ByteStream:
         return False
 
     def resync(self, is_record_start: IsRecordStart) -> bool:
-        """After a fault, continue at the next frame that starts with a record; return False if no other frame does."""
+        """After a fault, continue at the next frame that starts with a record; return False if no frame does."""
         self.fault.clear()
         self._chunk, self._index = b"", 0
         return self._decoder.resync(is_record_start)
@@ -213,9 +213,9 @@ class ByteStream:
             self._raw.unproductive = 0
         return bool(self._chunk)
 
-    def _over_skip_limit(self, count: int) -> bool:
+    def _stop_at_skip_limit(self, count: int) -> bool:
         if self._skip_bytes_max is None or count <= self._skip_bytes_max:
             return False
-        self.fault.report("too_big", over_skip_limit(self._limits))
+        self.fault.report("too_big", skip_limit_detail(self._limits))
         self._chunk, self._index = b"", 0
         return True

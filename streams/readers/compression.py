@@ -303,7 +303,7 @@ class ZstdDecoder:
 
 
 def _seek_frame(raw: RawBuffer, start: int, magic: bytes, is_match: Callable[[int], bool]) -> bool:
-    """Move to the first frame from offset `start` on that `is_match`, called with its index in the buffer."""
+    """Move to the first frame from offset `start` on for which `is_match(index in the buffer)` is true."""
     if raw.dead or not raw.seekable():
         return False
     raw.seek(start)

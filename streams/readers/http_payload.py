@@ -30,7 +30,7 @@ _CHARSET = re.compile(r"charset\s*=\s*[\"']?\s*([^\s\"';,]+)", re.IGNORECASE)
 _MIME = re.compile(r"[a-z0-9!#$&^_.+-]+/[a-z0-9!#$&^_.+-]+")
 _CONTENT_TYPE_CHARS_MAX = 256
 _CHARSET_CHARS_MAX = 40
-_INFLATE_BYTES = 16 << 10  # passed to zlib per call: it copies what follows a member's end, and members may be tiny
+_INFLATE_BYTES = 16 << 10  # input per call of zlib, which copies the bytes after a member's end; members may be tiny
 _READ_BYTES = 1 << 20
 _CODINGS_MAX = 3  # content encodings on top of one another; browsers and servers use one
 _NO_CODINGS = frozenset({"", "identity", "none", "utf-8", "chunked", "binary"})
@@ -212,7 +212,7 @@ def _undo_coding(body: bytes, coding: str, limits: ReadLimits) -> bytes:
 
 
 def _inflate(body: bytes, wbits: int, limits: ReadLimits) -> bytes:
-    """Decompress by zlib; in gzip, all members."""
+    """Decompress zlib, raw deflate, or all members of gzip."""
     codec = zlib.decompressobj(wbits)
     parts: list[bytes] = []
     remaining = limits.page_bytes_max + 1

@@ -76,7 +76,7 @@ class InputFile:
 
 
 def combine_digests(before: str, digest: str) -> str:
-    """Return the digest of some files, followed by another file."""
+    """Combine the digest of the files before with that of the next file."""
     return _digest((before + digest).encode())
 
 

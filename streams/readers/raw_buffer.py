@@ -86,7 +86,7 @@ class RawBuffer:
             return b""
         if self._inflated and self.unproductive > self._limits.skip_bytes_max:
             self.dead = True
-            self._fault.report("too_big", over_skip_limit(self._limits))
+            self._fault.report("too_big", skip_limit_detail(self._limits))
             return b""
         try:
             data = self._file.read(self._read_bytes)
@@ -103,5 +103,5 @@ class RawBuffer:
         return data
 
 
-def over_skip_limit(limits: ReadLimits) -> str:
+def skip_limit_detail(limits: ReadLimits) -> str:
     return f"more than skip_bytes_max {limits.skip_bytes_max} decompressed bytes without a record"

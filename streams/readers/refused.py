@@ -6,7 +6,7 @@ from streams.readers.read_limits import ReadLimits
 
 
 class Refused(Exception):
-    """Content cannot be used; `reason` is a key of REASONS, `detail` is for people."""
+    """Raised for content that cannot be used; `reason` is a key of REASONS, `detail` is for people."""
 
     def __init__(self, reason: str, detail: str) -> None:
         super().__init__(reason, detail)

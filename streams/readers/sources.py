@@ -113,7 +113,7 @@ def open_source(name: str) -> Iterator[BinaryIO]:
 
 
 class _PipeWithHead:
-    """A file that cannot seek, with the first bytes, which were already read, in front again."""
+    """A file that cannot seek; it returns the first bytes, which were already read, again."""
 
     def __init__(self, head: bytes, file: BinaryIO) -> None:
         self._head = head

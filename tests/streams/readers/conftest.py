@@ -121,7 +121,7 @@ def pages(items: Callable[..., Items]) -> Callable[..., list[Page]]:
 
 
 @pytest.fixture
-def kinds(items: Callable[..., Items]) -> Callable[..., list[str]]:
+def reasons(items: Callable[..., Items]) -> Callable[..., list[str]]:
     """Return a function that reads a file into the reason of each item, or "page"."""
 
     def read_reasons(data: bytes, name: str = "a.bin", limits: ReadLimits | None = None) -> list[str]:

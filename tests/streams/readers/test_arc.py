@@ -50,16 +50,16 @@ def test_unusual_records_are_read(build, pages):
     assert results[2].charset == "x"
 
 
-def test_damaged_records_are_rejected_and_the_others_read(build, kinds):
+def test_damaged_records_are_rejected_and_the_others_read(build, reasons):
     good = build.arc()
     size = len(build.http())
-    assert kinds(good + b"rubbish\n\nmore of it\n" + good) == ["page", "garbage", "page"]
-    assert kinds(good + build.arc(size=size - 7) + good) == ["page", "bad_length", "page"]
-    assert kinds(build.gz(good, build.arc(size=size + 99), good)) == ["page", "bad_length", "page"]
-    assert kinds(good + build.arc(size=10**17)) == ["page", "truncated"]
-    assert kinds(good + build.arc(url="http://") + good) == ["page", "bad_url", "page"]
-    assert kinds(good + good.replace(b"20080509", b"20089999") + good) == ["page", "bad_time", "page"]
-    assert kinds(b"x" * 100_000 + b"\n" + good, "a.arc") == ["garbage", "page"]
+    assert reasons(good + b"rubbish\n\nmore of it\n" + good) == ["page", "garbage", "page"]
+    assert reasons(good + build.arc(size=size - 7) + good) == ["page", "bad_length", "page"]
+    assert reasons(build.gz(good, build.arc(size=size + 99), good)) == ["page", "bad_length", "page"]
+    assert reasons(good + build.arc(size=10**17)) == ["page", "truncated"]
+    assert reasons(good + build.arc(url="http://") + good) == ["page", "bad_url", "page"]
+    assert reasons(good + good.replace(b"20080509", b"20089999") + good) == ["page", "bad_time", "page"]
+    assert reasons(b"x" * 100_000 + b"\n" + good, "a.arc") == ["garbage", "page"]
 
 
 def test_a_page_that_is_too_big_is_refused(build, items):

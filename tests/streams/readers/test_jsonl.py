@@ -186,23 +186,23 @@ def test_nuls_in_text_are_kept(pages):
     assert [page.text for page in pages(line(text="a\x00b"))] == ["a\x00b"]
 
 
-def test_content_and_lines_that_are_too_big_are_refused(kinds):
+def test_content_and_lines_that_are_too_big_are_refused(reasons):
     limits = ReadLimits(page_bytes_max=1000, line_bytes_max=3000)
     data = line() + line(text="x" * 1001) + line(html="x" * 1001, text=None) + line(text="x" * 4000) + line()
-    assert kinds(data, limits=limits) == ["page", "too_big", "too_big", "too_big", "page"]
-    assert kinds(line(text="\u00e9" * 400), limits=limits) == ["page"]
-    assert kinds(line() + line(text="x" * 4000).strip(), limits=limits) == ["page", "too_big"]
+    assert reasons(data, limits=limits) == ["page", "too_big", "too_big", "too_big", "page"]
+    assert reasons(line(text="\u00e9" * 400), limits=limits) == ["page"]
+    assert reasons(line() + line(text="x" * 4000).strip(), limits=limits) == ["page", "too_big"]
 
 
-def test_a_last_line_that_is_cut_off_is_truncated(build, kinds):
-    assert kinds((line() + line())[:-9]) == ["page", "truncated"]
-    assert kinds(build.gz(line() * 9)[:-9]) == ["page"] * 9 + ["truncated"]
+def test_a_last_line_that_is_cut_off_is_truncated(build, reasons):
+    assert reasons((line() + line())[:-9]) == ["page", "truncated"]
+    assert reasons(build.gz(line() * 9)[:-9]) == ["page"] * 9 + ["truncated"]
 
 
-def test_damage_affects_only_its_gzip_member(build, kinds):
+def test_damage_affects_only_its_gzip_member(build, reasons):
     bad = bytearray(build.gz(line(text="x" * 500)))
     bad[40] ^= 0xFF
-    assert kinds(build.gz(line()) + bytes(bad) + build.gz(line())) == ["page", "corrupt", "page"]
+    assert reasons(build.gz(line()) + bytes(bad) + build.gz(line())) == ["page", "corrupt", "page"]
 
 
 @pytest.mark.parametrize("pack", ["plain", "gz", "zst"])

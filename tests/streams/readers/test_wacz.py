@@ -55,35 +55,35 @@ def test_encryption_and_unknown_methods_are_rejected(build, items):
         assert refused(items, bad) == reason
 
 
-def test_damage_affects_only_its_member(build, kinds):
+def test_damage_affects_only_its_member(build, reasons):
     bodies = [build.warc(build.http(bytes(range(256)) * 90)) for _ in range(9)]
     for method in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         data = bytearray(build.wacz({"archive/a.warc": b"".join(bodies), "archive/b.warc": build.warc()}, method))
         for at in (200, 500, 900):
             data[at] ^= 0xFF
-        results = kinds(bytes(data), "a.wacz")
+        results = reasons(bytes(data), "a.wacz")
         assert results[-1] == "page"
         assert results.count("corrupt") >= 1
 
 
-def test_a_zip_bomb_is_skipped(build, kinds):
+def test_a_zip_bomb_is_skipped(build, reasons):
     bomb = build.wacz({"archive/a.warc": bytes(50_000_000), "archive/b.warc": build.warc()}, zipfile.ZIP_DEFLATED)
     assert len(bomb) < 100_000
-    assert kinds(bomb, "a.wacz")[-1] == "page"
+    assert reasons(bomb, "a.wacz")[-1] == "page"
 
 
-def test_a_nested_zip_is_rejected_and_the_other_members_are_read(build, kinds):
+def test_a_nested_zip_is_rejected_and_the_other_members_are_read(build, reasons):
     inner = build.wacz({"archive/a.warc": build.warc()})
     data = build.wacz({"archive/a.warc": build.warc(), "archive/b.warc": inner, "archive/c.warc": build.warc()})
-    assert kinds(data, "a.wacz") == ["page", "unknown_format", "page"]
+    assert reasons(data, "a.wacz") == ["page", "unknown_format", "page"]
 
 
 @pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
-def test_compression_methods_without_bounded_reads_are_rejected(build, kinds, method):
+def test_compression_methods_without_bounded_reads_are_rejected(build, reasons, method):
     data = bytearray(build.wacz({"archive/a.warc": build.warc() * 9, "archive/b.warc": build.warc()}, method))
-    assert kinds(bytes(data), "a.wacz") == ["bad_zip", "bad_zip"]
+    assert reasons(bytes(data), "a.wacz") == ["bad_zip", "bad_zip"]
     data[50] ^= 0xFF
-    assert kinds(bytes(data), "a.wacz") == ["bad_zip", "bad_zip"]
+    assert reasons(bytes(data), "a.wacz") == ["bad_zip", "bad_zip"]
 
 
 SHORT = ReadLimits(skip_bytes_max=1 << 20, page_bytes_max=1 << 16, header_bytes_max=1 << 12)
@@ -124,10 +124,10 @@ def test_empty_data_in_a_deflated_member_counts_for_the_limit_too(build, items, 
     assert ["skip_bytes_max" in getattr(item, "detail", "") for _, item in results] == [False, True, False]
 
 
-def test_skipping_in_a_stored_member_has_no_limit_as_in_a_file(build, kinds):
+def test_skipping_in_a_stored_member_has_no_limit_as_in_a_file(build, reasons):
     data = build.warc(build.http(bytes(8 << 20))) + build.warc()
-    assert kinds(build.wacz({"archive/a.warc": data}), "a.wacz", SHORT) == ["too_big", "page"]
-    assert kinds(data, "a.warc", SHORT) == ["too_big", "page"]
+    assert reasons(build.wacz({"archive/a.warc": data}), "a.wacz", SHORT) == ["too_big", "page"]
+    assert reasons(data, "a.warc", SHORT) == ["too_big", "page"]
 
 
 END = b"PK\x05\x06"

@@ -172,7 +172,7 @@ def test_some_records_are_rejected_by_their_header(build, items):
 
 
 @pytest.mark.parametrize("pack", ["plain", "gz", "zst"])
-def test_after_bad_framing_reading_resumes_at_the_next_record(build, kinds, pack):
+def test_after_bad_framing_reading_resumes_at_the_next_record(build, reasons, pack):
     good = build.warc()
     block = len(build.http())
     cases = {
@@ -190,20 +190,20 @@ def test_after_bad_framing_reading_resumes_at_the_next_record(build, kinds, pack
         expected = ["page", reason, "page", "page"]
         if bad is cases["too long"][0] and pack == "plain":
             expected.pop()  # the length includes the first line of the next record, but ends at a frame
-        assert kinds(data, "a.warc") == expected
+        assert reasons(data, "a.warc") == expected
 
 
 @pytest.mark.parametrize("pack", ["gz", "zst"])
-def test_after_a_corrupt_member_reading_resumes_at_the_next(build, kinds, pack):
+def test_after_a_corrupt_member_reading_resumes_at_the_next(build, reasons, pack):
     packed = getattr(build, pack)(build.warc(build.http(bytes(range(256)) * 40)))
     good = getattr(build, pack)(build.warc())
     for at in (len(packed) // 2, len(packed) - 3):
         bad = bytearray(packed)
         bad[at] ^= 0xFF
-        results = kinds(good + bytes(bad) + good, "a.warc")
+        results = reasons(good + bytes(bad) + good, "a.warc")
         assert results[0] == results[-1] == "page"
         assert "corrupt" in results
-    assert kinds(good + b"rubbish" * 9 + good, "a.warc") == ["page", "garbage", "page"]
+    assert reasons(good + b"rubbish" * 9 + good, "a.warc") == ["page", "garbage", "page"]
 
 
 @pytest.mark.parametrize("status", [200, 404])
@@ -219,18 +219,18 @@ def test_the_headers_of_a_record_that_is_too_big_are_read(build, items, status):
         assert page.refused == (("too_big", page.refused[1]) if status == 200 else None)
 
 
-def test_a_record_that_is_too_big_is_skipped(build, kinds):
+def test_a_record_that_is_too_big_is_skipped(build, reasons):
     limits = ReadLimits(page_bytes_max=1000, header_bytes_max=2000)
     data = build.warc() + build.warc(build.http(bytes(5000))) + build.warc(b"x" * 1500, "conversion") + build.warc()
-    assert kinds(data, limits=limits) == ["page", "too_big", "too_big", "page"]
+    assert reasons(data, limits=limits) == ["page", "too_big", "too_big", "page"]
 
 
-def test_a_bomb_is_skipped_up_to_the_limit(build, kinds):
+def test_a_bomb_is_skipped_up_to_the_limit(build, reasons):
     limits = ReadLimits(page_bytes_max=1000, header_bytes_max=2000, skip_bytes_max=1_000_000)
     for pack in (build.gz, build.zst):
         bomb, good = build.warc(build.http(bytes(30_000_000))), build.warc()
-        assert kinds(pack(good, bomb, good), limits=limits) == ["page", "too_big", "page"]
-        assert kinds(pack(good, bytes(30_000_000), good), "a.warc", limits) == ["page", "too_big", "page"]
-        assert kinds(pack(good, bytes(900_000), good), "a.warc", limits) == ["page", "page"]
+        assert reasons(pack(good, bomb, good), limits=limits) == ["page", "too_big", "page"]
+        assert reasons(pack(good, bytes(30_000_000), good), "a.warc", limits) == ["page", "too_big", "page"]
+        assert reasons(pack(good, bytes(900_000), good), "a.warc", limits) == ["page", "page"]
         rubbish = b"x" * 30_000_000
-        assert kinds(pack(good, rubbish, good), "a.warc", limits) == ["page", "garbage", "page"]
+        assert reasons(pack(good, rubbish, good), "a.warc", limits) == ["page", "garbage", "page"]
