@@ -66,7 +66,8 @@ class PageProcessor:
         self._read_limits = ReadLimits.from_settings(settings)
         # One thread, because a sketch stage reuses its scratch memory.
         self._thread = ThreadPoolExecutor(1, "sketch")
-        self._workers = SketchPool(settings.kafka.sketch_processes, settings.scheme, settings.policy, settings.limits)
+        processes = max(1, settings.kafka.sketch_processes)
+        self._pool = SketchPool(processes, settings.scheme, settings.policy, settings.limits)
 
     async def process(self, batch: Sequence[Message]) -> None:
         """Process messages, `kafka.take_pages` pages at a time: one message may contain several."""
@@ -82,7 +83,7 @@ class PageProcessor:
     def close(self) -> None:
         """Stop the threads and processes that sketch."""
         self._thread.shutdown(wait=False, cancel_futures=True)
-        self._workers.__exit__()
+        self._pool.__exit__()
 
     async def _decode(self, message: Message) -> list[page_messages.Decoded]:
         origin = Origin(topics.full_name(self._kafka, Topic.PAGES), message.offset)
@@ -147,8 +148,8 @@ class PageProcessor:
                     continue
                 candidates = [pages[index].page for index in indexes]
                 last = lookups.read_last_captures(partition.store, sorted({page.key for page in candidates}))
-                found = zip(indexes, find_unchanged(candidates, last, sweep), strict=True)
-                unchanged = {index: capture for index, capture in found if capture is not None}
+                captures = zip(indexes, find_unchanged(candidates, last, sweep), strict=True)
+                unchanged = {index: capture for index, capture in captures if capture is not None}
                 if unchanged:
                     outcome = process_captures(partition, list(unchanged.values()), self.runner.context)
                     outcome.counts["pages_not_sketched"] = len(unchanged)
@@ -159,7 +160,7 @@ class PageProcessor:
     async def _sketch(self, task: Task) -> SketchResults:
         if not task.pages:
             return []
-        if self._workers.count > 1:
-            return await asyncio.wrap_future(self._workers.submit(task))
-        submit = self._workers.submit
+        if self._pool.count > 1:
+            return await asyncio.wrap_future(self._pool.submit(task))
+        submit = self._pool.submit
         return await asyncio.get_running_loop().run_in_executor(self._thread, lambda: submit(task).result())
