@@ -56,7 +56,7 @@ def check(folder: Path) -> None:
                 "restore a complete copy, such as one of `lostfound state backup`",
             )
     except (OSError, msgspec.MsgspecError):
-        return  # there is no readable inventory
+        return  # without a readable inventory, nothing can be checked
 
 
 def current_manifest(folder: Path) -> str:

@@ -44,7 +44,7 @@ class Capture(msgspec.Struct, frozen=True, kw_only=True):
     time: int  # ms since the epoch, UTC
     status: int  # HTTP status
     document: bytes | None  # None: a redirect, an error without text, a page that was rejected later
-    raw: bytes  # 8 bytes: fingerprint of the raw bytes; b"" if there were none
+    raw: bytes  # 8 bytes: fingerprint of the raw bytes; b"" for an empty body
     redirect: str | None = None
     extractor: int = 0  # Extractor
     tie: int = 0  # distinguishes captures of one URL at the same instant; 0 until the capture is stored

@@ -1,4 +1,4 @@
-"""A store in memory, with the reading methods of `state.store.Store`: a reference, and a partition of the simulation."""
+"""A `RowStore` in memory: the reference for other stores, and a partition in the simulation."""
 
 from __future__ import annotations
 
@@ -9,14 +9,12 @@ from pathlib import Path
 
 from state.changes import Changes, merge
 from state.families import Family
-
-Row = tuple[bytes, bytes]
+from state.rows import Row
 
 
 class MemoryStore:
     """Sorted dicts by family."""
 
-    writable = True
     path = Path("memory")
 
     def __init__(self) -> None:
@@ -62,22 +60,22 @@ class MemoryStore:
         return [self.keys(family, prefix, limit) for prefix in prefixes]
 
     def catch_up(self) -> None:
-        """There is nobody to catch up with."""
+        """Rows are always current."""
 
     def write(self, changes: Changes, *, sync: bool = False) -> None:
-        """As the embedded engine's store: puts overwrite."""
+        """Write as the embedded engine's store does: puts overwrite."""
         self._apply(changes, merged=False)
 
     def merge(self, changes: Changes) -> None:
-        """As a partition's store: puts are facts that are merged."""
+        """Write as a partition does: puts are facts, which are merged."""
         self._apply(changes, merged=True)
 
     def _apply(self, changes: Changes, *, merged: bool) -> None:
         for family, keys in changes.deletes.items():
             for key in keys:
                 if self.rows[family].pop(key, None) is not None:
-                    held = self._keys[family]
-                    del held[bisect_left(held, key)]
+                    keys_left = self._keys[family]
+                    del keys_left[bisect_left(keys_left, key)]
         for family, puts in changes.puts.items():
             rows = self.rows[family]
             for key, value in puts.items():
@@ -87,7 +85,7 @@ class MemoryStore:
                 rows[key] = merge(family, old, value) if merged else value
 
     def copy(self, *families: Family) -> MemoryStore:
-        """A copy of these families, or of all."""
+        """Return a copy of these families, or of all."""
         other = MemoryStore()
         for family in families or Family:
             other.rows[family] = dict(self.rows[family])

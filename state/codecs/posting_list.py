@@ -3,7 +3,7 @@
     key    band 1 │ rows of the signature, 1 each         (6 bytes with five rows)
     value  prefix 5 │ prefix 5 │ ...                      ascending; the length implies the count
 
-A prefix is the first five bytes of a document id. There is no version byte, because it would cost a tenth of the
+A prefix is the first five bytes of a document id. It has no version byte, because it would cost a tenth of the
 largest family; the state's format version covers the layout.
 """
 

@@ -33,7 +33,7 @@ def reverse_labels(host: str) -> bytes:
 
 
 def host_prefix(key: bytes) -> bytes:
-    """Return the prefix of all keys of this host and port, up to and including `)`; empty if there is no `)`."""
+    """Return the prefix of all keys of this host and port, up to and including `)`; empty without a `)`."""
     return key[: key.find(HOST_END) + 1]
 
 

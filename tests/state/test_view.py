@@ -1,25 +1,15 @@
-"""What readers get: the view, statistics, hot buckets, dumps and backups of one small sound state."""
+"""The view of one small sound state."""
 
 from __future__ import annotations
 
-import json
-import threading
 from pathlib import Path
 
-import msgspec
 import pytest
 
-from state import meta, sweeps
-from state.backup import backup
-from state.changes import Changes
-from state.check import check
+from state import sweeps
 from state.codecs import edge_row
-from state.dump import dump
-from state.errors import LostfoundError
 from state.families import Family
 from state.model import SweepState
-from state.scheme import Scheme
-from state.stats import hot, stats
 from state.store import Store
 from state.view import View
 from streams.urls import host_prefix, url_key
@@ -155,96 +145,3 @@ def test_a_view_follows_the_writer_when_refreshed(tmp_path: Path) -> None:
             assert [s.name for s in view.sweeps()] == ["one", "two"]
             assert len(view.captures(url_key("https://a.org/"))) == 2
             assert view.host_captures(2, b"org,a)") == 1
-
-
-def test_stats(sound_store: Store) -> None:
-    found = stats(sound_store)
-    assert found.documents == len(list(sound_store.scan(Family.DOCUMENTS)))
-    assert found.scheme == meta.read_scheme(sound_store).id
-    assert found.sweeps == {"open": 1, "committed": 2, "cancelling": 0, "cancelled": 0}
-    assert [family.family for family in found.families] == [family.value for family in Family]
-    assert found.counters["pages"] == 16 + 17 + 2
-    assert {"bucket_postings_max", "candidates_max"} <= found.counters.keys()
-    json.loads(msgspec.json.encode(found))
-
-
-def test_hot_buckets_and_samples_are_listed(sound_store: Store) -> None:
-    assert list(hot(sound_store, postings_max=1_000, sample_postings_max=1_000)) == []
-    full = list(hot(sound_store, postings_max=3, sample_postings_max=2))
-    held = {key.hex(): len(value) // 5 for key, value in sound_store.scan(Family.BANDS)}
-    assert {h.key: h.documents for h in full if h.kind == "bucket"} == {k: n for k, n in held.items() if n >= 3}
-    samples = [h for h in full if h.kind == "sample"]
-    assert samples
-    assert all(h.documents > 2 for h in samples)
-
-
-@pytest.mark.parametrize("family", list(Family))
-def test_dump_shows_every_row(sound_store: Store, family: Family) -> None:
-    rows = list(dump(sound_store, family))
-    assert len(rows) == len(list(sound_store.scan(family)))
-    assert rows
-    for row in rows:
-        assert "error" not in row
-        json.dumps(row)
-
-
-def test_dump_shows_no_dictionary(sound: MemoryStore) -> None:
-    """It holds pieces of texts, of forgotten ones too."""
-    changes = Changes()
-    meta.put_dictionary(changes, 1, b"pieces of a text")
-    sound.write(changes)
-    rows = list(dump(sound, Family.META, b"dictionary:"))
-    assert rows == [{"key": "dictionary:", "number": 1, "bytes": 16}]
-
-
-def test_dump_shows_no_seed(sound: MemoryStore) -> None:
-    """A private one is a secret."""
-    (row,) = dump(sound, Family.META, b"scheme")
-    assert json.loads(row["value"]) == {n: v for n, v in msgspec.structs.asdict(Scheme()).items() if n != "seed"}
-
-
-def test_dump_shows_damage_in_hex(sound: MemoryStore) -> None:
-    row, value = next(iter(sound.scan(Family.EDGES)))
-    changes = Changes()
-    changes.put(Family.EDGES, row, value[:-1])
-    sound.write(changes)
-    shown = next(iter(dump(sound, Family.EDGES, row[:16])))
-    assert shown["key"] == row.hex()
-    assert shown["value"] == value[:-1].hex()
-    assert "version 1" in shown["error"]
-
-
-def test_backup_while_writing_is_a_sound_state(tmp_path: Path) -> None:
-    """Copies made while another thread ingests are sound, each with the sweeps that were committed then."""
-    failed: list[BaseException] = []
-    with Store(tmp_path / "state") as store:
-        take(store, tmp_path / "0.jsonl", [page("https://a.org/0", "text of the first page", NOW)], "0")
-
-        def write() -> None:
-            try:
-                for n in range(1, 20):
-                    lines = [page(f"https://a.org/{n}-{i}", f"text {n * i} of page {i}", NOW + n) for i in range(30)]
-                    take(store, tmp_path / f"{n}.jsonl", [*lines, {"url": "no"}], str(n))
-            except BaseException as error:
-                failed.append(error)
-
-        writer = threading.Thread(target=write)
-        writer.start()
-        sizes = [backup(store, tmp_path / "copies" / str(n)) for n in range(5)]
-        writer.join()
-    assert not failed
-    assert all(sizes)
-    for n in range(5):
-        with Store(tmp_path / "copies" / str(n)) as copy:
-            assert list(check(copy, postings_max=32)) == []
-            assert len(sweeps.all_sweeps(copy)) >= 1
-
-
-def test_backup_brings_the_dead_letters_and_refuses_a_folder_that_is_there(tmp_path: Path) -> None:
-    with Store(tmp_path / "state") as store:
-        take(store, store.path / "crawl.jsonl", [page("https://a.org/", "some text"), {"url": "no"}], "0")
-        backup(store, tmp_path / "copy")
-        assert (tmp_path / "copy" / "dead-letters.jsonl").read_bytes().count(b"\n") == 1
-        assert not (tmp_path / "copy" / "crawl.jsonl").exists()  # input, where the data folder is that of a crawl
-        with pytest.raises(LostfoundError, match="already exists"):
-            backup(store, tmp_path / "copy")

@@ -1,0 +1,51 @@
+"""A backup is a sound state, even during an ingest."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from state import sweeps
+from state.backup import backup
+from state.check import check
+from state.errors import LostfoundError
+from state.store import Store
+from tests.samples import NOW, page, take
+
+
+def test_backup_while_writing_is_a_sound_state(tmp_path: Path) -> None:
+    """Copies made while another thread ingests are sound, each with the sweeps that were committed then."""
+    failed: list[BaseException] = []
+    with Store(tmp_path / "state") as store:
+        take(store, tmp_path / "0.jsonl", [page("https://a.org/0", "text of the first page", NOW)], "0")
+
+        def write() -> None:
+            try:
+                for n in range(1, 20):
+                    lines = [page(f"https://a.org/{n}-{i}", f"text {n * i} of page {i}", NOW + n) for i in range(30)]
+                    take(store, tmp_path / f"{n}.jsonl", [*lines, {"url": "no"}], str(n))
+            except BaseException as error:
+                failed.append(error)
+
+        writer = threading.Thread(target=write)
+        writer.start()
+        sizes = [backup(store, tmp_path / "copies" / str(n)) for n in range(5)]
+        writer.join()
+    assert not failed
+    assert all(sizes)
+    for n in range(5):
+        with Store(tmp_path / "copies" / str(n)) as copy:
+            assert list(check(copy, postings_max=32)) == []
+            assert len(sweeps.all_sweeps(copy)) >= 1
+
+
+def test_backup_brings_the_dead_letters_and_refuses_a_folder_that_is_there(tmp_path: Path) -> None:
+    with Store(tmp_path / "state") as store:
+        take(store, store.path / "crawl.jsonl", [page("https://a.org/", "some text"), {"url": "no"}], "0")
+        backup(store, tmp_path / "copy")
+        assert (tmp_path / "copy" / "dead-letters.jsonl").read_bytes().count(b"\n") == 1
+        assert not (tmp_path / "copy" / "crawl.jsonl").exists()  # input, where the data folder is that of a crawl
+        with pytest.raises(LostfoundError, match="already exists"):
+            backup(store, tmp_path / "copy")

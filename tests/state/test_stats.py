@@ -1,0 +1,33 @@
+"""Sizes, counters and hot buckets of one small sound state."""
+
+from __future__ import annotations
+
+import json
+
+import msgspec
+
+from state import meta
+from state.families import Family
+from state.stats import hot, stats
+from state.store import Store
+
+
+def test_stats(sound_store: Store) -> None:
+    found = stats(sound_store)
+    assert found.documents == len(list(sound_store.scan(Family.DOCUMENTS)))
+    assert found.scheme == meta.read_scheme(sound_store).id
+    assert found.sweeps == {"open": 1, "committed": 2, "cancelling": 0, "cancelled": 0}
+    assert [family.family for family in found.families] == [family.value for family in Family]
+    assert found.counters["pages"] == 16 + 17 + 2
+    assert {"bucket_postings_max", "candidates_max"} <= found.counters.keys()
+    json.loads(msgspec.json.encode(found))
+
+
+def test_hot_buckets_and_samples_are_listed(sound_store: Store) -> None:
+    assert list(hot(sound_store, postings_max=1_000, sample_postings_max=1_000)) == []
+    full = list(hot(sound_store, postings_max=3, sample_postings_max=2))
+    held = {key.hex(): len(value) // 5 for key, value in sound_store.scan(Family.BANDS)}
+    assert {h.key: h.documents for h in full if h.kind == "bucket"} == {k: n for k, n in held.items() if n >= 3}
+    samples = [h for h in full if h.kind == "sample"]
+    assert samples
+    assert all(h.documents > 2 for h in samples)
