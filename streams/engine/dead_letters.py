@@ -4,7 +4,7 @@
 
 The file is written before its batch is committed, and the state contains its length. After a crash, the bytes past
 that length belong to a batch that will be processed again, so they are truncated. The file may be deleted or replaced
-at any time. Where the length falls into the middle of a line, the file is another one and is truncated before that
+at any time. Where the length falls into the middle of a line, the file was replaced and is truncated before that
 line.
 """
 

@@ -164,7 +164,7 @@ def input_names(paths: Sequence[str], state: Path) -> list[str]:
     The files of the state are not input when its folder lies below a path: reading the dead letters would write more
     of them, without end. A folder in the state may be named itself, but never the file of dead letters.
 
-    Raises ReadError for a path that does not exist, InputError if there is no crawl file or a name is not UTF-8.
+    Raises ReadError for a path that does not exist, InputError without any crawl file or if a name is not UTF-8.
     """
     letters = state / meta.DEAD_LETTERS
     identity = sources.file_identity(letters)
@@ -177,7 +177,7 @@ def input_names(paths: Sequence[str], state: Path) -> list[str]:
     names = [source.name for source in sources.list_sources(paths, without=(state, letters))]
     if not names:
         raise InputError(
-            f"there is no crawl file in {', '.join(paths)}", "docs/formats-input.md lists the formats and file names"
+            f"no crawl file found in {', '.join(paths)}", "docs/formats-input.md lists the formats and file names"
         )
     for name in names:
         try:

@@ -1,8 +1,9 @@
-"""Taking documents out of the buckets, and posting again those that they had crowded out.
+"""Remove deleted documents from their buckets, and post again the documents that they had crowded out.
 
-A full bucket keeps the smallest prefixes, and says nothing of the others. What fell into it with a document that goes
-is most often like that, and shares shingles that are sampled of both: the index of these names it. What is not named
-there (none is shared, none is indexed, or more documents than are looked at share it) stays crowded out.
+A full bucket keeps the smallest prefixes and no trace of the others. A document that fell into the same bucket as a
+deleted one is usually similar to it, so both have indexed samples in common, and the index of samples finds it. A
+document stays crowded out if it has no indexed sample in common, or only samples of more than `_POSTINGS_MAX`
+documents.
 """
 
 from __future__ import annotations
@@ -23,49 +24,53 @@ from state.view import View
 from streams.sketch import sketcher
 from streams.sketch.index_terms import most_sampled
 
-_AT_ONCE = 1_000
-_POSTINGS_MAX = 4_096  # of a shingle
+_CHUNK = 1_000  # keys per lookup, sketches per computation
+_POSTINGS_MAX = 4_096  # documents per sampled shingle
 
 
-def unpost(store: RowReader, changes: Changes, gone: Mapping[bytes, Sketch], scheme: Scheme) -> None:
-    """Take the postings of documents that go out of their buckets."""
-    going: dict[bytes, set[bytes]] = {}
-    for bucket, prefix in _postings(gone.values(), scheme):
-        going.setdefault(bucket, set()).add(prefix)
-    keys = sorted(going)
-    rows = zip(keys, store.get_many(Family.BANDS, keys), strict=True)
-    held = {key: set(posting_list.decode(value)) for key, value in rows if value}
-    kept = {key: left for key, prefixes in held.items() if (left := prefixes - going[key]) != prefixes}
-    least = meta.full_buckets(store)
-    if full := {key for key in kept if least is not None and len(held[key]) >= least}:
-        leaving = set[bytes]().union(*(going[key] for key in full))
-        asking = [sketch for document, sketch in gone.items() if document[:PREFIX_BYTES] in leaving]
-        for bucket, prefix in _postings(_alike(View(store), asking, gone), scheme):
+def unpost(reader: RowReader, changes: Changes, deleted: Mapping[bytes, Sketch], scheme: Scheme) -> None:
+    """Remove the postings of deleted documents, and refill the buckets that were full."""
+    deleted_postings: dict[bytes, set[bytes]] = {}
+    for bucket, prefix in _postings(deleted.values(), scheme):
+        deleted_postings.setdefault(bucket, set()).add(prefix)
+    stored = _read_buckets(reader, sorted(deleted_postings))
+    remaining = {bucket: prefixes - deleted_postings[bucket] for bucket, prefixes in stored.items()}
+    touched = {bucket: prefixes for bucket, prefixes in remaining.items() if prefixes != stored[bucket]}
+    full_from = meta.full_buckets(reader)
+    if full := {bucket for bucket in touched if full_from is not None and len(stored[bucket]) >= full_from}:
+        prefixes_from_full = set[bytes]().union(*(deleted_postings[bucket] for bucket in full))
+        sketches = [sketch for document, sketch in deleted.items() if document[:PREFIX_BYTES] in prefixes_from_full]
+        for bucket, prefix in _postings(_find_similar(View(reader), sketches, deleted), scheme):
             if bucket in full:
-                kept[bucket].add(prefix)
-    changes.delete_all(Family.BANDS, {bucket for bucket, prefixes in kept.items() if not prefixes})
-    for bucket, prefixes in kept.items():
+                touched[bucket].add(prefix)
+    changes.delete_all(Family.BANDS, {bucket for bucket, prefixes in touched.items() if not prefixes})
+    for bucket, prefixes in touched.items():
         if prefixes:
-            changes.put(Family.BANDS, bucket, posting_list.encode(sorted(prefixes)[: len(held[bucket])]))
+            changes.put(Family.BANDS, bucket, posting_list.encode(sorted(prefixes)[: len(stored[bucket])]))
 
 
-def _alike(view: View, asking: Iterable[Sketch], gone: Collection[bytes]) -> Iterator[Sketch]:
-    """Documents that stay and share sampled shingles with some that go."""
-    values = sorted({value for sketch in asking for value in most_sampled(sketch)})
-    prefixes: set[bytes] = set()
-    for at in range(0, len(values), _AT_ONCE):
-        prefixes.update(*view.sample_postings(values[at : at + _AT_ONCE], _POSTINGS_MAX))
-    named = sorted(prefixes)
-    for at in range(0, len(named), _AT_ONCE):
-        rows = view.documents_by_prefixes(named[at : at + _AT_ONCE])
-        yield from (row.sketch for row in rows if row.sketch.document not in gone)
+def _read_buckets(reader: RowReader, buckets: list[bytes]) -> dict[bytes, set[bytes]]:
+    rows = zip(buckets, reader.get_many(Family.BANDS, buckets), strict=True)
+    return {bucket: set(posting_list.decode(value)) for bucket, value in rows if value}
+
+
+def _find_similar(view: View, sketches: Iterable[Sketch], deleted: Collection[bytes]) -> Iterator[Sketch]:
+    """Yield the remaining documents that have sampled shingles in common with some sketches."""
+    values = sorted({value for sketch in sketches for value in most_sampled(sketch)})
+    similar: set[bytes] = set()
+    for start in range(0, len(values), _CHUNK):
+        similar.update(*view.sample_postings(values[start : start + _CHUNK], _POSTINGS_MAX))
+    prefixes = sorted(similar)
+    for start in range(0, len(prefixes), _CHUNK):
+        rows = view.documents_by_prefixes(prefixes[start : start + _CHUNK])
+        yield from (row.sketch for row in rows if row.sketch.document not in deleted)
 
 
 def _postings(sketches: Iterable[Sketch], scheme: Scheme) -> Iterator[tuple[bytes, bytes]]:
-    """Each bucket of each document, with its prefix."""
-    each = iter(sketches)
-    while held := list(islice(each, _AT_ONCE)):
-        found = sketcher.buckets(np.array([sketch.signature for sketch in held]), scheme)
-        for sketch, buckets in zip(held, found, strict=True):
+    """Yield the buckets of every document, with the prefix of its id."""
+    remaining = iter(sketches)
+    while chunk := list(islice(remaining, _CHUNK)):
+        chunk_buckets = sketcher.buckets(np.array([sketch.signature for sketch in chunk]), scheme)
+        for sketch, buckets in zip(chunk, chunk_buckets, strict=True):
             for bucket in buckets:
                 yield bucket.tobytes(), sketch.document[:PREFIX_BYTES]

@@ -1,8 +1,9 @@
-"""What is kept of a document's title and text when the capture that they are of goes, and the document stays.
+"""Decide which title and text remain stored when their page is removed and the document stays.
 
-Its pages have the same canonical tokens; titles, capitals and signs are each page's own. Where a page that stays was
-served the same bytes, the text is as much that page's. Otherwise only the tokens are left, which all of them say: no
-title, and the text folded as it is for its sketch. `find` compares folded texts anyway.
+The pages of a document have the same canonical tokens, but each page has its own title, capitals and punctuation. If
+another page was served the same bytes, the stored text is as much that page's. Otherwise only the tokens remain,
+which all pages have in common: no title, and the text folded as it is for its sketch. `find` compares folded texts
+anyway.
 """
 
 from __future__ import annotations
@@ -19,35 +20,34 @@ from state.scheme import Scheme
 from streams.sketch.sketcher import Sketcher
 
 
-class TextsLeft:
-    """Reads kept texts and makes what is left of them."""
+class RemainingTexts:
+    """Reads stored texts and computes what remains of them."""
 
-    def __init__(self, store: RowReader, scheme: Scheme) -> None:
-        self.store = store
-        self.sketcher = Sketcher(scheme)
-        self.codec = TextCodec(meta.dictionaries(store))
+    def __init__(self, reader: RowReader, scheme: Scheme) -> None:
+        self._reader = reader
+        self._sketcher = Sketcher(scheme)
+        self._codec = TextCodec(meta.dictionaries(reader))
 
-    def of(self, sketch: Sketch, going: Sequence[Capture], staying: Iterable[Capture]) -> bytes | None:
-        """The row that is left of a document's text, empty for none at all; None where it stays as it is.
+    def after_removal(self, sketch: Sketch, removed: Sequence[Capture], remaining: Iterable[Capture]) -> bytes | None:
+        """Return the new row of a document's text, empty to delete it; None if the row does not change.
 
-        `going` and `staying` are captures of the document; those that stay are looked at only when the text is of
-        one that goes. A row of an earlier version does not say whose it is, and stays.
+        Both arguments are captures of the document. `remaining` is only read if the text is that of a removed page.
         """
-        value = self.store.get(Family.TEXTS, sketch.document)
-        if value is None or text_row.source(value) not in {c.raw for c in going}:
+        row = self._reader.get(Family.TEXTS, sketch.document)
+        if row is None or text_row.source(row) not in {capture.raw for capture in removed}:
             return None
-        return self.left(sketch, value, staying)
+        return self.without_source(sketch, row, remaining)
 
-    def left(self, sketch: Sketch, value: bytes, staying: Iterable[Capture]) -> bytes:
-        """The row that is left of a text, whose page goes; empty for none at all."""
-        source = text_row.source(value)
-        alike = next((c for c in staying if c.raw == source), None)
-        return text_row.seen_at(value, alike.time) if alike else self._folded(sketch, value)
+    def without_source(self, sketch: Sketch, row: bytes, remaining: Iterable[Capture]) -> bytes:
+        """Return the row of a text whose page is removed; empty if nothing remains."""
+        source = text_row.source(row)
+        same_bytes = next((capture for capture in remaining if capture.raw == source), None)
+        return text_row.seen_at(row, same_bytes.time) if same_bytes else self._folded(sketch, row)
 
-    def _folded(self, sketch: Sketch, value: bytes) -> bytes:
-        # A document is its first tokens, where it has more than `tokens_max`: the rest is the page's own again.
-        tokens = self.sketcher.canonical(self.codec.decode(value)[1]).split(" ")[: sketch.tokens]
+    def _folded(self, sketch: Sketch, row: bytes) -> bytes:
+        # If the text was cut at `tokens_max`, the document is its first tokens; the rest belongs to the removed page.
+        tokens = self._sketcher.canonical(self._codec.decode(row)[1]).split(" ")[: sketch.tokens]
         text = " ".join(tokens)
-        # Never seen to differ; were there a text whose folding folds further, it would be another document's.
-        same = self.sketcher.sketch(text).document == sketch.document
-        return self.codec.encode("", text) if same else b""
+        # Folding a folded text has never been seen to change it; the result would be another document.
+        same_document = self._sketcher.sketch(text).document == sketch.document
+        return self._codec.encode("", text) if same_document else b""

@@ -25,8 +25,8 @@ from state.rows import RowReader
 from state.scheme import Scheme
 from state.view import View
 from streams.forgetting.bucket_refill import unpost
-from streams.forgetting.remaining_text import TextsLeft
-from streams.forgetting.word_index import Leaving, Unindexing, held_elsewhere
+from streams.forgetting.remaining_text import RemainingTexts
+from streams.forgetting.word_index import RemovedDocument, WordIndexCleaner, captures_elsewhere
 from streams.operators import forest
 from streams.sketch.index_terms import index_samples
 from streams.urls import host_prefix
@@ -62,12 +62,18 @@ def apply(removals: Iterable[Removal], commit: Callable[[Changes], None]) -> For
     return Forgotten(captures, documents, rejoined)
 
 
-class _Left(msgspec.Struct, frozen=True):
-    """What is left of a document, at the URLs that captures of it go from."""
+class _AtUrl(msgspec.Struct, frozen=True, kw_only=True):
+    """The captures of one document at one URL key, before a removal."""
 
-    first_seen: int | None  # ms, at any URL; None: it is at none
-    leaving: Leaving
-    staying: list[Capture]
+    key: bytes
+    location: bytes | None  # the value of its row
+    removed: list[Capture]
+    remaining: list[Capture]
+
+    @property
+    def first_seen(self) -> int | None:
+        """When the URL first had the document, of what remains (ms); None if nothing remains."""
+        return min((capture.time for capture in self.remaining), default=None)
 
 
 def forget_document(reader: RowReader, document: bytes) -> Iterator[Removal]:
@@ -80,14 +86,14 @@ def forget_document(reader: RowReader, document: bytes) -> Iterator[Removal]:
         for capture in view.captures(key)
         if capture.document == document
     ]
-    yield _remove(reader, captures, Unindexing(reader, view.scheme, lambda _: False), also={document})
+    yield _remove(reader, captures, WordIndexCleaner(reader, view.scheme, lambda _: False), also={document})
 
 
 def forget_url(reader: RowReader, key: bytes) -> Iterator[Removal]:
     """Remove the captures of a URL key, and the documents that no other URL has or had."""
     yield from finish_cancelling(reader)
     view = View(reader)
-    words = Unindexing(reader, view.scheme, lambda capture: capture.key != key)
+    words = WordIndexCleaner(reader, view.scheme, lambda capture: capture.key != key)
     yield _remove(reader, view.captures(key), words)
 
 
@@ -102,7 +108,7 @@ def cancel_sweep(reader: RowReader, sweep: Sweep) -> Iterator[Removal]:
     if changes:
         yield Removal(changes)
     start = b""
-    words = Unindexing(reader, View(reader).scheme, lambda capture: capture.sweep != sweep.number)
+    words = WordIndexCleaner(reader, View(reader).scheme, lambda capture: capture.sweep != sweep.number)
     while captures := _captures_of(reader, sweep.number, start):
         start = capture_row.row_key(captures[-1])
         yield _remove(reader, captures, words)
@@ -125,73 +131,88 @@ def finish_cancelling(reader: RowReader) -> Iterator[Removal]:
 
 
 def _captures_of(reader: RowReader, sweep: int, start: bytes) -> list[Capture]:
-    found: list[Capture] = []
+    """Return the next captures of a sweep, from the row `start`."""
+    captures: list[Capture] = []
     for row, value in reader.scan(Family.CAPTURES, start=start):
         if capture_row.decode_key(row)[1] == sweep:
-            found.append(capture_row.decode(row, value))
-            if len(found) >= CAPTURES_A_BATCH:
+            captures.append(capture_row.decode(row, value))
+            if len(captures) >= CAPTURES_A_BATCH:
                 break
-    return found
+    return captures
 
 
 def _remove(
-    reader: RowReader, captures: Sequence[Capture], words: Unindexing, also: Collection[bytes] = ()
+    reader: RowReader, captures: Sequence[Capture], words: WordIndexCleaner, also: Collection[bytes] = ()
 ) -> Removal:
-    """Remove captures, the locations that held by them alone, and the documents that are then nowhere."""
+    """Remove captures, the locations and documents without any other capture, and the documents in `also`."""
     changes = Changes()
-    going: dict[bytes, list[Capture]] = {document: [] for document in also}
-    for held in captures:
-        changes.delete(Family.CAPTURES, capture_row.row_key(held))
-        if held.document:
-            going.setdefault(held.document, []).append(held)
-    _uncount(reader, changes, captures)
+    removed: dict[bytes, list[Capture]] = {document: [] for document in also}
+    for capture in captures:
+        changes.delete(Family.CAPTURES, capture_row.row_key(capture))
+        if capture.document:
+            removed.setdefault(capture.document, []).append(capture)
+    _subtract_counts(reader, changes, captures)
     scheme = View(reader).scheme
-    gone, leaving = _take_out(reader, changes, scheme, going, also)
-    _drop_documents(reader, changes, gone)
-    unpost(reader, changes, gone, scheme)
-    changes.delete_all(Family.WORDS, words.stale(leaving))
-    rejoined = _rejoin(reader, changes, gone)
+    deleted, affected = _remove_from_urls(reader, changes, scheme, removed, also)
+    _delete_rows(reader, changes, deleted)
+    unpost(reader, changes, deleted, scheme)
+    changes.delete_all(Family.WORDS, words.stale_entries(affected))
+    rejoined = _rejoin(reader, changes, deleted)
     totals = Counter(meta.counters(reader))
-    totals.update(documents=-len(gone), documents_forgotten=len(gone))
+    totals.update(documents=-len(deleted), documents_forgotten=len(deleted))
     meta.put_counters(changes, dict(totals))
-    return Removal(changes, len(captures), len(gone), rejoined)
+    return Removal(changes, len(captures), len(deleted), rejoined)
 
 
-def _take_out(
+def _remove_from_urls(
     reader: RowReader,
     changes: Changes,
     scheme: Scheme,
-    going: Mapping[bytes, Sequence[Capture]],
+    removed: Mapping[bytes, Sequence[Capture]],
     also: Collection[bytes],
-) -> tuple[dict[bytes, Sketch], list[Leaving]]:
-    """Take documents out of the URLs whose captures go; which of them are then nowhere, and what each leaves."""
-    gone: dict[bytes, Sketch] = {}
-    leaving: list[Leaving] = []
-    texts = TextsLeft(reader, scheme)
-    documents = sorted(going)
+) -> tuple[dict[bytes, Sketch], list[RemovedDocument]]:
+    """Update the locations and texts of documents; return the documents to delete, and all affected ones."""
+    deleted: dict[bytes, Sketch] = {}
+    affected: list[RemovedDocument] = []
+    texts = RemainingTexts(reader, scheme)
+    documents = sorted(removed)
     for document, value in zip(documents, reader.get_many(Family.DOCUMENTS, documents), strict=True):
         if value is None:
             continue
         row = document_row.decode(document, value)
-        left = _left(reader, changes, row, going[document])
-        if left.first_seen is None or document in also:
-            gone[document] = row.sketch
-            leaving.append(Leaving(document, left.leaving.urls, None))
+        at_urls = list(_at_urls(reader, document, removed[document]))
+        for at_url in at_urls:
+            _update_location(changes, document, at_url)
+        first_seen = _first_seen(reader, row, at_urls)
+        is_deleted = first_seen is None or document in also
+        affected.append(_removed_document(document, at_urls, is_deleted=is_deleted))
+        if first_seen is None or is_deleted:
+            deleted[document] = row.sketch
             continue
-        leaving.append(left.leaving)
-        if left.first_seen != row.first_seen:
-            changes.put(Family.DOCUMENTS, document, document_row.seen_at(value, left.first_seen))
-        known = {held.key for held in going[document]}
-        staying = chain(left.staying, held_elsewhere(reader, document, known))
-        if text := texts.of(row.sketch, going[document], staying):
+        if first_seen != row.first_seen:
+            changes.put(Family.DOCUMENTS, document, document_row.seen_at(value, first_seen))
+        remaining = chain.from_iterable(at_url.remaining for at_url in at_urls)
+        elsewhere = captures_elsewhere(reader, document, {at_url.key for at_url in at_urls})
+        text = texts.after_removal(row.sketch, removed[document], chain(remaining, elsewhere))
+        if text:
             changes.put(Family.TEXTS, document, text)
         elif text is not None:
             changes.delete(Family.TEXTS, document)
-    return gone, leaving
+    return deleted, affected
 
 
-def _uncount(reader: RowReader, changes: Changes, captures: Sequence[Capture]) -> None:
-    """Take the captures off the counts of their sweeps, and of the sweeps' hosts."""
+def _removed_document(document: bytes, at_urls: Sequence[_AtUrl], *, is_deleted: bool) -> RemovedDocument:
+    urls: dict[bytes, set[str]] = {}
+    for at_url in at_urls:
+        spellings = {c.url for c in at_url.removed} - {c.url for c in at_url.remaining}
+        if spellings:
+            urls[at_url.key] = spellings
+    left = {at_url.key for at_url in at_urls if not at_url.remaining}
+    return RemovedDocument(document, urls, None if is_deleted else left)
+
+
+def _subtract_counts(reader: RowReader, changes: Changes, captures: Sequence[Capture]) -> None:
+    """Subtract the captures from the counts of their sweeps, in total and per host."""
     hosts = Counter((c.sweep, host_prefix(c.key)) for c in captures)
     for sweep in sweeps.all_sweeps(reader):
         less = {host: -count for (number, host), count in hosts.items() if number == sweep.number}
@@ -201,58 +222,47 @@ def _uncount(reader: RowReader, changes: Changes, captures: Sequence[Capture]) -
                 sweeps.put(changes, msgspec.structs.replace(sweep, captures=sweep.captures + sum(less.values())))
 
 
-def _left(reader: RowReader, changes: Changes, row: DocumentRow, going: Sequence[Capture]) -> _Left:
-    """What is left of a document that some captures of go; mends the locations of their URLs.
+def _at_urls(reader: RowReader, document: bytes, removed: Sequence[Capture]) -> Iterator[_AtUrl]:
+    """Yield the captures of a document at the URL keys of the removed ones.
 
-    Other URLs are not looked at more than it takes: an error page may be at millions.
+    Its other URLs are not read: an error page may have millions.
     """
-    document = row.sketch.document
-    urls: dict[bytes, set[str]] = {}
-    staying: list[Capture] = []
-    moved: dict[bytes, int | None] = {}
-    unmoved = True
-    for key, place, gone, kept in _at_each_url(reader, document, going):
-        staying += kept
-        if lost := {held.url for held in gone} - {held.url for held in kept}:
-            urls[key] = lost
-        moved[key] = first = min((held.time for held in kept), default=None)
-        unmoved &= place != location_row.encode(row.first_seen)
-        if first is None:
-            changes.delete(Family.LOCATIONS, document + key)
-        elif place is not None and location_row.encode(first) != place:
-            changes.put(Family.LOCATIONS, document + key, location_row.encode(first))
-    left = {key for key, first in moved.items() if first is None}
-    return _Left(_first_seen(reader, row, moved, unmoved), Leaving(document, urls, left), staying)
-
-
-def _at_each_url(
-    reader: RowReader, document: bytes, going: Sequence[Capture]
-) -> Iterator[tuple[bytes, bytes | None, list[Capture], list[Capture]]]:
-    """Of each URL that captures go from: its key, its location, those captures, and what else holds the document."""
     by_key: dict[bytes, list[Capture]] = {}
-    for held in going:
-        by_key.setdefault(held.key, []).append(held)
+    for capture in removed:
+        by_key.setdefault(capture.key, []).append(capture)
     keys = sorted(by_key)
-    places = reader.get_many(Family.LOCATIONS, [document + key for key in keys])
+    locations = reader.get_many(Family.LOCATIONS, [document + key for key in keys])
     histories = reader.scan_prefixes(Family.CAPTURES, [capture_row.history_prefix(key) for key in keys])
-    for key, place, history in zip(keys, places, histories, strict=True):
-        rows = {capture_row.row_key(held) for held in by_key[key]}
-        others = (capture_row.decode(*held) for held in history if held[0] not in rows)
-        yield key, place, by_key[key], [held for held in others if held.document == document]
+    for key, location, history in zip(keys, locations, histories, strict=True):
+        removed_rows = {capture_row.row_key(capture) for capture in by_key[key]}
+        others = (capture_row.decode(*row) for row in history if row[0] not in removed_rows)
+        remaining = [capture for capture in others if capture.document == document]
+        yield _AtUrl(key=key, location=location, removed=by_key[key], remaining=remaining)
 
 
-def _first_seen(reader: RowReader, row: DocumentRow, moved: Mapping[bytes, int | None], unmoved: bool) -> int | None:
-    """When the URLs that are left first held a document, ms (None: none is left); `moved` says it of some.
+def _update_location(changes: Changes, document: bytes, at_url: _AtUrl) -> None:
+    first_seen = at_url.first_seen
+    if first_seen is None:
+        changes.delete(Family.LOCATIONS, document + at_url.key)
+    elif at_url.location is not None and location_row.encode(first_seen) != at_url.location:
+        changes.put(Family.LOCATIONS, document + at_url.key, location_row.encode(first_seen))
 
-    No URL held it before the document was first seen, and where none of the `moved` held it then, another did.
+
+def _first_seen(reader: RowReader, row: DocumentRow, at_urls: Sequence[_AtUrl]) -> int | None:
+    """Return when the remaining URLs first had a document (ms); None if no URL remains.
+
+    No URL had it before `row.first_seen`. If none of `at_urls` had it then, another URL did, and the time stays: the
+    scan of the locations, which may be many, ends early.
     """
+    updated = {at_url.key: at_url.first_seen for at_url in at_urls}
+    is_unaffected = all(at_url.location != location_row.encode(row.first_seen) for at_url in at_urls)
     first: int | None = None
-    for place, held in reader.scan(Family.LOCATIONS, row.sketch.document):
-        key = place[ID_BYTES:]
-        seen = moved[key] if key in moved else location_row.decode(held)
+    for location, value in reader.scan(Family.LOCATIONS, row.sketch.document):
+        key = location[ID_BYTES:]
+        seen = updated[key] if key in updated else location_row.decode(value)
         if seen is None:
             continue
-        if unmoved:
+        if is_unaffected:
             return row.first_seen
         first = seen if first is None else min(first, seen)
         if first <= row.first_seen:
@@ -260,22 +270,22 @@ def _first_seen(reader: RowReader, row: DocumentRow, moved: Mapping[bytes, int |
     return first
 
 
-def _drop_documents(reader: RowReader, changes: Changes, gone: Mapping[bytes, Sketch]) -> None:
-    """Remove the rows of documents, but for their postings in buckets and words, and their edges."""
-    changes.delete_all(Family.DOCUMENTS, gone.keys())
-    changes.delete_all(Family.TEXTS, gone.keys())
-    for document, sketch in gone.items():
-        changes.delete_all(Family.LOCATIONS, {place for place, _ in reader.scan(Family.LOCATIONS, document)})
+def _delete_rows(reader: RowReader, changes: Changes, deleted: Mapping[bytes, Sketch]) -> None:
+    """Delete the rows of documents, except their edges and their entries in buckets and the word index."""
+    changes.delete_all(Family.DOCUMENTS, deleted.keys())
+    changes.delete_all(Family.TEXTS, deleted.keys())
+    for document, sketch in deleted.items():
+        changes.delete_all(Family.LOCATIONS, {row for row, _ in reader.scan(Family.LOCATIONS, document)})
         indexed, prefix = index_samples(sketch), document[:PREFIX_BYTES]
         changes.delete_all(Family.SAMPLES, {indexed[at : at + 4] + prefix for at in range(0, len(indexed), 4)})
 
 
-def _rejoin(reader: RowReader, changes: Changes, gone: Collection[bytes]) -> int:
+def _rejoin(reader: RowReader, changes: Changes, deleted: Collection[bytes]) -> int:
     """Rebuild the components of deleted documents without them; return how many documents remain in these."""
     view = View(reader)
-    components = {root: view.members(root) for root in {view.root(document) for document in gone}}
+    components = {root: view.members(root) for root in {view.root(document) for document in deleted}}
     nodes = [node for members in components.values() for node in members]
     listed = [(root, member) for root, members in components.items() for member in members if member != root]
     edges = [(row[:ID_BYTES], row[ID_BYTES:]) for node in nodes for row, _ in reader.scan(Family.EDGES, node)]
-    forest.rejoin(reader, changes, nodes=nodes, listed=listed, edges=edges, deleted=gone)
-    return len(set(nodes) - set(gone))
+    forest.rejoin(reader, changes, nodes=nodes, listed=listed, edges=edges, deleted=deleted)
+    return len(set(nodes) - set(deleted))

@@ -1,8 +1,9 @@
-"""Which entries of the words index go when a document leaves a URL.
+"""Find the entries of the word index to delete when documents are removed from URLs.
 
-An entry names a document on a site, and several URLs may have brought it. Where the text is kept, the entries of each
-URL are made again, and those go that no URL which stays on the site has brought. Where it is not, or where its words
-are not those in the index (it was cut at another `tokens_max`), the site's entries are searched for the document.
+An entry names a document on a site, and several URLs may have added it. If the text is stored, the entries of every
+URL are computed again, and those are deleted that no remaining URL of the site has added. If it is not stored, or its
+words are not those in the index (because the text was cut at another `tokens_max`), the site's entries are searched
+for the document.
 """
 
 from __future__ import annotations
@@ -23,99 +24,109 @@ from state.scheme import Scheme
 from streams.sketch.index_terms import TEXT_WORDS_MAX, indexed_words, page_terms, site_key
 from streams.sketch.sketcher import Sketcher
 
-_AT_ONCE = 256
-_REMEMBERED = 16  # sites of documents, of which the terms that stay may be many
+_CHUNK = 256  # keys or documents per lookup
+_TERMS_CACHED = 16  # (document, site) pairs; a document may have many URLs on a site
 
 
-class Leaving(msgspec.Struct, frozen=True):
-    """A document that leaves some URLs: as captures wrote them, by url key, and the keys that it leaves altogether.
+class RemovedDocument(msgspec.Struct, frozen=True):
+    """A document that is removed from URLs.
 
-    Of a key that it stays at, one spelling may go and another stay. `left` is None where it leaves them all.
+    `urls` has the removed spellings of a URL by URL key: one spelling may be removed and another stay. `left` has the
+    URL keys that the document leaves; None if it is deleted.
     """
 
     document: bytes
     urls: Mapping[bytes, set[str]]
     left: Collection[bytes] | None
 
+    @property
+    def prefix(self) -> bytes:
+        """The prefix of the document id."""
+        return self.document[:PREFIX_BYTES]
 
-class Unindexing:
-    """Tells which entries go with captures, a batch of them at a time."""
 
-    def __init__(self, store: RowReader, scheme: Scheme, stays: Callable[[Capture], bool]) -> None:
-        """`stays` says which captures are there when all batches have gone."""
-        self._store = store
+class WordIndexCleaner:
+    """Finds the entries to delete, for one batch of removed captures after another."""
+
+    def __init__(self, reader: RowReader, scheme: Scheme, remains: Callable[[Capture], bool]) -> None:
+        """`remains` returns whether a capture is still stored after all batches."""
+        self._reader = reader
         self._sketcher = Sketcher(scheme)
-        self._stays = stays
-        self._terms_that_stay = lru_cache(maxsize=_REMEMBERED)(self._read_terms)
+        self._remains = remains
+        self._remaining_terms = lru_cache(maxsize=_TERMS_CACHED)(self._read_remaining_terms)
 
-    def stale(self, leaving: Sequence[Leaving]) -> set[bytes]:
-        """Keys of the entries that go."""
+    def stale_entries(self, removed: Sequence[RemovedDocument]) -> set[bytes]:
+        """Return the keys of the entries to delete."""
         stale: set[bytes] = set()
-        searched: dict[bytes, set[bytes]] = {}  # by site, the prefixes of documents that leave it
-        moving = [each for each in leaving if each.urls or each.left is None]
-        for each, chosen in zip(moving, _chosen(self._store, self._sketcher, moving), strict=True):
-            prefix = each.document[:PREFIX_BYTES]
-            for site in self._sites(each):
-                at_site = self._at_site(each, site)
-                if chosen is None or not _indexed(self._store, site, chosen, prefix):
-                    if not at_site:  # else they may be of those that stay, and go with the last of them
-                        searched.setdefault(site, set()).add(prefix)
-                    continue
-                pages = [(key, url) for key, urls in each.urls.items() if site_key(key) == site for url in urls]
-                terms = {term for found in page_terms(pages, self._sketcher) for term in found}
-                stay = chosen | self._terms_that_stay(each.document, site) if at_site else set()
-                stale |= {_entry(site, word, prefix) for word in (terms | chosen) - stay}
+        searched: dict[bytes, set[bytes]] = {}  # by site, the document prefixes to search for
+        affected = [item for item in removed if item.urls or item.left is None]
+        for item, text_words in zip(affected, self._read_text_words(affected), strict=True):
+            for site in self._sites(item):
+                entries = self._stale_at_site(item, site, text_words)
+                if entries is None:
+                    searched.setdefault(site, set()).add(item.prefix)
+                else:
+                    stale |= entries
         for site, prefixes in searched.items():
-            stale.update(row for row, _ in self._store.scan(Family.WORDS, site) if row[-PREFIX_BYTES:] in prefixes)
+            stale.update(row for row, _ in self._reader.scan(Family.WORDS, site) if row[-PREFIX_BYTES:] in prefixes)
         return stale
 
-    def _sites(self, leaving: Leaving) -> set[bytes]:
-        return {site_key(key) for key in leaving.urls or _keys(self._store, leaving.document)}
+    def _stale_at_site(self, item: RemovedDocument, site: bytes, text_words: set[int] | None) -> set[bytes] | None:
+        """Return the entries of one document on one site to delete; None if the index must be searched for them."""
+        stays_at_site = self._stays_at_site(item, site)
+        if text_words is None or not self._are_indexed(site, text_words, item.prefix):
+            # While the document stays, the entries may be those of its remaining URLs; they go with the last one.
+            return set() if stays_at_site else None
+        pages = [(key, url) for key, urls in item.urls.items() if site_key(key) == site for url in urls]
+        removed_terms = {term for terms in page_terms(pages, self._sketcher) for term in terms}
+        remaining = text_words | self._remaining_terms(item.document, site) if stays_at_site else set()
+        return {_entry(site, term, item.prefix) for term in (removed_terms | text_words) - remaining}
 
-    def _at_site(self, leaving: Leaving, site: bytes) -> bool:
-        left = leaving.left
-        return left is not None and any(key not in left for key in _keys(self._store, leaving.document, site))
+    def _sites(self, item: RemovedDocument) -> set[bytes]:
+        return {site_key(key) for key in item.urls or _url_keys(self._reader, item.document)}
 
-    def _read_terms(self, document: bytes, site: bytes) -> set[int]:
-        """The terms of a document's URLs on a site."""
-        held = _holding(self._store, document, _keys(self._store, document, site))
-        pages = {(capture.key, capture.url) for capture in held if self._stays(capture)}
-        return {term for found in page_terms(list(pages), self._sketcher) for term in found}
+    def _stays_at_site(self, item: RemovedDocument, site: bytes) -> bool:
+        left = item.left
+        return left is not None and any(key not in left for key in _url_keys(self._reader, item.document, site))
+
+    def _read_remaining_terms(self, document: bytes, site: bytes) -> set[int]:
+        """Return the terms of the remaining URLs of a document on a site."""
+        captures = _read_captures(self._reader, document, _url_keys(self._reader, document, site))
+        pages = {(capture.key, capture.url) for capture in captures if self._remains(capture)}
+        return {term for terms in page_terms(list(pages), self._sketcher) for term in terms}
+
+    def _read_text_words(self, removed: Sequence[RemovedDocument]) -> Iterator[set[int] | None]:
+        """Yield the indexed words of every document's text; None if the text is not stored."""
+        codec = TextCodec(meta.dictionaries(self._reader))
+        for start in range(0, len(removed), _CHUNK):
+            rows = self._reader.get_many(Family.TEXTS, [item.document for item in removed[start : start + _CHUNK]])
+            texts = [codec.decode(row)[1] if row is not None else "" for row in rows]
+            batch = self._sketcher.sketch_batch(texts, TEXT_WORDS_MAX)
+            limits = indexed_words(batch.shingles).tolist()
+            for row, words, count, limit in zip(rows, batch.words, batch.word_counts.tolist(), limits, strict=True):
+                yield set(words[: min(count, limit)].tolist()) if row is not None else None
+
+    def _are_indexed(self, site: bytes, words: Iterable[int], prefix: bytes) -> bool:
+        """Whether the index has all these words of a document."""
+        return None not in self._reader.get_many(Family.WORDS, sorted(_entry(site, word, prefix) for word in words))
 
 
-def held_elsewhere(store: RowReader, document: bytes, but: Collection[bytes]) -> Iterator[Capture]:
-    """Captures that hold a document, of all its URLs but some."""
-    return _holding(store, document, (key for key in _keys(store, document) if key not in but))
+def captures_elsewhere(reader: RowReader, document: bytes, excluded: Collection[bytes]) -> Iterator[Capture]:
+    """Yield the captures of a document, except at the excluded URL keys."""
+    return _read_captures(reader, document, (key for key in _url_keys(reader, document) if key not in excluded))
 
 
-def _keys(store: RowReader, document: bytes, site: bytes | None = None) -> Iterator[bytes]:
-    keys = (place[ID_BYTES:] for place, _ in store.scan(Family.LOCATIONS, document))
+def _url_keys(reader: RowReader, document: bytes, site: bytes | None = None) -> Iterator[bytes]:
+    keys = (row[ID_BYTES:] for row, _ in reader.scan(Family.LOCATIONS, document))
     return (key for key in keys if site is None or site_key(key) == site)
 
 
-def _holding(store: RowReader, document: bytes, keys: Iterator[bytes]) -> Iterator[Capture]:
-    while part := [capture_row.history_prefix(key) for key in islice(keys, _AT_ONCE)]:
-        for rows in store.scan_prefixes(Family.CAPTURES, part):
-            yield from (held for held in (capture_row.decode(*row) for row in rows) if held.document == document)
+def _read_captures(reader: RowReader, document: bytes, keys: Iterator[bytes]) -> Iterator[Capture]:
+    while chunk := [capture_row.history_prefix(key) for key in islice(keys, _CHUNK)]:
+        for rows in reader.scan_prefixes(Family.CAPTURES, chunk):
+            captures = (capture_row.decode(*row) for row in rows)
+            yield from (capture for capture in captures if capture.document == document)
 
 
-def _chosen(store: RowReader, sketcher: Sketcher, leaving: Sequence[Leaving]) -> Iterator[set[int] | None]:
-    """The words of each document's text that are indexed; None where it is not kept."""
-    texts = TextCodec(meta.dictionaries(store))
-    for at in range(0, len(leaving), _AT_ONCE):
-        documents = [each.document for each in leaving[at : at + _AT_ONCE]]
-        values = store.get_many(Family.TEXTS, documents)
-        written = [texts.decode(value)[1] if value is not None else "" for value in values]
-        batch = sketcher.sketch_batch(written, TEXT_WORDS_MAX)
-        counts = indexed_words(batch.shingles).tolist()
-        for value, words, held, most in zip(values, batch.words, batch.word_counts.tolist(), counts, strict=True):
-            yield set(words[: min(held, most)].tolist()) if value is not None else None
-
-
-def _indexed(store: RowReader, site: bytes, words: Iterable[int], prefix: bytes) -> bool:
-    """Whether these are the words that the index has of the document."""
-    return None not in store.get_many(Family.WORDS, sorted(_entry(site, word, prefix) for word in words))
-
-
-def _entry(site: bytes, word: int, prefix: bytes) -> bytes:
-    return site + word.to_bytes(4, "big") + prefix
+def _entry(site: bytes, term: int, prefix: bytes) -> bytes:
+    return site + term.to_bytes(4, "big") + prefix

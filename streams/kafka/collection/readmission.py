@@ -26,7 +26,7 @@ from state.families import Family
 from state.model import ID_BYTES, PREFIX_BYTES, Capture
 from state.prefix_index import prefix_of
 from state.rows import RowReader
-from streams.forgetting.remaining_text import TextsLeft
+from streams.forgetting.remaining_text import RemainingTexts
 from streams.kafka.wire.packed_messages import Topic
 from streams.kafka.worker.stages import Context, Outcome
 from streams.operators import routing
@@ -78,7 +78,7 @@ def build_readmissions(store: RowReader, removed: RemovedRows, context: Context)
     present = added | _read_rows(store, Family.LOCATIONS, removed.locations).keys()
     documents = {location[:ID_BYTES] for location in removed.locations} | removed.documents.keys()
     stored = _read_rows(store, Family.DOCUMENTS, documents)
-    texts = TextsLeft(store, context.settings.scheme)
+    texts = RemainingTexts(store, context.settings.scheme)
     url_keys = removed.url_keys | {location[ID_BYTES:] for location in added}
     outcome = Outcome()
     for capture in _first_captures(store, url_keys, removed.locations | added):
@@ -121,7 +121,7 @@ def _first_captures(store: RowReader, url_keys: Collection[bytes], locations: Co
             yield from first.values()
 
 
-def _payload(removed: RemovedRows, capture: Capture, texts: TextsLeft, context: Context) -> DocumentPayload:
+def _payload(removed: RemovedRows, capture: Capture, texts: RemainingTexts, context: Context) -> DocumentPayload:
     """Return a deleted document as the page of a capture would have sent it."""
     document = capture.document or b""
     row = removed.documents[document]
@@ -132,7 +132,7 @@ def _payload(removed: RemovedRows, capture: Capture, texts: TextsLeft, context: 
         row=document_row.seen_at(row, capture.time),
         buckets=_buckets(document, row, context),
         samples=index_samples(sketch) if context.settings.policy.index_find else b"",
-        text=texts.left(sketch, text, [capture]) if text else b"",
+        text=texts.without_source(sketch, text, [capture]) if text else b"",
     )
 
 

@@ -448,7 +448,7 @@ def test_what_cannot_be_read_opens_no_sweep(store: Store, tmp_path: Path) -> Non
     (tmp_path / "empty").mkdir()
     for paths, error, said in (
         ([tmp_path / "none.jsonl"], ReadError, "cannot read"),
-        ([tmp_path / "empty"], InputError, "there is no crawl file in"),
+        ([tmp_path / "empty"], InputError, "no crawl file found in"),
         ([tmp_path / os.fsdecode(b"\xff.jsonl")], InputError, "is not UTF-8"),
     ):
         if error is InputError and "UTF" in said:
