@@ -61,8 +61,8 @@ class Store:
 
         Stores that share `memory` are limited together; `limits` then only sizes the store's own write buffers.
 
-        Raises StateMissing when the folder has no state, StateLocked when another writer has it open, StateError when the
-        folder cannot be created. Every method that reads raises StateCorrupt where files are damaged.
+        Raises StateMissing when the folder has no state, StateLocked when another writer has it open, and StateError
+        when the folder cannot be created. Every method that reads raises StateCorrupt where files are damaged.
         """
         self.path = path
         self.writable = writable

@@ -28,20 +28,20 @@ def apply(changes: Changes, todo: list[tuple[str, bytes, bytes]]) -> Changes:
 
 
 def result(todo: list[tuple[str, bytes, bytes]]) -> dict[bytes, bytes]:
-    held = dict.fromkeys(KEYS, b"before")
+    rows_left = dict.fromkeys(KEYS, b"before")
     for kind, key, value in todo:
         if kind == "put":
-            held[key] = value
+            rows_left[key] = value
         else:
-            held.pop(key, None)
-    return held
+            rows_left.pop(key, None)
+    return rows_left
 
 
 def written(*changes: Changes) -> dict[bytes, bytes]:
     store = MemoryStore()
     store.write(apply(Changes(), [("put", key, b"before") for key in KEYS]))
-    for each in changes:
-        store.write(each)
+    for change in changes:
+        store.write(change)
     return dict(store.scan(Family.META))
 
 
@@ -74,14 +74,14 @@ values = {
 def test_merging_commutes_and_repeats(family: Family, data: st.DataObject) -> None:
     facts = data.draw(st.lists(values.get(family, st.binary(max_size=8)), min_size=1, max_size=4))
     merged = {
-        reduce(lambda held, fact: merge(family, held, fact), order, None)
+        reduce(lambda rows_left, fact: merge(family, rows_left, fact), order, None)
         for order in permutations([*facts, facts[0]])
     }
     assert len(merged) == 1
-    (held,) = merged
-    assert held is not None
-    assert merge(family, held, held) == held
-    for a, b, c in permutations([*facts, held, facts[-1]][:3]) if len(facts) > 1 else ():
+    (rows_left,) = merged
+    assert rows_left is not None
+    assert merge(family, rows_left, rows_left) == rows_left
+    for a, b, c in permutations([*facts, rows_left, facts[-1]][:3]) if len(facts) > 1 else ():
         assert merge(family, merge(family, a, b), c) == merge(family, a, merge(family, b, c))
 
 

@@ -1,4 +1,4 @@
-"""What the state says of itself, and whom it refuses."""
+"""Facts about the state itself, and the schemes and formats that it refuses."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ def test_a_new_state_takes_the_first_scheme_that_it_is_asked_for(store: Store) -
 
 
 def test_another_scheme_is_refused_by_both_names(store: Store) -> None:
-    held, wanted = Scheme(), Scheme(bands=12, shingle_words=5, seed=918_273_645_546)
-    meta.claim_scheme(store, held)
+    stored, wanted = Scheme(), Scheme(bands=12, shingle_words=5, seed=918_273_645_546)
+    meta.claim_scheme(store, stored)
     with pytest.raises(StateRefused) as refused:
         meta.claim_scheme(store, wanted)
-    said = str(refused.value)
-    assert held.id in said
-    assert wanted.id in said
-    assert f"bands {held.bands} there, 12 here" in said
-    assert "another seed" in said
-    assert "918273645546" not in said, "a private seed stays private"
+    message = str(refused.value)
+    assert stored.id in message
+    assert wanted.id in message
+    assert f"bands {stored.bands} there, 12 here" in message
+    assert "another seed" in message
+    assert "918273645546" not in message, "a private seed stays private"
 
 
 def test_a_newer_format_is_refused_by_name(store: Store) -> None:

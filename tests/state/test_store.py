@@ -10,7 +10,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from rocksdict import Rdict
 
 from state.changes import Changes
 from state.errors import StateCorrupt, StateError, StateLocked, StateMissing
@@ -72,7 +71,7 @@ while True:
 """
 
 
-def test_a_write_is_there_whole_or_not_at_all(tmp_path: Path) -> None:
+def test_a_write_is_atomic(tmp_path: Path) -> None:
     child = subprocess.Popen([sys.executable, "-c", KILLED, str(tmp_path)], stdout=subprocess.PIPE)
     assert child.stdout is not None
     assert child.stdout.readline() == b"going\n"
@@ -80,9 +79,9 @@ def test_a_write_is_there_whole_or_not_at_all(tmp_path: Path) -> None:
     child.wait()
     child.stdout.close()
     with Store(tmp_path, SMALL) as store:
-        held = {value for family in Family for _, value in store.scan(family)}
-        assert len(held) == 1
-        assert int(held.pop()) >= 50
+        values = {value for family in Family for _, value in store.scan(family)}
+        assert len(values) == 1
+        assert int(values.pop()) >= 50
         assert all(len(list(store.scan(family))) == 20 for family in Family)
 
 
@@ -122,7 +121,7 @@ def test_a_second_writer_is_refused(tmp_path: Path) -> None:
     Store(tmp_path, SMALL).close()
 
 
-def test_a_reader_of_nothing_is_told_so(tmp_path: Path) -> None:
+def test_a_reader_without_a_state_is_refused(tmp_path: Path) -> None:
     with pytest.raises(StateMissing, match=r"no state in .*nowhere") as missing:
         Store(tmp_path / "nowhere", SMALL, writable=False)
     assert "--data-dir" in missing.value.hint
@@ -137,8 +136,8 @@ def test_a_folder_that_is_no_state_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("family", [family for family in Family if STORAGE[family].prefix_bytes])
-def test_filters_of_prefixes_hide_nothing(tmp_path: Path, family: Family) -> None:
-    """Rows in several files, written and deleted; sought under prefixes as long as the filter's, shorter and longer."""
+def test_prefix_filters_hide_no_rows(tmp_path: Path, family: Family) -> None:
+    """Look up rows of several files under prefixes of the filter's length, shorter and longer ones."""
     known, rng, memory = STORAGE[family].prefix_bytes, random.Random(family.value), MemoryStore()
     heads = [rng.randbytes(known) for _ in range(300)]
     with Store(tmp_path / "state", SMALL) as store:
@@ -152,18 +151,20 @@ def test_filters_of_prefixes_hide_nothing(tmp_path: Path, family: Family) -> Non
             store.write(changes)
             memory.write(changes)
             store.flush()
-        asked = [*heads, *(rng.randbytes(known) for _ in range(300))]
+        wanted_prefixes = [*heads, *(rng.randbytes(known) for _ in range(300))]
         longer = [key[: known + 1] for key, _ in memory.scan(family)]
         with Store(tmp_path / "state", SMALL, writable=False) as reader:
-            for each in (store, reader):
-                for prefixes in (asked, longer, [*asked[:20], b"", asked[0][:1]]):
-                    assert each.scan_prefixes(family, prefixes, 9) == memory.scan_prefixes(family, prefixes, 9)
-                    assert each.keys_under(family, prefixes, 9) == memory.keys_under(family, prefixes, 9)
-                assert list(each.scan(family)) == list(memory.scan(family))
-                assert list(each.scan(family, asked[0][:1])) == list(memory.scan(family, asked[0][:1]))
-                above = [key for key, _ in memory.scan(family, start=asked[0])]
-                assert each.keys(family, b"", 50, asked[0]) == above[:50]
-                assert each.last_under(family, asked) == memory.last_under(family, asked)
+            for opened in (store, reader):
+                for prefixes in (wanted_prefixes, longer, [*wanted_prefixes[:20], b"", wanted_prefixes[0][:1]]):
+                    assert opened.scan_prefixes(family, prefixes, 9) == memory.scan_prefixes(family, prefixes, 9)
+                    assert opened.keys_under(family, prefixes, 9) == memory.keys_under(family, prefixes, 9)
+                assert list(opened.scan(family)) == list(memory.scan(family))
+                assert list(opened.scan(family, wanted_prefixes[0][:1])) == list(
+                    memory.scan(family, wanted_prefixes[0][:1])
+                )
+                above = [key for key, _ in memory.scan(family, start=wanted_prefixes[0])]
+                assert opened.keys(family, b"", 50, wanted_prefixes[0]) == above[:50]
+                assert opened.last_under(family, wanted_prefixes) == memory.last_under(family, wanted_prefixes)
 
 
 def histories(rng: random.Random, count: int) -> list[bytes]:
@@ -171,10 +172,10 @@ def histories(rng: random.Random, count: int) -> list[bytes]:
     return [url + b"\0" + rng.randbytes(rng.choice((0, 14))) for url in urls for _ in range(rng.choice((1, 3)))]
 
 
-def test_lists_of_prefixes_hide_nothing(tmp_path: Path) -> None:
-    """The last row under each URL, of those captured and others, before and after deletes, by writer and reader."""
+def test_the_prefix_index_hides_no_rows(tmp_path: Path) -> None:
+    """Read the last row of URLs with and without captures, before and after deletes, as writer and as reader."""
     rng, memory = random.Random(5), MemoryStore()
-    asked = [b"org,example)/%d\0" % n for n in range(500)]
+    wanted_prefixes = [b"org,example)/%d\0" % n for n in range(500)]
     with Store(tmp_path / "state", SMALL) as store:
         for _ in range(3):
             changes = Changes()
@@ -185,18 +186,21 @@ def test_lists_of_prefixes_hide_nothing(tmp_path: Path) -> None:
             store.write(changes)
             memory.write(changes)
             store.flush()
-            held = [row is not None for row in memory.last_under(Family.CAPTURES, asked)]
-            assert any(held)
-            for prefixes in (asked, [b"", b"org", asked[0][:-1], asked[1] + b"a\0", b"none\0"]):
+            values = [row is not None for row in memory.last_under(Family.CAPTURES, wanted_prefixes)]
+            assert any(values)
+            for prefixes in (
+                wanted_prefixes,
+                [b"", b"org", wanted_prefixes[0][:-1], wanted_prefixes[1] + b"a\0", b"none\0"],
+            ):
                 expected = memory.last_under(Family.CAPTURES, prefixes)
                 assert store.last_under(Family.CAPTURES, prefixes) == expected
                 with Store(tmp_path / "state", SMALL, writable=False) as reader:
                     assert reader.last_under(Family.CAPTURES, prefixes) == expected
-                    for each in (store, reader):
-                        assert each._may_have_rows(Family.CAPTURES, asked) == held
+                    for opened in (store, reader):
+                        assert opened._may_have_rows(Family.CAPTURES, wanted_prefixes) == values
 
 
-def test_a_list_counts_as_its_family(tmp_path: Path) -> None:
+def test_a_prefix_index_counts_as_part_of_its_family(tmp_path: Path) -> None:
     changes = Changes()
     for n in range(20_000):
         changes.put(Family.CAPTURES, b"org,example)/\0%014d" % n, b"")
@@ -235,7 +239,7 @@ def test_checkpoint_is_a_copy_of_one_instant(tmp_path: Path) -> None:
             store.checkpoint(tmp_path / "two")
 
 
-def test_sizes_are_told(store: Store) -> None:
+def test_sizes_are_reported(store: Store) -> None:
     changes = Changes()
     for n in range(2_000):
         changes.put(Family.TEXTS, b"%06d" % n, bytes(200))
@@ -255,21 +259,19 @@ def test_a_read_only_file_system_is_named(tmp_path: Path, monkeypatch: pytest.Mo
         def __init__(self, *_: object, **__: object) -> None:
             raise OSError(30, "Read-only file system")
 
-        list_cf = Rdict.list_cf
-
     monkeypatch.setattr("state.store.rocks.Rdict", Refusing)
-    with pytest.raises(StateError, match="read-only file system") as told:
+    with pytest.raises(StateError, match="read-only file system") as refused:
         Store(tmp_path / "state", SMALL, writable=False)
-    assert "mount it for writing" in told.value.hint
+    assert "mount it for writing" in refused.value.hint
 
 
-def test_a_writer_may_be_told_to_make_nothing(tmp_path: Path) -> None:
+def test_a_writer_that_must_not_create_a_state_is_refused(tmp_path: Path) -> None:
     with pytest.raises(StateMissing, match="no state in"):
         Store(tmp_path / "none", create_if_missing=False)
     assert not (tmp_path / "none").exists()
 
 
-def test_a_place_that_cannot_be_a_folder_is_named(tmp_path: Path) -> None:
+def test_a_path_that_cannot_be_a_folder_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     for path in (tmp_path / "file", tmp_path / "file" / "below"):
         with pytest.raises(StateError, match=str(path)):
@@ -289,16 +291,16 @@ def test_a_place_that_cannot_be_a_folder_is_named(tmp_path: Path) -> None:
         lambda store: store.get_many(Family.WORDS, [b"k%05d" % n for n in range(0, 4_000, 100)]),
     ],
 )
-def test_damage_is_told_and_is_no_end(tmp_path: Path, read: Callable[[Store], object]) -> None:
+def test_damage_is_reported_and_not_taken_for_the_end(tmp_path: Path, read: Callable[[Store], object]) -> None:
     path = tmp_path / "state"
     with Store(path) as store:
         put(store, Family.WORDS, **{f"k{n:05d}": os.urandom(30) for n in range(4_000)})
         store.flush()
         read(store)
     (file,) = [file for file in path.glob("*.sst") if file.stat().st_size > 100_000]
-    held = bytearray(file.read_bytes())
+    values = bytearray(file.read_bytes())
     for at in range(10, 100_000, 500):
-        held[at] ^= 0xFF
-    file.write_bytes(held)
+        values[at] ^= 0xFF
+    file.write_bytes(values)
     with Store(path, writable=False) as store, pytest.raises(StateCorrupt, match="damaged"):
         read(store)

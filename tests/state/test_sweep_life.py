@@ -36,12 +36,12 @@ def life_in(phase: Phase) -> Life | None:
 
 @pytest.mark.parametrize(("phase", "step"), list(product(Phase, Step)))
 def test_the_table_decides_every_step(phase: Phase, step: Step) -> None:
-    life, asked = life_in(phase), event(step, number=2 if step is Step.OPEN else 0)
+    life, step_event = life_in(phase), event(step, number=2 if step is Step.OPEN else 0)
     if (phase, step) in TABLE:
-        assert apply(life, asked).phase is TABLE[phase, step]
+        assert apply(life, step_event).phase is TABLE[phase, step]
     else:
         with pytest.raises(LostfoundError, match="'2026-11'"):
-            apply(life, asked)
+            apply(life, step_event)
 
 
 def test_opening_records_the_name_the_number_and_the_time() -> None:

@@ -34,7 +34,7 @@ def test_sweeps_and_their_hosts(view: View) -> None:
     assert sum(hosts.values()) == view.sweeps()[0].captures == 16
     for host, count in hosts.items():
         assert view.host_captures(1, host) == count
-    assert view.host_captures(9, b"org,nobody)") == 0
+    assert view.host_captures(9, b"org,absent)") == 0
 
 
 def test_captures_of_a_url_are_its_history(view: View) -> None:
@@ -64,8 +64,8 @@ def test_urls_under_a_prefix(view: View) -> None:
 def test_documents_by_id_and_prefix(view: View) -> None:
     ids = [key for key, _ in view.store.scan(Family.DOCUMENTS)]
     rows = [view.document(key) for key in ids]
-    *found, none = view.documents([*ids, bytes(16)])
-    assert [row.sketch.document for row in found if row] == ids
+    *results, none = view.documents([*ids, bytes(16)])
+    assert [row.sketch.document for row in results if row] == ids
     assert none is None
     assert [row.sketch.document for row in rows if row] == ids
     assert view.document(bytes(16)) is None
@@ -106,7 +106,7 @@ def test_clusters_members_and_edges(view: View) -> None:
     assert all(pair.a < pair.b and view.root(pair.a) == view.root(pair.b) for pair in edges)
     alone = next(key for key, _ in view.store.scan(Family.DOCUMENTS) if key not in parents)
     both = [*parents, alone, next(iter(parents))]
-    assert view.roots(both) == [view.root(each) for each in both]
+    assert view.roots(both) == [view.root(document) for document in both]
     assert view.root(alone) == alone
 
 
@@ -114,14 +114,14 @@ def test_postings(view: View) -> None:
     bucket, value = next(iter(view.store.scan(Family.BANDS)))
     assert view.buckets([b"none", bucket]) == [[], [value[:5]]]
     sample, _ = next(iter(view.store.scan(Family.SAMPLES)))
-    (found,) = view.sample_postings([int.from_bytes(sample[:4], "big")], 10)
-    assert sample[4:] in found
+    (results,) = view.sample_postings([int.from_bytes(sample[:4], "big")], 10)
+    assert sample[4:] in results
     word, _ = next(iter(view.store.scan(Family.WORDS)))
-    asked = [(word[:4], int.from_bytes(word[4:8], "big")), (b"none", 7)]
-    found, none = view.word_postings(asked, 10)
-    assert word[8:] in found
+    site_words = [(word[:4], int.from_bytes(word[4:8], "big")), (b"none", 7)]
+    results, none = view.word_postings(site_words, 10)
+    assert word[8:] in results
     assert none == []
-    assert view.word_postings(asked, 0) == [[], []]
+    assert view.word_postings(site_words, 0) == [[], []]
 
 
 def test_a_sweep_that_is_being_cancelled_is_hidden(sound: MemoryStore) -> None:
