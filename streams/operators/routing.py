@@ -1,14 +1,14 @@
 """routing: defines the owner of every key and the destination of every message, for the Kafka engine.
 
-    topic      owner key          operators         takes                        sends
-    pages      URL                resolve, capture  SketchedPage                 Sighting; SketchedPage to its own URL
+    stage      owner key          operators         takes                        sends
+    captures   URL                resolve, capture  SketchedPage                 Sighting; SketchedPage to its own URL
     documents  document prefix    admit             Sighting                     BucketProbe
                                   gather            CandidatePair                VerifyRequest
                                   verify            VerifyRequest                Union
     buckets    bucket             probe             BucketProbe                  CandidatePair
     joins      document prefix    join              Union, MemberTransfer        Union, MemberTransfer
 
-Only one topic writes each family of the state, and the owner of a partition processes its messages one after another.
+Only one stage writes each family of the state, and the owner of a partition processes its messages one after another.
 The prefix of a document decides who owns it, because a posting has nothing but the prefix. A sketch travels once per
 candidate: probe sends the candidates' prefixes to the owner of the new document, and gather sends the new document's
 sketch to the candidates' owners.
@@ -28,18 +28,18 @@ from streams.operators.messages import BucketProbe, CandidatePair, Sighting, Ske
 _SEED = 0x0A11  # differs from the seed of every other use of the hash
 
 
-class Topic(StrEnum):
-    """A stage with its own owners."""
+class Stage(StrEnum):
+    """Operators that share owners. The Kafka engine has one topic per stage, with the stage's name."""
 
-    PAGES = "pages"
+    CAPTURES = "captures"
     DOCUMENTS = "documents"
     BUCKETS = "buckets"
     JOINS = "joins"
 
 
 Message = SketchedPage | Sighting | CandidatePair | VerifyRequest | BucketProbe | Union | MemberTransfer
-Destination = tuple[Topic, int]
-"""A topic and the number of one of its partitions."""
+Destination = tuple[Stage, int]
+"""A stage and the number of one of its partitions."""
 
 
 def partition_of(key: bytes, partitions: int) -> int:
@@ -48,27 +48,27 @@ def partition_of(key: bytes, partitions: int) -> int:
     return mmh3.hash(key, _SEED, signed=False) % partitions
 
 
-def owner(message: Message, bucket_bytes: int) -> tuple[Topic, bytes]:
-    """Return the topic of a message, and the key whose owner processes it."""
+def owner(message: Message, bucket_bytes: int) -> tuple[Stage, bytes]:
+    """Return the stage of a message, and the key whose owner processes it."""
     match message:
         case SketchedPage():
-            return Topic.PAGES, message.capture.key if message.revisit_of is None else message.revisit_of
+            return Stage.CAPTURES, message.capture.key if message.revisit_of is None else message.revisit_of
         case Sighting() | CandidatePair():
-            return Topic.DOCUMENTS, message.document[:PREFIX_BYTES]
+            return Stage.DOCUMENTS, message.document[:PREFIX_BYTES]
         case VerifyRequest():
-            return Topic.DOCUMENTS, message.prefix
+            return Stage.DOCUMENTS, message.prefix
         case BucketProbe():
-            return Topic.BUCKETS, message.buckets[:bucket_bytes]
+            return Stage.BUCKETS, message.buckets[:bucket_bytes]
         case Union():
-            return Topic.JOINS, message.larger[:PREFIX_BYTES]
+            return Stage.JOINS, message.larger[:PREFIX_BYTES]
         case MemberTransfer():
-            return Topic.JOINS, message.root[:PREFIX_BYTES]
+            return Stage.JOINS, message.root[:PREFIX_BYTES]
 
 
 def destination(message: Message, bucket_bytes: int, partitions: int) -> Destination:
-    """Return the topic and the partition that a message is sent to."""
-    topic, key = owner(message, bucket_bytes)
-    return topic, partition_of(key, partitions)
+    """Return the stage and the partition that a message is sent to."""
+    stage, key = owner(message, bucket_bytes)
+    return stage, partition_of(key, partitions)
 
 
 def pack(messages: Iterable[Message], bucket_bytes: int, partitions: int) -> dict[Destination, list[Message]]:

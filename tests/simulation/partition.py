@@ -17,7 +17,7 @@ from state.model import ID_BYTES, Capture, Sketch
 from state.scheme import Scheme
 from streams.operators import admit, capture, gather, join, probe, routing, verify
 from streams.operators.messages import BucketProbe, CandidatePair, Sighting, SketchedPage, VerifyRequest
-from streams.operators.routing import Message, Topic
+from streams.operators.routing import Message, Stage
 from tests.memory import MemoryStore
 
 
@@ -39,16 +39,16 @@ class Step(NamedTuple):
     limits: Counter[str]
 
 
-def step(topic: Topic, number: int, messages: Sequence[Message], rows: MemoryStore, rules: Rules) -> Step:
-    """Take a batch of one topic's messages at partition `number`."""
-    match topic:
-        case Topic.PAGES:
+def step(stage: Stage, number: int, messages: Sequence[Message], rows: MemoryStore, rules: Rules) -> Step:
+    """Process a batch of one stage at partition `number`."""
+    match stage:
+        case Stage.CAPTURES:
             return _pages([m for m in messages if isinstance(m, SketchedPage)], number, rows, rules)
-        case Topic.DOCUMENTS:
+        case Stage.DOCUMENTS:
             return _documents(messages, rows, rules)
-        case Topic.BUCKETS:
+        case Stage.BUCKETS:
             return _buckets([m for m in messages if isinstance(m, BucketProbe)], rows, rules)
-        case Topic.JOINS:
+        case Stage.JOINS:
             return _joins([m for m in messages if isinstance(m, join.Union | join.MemberTransfer)], rows)
 
 

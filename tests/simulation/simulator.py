@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 from state.changes import Changes
 from streams.operators import routing
-from streams.operators.routing import Destination, Message, Topic
+from streams.operators.routing import Destination, Message, Stage
 from tests.memory import MemoryStore
 from tests.simulation.partition import Rules, step
 
@@ -95,7 +95,7 @@ class Simulation:
         self.feed = list(feed)[::-1]
         self.workers = range(rng.randint(1, 4))
         self.owners = [rng.choice(self.workers) for _ in range(rules.partitions)]
-        self.places: list[Destination] = [(topic, p) for topic in Topic for p in range(rules.partitions)]
+        self.places: list[Destination] = [(stage, p) for stage in Stage for p in range(rules.partitions)]
         self.logs: dict[Destination, list[list[Message]]] = {place: [] for place in self.places}
         self.acked = dict.fromkeys(self.places, 0)
         self.fetched = dict.fromkeys(self.places, 0)  # by the owner; what lies before stays as it is
@@ -245,5 +245,5 @@ class Simulation:
         self.owners[partition] = worker
         copy = self.copies.setdefault((worker, partition), Copy())
         copy.catch_up(self.changelogs[partition])
-        for topic in Topic:
-            self.fetched[topic, partition] = self.acked[topic, partition]
+        for stage in Stage:
+            self.fetched[stage, partition] = self.acked[stage, partition]

@@ -16,7 +16,6 @@ import msgspec
 
 from state.scheme import Scheme
 from streams.kafka.wire import validation
-from streams.operators import routing
 from streams.operators.join import MemberTransfer, Union
 from streams.operators.messages import BucketProbe, CandidatePair, Sighting, SketchedPage, VerifyRequest
 
@@ -66,12 +65,6 @@ MESSAGE_TYPES: dict[Topic, dict[int, type[msgspec.Struct]]] = {
     Topic.BUCKETS: {4: BucketProbe},
     Topic.JOINS: {5: Union, 6: MemberTransfer},
     Topic.RETRACTIONS: {7: Retraction},
-}
-TOPIC_OF_ROUTE: dict[routing.Topic, Topic] = {
-    routing.Topic.PAGES: Topic.CAPTURES,
-    routing.Topic.DOCUMENTS: Topic.DOCUMENTS,
-    routing.Topic.BUCKETS: Topic.BUCKETS,
-    routing.Topic.JOINS: Topic.JOINS,
 }
 _NUMBERS = {kind: number for kinds in MESSAGE_TYPES.values() for number, kind in kinds.items()}
 _DECODERS = {

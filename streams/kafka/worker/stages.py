@@ -19,7 +19,7 @@ from state.model import PREFIX_BYTES
 from state.partition import Partition
 from state.rows import RowReader
 from state.store import Store
-from streams.kafka.wire.packed_messages import TOPIC_OF_ROUTE, Retraction, Topic
+from streams.kafka.wire.packed_messages import Retraction, Topic
 from streams.kafka.wire.result_messages import Result
 from streams.kafka.worker import results
 from streams.operators import admit, capture, gather, join, lookups, probe, routing, verify
@@ -46,8 +46,8 @@ class Outcome:
     def send(self, messages: Iterable[routing.Message], context: Context) -> None:
         """Address messages to the partitions that own their keys."""
         for message in messages:
-            topic, number = routing.destination(message, context.bucket_bytes, context.partitions)
-            self.sends[TOPIC_OF_ROUTE[topic], number].append(message)
+            stage, number = routing.destination(message, context.bucket_bytes, context.partitions)
+            self.sends[Topic(stage), number].append(message)
 
 
 class Context(msgspec.Struct, frozen=True):
@@ -147,8 +147,8 @@ def _request_verification(
     """Send the sketches of new documents to the owners of their candidates."""
     documents = sorted({pair.document for pair in pairs})
     rows = {**lookups.read_rows(store, Family.DOCUMENTS, documents), **outcome.changes.family(Family.DOCUMENTS)}
-    place = places.first if places is not None else gather.no_page
-    requests, dropped = gather.gather(pairs, rows, context.candidates_max, place)
+    first_page = places.first if places is not None else gather.no_page
+    requests, dropped = gather.gather(pairs, rows, context.candidates_max, first_page)
     outcome.send(requests, context)
     outcome.counts["candidates_dropped"] += dropped
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from state.model import Capture
 from streams.operators.join import MemberTransfer, Union
 from streams.operators.messages import BucketProbe, CandidatePair, Sighting, SketchedPage, VerifyRequest
-from streams.operators.routing import Message, Topic, bucket_probes, destination, owner, pack, partition_of
+from streams.operators.routing import Message, Stage, bucket_probes, destination, owner, pack, partition_of
 
 X, Y = b"X" * 16, b"Y" * 16
 PAGE = SketchedPage(
@@ -33,14 +33,14 @@ def test_owners() -> None:
             MemberTransfer(X, (Y,)),
         )
     ] == [
-        (Topic.PAGES, b"org,a)/"),
-        (Topic.PAGES, b"org,b)/"),
-        (Topic.DOCUMENTS, X[:5]),
-        (Topic.DOCUMENTS, X[:5]),
-        (Topic.DOCUMENTS, Y[:5]),
-        (Topic.BUCKETS, b"abc"),
-        (Topic.JOINS, Y[:5]),
-        (Topic.JOINS, X[:5]),
+        (Stage.CAPTURES, b"org,a)/"),
+        (Stage.CAPTURES, b"org,b)/"),
+        (Stage.DOCUMENTS, X[:5]),
+        (Stage.DOCUMENTS, X[:5]),
+        (Stage.DOCUMENTS, Y[:5]),
+        (Stage.BUCKETS, b"abc"),
+        (Stage.JOINS, Y[:5]),
+        (Stage.JOINS, X[:5]),
     ]
 
 
@@ -75,6 +75,6 @@ def test_packets_are_one_a_place_and_in_order() -> None:
     pairs = [CandidatePair(bytes((n,)) * 16, Y[:5], 1) for n in range(50)]
     sent: list[Message] = [*pairs, PAGE]
     packets = pack(sent, 3, 4)
-    assert {at for at in packets if at[0] is Topic.PAGES} == {destination(PAGE, 3, 4)}
+    assert {at for at in packets if at[0] is Stage.CAPTURES} == {destination(PAGE, 3, 4)}
     for at, held in packets.items():
         assert [m for m in sent if destination(m, 3, 4) == at] == held
