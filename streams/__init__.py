@@ -1,1 +1,1 @@
-"""What moves: reading pages, sketching, the operators, the engines that run them, and the questions asked of them."""
+"""Everything above the stored rows: readers, sketches, operators, engines, queries and the command line."""

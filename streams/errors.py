@@ -1,4 +1,4 @@
-"""Errors of everything that moves; those of the state are in `state.errors`."""
+"""Errors of `streams`; errors of the state are in `state.errors`."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ __all__ = [
 
 
 class SettingsError(LostfoundError):
-    """A setting is missing, unknown or out of its limits."""
+    """A setting is missing, unknown or out of range."""
 
 
 class InputError(LostfoundError):
-    """What was handed in cannot be used: a path, a URL, a sweep's name."""
+    """The input cannot be used: a path, a URL, the name of a sweep."""
 
 
 class NotFound(InputError):
-    """What is asked for is not in the state."""
+    """The URL, document or sweep is not in the state."""
 
 
 class BadUrl(InputError, ValueError):
@@ -38,8 +38,8 @@ class ReadError(InputError):
 
 
 class BadRecord(LostfoundError):
-    """A record was refused, and bad records were to stop the ingest; names the place and the reason."""
+    """A record was rejected and the ingest stops at bad records; gives the position and the reason."""
 
 
 class WorkerDied(LostfoundError):
-    """A process that sketches pages was killed; what was committed stays."""
+    """A process that sketches pages was killed; committed batches remain."""

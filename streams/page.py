@@ -11,7 +11,7 @@ NOT_MODIFIED = 304
 
 
 class Origin(msgspec.Struct, frozen=True):
-    """Where a record came from, for dead letters and for going on after a stop.
+    """The position of a record in the input, for dead letters and for resuming.
 
     `offset` is a byte offset for WARC and ARC (of the record, in the compressed file) and a line number, from 0,
     for JSONL; `member` names the file inside a WACZ.

@@ -1,4 +1,4 @@
-"""Times as crawlers write them, to ms since the epoch, UTC."""
+"""Parses the times that crawlers write, into ms since the epoch, UTC."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ _FOURTEEN_DIGITS = 10**13
 
 
 def millis(value: str | float | None) -> int | None:
-    """ISO 8601 (without a zone: UTC), 14 digits as in ARC, or a number of s or ms; None: no time since 1970.
+    """Parse ISO 8601 (UTC unless it has a zone), 14 digits as in ARC, or a number of s or ms.
 
-    A number of 14 digits is a date as well: as milliseconds it would be of the year 2286 or later.
+    Return None for anything else, and for times before 1970. A number of 14 digits is read as a date: as milliseconds
+    it would be in the year 2286 or later.
     """
     if isinstance(value, str):
         value = value.strip()
@@ -29,12 +30,12 @@ def millis(value: str | float | None) -> int | None:
         return None
     if value >= _FOURTEEN_DIGITS and len(digits := str(int(value))) == len(_DIGITS):
         return arc_millis(digits)
-    found = int(value * 1000 if abs(value) < _SECONDS_MAX else value)
-    return found if 0 <= found <= MILLIS_MAX else None
+    time = int(value * 1000 if abs(value) < _SECONDS_MAX else value)
+    return time if 0 <= time <= MILLIS_MAX else None
 
 
 def arc_millis(digits: str) -> int | None:
-    """`20080430204825`, of which old crawlers leave out the end (`20080430`)."""
+    """Parse `20080430204825`; old crawlers leave out the end (`20080430`)."""
     if not digits.isascii() or not digits.isdigit() or len(digits) < 4:
         return None
     digits = (digits + _DIGITS[len(digits) :])[:14]
@@ -50,7 +51,7 @@ _PARTS = ((0, 4), (4, 6), (6, 8), (8, 10), (10, 12), (12, 14))
 
 
 def http_millis(value: str | None) -> int | None:
-    """`Sat, 10 Oct 2020 08:02:16 GMT`, of HTTP's Date header."""
+    """Parse the Date header of HTTP: `Sat, 10 Oct 2020 08:02:16 GMT`."""
     try:
         when = parsedate_to_datetime((value or "")[:_DATE_CHARS_MAX])
     except (ValueError, TypeError, IndexError, OverflowError):
@@ -69,14 +70,14 @@ def _since_epoch(when: datetime) -> int | None:
     if when.tzinfo is None:
         when = when.replace(tzinfo=UTC)
     try:
-        found = round(when.timestamp() * 1000)
+        time = round(when.timestamp() * 1000)
     except (ValueError, OverflowError):
         return None
-    return found if 0 <= found <= MILLIS_MAX else None
+    return time if 0 <= time <= MILLIS_MAX else None
 
 
 def iso(time: int | None) -> str | None:
-    """Milliseconds since the epoch as ISO 8601 with seconds, UTC; None where time cannot be written so."""
+    """Format ms since the epoch as ISO 8601 with seconds, UTC; None if the year is out of range."""
     if time is None:
         return None
     try:

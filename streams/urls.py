@@ -7,7 +7,7 @@
                  a port that is not the scheme's   always there: closes the host
 
 Scheme, user info and fragment are not part of a key: http and https of one page share it. IP addresses are not
-reversed (`192.0.2.7)/`, `[2001:db8::1])/`). A key is ASCII and holds no byte below 0x21, so that a 0 can end it.
+reversed (`192.0.2.7)/`, `[2001:db8::1])/`). A key is ASCII without bytes below 0x21, so that a NUL can end it.
 
 Parsing, IDNA and normalisation are can_ada's (WHATWG URL). After that a host may hold only letters, digits, `.`, `_`
 and `-`: the standard also allows `,` and `)`, which no name server serves and which would make keys ambiguous.
@@ -42,7 +42,7 @@ __all__ = [
     "url_key",
 ]
 
-URL_BYTES_MAX = 60_000  # of any setting: whoever asks may name what another limit let in
+URL_BYTES_MAX = 60_000  # the maximum of the setting: queries accept any URL that an ingest may have accepted
 HOSTS_CACHED = 65_536
 _PORTS = {"http:": "80", "https:": "443"}
 _HOST = re.compile(r"[a-z0-9_-]+(?:\.[a-z0-9_-]+)*\.?|\[[0-9a-f:.]+\]", re.ASCII)
@@ -51,9 +51,9 @@ _HINT = "give an http:// or https:// URL with a host name"
 
 
 def url_key(url: str, url_bytes_max: int = URL_BYTES_MAX) -> bytes:
-    """The key of a URL, see the module; raises BadUrl for what is no http(s) URL with a host, or is too long.
+    """Return the key of a URL; raise BadUrl unless it is an http or https URL with a host, and not too long.
 
-    The limit holds for the URL as given and for its key (which percent-encoding can make longer), in bytes.
+    The limit in bytes applies to the URL as given and to its key, which percent-encoding can make longer.
     """
     parsed = _parse(url, url_bytes_max)
     key = _host_key(parsed.hostname, parsed.port) + (parsed.pathname + parsed.search).encode("ascii")
@@ -74,13 +74,13 @@ def key_url(key: bytes, scheme: str = "https") -> str:
 
 
 def key_host(key: bytes, *, port: bool = False) -> str:
-    """The host name in a key, in reading order; with `port`, followed by the key's port where it has one."""
+    """Return the host name in a key, in reading order; with `port`, followed by the port if the key has one."""
     name, number = codec.decode_host(host_prefix(key))
     return f"{name}:{number}" if port and number else name
 
 
 def host_prefix(key: bytes) -> bytes:
-    """What all keys of this host and port begin with, and no others: up to the `)`."""
+    """Return the prefix of all keys of this host and port, up to the `)`; raise BadUrl if there is no host."""
     prefix = codec.host_prefix(key)
     if len(prefix) < 2:
         raise BadUrl(f"not a URL key: {key[:80]!r} has no host closed by ')'", "make keys with url_key()")
@@ -88,23 +88,23 @@ def host_prefix(key: bytes) -> bytes:
 
 
 def directory_prefix(key: bytes) -> bytes:
-    """What all keys in the directory of this key begin with: up to the last `/` of the path."""
+    """Return the prefix of all keys in the directory of this key, up to the last `/` of the path."""
     return key[: key.rfind(b"/", 0, _query(key)) + 1]
 
 
 def domain_prefix(key: bytes) -> bytes:
-    """The reversed registered domain (`org,apache`): one short name for a site, the same for all its hosts and ports.
+    """Return the reversed registered domain (`org,apache`), a short name for all hosts and ports of a site.
 
-    Not to be scanned for as it is (`org,apachecon)` begins with it too): for that see `domain_ranges`.
+    Do not scan for it (`org,apachecon)` begins with it too); scan the `domain_ranges`.
     """
     return _domain_key(key_host(key))
 
 
 def domain_ranges(key: bytes) -> tuple[tuple[bytes, bytes], ...]:
-    """The two ranges [start, stop) that hold all keys of this key's registered domain, and no others.
+    """Return the two ranges [start, stop) of exactly the keys of this key's registered domain.
 
-    `)` and `,` (the domain and its subdomains) lie together below `-`; a port on the bare domain lies apart. What is
-    below a public suffix (`police.uk`) is not its own.
+    The bytes `)` and `,` (the domain and its subdomains) are adjacent below `-`; `:` (a port of the bare domain) is a
+    range of its own. Names below a public suffix (`police.uk`) do not belong to it.
     """
     host = key_host(key)
     domain = _domain_key(host)
@@ -114,22 +114,22 @@ def domain_ranges(key: bytes) -> tuple[tuple[bytes, bytes], ...]:
 
 @lru_cache(maxsize=HOSTS_CACHED)
 def registered_domain(host: str) -> str:
-    """The name under which a host was registered: `docs.a.co.uk` -> `a.co.uk`.
+    """Return the registered domain of a host: `docs.a.co.uk` -> `a.co.uk`.
 
-    By the public suffix list that comes with tldextract (never fetched). IP addresses, single names and public
-    suffixes themselves have none: then it is the host.
+    This uses the public suffix list shipped with tldextract, which is never fetched. For an IP address, a single name
+    or a public suffix it is the host itself.
     """
     if "." not in host or host[0] == "[" or _IPV4.fullmatch(host):
         return host
-    found = _suffixes().extract_str(host)
-    if not found.suffix:  # a top-level domain that the list does not know: its default rule is `*`
+    parts = _suffixes().extract_str(host)
+    if not parts.suffix:  # a top-level domain that the list does not know: its default rule is `*`
         return ".".join(host.split(".")[-2:])
-    return f"{found.domain}.{found.suffix}" if found.domain else host
+    return f"{parts.domain}.{parts.suffix}" if parts.domain else host
 
 
 @lru_cache(maxsize=HOSTS_CACHED)
 def _is_suffix(host: str) -> bool:
-    """Names below this one are registered by others."""
+    """Return whether a host is a public suffix: names below it belong to others."""
     return "." in host and not _IPV4.fullmatch(host) and host[0] != "[" and not _suffixes().extract_str(host).domain
 
 
@@ -143,17 +143,17 @@ _TURNS_MAX = 2  # more changes between letters and digits than this: an id, whic
 
 
 def path_words(url: str) -> list[str]:
-    """The words of a URL's path and of its query's values, in order, lower case; raises BadUrl.
+    """Return the words of a URL's path and of its query's values, in order, lower case; raise BadUrl.
 
-    Split at what is no letter or digit and at camelCase; ids (`a3f9c2`) and other scripts stay whole. Extensions of
-    pages and a last segment `index` or `default` say nothing and are left out.
+    Words end at camelCase and at anything but letters and digits; ids (`a3f9c2`) and other scripts are not split.
+    Extensions of pages and a last segment `index` or `default` are left out.
     """
     parsed = _parse(url)
     return _words(parsed.pathname, parsed.search[1:])
 
 
 def key_words(key: bytes) -> list[str]:
-    """The `path_words` of the URLs that have this key."""
+    """Return the `path_words` of the URLs that have this key."""
     path, _, query = _path(key).decode("ascii").partition("?")
     return _words(path, query)
 
@@ -174,7 +174,7 @@ def _words(path: str, query: str) -> list[str]:
 
 def _run_words(run: str) -> list[str]:
     if run.isascii() and run.isalpha() and run.islower():
-        return [run]  # most are: neither turns nor humps to look for
+        return [run]  # the common case
     if not run.isascii() or len(_MIXED.findall(run)) > _TURNS_MAX:
         return [run.lower()]
     return [word.lower() for word in _CAMEL.findall(run)]
@@ -194,7 +194,7 @@ def _parse(url: str, url_bytes_max: int = URL_BYTES_MAX) -> can_ada.URL:
 
 @lru_cache(maxsize=HOSTS_CACHED)
 def _host_key(host: str, port: str) -> bytes:
-    """`port` is empty where it is the scheme's own."""
+    """Return the host part of a key; `port` is empty for the scheme's own."""
     if not _HOST.fullmatch(host):
         raise BadUrl(f"not a host name: {_shown(host)}", _HINT)
     return codec.encode_host(host, port)
@@ -210,7 +210,7 @@ def _path(key: bytes) -> bytes:
 
 
 def _query(key: bytes) -> int:
-    """Where the query begins, or the end of the key."""
+    """Return the index of the query, or the length of the key."""
     at = key.find(b"?")
     return len(key) if at < 0 else at
 

@@ -1,12 +1,12 @@
-"""Pages to text: which charset, which parser, what of a page counts, and what is refused.
+"""Extracts the text of a page: detects charset and type, chooses a parser, and refuses pages without text.
 
-What of an HTML page counts is the scheme's `extractor`:
+The scheme's `extractor` decides which parts of an HTML page count:
 
     resiliparse-all   all visible text
-    resiliparse-body  all visible text but that of <nav>, <footer> and <aside>; all of it where nothing else is left
+    resiliparse-body  all visible text except <nav>, <footer> and <aside>; all of it if that leaves nothing
 
-docs/decisions says what each does to the resemblance of pages. Whatever a page holds, it
-raises nothing but `TextError`, with a reason for the dead letters.
+docs/decisions/extractor.md compares their effect on resemblance. Whatever a page contains, the only error raised is
+`TextError`, with a reason for the dead letters.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 PAGE_BYTES_MAX = 10 << 20
 DEFAULT_EXTRACTOR = "resiliparse-body"
 TITLE_CHARS_MAX = 200
-REFRESH_SECONDS_MAX = 15  # a page that sends its readers on later than this is a page of its own
-_HEAD_CHARS = 1 << 16  # where the word that announces a refresh is looked for
+REFRESH_SECONDS_MAX = 15  # a page that redirects later than this counts as a page itself
+_HEAD_CHARS = 1 << 16  # searched for a meta refresh
 _SNIFF_BYTES = 1024
 _GUESS_BYTES, _GUESS_TELLING_BYTES = 1 << 16, 16
 _ASCII = bytes(range(128))
@@ -65,7 +65,7 @@ class TextError(LostfoundError):
 
 
 class Extracted(msgspec.Struct, frozen=True):
-    """The text of a page; `meta_refresh` is the absolute URL that it sends its reader to, within a few seconds."""
+    """The text of a page; `meta_refresh` is the absolute URL that it redirects to within a few seconds."""
 
     text: str
     title: str
@@ -102,13 +102,15 @@ def extract_body(
     if not is_html:
         return _extract_text(decoded, title, page_bytes_max)
     if extractor not in SKIPPED:
-        raise SettingsError(f"there is no extractor {extractor!r}", f"it is one of {', '.join(SKIPPED)}")
+        raise SettingsError(f"unknown extractor {extractor!r}", f"choose one of {', '.join(SKIPPED)}")
     return _extract_html(decoded, url, title, SKIPPED[extractor])
 
 
 def decode(body: bytes, charset: str = "") -> str:
-    """Bytes as text; never raises. A byte order mark wins, then UTF-8 where the bytes are valid UTF-8, whatever is
-    declared, as wrong declarations are common and accidental UTF-8 is not; then the server, the page, a guess.
+    """Decode a body; never raises.
+
+    A byte order mark decides. Next comes UTF-8 if the bytes are valid UTF-8, whatever is declared: wrong declarations
+    are common and accidental UTF-8 is not. Then the charset of the server, of the page, and a guess.
     """
     from resiliparse.parse.encoding import detect_encoding
 
@@ -122,7 +124,7 @@ def decode(body: bytes, charset: str = "") -> str:
         except UnicodeDecodeError:
             pass
     if declared in {"", "utf-8"}:
-        # From few bytes a guess is a toss: windows-1252 is what browsers take.
+        # Few bytes are not enough for a guess; browsers then use windows-1252.
         telling = len(body[:_GUESS_BYTES].translate(None, _ASCII)) >= _GUESS_TELLING_BYTES
         declared = _known(detect_encoding(body, max_len=_GUESS_BYTES) or "") if telling else "cp1252"
     return body.decode(declared or "cp1252", "replace")
@@ -136,9 +138,9 @@ def _known(charset: str) -> str:
 
 
 def _in_meta(body: bytes) -> str:
-    found = _META_CHARSET.search(body, 0, _SNIFF_BYTES)
-    named = found[1].decode("ascii", "replace") if found else ""
-    # What could be read as ASCII is not UTF-16, which the standard takes for UTF-8 here.
+    match = _META_CHARSET.search(body, 0, _SNIFF_BYTES)
+    named = match[1].decode("ascii", "replace") if match else ""
+    # A declaration that is readable as ASCII cannot be UTF-16; the standard then prescribes UTF-8.
     return "utf-8" if _known(named) in {"utf-16-le", "utf-16-be"} else named
 
 
@@ -208,15 +210,15 @@ def _parse(source: str, url: str, title: str, skipped: tuple[str, ...], meta_cha
 
 def _meta_refresh(tree: Any, url: str) -> str | None:
     meta = tree.document.query_selector(":not(noscript) > meta[http-equiv=refresh i]")
-    found = _REFRESH.match(meta.getattr("content") or "") if meta else None
-    if found is None or int(found[1] or 0) > REFRESH_SECONDS_MAX:
+    match = _REFRESH.match(meta.getattr("content") or "") if meta else None
+    if match is None or int(match[1] or 0) > REFRESH_SECONDS_MAX:
         return None
-    target = _absolute(url, found[2] or found[3] or found[4])
-    return target if _key(target) not in {b"", _key(url)} else None  # a page that reloads itself stays where it is
+    target = _absolute(url, match[2] or match[3] or match[4])
+    return target if _key(target) not in {b"", _key(url)} else None  # a page that reloads itself is not a redirect
 
 
 def _absolute(url: str, reference: str) -> str:
-    """The URL that a page refers to; empty where it is none."""
+    """Return the absolute URL of a reference, or an empty string if it cannot be parsed."""
     try:
         return urljoin(url, reference.strip())
     except ValueError:
@@ -224,7 +226,7 @@ def _absolute(url: str, reference: str) -> str:
 
 
 def _key(url: str) -> bytes:
-    """The URL's key; empty for one that no page can have, or that is too long to be kept."""
+    """Return the key of a URL, or empty bytes if it has none."""
     try:
         return url_key(url)
     except BadUrl:
@@ -232,5 +234,5 @@ def _key(url: str) -> bytes:
 
 
 def _tidy(title: str) -> str:
-    """A title on one line, of bounded length."""
+    """Return a title on one line, of bounded length."""
     return " ".join(title[: 10 * TITLE_CHARS_MAX].replace("\0", " ").split())[:TITLE_CHARS_MAX]

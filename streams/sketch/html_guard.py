@@ -1,10 +1,10 @@
-"""HTML that must not reach the parser, and its text without one.
+"""Diverts HTML that would overload the parser, and strips its tags instead.
 
-An HTML parser is quadratic or worse where the standard makes it so. Tried with lexbor: 27 kB of `<b id=1><b id=2>...`
-before `<p>x<p>x...` became 2.2 million elements and 860 MB, since each paragraph opens all of them anew; 700 kB of
-`<b></i>` took 17 s, as each end tag walks all that is open; a tag with 100,000 attributes did not end in 20 s. So
-the work that a page may cause is bounded from above before it is parsed, by counts that no markup can hide from. A
-page over a bound, hostile or merely huge, loses its tags in one linear sweep instead, and keeps nearly the same text.
+The standard makes some HTML quadratic or worse to parse. Measured with lexbor: 27 kB of `<b id=1><b id=2>...`
+before `<p>x<p>x...` became 2.2 million elements and 860 MB, since each paragraph reopens all of them; 700 kB of
+`<b></i>` took 17 s, as each end tag walks all open elements; a tag with 100,000 attributes did not finish in 20 s.
+Therefore the work for a page is bounded from above before it is parsed, by counts that no markup can evade. A page
+over a bound, hostile or merely huge, has its tags stripped in linear time, which gives nearly the same text.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ _TITLE = re.compile(r"<title[^<>]{0,200}>([^<]{0,2000})", re.IGNORECASE)
 
 
 class Weight(NamedTuple):
-    """What is known of markup before it is parsed."""
+    """What the counts say about markup before it is parsed."""
 
     heavy: bool  # parsing might take more than a second or some hundred megabytes
-    meta_chars: int  # all <meta> tags that are of use stand within so many characters of the beginning
+    meta_chars: int  # all relevant <meta> tags are within this many characters of the start
 
 
 def weigh(markup: str) -> Weight:
-    """Weigh a page before it reaches the parser."""
+    """Estimate the work that a page would cause the parser."""
     if len(markup) <= _SMALL_BYTES and markup.count("<") <= _SMALL_TAGS:
         return Weight(False, len(markup))
-    from streams.sketch.kernel import weigh_markup
+    from streams.sketch.html_weight import weigh_markup
 
     tags, formatting, attribute_steps, roots, lists, meta = weigh_markup(markup.encode("utf-8", "replace"))
     heavy = (
@@ -58,43 +58,43 @@ def weigh(markup: str) -> Weight:
         or roots > ROOTS_MAX
         or 2 * lists * tags > INDENT_CHARS_MAX
     )
-    return Weight(heavy, meta + META_CHARS_MAX if meta else 0)  # bytes are no fewer than characters
+    return Weight(heavy, meta + META_CHARS_MAX if meta else 0)  # in bytes, which are at least as many as characters
 
 
 def strip_tags(markup: str, skipped: Collection[str] = ()) -> str:
-    """The text between tags, without that of `skipped` elements; in time linear in the length.
+    """Return the text between tags, without that of `skipped` elements, in time linear in the length.
 
-    Attributes that hold a `>` leave their rest as text: rare, and no harm.
+    An attribute that contains a `>` leaves its rest as text, which is rare and harmless.
     """
     parts: list[str] = []
-    end = markup.rfind(">") + 1  # each tag looked for below has its end, so none is looked for in vain
-    at, inside, depth = 0, "", 0
-    while (found := _TAG.search(markup, at, end)) is not None:
-        if not inside:
-            parts.append(markup[at : found.start()])
-        at = found.end()
-        if found[0] == "<!--":
+    end = markup.rfind(">") + 1  # so that every tag matched below has an end
+    at, skipping, depth = 0, "", 0
+    while (tag := _TAG.search(markup, at, end)) is not None:
+        if not skipping:
+            parts.append(markup[at : tag.start()])
+        at = tag.end()
+        if tag[0] == "<!--":
             close = markup.find("-->", at)
             at = close + 3 if close >= 0 else len(markup)
             continue
-        name, closing = (found[1] or "").lower(), found[0][1] == "/"
+        name, closing = (tag[1] or "").lower(), tag[0][1] == "/"
         if name in _NO_TEXT and not closing:
-            behind = re.compile("</" + name, re.IGNORECASE).search(markup, at)
-            at = behind.start() if behind else len(markup)
-        elif inside and name == inside:
+            end_tag = re.compile("</" + name, re.IGNORECASE).search(markup, at)
+            at = end_tag.start() if end_tag else len(markup)
+        elif skipping and name == skipping:
             depth += -1 if closing else 1
-            inside = inside if depth else ""
-        elif name in skipped and not closing and not inside:
-            inside, depth = name, 1
+            skipping = skipping if depth else ""
+        elif name in skipped and not closing and not skipping:
+            skipping, depth = name, 1
         if name and name not in _INLINE:
             parts.append("\n")
-    if not inside:
+    if not skipping:
         parts.append(markup[at:])
     lines = html.unescape(_HUGE_NUMBER.sub(" ", "".join(parts))).split("\n")
     return "\n".join(stripped for line in lines if (stripped := " ".join(line.split())))
 
 
 def title_of(markup: str) -> str:
-    """The title, found without a parser; empty where there is none."""
-    found = _TITLE.search(markup)
-    return html.unescape(_HUGE_NUMBER.sub(" ", found[1])) if found else ""
+    """Return the title without parsing, or an empty string."""
+    match = _TITLE.search(markup)
+    return html.unescape(_HUGE_NUMBER.sub(" ", match[1])) if match else ""

@@ -1,11 +1,11 @@
-"""What of a document goes into the indexes that `find` looks candidates up in.
+"""Chooses the words and shingles of a document that `find` uses to look up candidates.
 
-    words    site 4 │ word 4 │ document prefix 5     at most WORDS_MAX entries a document and URL
-    samples           value 4 │ document prefix 5    at most SAMPLES_MAX entries a document
+    words    site 4 │ word 4 │ document prefix 5     at most WORDS_MAX entries per document and URL
+    samples           value 4 │ document prefix 5    at most SAMPLES_MAX entries per document
 
 Both must be chosen alike for two documents that share words (a coordinated sample), from the document alone: how
-common a word is on its site is not known while pages arrive. A word that turns out to be common is passed over when
-the index is read, where a limit on its postings bites.
+common a word is on its site is not known while pages arrive. A word that turns out to be common is skipped when the
+index is read, because a limit on its postings is reached.
 
 - **Words**: those with the least ranks of -ln(u)/weight (weighted sampling without replacement, Efraimidis and
   Spirakis 2006), where u in (0, 1] is a function of the word only. The weight grows with the word's count, so that a
@@ -91,9 +91,9 @@ def name_hash(name: str) -> int:
 
 
 def text_words(
-    words: NDArray[np.uint32], counts: NDArray[np.int64], most: int = TEXT_WORDS_MAX
+    words: NDArray[np.uint32], counts: NDArray[np.int64], limit: int = TEXT_WORDS_MAX
 ) -> NDArray[np.uint32]:
-    """The words of a text that are indexed, or the `most` likeliest to be, from all its word hashes and their counts.
+    """The words of a text that are indexed, or the `limit` likeliest ones, from all its word hashes and their counts.
 
     `Sketcher.sketch_batch` makes the same choice in its one pass.
     """
@@ -103,7 +103,7 @@ def text_words(
     weights = np.log1p(counts)
     weights[counts > max(3, tokens // WORD_SHARE)] = GRAMMAR_WEIGHT
     ranks = -np.log((words.astype(np.float64) + 1.0) / 2.0**32) / weights
-    return words[np.argsort(ranks, kind="stable")[:most]]
+    return words[np.argsort(ranks, kind="stable")[:limit]]
 
 
 def indexed_words(shingles: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -133,7 +133,7 @@ def page_terms(pages: Sequence[tuple[bytes, str]], sketcher: Sketcher) -> list[l
     """What of the entries of pages, given by key and URL, is of their URLs alone."""
     words = [last_words(key_words(key)) for key, _ in pages]
     known = sketcher.words_hashes(chain.from_iterable(words))
-    return [_path_terms(each, url, known) for each, (_, url) in zip(words, pages, strict=True)]
+    return [_path_terms(page_words, url, known) for page_words, (_, url) in zip(words, pages, strict=True)]
 
 
 def index_words(key: bytes, url: str, chosen: NDArray[np.uint32], sketcher: Sketcher) -> bytes:
@@ -167,11 +167,11 @@ def index_words_of(
     return [entries[start:end] for start, end in pairwise(ends)]
 
 
-def most_sampled(sketch: Sketch, most: int = SAMPLES_MAX) -> list[int]:
+def most_sampled(sketch: Sketch, limit: int = SAMPLES_MAX) -> list[int]:
     """The sampled shingles divisible by the greatest powers of two, those first."""
     values = sketch.sample.astype(np.int64)
     order = np.argsort(-(values & -values), kind="stable")
-    return [int(value) for value in values[order[:most]]]
+    return [int(value) for value in values[order[:limit]]]
 
 
 def index_samples(sketch: Sketch) -> bytes:

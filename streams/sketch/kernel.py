@@ -1,7 +1,7 @@
-"""Text to sketch in one pass, compiled by numba; `streams.sketch.sketcher` imports this on first use.
+"""Turns text into a sketch in one pass, compiled by numba; `streams.sketch.sketcher` imports this on first use.
 
     UTF-8 bytes ─▶ folded bytes and the bounds of words ─▶ token hashes + canonical bytes
-                ─▶ rolling hash over w tokens ─▶ h, a mixed 64-bit value a shingle
+                ─▶ rolling hash over w tokens ─▶ h, a mixed 64-bit value per shingle
                       ├─ v = h >> 32 names the shingle: counted, kept in the sample where v mod 2^k == 0
                       └─ h mod 2^32 places it: times `bins`, the upper half is its bin, the lower half its rank there
 
@@ -41,7 +41,7 @@ _LOW_32 = np.uint64(0xFFFF_FFFF)
 
 
 def jit(**options: Any) -> Callable[[Any], Any]:
-    """`numba.njit` with a cache on disk where there is a place for one, without where there is none."""
+    """Return `numba.njit`, with a cache on disk if a folder for one can be written."""
 
     def decorate(function: Any) -> Any:
         try:
@@ -222,7 +222,7 @@ def tokenise(
 
 @jit()
 def runs(ascending):
-    """Each value once, and how often it comes."""
+    """Return the distinct values, and the count of each."""
     distinct = np.empty(ascending.size, np.uint32)
     counts = np.empty(ascending.size, np.int64)
     n = -1
@@ -236,11 +236,11 @@ def runs(ascending):
 
 
 @jit()
-def shingle(hashes, tokens, words, base, place, seed, bins, slots, distinct, winners):
+def shingle(hashes, tokens, words, base, leaving_power, seed, bins, slots, distinct, winners):
     """Values of all shingles, each once, in `distinct`; each bin's winner (rank << 32 | v) in `winners`.
 
-    `place` is base**words mod 2**64, of the token that leaves the rolling hash. A text shorter than a shingle gives
-    one, of all its tokens. Returns the number of distinct shingles.
+    `leaving_power` is base**words mod 2**64, the factor of the token that leaves the rolling hash. A text shorter
+    than a shingle gives one shingle of all its tokens. Returns the number of distinct shingles.
     """
     winners[:] = _EMPTY
     if tokens == 0:
@@ -257,7 +257,7 @@ def shingle(hashes, tokens, words, base, place, seed, bins, slots, distinct, win
         i = uint64(n)
         rolling = rolling * base + hashes[i]
         if n >= words:
-            rolling -= place * hashes[i - uint64(words)]
+            rolling -= leaving_power * hashes[i - uint64(words)]
         h = _mix(rolling ^ seed)
         v = max(uint32(h >> uint64(32)), uint32(1))  # 0 marks an empty slot
         slot = uint64(v) & mask
@@ -282,13 +282,13 @@ def take_sample(distinct, count, sample_max, sample):
     """
     exponent, left = 0, uint64(count)
     while left > uint64(sample_max):
-        kept = uint64(0)
+        remaining = uint64(0)
         bit = uint32(1) << uint32(exponent)
         for n in range(left):
             value = distinct[uint64(n)]
-            distinct[kept] = value
-            kept += uint64((value & bit) == uint32(0))
-        left = kept
+            distinct[remaining] = value
+            remaining += uint64((value & bit) == uint32(0))
+        left = remaining
         exponent += 1
     for n in range(left):  # at most sample_max: counting the smaller ones sorts without a branch
         value, rank = distinct[uint64(n)], uint32(0)
@@ -346,7 +346,7 @@ def choose_words(hashes, tokens, slots, places, tally, ranks, chosen):
             weight = math.log1p(float(tally[slot])) if tally[slot] > uint32(1) else _LOG_2
         chance = (float(slots[slot]) + 1.0) / 4294967296.0
         if taken == chosen.size and 1.0 - chance >= ranks[taken - 1] * weight:
-            continue  # -log(chance) is no less than 1 - chance: most words need no logarithm
+            continue  # -log(chance) >= 1 - chance, so most words need no logarithm
         rank = -math.log(chance) / weight
         if taken == chosen.size and rank >= ranks[taken - 1]:
             continue
@@ -367,7 +367,7 @@ def sketch_columns(
 ):  # fmt: skip
     """Sketch texts `data[offsets[i]:offsets[i + 1]]` into columns. `sketcher` says what each array is."""
     shingle_words, sample_max, tokens_max = limits
-    token_seed, shingle_seed, probe_seed, base, place = seeds
+    token_seed, shingle_seed, probe_seed, base, leaving_power = seeds
     at = 0
     for i in range(offsets.size - 1):
         tokens[i], at, hard[i] = tokenise(
@@ -376,7 +376,16 @@ def sketch_columns(
         )  # fmt: skip
         ends[i] = at
         count = shingle(
-            hashes, tokens[i], shingle_words, base, place, shingle_seed, winners.size, slots, distinct, winners
+            hashes,
+            tokens[i],
+            shingle_words,
+            base,
+            leaving_power,
+            shingle_seed,
+            winners.size,
+            slots,
+            distinct,
+            winners,
         )
         shingles[i] = count
         sizes[i], exponents[i] = take_sample(distinct, count, sample_max, samples[i])
@@ -384,53 +393,3 @@ def sketch_columns(
             sign(winners, bin_seeds, probe_seed, signatures[i])
         if words.shape[1]:
             word_counts[i] = choose_words(hashes, tokens[i], slots, distinct, tally, ranks, words[i])
-
-
-_FORMATTING = b"b i s u tt em big font code nobr small strike strong".split()
-_FORMATTING_NAMES = np.array([int.from_bytes(name, "big") for name in _FORMATTING], dtype=np.uint64)
-_HTML, _BODY, _UL, _OL, _META = (
-    np.uint64(int.from_bytes(name, "big")) for name in (b"html", b"body", b"ul", b"ol", b"meta")
-)
-
-
-def weigh_markup(data: bytes) -> tuple[int, int, int, int, int, int]:
-    """What bounds a parser's work on `data` from above: (tags, formatting elements that may be open at once, steps to
-    tell attributes apart, <html> and <body> tags, lists); and behind the last <meta, in bytes, 0 where there is none.
-    See `streams.sketch.html_guard`.
-    """
-    counts = _weigh(np.frombuffer(data + b"<", dtype=np.uint8), _FORMATTING_NAMES)
-    tags, formatting, steps, roots, lists, meta = (int(count) for count in counts)
-    return tags, formatting, steps, roots, lists, meta
-
-
-@jit()
-def _weigh(data, names):
-    tags = formatting = steps = roots = lists = meta = uint64(0)
-    words, apart = uint64(0), False
-    bare = np.zeros(names.size, dtype=np.uint8)
-    for n in range(data.size - 1):
-        i = uint64(n)
-        byte = data[i]
-        if byte != uint8(0x3C):
-            # Whatever may part two attributes: white space, a slash, a quote.
-            parts = byte <= uint8(0x20) or byte == uint8(0x2F) or byte == uint8(0x22) or byte == uint8(0x27)
-            words += uint64(apart and not parts)
-            apart = parts
-            continue
-        steps += words * words
-        words, apart = uint64(0), False
-        tags += uint64(data[i + uint64(1)] == uint8(0x2F) or (data[i + uint64(1)] | uint8(0x20)) - uint8(0x61) < 26)
-        name, end = uint64(0), i + uint64(1)
-        while (data[end] | uint8(0x20)) - uint8(0x61) < 26 and end < i + uint64(8):
-            name = name << uint64(8) | uint64(data[end] | uint8(0x20))
-            end += uint64(1)
-        roots += uint64(name in (_HTML, _BODY))
-        lists += uint64(name in (_UL, _OL))
-        meta = end if name == _META else meta
-        whole = not (uint8(0x61) <= data[end] | uint8(0x20) <= uint8(0x7A))
-        for k in range(names.size):
-            # Of elements of one name without attributes, three at most stay open.
-            if whole and names[k] == name and (data[end] != uint8(0x3E) or bare[k] < 3):
-                formatting += uint64(1)
-                bare[k] += data[end] == uint8(0x3E)
-    return tags, formatting, steps + words * words, roots, lists, meta

@@ -1,4 +1,6 @@
-"""How alike two documents are, from their sketches: compiled by numba, called through `streams.sketch.sketcher`.
+"""Estimates the resemblance and containment of documents from their sketches; compiled by numba.
+
+`streams.sketch.sketcher` calls this module.
 
 With exact sizes |A| and |B| known, one number is left to estimate, I = |A and B|: resemblance is I / (|A| + |B| - I),
 the containments are I / |A| and I / |B|. Two independent observations speak of it:
@@ -70,10 +72,10 @@ def _information(common, a, b, sampled, bins):
 def _likeliest(a, b, both, in_a, in_b, agreeing, bins):
     """The estimate of |A and B| and its standard error; sizes as floats."""
     sampled = in_a + in_b - both
-    least, most = float(both), min(a - (in_a - both), b - (in_b - both))
+    least, greatest = float(both), min(a - (in_a - both), b - (in_b - both))
     observed = agreeing / bins
     resemblance = min(max((observed - _ACCIDENT) / (1 - _ACCIDENT), 0.02), 0.98)
-    common = min(max(resemblance * (a + b) / (1 + resemblance), least), most)
+    common = min(max(resemblance * (a + b) / (1 + resemblance), least), greatest)
     for _ in range(_STEPS):
         union = a + b - common
         of_signature, of_sample, drawn = _information(common, a, b, sampled, bins)
@@ -88,7 +90,7 @@ def _likeliest(a, b, both, in_a, in_b, agreeing, bins):
             + sampled / union
         )
         step = score / (of_signature + of_sample)
-        common = min(max(common + step, least), most)
+        common = min(max(common + step, least), greatest)
         if abs(step) < 1e-3 * union:
             break
     # No error of zero because nothing was seen to differ: stand off the ends by what one unseen shingle weighs.

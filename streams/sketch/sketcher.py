@@ -1,7 +1,7 @@
-"""Sketches: what is kept of a document's shingles, the buckets cut from it, and how alike two sketches are.
+"""Makes sketches of texts, splits them into buckets, and compares them.
 
-The kernel, and numba with it, is loaded with the first sketch or comparison, so that commands which do neither start
-at once. Hashes read words little end first: sketches are the same on every machine that numba runs on.
+The kernel, and numba with it, is loaded with the first sketch or comparison, so that commands without either start
+quickly. Hashes read bytes in little-endian order: sketches are the same on every machine that numba supports.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _ASCII_FOLD = np.array(
 
 
 def fingerprint(body: bytes) -> bytes:
-    """8 bytes that name raw bytes: captures with the same one were served the same."""
+    """Return an 8-byte fingerprint; captures with the same fingerprint were served the same bytes."""
     return mmh3.mmh3_x64_128_digest(body)[:8]
 
 
@@ -109,7 +109,7 @@ class Comparisons(msgspec.Struct, frozen=True, eq=False):
 
 
 def to_columns(sketches: Sequence[Sketch]) -> SketchBatch:
-    """Single sketches of one scheme as columns."""
+    """Return sketches of one scheme as columns."""
     n = len(sketches)
     bins = len(sketches[0].signature) if sketches else 0
     sizes = np.fromiter((len(s.sample) for s in sketches), dtype=np.int64, count=n)
@@ -133,7 +133,7 @@ def to_columns(sketches: Sequence[Sketch]) -> SketchBatch:
 def compare_pairs(a: SketchBatch, b: SketchBatch, left: NDArray[np.int64], right: NDArray[np.int64]) -> Comparisons:
     """Compare row left[i] of `a` with row right[i] of `b`, for each i. Both must be of one scheme.
 
-    Where both documents have at most `sample_max` shingles the figures are exact. Well under a microsecond a pair.
+    The figures are exact if both documents have at most `sample_max` shingles. A pair takes well under a microsecond.
     """
     from streams.sketch.similarity import compare_columns
 
@@ -148,14 +148,14 @@ def _compared(batch: SketchBatch) -> tuple[NDArray[Any], ...]:
 
 
 def compare(a: Sketch, b: Sketch) -> Comparison:
-    """Compare two sketches of one scheme; of many pairs, `compare_pairs` is many times as fast."""
+    """Compare two sketches of one scheme; for many pairs, `compare_pairs` is many times as fast."""
     return compare_many(a, [b]).comparison(0)
 
 
-def compare_many(asked: Sketch, others: Sequence[Sketch]) -> Comparisons:
-    """Compare `asked`, as a, with each of `others`, as b."""
+def compare_many(sketch: Sketch, others: Sequence[Sketch]) -> Comparisons:
+    """Compare one sketch, as a, with each of `others`, as b."""
     n = len(others)
-    return compare_pairs(to_columns([asked]), to_columns(others), np.zeros(n, dtype=np.int64), np.arange(n))
+    return compare_pairs(to_columns([sketch]), to_columns(others), np.zeros(n, dtype=np.int64), np.arange(n))
 
 
 class Sketcher:
@@ -167,15 +167,15 @@ class Sketcher:
         numbers = _numbers(scheme.seed)
         token_seed, shingle_seed, probe_seed, base = (next(numbers) for _ in range(4))
         base |= 1
-        place = pow(base, scheme.shingle_words, 1 << 64)
-        self._seeds = tuple(np.uint64(n) for n in (token_seed, shingle_seed, probe_seed, base, place))
+        leaving_power = pow(base, scheme.shingle_words, 1 << 64)
+        self._seeds = tuple(np.uint64(n) for n in (token_seed, shingle_seed, probe_seed, base, leaving_power))
         self._bin_seeds = np.array([next(numbers) & 0xFFFF_FFFF for _ in range(scheme.bins)], dtype=np.uint32)
         self._digest_seed = scheme.seed & 0xFFFF_FFFF
         self._local = threading.local()
         self._hashes: dict[str, list[int]] = {}
 
     def sketch(self, text: str) -> Sketch:
-        """The sketch of one text; of many, `sketch_batch` is several times as fast."""
+        """Return the sketch of one text; for many texts, `sketch_batch` is several times as fast."""
         return self.sketch_batch([text]).sketch(0)
 
     def sketch_batch(self, texts: Sequence[str], words_max: int = 0) -> SketchBatch:
@@ -217,9 +217,9 @@ class Sketcher:
         return self._shingles(scratch, tokens), *self._words(scratch, tokens)
 
     def _shingles(self, scratch: _Scratch, tokens: int) -> NDArray[np.uint32]:
-        _, shingle_seed, _, base, place = self._seeds
+        _, shingle_seed, _, base, leaving_power = self._seeds
         count = _kernel().shingle(
-            scratch.hashes, tokens, self.scheme.shingle_words, base, place, shingle_seed, self.scheme.bins,
+            scratch.hashes, tokens, self.scheme.shingle_words, base, leaving_power, shingle_seed, self.scheme.bins,
             scratch.slots, scratch.distinct, scratch.winners,
         )  # fmt: skip
         return np.sort(scratch.distinct[:count])
@@ -309,8 +309,8 @@ class Sketcher:
     def _scratch(self, text_bytes: int, all_bytes: int) -> _Scratch:
         scratch: _Scratch | None = getattr(self._local, "scratch", None)
         if scratch is None or text_bytes > scratch.text_bytes or all_bytes > scratch.all_bytes:
-            held = scratch or _Scratch(1 << 14, 1 << 16, self.scheme.bins)
-            scratch = _Scratch(max(text_bytes, held.text_bytes), max(all_bytes, held.all_bytes), self.scheme.bins)
+            old = scratch or _Scratch(1 << 14, 1 << 16, self.scheme.bins)
+            scratch = _Scratch(max(text_bytes, old.text_bytes), max(all_bytes, old.all_bytes), self.scheme.bins)
             self._local.scratch = scratch
         return scratch
 

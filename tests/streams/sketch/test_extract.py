@@ -48,7 +48,7 @@ def test_the_body_of_a_page_and_its_title() -> None:
 def test_all_text_is_another_extractor() -> None:
     words = of(PAGE, extractor="resiliparse-all").text.split()
     assert words == ["Home", "Heading", "One", "&", "two", "three", "four", "Related", "Imprint"]
-    with pytest.raises(SettingsError, match="no extractor 'x'"):
+    with pytest.raises(SettingsError, match="unknown extractor 'x'"):
         of(PAGE, extractor="x")
 
 

@@ -16,6 +16,7 @@ from state.scheme import Scheme
 from streams.sketch import unicode_table
 from streams.sketch.sketcher import Sketcher
 from streams.sketch.unicode_table import IGNORED, MARK, SEPARATOR, SOLO
+from tests.streams.sketch import build_unicode_table
 
 SCHEME = Scheme()
 SKETCHER = Sketcher(SCHEME)
@@ -36,10 +37,10 @@ def reference_tokens(text: str) -> list[str]:
     entries = unicode_table.load()
     text = text.encode("utf-8", "replace").decode()
     text = "".join(" " if entries[ord(c)] & unicode_table.UNASSIGNED else c for c in text)
-    text = "".join(c for c in text if unicode_table._class(c) != IGNORED)
+    text = "".join(c for c in text if build_unicode_table.class_of(c) != IGNORED)
     tokens, word, solo = [], "", False
     for char in unicode_table.nfkc_casefold(text):
-        kind = unicode_table._class(char)
+        kind = build_unicode_table.class_of(char)
         if word and (kind in (SEPARATOR, SOLO) or (solo and kind != MARK)):
             tokens.append(word)
             word, solo = "", False

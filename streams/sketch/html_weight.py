@@ -1,0 +1,62 @@
+"""Counts in HTML that bound the work of a parser, compiled by numba; `streams.sketch.html_guard` judges them."""
+
+# Compiled functions take numba's types, which annotations cannot name.
+# mypy: allow-untyped-defs
+# ruff: noqa: ANN001, ANN202
+
+from __future__ import annotations
+
+import numpy as np
+from numba import uint8, uint64
+
+from streams.sketch.kernel import jit
+
+_FORMATTING = b"b i s u tt em big font code nobr small strike strong".split()
+_FORMATTING_NAMES = np.array([int.from_bytes(name, "big") for name in _FORMATTING], dtype=np.uint64)
+_HTML, _BODY, _UL, _OL, _META = (
+    np.uint64(int.from_bytes(name, "big")) for name in (b"html", b"body", b"ul", b"ol", b"meta")
+)
+
+
+def weigh_markup(data: bytes) -> tuple[int, int, int, int, int, int]:
+    """Return counts that bound a parser's work on `data` from above, see `streams.sketch.html_guard`.
+
+    They are: tags, formatting elements that may be open at once, comparisons of attributes, <html> and <body> tags,
+    lists, and the number of bytes up to the end of the last <meta (0 without one).
+    """
+    counts = _weigh(np.frombuffer(data + b"<", dtype=np.uint8), _FORMATTING_NAMES)
+    tags, formatting, steps, roots, lists, meta = (int(count) for count in counts)
+    return tags, formatting, steps, roots, lists, meta
+
+
+@jit()
+def _weigh(data, names):
+    tags = formatting = steps = roots = lists = meta = uint64(0)
+    words, apart = uint64(0), False
+    bare = np.zeros(names.size, dtype=np.uint8)
+    for n in range(data.size - 1):
+        i = uint64(n)
+        byte = data[i]
+        if byte != uint8(0x3C):
+            # White space, a slash or a quote may separate two attributes.
+            separates = byte <= uint8(0x20) or byte == uint8(0x2F) or byte == uint8(0x22) or byte == uint8(0x27)
+            words += uint64(apart and not separates)
+            apart = separates
+            continue
+        steps += words * words
+        words, apart = uint64(0), False
+        tags += uint64(data[i + uint64(1)] == uint8(0x2F) or (data[i + uint64(1)] | uint8(0x20)) - uint8(0x61) < 26)
+        name, end = uint64(0), i + uint64(1)
+        while (data[end] | uint8(0x20)) - uint8(0x61) < 26 and end < i + uint64(8):
+            name = name << uint64(8) | uint64(data[end] | uint8(0x20))
+            end += uint64(1)
+        roots += uint64(name in (_HTML, _BODY))
+        lists += uint64(name in (_UL, _OL))
+        meta = end if name == _META else meta
+        whole = not (uint8(0x61) <= data[end] | uint8(0x20) <= uint8(0x7A))
+        for k in range(names.size):
+            # At most three elements of one name without attributes stay open.
+            if whole and names[k] == name and (data[end] != uint8(0x3E) or bare[k] < 3):
+                formatting += uint64(1)
+                bare[k] += data[end] == uint8(0x3E)
+    return tags, formatting, steps + words * words, roots, lists, meta
