@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import os
 import shutil
 import socket
 import time
@@ -173,7 +174,9 @@ def listen(host: str, port: int) -> socket.socket:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         return socket.create_server((host, port), family=family)
     except OSError as error:
-        raise InputError(f"cannot listen on {host}:{port}: {error.strerror}", "choose another --port") from error
+        # create_server adds the address to strerror; gaierror has codes of its own.
+        reason = error.strerror if isinstance(error, socket.gaierror) else os.strerror(error.errno or 0)
+        raise InputError(f"cannot listen on {host}:{port}: {reason}", "choose another --port") from error
 
 
 def _remove_sweep(collection: Collection, sweep: Sweep) -> Forgotten:

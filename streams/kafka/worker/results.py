@@ -33,38 +33,38 @@ Place = tuple[bytes, int]
 
 
 class Places:
-    """URLs that hold or held documents of one partition: those that are stored, and those of a batch."""
+    """The URLs at which documents of one partition were seen: stored ones and those of a batch."""
 
     def __init__(self, store: Store, changes: Changes) -> None:
         self._store = store
         self._new: defaultdict[bytes, list[Place]] = defaultdict(list)
         for row, seen in changes.puts.get(Family.LOCATIONS, {}).items():
-            self._new[row[:ID_BYTES]].append(_place(row, seen))
+            self._new[row[:ID_BYTES]].append(_location(row, seen))
 
     def first(self, document: bytes, but: bytes = b"") -> Place:
-        """Where a document was seen first, other than at the key `but`; an empty key where it is nowhere."""
-        stored = (_place(*row) for row in islice(self._store.scan(Family.LOCATIONS, document), PLACES_READ))
-        found = [place for place in (*stored, *self._new[document]) if place[0] != but]
-        return min(found, key=lambda place: (place[1], place[0]), default=(b"", 0))
+        """Return where a document was seen first, except at the key `but`; an empty key if at no other URL."""
+        stored = (_location(*row) for row in islice(self._store.scan(Family.LOCATIONS, document), PLACES_READ))
+        locations = [location for location in (*stored, *self._new[document]) if location[0] != but]
+        return min(locations, key=lambda location: (location[1], location[0]), default=(b"", 0))
 
 
-def _place(row: bytes, seen: bytes) -> Place:
+def _location(row: bytes, seen: bytes) -> Place:
     return row[ID_BYTES:], location_row.decode(seen)
 
 
 def near_duplicates(
-    found: Iterable[tuple[bytes, Place, bytes, Comparison]], places: Places, store: Store, partitions: int
+    matches: Iterable[tuple[bytes, Place, bytes, Comparison]], places: Places, store: Store, partitions: int
 ) -> Iterator[Result]:
-    """Documents with their place, the closest of this partition's documents, and the figures.
+    """Yield results for new documents, with their locations and their closest documents of this partition.
 
-    What was forgotten meanwhile is at no URL, and is passed over; so is a key that is of none.
+    Deleted documents, which have no location, are skipped, and so are keys that are not of a URL.
     """
-    known = [each for each in found if _url(each[1][0])]
+    known = [match for match in matches if _url(match[1][0])]
     others = sorted({other for _, _, other, _ in known})
     parents = dict(zip(others, store.get_many(Family.PARENTS, others), strict=True))
     for document, (key, time), other, figures in known:
-        there, since = places.first(other, key if other == document else b"")
-        url, of_other = _url(key), _url(there)
+        other_key, since = places.first(other, key if other == document else b"")
+        url, of_other = _url(key), _url(other_key)
         if not of_other:
             continue
         value = NearDuplicate(
@@ -89,19 +89,19 @@ def _url(key: bytes) -> str:
 
 
 def copies(sightings: Sequence[Sighting], places: Places, store: Store, partitions: int) -> Iterator[Result]:
-    """Pages whose document another URL holds or held already."""
-    found = ((each.document, (each.key, each.time), each.document, IDENTICAL) for each in sightings)
-    return near_duplicates(found, places, store, partitions)
+    """Yield results for pages whose document was seen at another URL before."""
+    matches = ((s.document, (s.key, s.time), s.document, IDENTICAL) for s in sightings)
+    return near_duplicates(matches, places, store, partitions)
 
 
 def joined(document: bytes, into: bytes, documents: int | None, partition: int) -> Result:
-    """A document, root of so many (itself with them), that came under another."""
+    """Return the result for a root that was joined to another document; `documents` is its cluster's size."""
     value = ClusterChange("joined", document.hex(), into.hex(), documents)
     return Result(Topic.CLUSTERS, partition, value.document.encode(), value)
 
 
 def retracted(changes: Changes, store: Store, partition: int) -> Iterator[Result]:
-    """What changes that overwrite do to the clusters of a partition's documents."""
+    """Yield the effects of a retraction on the clusters of a partition's documents."""
     gone = _present(store, Family.DOCUMENTS, changes.deletes.get(Family.DOCUMENTS, ()))
     alone = _present(store, Family.PARENTS, changes.deletes.get(Family.PARENTS, ()))
     for change, documents in (("left", alone - gone), ("forgotten", gone)):
@@ -117,4 +117,4 @@ def retracted(changes: Changes, store: Store, partition: int) -> Iterator[Result
 
 def _present(store: Store, family: Family, keys: Iterable[bytes]) -> set[bytes]:
     ordered = sorted(keys)
-    return {key for key, held in zip(ordered, store.get_many(family, ordered), strict=True) if held is not None}
+    return {key for key, row in zip(ordered, store.get_many(family, ordered), strict=True) if row is not None}
