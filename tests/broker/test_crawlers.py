@@ -51,7 +51,7 @@ def test_pages_come_from_a_crawlers_own_topic(collection: Callable[..., Any], tm
     topic = f"{made.prefix}.crawled_firehose"
     setting = f'pages_topic = "{topic}"\ndefault_format = "scrapy-cluster"\n'
     made.config.write_text(made.config.read_text().replace("[kafka]\n", f"[kafka]\n{setting}"))
-    assert f"the topic {topic} that pages are to come from is not there" in made("topics", "create", code=2)
+    assert f"the topic of pages {topic} does not exist" in made("topics", "create", code=2)
     values = [page(f"scrapy-{n}", body=f"<p>{n} {TEXT}", status_code=200, crawlid="weekly") for n in range(12)]
     values.append(b"no page")
     asyncio.run(crawl(made.bootstrap, topic, 5, values))
