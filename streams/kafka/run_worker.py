@@ -84,8 +84,8 @@ async def _work(settings: Settings, broker: Broker, options: WorkerOptions, coun
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    with listen(options.host, options.port) as socket:
-        port = socket.getsockname()[1]
+    with listen(options.host, options.port) as sockets:
+        port = sockets[0].getsockname()[1]
         producer = Producer(broker, kafka, settings.scheme.id)
         partitions = OpenPartitions(options.data_dir, settings.scheme, settings.store, counts.partitions)
         runner = Runner(settings, partitions, producer, SweepLog(broker, kafka, producer), Metrics())
@@ -94,7 +94,7 @@ async def _work(settings: Settings, broker: Broker, options: WorkerOptions, coun
         async with ConsumerLag(broker, kafka, counts) as lag:
             collection = Collection(runner, app, lag)
             server = Server(collection)
-            await server.start(socket)
+            await server.start(sockets)
             publishes_moves = Topic.MOVES.value in kafka.results
             tasks: list[asyncio.Task[object]] = [
                 asyncio.create_task(stop.wait()),

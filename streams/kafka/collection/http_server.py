@@ -20,7 +20,8 @@ import os
 import shutil
 import socket
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -58,8 +59,8 @@ class Server:
         self._web: web.AppRunner | None = None
         self._cancelling = asyncio.Lock()
 
-    async def start(self, listening: socket.socket) -> None:
-        """Answer requests on a socket made by `listen`."""
+    async def start(self, sockets: Sequence[socket.socket]) -> None:
+        """Answer requests on the sockets that `listen` opened."""
         token = token_from_environment()
         site = web.Application(client_max_size=BODY_BYTES_MAX)
         site.router.add_get("/livez", self._livez)
@@ -72,7 +73,8 @@ class Server:
             )
         self._web = web.AppRunner(site, access_log=None)
         await self._web.setup()
-        await web.SockSite(self._web, listening).start()
+        for listening in sockets:
+            await web.SockSite(self._web, listening).start()
 
     async def stop(self) -> None:
         """Close all connections and stop listening."""
@@ -163,20 +165,27 @@ class Server:
         return forgotten
 
 
-def listen(host: str, port: int) -> socket.socket:
-    """Return a listening socket; port 0 takes any free one.
+@contextmanager
+def listen(host: str, port: int) -> Iterator[list[socket.socket]]:
+    """Open a listening socket for each address of a host, all on one port; port 0 is any free one.
 
-    Raise InputError if the address cannot be bound, or if other machines could reach it without a token.
+    Raise InputError if an address cannot be bound, or if other machines could reach it without a token.
     """
     if not token_from_environment() and not _is_loopback(host):
         raise InputError(f"anyone who reaches {host} could change everything", "set LOSTFOUND_TOKEN on all workers")
-    try:
-        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-        return socket.create_server((host, port), family=family)
-    except OSError as error:
-        # create_server adds the address to strerror; gaierror has codes of its own.
-        reason = error.strerror if isinstance(error, socket.gaierror) else os.strerror(error.errno or 0)
-        raise InputError(f"cannot listen on {host}:{port}: {reason}", "choose another --port") from error
+    with ExitStack() as stack:
+        sockets: list[socket.socket] = []
+        bound_port = port
+        try:
+            for family, _, _, _, address in sorted(set(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))):
+                full_address = (address[0], bound_port, *address[2:])
+                sockets.append(stack.enter_context(socket.create_server(full_address, family=family)))
+                bound_port = sockets[0].getsockname()[1]
+        except OSError as error:
+            # create_server adds the address to strerror; gaierror has codes of its own.
+            reason = error.strerror if isinstance(error, socket.gaierror) else os.strerror(error.errno or 0)
+            raise InputError(f"cannot listen on {host}:{port}: {reason}", "choose another --port") from error
+        yield sockets
 
 
 def _remove_sweep(collection: Collection, sweep: Sweep) -> Forgotten:

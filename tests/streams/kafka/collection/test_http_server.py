@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,8 +16,9 @@ from aiohttp.test_utils import TestClient, TestServer
 from state.check import check
 from state.families import Family
 from state.stats import stats
+from streams.errors import InputError
 from streams.kafka.collection import http_server
-from streams.kafka.collection.http_server import Server
+from streams.kafka.collection.http_server import Server, listen
 from streams.kafka.wire.packed_messages import Topic
 from streams.kafka.wire.sweep_log import Event
 from streams.settings import load
@@ -64,6 +66,22 @@ def test_without_a_token_only_local_requests_are_answered(headers: dict[str, str
             return answer.status
 
     assert asyncio.run(ask()) == status
+
+
+def test_a_worker_listens_on_all_addresses_of_its_host() -> None:
+    addresses = {info[4][0] for info in socket.getaddrinfo("localhost", 0, type=socket.SOCK_STREAM)}
+    with listen("localhost", 0) as sockets:
+        assert {opened.getsockname()[0] for opened in sockets} == addresses
+        assert len({opened.getsockname()[1] for opened in sockets}) == 1
+
+
+def test_a_port_in_use_is_refused() -> None:
+    with (
+        listen("127.0.0.1", 0) as (opened,),
+        pytest.raises(InputError, match="Address already in use"),
+        listen("127.0.0.1", opened.getsockname()[1]),
+    ):
+        pass
 
 
 TEXT = "a page of the sweep that is cancelled, number"
