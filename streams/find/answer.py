@@ -6,7 +6,7 @@ import msgspec
 
 
 class Evidence(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One reason for or against a candidate: a stable keyword, an optional figure, and optional detail for people."""
+    """One reason for or against a candidate: a stable keyword, an optional figure and an optional detail."""
 
     kind: str
     value: float | None = None
@@ -14,14 +14,14 @@ class Evidence(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Candidate(msgspec.Struct, frozen=True, kw_only=True):
-    """A URL where the page may be now. Times are ISO 8601 in UTC; None if no capture of the URL was stored."""
+    """A URL where the page may be now; its times are ISO 8601 in UTC."""
 
     url: str
     confidence: float
-    resemblance: float | None
-    containment: float | None  # of the old page in this one
-    first_seen: str | None
-    last_seen: str | None
+    resemblance: float | None = None  # None: the texts were not compared
+    containment: float | None = None  # of the old page in this one
+    first_seen: str | None = None  # None: no capture of the URL is stored
+    last_seen: str | None = None
     evidence: list[Evidence]
 
 

@@ -1,7 +1,4 @@
-"""An LRU cache that reads the values of many keys at once.
-
-A read of many values costs little more than a read of one, from disk as from a worker.
-"""
+"""An LRU cache that reads missing values in batches: reading many costs little more than reading one."""
 
 from __future__ import annotations
 
@@ -14,7 +11,7 @@ V = TypeVar("V")
 
 
 class BatchLru(Generic[K, V]):
-    """The values of the last `size` keys; `read` returns the values of many keys, in their order."""
+    """Caches the last `size` values; `read` returns the values of many keys, in their order."""
 
     def __init__(self, read: Callable[[list[K]], Iterable[V]], size: int) -> None:
         assert size > 0, size

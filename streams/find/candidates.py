@@ -1,4 +1,4 @@
-"""Collect candidates for the new home of a dead URL with bounded look-ups.
+"""Collect candidates for the new home of a dead URL with bounded look-ups, and select the most promising ones.
 
 | source    | finds                                               | bounded by                                |
 |-----------|-----------------------------------------------------|-------------------------------------------|
@@ -8,52 +8,55 @@
 | path      | pages that share path words or the page name        | 7 words, postings per word                |
 | position  | the same path on other hosts, and parent pages      | hosts of the domain, new hosts            |
 
-The first four yield documents. These are compared by their sketches, and the sources take turns in the order of the
-result, each with its best documents first. The last yields URLs.
+The first four sources yield documents, which are compared by their sketches. The sources take turns in the order of
+the result, each with its best documents first. The last source yields URLs.
 """
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
+from collections.abc import Iterable
 from itertools import chain, product, zip_longest
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from state.model import PREFIX_BYTES, DocumentRow
+from streams.find import score as scoring
 from streams.find.batch_lru import BatchLru
+from streams.find.context import FindContext
+from streams.find.dead_url import DeadUrl
+from streams.find.missing_rule import Life
+from streams.find.path_similarity import path_features, path_similarity_to
+from streams.find.text_similarity import TextFeatures
 from streams.sketch import sketcher
 from streams.sketch.index_terms import most_sampled, name_hash, path_terms, segment_names, site_key, text_words
 from streams.urls import directory_prefix, host_prefix
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from streams.find.context import FindContext
-    from streams.find.dead_url import DeadUrl
-    from streams.find.text_similarity import TextFeatures
-
 WORD_POSTINGS_MAX = 400  # a word or name that more documents of a site share is ignored
 QUERY_WORDS_MAX = 48
 WORDS_PER_READ = 32
-WORD_ROWS_MAX = 4_000  # postings read of words for one dead URL
-SAMPLE_ROWS_MAX = 4_000  # postings read of sampled shingles for one dead URL
+WORD_ROWS_MAX = 4_000  # postings of words that are read for one dead URL
+SAMPLE_ROWS_MAX = 4_000  # postings of sampled shingles that are read for one dead URL
 NAMES_MAX = 18
 COMPARED_MAX = 64  # documents compared by sketch
-SIMILARITY_MIN = 0.04  # of containment and resemblance together: less is within the error of sketches
+SIMILARITY_MIN = 0.04  # of containment plus resemblance: less is within the error of sketches
 SITES_MAX = 4
 HOSTS_MAX = 16
 PARENT_PAGES_MAX = 12
-_LOOKUPS_CACHED = 512  # of each kind, some kilobytes each at most
-_HOT_WORDS_MAX = 100_000  # words known to be common, which are not read again
+_LOOKUPS_CACHED = 512  # of each kind, a few kilobytes each at most
+_HOT_WORDS_MAX = 100_000  # common words that are remembered, so that they are not read again
+_DOCUMENTS_PER_READ = 32  # whose locations are read together
+_LIVES_PER_READ = 16
+_PROMISE_SHARE_MIN = 0.2  # of the best promise: candidates that promise less are not compared
 
 
-class CandidateSet(NamedTuple):
+class _CandidateSet(NamedTuple):
     """Prefixes of candidate documents, the most promising first, and keys of candidate URLs.
 
     `promise` rates documents before their texts are read: containment plus resemblance by sketches, plus the strength
-    of shared words relative to the document that shares most.
+    of shared words relative to the document with the strongest ones.
     """
 
     documents: list[bytes]
@@ -61,8 +64,8 @@ class CandidateSet(NamedTuple):
     promise: dict[bytes, float]
 
 
-class CandidateCollector:
-    """Looks up candidates; look-ups are cached, as the next stop of a page that moved twice repeats many of them."""
+class CandidateSelector:
+    """Selects candidates; look-ups are cached, because the search from a stop on the way repeats many of them."""
 
     def __init__(self, context: FindContext) -> None:
         self._context, self._counters = context, context.counters
@@ -77,8 +80,54 @@ class CandidateCollector:
         self._rows: BatchLru[bytes, list[DocumentRow]] = BatchLru(self._read_rows, _LOOKUPS_CACHED)
         self._hot_words: set[tuple[bytes, int]] = set()
 
-    def collect(self, dead: DeadUrl) -> CandidateSet:
-        """Return the candidates for one dead URL."""
+    def select(self, dead: DeadUrl, extra_keys: Iterable[bytes], excluded: frozenset[bytes]) -> list[Life]:
+        """Return lives of URLs that had a page when the old URL was missing.
+
+        These are the extra keys, the candidate URLs, and the `find.compared_max` most promising URLs of documents.
+        """
+        compared_max = self._context.settings.compared_max
+        candidates = self._collect(dead)
+        given = [key for key in dict.fromkeys([*extra_keys, *candidates.urls]) if key not in excluded]
+        promise = self._rate_urls(dead, candidates, {*given, *excluded})
+        order = sorted(promise, key=lambda key: (-promise[key], key))
+        lives: list[Life] = []
+        read = 0
+        while read < len(order) and len(lives) < compared_max:
+            if lives and promise[order[read]] < _PROMISE_SHARE_MIN * promise[lives[0].key]:
+                self._counters["find_promise_share_min"] += 1
+                break
+            lives += self._surviving_lives(dead, order[read : read + _LIVES_PER_READ])
+            read += _LIVES_PER_READ
+        if len(lives) + (read < len(order)) > compared_max:
+            self._counters["find_compared_max"] += 1
+        return [*self._surviving_lives(dead, given), *lives[:compared_max]]
+
+    def _rate_urls(self, dead: DeadUrl, candidates: _CandidateSet, known: set[bytes]) -> dict[bytes, float]:
+        """Rate about `find.candidates_max` URLs of the collected documents before their texts are read.
+
+        The promise of a URL is that of its most promising document, plus the similarity of the paths.
+        """
+        content: dict[bytes, float] = {}
+        documents = candidates.documents
+        for start in range(0, len(documents), _DOCUMENTS_PER_READ):
+            if len(content) >= self._context.settings.candidates_max:
+                self._counters["find_candidates_max"] += 1
+                break
+            batch = documents[start : start + _DOCUMENTS_PER_READ]
+            for document, keys in zip(batch, self._context.locations.many(batch), strict=True):
+                promise = candidates.promise.get(document, 0.0)
+                for key in keys:
+                    if key not in known and promise >= content.get(key, 0.0):
+                        content[key] = promise
+        similarity = path_similarity_to(path_features(dead.key))
+        return {key: promise + scoring.PATH * similarity(path_features(key)) for key, promise in content.items()}
+
+    def _surviving_lives(self, dead: DeadUrl, keys: list[bytes]) -> list[Life]:
+        """Return the lives of the URLs that had a page when the old URL was missing."""
+        lives = self._context.lives.many(keys)
+        return [life for life in lives if life.last_page and life.last_page.sweep >= dead.missing_since]
+
+    def _collect(self, dead: DeadUrl) -> _CandidateSet:
         gathered_max = self._context.settings.gathered_max
         by_content = self._by_content(dead.row) if dead.row else {}
         sites = self._sites(dead)
@@ -97,7 +146,7 @@ class CandidateCollector:
         documents = _take_turns(chosen, [by_sketch, by_path, by_words, total])
         strongest = max(by_words.values(), default=1.0)
         promise = {prefix: by_sketch.get(prefix, 0.0) + by_words.get(prefix, 0.0) / strongest for prefix in documents}
-        return CandidateSet(documents, self._by_position(dead), promise)
+        return _CandidateSet(documents, self._by_position(dead), promise)
 
     def _compare_sketches(self, dead: DeadUrl, by_content: dict[bytes, float]) -> dict[bytes, float]:
         """Return containment plus resemblance of the documents that share most bands and shingles."""
@@ -109,11 +158,11 @@ class CandidateCollector:
         by_prefix = {row.sketch.document[:PREFIX_BYTES]: value for row, value in zip(rows, sums, strict=True)}
         return {prefix: value for prefix, value in by_prefix.items() if value >= SIMILARITY_MIN}
 
-    def _read_rows(self, prefixes: list[bytes]) -> list[list[DocumentRow]]:
+    def _read_rows(self, prefixes: list[bytes]) -> Iterable[list[DocumentRow]]:
         rows: dict[bytes, list[DocumentRow]] = {prefix: [] for prefix in prefixes}
         for row in self._context.view.documents_by_prefixes(prefixes):
             rows[row.sketch.document[:PREFIX_BYTES]].append(row)
-        return list(rows.values())
+        return rows.values()
 
     def _by_content(self, row: DocumentRow) -> dict[bytes, float]:
         """Return the strength of documents that share bands or sampled shingles with this one."""
@@ -137,10 +186,10 @@ class CandidateCollector:
         return strengths
 
     def _sites(self, dead: DeadUrl) -> list[bytes]:
-        """Return the sites whose words are looked up: the old URL's site, and new sites of the sweep that missed it.
+        """Return the sites to look words up in: the old URL's site, and new sites of the sweep that missed it.
 
-        If that sweep visited the old host and many new hosts, as in any broad crawl, the new sites are left out:
-        nothing speaks for some of them rather than others.
+        If that sweep visited the old host and many new hosts, as in any broad crawl, the new sites are left out,
+        because nothing makes some of them more likely than others.
         """
         sweeps, host = self._context.sweeps, host_prefix(dead.key)
         new_hosts = sweeps.new_hosts(dead.missing_since, dead.last_sweep, SITES_MAX)
@@ -175,13 +224,12 @@ class CandidateCollector:
     def _by_position(self, dead: DeadUrl) -> list[bytes]:
         """Return keys of the same path on other hosts, and of parent pages."""
         sweeps, host = self._context.sweeps, host_prefix(dead.key)
-        path = dead.key[len(host) :]
         newest = sweeps.committed[-1] if sweeps.committed else dead.missing_since
         hosts: list[bytes] = []
         for sweep in {dead.missing_since, newest}:
             hosts += sweeps.hosts_of_domain(sweep, dead.key, HOSTS_MAX)
             hosts += sweeps.new_hosts(sweep, dead.last_sweep, SITES_MAX)
-        elsewhere = [other + path for other in dict.fromkeys(hosts) if other != host]
+        elsewhere = [other + dead.key[len(host) :] for other in dict.fromkeys(hosts) if other != host]
         return [*elsewhere[:HOSTS_MAX], *parent_pages(dead.key)]
 
 
@@ -197,7 +245,7 @@ def _take_turns(chosen: list[bytes], sources: list[dict[bytes, float]]) -> list[
 
 
 def query_words(features: TextFeatures | None) -> list[int]:
-    """Return the words of the old text to look up: more than are indexed per text, as other texts choose others."""
+    """Return the words of the old text to look up: more than the index has per text, as other texts chose others."""
     if features is None:
         return []
     counts = np.expm1(features.weights).round().astype(np.int64)
@@ -209,11 +257,12 @@ def parent_pages(key: bytes) -> list[bytes]:
     host = host_prefix(key)
     bare = key.split(b"?", 1)[0]
     name = bare[bare.rfind(b"/") + 1 :]
-    end = name[name.rfind(b".") :] if b"." in name else b""
+    extension = name[name.rfind(b".") :] if b"." in name else b""
     pages: dict[bytes, None] = {}
     folder = directory_prefix(bare if name else bare[:-1])
     while len(folder) > len(host) + 1:
-        pages.update(dict.fromkeys((folder[:-1] + end, folder, folder[:-1], folder + b"index" + (end or b".html"))))
+        index = folder + b"index" + (extension or b".html")
+        pages.update(dict.fromkeys((folder[:-1] + extension, folder, folder[:-1], index)))
         folder = directory_prefix(folder[:-1])
     pages.pop(key, None)
     return list(pages)[:PARENT_PAGES_MAX]

@@ -1,27 +1,25 @@
-"""The rule that decides from its captures whether a URL is missing, and since which sweep.
+"""The rule that decides from the captures of a URL whether it is missing, and since which sweep.
 
-`IS_MISSING` is the rule: what the outcome of a sweep says about a URL. Only committed sweeps make a URL missing; an
-open sweep may show that it is alive. If a sweep has several captures of a URL, the last one counts, but an answer
-that asks the crawler to retry later does not replace an earlier capture. A redirect to another spelling of the same
-URL, such as from http to https, is ignored.
+The table `IS_MISSING` is the rule: what the outcome of a sweep shows about a URL. Only committed sweeps make a URL
+missing; an open sweep can only show that it is alive. If a sweep has several captures of a URL, the last one counts,
+but an answer that asks the crawler to retry later does not replace an earlier capture. A redirect to another spelling
+of the same URL, such as from http to https, is ignored.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from enum import Enum, auto
-from typing import TYPE_CHECKING
+from itertools import groupby
 from urllib.parse import urljoin
 
 import msgspec
 
-from state.model import Capture
+from state.model import Capture, SweepState
+from state.view import View
+from streams.find.sweep_index import SweepIndex
 from streams.page import NOT_MODIFIED, SUCCESS_STATUSES
-from streams.urls import url_key
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from streams.find.sweep_index import SweepIndex
+from streams.urls import host_prefix, url_key
 
 _SERVER_ERRORS = 500
 _RETRY_LATER = frozenset({408, 425, 429})
@@ -34,12 +32,12 @@ class Outcome(Enum):
     NO_TEXT = auto()  # a 304, or a 2xx answer without text: a PDF, a picture, an empty shell
     REFUSED = auto()  # a redirect, another 3xx or 4xx, or a soft 404
     RETRY_LATER = auto()  # 408, 425, 429 or 5xx
-    RETRY_LATER_AGAIN = auto()  # the same in the next sweep that has a capture
-    NOT_CAPTURED = auto()  # no capture, but the sweep visited the host, or belongs to the same crawl
-    NOT_COVERED = auto()  # no capture, and the sweep shares no host with the last one: a different crawl
+    RETRY_LATER_AGAIN = auto()  # the next sweep with a capture after RETRY_LATER has one of these statuses too
+    NOT_CAPTURED = auto()  # no capture, although the sweep covers the URL (`SweepIndex.covers`)
+    NOT_COVERED = auto()  # no capture, and the sweep belongs to a different crawl
 
 
-IS_MISSING: dict[Outcome, bool | None] = {  # None: as before
+IS_MISSING: dict[Outcome, bool | None] = {  # None: no change
     Outcome.PAGE: False,
     Outcome.NO_TEXT: False,
     Outcome.REFUSED: True,
@@ -51,20 +49,14 @@ IS_MISSING: dict[Outcome, bool | None] = {  # None: as before
 
 
 class Life(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """The history of one URL.
-
-    `pages` are the captures that have a page, one per sweep, in order. `textless_answer` is the last answer after
-    them, if it has no text. `refusals` are the later captures that show the URL as missing. `last_tried` is the last
-    sweep that has any capture of the URL, or 0. `missing_since` is the first committed sweep after the last answer
-    that shows the URL as missing, or None.
-    """
+    """The history of one URL, as the rule sees it."""
 
     key: bytes
-    pages: tuple[Capture, ...]
-    textless_answer: Capture | None
-    refusals: tuple[Capture, ...]
-    last_tried: int
-    missing_since: int | None
+    pages: tuple[Capture, ...]  # captures with a page, one per sweep, in order
+    textless_answer: Capture | None  # the last answer, if it has no text and is later than all pages
+    refusals: tuple[Capture, ...]  # captures after the last answer that show the URL as missing
+    last_tried: int  # the last sweep with any capture of the URL, or 0
+    missing_since: int | None  # the first committed sweep after the last answer that shows the URL as missing
 
     @property
     def last_page(self) -> Capture | None:
@@ -78,7 +70,7 @@ class Life(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def is_alive(self) -> bool:
-        """Whether the URL answered and is not missing since."""
+        """Whether the URL has answered and has not been missing since."""
         return self.last_answer is not None and self.missing_since is None
 
     def document_at(self, sweep: int) -> bytes | None:
@@ -86,7 +78,7 @@ class Life(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return next((page.document for page in self.pages if page.sweep == sweep), None)
 
     def documents_since(self, sweep: int) -> list[bytes]:
-        """Return the distinct documents of this sweep and later ones, in order."""
+        """Return the distinct documents of this sweep and of later ones, in order."""
         documents = (page.document for page in self.pages if page.sweep >= sweep)
         return list(dict.fromkeys(document for document in documents if document is not None))
 
@@ -95,7 +87,7 @@ def read_life(
     key: bytes, captures: list[Capture], sweeps: SweepIndex, is_soft_404: Callable[[bytes, bytes], bool]
 ) -> Life:
     """Apply the rule to the captures of a URL, which are in order; `is_soft_404` takes a document and a URL key."""
-    by_sweep = _one_per_sweep(captures)
+    by_sweep = _decisive_captures(captures)
     pages: list[Capture] = []
     textless_answer: Capture | None = None
     refusals: list[Capture] = []
@@ -121,14 +113,14 @@ def read_life(
 
 
 def absent_since(life: Life, sweeps: SweepIndex) -> int | None:
-    """Return the first sweep without the URL, even if no sweep covers it: its whole host may have moved."""
+    """Return the first sweep without the URL, even if that sweep does not cover it: its whole host may have moved."""
     if life.missing_since is not None:
         return life.missing_since
     return next((sweep for sweep in sweeps.committed if sweep > life.last_tried), None)
 
 
 def redirect_key(capture: Capture) -> bytes | None:
-    """Return the key of the URL that a capture redirects to; None without a valid redirect."""
+    """Return the key of the URL that a capture redirects to; None if it has no valid redirect."""
     if capture.redirect is None:
         return None
     try:
@@ -148,7 +140,7 @@ def _outcome(capture: Capture, previous: Outcome, is_soft_404: Callable[[bytes, 
     return Outcome.REFUSED if is_soft_404(capture.document, capture.key) else Outcome.PAGE
 
 
-def _one_per_sweep(captures: list[Capture]) -> dict[int, Capture]:
+def _decisive_captures(captures: list[Capture]) -> dict[int, Capture]:
     """Return the capture that counts in each sweep, in order."""
     by_sweep: dict[int, Capture] = {}
     for capture in captures:
@@ -172,5 +164,28 @@ def _missing_since(life: Life, by_sweep: dict[int, Capture], sweeps: SweepIndex)
 
 
 def _asks_to_retry(capture: Capture) -> bool:
-    """Whether the server asked to come back later, which says nothing about the page."""
     return capture.redirect is None and (capture.status >= _SERVER_ERRORS or capture.status in _RETRY_LATER)
+
+
+def missing_urls(view: View, soft_404_urls: int) -> Iterator[str]:
+    """Yield URLs that once had a page but may be missing now, in order of key.
+
+    These are URLs without a capture in the last committed sweep, URLs whose last capture has no page, and URLs whose
+    page is at `soft_404_urls` or more URLs of its host. `find` then applies the rule, because some of them are not
+    missing: for example, the last sweep may have visited only other sites.
+    """
+    committed = [sweep.number for sweep in view.sweeps() if sweep.state is SweepState.COMMITTED]
+    newest = max(committed, default=0)
+    repeated = _repeated_documents(view, soft_404_urls)
+    for _, captures in groupby(view.all_captures(), key=lambda capture: capture.key):
+        page = last = None
+        for last in captures:
+            page = last if last.document else page
+        if page is not None and (page is not last or page.sweep < newest or page.document in repeated):
+            yield page.url
+
+
+def _repeated_documents(view: View, urls_min: int) -> set[bytes]:
+    """Return documents at `urls_min` or more URLs of one host: these may be error pages with status 200."""
+    by_host = groupby(view.all_locations(), key=lambda location: (location[0], host_prefix(location[1])))
+    return {document for (document, _), locations in by_host if sum(1 for _ in locations) >= urls_min}

@@ -2,30 +2,36 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
 from urllib.parse import urljoin
 
-from streams.find.missing_rule import redirect_key
-from streams.find.report import RedirectTarget
+import msgspec
+
+from streams.find.context import FindContext
+from streams.find.missing_rule import Life, redirect_key
 from streams.sketch.index_terms import page_name
 from streams.urls import directory_prefix, url_key
-
-if TYPE_CHECKING:
-    from streams.find.context import FindContext
-    from streams.find.missing_rule import Life
 
 _REDIRECTS_MAX = 8
 _NEIGHBOURS_READ = 256
 _CAPTURES_READ = 2_048  # only their keys
 
 
+class RedirectTarget(msgspec.Struct, frozen=True):
+    """The end of the redirects from a URL; a catch-all redirect sends many unrelated URLs to one target."""
+
+    url: str
+    life: Life
+    is_catch_all: bool
+    steps: int
+
+
 def follow_redirects(context: FindContext, life: Life) -> RedirectTarget | None:
-    """Return the end of the redirects from a URL; None if they are invalid, endless or a loop."""
+    """Return the end of the redirects from a URL; None if they are invalid, too many or a loop."""
     redirects = [capture for capture in life.refusals if capture.redirect]
     if not redirects:
         return None
-    url, visited = redirects[-1].url, [life.key]
-    for _ in range(_REDIRECTS_MAX):
+    url, visited = redirects[-1].url, {life.key}
+    for steps in range(1, _REDIRECTS_MAX + 1):
         try:
             url = urljoin(url, redirects[-1].redirect or "")
             key = url_key(url)
@@ -33,22 +39,16 @@ def follow_redirects(context: FindContext, life: Life) -> RedirectTarget | None:
             return None
         if key in visited:
             return None
-        visited.append(key)
-        target = context.lives.checked(key)
+        visited.add(key)
+        target = context.checked_life(key)
         redirects = [capture for capture in target.refusals if capture.redirect]
         if target.is_alive or not redirects:
-            return RedirectTarget(
-                url=url,
-                key=key,
-                life=target,
-                is_catch_all=_is_catch_all(context, life, key),
-                steps=len(visited) - 1,
-            )
+            return RedirectTarget(url, target, _is_catch_all(context, life, key), steps)
     return None
 
 
 def folder_neighbours(context: FindContext, key: bytes) -> list[bytes]:
-    """Return keys of URLs in the folder of a URL, which may be one of them."""
+    """Return keys of URLs in the folder of a URL; its own key can be among them."""
     return context.view.urls_under(directory_prefix(key), _CAPTURES_READ)[:_NEIGHBOURS_READ]
 
 

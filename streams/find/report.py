@@ -1,22 +1,21 @@
-"""Turn the results of a search into the candidates of an answer: confidence, figures and evidence."""
+"""Turn the result of a search into the candidates of an answer: confidence, figures and evidence."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 import msgspec
 
 from streams.find import score as scoring
 from streams.find.answer import Candidate, Evidence
+from streams.find.dead_url import DeadUrl
+from streams.find.missing_rule import Life
+from streams.find.ranking import RankedCandidate
+from streams.find.redirects import RedirectTarget
+from streams.find.rewrite_rules import Prediction
+from streams.find.trace import Trace
 from streams.timestamps import iso
 from streams.urls import domain_prefix, host_prefix
-
-if TYPE_CHECKING:
-    from streams.find.dead_url import DeadUrl
-    from streams.find.missing_rule import Life
-    from streams.find.ranking import RankedCandidate
-    from streams.find.rewrite_rules import Prediction
-    from streams.find.trace import Stop
 
 _FOLDED_CONTAINMENT_MIN = 0.5
 _FOLDED_RESEMBLANCE_MAX = 0.3
@@ -28,33 +27,20 @@ _GUESS_SHARE = 0.3  # of the rule's confidence, if the old URL was never capture
 _SAME_PAGE_ENDS = (b"/", b".html", b"/index", b"/")
 
 
-class RedirectTarget(msgspec.Struct, frozen=True, kw_only=True):
-    """The end of the redirects from a URL; a catch-all redirect sends many unrelated URLs to one target."""
-
-    url: str
-    key: bytes
-    life: Life
-    is_catch_all: bool
-    steps: int
-
-
-class SearchResult(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of the search for one dead URL: candidates, the best first, and what else supports them."""
+class SearchResult(msgspec.Struct, frozen=True):
+    """The result of the search for one dead URL; `predictions` of rewrite rules are by URL key."""
 
     dead: DeadUrl
-    ranked: list[RankedCandidate]
-    stops: list[Stop]
-    redirect: RedirectTarget | None
-    predictions: dict[bytes, Prediction]  # by URL key
+    trace: Trace
+    redirect: RedirectTarget | None = None
+    predictions: Mapping[bytes, Prediction] = {}
 
 
 def build_candidates(result: SearchResult, limit: int) -> list[Candidate]:
-    """Return at most `limit` candidates: first a redirect, unless it is doubted, and then by score.
-
-    A doubted redirect is sorted in by its confidence.
-    """
+    """Return at most `limit` candidates by score; the redirect comes first, or is sorted by confidence if doubted."""
     redirect = _redirect_candidate(result, result.redirect) if result.redirect else None
-    others = [c for c in result.ranked if result.redirect is None or c.life.key != result.redirect.key]
+    ranked = result.trace.ranked
+    others = [c for c in ranked if result.redirect is None or c.life.key != result.redirect.life.key]
     candidates: list[Candidate] = []
     remaining = 1.0
     if redirect is not None and redirect.confidence > scoring.REDIRECT_DOUBTED:
@@ -62,9 +48,9 @@ def build_candidates(result: SearchResult, limit: int) -> list[Candidate]:
         remaining -= redirect.confidence
     for index, other in enumerate(others[:limit]):
         confidence = _confidence(result, others, index)
-        # Only one candidate can be right: the others share the probability that the first one leaves.
+        # Only one candidate can be right, so the others share the probability that the first one leaves.
         confidence = min(confidence, remaining) if candidates else confidence
-        candidates.append(_candidate(result, other, confidence))
+        candidates.append(_compared_candidate(result, other, confidence))
         remaining = min(remaining, 1.0 - candidates[0].confidence)
     if redirect is not None and redirect not in candidates:
         candidates.append(redirect)
@@ -73,38 +59,31 @@ def build_candidates(result: SearchResult, limit: int) -> list[Candidate]:
 
 
 def soft_404(life: Life) -> Candidate:
-    """Return the old URL itself, which now has the same page as many others: it is reported, but never a target."""
+    """Return the old URL itself, which now serves the same page as many others: reported, but never a target."""
     last = life.refusals[-1]
-    detail = "the URL serves a page that many unrelated URLs of its host serve"
-    return Candidate(
-        url=last.url,
-        confidence=0.0,
-        resemblance=None,
-        containment=None,
-        first_seen=None,
-        last_seen=iso(last.time),
-        evidence=[Evidence("suspected_soft_404", detail=detail)],
+    evidence = Evidence(
+        "suspected_soft_404", detail="the URL serves a page that many unrelated URLs of its host serve"
     )
+    return Candidate(url=last.url, confidence=0.0, last_seen=iso(last.time), evidence=[evidence])
 
 
 def guess(life: Life, prediction: Prediction) -> Candidate:
-    """Return the URL that a rule predicts for a URL that was never captured."""
+    """Return the page that a rule predicts for a URL that was never captured."""
     confidence = round(_GUESS_SHARE * prediction.confidence, 4)
-    return _uncompared_candidate(life.pages[-1].url, life, confidence, [_rule_evidence(prediction)])
+    return _uncompared_candidate(life.pages[-1].url, life, confidence, _rule_evidence(prediction))
 
 
 def _confidence(result: SearchResult, ranked: list[RankedCandidate], index: int) -> float:
-    candidate = ranked[index]
+    candidate, stops = ranked[index], result.trace.stops
     rivals = [other for other in ranked if other is not candidate and not _is_same_page(other, candidate)]
     second = rivals[0].score if rivals else 0.0
     confidence = scoring.confidence(candidate.score, second, candidate.traits)
-    for stop in result.stops:
+    for stop in stops:
         confidence *= stop.confidence
-    if result.stops and candidate.traits.resemblance == 1.0:
-        # The text is identical: doubts about the stops on the way say nothing about where the page is now.
-        direct_scores = (scoring.score(rival.traits) for rival in rivals)
-        direct_score = scoring.score(candidate.traits)
-        direct = scoring.confidence(direct_score, max(direct_scores, default=0.0), candidate.traits)
+    if stops and candidate.traits.resemblance == 1.0:
+        # The text is identical, so doubts about the stops on the way do not matter.
+        second = max((scoring.score(rival.traits) for rival in rivals), default=0.0)
+        direct = scoring.confidence(scoring.score(candidate.traits), second, candidate.traits)
         confidence = max(confidence, direct)
     return confidence
 
@@ -122,49 +101,47 @@ def _is_same_page(a: RankedCandidate, b: RankedCandidate) -> bool:
 
 def _redirect_candidate(result: SearchResult, redirect: RedirectTarget) -> Candidate:
     detail = redirect.url if redirect.steps == 1 else f"{redirect.url} in {redirect.steps} steps"
-    ranked = next((candidate for candidate in result.ranked if candidate.life.key == redirect.key), None)
+    evidence = Evidence("redirect", detail=detail)
+    ranked = next((c for c in result.trace.ranked if c.life.key == redirect.life.key), None)
     if ranked is None:
-        return _uncompared_redirect(redirect, Evidence("redirect", detail=detail))
+        return _uncompared_redirect(redirect, evidence)
     if redirect.is_catch_all and scoring.is_doubtful_redirect(ranked.traits):
         evidence = Evidence("redirect_of_many", detail=detail)
-        return _candidate(result, ranked, scoring.REDIRECT_DOUBTED, evidence)
-    return _candidate(result, ranked, scoring.REDIRECT_CONFIDENCE, Evidence("redirect", detail=detail))
+        return _compared_candidate(result, ranked, scoring.REDIRECT_DOUBTED, evidence)
+    return _compared_candidate(result, ranked, scoring.REDIRECT_CONFIDENCE, evidence)
 
 
 def _uncompared_redirect(redirect: RedirectTarget, evidence: Evidence) -> Candidate:
     """Return the candidate for a target that was not compared with the old page.
 
-    A living target is not compared if it has no text, or belongs to another crawl than the sweep that missed the old
-    URL.
+    A living target is not compared if it has no text, or if it belongs to another crawl than the sweep that missed
+    the old URL.
     """
-    life = redirect.life
+    url, life = redirect.url, redirect.life
     if life.refusals and life.refusals[-1].document is not None:
-        return _uncompared_candidate(redirect.url, life, 0.0, [evidence, Evidence("suspected_soft_404")])
+        return _uncompared_candidate(url, life, 0.0, evidence, Evidence("suspected_soft_404"))
     if life.last_answer and not life.is_alive:
-        return _uncompared_candidate(redirect.url, life, 0.0, [evidence, Evidence("target_missing")])
+        return _uncompared_candidate(url, life, 0.0, evidence, Evidence("target_missing"))
     confidence = scoring.REDIRECT_CONFIDENCE if life.is_alive else _UNSEEN_TARGET_CONFIDENCE
     if redirect.is_catch_all:
         confidence = scoring.REDIRECT_DOUBTED
-    against = [] if life.is_alive else [Evidence("not_captured")]
-    return _uncompared_candidate(redirect.url, life, confidence, [evidence, *against])
+    doubts = [] if life.is_alive else [Evidence("not_captured")]
+    return _uncompared_candidate(url, life, confidence, evidence, *doubts)
 
 
-def _uncompared_candidate(url: str, life: Life, confidence: float, evidence: list[Evidence]) -> Candidate:
+def _uncompared_candidate(url: str, life: Life, confidence: float, *evidence: Evidence) -> Candidate:
     first = life.pages[0] if life.pages else life.textless_answer
-    last = life.last_answer
     return Candidate(
         url=url,
         confidence=confidence,
-        resemblance=None,
-        containment=None,
         first_seen=iso(first.time) if first else None,
-        last_seen=iso(last.time) if last else None,
-        evidence=evidence,
+        last_seen=iso(life.last_answer.time) if life.last_answer else None,
+        evidence=list(evidence),
     )
 
 
-def _candidate(
-    result: SearchResult, candidate: RankedCandidate, confidence: float, first_evidence: Evidence | None = None
+def _compared_candidate(
+    result: SearchResult, candidate: RankedCandidate, confidence: float, *first_evidence: Evidence
 ) -> Candidate:
     pages, traits = candidate.life.pages, candidate.traits
     is_compared = result.dead.row is not None
@@ -175,14 +152,14 @@ def _candidate(
         containment=round(traits.containment, 4) if is_compared else None,
         first_seen=iso(pages[0].time),
         last_seen=iso(pages[-1].time),
-        evidence=([first_evidence] if first_evidence else []) + _evidence(result, candidate),
+        evidence=[*first_evidence, *_evidence(result, candidate)],
     )
 
 
 def _evidence(result: SearchResult, candidate: RankedCandidate) -> list[Evidence]:
     """Return the reasons for and against a candidate, as the ranking weighted them."""
     traits, key = candidate.traits, candidate.life.key
-    evidence = [Evidence("stop", round(stop.confidence, 4), stop.url) for stop in result.stops]
+    evidence = [Evidence("stop", round(stop.confidence, 4), stop.url) for stop in result.trace.stops]
     if traits.containment >= _FOLDED_CONTAINMENT_MIN and traits.resemblance < _FOLDED_RESEMBLANCE_MAX:
         evidence.append(Evidence("folded_in", round(traits.containment, 4)))
     if traits.cosine is not None and traits.cosine >= _COSINE_SHOWN:

@@ -3,46 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
 
+from state.view import View
 from streams.find.batch_lru import BatchLru
+from streams.find.missing_rule import Life
 from streams.sketch.index_terms import page_name
 from streams.urls import host_prefix, key_url
-
-if TYPE_CHECKING:
-    from state.view import View
-    from streams.find.missing_rule import Life
 
 _LOCATIONS_READ_MIN = 64
 
 
 class SoftErrors:
-    """Suspects documents that `urls_min` or more unrelated URLs of one host have at the same time; cached."""
+    """Suspects a document if `urls_min` or more unrelated URLs of one host serve it at the same time; cached.
+
+    URLs with the same page name are related: they are one page under old and new paths, versions or languages. URLs
+    that serve the document one after another can be one page whose URL gets a new id in every sweep.
+    """
 
     def __init__(self, view: View, urls_min: int) -> None:
         self._view, self._urls_min = view, urls_min
         self._suspected: BatchLru[tuple[bytes, bytes], bool] = BatchLru(self._read, 16_384)
 
     def is_suspected(self, document: bytes, key: bytes) -> bool:
-        """Whether a document looks like an error page of this key's host.
-
-        URLs with the same page name are related: they are one page under old and new paths, versions or languages.
-        URLs that have the document one after another may be one page whose URL gets a new id in every sweep.
-        """
+        """Whether a document is suspected on the host of a URL key."""
         return self._suspected((document, host_prefix(key)))
 
     def is_soft_404(self, life: Life) -> bool:
         """Whether the last page of a URL is suspected."""
-        page = life.last_page
-        return page is not None and page.document is not None and self.is_suspected(page.document, life.key)
+        document = life.last_page.document if life.last_page else None
+        return document is not None and self.is_suspected(document, life.key)
 
     def load(self, lives: Iterable[Life]) -> None:
-        """Read in one batch what `is_soft_404` needs for these URLs."""
+        """Read the data of `is_soft_404` for these URLs in one batch."""
         pages = ((life.last_page, life.key) for life in lives)
         self._suspected.many((page.document, host_prefix(key)) for page, key in pages if page and page.document)
 
     def _read(self, pairs: list[tuple[bytes, bytes]]) -> Iterator[bool]:
-        # Locations of a document are in order of URL key, so those of one host are adjacent.
+        # Locations of a document are in order of URL key, so the locations on one host are adjacent.
         limit = max(_LOCATIONS_READ_MIN, 4 * self._urls_min)
         locations = self._view.locations([document + host for document, host in pairs], limit)
         for (document, _), keys in zip(pairs, locations, strict=True):
@@ -51,9 +48,9 @@ class SoftErrors:
             yield is_common and self._count_simultaneous(document, names) >= self._urls_min
 
     def _count_simultaneous(self, document: bytes, names: dict[bytes, str]) -> int:
-        """Return the largest number of page names that have a document in the same sweep.
+        """Return the largest number of page names (by URL key) that serve a document in the same sweep.
 
-        `names` are page names by URL key. A URL counts from the first sweep to the last sweep that has the document.
+        A URL counts from its first to its last sweep with the document.
         """
         spans: list[tuple[int, int, str]] = []
         for name, captures in zip(names.values(), self._view.histories(list(names)), strict=True):

@@ -1,15 +1,12 @@
-"""Committed sweeps, the hosts that they visited, and which URLs each of them covers."""
+"""Committed sweeps, the hosts that they visited, and the URLs that they cover."""
 
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 from state.model import SweepState
+from state.view import View
 from streams.urls import domain_ranges, host_prefix
-
-if TYPE_CHECKING:
-    from state.view import View
 
 _HOSTS_COMPARED_MAX = 64
 _NEW_HOSTS_MAX = 64
@@ -17,10 +14,7 @@ _HOSTS_READ_MAX = 10_000  # in a sweep with more hosts, the new home of a host c
 
 
 class SweepIndex:
-    """The committed sweeps of a view, and cached look-ups of their hosts.
-
-    The LRU caches live as long as the index, so the index shows the state as of the last refresh of the view.
-    """
+    """The committed sweeps of a view, and look-ups of their hosts through LRU caches that never refresh a value."""
 
     def __init__(self, view: View) -> None:
         self._view = view
@@ -30,14 +24,13 @@ class SweepIndex:
         self._new_hosts = lru_cache(maxsize=256)(self._read_new_hosts)
 
     def has_visited(self, sweep: int, host: bytes) -> bool:
-        """Whether a sweep has captures of a host."""
         return self._view.host_captures(sweep, host) > 0
 
     def covers(self, sweep: int, key: bytes, last_sweep: int) -> bool:
         """Whether a sweep would have captured a URL if it still existed; `last_sweep` captured the URL last.
 
-        A sweep covers a URL if it visited the host, another host of its registered domain, or any host that
-        `last_sweep` visited too: then both belong to the same crawl.
+        A sweep covers a URL if it visited its host, another host of its registered domain, or any host that
+        `last_sweep` also visited: then both sweeps belong to the same crawl.
         """
         if self.has_visited(sweep, host_prefix(key)):
             return True
@@ -60,7 +53,7 @@ class SweepIndex:
         return results
 
     def new_hosts(self, sweep: int, previous: int, limit: int) -> list[bytes]:
-        """Return hosts that a sweep visited and a previous one did not, the host with most captures first."""
+        """Return hosts that a sweep visited and a previous one did not, those with most captures first."""
         return self._new_hosts(sweep, previous)[:limit]
 
     def _read_new_hosts(self, sweep: int, previous: int) -> list[bytes]:
@@ -69,11 +62,7 @@ class SweepIndex:
             return []
         old_counts = self._view.sweep_hosts(previous, limit=_HOSTS_READ_MAX + 1)
         is_complete = len(old_counts) <= _HOSTS_READ_MAX
-        new = [
-            host
-            for host in counts
-            if not (old_counts.get(host, 0) if is_complete else self.has_visited(previous, host))
-        ]
+        new = [h for h in counts if not (old_counts.get(h, 0) if is_complete else self.has_visited(previous, h))]
         return sorted(new, key=lambda host: (-counts[host], host))[:_NEW_HOSTS_MAX]
 
     def _share_hosts(self, sweep: int, last_sweep: int) -> bool:

@@ -1,61 +1,72 @@
-"""How similar the stored texts of two pages are, given how common their words and shingles are on the site.
+"""Compare the stored texts of two pages, given how common their words and shingles are on the site.
 
     containment   share of the old page's shingles in the candidate; `rare_containment` weights each shingle by its
                   rarity on the site, so that menus and other boilerplate count little
-    cosine        of TF-IDF vectors (ln(1 + counts), IDF of the site): it recognises rewritten pages
+    cosine        of TF-IDF vectors (ln(1 + counts), IDF of the site); it recognises rewritten pages
     title         share of the old page's title words in the candidate's title, weighted by squared IDF; a page
                   without a title is represented by its first words
 
-Site statistics come from a bounded sample of the site's URLs, read once.
+Site statistics come from a bounded sample of the site's URLs, which is read once.
 """
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterator
 from functools import lru_cache
 from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from state.model import Capture
+from state.view import View
 from streams.find.batch_lru import BatchLru
-
-if TYPE_CHECKING:
-    from state.model import Capture
-    from state.view import View
-    from streams.sketch.sketcher import Sketcher
+from streams.sketch.sketcher import Sketcher
+from streams.urls import directory_prefix
 
 _COMMON_FROM = 3  # a shingle weighs less if more documents of the sample have it
 _SITE_DOCUMENTS_MIN = 8
 _VECTORS_CACHED = 4096
 _LEAD_CHARACTERS = 300
 _LEAD_WORDS = 12
-_RARE_TOTAL_EXTRA = 2.0  # so that a page that consists of menus only is contained in no page
+_RARE_TOTAL_EXTRA = 2.0  # so that no page contains a page that consists of menus only
+
+_SCAN_CAPTURES_MAX = 4_096  # captures whose keys are read at once; a larger site is sampled by directory
+_DIRECTORIES_MAX = 64
+_DIRECTORY_CAPTURES, _DIRECTORY_URLS = 128, 8
+_URLS_FACTOR = 4  # URLs read per URL that the last sweep should have
+_SAMPLE_CAPTURES_MAX = 1_536
 
 
 class TextFeatures(msgspec.Struct, frozen=True, gc=False, eq=False):
-    """Columns of a text, each ascending: distinct shingles, and distinct words with ln(1 + count); and its title."""
+    """The title of a text, and three columns: distinct shingles and words, both ascending, and ln(1 + word count)."""
 
     shingles: NDArray[np.uint32]
     words: NDArray[np.uint32]
-    weights: NDArray[np.float64]
+    weights: NDArray[np.float64]  # per word
     title: str
 
 
-class TextSimilarity(NamedTuple):
-    """How similar the old page a and a candidate b are, 0 to 1."""
+class Similarity(NamedTuple):
+    """How similar the old page a and a document b are, 0 to 1."""
 
-    resemblance: float
-    containment: float  # of a in b, all shingles weigh the same
-    rare_containment: float  # of a in b, shingles weighted by rarity
-    cosine: float
-    title: float  # of a's title in b's
+    resemblance: float = 0.0
+    containment: float = 0.0  # of a in b, all shingles weigh the same
+    rare_containment: float = 0.0  # of a in b, shingles weighted by rarity
+    cosine: float | None = None  # None: one of the texts is not stored
+    title: float = 0.0  # of a's title in b's
+
+    @property
+    def weighted_containment(self) -> float:
+        """The mean of both containments."""
+        return (self.containment + self.rare_containment) / 2
 
 
 class TextFeatureCache:
-    """Features of documents by id, None if no text is stored; an LRU cache of `size` documents."""
+    """An LRU cache of the features of `size` documents by id; None if no text is stored."""
 
     def __init__(self, view: View, sketcher: Sketcher, size: int = 4096) -> None:
         self._view, self._sketcher = view, sketcher
@@ -74,10 +85,7 @@ class TextFeatureCache:
 
 
 class SiteStatistics:
-    """How rare words and shingles are in a sample of a site, in its last sweep and in earlier ones.
-
-    `sample` has one list of captures per URL. Vectors and shingle counts are cached.
-    """
+    """How rare words and shingles are in a sample of a site, in its last sweep and in earlier ones; cached."""
 
     def __init__(
         self, sample: list[list[Capture]], texts: TextFeatureCache, last_sweep: int, documents_max: int = 64
@@ -144,8 +152,8 @@ class OldText:
         self._title_weights = site.idf(self._title_words) ** 2
         self._title_total = max(float(self._title_weights.sum()), 1e-9)
 
-    def compare(self, document: bytes, candidate: TextFeatures) -> TextSimilarity:
-        """Compare with the features of a document."""
+    def compare(self, document: bytes, candidate: TextFeatures) -> Similarity:
+        """Return how similar a document with these features is to the old page."""
         from streams.sketch.similarity import shared_product, shared_weight
 
         old = self._features
@@ -154,7 +162,7 @@ class OldText:
         vector, candidate_norm = self._site.vector(document, candidate)
         norm = self._norm * candidate_norm
         _, title = shared_weight(self._title_words, self._title_weights, self._texts.title_words(candidate.title))
-        return TextSimilarity(
+        return Similarity(
             resemblance=common / union if union else 1.0,
             containment=common / len(old.shingles) if len(old.shingles) else 0.0,
             rare_containment=rare / self._rare_total,
@@ -164,7 +172,7 @@ class OldText:
 
 
 def _count(columns: list[NDArray[np.uint32]]) -> tuple[NDArray[np.uint32], NDArray[np.float64]]:
-    """Return the distinct values of all columns, ascending, and how many columns have each."""
+    """Return the distinct values of all columns, ascending, and the number of columns with each value."""
     if not columns:
         return np.empty(0, np.uint32), np.empty(0)
     values, counts = np.unique(np.concatenate(columns), return_counts=True)
@@ -172,8 +180,46 @@ def _count(columns: list[NDArray[np.uint32]]) -> tuple[NDArray[np.uint32], NDArr
 
 
 def _look_up(keys: NDArray[np.uint32], table: NDArray[np.uint32], values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the value of each key in a table of ascending keys, 0 if the table does not have it."""
+    """Return the value of each key in a table of ascending keys; 0 for keys that are not in the table."""
     if not len(table):
         return np.zeros(len(keys))
     at = np.minimum(np.searchsorted(table, keys), len(table) - 1)
     return np.where(table[at] == keys, values[at], 0.0)
+
+
+def sample_site(view: View, host: bytes, urls_max: int, last_sweep: int) -> list[list[Capture]]:
+    """Return the captures of a sample of a host's URLs, one list per URL.
+
+    The sample ends when about `urls_max` of its URLs were captured in `last_sweep`, and includes all other URLs that
+    were read until then. On a large host the sample is spread over the directories.
+    """
+    urls = view.urls_under(host, _SCAN_CAPTURES_MAX)
+    if len(urls) > 1 and view.urls_under(host, 1, urls[-1] + b"\xff"):
+        spread = _skim_directories(view, host)
+        urls = spread if len(spread) >= urls_max else [*spread, *urls]
+    sample: list[list[Capture]] = []
+    captures_read = current_urls = 0
+    order = sorted(set(urls), key=lambda key: (zlib.crc32(key), key))[: _URLS_FACTOR * urls_max]
+    for start in range(0, len(order), urls_max):
+        for captures in view.histories(order[start : start + urls_max]):
+            sample.append(captures)
+            captures_read += len(captures)
+            current_urls += any(capture.sweep == last_sweep for capture in captures)
+            if current_urls >= urls_max or captures_read >= _SAMPLE_CAPTURES_MAX:
+                return sample
+    return sample
+
+
+def _skim_directories(view: View, host: bytes) -> list[bytes]:
+    """Return the first URLs of each directory and some of the root, for at most `_DIRECTORIES_MAX` directories."""
+    results: list[bytes] = []
+    start: bytes | None = None
+    for _ in range(_DIRECTORIES_MAX):
+        keys = view.urls_under(host, _DIRECTORY_CAPTURES, start)
+        if not keys:
+            break
+        results += keys[:_DIRECTORY_URLS]
+        folder = directory_prefix(results[-1])
+        # Skip the rest of the folder, except in the root, which contains all other directories.
+        start = (folder if len(folder) > len(host) + 1 else keys[-1]) + b"\xff"
+    return results

@@ -1,28 +1,22 @@
 """Follow a dead URL to the new home of its page, even if the page moved more than once.
 
 If the best candidate is dead too and the match is sure enough, it is a stop on the way: its last text and its URL are
-closer to the current page than the old ones. The search continues from the stop, and the scores of that search count
-four fifths.
+closer to the current page than the old ones. The search continues from the stop, and its scores count four fifths.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable
+from typing import NamedTuple
 
 import msgspec
 
 from streams.find import score as scoring
-from streams.find.comparison import PageComparer
-from streams.find.dead_url import read_dead_url
+from streams.find.candidates import CandidateSelector
+from streams.find.context import FindContext
+from streams.find.dead_url import DeadUrl, PageComparer, read_dead_url
 from streams.find.missing_rule import absent_since
 from streams.find.ranking import TOP, RankedCandidate, Ranker, best_first
-from streams.find.selection import CandidateSelector
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from streams.find.context import FindContext
-    from streams.find.dead_url import DeadUrl
 
 
 class Stop(NamedTuple):
@@ -48,10 +42,9 @@ class _DeadCandidate(NamedTuple):
 class Tracer:
     """Traces dead URLs."""
 
-    def __init__(self, context: FindContext) -> None:
-        self._context = context
+    def __init__(self, context: FindContext, ranker: Ranker) -> None:
+        self._context, self._ranker = context, ranker
         self._selector = CandidateSelector(context)
-        self.ranker = Ranker(context)
 
     def trace(
         self,
@@ -63,7 +56,7 @@ class Tracer:
         """Trace one dead URL; `extra_keys` are candidates to rank in any case, `visited` are never candidates."""
         visited |= {dead.key}
         comparer = PageComparer(self._context, dead)
-        ranked = self.ranker.rank(comparer, self._selector.select(dead, extra_keys, visited))
+        ranked = self._ranker.rank(comparer, self._selector.select(dead, extra_keys, visited))
         living = [candidate for candidate in ranked if candidate.life.is_alive]
         stop = self._find_stop(dead, ranked) if hops < scoring.HOPS_MAX else None
         if stop is None:
@@ -73,7 +66,7 @@ class Tracer:
             return Trace(living, [])
         if stop.candidate.life.is_alive:
             living = [c for c in living if absent_since(c.life, self._context.sweeps) is None]
-        url = stop.candidate.life.last_page.url if stop.candidate.life.last_page else ""
+        url = stop.candidate.life.pages[-1].url
         return Trace(self._blend(comparer, living, onward), [Stop(url, stop.confidence), *onward.stops])
 
     def _find_stop(self, dead: DeadUrl, ranked: list[RankedCandidate]) -> _DeadCandidate | None:
@@ -86,22 +79,20 @@ class Tracer:
             return None
         second = ranked[1].score if len(ranked) > 1 else 0.0
         confidence = scoring.confidence(best.score, second, best.traits)
-        if confidence < scoring.CHAIN_CONFIDENCE_MIN:
-            return None
-        return _DeadCandidate(best, missing_since, confidence)
+        return _DeadCandidate(best, missing_since, confidence) if confidence >= scoring.CHAIN_CONFIDENCE_MIN else None
 
     def _follow(
         self, stop: _DeadCandidate, living: list[RankedCandidate], visited: frozenset[bytes], hops: int
     ) -> Trace:
-        """Trace the page from a stop; the trace is empty if the stop was left behind and has no new home."""
-        life, missing_since = stop.candidate.life, stop.missing_since
+        """Trace the page from a stop; no candidates if only the stop's host is gone and no new URL is sure."""
+        life = stop.candidate.life
         extra_keys = [candidate.life.key for candidate in living[:TOP]]
-        dead = read_dead_url(self._context, life, missing_since)
+        dead = read_dead_url(self._context, life, stop.missing_since)
         onward = self.trace(dead, extra_keys, visited, hops + 1)
         if not life.is_alive:
             return onward
         # The stop's host is no longer visited: the page moved only if a new URL appeared with the other hosts.
-        new = [candidate for candidate in onward.ranked if candidate.life.pages[0].sweep >= missing_since]
+        new = [candidate for candidate in onward.ranked if candidate.life.pages[0].sweep >= stop.missing_since]
         return Trace(new if new and new[0].score >= scoring.LEFT_BEHIND_MIN else [], onward.stops)
 
     def _blend(self, comparer: PageComparer, living: list[RankedCandidate], onward: Trace) -> list[RankedCandidate]:
@@ -109,11 +100,9 @@ class Tracer:
         direct = {candidate.life.key: candidate for candidate in living}
         for candidate in onward.ranked[:TOP]:
             if candidate.life.key not in direct:
-                direct[candidate.life.key] = self.ranker.score(comparer, candidate.life)
+                direct[candidate.life.key] = self._ranker.score(comparer, candidate.life)
         onward_scores = {candidate.life.key: candidate.score for candidate in onward.ranked}
         return best_first(
-            candidate._replace(
-                score=(1 - scoring.CHAIN) * candidate.score + scoring.CHAIN * onward_scores.get(key, 0.0)
-            )
-            for key, candidate in direct.items()
+            c._replace(score=(1 - scoring.CHAIN) * c.score + scoring.CHAIN * onward_scores.get(key, 0.0))
+            for key, c in direct.items()
         )

@@ -6,17 +6,5 @@ from streams.query.members import Member, members
 from streams.query.resolve import resolve
 from streams.query.similar import Match, similar
 
-__all__ = [
-    "Cluster",
-    "Match",
-    "Member",
-    "UrlCapture",
-    "captures",
-    "cluster",
-    "cluster_by_policy",
-    "clusters",
-    "clusters_by_policy",
-    "members",
-    "resolve",
-    "similar",
-]
+__all__ = ["Cluster", "Match", "Member", "UrlCapture", "captures", "cluster", "cluster_by_policy"]
+__all__ += ["clusters", "clusters_by_policy", "members", "resolve", "similar"]

@@ -11,10 +11,10 @@ from streams.urls import url_key
 
 
 class UrlCapture(msgspec.Struct, frozen=True, kw_only=True):
-    """One capture of a URL.
+    """One capture of a URL; `resemblance` compares its document with the previous document of the URL.
 
-    `resemblance` compares its document with the previous document of the URL; None if there is nothing to compare.
-    It is 1 only for the same document: two different documents stay below 1, however similar they are.
+    It is None if there is nothing to compare, and 1 only for the same document: two different documents stay below 1,
+    however similar they are.
     """
 
     url: str
@@ -32,7 +32,7 @@ def captures(view: View, url: str) -> list[UrlCapture]:
     previous: Capture | None = None
     history = []
     for capture in view.captures(url_key(url)):
-        if capture.sweep not in sweep_names:  # rows may be newer than the view: this sweep was opened after it
+        if capture.sweep not in sweep_names:  # the sweep was opened after the view read its sweeps
             continue
         resemblance = None
         if previous is not None and previous.document and capture.document:
@@ -53,7 +53,7 @@ def captures(view: View, url: str) -> list[UrlCapture]:
 
 
 def _resemblance(view: View, a: bytes, b: bytes) -> float | None:
-    """Return the resemblance of two documents, below 1 if they differ: at least one shingle is assumed to differ."""
+    """Return the resemblance of two documents; if they differ, at least one shingle is assumed to differ."""
     if a == b:
         return 1.0
     row_a, row_b = view.documents([a, b])

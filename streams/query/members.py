@@ -1,7 +1,7 @@
 """The members of a cluster, each compared directly with the document that the query names.
 
-A cluster only says that a chain of pairs connects its members (version 1 ~ 2 ~ ... ~ 100); the direct figures show
-how far apart the two ends of such a chain are.
+A chain of pairs connects the members of a cluster (version 1 ~ 2 ~ ... ~ 100). The direct figures show how far apart
+the two ends of such a chain are.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from streams.sketch import sketcher
 
 
 class Member(msgspec.Struct, frozen=True, kw_only=True):
-    """A document of a cluster; the figures compare it with the document that the query names."""
+    """A document of a cluster, compared with the document that the query names."""
 
     document: str
     resemblance: float
@@ -29,12 +29,12 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def members(view: View, cluster: Cluster, document: bytes, urls_max: int) -> list[Member]:
-    """Return the documents listed in `cluster`, those that resemble `document` most first."""
+    """Return the documents listed in `cluster`, the highest resemblance to `document` first."""
     rows = [row for listed in cluster.documents if (row := view.document(bytes.fromhex(listed)))]
-    own = view.document(document)
-    if own is None:
+    query = view.document(document)
+    if query is None:
         return []
-    comparisons = sketcher.compare_many(own.sketch, [row.sketch for row in rows])
+    comparisons = sketcher.compare_many(query.sketch, [row.sketch for row in rows])
     results = []
     for index in np.argsort(-comparisons.resemblance, kind="stable").tolist():
         row, comparison = rows[index], comparisons.comparison(index)
@@ -46,9 +46,7 @@ def members(view: View, cluster: Cluster, document: bytes, urls_max: int) -> lis
                 containment=comparison.containment,
                 contained=comparison.contained,
                 title=view.title(row.sketch.document),
-                urls=sightings.urls,
-                first_seen=sightings.first_seen,
-                last_seen=sightings.last_seen,
+                **sightings._asdict(),
             )
         )
     return results

@@ -16,13 +16,12 @@ _ID = re.compile(rf"[0-9a-fA-F]{{{2 * PREFIX_BYTES},{2 * ID_BYTES}}}")
 def resolve(view: View, name: str) -> bytes:
     """Return the id of the last document of a URL, or of the only document whose hex id begins with `name`.
 
-    Raise NotFound if no document matches, and InputError if several ids begin with `name` or it is neither a URL nor
-    an id.
+    Raise NotFound if no document matches, and InputError if several match or `name` is neither a URL nor an id.
     """
     if "://" in name:
         documents = [capture.document for capture in view.captures(url_key(name)) if capture.document]
         if not documents:
-            raise NotFound(f"no capture of {name} has a document", "`lostfound find URL` says more")
+            raise NotFound(f"no capture of {name} has a document", "`lostfound find URL` shows what happened to it")
         return documents[-1]
     if not _ID.fullmatch(name):
         hint = "a URL begins with https:// or http://, an id has 10 to 32 hex digits"

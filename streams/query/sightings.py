@@ -11,7 +11,7 @@ from state.model import Capture, DocumentRow
 from state.view import View
 
 T = TypeVar("T")
-LOCATIONS_READ_MAX = 65_536  # per document, to find out which URLs held it first and which got it last
+LOCATIONS_READ_MAX = 65_536  # per document, to find the URLs that had it first and those that received it last
 
 
 class Sightings(NamedTuple):
@@ -23,9 +23,9 @@ class Sightings(NamedTuple):
 
 
 def read_sightings(view: View, row: DocumentRow, limit: int) -> Sightings:
-    """Read at most `limit` URLs of a document: half of them held it first, the other half got it last.
+    """Read at most `limit` URLs of a document: half of them had it first, the other half received it last.
 
-    The time when it was last seen is the latest among these URLs.
+    `last_seen` is the latest time among these URLs.
     """
     (locations,) = view.locations_seen([row.sketch.document], LOCATIONS_READ_MAX)
     keys = sorted(first_and_last(keys_by_first_seen(locations), limit))
@@ -33,7 +33,7 @@ def read_sightings(view: View, row: DocumentRow, limit: int) -> Sightings:
 
 
 def find_sightings(view: View, row: DocumentRow, histories: list[list[Capture]]) -> Sightings:
-    """Return the sightings of a document in the captures of some URLs."""
+    """Return the sightings of a document in the captures of some URLs, given as one list per URL."""
     urls: list[str] = []
     times: list[int] = []
     for captures in histories:
@@ -47,13 +47,13 @@ def find_sightings(view: View, row: DocumentRow, histories: list[list[Capture]])
 
 
 def is_shown(view: View, document: bytes) -> bool:
-    """Whether any capture of a sweep that is not being cancelled has this document."""
+    """Whether a sweep that is not being cancelled has captured this document."""
     (keys,) = view.locations([document], 1 << 62)
     return any(capture.document == document for captures in view.histories(keys) for capture in captures)
 
 
 def keys_by_first_seen(locations: list[tuple[bytes, int]]) -> list[bytes]:
-    """Return URL keys of a document, the URL that held it first comes first."""
+    """Return the URL keys of a document in the order in which the URLs received it."""
     return [key for key, _ in sorted(locations, key=lambda location: (location[1], location[0]))]
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import msgspec
 import numpy as np
 
-from state.model import PREFIX_BYTES, Capture, DocumentRow, Sketch
+from state.model import PREFIX_BYTES, DocumentRow, Sketch
 from state.view import View
 from streams.query.sightings import find_sightings, first_and_last, keys_by_first_seen
 from streams.settings import Settings
@@ -40,7 +40,7 @@ class Match(msgspec.Struct, frozen=True, kw_only=True):
     exact: bool
     cluster: str
     title: str
-    urls: list[str]  # bounded: half of them held the document first, the other half got it last
+    urls: list[str]  # bounded: half of them had the document first, the other half received it last
     url_count: int
     first_seen: int  # ms
     last_seen: int  # ms
@@ -68,7 +68,7 @@ def similar(view: View, settings: Settings, sketch: Sketch, *, limit: int = 20) 
     matches: list[Match] = []
     for start in range(0, len(pairs), limit):
         matches += _read_matches(view, settings, pairs[start : start + limit])
-        if len(matches) >= limit:  # there are fewer when documents belong only to a sweep that is being cancelled
+        if len(matches) >= limit:  # documents that belong only to a sweep that is being cancelled are skipped
             break
     return matches[:limit]
 
@@ -80,8 +80,8 @@ def _find_candidates(view: View, settings: Settings, sketch: Sketch, limit: int)
     for postings in view.buckets([bucket.tobytes() for bucket in buckets]):
         collisions.update(postings)
     by_bands = sorted(collisions, key=lambda prefix: (-collisions[prefix], prefix))[: max(4 * candidates_max, limit)]
-    # A shingle that many documents share says little about any of them, so rare shingles weigh more. For a common
-    # shingle the first postings are enough: if a page has only common shingles, these postings are the same for each.
+    # Rare shingles weigh more, because a shingle of many documents shows little about any of them. The first postings
+    # of a common shingle are enough: for a page with only common shingles, these postings are the same for each.
     shared: defaultdict[bytes, float] = defaultdict(float)
     for postings in view.sample_postings(most_sampled(sketch), settings.limits.sample_postings_max):
         for prefix in postings:
@@ -98,23 +98,19 @@ def _read_matches(view: View, settings: Settings, pairs: list[tuple[DocumentRow,
     documents = [row.sketch.document for row, _ in pairs]
     limits = settings.limits
     locations = view.locations_seen(documents, limits.members_shown_max)
-    # While a sweep is being cancelled, only the captures tell which URLs belong to that sweep alone.
+    # While a sweep is being cancelled, only the captures show which URLs belong to that sweep alone.
     urls_max = limits.members_shown_max if view.cancelling else limits.match_urls_max
-    histories = _read_histories(view, [first_and_last(keys_by_first_seen(keys), urls_max) for keys in locations])
-    columns = zip(pairs, locations, histories, view.roots(documents), view.titles(documents), strict=True)
-    for (row, comparison), keys, captures, root, title in columns:
-        sightings = find_sightings(view, row, captures)
+    listed = [first_and_last(keys_by_first_seen(keys), urls_max) for keys in locations]
+    distinct = sorted({key for keys in listed for key in keys})  # each URL is read once
+    histories = dict(zip(distinct, view.histories(distinct), strict=True))
+    columns = zip(pairs, locations, listed, view.roots(documents), view.titles(documents), strict=True)
+    for (row, comparison), keys, listed_keys, root, title in columns:
+        sightings = find_sightings(view, row, [histories[key] for key in listed_keys])
         if not sightings.urls:
             continue
         yield Match(
+            **msgspec.structs.asdict(comparison),
             document=row.sketch.document.hex(),
-            resemblance=comparison.resemblance,
-            resemblance_error=comparison.resemblance_error,
-            containment=comparison.containment,
-            containment_error=comparison.containment_error,
-            contained=comparison.contained,
-            contained_error=comparison.contained_error,
-            exact=comparison.exact,
             cluster=root.hex(),
             title=title,
             urls=first_and_last(sightings.urls, limits.match_urls_max),
@@ -122,10 +118,3 @@ def _read_matches(view: View, settings: Settings, pairs: list[tuple[DocumentRow,
             first_seen=sightings.first_seen,
             last_seen=sightings.last_seen,
         )
-
-
-def _read_histories(view: View, keys_by_document: list[list[bytes]]) -> list[list[list[Capture]]]:
-    """Return the captures of the URLs of several documents; each URL is read once."""
-    distinct = sorted({key for keys in keys_by_document for key in keys})
-    histories = dict(zip(distinct, view.histories(distinct), strict=True))
-    return [[histories[key] for key in keys] for keys in keys_by_document]
