@@ -1,36 +1,34 @@
 """`state check`: verify every invariant of the state.
 
-    meta, sweeps  decode; if they do not, nothing else is checked captures      decode; their document is stored and
-    located at their URL; the counts of captures per host match; the
-                  prefix index contains their URL
-    documents     decode, with as many bins as the scheme; every bucket of the signature contains them, unless it was
-                  full; they are located at a URL
+    meta, sweeps  decode; if they do not, nothing else is checked
+    captures      decode; their document is stored and located at their URL; the counts of captures per host match;
+                  the prefix index contains their URL
+    documents     decode, with as many bins as the scheme; are located at a URL; are in every bucket of their
+                  signature, unless it was full
     locations     their document is stored, and a capture of the URL has it
     bands, samples, words, texts   belong to stored documents
-    edges         both documents are stored, and are in one cluster
-    parents       have stored documents, and are smaller than their child, which rules out cycles
+    edges         both documents are stored and in the same cluster
+    parents       both documents are stored, and the parent is smaller than its child, which rules out cycles
     members       are exactly the documents that have a parent, each under its root
 
-For one partition of a state, `owns` tells which keys belong to it. Every row must belong to the partition, and rows
-of other partitions are not looked for. One partition cannot show whether two documents are in one cluster, and a
-document that is no longer a root may still have a list of members, which nothing reads.
+In one partition of a state, every row must belong to the partition, and rows of other partitions cannot be checked.
+One partition cannot show whether two documents are in the same cluster, and a document that is no longer a root may
+still have a list of members, which nothing reads.
 
-The check reads everything once or twice, in order. Its memory grows by 16 bytes per document and by one entry per
-host of a sweep, but not with the number of pages.
+The check reads everything once or twice, in order. Its memory grows by 8 bytes per document and by one entry per host
+and sweep, but not with the number of captures.
 """
 
 from __future__ import annotations
 
-import struct
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from itertools import groupby, islice
 from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from state import meta, sweeps
 from state.codecs import capture_row, document_row, edge_row, posting_list
@@ -38,14 +36,12 @@ from state.codecs.url_key import host_prefix
 from state.errors import StateCorrupt
 from state.families import Family
 from state.model import ID_BYTES, PREFIX_BYTES, Capture, DocumentRow, Edge, SweepState
-from state.prefix_index import prefix_of
 from state.rows import HistoryReader
 from state.view import View
 
-_U64 = struct.Struct(">Q")
 _URLS_PER_BATCH = 1024
 Owns = Callable[[bytes], bool]
-"""Whether a key belongs to the partition: a URL key, a bucket, or the prefix of a document id."""
+"""Whether the partition owns a key: a URL key, a bucket, or the prefix of a document id."""
 
 
 class Problem(msgspec.Struct, frozen=True):
@@ -57,9 +53,9 @@ class Problem(msgspec.Struct, frozen=True):
 
 
 def check(store: HistoryReader, *, postings_max: int, owns: Owns | None = None) -> Iterator[Problem]:
-    """Yield every broken invariant.
+    """Yield every broken invariant. A bucket with `postings_max` postings may lack documents.
 
-    A bucket with `postings_max` postings may lack documents. `owns` is None for a state that is not partitioned.
+    `owns` says which keys belong to the partition; None for a state that is not partitioned.
     """
     undecodable = list(_undecodable(store))
     yield from undecodable
@@ -93,7 +89,7 @@ def _undecodable(store: HistoryReader) -> Iterator[Problem]:
 
 
 class _State:
-    """The state under check, with the ids of its documents by their first 8 bytes."""
+    """The state under check, with the first 8 bytes of the ids of its documents."""
 
     def __init__(self, store: HistoryReader, postings_max: int, owns: Owns | None) -> None:
         self.store, self.postings_max = store, postings_max
@@ -102,9 +98,8 @@ class _State:
         self.scheme = meta.read_scheme(store)
         self.view = View(store)
         self.captures: defaultdict[int, Counter[bytes]] = defaultdict(Counter)  # by sweep and host
-        heads = (_U64.unpack(key[:8])[0] for key, _ in store.scan(Family.DOCUMENTS) if len(key) == ID_BYTES)
-        self._heads: NDArray[np.uint64] = np.fromiter(heads, np.uint64)
-        self._prefixes = self._heads >> np.uint64(64 - 8 * PREFIX_BYTES)
+        keys = (key for key, _ in store.scan(Family.DOCUMENTS) if len(key) == ID_BYTES)
+        self._id_heads = np.fromiter((int.from_bytes(key[:8], "big") for key in keys), np.uint64)
         # A bucket that refused a document and has lost others since is no longer full. A partition does not count
         # deleted documents.
         has_deleted = not self.is_whole or meta.counters(store).get("documents_forgotten", 0) > 0
@@ -116,14 +111,9 @@ class _State:
             return False
         if not self.owns(document[:PREFIX_BYTES]):
             return True
-        if len(document) == PREFIX_BYTES:
-            return _contains(self._prefixes, int.from_bytes(document, "big"))
-        return _contains(self._heads, _U64.unpack(document[:8])[0])
-
-
-def _contains(ascending: NDArray[np.uint64], value: int) -> bool:
-    at = int(np.searchsorted(ascending, np.uint64(value)))
-    return at < len(ascending) and int(ascending[at]) == value
+        head = document[:8]
+        first = int(np.searchsorted(self._id_heads, np.uint64(int.from_bytes(head.ljust(8, b"\0"), "big"))))
+        return first < len(self._id_heads) and int(self._id_heads[first]).to_bytes(8, "big").startswith(head)
 
 
 def _row_problems(state: _State, rule: _Rule, key: bytes, value: bytes) -> Iterator[str]:
@@ -161,17 +151,11 @@ def _document_problems(state: _State, row: DocumentRow) -> Iterator[str]:
     for bucket, value in zip(buckets, state.store.get_many(Family.BANDS, buckets), strict=True):
         if not state.owns(bucket) or state.full_buckets_may_have_shrunk:
             continue
-        postings = _decode_postings(value or b"")
+        postings: list[bytes] = []
+        with suppress(StateCorrupt):  # reported by the rule of `bands`
+            postings = posting_list.decode(value or b"")
         if document[:PREFIX_BYTES] not in postings and len(postings) < state.postings_max:
             yield f"is missing from bucket {bucket.hex()}"
-
-
-def _decode_postings(value: bytes) -> Sequence[bytes]:
-    """Decode a posting list; a damaged one is empty, because its own row reports it."""
-    try:
-        return posting_list.decode(value)
-    except StateCorrupt:
-        return []
 
 
 def _location_problems(state: _State, key: bytes) -> Iterator[str]:
@@ -180,7 +164,7 @@ def _location_problems(state: _State, key: bytes) -> Iterator[str]:
         return
     captured = set()
     for row, value in state.store.scan(Family.CAPTURES, capture_row.history_prefix(url_key)):
-        with suppress(StateCorrupt):  # reported by the captures' own rule
+        with suppress(StateCorrupt):  # reported by the rule of `captures`
             captured.add(capture_row.decode(row, value).document)
     if document not in captured:
         yield "no capture of this URL has the document"
@@ -206,7 +190,7 @@ class _Rule(NamedTuple):
     """The invariants of one family's rows; the functions take a decoded row."""
 
     decode: Callable[[bytes, bytes], Any]
-    owners: Callable[[Any], Iterable[bytes]]  # keys of which the partition must own at least one
+    owners: Callable[[Any], Iterable[bytes]]  # keys; the partition must own at least one
     documents: Callable[[Any], Iterable[bytes]]  # ids or prefixes of documents that must be stored
     details: Callable[[_State, Any], Iterator[str]] | None = None  # other problems, once all documents are stored
 
@@ -225,37 +209,32 @@ def _last_prefix(key: bytes) -> list[bytes]:
 
 _RULES: dict[Family, _Rule] = {
     Family.CAPTURES: _Rule(
-        decode=capture_row.decode,
-        owners=lambda capture: [capture.key],
-        documents=lambda capture: [capture.document] if capture.document is not None else [],
-        details=_capture_problems,
+        capture_row.decode,
+        lambda capture: [capture.key],
+        lambda capture: [capture.document] if capture.document is not None else [],
+        _capture_problems,
     ),
     Family.DOCUMENTS: _Rule(
-        decode=document_row.decode,
-        owners=lambda row: _first_prefix(row.sketch.document),
-        documents=lambda _: [],
-        details=_document_problems,
+        document_row.decode, lambda row: _first_prefix(row.sketch.document), lambda _: [], _document_problems
     ),
     Family.LOCATIONS: _Rule(_key, _first_prefix, lambda key: [key[:ID_BYTES]], _location_problems),
     Family.BANDS: _Rule(
-        decode=lambda key, value: (key, posting_list.decode(value)),
-        owners=lambda row: [row[0]],
-        documents=lambda row: row[1],
+        lambda key, value: (key, posting_list.decode(value)), lambda row: [row[0]], lambda row: row[1]
     ),
     Family.SAMPLES: _Rule(_key, _last_prefix, _last_prefix),
     Family.WORDS: _Rule(_key, _last_prefix, _last_prefix),
     Family.TEXTS: _Rule(_key, _first_prefix, lambda key: [key]),
     Family.EDGES: _Rule(
-        decode=edge_row.decode,
-        owners=lambda edge: [edge.a[:PREFIX_BYTES], edge.b[:PREFIX_BYTES]],
-        documents=lambda edge: [edge.a, edge.b],
-        details=_edge_problems,
+        edge_row.decode,
+        lambda edge: [edge.a[:PREFIX_BYTES], edge.b[:PREFIX_BYTES]],
+        lambda edge: [edge.a, edge.b],
+        _edge_problems,
     ),
     Family.PARENTS: _Rule(
-        decode=lambda key, value: (key, value),
-        owners=lambda row: _first_prefix(row[0]),
-        documents=lambda row: row if len(row[1]) == ID_BYTES else row[:1],
-        details=_parent_problems,
+        lambda key, value: (key, value),
+        lambda row: _first_prefix(row[0]),
+        lambda row: row if len(row[1]) == ID_BYTES else row[:1],
+        _parent_problems,
     ),
     Family.MEMBERS: _Rule(_key, _first_prefix, lambda key: [key[:ID_BYTES], key[ID_BYTES:]], _member_problems),
 }
@@ -264,7 +243,7 @@ _RULES: dict[Family, _Rule] = {
 def _host_problems(state: _State) -> Iterator[Problem]:
     """Compare the counts of captures per host with the captures.
 
-    A partition knows only the numbers of sweeps, and updates its counts in the write that adds or deletes a capture.
+    A partition has counts but no sweeps. It updates its counts in the write that adds or deletes a capture.
     """
     if state.is_whole:
         numbers = {s.number for s in sweeps.all_sweeps(state.store) if s.state is not SweepState.CANCELLING}
@@ -279,16 +258,15 @@ def _host_problems(state: _State) -> Iterator[Problem]:
 
 
 def _prefix_index_problems(store: HistoryReader) -> Iterator[Problem]:
-    """Look up every URL with captures, as the next page at it would."""
-    urls = (prefix for prefix, _ in groupby(prefix_of(key) for key, _ in store.scan(Family.CAPTURES)))
-    while batch := list(islice(urls, _URLS_PER_BATCH)):
-        for prefix, last in zip(batch, store.last_under(Family.CAPTURES, batch), strict=True):
-            if last is None:
+    url_keys = (capture_row.url_key_of(row) for row, _ in store.scan(Family.CAPTURES))
+    prefixes = (capture_row.history_prefix(key) for key, _ in groupby(url_keys))
+    while batch := list(islice(prefixes, _URLS_PER_BATCH)):
+        for prefix, may_have_rows in zip(batch, store.may_have_rows(Family.CAPTURES, batch), strict=True):
+            if not may_have_rows:
                 yield _problem(Family.CAPTURES, prefix, "is not in the prefix index, so its captures are not found")
 
 
 def _member_count_problems(store: HistoryReader) -> Iterator[Problem]:
-    members = sum(1 for _ in store.scan(Family.MEMBERS))
-    children = sum(1 for _ in store.scan(Family.PARENTS))
+    members, children = (sum(1 for _ in store.scan(family)) for family in (Family.MEMBERS, Family.PARENTS))
     if children != members:
         yield _problem(Family.MEMBERS, b"", f"{members} documents are members, {children} have a parent")

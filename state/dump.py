@@ -1,4 +1,4 @@
-"""`state dump`: every row of a family as a JSON object, for inspection and debugging."""
+"""`state dump`: the rows of a family as JSON objects, for inspection and debugging."""
 
 from __future__ import annotations
 
@@ -14,83 +14,61 @@ from state.model import ID_BYTES, PREFIX_BYTES
 from state.rows import RowReader
 from state.view import View
 
-_Decoder = Callable[[View, bytes, bytes], dict[str, Any]]
-
 
 def dump(store: RowReader, family: Family, key_prefix: bytes = b"") -> Iterator[dict[str, Any]]:
     """Yield the rows of one family in order of key; a row that does not decode is in hex, with the error."""
     view = View(store)
     for key, value in store.scan(family, key_prefix):
         try:
-            yield _DECODERS[family](view, key, value)
+            yield _hex_values(_DECODERS[family](view, key, value))
         except ValueError as error:
             yield {"key": key.hex(), "value": value.hex(), "error": str(error)}
 
 
+def _hex_values(row: dict[str, Any]) -> dict[str, Any]:
+    return {name: value.hex() if isinstance(value, bytes) else value for name, value in row.items()}
+
+
 def _capture(_: View, key: bytes, value: bytes) -> dict[str, Any]:
     capture = capture_row.decode(key, value)
-    return {
-        **msgspec.structs.asdict(capture),
-        "key": capture.key.decode("utf-8", "replace"),
-        "document": capture.document.hex() if capture.document else None,
-        "raw": capture.raw.hex(),
-    }
+    return {**msgspec.structs.asdict(capture), "key": capture.key.decode("utf-8", "replace")}
 
 
 def _document(_: View, key: bytes, value: bytes) -> dict[str, Any]:
     row = document_row.decode(key, value)
-    return {
-        **msgspec.structs.asdict(row.sketch),
-        "signature": row.sketch.signature.tobytes().hex(),
-        "sample": row.sketch.sample.tolist(),
-        "document": key.hex(),
-        "first_seen": row.first_seen,
-    }
+    sketch = msgspec.structs.asdict(row.sketch)
+    arrays = {"signature": row.sketch.signature.tobytes(), "sample": row.sketch.sample.tolist()}
+    return {**sketch, **arrays, "first_seen": row.first_seen}
 
 
 def _location(_: View, key: bytes, value: bytes) -> dict[str, Any]:
     url_key = key[ID_BYTES:].decode()
-    return {"document": key[:ID_BYTES].hex(), "key": url_key, "first_seen": location_row.decode(value)}
+    return {"document": key[:ID_BYTES], "key": url_key, "first_seen": location_row.decode(value)}
 
 
 def _bucket(_: View, key: bytes, value: bytes) -> dict[str, Any]:
-    return {"bucket": key.hex(), "postings": [prefix.hex() for prefix in posting_list.decode(value)]}
+    return {"bucket": key, "postings": [prefix.hex() for prefix in posting_list.decode(value)]}
 
 
 def _posting(_: View, key: bytes, __: bytes) -> dict[str, Any]:
-    return {"entry": key[:-PREFIX_BYTES].hex(), "posting": key[-PREFIX_BYTES:].hex()}
-
-
-def _edge(_: View, key: bytes, value: bytes) -> dict[str, Any]:
-    edge = edge_row.decode(key, value)
-    return {**msgspec.structs.asdict(edge), "a": edge.a.hex(), "b": edge.b.hex()}
-
-
-def _parent(_: View, key: bytes, value: bytes) -> dict[str, Any]:
-    return {"document": key.hex(), "parent": value.hex()}
-
-
-def _member(_: View, key: bytes, __: bytes) -> dict[str, Any]:
-    return {"root": key[:ID_BYTES].hex(), "document": key[ID_BYTES:].hex()}
+    return {"entry": key[:-PREFIX_BYTES], "posting": key[-PREFIX_BYTES:]}
 
 
 def _text(view: View, key: bytes, value: bytes) -> dict[str, Any]:
     title, text = view.decode_text(value)
-    return {"document": key.hex(), "title": title, "text": text}
+    return {"document": key, "title": title, "text": text}
 
 
 def _sweep(view: View, key: bytes, value: bytes) -> dict[str, Any]:
-    if key.startswith(b"s"):
-        return msgspec.structs.asdict(sweeps.decode(key, value))
-    return _plain(view, key, value)
+    return msgspec.structs.asdict(sweeps.decode(key, value)) if key.startswith(b"s") else _plain(view, key, value)
 
 
 def _meta(view: View, key: bytes, value: bytes) -> dict[str, Any]:
     if key.startswith(meta.DICTIONARY):
-        # A dictionary contains pieces of texts, perhaps of some that were deleted since.
+        # A dictionary contains pieces of texts, even of texts that were deleted since.
         return {"key": meta.DICTIONARY.decode(), "number": key[-1], "bytes": len(value)}
     if key == meta.SCHEME:
-        # With a private seed, anyone could make pages that crowd a bucket.
+        # With a private seed, anyone could make pages that fill a bucket.
         fields = {name: field for name, field in msgspec.structs.asdict(view.scheme).items() if name != "seed"}
         return {"key": meta.SCHEME.decode(), "value": msgspec.json.encode(fields).decode()}
     return _plain(view, key, value)
@@ -100,16 +78,16 @@ def _plain(_: View, key: bytes, value: bytes) -> dict[str, Any]:
     return {"key": key.decode("latin-1"), "value": value.decode("latin-1")}
 
 
-_DECODERS: dict[Family, _Decoder] = {
+_DECODERS: dict[Family, Callable[[View, bytes, bytes], dict[str, Any]]] = {
     Family.CAPTURES: _capture,
     Family.DOCUMENTS: _document,
     Family.LOCATIONS: _location,
     Family.BANDS: _bucket,
     Family.SAMPLES: _posting,
     Family.WORDS: _posting,
-    Family.EDGES: _edge,
-    Family.PARENTS: _parent,
-    Family.MEMBERS: _member,
+    Family.EDGES: lambda _, key, value: msgspec.structs.asdict(edge_row.decode(key, value)),
+    Family.PARENTS: lambda _, key, value: {"document": key, "parent": value},
+    Family.MEMBERS: lambda _, key, __: {"root": key[:ID_BYTES], "document": key[ID_BYTES:]},
     Family.TEXTS: _text,
     Family.SWEEPS: _sweep,
     Family.META: _meta,

@@ -13,13 +13,16 @@ texts      document id 16                      -> title and canonical text, comp
 sweeps     "s" ‖ number, "h" ‖ number ‖ host   -> the sweep, its captures per host
 meta       name                                -> scheme, format, cursors, counters, full buckets, dictionaries
 
-The prefix index of `captures` is one more column family, which only the store uses: see `state.prefix_index`.
+One more column family, which only the store uses, is the prefix index of `captures` (see `state.prefix_index`).
 """
 
 from __future__ import annotations
 
 from enum import Enum, StrEnum
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
+
+import msgspec
+from msgspec import Meta
 
 from state.model import PREFIX_BYTES
 
@@ -41,6 +44,19 @@ class Family(StrEnum):
     META = "meta"
 
 
+Limit = Annotated[int, Meta(ge=1, le=1 << 20)]
+
+
+class StoreLimits(msgspec.Struct, frozen=True):
+    """The settings that limit RocksDB, whatever the size of the corpus."""
+
+    cache_mib: Limit = 256
+    # The sum over all column families. A reader uses as much for rows that the writer has not flushed to files yet,
+    # and adds half as much to its cache.
+    write_buffers_mib: Limit = 256
+    background_jobs: Limit = 2
+
+
 class Compression(Enum):
     """How blocks are compressed."""
 
@@ -53,26 +69,25 @@ class Storage(NamedTuple):
     """How RocksDB stores a family; `STORAGE` gives the reasons."""
 
     write_buffer_mib: int = 8
-    bloom_bits: int = 0  # per filter entry; 0: no filter, for families that are only scanned
-    prefix_bytes: int = 0  # filters contain key prefixes of this length, and seeks under a prefix use them
-    whole_keys: bool = True  # filters contain whole keys, in addition to prefixes if there are any
-    prefix_index: bool = False  # see `state.prefix_index`: for prefixes of any length, which filters cannot contain
-    tiered: bool = False  # eight files of similar size are merged, instead of each level into the next
+    bloom_bits: int = 0  # bits per filter entry; 0: no filter, because the family is only scanned
+    prefix_bytes: int = 0  # length of the key prefixes in the filters, which speed up scans under a prefix
+    whole_keys: bool = True  # filters contain whole keys, in addition to any prefixes
+    tiered: bool = False  # merge eight files of similar size, instead of each level into the next
     compression: Compression = Compression.ZSTD_BELOW
-    block_kib: int = 16  # decompressed as a whole for every row read, so 4 where reads are of single, distant rows
+    block_kib: int = 16  # each read of a row decompresses a whole block, so 4 if reads are of single, distant rows
 
 
-# More rows than all other families together, so they are merged as rarely as possible. Only searches scan them, under
-# a prefix, and filters then exclude most files. Six bits, because the cache must hold them besides those of `bands`.
+# More rows than in all other families together, so they are merged as rarely as possible. Only searches scan them,
+# under a prefix, and filters exclude most files. Six bits, because the cache also holds the filters of `bands`.
 _WRITE_MOSTLY = Storage(
     write_buffer_mib=32, bloom_bits=6, whole_keys=False, tiered=True, compression=Compression.LZ4, block_kib=4
 )
 
 STORAGE: dict[Family, Storage] = {
-    # One seek per page whose URL has captures, to the newest. URLs share long prefixes and compress well.
-    Family.CAPTURES: Storage(write_buffer_mib=16, prefix_index=True, compression=Compression.LZ4, block_kib=4),
-    # Point look-ups of ids that are mostly absent: the filter answers them. Sketches are noise, which does not
-    # compress. Postings name documents by their first bytes, in no order.
+    # One seek, to the newest capture, per page whose URL has captures. URLs share long prefixes and compress well.
+    Family.CAPTURES: Storage(write_buffer_mib=16, compression=Compression.LZ4, block_kib=4),
+    # Most look-ups are of absent ids, which the filter answers. Postings contain prefixes of ids, so scans under a
+    # prefix are in random order. Sketches are noise, which does not compress.
     Family.DOCUMENTS: Storage(
         write_buffer_mib=32, bloom_bits=10, prefix_bytes=PREFIX_BYTES, compression=Compression.NONE, block_kib=4
     ),
@@ -84,15 +99,15 @@ STORAGE: dict[Family, Storage] = {
         compression=Compression.LZ4,
         block_kib=4,
     ),
-    # One look-up per band and document, nearly all of absent keys: a large buffer with its own filter, and filters
-    # below. Twelve bits, because a false positive costs a block read in any of some five files.
+    # One look-up per band and document, nearly all of absent keys: a large buffer with a filter, and filters in the
+    # files. Twelve bits, because each of about five files can have a false positive, which costs a block read.
     Family.BANDS: Storage(write_buffer_mib=64, bloom_bits=12, block_kib=4),
     Family.SAMPLES: _WRITE_MOSTLY._replace(prefix_bytes=4),
     Family.WORDS: _WRITE_MOSTLY._replace(prefix_bytes=8),
     Family.EDGES: Storage(),
     Family.PARENTS: Storage(bloom_bits=10),
     Family.MEMBERS: Storage(),
-    # The most bytes of all families, read in random order, and already compressed with a trained dictionary.
+    # The largest family, read in random order, already compressed with a trained dictionary.
     Family.TEXTS: Storage(write_buffer_mib=32, bloom_bits=10, tiered=True, compression=Compression.NONE, block_kib=4),
     Family.SWEEPS: Storage(),
     Family.META: Storage(),

@@ -1,14 +1,14 @@
-"""The prefix index of a family: which URLs have captures.
+"""The prefix index of `captures`: which URLs have captures.
 
-    key    MurmurHash3 of the prefix with its NUL, 8 bytes       value  nothing
+    key    MurmurHash3 of the prefix, 8 bytes       value  nothing
 
-A prefix is the part of a row key up to and including the first NUL. RocksDB's filters know prefixes of one length
-only, so the store maintains this index in a column family of its own: a new URL's captures need no seek, because the
-whole-key filter of the index answers at once. A prefix is added in the write that puts its first row, and removed in
-the write that deletes its last.
+A prefix is the part of a row key up to and including its first NUL: the URL key and the NUL. RocksDB's filters only
+contain prefixes of one length, so the store maintains the index in another column family. A page at a new URL then
+needs no seek for earlier captures, because the whole-key filter of the index answers. A prefix is added in the write
+that puts its first row, and removed in the write that deletes its last row.
 
-Two prefixes with the same hash (with five million, once in 1.5 million states) share an entry: deleting the captures
-of one removes the entry of both, and the next page at the other counts as its first.
+Two prefixes with the same hash share an entry (with five million prefixes, in one of 1.5 million states). When the
+captures of one are deleted, the entry of both is removed, and the next page at the other URL counts as its first.
 
 This module only computes keys; `state.store` reads and writes them.
 """
@@ -17,24 +17,19 @@ from __future__ import annotations
 
 import mmh3
 
-from state.families import STORAGE, Compression, Family, Storage
+from state.families import Compression, Storage
 
-INDEXED = [family for family in Family if STORAGE[family].prefix_index]
-INDEX_STORAGE = Storage(bloom_bits=10, compression=Compression.NONE, block_kib=4)
-
-
-def column_family(family: Family) -> str:
-    """Return the name of the column family that contains the index of a family."""
-    return f"{family.value}-prefixes"
+COLUMN_FAMILY = "captures-prefixes"
+STORAGE = Storage(bloom_bits=10, compression=Compression.NONE, block_kib=4)
 
 
-def prefix_of(key: bytes) -> bytes:
-    """Return the prefix of a row key; empty if the key has no NUL."""
-    return key[: key.find(b"\0") + 1]
+def prefix_of(row: bytes) -> bytes:
+    """Return the prefix of a row key; empty if the row key has no NUL."""
+    return row[: row.find(b"\0") + 1]
 
 
 def is_indexed(prefix: bytes) -> bool:
-    """Whether the index answers for this prefix: it ends with its only NUL."""
+    """Whether the index contains prefixes of this form, with one NUL at the end."""
     return prefix != b"" and prefix_of(prefix) == prefix
 
 

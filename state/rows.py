@@ -1,8 +1,8 @@
-"""Rows by key: the protocols of every store of state rows.
+"""Rows by key: the protocols of all stores of state rows.
 
 Three stores implement them: the RocksDB store (`state.store`), the store that is sharded over Kafka workers
 (`streams.kafka.rows.sharded_store`) and the in-memory store of the tests. One contract test runs against all of them:
-`tests/state/test_rows.py`. Code that only reads or writes rows takes a protocol, never a concrete store.
+`tests/state/test_rows.py`. Code that only reads or writes rows uses a protocol, never a concrete store.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Row = tuple[bytes, bytes]
 
 
 class RowReader(Protocol):
-    """Reads rows. Keys and prefixes are bytes; rows come in ascending order of key."""
+    """Reads rows, in ascending order of key."""
 
     @property
     def path(self) -> Path:
@@ -35,11 +35,11 @@ class RowReader(Protocol):
         ...
 
     def scan(self, family: Family, prefix: bytes = b"", start: bytes | None = None) -> Iterator[Row]:
-        """Yield the rows whose key begins with `prefix`, beginning at the key `start`."""
+        """Yield the rows whose key begins with `prefix`, starting at the key `start`."""
         ...
 
     def keys(self, family: Family, prefix: bytes, limit: int, start: bytes | None = None) -> list[bytes]:
-        """Return at most `limit` keys that begin with `prefix`, beginning at the key `start`."""
+        """Return at most `limit` keys that begin with `prefix`, starting at the key `start`."""
         ...
 
     def scan_prefixes(self, family: Family, prefixes: Sequence[bytes], limit: int | None = None) -> list[list[Row]]:
@@ -51,12 +51,12 @@ class RowReader(Protocol):
         ...
 
     def catch_up(self) -> None:
-        """Make visible what the writer has committed since; does nothing where rows are always current."""
+        """Make the writer's latest commits visible; does nothing if rows are always current."""
         ...
 
 
 class HistoryReader(RowReader, Protocol):
-    """A reader of local rows that can also read backwards: what the operators look up."""
+    """Reads local rows, also backwards, as the operators need it."""
 
     def scan_reverse(self, family: Family, prefix: bytes, start: bytes) -> Iterator[Row]:
         """Yield the rows whose key begins with `prefix`, descending from the key `start`."""
@@ -65,8 +65,12 @@ class HistoryReader(RowReader, Protocol):
     def last_under(self, family: Family, prefixes: Sequence[bytes]) -> list[Row | None]:
         """Return the row with the greatest key under each prefix, or None.
 
-        A key has at most 32 bytes after a prefix that is asked for.
+        No key may be more than 32 bytes longer than the prefix.
         """
+        ...
+
+    def may_have_rows(self, family: Family, prefixes: Sequence[bytes]) -> list[bool]:
+        """Whether each prefix may have rows, without reading them; False only if it has none."""
         ...
 
 

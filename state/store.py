@@ -1,8 +1,8 @@
-"""The store of rows: one RocksDB with a column family per kind of row. The only module that imports rocksdict.
+"""The store of rows: one RocksDB with a column family per kind of row. Only this module imports rocksdict.
 
-One writer, any number of readers. A writer commits `Changes` in one write batch across column families: after a crash
-either all of a batch is there or none of it. A reader opens the same folder as a secondary instance, takes no lock,
-and sees what the writer had committed when the reader opened or last caught up.
+A state has one writer and any number of readers. The writer commits `Changes` in one write batch across column
+families, so a crash leaves all of a batch or none. A reader opens the same folder as a secondary instance, without a
+lock. It sees what the writer had committed when the reader was opened or last caught up.
 """
 
 from __future__ import annotations
@@ -10,10 +10,9 @@ from __future__ import annotations
 import shutil
 import tempfile
 from bisect import bisect_left
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 import msgspec
@@ -22,25 +21,24 @@ import rocksdict as rocks
 from state import inventory, prefix_index
 from state.changes import Changes
 from state.errors import StateCorrupt, StateError, StateLocked, StateMissing
-from state.families import STORAGE, Compression, Family, Storage
+from state.families import STORAGE, Compression, Family, Storage, StoreLimits
 from state.rows import Row
-from state.store_limits import StoreLimits
 
 MIB = 1 << 20
 _KEYS_PER_STEP = 16
-_BUFFERS_MIB = 256  # the sum of write buffers that the sizes in `STORAGE` are made for
+_BUFFERS_MIB = 256  # the limit on write buffers for which the sizes in `STORAGE` were chosen
 _CACHE_ENTRY_BYTES = 4096  # on average
-_AFTER_PREFIX = b"\xff" * 32  # sorts after anything that follows a prefix, up to two ids
-_TIERED_FILES = 8  # files of similar size that are merged together
+_AFTER_PREFIX = b"\xff" * 32  # sorts after anything of up to 32 bytes that follows a prefix
+_TIERED_FILES = 8
 
 
 class MemoryBudget:
-    """A block cache and write buffers, limited in total for all stores that share them."""
+    """A block cache and write buffers with a total limit for all stores that share them."""
 
     def __init__(self, limits: StoreLimits) -> None:
-        # A clock cache, because its shards are few and large. Shards of an LRU cache have 4 MiB, room for two or
-        # three filters of `bands`: look-ups then read filters from disk again and again (110 µs per bucket at five
-        # million documents).
+        # A clock cache, because its shards are few and large. A shard of an LRU cache has 4 MiB, which is enough for
+        # two or three filters of `bands`. Look-ups then read filters from disk again and again (110 µs per bucket at
+        # five million documents).
         self.cache = rocks.Cache.new_hyper_clock_cache(limits.cache_mib * MIB, _CACHE_ENTRY_BYTES)
         self.buffers = rocks.WriteBufferManager(limits.write_buffers_mib * MIB, False)
 
@@ -59,10 +57,10 @@ class Store:
     ) -> None:
         """Open the RocksDB in `path`; a reader never creates it.
 
-        Stores that share `memory` are limited together; `limits` then only sizes the store's own write buffers.
+        With a shared `memory`, `limits` only sets the size of this store's write buffers.
 
-        Raises StateMissing when the folder has no state, StateLocked when another writer has it open, and StateError
-        when the folder cannot be created. Every method that reads raises StateCorrupt where files are damaged.
+        Raises StateMissing if the folder has no state, StateLocked if another writer has it open, and StateError if
+        the folder cannot be created. Methods that read raise StateCorrupt if files are damaged.
         """
         self.path = path
         self.writable = writable
@@ -71,9 +69,8 @@ class Store:
             raise StateMissing(f"no state in {path}", "name the folder with --data-dir, or ingest something first")
         inventory.check(path)
         self._secondary_folder = None if writable else Path(tempfile.mkdtemp(prefix="lostfound-reader-"))
-        # Readers have no write buffers of their own and cache more instead.
+        # Readers have no write buffers and cache more instead.
         extra_mib = 0 if writable else limits.write_buffers_mib // 2
-        # Shared by all column families, so that their memory is limited in total.
         self._memory = memory or MemoryBudget(msgspec.structs.replace(limits, cache_mib=limits.cache_mib + extra_mib))
         self._cache = self._memory.cache
         self._open()
@@ -86,15 +83,17 @@ class Store:
             base.create_missing_column_families(True)
             base.set_max_background_jobs(limits.background_jobs)
             base.set_write_buffer_manager(self._memory.buffers)
-            # A reader keeps in memory what the log contains, and opening after a crash replays it.
+            # A reader keeps the contents of the log in memory, and opening after a crash replays it.
             base.set_max_total_wal_size(limits.write_buffers_mib * MIB)
             _create_folder(path)
-        base.set_max_open_files(-1)  # keeps files readable that the writer has since replaced
+        base.set_max_open_files(-1)  # so that a reader can still read files that the writer has replaced
         base.set_keep_log_file_num(2)
         access = (
             rocks.AccessType.read_write() if writable else rocks.AccessType.secondary(str(self._secondary_folder))
         )
-        options = {name: _options(storage, self._cache, limits) for name, storage in _all_column_families()}
+        storages = {family.value: storage for family, storage in STORAGE.items()}
+        storages |= {"default": Storage(), prefix_index.COLUMN_FAMILY: prefix_index.STORAGE}
+        options = {name: _options(storage, self._cache, limits) for name, storage in storages.items()}
         try:
             self._db = rocks.Rdict(str(path), base, column_families=options, access_type=access)
         except Exception as error:  # rocksdict raises plain Exception for everything
@@ -102,22 +101,17 @@ class Store:
             raise _open_error(path, error) from error
         if writable:
             inventory.remove(path)
-        names = {family: prefix_index.column_family(family) for family in prefix_index.INDEXED}
         self._families = {family: self._db.get_column_family(family.value) for family in Family}
         self._handles = {family: self._db.get_column_family_handle(family.value) for family in Family}
-        self._indexes = {family: self._db.get_column_family(name) for family, name in names.items()}
-        self._index_handles = {family: self._db.get_column_family_handle(name) for family, name in names.items()}
+        self._prefix_index: Any = self._db.get_column_family(prefix_index.COLUMN_FAMILY)
+        self._prefix_index_handle: Any = self._db.get_column_family_handle(prefix_index.COLUMN_FAMILY)
         try:
-            self._disable_whole_key_filters()
+            for family, storage in STORAGE.items():
+                if writable and not storage.whole_keys:  # RocksDB accepts this only for an open column family
+                    self._families[family].set_options({"block_based_table_factory": "{whole_key_filtering=false;}"})
         except Exception as error:
             self.close()
             raise _state_error(path, error) from error
-
-    def _disable_whole_key_filters(self) -> None:
-        """Set the option that RocksDB accepts only for an open column family."""
-        for family, storage in STORAGE.items():
-            if self.writable and not storage.whole_keys:
-                self._families[family].set_options({"block_based_table_factory": "{whole_key_filtering=false;}"})
 
     def get(self, family: Family, key: bytes) -> bytes | None:
         """Return the value of a key, or None."""
@@ -138,7 +132,7 @@ class Store:
         return list(values)
 
     def scan(self, family: Family, prefix: bytes = b"", start: bytes | None = None) -> Iterator[Row]:
-        """Yield the rows whose key begins with `prefix`, beginning at the key `start`."""
+        """Yield the rows whose key begins with `prefix`, starting at the key `start`."""
         at = prefix if start is None else max(start, prefix)
         rows: Any = self._families[family].items(False, at, _total_order())
         for row in rows:
@@ -149,12 +143,12 @@ class Store:
         self._check_end(family, at)
 
     def keys(self, family: Family, prefix: bytes, limit: int, start: bytes | None = None) -> list[bytes]:
-        """Return at most `limit` keys that begin with `prefix`, beginning at the key `start`."""
+        """Return at most `limit` keys that begin with `prefix`, starting at the key `start`."""
         at = prefix if start is None else max(start, prefix)
         iterator: Any = self._families[family].keys(False, at, _total_order())
         keys: list[bytes] = []
         while len(keys) < limit:
-            # Several keys per step, because comparing only the last one is faster than comparing every key.
+            # Read several keys per step, because comparing only the last one is faster than comparing every key.
             count = min(_KEYS_PER_STEP, limit - len(keys))
             step = list(islice(iterator, count))
             keys += step
@@ -181,7 +175,7 @@ class Store:
         """Return the row with the greatest key under each prefix, or None."""
         cursor = self._families[family].iter(_total_order())
         last: list[Row | None] = []
-        for prefix, may_have_rows in zip(prefixes, self._may_have_rows(family, prefixes), strict=True):
+        for prefix, may_have_rows in zip(prefixes, self.may_have_rows(family, prefixes), strict=True):
             if not may_have_rows:
                 last.append(None)
                 continue
@@ -191,13 +185,12 @@ class Store:
             last.append((cursor.key(), cursor.value()) if under else None)
         return last
 
-    def _may_have_rows(self, family: Family, prefixes: Sequence[bytes]) -> list[bool]:
-        """Whether there may be rows under each prefix, by the prefix index of the family if it has one."""
-        index = self._indexes.get(family)
-        if index is None or not prefixes:
+    def may_have_rows(self, family: Family, prefixes: Sequence[bytes]) -> list[bool]:
+        """Whether each prefix may have rows; captures are looked up in the prefix index, other rows are not."""
+        if family is not Family.CAPTURES or not prefixes:
             return [True] * len(prefixes)
         try:
-            entries: Any = index.get([prefix_index.index_key(prefix) for prefix in prefixes])
+            entries: Any = self._prefix_index.get([prefix_index.index_key(prefix) for prefix in prefixes])
         except Exception as error:
             raise _state_error(self.path, error) from error
         return [
@@ -208,7 +201,7 @@ class Store:
     def scan_prefixes(self, family: Family, prefixes: Sequence[bytes], limit: int | None = None) -> list[list[Row]]:
         """Return the rows under each prefix, at most `limit` per prefix.
 
-        One cursor serves all prefixes: opening a cursor takes longer than reading a row.
+        All prefixes share one cursor, because opening a cursor takes longer than reading a row.
         """
         cursor = self._prefix_cursor(family, prefixes)
         results = []
@@ -223,7 +216,7 @@ class Store:
         return results
 
     def keys_under(self, family: Family, prefixes: Sequence[bytes], limit: int) -> list[list[bytes]]:
-        """Return at most `limit` keys under each prefix, with one cursor as in `scan_prefixes`."""
+        """Return at most `limit` keys under each prefix, with one cursor like `scan_prefixes`."""
         cursor = self._prefix_cursor(family, prefixes)
         results = []
         for prefix in prefixes:
@@ -237,7 +230,7 @@ class Store:
         return results
 
     def _prefix_cursor(self, family: Family, prefixes: Sequence[bytes]) -> Any:
-        """Return a cursor for rows under these prefixes; it skips files whose prefix filter excludes them."""
+        """Return a cursor for rows under these prefixes, which skips files that prefix filters exclude."""
         filtered_bytes = STORAGE[family].prefix_bytes
         if not filtered_bytes or min(map(len, prefixes), default=0) < filtered_bytes:
             return self._families[family].iter(_total_order())
@@ -251,16 +244,17 @@ class Store:
         for family, keys in changes.deletes.items():
             for key in keys:
                 batch.delete(key, self._handles[family])
-            if family in self._indexes:
-                for prefix in self._emptied_prefixes(family, keys):
-                    batch.delete(prefix_index.index_key(prefix), self._index_handles[family])
+            if family is Family.CAPTURES:
+                for prefix in {prefix_index.prefix_of(key) for key in keys}:
+                    if all(key in keys for key, _ in self.scan(family, prefix)):  # no other rows remain
+                        batch.delete(prefix_index.index_key(prefix), self._prefix_index_handle)
         for family, rows in changes.puts.items():
-            for key in sorted(rows):  # sorted, so that the memtable inserts beside the previous row
+            for key in sorted(rows):  # sorted, because the memtable inserts fastest next to the previous row
                 batch.put(key, rows[key], self._handles[family])
-            if family in self._indexes:
+            if family is Family.CAPTURES:
                 prefixes = {prefix_index.prefix_of(key) for key in rows}
                 for key in sorted(map(prefix_index.index_key, prefixes)):
-                    batch.put(key, b"", self._index_handles[family])
+                    batch.put(key, b"", self._prefix_index_handle)
         options = rocks.WriteOptions()
         options.sync = sync
         options.memtable_insert_hint_per_batch = True
@@ -269,13 +263,8 @@ class Store:
         except Exception as error:
             raise _state_error(self.path, error) from error
 
-    def _emptied_prefixes(self, family: Family, deleted: Collection[bytes]) -> list[bytes]:
-        """Return the prefixes that have no rows but the deleted ones."""
-        prefixes = {prefix_index.prefix_of(key) for key in deleted}
-        return [prefix for prefix in prefixes if all(key in deleted for key, _ in self.scan(family, prefix))]
-
     def _check_end(self, family: Family, key: bytes) -> None:
-        """Raise StateCorrupt if an iteration that stopped after `key` did so because of damage."""
+        """Raise StateCorrupt if an iteration stopped after `key` because of damage."""
         cursor = self._families[family].iter(_total_order())
         cursor.seek(key)
         while cursor.valid() and cursor.key() <= key:
@@ -283,7 +272,7 @@ class Store:
         self._check_cursor(cursor)
 
     def _check_cursor(self, cursor: Any) -> None:
-        """Raise StateCorrupt if a cursor has stopped because of damage; at the end of the rows it looks the same."""
+        """Raise StateCorrupt if a cursor has stopped because of damage and not at the end of the rows."""
         if not cursor.valid():
             try:
                 cursor.status()
@@ -291,14 +280,14 @@ class Store:
                 raise _state_error(self.path, error) from error
 
     def catch_up(self) -> None:
-        """Let a reader see what the writer has committed since; does nothing for a writer."""
+        """Make the writer's latest commits visible to a reader; does nothing for a writer."""
         if self.writable:
             return
         before = self._db.latest_sequence_number()
         self._db.try_catch_up_with_primary()
         if self._db.latest_sequence_number() != before:
-            # Rows that the reader replayed from a log which the writer has flushed since would hide newer values for
-            # ever (facebook/rocksdb#15051). Only reopening is sure to show what is committed.
+            # A reader that has replayed a log never drops those rows, and after the writer has flushed the log they
+            # hide newer values (facebook/rocksdb#15051). Only reopening is sure to show what is committed.
             self._close_database()
             self._open()
 
@@ -307,13 +296,8 @@ class Store:
         for column_family in self._column_families():
             column_family.flush()
 
-    def compact(self, family: Family | None = None) -> None:
-        """Merge the files of one family or of all, for measurements; RocksDB compacts by itself."""
-        for column_family in [self._families[family]] if family else self._column_families():
-            column_family.compact_range(None, None)
-
     def checkpoint(self, path: Path) -> None:
-        """Make a consistent copy, of hard links where the file system has them; works during writes."""
+        """Make a consistent copy, even during writes, with hard links if the file system supports them."""
         try:
             rocks.Checkpoint(self._db).create_checkpoint(str(path))
         except Exception as error:
@@ -322,12 +306,12 @@ class Store:
             ) from error
 
     def bytes_on_disk(self, family: Family) -> int:
-        """Return the bytes of a family's files, including its prefix index but not its write buffers."""
-        column_families = [self._families[family], *([self._indexes[family]] if family in self._indexes else [])]
+        """Return the bytes of a family's files, including the prefix index but not write buffers."""
+        column_families = [self._families[family], *([self._prefix_index] if family is Family.CAPTURES else [])]
         return sum(int(c.property_int_value("rocksdb.total-sst-files-size") or 0) for c in column_families)
 
     def bytes_in_memory(self) -> dict[str, int]:
-        """Return the bytes that RocksDB uses: block cache, write buffers and table readers."""
+        """Return the bytes of RocksDB's block cache, write buffers and table readers."""
         usage = {"cache": int(self._cache.get_usage())}
         for name, property_name in (("buffers", "cur-size-all-mem-tables"), ("tables", "estimate-table-readers-mem")):
             values = (c.property_int_value(f"rocksdb.{property_name}") for c in self._column_families())
@@ -352,13 +336,13 @@ class Store:
             self._remove_secondary_folder()
 
     def _column_families(self) -> list[Any]:
-        return [*self._families.values(), *self._indexes.values()]
+        return [*self._families.values(), self._prefix_index]
 
     def _close_database(self) -> None:
         for column_family in self._column_families():
             column_family.close()
         # Handles keep the database and its lock alive.
-        self._families, self._handles, self._indexes, self._index_handles = {}, {}, {}, {}
+        self._families, self._handles, self._prefix_index, self._prefix_index_handle = {}, {}, None, None
         self._db.close()
 
     def _remove_secondary_folder(self) -> None:
@@ -368,47 +352,36 @@ class Store:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
         try:
             self.close()
         except StateError:
-            if error is None:  # otherwise `error` says more: after a full disk, closing fails too
+            if error is None:  # otherwise `error` is the cause: after a full disk, closing fails too
                 raise
 
 
 def _total_order() -> Any:
-    """Return read options that visit all rows; by default, RocksDB may skip rows with another prefix."""
+    """Return read options that visit all rows; by default, RocksDB may skip rows with other prefixes."""
     options = rocks.ReadOptions()
     options.set_total_order_seek(True)
     return options
 
 
-def _all_column_families() -> list[tuple[str, Storage]]:
-    families = [(family.value, STORAGE[family]) for family in Family]
-    indexes = [(prefix_index.column_family(family), prefix_index.INDEX_STORAGE) for family in prefix_index.INDEXED]
-    return [("default", Storage()), *families, *indexes]
-
-
 def _options(storage: Storage, cache: Any, limits: StoreLimits) -> Any:
-    """Return the options of one column family.
-
-    They must be given at every opening, or RocksDB silently falls back to a block cache of 8 MiB.
-    """
+    """Return the options of one column family, which every opening must set: RocksDB's default cache has 8 MiB."""
     options = rocks.Options(raw_mode=True)
     table = rocks.BlockBasedOptions()
     table.set_block_cache(cache)
     table.set_block_size(storage.block_kib * 1024)
     table.set_block_restart_interval(32)
     table.set_format_version(5)
-    # Indexes and filters are in the cache, so that its limit includes them.
+    # Indexes and filters are in the cache, so that its limit applies to them.
     table.set_cache_index_and_filter_blocks(True)
     table.set_pin_l0_filter_and_index_blocks_in_cache(True)
-    # Indexes in parts of 4 KiB: a seek far from the previous one reads one part, not a quarter of a megabyte.
+    # Indexes are split into parts of 4 KiB: a seek to a distant row reads one part, not a quarter of a megabyte.
     table.set_index_type(rocks.BlockBasedIndexType.two_level_index_search())
     table.set_pin_top_level_index_and_filter(True)
-    # RocksDB allocates the filter of a buffer for its full size at once, so small limits need small buffers.
+    # RocksDB allocates a buffer's filter for the full size of the buffer, so small limits need small buffers.
     share = min(1.0, limits.write_buffers_mib / _BUFFERS_MIB)
     options.set_write_buffer_size(int(storage.write_buffer_mib * share * MIB))
     options.set_max_write_buffer_number(3)
@@ -455,7 +428,7 @@ def _create_folder(path: Path) -> None:
 
 
 def _state_error(path: Path, error: Exception) -> StateError:
-    """Translate an error of RocksDB by its text: rocksdict raises plain Exception for everything."""
+    """Translate an error by its text, because rocksdict raises plain Exception for everything."""
     text = str(error)
     if "corrupt" in text.lower() or "checksum" in text.lower() or "No such file" in text:
         return StateCorrupt(

@@ -1,15 +1,16 @@
-"""The rows of sweeps: each sweep, and how many captures it has per host.
+"""The rows of sweeps: each sweep, and its number of captures per host.
 
     key    "s" │ number 4                 value  JSON: name, state, opened, committed, captures
     key    "h" │ number 4 │ host key      value  count 8
 
-`state.sweep_life` decides what may happen to a sweep; this module reads and writes the result.
+`state.sweep_life` decides which steps are allowed; this module reads and writes the result.
 """
 
 from __future__ import annotations
 
 import struct
 from itertools import islice
+from typing import Any
 
 import msgspec
 
@@ -24,21 +25,13 @@ _KEY = struct.Struct(">cI")
 _COUNT = struct.Struct(">Q")
 
 
-class _Row(msgspec.Struct, frozen=True, kw_only=True):
-    name: str
-    state: SweepState
-    opened: int
-    committed: int = 0
-    captures: int = 0
-
-
 def all_sweeps(store: RowReader) -> list[Sweep]:
     """Return all sweeps in order of number, including cancelled ones."""
     return [decode(key, value) for key, value in store.scan(Family.SWEEPS, b"s")]
 
 
 def named(store: RowReader, name: str) -> Sweep | None:
-    """Return the sweep with this name; a cancelled sweep has given its name back."""
+    """Return the sweep with this name, unless it is cancelled."""
     sweeps = (s for s in all_sweeps(store) if s.name == name and s.state is not SweepState.CANCELLED)
     return next(sweeps, None)
 
@@ -48,18 +41,25 @@ def open_sweep(store: RowStore, name: str, now: int) -> Sweep:
     sweep = named(store, name)
     number = max((s.number for s in all_sweeps(store)), default=0) + 1
     event = Event(step=Step.OPEN, name=name, time=now, number=number)
-    return _write(store, apply(Life.of(sweep) if sweep else None, event))
+    return _write(store, apply(Life.of(sweep) if sweep else None, event).sweep)
 
 
 def commit(store: RowStore, sweep: Sweep, now: int) -> Sweep:
-    """Commit a sweep: from now on, a URL that it lacks is missing. Raises LostfoundError unless it is open."""
+    """Commit a sweep, which makes the URLs that it lacks missing; raises LostfoundError unless it is open."""
     captures = sum(hosts(store, sweep.number).values())
     event = Event(step=Step.COMMIT, name=sweep.name, time=now, number=sweep.number, captures=captures)
-    return _write(store, apply(Life.of(sweep), event))
+    return _write(store, apply(Life.of(sweep), event).sweep)
+
+
+def _write(store: RowStore, sweep: Sweep) -> Sweep:
+    changes = Changes()
+    put(changes, sweep)
+    store.write(changes, sync=True)
+    return sweep
 
 
 def begin_cancel(sweep: Sweep, changes: Changes) -> Sweep:
-    """Hide a sweep from all answers, before its captures are removed; raises LostfoundError if it is cancelled."""
+    """Hide a sweep from all answers before its captures are removed; raises LostfoundError if it is cancelled."""
     cancelling = apply(Life.of(sweep), Event(step=Step.CANCEL, name=sweep.name, number=sweep.number)).sweep
     if cancelling != sweep:
         put(changes, cancelling)
@@ -67,51 +67,36 @@ def begin_cancel(sweep: Sweep, changes: Changes) -> Sweep:
 
 
 def finish_cancel(store: RowReader, sweep: Sweep, changes: Changes) -> Sweep:
-    """Free the name of a sweep whose captures are removed, and drop its counts per host."""
-    for host in hosts(store, sweep.number):
-        changes.delete(Family.SWEEPS, host_key(sweep.number, host))
+    """Free the name of a sweep whose captures are removed, and delete its counts per host."""
+    changes.delete_all(Family.SWEEPS, [host_key(sweep.number, host) for host in hosts(store, sweep.number)])
     cancelled = apply(Life.of(sweep), Event(step=Step.FINISH_CANCEL, name=sweep.name, number=sweep.number)).sweep
     put(changes, cancelled)
     return cancelled
 
 
-def _write(store: RowStore, life: Life) -> Sweep:
-    changes = Changes()
-    put(changes, life.sweep)
-    store.write(changes, sync=True)
-    return life.sweep
-
-
 def put(changes: Changes, sweep: Sweep) -> None:
     """Write a sweep's row."""
-    row = _Row(
-        name=sweep.name,
-        state=sweep.state,
-        opened=sweep.opened,
-        committed=sweep.committed,
-        captures=sweep.captures,
-    )
-    changes.put(Family.SWEEPS, _KEY.pack(b"s", sweep.number), msgspec.json.encode(row))
+    fields = msgspec.structs.asdict(sweep)
+    changes.put(Family.SWEEPS, _KEY.pack(b"s", fields.pop("number")), msgspec.json.encode(fields))
 
 
 def decode(key: bytes, value: bytes) -> Sweep:
     """Decode a sweep's row; raises StateCorrupt."""
+    _, number = _KEY.unpack(key)
     try:
-        row = msgspec.json.decode(value, type=_Row)
+        return msgspec.convert(msgspec.json.decode(value, type=dict[str, Any]) | {"number": number}, Sweep)
     except msgspec.DecodeError as error:
         raise StateCorrupt(f"not a sweep's row: {error}") from error
-    _, number = _KEY.unpack(key)
-    return Sweep(number=number, **msgspec.structs.asdict(row))
 
 
 def host_key(number: int, host: bytes) -> bytes:
-    """Return the row key of one host's count in one sweep."""
+    """Return the row key of the count of a host's captures in a sweep."""
     return _KEY.pack(b"h", number) + host
 
 
 def hosts(store: RowReader, number: int, start: bytes = b"", limit: int | None = None) -> dict[bytes, int]:
-    """Return one sweep's captures per host key, ascending from the host `start`, at most `limit`."""
-    key_prefix = _KEY.pack(b"h", number)
+    """Return a sweep's captures per host key, ascending from the host `start`, at most `limit`."""
+    key_prefix = host_key(number, b"")
     rows = islice(store.scan(Family.SWEEPS, key_prefix, key_prefix + start), limit)
     return {key[len(key_prefix) :]: _COUNT.unpack(value)[0] for key, value in rows}
 
@@ -122,14 +107,13 @@ def numbers_with_hosts(store: RowReader) -> set[int]:
 
 
 def add_hosts(store: RowReader, changes: Changes, number: int, counts: dict[bytes, int]) -> None:
-    """Add to one sweep's counts per host."""
+    """Add to a sweep's counts per host."""
     keys = [host_key(number, host) for host in counts]
-    for key, stored, more in zip(keys, store.get_many(Family.SWEEPS, keys), counts.values(), strict=True):
-        count = more + (_COUNT.unpack(stored)[0] if stored else 0)
-        changes.put(Family.SWEEPS, key, _COUNT.pack(count))
+    for key, stored, added in zip(keys, store.get_many(Family.SWEEPS, keys), counts.values(), strict=True):
+        changes.put(Family.SWEEPS, key, _COUNT.pack(added + (_COUNT.unpack(stored)[0] if stored else 0)))
 
 
 def host_count(store: RowReader, number: int, host: bytes) -> int:
-    """Return how many captures of a host are in one sweep."""
+    """Return the number of a host's captures in a sweep."""
     value = store.get(Family.SWEEPS, host_key(number, host))
     return int(_COUNT.unpack(value)[0]) if value else 0

@@ -1,13 +1,13 @@
 """The state as values: what queries, find and the state commands read.
 
-Works on a writer's store and on a reader's. Methods whose results can be long take a limit.
+Works on the store of a writer or a reader. Methods with long results have a limit.
 """
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Iterator
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from state import meta, sweeps
 from state.codecs import capture_row, document_row, edge_row, location_row, posting_list
@@ -20,7 +20,10 @@ _U32 = struct.Struct(">I")
 
 
 class View:
-    """Reads values from a store. Sweeps and dictionaries are read once per `refresh`, everything else on demand."""
+    """Reads values from a store. Sweeps and dictionaries are read once per `refresh`, everything else on demand.
+
+    Methods that take many ids or keys return the results in the same order.
+    """
 
     def __init__(self, store: RowReader) -> None:
         self.store = store
@@ -35,79 +38,63 @@ class View:
         # While a sweep is being cancelled, some of its rows remain; answers must not use them.
         self.cancelling = any(s.state is SweepState.CANCELLING for s in self._sweeps)
         self._texts = TextCodec(meta.dictionaries(self.store))
-        self._host_count = lru_cache(maxsize=65_536)(self._read_host_count)
+        self._host_count = lru_cache(maxsize=65_536)(partial(sweeps.host_count, self.store))
 
     def sweeps(self) -> list[Sweep]:
         """Return open and committed sweeps, in order of number."""
         return [sweep for sweep in self._sweeps if sweep.number not in self._hidden]
 
     def sweep_hosts(self, number: int, start: bytes = b"", limit: int | None = None) -> dict[bytes, int]:
-        """Return one sweep's captures per host key (`org,apache,flink)`), ascending from the host `start`."""
+        """Return a sweep's captures per host key (`org,apache,flink)`), ascending from the host `start`."""
         return sweeps.hosts(self.store, number, start, limit)
 
     def host_captures(self, number: int, host: bytes) -> int:
-        """Return how many captures of a host are in one sweep."""
+        """Return the number of a host's captures in a sweep."""
         return self._host_count(number, host)
-
-    def _read_host_count(self, number: int, host: bytes) -> int:
-        return sweeps.host_count(self.store, number, host)
 
     def captures(self, key: bytes) -> list[Capture]:
         """Return all captures of one URL, in order of sweep and time."""
-        return self._visible(self.store.scan(Family.CAPTURES, capture_row.history_prefix(key)))
+        return self._decode_visible(self.store.scan(Family.CAPTURES, capture_row.history_prefix(key)))
 
     def histories(self, keys: list[bytes]) -> list[list[Capture]]:
-        """Return the captures of many URLs, as `captures` does."""
+        """Return the captures of many URLs, like `captures`."""
         histories = self.store.scan_prefixes(Family.CAPTURES, [capture_row.history_prefix(key) for key in keys])
-        return [self._visible(rows) for rows in histories]
+        return [self._decode_visible(rows) for rows in histories]
 
     def all_captures(self) -> Iterator[Capture]:
         """Yield every capture, in order of key, sweep and time."""
-        for row, value in self.store.scan(Family.CAPTURES):
-            capture = capture_row.decode(row, value)
-            if capture.sweep not in self._hidden:
-                yield capture
+        captures = (capture_row.decode(row, value) for row, value in self.store.scan(Family.CAPTURES))
+        return (capture for capture in captures if capture.sweep not in self._hidden)
 
-    def _visible(self, rows: Iterable[Row]) -> list[Capture]:
+    def _decode_visible(self, rows: Iterable[Row]) -> list[Capture]:
         captures = (capture_row.decode(row, value) for row, value in rows)
         return [capture for capture in captures if capture.sweep not in self._hidden]
 
-    def all_locations(self) -> Iterator[tuple[bytes, bytes]]:
-        """Yield every document id with the key of every URL that has or had the document, in order of both."""
-        for row, _ in self.store.scan(Family.LOCATIONS):
-            yield row[:ID_BYTES], row[ID_BYTES:]
-
     def urls_under(self, prefix: bytes, captures_max: int, start: bytes | None = None) -> list[bytes]:
-        """Return the URL keys of the first `captures_max` captures under a key prefix, from the key `start` on.
+        """Return the URL keys of the first `captures_max` captures under a key prefix, starting at the key `start`.
 
-        Only row keys are read, so captures that a cancelled sweep has left behind count too.
+        Only row keys are read, so leftover captures of a cancelled sweep count too.
         """
         rows = self.store.keys(Family.CAPTURES, prefix, captures_max, start)
-        return list(dict.fromkeys(capture_row.url_key_of(row) for row in rows))
+        return list(dict.fromkeys(map(capture_row.url_key_of, rows)))
 
     def document(self, document_id: bytes) -> DocumentRow | None:
-        """Return a document by its id."""
         return self.documents([document_id])[0]
 
     def documents(self, documents: list[bytes]) -> list[DocumentRow | None]:
-        """Return documents by their ids, in the order of the ids."""
         values = self.store.get_many(Family.DOCUMENTS, documents)
         return [
             document_row.decode(key, value) if value is not None else None
             for key, value in zip(documents, values, strict=True)
         ]
 
-    def documents_by_prefix(self, prefix: bytes) -> list[DocumentRow]:
-        """Return the documents whose id begins with a posting's prefix; nearly always one."""
-        return self.documents_by_prefixes([prefix])
-
     def documents_by_prefixes(self, prefixes: list[bytes]) -> list[DocumentRow]:
-        """Return the documents of many prefixes, in the order of the prefixes."""
+        """Return the documents whose ids begin with the prefixes of postings; nearly always one per prefix."""
         results = self.store.scan_prefixes(Family.DOCUMENTS, prefixes)
         return [document_row.decode(key, value) for rows in results for key, value in rows]
 
     def all_document_ids(self) -> Iterator[bytes]:
-        """Return the id of every document, ascending."""
+        """Return the ids of all documents, ascending."""
         return (key for key, _ in self.store.scan(Family.DOCUMENTS))
 
     def locations(self, documents: list[bytes], limit: int) -> list[list[bytes]]:
@@ -116,26 +103,30 @@ class View:
         return [[key[ID_BYTES:] for key in keys] for keys in results]
 
     def locations_seen(self, documents: list[bytes], limit: int) -> list[list[tuple[bytes, int]]]:
-        """Return what `locations` does, with the time (ms) when each URL was first seen with the document."""
+        """Return what `locations` returns, with the time (ms) when each URL was first seen with the document."""
         results = self.store.scan_prefixes(Family.LOCATIONS, documents, limit)
         return [[(key[ID_BYTES:], location_row.decode(value)) for key, value in rows] for rows in results]
 
+    def all_locations(self) -> Iterator[tuple[bytes, bytes]]:
+        """Return every document id with every URL key that has or had the document, in order of both."""
+        return ((row[:ID_BYTES], row[ID_BYTES:]) for row, _ in self.store.scan(Family.LOCATIONS))
+
     def text(self, document_id: bytes) -> str | None:
-        """Return a document's stored text, or None if its text is not stored."""
+        """Return a document's text, or None if its text is not stored."""
         (stored,) = self.titles_and_texts([document_id])
         return stored[1] if stored else None
 
     def title(self, document_id: bytes) -> str:
-        """Return a document's title; empty if it has none, or its text is not stored."""
+        """Return a document's title; empty if it has no title or its text is not stored."""
         return self.titles([document_id])[0]
 
     def titles(self, documents: list[bytes]) -> list[str]:
-        """Return the titles of many documents, in the order of the ids."""
+        """Return the titles of many documents, like `title`."""
         values = self.store.get_many(Family.TEXTS, documents)
         return [self._texts.title(value) if value is not None else "" for value in values]
 
     def titles_and_texts(self, documents: list[bytes]) -> list[tuple[str, str] | None]:
-        """Return the titles and texts of many documents, in the order of the ids; None if the text is not stored."""
+        """Return the titles and texts of many documents; None if a text is not stored."""
         values = self.store.get_many(Family.TEXTS, documents)
         return [self.decode_text(value) if value is not None else None for value in values]
 
@@ -144,7 +135,7 @@ class View:
         return self._texts.decode(value)
 
     def buckets(self, buckets: list[bytes]) -> list[list[bytes]]:
-        """Return the postings of many buckets, in the order of the buckets."""
+        """Return the postings of many buckets."""
         return [posting_list.decode(value or b"") for value in self.store.get_many(Family.BANDS, buckets)]
 
     def sample_postings(self, values: list[int], limit: int) -> list[list[bytes]]:
@@ -158,23 +149,23 @@ class View:
         return [[key[-PREFIX_BYTES:] for key in keys] for keys in results]
 
     def root(self, document_id: bytes) -> bytes:
-        """Return the representative of a document's cluster; the document itself if it is alone."""
+        """Return the representative of a document's cluster, or the document itself if it is alone."""
         return self.roots([document_id])[0]
 
     def roots(self, documents: list[bytes]) -> list[bytes]:
-        """Return the representatives of many documents' clusters, in the order of the ids."""
+        """Return the representatives of many documents' clusters, like `root`."""
         ancestors = {document: document for document in documents}
         climbing = list(ancestors)
         while climbing:
             nodes = sorted({ancestors[document] for document in climbing})
-            parents = dict(zip(nodes, self.store.get_many(Family.PARENTS, nodes), strict=True))
-            # Ignore a pointer that does not decrease: `state check` reports it, and it would make this loop endless.
+            parents = dict(zip(nodes, self.parents(nodes), strict=True))
+            # A pointer that does not decrease would make this loop endless; `state check` reports it.
             climbing = [d for d in climbing if (parent := parents[ancestors[d]]) and parent < ancestors[d]]
             ancestors.update((d, parents[ancestors[d]] or b"") for d in climbing)
         return [ancestors[document] for document in documents]
 
     def parents(self, documents: list[bytes]) -> list[bytes | None]:
-        """Return the parent pointers of many documents, in the order of the ids; None for a root."""
+        """Return the parent pointers of many documents; None for a root."""
         return self.store.get_many(Family.PARENTS, documents)
 
     def members(self, root: bytes) -> list[bytes]:

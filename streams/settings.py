@@ -9,8 +9,8 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
+from state.families import StoreLimits
 from state.scheme import TOKENISER, Scheme
-from state.store_limits import StoreLimits
 from state.sweep_life import is_valid_name
 from streams.errors import SettingsError
 from streams.sketch.extract import SKIPPED as EXTRACTORS

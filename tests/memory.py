@@ -1,4 +1,4 @@
-"""A `RowStore` in memory: the reference for other stores, and a partition in the simulation."""
+"""An in-memory `RowStore`: the reference for other stores, and a partition in the simulation."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class MemoryStore:
     def __init__(self) -> None:
         self.rows: dict[Family, dict[bytes, bytes]] = {family: {} for family in Family}
         self._keys: dict[Family, list[bytes]] = {family: [] for family in Family}
-        self.unlisted: set[bytes] = set()  # prefixes that `last_under` misses, as a damaged prefix index would
+        self.unlisted: set[bytes] = set()  # prefixes that are missing from the prefix index
 
     def get(self, family: Family, key: bytes) -> bytes | None:
         return self.rows[family].get(key)
@@ -43,12 +43,10 @@ class MemoryStore:
             at -= 1
 
     def last_under(self, family: Family, prefixes: Sequence[bytes]) -> list[Row | None]:
-        return [
-            next(self.scan_reverse(family, prefix, prefix + b"\xff" * 32), None)
-            if prefix not in self.unlisted
-            else None
-            for prefix in prefixes
-        ]
+        return [next(self.scan_reverse(family, prefix, prefix + b"\xff" * 32), None) for prefix in prefixes]
+
+    def may_have_rows(self, _: Family, prefixes: Sequence[bytes]) -> list[bool]:
+        return [prefix not in self.unlisted for prefix in prefixes]
 
     def scan_prefixes(self, family: Family, prefixes: Sequence[bytes], limit: int | None = None) -> list[list[Row]]:
         return [list(islice(self.scan(family, prefix), limit)) for prefix in prefixes]

@@ -28,7 +28,7 @@ def resolve(view: View, name: str) -> bytes:
         raise InputError(f"{name!r} is neither a URL nor a document id", hint)
     digits = name.lower()
     # Keys are bytes of two digits each, so an odd last digit is checked afterwards.
-    rows = view.documents_by_prefix(bytes.fromhex(digits[: len(digits) // 2 * 2]))
+    rows = view.documents_by_prefixes([bytes.fromhex(digits[: len(digits) // 2 * 2])])
     documents = [row.sketch.document for row in rows if row.sketch.document.hex().startswith(digits)]
     if view.cancelling:
         documents = [document for document in documents if is_shown(view, document)]

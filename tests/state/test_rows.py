@@ -19,10 +19,9 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from state.changes import Changes
-from state.families import Family
+from state.families import Family, StoreLimits
 from state.rows import HistoryReader, Row, RowReader, RowStore
 from state.store import Store
-from state.store_limits import StoreLimits
 from tests.memory import MemoryStore
 from tests.streams.kafka.rows import sharding
 

@@ -71,7 +71,7 @@ def test_documents_by_id_and_prefix(view: View) -> None:
     assert view.document(bytes(16)) is None
     prefixes = [key[:5] for key in ids[::-1]]
     assert [row.sketch.document for row in view.documents_by_prefixes(prefixes)] == ids[::-1]
-    assert [row.sketch.document for row in view.documents_by_prefix(ids[3][:5])] == [ids[3]]
+    assert [row.sketch.document for row in view.documents_by_prefixes([ids[3][:5]])] == [ids[3]]
     assert view.documents_by_prefixes([b"\xff" * 5, ids[0][:5]])[0].sketch.document == ids[0]
 
 

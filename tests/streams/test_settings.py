@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from state.families import StoreLimits
 from state.scheme import Scheme
-from state.store_limits import StoreLimits
 from streams.errors import SettingsError
 from streams.settings import default_file, load
 

@@ -24,7 +24,6 @@ from state.changes import Changes
 from state.codecs import capture_row, document_row
 from state.families import Family
 from state.model import ID_BYTES, PREFIX_BYTES, Capture
-from state.prefix_index import prefix_of
 from state.rows import RowReader
 from streams.forgetting.remaining_text import RemainingTexts
 from streams.kafka.wire.packed_messages import Topic
@@ -61,7 +60,7 @@ def read_removed_rows(store: RowReader, parts: Iterable[Changes]) -> RemovedRows
     for entry in deletes[Family.WORDS]:
         words[entry[-PREFIX_BYTES:]].add(entry[:-PREFIX_BYTES])
     return RemovedRows(
-        url_keys={prefix_of(key)[:-1] for key in deletes[Family.CAPTURES]},
+        url_keys={capture_row.url_key_of(key) for key in deletes[Family.CAPTURES]},
         locations=deletes[Family.LOCATIONS],
         documents=_read_rows(store, Family.DOCUMENTS, deletes[Family.DOCUMENTS]),
         texts=_read_rows(store, Family.TEXTS, deletes[Family.DOCUMENTS]),

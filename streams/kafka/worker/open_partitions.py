@@ -8,10 +8,10 @@ from pathlib import Path
 
 import msgspec
 
+from state.families import StoreLimits
 from state.partition import Partition
 from state.scheme import Scheme
 from state.store import MemoryBudget, Store
-from state.store_limits import StoreLimits
 
 
 class OpenPartitions:

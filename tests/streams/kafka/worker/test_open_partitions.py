@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from state.changes import Changes
-from state.families import Family
+from state.families import Family, StoreLimits
 from state.scheme import Scheme
 from state.store import MIB
-from state.store_limits import StoreLimits
 from streams.kafka.worker.open_partitions import OpenPartitions
 
 
