@@ -1,8 +1,9 @@
 """Rows by key: the protocols of all stores of state rows.
 
-Three stores implement them: the RocksDB store (`state.store`), the store that is sharded over Kafka workers
-(`streams.kafka.rows.sharded_store`) and the in-memory store of the tests. One contract test runs against all of them:
-`tests/state/test_rows.py`. Code that only reads or writes rows uses a protocol, never a concrete store.
+Four stores implement them: the RocksDB store (`state.store`), the store that is sharded over Kafka workers, the store
+that is read through one of these workers (both in `streams.kafka.rows.sharded_store`), and the in-memory store of the
+tests. One contract test runs against all of them: `tests/state/test_rows.py`. Code that only reads or writes rows
+uses a protocol, never a concrete store.
 """
 
 from __future__ import annotations

@@ -72,10 +72,8 @@ class Context:
             with self.writer() as (store, _):
                 yield store, partial(store.write, sync=True)
             return
-        from streams.kafka.rows.worker_client import RemoteStore
-
         client = self._worker_client(self.settings())
-        yield RemoteStore(client), client.retract
+        yield client.store(), client.retract
 
     @contextmanager
     def reader(self) -> Iterator[tuple[View, Settings]]:
@@ -84,9 +82,7 @@ class Context:
 
         settings = self.settings()
         if self.server is not None:
-            from streams.kafka.rows.worker_client import RemoteStore
-
-            yield View(RemoteStore(self._worker_client(settings))), settings
+            yield View(self._worker_client(settings).store()), settings
             return
         with self.local_store() as (store, settings):
             yield View(store), settings
@@ -110,8 +106,7 @@ class Context:
         import msgspec
 
         body = msgspec.json.encode({"event": event, "name": name, "time": now_ms()})
-        client = self._worker_client(self.settings())
-        return client.decode_response(client.post("/sweeps", body, seconds_max=3600.0), msgspec.msgpack.Decoder(kind))
+        return self._worker_client(self.settings()).post("/sweeps", body, kind)
 
     def _worker_client(self, settings: Settings) -> WorkerClient:
         from streams.kafka.rows.worker_client import WorkerClient, token_from_environment

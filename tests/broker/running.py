@@ -25,7 +25,7 @@ from state.store import Store
 from state.view import View
 from streams import query
 from streams.kafka.rows.row_query import run_query
-from streams.kafka.rows.sharded_store import ShardedStore, Worker
+from streams.kafka.rows.sharded_store import ShardedStore
 from streams.kafka.rows.worker_client import url_for
 from streams.operators.routing import partition_of
 from streams.settings import load
@@ -65,7 +65,7 @@ def free_port() -> int:
 
 def of_folders(folders: Mapping[int, Store], scheme: Scheme, sweeps: Mapping[bytes, bytes]) -> ShardedStore:
     """A collection whose partitions are all open in this process."""
-    workers = dict.fromkeys(folders, Worker("local", partial(run_query, folders)))
+    workers = dict.fromkeys(folders, partial(run_query, folders))
     return ShardedStore("partitions", scheme, workers, partitions=len(folders), sweep_rows=sweeps)
 
 

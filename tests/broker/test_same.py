@@ -15,7 +15,7 @@ from state.model import SweepState
 from state.store import Store
 from state.view import View
 from streams.engine.ingest import ingest
-from streams.kafka.rows.worker_client import RemoteStore, WorkerClient, token_from_environment
+from streams.kafka.rows.worker_client import WorkerClient, token_from_environment
 from streams.settings import load
 from tests.broker.answers import Answers, answers, differences
 from tests.broker.running import of_folders
@@ -53,7 +53,7 @@ def settle(url: str, sweeps: int) -> None:
         states: object
         try:
             states = [
-                sweep.state for sweep in View(RemoteStore(WorkerClient(url, 30.0, token_from_environment()))).sweeps()
+                sweep.state for sweep in View(WorkerClient(url, 30.0, token_from_environment()).store()).sweeps()
             ]
         except LostfoundError as error:
             states = error  # partitions are changing hands
@@ -96,7 +96,7 @@ def same(made: Any, embedded_answers: Callable[..., Answers], sweeps: dict[str, 
         made("publish", path, "--sweep", name)
     settle(urls[-1], len(sweeps))
     settings = load(made.config)
-    whole = View(RemoteStore(WorkerClient(urls[-1], 60.0, token_from_environment())))
+    whole = View(WorkerClient(urls[-1], 60.0, token_from_environment()).store())
     rows = dict(whole.store.scan(Family.SWEEPS, b"s"))
     compare(answers(whole, settings, every=ASKED_EVERY), embedded_answers(sweeps, made.config, ASKED_EVERY))
     made.stop()

@@ -47,11 +47,15 @@ def memory_store(_: Path, rows: Rows) -> Iterator[MemoryStore]:
 
 @contextmanager
 def sharded_store(_: Path, rows: Rows) -> Iterator[RowReader]:
-    with sharding.sharded_store(rows, FAMILY) as store:
-        yield store
+    yield sharding.sharded_store(rows, FAMILY)
 
 
-STORES: list[Factory] = [rocksdb_store, memory_store, sharded_store]
+@contextmanager
+def remote_store(_: Path, rows: Rows) -> Iterator[RowReader]:
+    yield sharding.remote_store(rows, FAMILY)
+
+
+STORES: list[Factory] = [rocksdb_store, memory_store, sharded_store, remote_store]
 HISTORY_READERS: list[Factory] = [rocksdb_store, memory_store]
 WRITERS: list[Factory] = [rocksdb_store, memory_store]
 

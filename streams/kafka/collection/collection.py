@@ -14,8 +14,8 @@ from state.changes import Changes
 from state.errors import StateError
 from state.store import Store
 from streams.kafka.collection import readmission, repair
-from streams.kafka.rows.row_query import RowQuery, ScanQuery, run_query
-from streams.kafka.rows.sharded_store import ShardedStore, Worker
+from streams.kafka.rows.row_query import RowQuery, RowSource, run_query
+from streams.kafka.rows.sharded_store import ShardedStore
 from streams.kafka.rows.worker_client import WorkerClient, token_from_environment
 from streams.kafka.wire.barrier import ADMISSION_STAGES, CLUSTERING_STAGES, wait_until_drained
 from streams.kafka.wire.consumer_lag import ConsumerLag
@@ -48,18 +48,18 @@ class Collection:
     def query_local(self, query: RowQuery) -> Any:
         """Execute a query on partitions of this worker; raise StateError if another worker serves one of them."""
         stores = self.local_stores()
-        owners = () if isinstance(query, ScanQuery) else query.owners or ()
+        owners = {owner for owner in query.owners if owner is not None}
         if missing := sorted({*(query.partitions or ()), *owners} - stores.keys()):
             raise StateError(f"partitions {missing} have moved to another worker", "retry after the rebalance")
         return run_query(stores, query)
 
     def store(self) -> ShardedStore:
         """Return a store that reads all partitions; raise StateError if no worker serves some of them."""
-        workers: dict[int, Worker] = {}
+        workers: dict[int, RowSource] = {}
         for url, topics in self.app.router.table_metadata("state").items():
-            worker = Worker(url, self._client(url).query)
-            workers |= {number: worker for numbers in topics.values() for number in numbers}
-        workers |= dict.fromkeys(self.local_stores(), Worker("local", self.query_local))
+            query = self._client(url).query
+            workers |= {number: query for numbers in topics.values() for number in numbers}
+        workers |= dict.fromkeys(self.local_stores(), self.query_local)
         return ShardedStore(
             self.app.conf.id,
             self.runner.settings.scheme,

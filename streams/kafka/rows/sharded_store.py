@@ -1,17 +1,16 @@
 """A collection whose rows are sharded over partitions, read as one store by every query of the embedded engine.
 
-The owner of a row follows from its key as in `routing`, so that one partition is read. Two kinds of reads go to all
-partitions: rows that are stored with a document but looked up by another key (samples, words, edges), and prefixes
-too short to identify an owner. A partition that does not answer is an error: partial answers are never returned.
+`routing` derives the owner of a row from its key, so usually one partition is read per key. Two kinds of reads go to
+all partitions: rows that are stored with a document but looked up by another key (samples, words, edges), and
+prefixes too short to identify an owner. If a partition does not answer, the read fails: partial answers are never
+returned.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -24,34 +23,21 @@ from state.families import Family
 from state.model import PREFIX_BYTES
 from state.rows import Row
 from state.scheme import Scheme
-from streams.kafka.rows.row_query import (
-    GetQuery,
-    LookupQuery,
-    PrefixQuery,
-    RowQuery,
-    RowSource,
-    ScanQuery,
-    merge_answers,
-    merge_rows,
-)
+from streams.kafka.rows.row_query import GetQuery, PrefixQuery, RowQuery, RowSource, merge_answers
 from streams.operators.routing import partition_of
 
 PAGE_ROWS, PAGE_ROWS_MAX = 64, 4096  # the first page is small: most scans end early
 _BY_DOCUMENT = frozenset({Family.DOCUMENTS, Family.TEXTS, Family.PARENTS, Family.LOCATIONS, Family.MEMBERS})
 _BY_SUFFIX = frozenset({Family.SAMPLES, Family.WORDS})  # their keys end with the prefix of the owner's document
-_DERIVED = frozenset({Family.SWEEPS, Family.META})
 _SWEEP = b"s"
 
 
-class QueryStore(ABC):
-    """A `RowReader` that sends every read as a query."""
+class QueryStore:
+    """A `RowReader` that sends every read as a query to a source with all rows of the collection."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, query: RowSource) -> None:
         self.path = Path(name)
-
-    @abstractmethod
-    def query(self, query: RowQuery) -> Any:
-        """Return the answer of the whole collection."""
+        self._send = query
 
     def get(self, family: Family, key: bytes) -> bytes | None:
         """Return the value of a key, or None."""
@@ -59,13 +45,11 @@ class QueryStore(ABC):
 
     def get_many(self, family: Family, keys: Sequence[bytes]) -> list[bytes | None]:
         """Return the values of many keys, in the order of the keys."""
-        return list(self.query(GetQuery(family=family, keys=list(keys)))) if keys else []
+        return list(self._send(GetQuery(family=family, keys=list(keys)))) if keys else []
 
     def scan_prefixes(self, family: Family, prefixes: Sequence[bytes], limit: int | None = None) -> list[list[Row]]:
         """Return the rows under each prefix, at most `limit` per prefix."""
-        if not prefixes or limit == 0:
-            return [[] for _ in prefixes]
-        return list(self.query(PrefixQuery(family=family, keys=list(prefixes), limit=limit)))
+        return list(self._send(PrefixQuery(family=family, keys=list(prefixes), limit=limit))) if prefixes else []
 
     def keys_under(self, family: Family, prefixes: Sequence[bytes], limit: int) -> list[list[bytes]]:
         """Return at most `limit` keys under each prefix."""
@@ -75,7 +59,7 @@ class QueryStore(ABC):
         """Yield the rows whose key begins with `prefix`, beginning at the key `start`; reads page by page."""
         limit = PAGE_ROWS
         while True:
-            page = self.query(ScanQuery(family=family, prefix=prefix, start=start, limit=limit))
+            page = self._page(family, prefix, limit, start)
             yield from page
             if len(page) < limit:
                 return
@@ -83,17 +67,16 @@ class QueryStore(ABC):
 
     def keys(self, family: Family, prefix: bytes, limit: int, start: bytes | None = None) -> list[bytes]:
         """Return at most `limit` keys that begin with `prefix`, beginning at the key `start`."""
-        return [key for key, _ in self.query(ScanQuery(family=family, prefix=prefix, start=start, limit=limit))]
+        return [key for key, _ in self._page(family, prefix, limit, start)]
 
-    def catch_up(self) -> None:  # noqa: B027 - nothing to do, in every subclass
+    def _page(self, family: Family, prefix: bytes, limit: int, start: bytes | None) -> list[Row]:
+        start = prefix if start is None else start
+        rows: list[Row]
+        (rows,) = self._send(PrefixQuery(family=family, keys=[prefix], limit=limit, start=start))
+        return rows
+
+    def catch_up(self) -> None:
         """Do nothing: every read sees the current rows."""
-
-
-class Worker(msgspec.Struct, frozen=True):
-    """A source of the rows of some partitions."""
-
-    name: str
-    query: RowSource
 
 
 class ShardedStore(QueryStore):
@@ -103,89 +86,68 @@ class ShardedStore(QueryStore):
         self,
         name: str,
         scheme: Scheme,
-        workers: Mapping[int, Worker],
+        workers: Mapping[int, RowSource],
         *,
         partitions: int,
         sweep_rows: Mapping[bytes, bytes],
         threads: Executor | None = None,
     ) -> None:
-        """Take the worker of each partition and the rows of sweeps, which are in their log.
+        """`workers` are by partition; `sweep_rows` are the rows of sweeps, which are in their log.
 
         With `threads`, several workers are queried at the same time. Raise StateError if a partition has no worker.
         """
-        super().__init__(name)
+        super().__init__(name, self.query)
         if missing := sorted(set(range(partitions)) - set(workers)):
             raise StateError(
                 f"no worker serves partitions {', '.join(map(str, missing))} of {partitions}",
-                "ask again once workers have taken them over; /readyz of each worker shows its progress",
+                "retry once workers have taken them over; /readyz of each worker shows its progress",
             )
         self.scheme, self.partitions = scheme, partitions
         self._workers, self._sweep_rows, self._threads = workers, sweep_rows, threads
+        self._partitions_by_worker: defaultdict[RowSource, list[int]] = defaultdict(list)
+        for number in range(partitions):
+            self._partitions_by_worker[workers[number]].append(number)
 
-    def query(self, query: RowQuery) -> Any:
+    def query(self, query: RowQuery) -> list[Any]:
         """Query the owners of the rows and merge their answers."""
-        if query.family is Family.SWEEPS:
-            return self._query_sweeps(query)
-        return self._query_workers(query)
-
-    def _query_sweeps(self, query: RowQuery) -> Any:
-        """Merge the sweeps, which are in their log, with their captures per host, which are in the partitions."""
-        keys = [query.prefix] if isinstance(query, ScanQuery) else query.keys
-        logged = _query_rows(self._sweep_rows, query)
-        if all(key.startswith(_SWEEP) for key in keys):
+        if query.family is not Family.SWEEPS:
+            return self._query_workers(query)
+        # The sweeps are in their log, and their captures per host in the partitions.
+        logged = [self._read_log(query, key) for key in query.keys]
+        if all(key.startswith(_SWEEP) for key in query.keys):
             return logged
-        if isinstance(query, ScanQuery):
-            return list(islice(merge_rows(query.family, [logged, self._query_workers(query)]), query.limit))
-        return merge_answers(query, [logged, self._query_workers(query)])
+        return merge_answers(query, [range(len(logged))] * 2, [logged, self._query_workers(query)])
 
-    def _query_workers(self, query: RowQuery) -> Any:
-        if isinstance(query, ScanQuery):
-            owner = self.owner(query.family, query.prefix)
-            pages = self._query_each(query, range(self.partitions) if owner is None else [owner])
-            return list(islice(merge_rows(query.family, pages), query.limit))
-        owners = {index: self.owner(query.family, key) for index, key in enumerate(query.keys)}
-        answer = self._query_owners(query, {index: owner for index, owner in owners.items() if owner is not None})
-        if ownerless := [index for index, owner in owners.items() if owner is None]:
-            part = msgspec.structs.replace(query, keys=[query.keys[index] for index in ownerless])
-            merged = merge_answers(part, self._query_each(part, range(self.partitions)))
-            answer.update(zip(ownerless, merged, strict=True))
-        return [answer[index] for index in owners]
+    def _read_log(self, query: RowQuery, key: bytes) -> Any:
+        if isinstance(query, GetQuery):
+            return self._sweep_rows.get(key)
+        first = query.start or b""
+        return sorted(row for row in self._sweep_rows.items() if row[0].startswith(key) and row[0] >= first)[
+            : query.limit
+        ]
 
-    def _query_owners(self, query: LookupQuery, owners: Mapping[int, int]) -> dict[int, Any]:
-        """Query the owner of each key; `owners` and the answer are by the index of the key in the query."""
-        indexes_by_worker: defaultdict[str, list[int]] = defaultdict(list)
-        for index, owner in owners.items():
-            indexes_by_worker[self._workers[owner].name].append(index)
-        jobs: list[tuple[RowSource, RowQuery]] = []
-        for indexes in indexes_by_worker.values():
-            numbers = [owners[index] for index in indexes]
+    def _query_workers(self, query: RowQuery) -> list[Any]:
+        """Send each worker one query, for the keys that it owns and those that have no owner."""
+        owners = [self.owner(query.family, key) for key in query.keys]
+        indexes_by_worker: defaultdict[RowSource, list[int]] = defaultdict(list)
+        for index, owner in enumerate(owners):
+            for worker in self._partitions_by_worker if owner is None else (self._workers[owner],):
+                indexes_by_worker[worker].append(index)
+        queries = []
+        for worker, indexes in indexes_by_worker.items():
+            part_owners = [owners[index] for index in indexes]
+            needed = set(part_owners)
+            partitions = [n for n in self._partitions_by_worker[worker] if n in needed or None in needed]
             keys = [query.keys[index] for index in indexes]
-            part = msgspec.structs.replace(query, keys=keys, partitions=sorted(set(numbers)), owners=numbers)
-            jobs.append((self._workers[numbers[0]].query, part))
-        answer: dict[int, Any] = {}
-        for indexes, values in zip(indexes_by_worker.values(), self._run(jobs), strict=True):
-            answer.update(zip(indexes, values, strict=True))
-        return answer
-
-    def _query_each(self, query: RowQuery, partitions: Iterable[int]) -> list[Any]:
-        """Return the answers of the workers of these partitions, one per worker."""
-        partitions_by_worker: defaultdict[str, list[int]] = defaultdict(list)
-        for number in partitions:
-            partitions_by_worker[self._workers[number].name].append(number)
-        return self._run(
-            [
-                (self._workers[numbers[0]].query, msgspec.structs.replace(query, partitions=numbers))
-                for numbers in partitions_by_worker.values()
-            ]
-        )
-
-    def _run(self, jobs: Sequence[tuple[RowSource, RowQuery]]) -> list[Any]:
-        if self._threads is None or len(jobs) < 2:
-            return [source(query) for source, query in jobs]
-        return list(self._threads.map(lambda job: job[0](job[1]), jobs))
+            queries.append(msgspec.structs.replace(query, keys=keys, partitions=partitions, owners=part_owners))
+        if self._threads is None or len(queries) < 2:
+            answers = [worker(part) for worker, part in zip(indexes_by_worker, queries, strict=True)]
+        else:
+            answers = list(self._threads.map(lambda worker, part: worker(part), indexes_by_worker, queries))
+        return merge_answers(query, indexes_by_worker.values(), answers)
 
     def owner(self, family: Family, key: bytes) -> int | None:
-        """Return the partition of all rows whose key begins with `key`; None when any partition may have some."""
+        """Return the partition of all rows whose key begins with `key`; None if any partition may have some."""
         if family is Family.META:
             # All partitions have the same rows, apart from those about their own full buckets.
             return None if key.startswith(meta.FULL_BUCKET) else 0
@@ -205,7 +167,7 @@ class ShardedStore(QueryStore):
         """
         parts: defaultdict[int, Changes] = defaultdict(Changes)
         for family in Family:
-            if family in _DERIVED:
+            if family in (Family.META, Family.SWEEPS):
                 continue
             for key in changes.deletes.get(family, ()):
                 for number in self._writers(family, key):
@@ -221,17 +183,3 @@ class ShardedStore(QueryStore):
             return (partition_of(key[-PREFIX_BYTES:], self.partitions),)
         owner = self.owner(family, key)
         return range(self.partitions) if owner is None else (owner,)
-
-
-def _query_rows(rows: Mapping[bytes, bytes], query: RowQuery) -> Any:
-    """Execute a query on a few rows in memory."""
-    if isinstance(query, GetQuery):
-        return [rows.get(key) for key in query.keys]
-    prefixes = [query.prefix] if isinstance(query, ScanQuery) else query.keys
-    start = query.start if isinstance(query, ScanQuery) else None
-    matches = [
-        sorted(row for row in rows.items() if row[0].startswith(prefix) and row[0] >= (start or prefix))
-        for prefix in prefixes
-    ]
-    pages = [page[: query.limit] for page in matches]
-    return pages[0] if isinstance(query, ScanQuery) else pages

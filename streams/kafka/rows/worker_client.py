@@ -1,7 +1,7 @@
-"""The HTTP client of a worker, and a store that reads the whole collection through it.
+"""The HTTP client of a worker.
 
 Bodies are msgpack. If a token is set (LOSTFOUND_TOKEN, the same for all workers), every request carries it. A late,
-invalid or missing response is an error that names the worker: partial answers are never returned.
+invalid or missing response raises an error that names the worker: partial answers are never returned.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import hmac
 import http.client
 import os
 import threading
+from functools import cache
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
@@ -23,9 +24,9 @@ from streams.kafka.rows.row_query import ANSWER_TYPES, RowQuery
 from streams.kafka.rows.sharded_store import QueryStore
 
 _encode = msgspec.msgpack.Encoder().encode
-_decoders = {kind: msgspec.msgpack.Decoder(answer) for kind, answer in ANSWER_TYPES.items()}
+_decoder = cache(msgspec.msgpack.Decoder)
 RECORD_BYTES_MAX = 8 << 20
-RETRACT_SECONDS_MAX = 3600.0  # the worker first waits for all messages in flight
+LONG_SECONDS_MAX = 3600.0  # for changes: the worker first waits for all messages in flight
 
 
 def token_from_environment() -> str:
@@ -42,16 +43,12 @@ def token_from_environment() -> str:
 def is_authorized(header: str | None, token: str) -> bool:
     """Whether an Authorization header carries the token; without a token every request is authorized."""
     value = (header or "").encode("utf-8", "replace")
-    return not token or hmac.compare_digest(value, _bearer(token).encode())
+    return not token or hmac.compare_digest(value, f"Bearer {token}".encode())
 
 
 def url_for(host: str, port: int) -> str:
     """Return the URL of an address; an IPv6 address is put in brackets."""
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-
-
-def _bearer(token: str) -> str:
-    return f"Bearer {token}"
 
 
 def parse_worker_url(url: str) -> SplitResult:
@@ -67,7 +64,7 @@ def parse_worker_url(url: str) -> SplitResult:
     return parts
 
 
-class ErrorResponse(msgspec.Struct):
+class _ErrorResponse(msgspec.Struct):
     """The body of a response with an error status."""
 
     error: str
@@ -79,37 +76,33 @@ class WorkerClient:
 
     def __init__(self, url: str, seconds_max: float, token: str = "") -> None:
         """Raise InputError for an invalid URL."""
-        self._headers = {"Authorization": _bearer(token)} if token else {}
+        self._headers = {"Authorization": f"Bearer {token}"} if token else {}
         self.url, self.seconds_max = url.rstrip("/"), seconds_max
         self._parts = parse_worker_url(url)
         self._thread = threading.local()
 
+    def store(self) -> QueryStore:
+        """Return the whole collection as a store that is read through this worker."""
+        return QueryStore(self.url, self.query)
+
     def query(self, query: RowQuery) -> Any:
-        """Return the answer to a row query; raise StateError if the worker gives no answer."""
-        return self.decode_response(self.post("/rows", _encode(query)), _decoders[type(query)])
+        """Return the answer to a row query; raise the errors of `post`."""
+        return self.post("/rows", _encode(query), ANSWER_TYPES[type(query)], self.seconds_max)
 
     def retract(self, changes: Changes) -> None:
         """Send a retraction and return once the owners of all rows have applied it."""
         for record in changelog_record.encode(
             changes, kind=changelog_record.RETRACTION, record_bytes_max=RECORD_BYTES_MAX
         ):
-            self.post("/retract", record, RETRACT_SECONDS_MAX)
+            self.post("/retract", record, None)
 
-    def decode_response(self, body: bytes, decoder: msgspec.msgpack.Decoder[Any]) -> Any:
-        """Decode the body of a response; raise StateError for an invalid one."""
-        try:
-            return decoder.decode(body)
-        except msgspec.DecodeError as error:
-            raise StateError(f"the response of the worker at {self.url} cannot be decoded: {error}") from error
+    def post(self, path: str, body: bytes, answer_type: Any, seconds_max: float = LONG_SECONDS_MAX) -> Any:
+        """Send a body and return the decoded response.
 
-    def post(self, path: str, body: bytes, seconds_max: float | None = None) -> bytes:
-        """Send a body and return the body of the response.
-
-        Raises StateError if the worker does not answer, InputError if it rejects the token or the request.
+        Raise StateError if the worker gives no valid answer, InputError if it rejects the token or the request.
         """
-        limit = seconds_max or self.seconds_max
         try:
-            status, response = self._exchange(path, body, limit)
+            status, response = self._exchange(path, body, seconds_max)
         except ConnectionRefusedError as error:
             raise StateError(
                 f"no worker is listening at {self.url}",
@@ -117,49 +110,37 @@ class WorkerClient:
             ) from error
         except (OSError, http.client.HTTPException) as error:
             raise StateError(
-                f"the worker at {self.url} did not answer within {limit:g} s: {error!r}",
+                f"the worker at {self.url} did not answer within {seconds_max:g} s: {error!r}",
                 "retry, or check /readyz of the workers; partial answers are never returned",
             ) from error
         if status == http.HTTPStatus.OK:
-            return response
+            try:
+                return _decoder(answer_type).decode(response)
+            except msgspec.DecodeError as error:
+                raise StateError(f"the response of the worker at {self.url} cannot be decoded: {error}") from error
         try:
-            refusal = msgspec.json.decode(response, type=ErrorResponse)
+            refusal = msgspec.json.decode(response, type=_ErrorResponse)
         except msgspec.DecodeError:
-            refusal = ErrorResponse(f"HTTP status {status}")
-        if status in (http.HTTPStatus.UNAUTHORIZED, http.HTTPStatus.CONFLICT):
-            raise InputError(f"the worker at {self.url} reports: {refusal.error}", refusal.hint)
-        raise StateError(f"the worker at {self.url} reports: {refusal.error}", refusal.hint)
+            refusal = _ErrorResponse(f"HTTP status {status}")
+        refused = status in (http.HTTPStatus.UNAUTHORIZED, http.HTTPStatus.CONFLICT)
+        raise (InputError if refused else StateError)(
+            f"the worker at {self.url} reports: {refusal.error}", refusal.hint
+        )
 
-    def _exchange(self, path: str, body: bytes, limit: float) -> tuple[int, bytes]:
-        connection = self._connection(limit)
+    def _exchange(self, path: str, body: bytes, seconds_max: float) -> tuple[int, bytes]:
+        connection: http.client.HTTPConnection | None = getattr(self._thread, "connection", None)
+        if connection is None or connection.timeout != seconds_max:
+            kind = http.client.HTTPSConnection if self._parts.scheme == "https" else http.client.HTTPConnection
+            connection = kind(self._parts.hostname or "", self._parts.port, timeout=seconds_max)
+            self._thread.connection = connection
         try:
-            connection.request("POST", self._parts.path + path, body, self._headers)
-        except (OSError, http.client.HTTPException):
-            connection.close()  # the worker closed the idle connection: retry on a new one
-            connection.request("POST", self._parts.path + path, body, self._headers)
-        try:
+            try:
+                connection.request("POST", self._parts.path + path, body, self._headers)
+            except (OSError, http.client.HTTPException):
+                connection.close()  # the worker closed the idle connection: retry on a new one
+                connection.request("POST", self._parts.path + path, body, self._headers)
             response = connection.getresponse()
             return response.status, response.read()
         except (OSError, http.client.HTTPException):
             connection.close()
             raise
-
-    def _connection(self, limit: float) -> http.client.HTTPConnection:
-        connection: http.client.HTTPConnection | None = getattr(self._thread, "connection", None)
-        if connection is None or connection.timeout != limit:
-            kind = http.client.HTTPSConnection if self._parts.scheme == "https" else http.client.HTTPConnection
-            connection = kind(self._parts.hostname or "", self._parts.port, timeout=limit)
-            self._thread.connection = connection
-        return connection
-
-
-class RemoteStore(QueryStore):
-    """The whole collection, read through one of its workers."""
-
-    def __init__(self, client: WorkerClient) -> None:
-        super().__init__(client.url)
-        self._client = client
-
-    def query(self, query: RowQuery) -> Any:
-        """Have the worker query the owners of the rows."""
-        return self._client.query(query)

@@ -16,7 +16,7 @@ from state.partition import Partition
 from state.store import Store
 from streams.kafka.collection import readmission, repair
 from streams.kafka.rows.row_query import RowQuery, run_query
-from streams.kafka.rows.sharded_store import ShardedStore, Worker
+from streams.kafka.rows.sharded_store import ShardedStore
 from streams.kafka.wire.barrier import ADMISSION_STAGES, CLUSTERING_STAGES, wait_until_drained
 from streams.kafka.wire.packed_messages import MESSAGE_TYPES, Topic
 from streams.kafka.wire.sweep_log import Event, SweepTable
@@ -102,7 +102,7 @@ class Collection:
             self.advance(2)
             return run_query({number: partition.store for number, partition in self.parts.items()}, query)
 
-        workers = dict.fromkeys(self.parts, Worker("local", query))
+        workers = dict.fromkeys(self.parts, query)
         rows = self.table.rows()
         return ShardedStore("memory", SETTINGS.scheme, workers, partitions=PARTITIONS, sweep_rows=rows)
 

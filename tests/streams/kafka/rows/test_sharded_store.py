@@ -12,10 +12,10 @@ from state.model import ID_BYTES, PREFIX_BYTES
 from state.scheme import Scheme
 from streams.errors import StateError
 from streams.kafka.rows.row_query import RowQuery
-from streams.kafka.rows.sharded_store import ShardedStore, Worker
+from streams.kafka.rows.sharded_store import ShardedStore
 from streams.operators.routing import partition_of
 from tests.memory import MemoryStore
-from tests.streams.kafka.rows.sharding import local_worker, remote_worker
+from tests.streams.kafka.rows.sharding import encoded, local_worker
 
 PARTITIONS = 5
 LOCAL, REMOTE = (0, 3), (1, 2, 4)
@@ -41,7 +41,7 @@ class Sharded:
         for url in self.urls:
             for sweep in range(rng.randrange(1, 4)):
                 self.put(partition_of(url, PARTITIONS), Family.CAPTURES, url + b"\0%d" % sweep, b"c")
-        remote = remote_worker({number: self.parts[number] for number in REMOTE}, self.queries)
+        remote = encoded(local_worker({number: self.parts[number] for number in REMOTE}), self.queries)
         local = local_worker({number: self.parts[number] for number in LOCAL})
         workers = {**dict.fromkeys(LOCAL, local), **dict.fromkeys(REMOTE, remote)}
         self.sweep_rows = {b"s\0\0\0\1": b"first", b"s\0\0\0\2": b"second"}
@@ -123,6 +123,5 @@ def test_changes_are_divided_by_owner_without_rows_that_partitions_derive() -> N
 
 
 def test_a_collection_without_a_worker_for_every_partition_is_refused() -> None:
-    worker = Worker("a", lambda _: [])
     with pytest.raises(StateError, match="no worker serves partitions 1 of 2"):
-        ShardedStore("x", Scheme(), {0: worker}, partitions=2, sweep_rows={})
+        ShardedStore("x", Scheme(), {0: lambda _: []}, partitions=2, sweep_rows={})

@@ -29,4 +29,4 @@ def test_ipv4_and_ipv6_addresses_have_urls(host: str, url: str) -> None:
 
 def test_the_error_names_a_worker_that_does_not_listen() -> None:
     with pytest.raises(StateError, match=r"no worker is listening at http://127\.0\.0\.1:1"):
-        WorkerClient("http://127.0.0.1:1", 0.5).post("/rows", b"")
+        WorkerClient("http://127.0.0.1:1", 0.5).post("/rows", b"", None)
