@@ -8,8 +8,7 @@ import msgspec
 
 from streams.page import Page, Rejected
 from streams.readers.dispatch import read, total_bytes
-from streams.readers.input_mark import InputMark
-from streams.readers.position import Position
+from streams.readers.position import InputMark, Position
 from streams.readers.read_limits import ReadLimits
 from streams.settings import Settings
 

@@ -8,8 +8,7 @@ import msgspec
 
 from streams.engine.batcher import Batch
 from streams.engine.embedded import BatchReport
-from streams.readers.input_mark import InputMark
-from streams.readers.position import Position
+from streams.readers.position import InputMark, Position
 
 
 class Cursor(msgspec.Struct, frozen=True, kw_only=True):

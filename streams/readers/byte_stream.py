@@ -16,17 +16,23 @@ from typing import BinaryIO
 from streams.readers.compression import (
     CHUNK_BYTES,
     RAW_BYTES,
-    Decoder,
+    FrameDecoder,
     GzipDecoder,
     IsRecordStart,
     PlainDecoder,
+    RawBuffer,
     ZstdDecoder,
 )
-from streams.readers.raw_buffer import Fault, RawBuffer, skip_limit_detail
 from streams.readers.read_limits import ReadLimits
 
 _BLANK_LINE = re.compile(rb"\r?\n\r?\n")
 _BLANK = re.compile(rb"[\r\n\t \0]*")
+_NEWLINE = re.compile(rb"\n")
+_DECODERS: dict[str, type[PlainDecoder | FrameDecoder]] = {
+    "plain": PlainDecoder,
+    "gzip": GzipDecoder,
+    "zstd": ZstdDecoder,
+}
 
 
 def _never(_: bytes) -> bool:
@@ -34,7 +40,10 @@ def _never(_: bytes) -> bool:
 
 
 class ByteStream:
-    """A plain, gzip or zstd file, read from a position; see the module."""
+    """The decompressed bytes of a plain, gzip or zstd file from a position on.
+
+    `inflated` says that the file is a deflated member of a zip, so even plain data can far exceed its size on disk.
+    """
 
     def __init__(
         self,
@@ -46,21 +55,12 @@ class ByteStream:
         *,
         inflated: bool = False,
     ) -> None:
-        """`inflated`: the file is a deflated member of a zip, so even plain data may far exceed its size on disk."""
-        assert compression in {"plain", "gzip", "zstd"}, compression
-        self.fault = Fault()
-        self._limits = limits
         self._plain = compression == "plain"
         # Skipping bytes of an ordinary plain file costs no more than the bytes on disk, so it needs no limit.
         self._skip_bytes_max = limits.skip_bytes_max if inflated or not self._plain else None
-        self._raw = RawBuffer(file, limits, self.fault, CHUNK_BYTES if self._plain else RAW_BYTES, inflated=inflated)
-        self._decoder: Decoder
-        if compression == "gzip":
-            self._decoder = GzipDecoder(self._raw, self.fault, offset)
-        elif compression == "zstd":
-            self._decoder = ZstdDecoder(self._raw, self.fault, offset, limits)
-        else:
-            self._decoder = PlainDecoder(self._raw, offset)
+        self._raw = RawBuffer(file, limits, CHUNK_BYTES if self._plain else RAW_BYTES, inflated=inflated)
+        self.fault = self._raw.fault
+        self._decoder = _DECODERS[compression](self._raw, offset)
         self._chunk = b""
         self._index = 0  # of the next byte, in the chunk
         self._chunk_start = self._decoder.decoded  # of the chunk, in its frame; in a plain file, its offset
@@ -102,9 +102,9 @@ class ByteStream:
         return b"".join(parts)
 
     def skip(self, count: int, is_record_start: IsRecordStart = _never) -> int:
-        """Skip up to `count` bytes, ending where `read` would; return how many.
+        """Skip up to `count` bytes, but stop where `read` does; return how many were skipped.
 
-        More than `skip_bytes_max` of compressed data is a fault, which ends the stream.
+        For compressed data this and the other methods that skip stop at `skip_bytes_max` with a fault.
         """
         skipped = 0
         while skipped < count and self.peek() >= 0 and not (self.at_frame_start() and is_record_start(self._chunk)):
@@ -116,7 +116,7 @@ class ByteStream:
         return skipped
 
     def read_line(self, line_bytes_max: int) -> bytes:
-        """Read a line with its newline; without a newline at the end, or if the line is longer than the limit."""
+        """Read a line with its newline, which is missing at the end or if the line is longer than the limit."""
         end = self._chunk.find(b"\n", self._index) + 1
         if 0 < end <= self._index + line_bytes_max:
             line = self._chunk[self._index : end]
@@ -154,20 +154,11 @@ class ByteStream:
         return b"".join(lines)
 
     def skip_line(self) -> None:
-        """Skip the rest of a line that is too long."""
-        skipped = 0
-        while self.peek() >= 0:
-            end = self._chunk.find(b"\n", self._index) + 1
-            skipped += (end or len(self._chunk)) - self._index
-            self._index = end or len(self._chunk)
-            if end or self._stop_at_skip_limit(skipped):
-                return
+        if self.skip_to(_NEWLINE, 0):
+            self._index += 1
 
     def skip_blank(self) -> int:
-        """Skip newlines, tabs, spaces and NULs, which some writers leave between records; return how many.
-
-        More than `skip_bytes_max` of compressed data is a fault, which ends the stream.
-        """
+        """Skip newlines, tabs, spaces and NULs, which some writers leave between records; return how many."""
         skipped = 0
         while self.peek() >= 0:
             match = _BLANK.match(self._chunk, self._index)
@@ -179,7 +170,7 @@ class ByteStream:
         return skipped
 
     def skip_to(self, pattern: re.Pattern[bytes], match_bytes_max: int) -> bool:
-        """Move to the next match, which is shorter than `match_bytes_max`; return False at the end."""
+        """Move to the next match; return False at the end. Matches have at most `match_bytes_max` bytes."""
         skipped = 0
         while self.peek() >= 0:
             match = pattern.search(self._chunk, self._index)
@@ -201,21 +192,21 @@ class ByteStream:
         """After a fault, continue at the next frame that starts with a record; return False if no frame does."""
         self.fault.clear()
         self._chunk, self._index = b"", 0
-        return self._decoder.resync(is_record_start)
+        return isinstance(self._decoder, FrameDecoder) and self._decoder.resync(is_record_start)
 
     def _load_chunk(self) -> bool:
-        """Replace the chunk, which is used up, by the next one."""
+        """Replace the chunk, all of which was read, by the next one."""
         self._chunk, self._index = b"", 0
-        if not self.fault.reason and not self._raw.dead:
+        if not self.fault.reason and not self._raw.unreadable:
             self._chunk = self._decoder.next_chunk()
         self._chunk_start = self._decoder.decoded - len(self._chunk)
         if self._chunk:
-            self._raw.unproductive = 0
+            self._raw.bytes_without_output = 0
         return bool(self._chunk)
 
-    def _stop_at_skip_limit(self, count: int) -> bool:
-        if self._skip_bytes_max is None or count <= self._skip_bytes_max:
+    def _stop_at_skip_limit(self, skipped: int) -> bool:
+        if self._skip_bytes_max is None or skipped <= self._skip_bytes_max:
             return False
-        self.fault.report("too_big", skip_limit_detail(self._limits))
+        self._raw.report_skip_limit()
         self._chunk, self._index = b"", 0
         return True

@@ -1,8 +1,8 @@
 """Decompress gzip and zstd files frame by frame, within bounded memory.
 
 A compressed crawl file is a sequence of gzip members or zstd frames, usually one per record. Both are called frames
-here. A decoder returns the decompressed bytes in chunks of bounded size, and keeps track of the offset of the current
-frame, from which reading can resume.
+here. A decoder returns the decompressed bytes in chunks of bounded size, and keeps the offset of the current frame,
+from which reading can resume.
 
 A decoder does not raise for bad data: it returns an empty chunk, as at the end of the file, and reports a fault.
 `resync` then moves to the next frame that starts with a record.
@@ -11,13 +11,14 @@ A decoder does not raise for bad data: it returns an empty chunk, as at the end 
 from __future__ import annotations
 
 import re
+import zipfile
 import zlib
 from collections.abc import Callable
-from typing import Protocol
+from typing import BinaryIO
 
 import zstandard
 
-from streams.readers.raw_buffer import Fault, RawBuffer
+from streams.errors import ReadError
 from streams.readers.read_limits import ReadLimits
 
 GZIP = b"\x1f\x8b"
@@ -25,13 +26,13 @@ ZSTD = b"\x28\xb5\x2f\xfd"
 CHUNK_BYTES = 256 << 10
 RAW_BYTES = 64 << 10
 GZIP_WBITS = 31  # zlib: expect a gzip header
+ZIP_MEMBER_ERRORS = (zlib.error, EOFError, zipfile.BadZipFile, NotImplementedError, RuntimeError)  # if it is damaged
 _SKIPPABLE = re.compile(rb"[\x50-\x5f]\x2a\x4d\x18", re.DOTALL)
 _DICTIONARY = b"\x5d\x2a\x4d\x18"  # a first frame with the dictionary of all others (IIPC, "WARC zstd")
 _BLOCKS_PER_CHUNK = 4  # a zstd block decompresses to at most 128 KiB
 _BLOCK_BYTES_MAX = 128 << 10
 _RLE, _RESERVED = 1, 3  # types of a zstd block
 _PROBE_BYTES = 4096  # decompressed, enough for the first words of a record
-_GZIP_PROBE_RAW_BYTES = 4096
 
 IsRecordStart = Callable[[bytes], bool]
 """Whether a record begins with these bytes."""
@@ -59,27 +60,116 @@ def decompress_head(head: bytes, compression: str, bytes_max: int) -> bytes:
     return head
 
 
-class Decoder(Protocol):
-    """The decompressed bytes of a file, chunk by chunk."""
+class Fault:
+    """Why a file could not be read to its end: a key of REASONS and a detail; both are empty without a fault."""
 
-    frame: int  # offset of the current frame in the file; a plain file is one frame
-    decoded: int  # decompressed bytes returned since the start of the frame
+    reason = detail = ""
 
-    @property
-    def in_frame(self) -> bool:
-        """Whether the current frame has not ended yet."""
+    def report(self, reason: str, detail: str) -> None:
+        """Record a fault. The first one wins: a file that breaks off then also seems to end early."""
+        if not self.reason:
+            self.reason, self.detail = reason, detail
 
-    def next_chunk(self) -> bytes:
-        """Return the next bytes, all of one frame; empty at the end and after a fault."""
+    def clear(self) -> None:
+        self.reason = self.detail = ""
 
-    def resync(self, is_record_start: IsRecordStart) -> bool:
-        """Move to the next frame that starts with a record, after a fault; return False if no other frame does."""
+
+class RawBuffer:
+    """Unused bytes of a file, before decompression: `data[0]` is the byte at `offset`.
+
+    `inflated` says that the file is itself decompressed while it is read (a deflated member of a zip), so reading it
+    can cost far more than its size on disk. Damage in a zip sets `fault` and `unreadable`; a failing disk raises
+    ReadError.
+    """
+
+    def __init__(self, file: BinaryIO, limits: ReadLimits, read_bytes: int, *, inflated: bool) -> None:
+        self.data = b""
+        self.offset = 0
+        self.fault = Fault()
+        self.limits = limits
+        self.unreadable = False  # the file cannot be read any further
+        self.bytes_without_output = 0  # read since the last bytes were decompressed: padding, empty frames
+        self._file = file
+        self._read_bytes = read_bytes
+        self._inflated = inflated
+
+    def ensure(self, count: int) -> bool:
+        """Read until at least `count` bytes are available; return False if the file ends before."""
+        while len(self.data) < count:
+            part = self._read()
+            if not part:
+                return False
+            self.data = self.data + part if self.data else part
+        return True
+
+    def consume(self, count: int) -> None:
+        self.offset += count
+        self.data = self.data[count:]
+
+    def skip(self, count: int) -> None:
+        """Consume up to `count` bytes without buffering them all."""
+        while count and self.ensure(1):
+            step = min(count, len(self.data))
+            self.consume(step)
+            count -= step
+
+    def seek(self, offset: int) -> None:
+        """Move to an offset; in a pipe only forwards."""
+        if self.offset <= offset <= self.offset + len(self.data):
+            self.consume(offset - self.offset)
+        elif self._file.seekable():
+            self._file.seek(offset)
+            self.data, self.offset = b"", offset
+        else:
+            self.skip(offset - self.offset)
+
+    def seek_frame(self, start: int, magic: bytes, is_match: Callable[[int], bool]) -> bool:
+        """Move to the first frame at or after the offset `start` for which `is_match(index in data)` is true."""
+        if self.unreadable or not self._file.seekable():
+            return False
+        self.seek(start)
+        searched = 0  # bytes at the front of the data in which no such frame begins
+        while self.ensure(searched + len(magic)):
+            index = self.data.find(magic, searched)
+            if index < 0 or index > RAW_BYTES:  # drop the bytes that were searched
+                self.consume(index if index > 0 else len(self.data) - len(magic) + 1)
+                searched = 0
+            elif is_match(index):
+                self.consume(index)
+                return True
+            else:
+                searched = index + 1
+        return False
+
+    def report_skip_limit(self) -> None:
+        limit = self.limits.skip_bytes_max
+        self.fault.report("too_big", f"more than skip_bytes_max {limit} decompressed bytes without a record")
+
+    def _read(self) -> bytes:
+        if self.unreadable:
+            return b""
+        if self._inflated and self.bytes_without_output > self.limits.skip_bytes_max:
+            self.unreadable = True
+            self.report_skip_limit()
+            return b""
+        try:
+            data = self._file.read(self._read_bytes)
+        except ZIP_MEMBER_ERRORS as error:
+            self.unreadable = True
+            self.fault.report("corrupt", f"zip: {error}"[:500])
+            return b""
+        except OSError as error:
+            name = getattr(self._file, "name", "the input")
+            hint = "check the disk, then run the same command again"
+            raise ReadError(f"cannot read {name}: {error}", hint) from error
+        self.bytes_without_output += len(data)
+        return data
 
 
 class PlainDecoder:
-    """A file that is not compressed."""
+    """A decoder for a file that is not compressed."""
 
-    frame = 0
+    frame = 0  # the whole file is one frame
     in_frame = True
 
     def __init__(self, raw: RawBuffer, offset: int) -> None:
@@ -95,109 +185,97 @@ class PlainDecoder:
         self.decoded += len(chunk)
         return chunk
 
-    def resync(self, is_record_start: IsRecordStart) -> bool:  # noqa: ARG002 - without frames there is nowhere to go
-        return False
 
+class FrameDecoder:
+    """The base of the decoders for gzip and zstd."""
 
-class GzipDecoder:
-    """A sequence of gzip members."""
+    magic: bytes
 
-    def __init__(self, raw: RawBuffer, fault: Fault, offset: int) -> None:
-        self.frame = offset
-        self.decoded = 0
+    def __init__(self, raw: RawBuffer, offset: int) -> None:
+        self.frame = offset  # offset of the current frame in the file
+        self.decoded = 0  # decompressed bytes returned since the start of the frame
+        self.in_frame = False  # the current frame has started and not ended
         self._raw = raw
-        self._fault = fault
-        self._codec: zlib._Decompress | None = None  # None between members
         raw.seek(offset)
 
-    @property
-    def in_frame(self) -> bool:
-        return self._codec is not None
+    def next_chunk(self) -> bytes:
+        """Return the next bytes, all from one frame; empty at the end and after a fault."""
+        raise NotImplementedError
+
+    def resync(self, is_record_start: IsRecordStart) -> bool:
+        """After a fault, move to the next frame that starts with a record; return False if there is none."""
+        start = self.frame + 1 if self.in_frame else self._raw.offset
+        self.in_frame = False
+        return self._raw.seek_frame(start, self.magic, lambda index: is_record_start(self._probe(index)))
+
+    def _probe(self, index: int) -> bytes:
+        """Return the first decompressed bytes of what looks like a frame, `index` bytes into the buffer."""
+        raise NotImplementedError
+
+
+class GzipDecoder(FrameDecoder):
+    """A decoder for a sequence of gzip members."""
+
+    magic = GZIP + b"\x08"
 
     def next_chunk(self) -> bytes:
         raw = self._raw
-        while True:
-            if self._codec is None and not self._start_member():
-                return b""
+        while self.in_frame or self._start_member():
             codec = self._codec
-            assert codec is not None
             at_end = not raw.ensure(1)
             try:
                 chunk = codec.decompress(raw.data, CHUNK_BYTES)
             except zlib.error as error:
-                self._fault.report("corrupt", f"gzip: {error}")
-                return b""
+                raw.fault.report("corrupt", f"gzip: {error}")
+                break
             raw.consume(len(raw.data) - len(codec.unused_data if codec.eof else codec.unconsumed_tail))
-            if codec.eof:
-                self._codec = None
+            self.in_frame = not codec.eof
             if chunk:
                 self.decoded += len(chunk)
                 return chunk
             if at_end and not codec.eof:
-                self._fault.report("truncated", "the file ends within a gzip member")
-                return b""
+                raw.fault.report("truncated", "the file ends within a gzip member")
+                break
+        return b""
 
     def _start_member(self) -> bool:
-        self._skip_zeros()
-        if not self._raw.ensure(2) and not self._raw.data:
-            return False
-        if not GZIP.startswith(self._raw.data[:2]):
-            self._fault.report("garbage", "the bytes after a gzip member are not another gzip member")
-            return False
-        self.frame, self.decoded, self._codec = self._raw.offset, 0, zlib.decompressobj(GZIP_WBITS)
-        return True
-
-    def _skip_zeros(self) -> None:
-        """Skip the zeros that tape blocks and pre-allocated files leave after a member, as gzip(1) does."""
         raw = self._raw
+        # Tape blocks and pre-allocated files leave zeros after a member; gzip(1) skips them too.
         while raw.ensure(1) and not raw.data[0]:
             raw.consume(len(raw.data) - len(raw.data.lstrip(b"\0")))
+        if not raw.ensure(2) and not raw.data:
+            return False
+        if not GZIP.startswith(raw.data[:2]):
+            raw.fault.report("garbage", "the bytes after a gzip member are not another gzip member")
+            return False
+        self.frame, self.decoded, self.in_frame = raw.offset, 0, True
+        self._codec = zlib.decompressobj(GZIP_WBITS)
+        return True
 
-    def resync(self, is_record_start: IsRecordStart) -> bool:
-        start = self._raw.offset if self._codec is None else self.frame + 1
-        self._codec = None
-        return _seek_frame(self._raw, start, GZIP + b"\x08", lambda at: is_record_start(self._probe(at)))
-
-    def _probe(self, at: int) -> bytes:
-        """Return the first decompressed bytes of what may be a member, `at` bytes into the buffer."""
-        self._raw.ensure(at + _GZIP_PROBE_RAW_BYTES)
-        try:
-            codec = zlib.decompressobj(GZIP_WBITS)
-            return codec.decompress(self._raw.data[at : at + _GZIP_PROBE_RAW_BYTES], _PROBE_BYTES)
-        except zlib.error:
-            return b""
+    def _probe(self, index: int) -> bytes:
+        self._raw.ensure(index + _PROBE_BYTES)
+        return decompress_head(self._raw.data[index : index + _PROBE_BYTES], "gzip", _PROBE_BYTES)
 
 
-class ZstdDecoder:
-    """A sequence of zstd frames (RFC 8878).
+class ZstdDecoder(FrameDecoder):
+    """A decoder for a sequence of zstd frames (RFC 8878).
 
     The headers of a frame's blocks are parsed here, because one call of the library could decompress to gigabytes:
     only a few whole blocks are passed to it at a time.
     """
 
-    def __init__(self, raw: RawBuffer, fault: Fault, offset: int, limits: ReadLimits) -> None:
-        self.frame = offset
-        self.decoded = 0
-        self._raw = raw
-        self._fault = fault
-        self._limits = limits
-        self._codec: zstandard.ZstdDecompressionObj | None = None  # None between frames
-        self._has_checksum = False  # the frame ends with 4 bytes of checksum
-        self._header_bytes = 0  # size of the frame's header, as long as it was not passed to the codec
-        self._library = self._decompressor(None)
-        self._load_dictionary()
-        raw.seek(offset)
+    magic = ZSTD
 
-    @property
-    def in_frame(self) -> bool:
-        return self._codec is not None
+    def __init__(self, raw: RawBuffer, offset: int) -> None:
+        self._has_checksum = False  # the frame ends with 4 bytes of checksum
+        self._header_bytes = 0  # size of the frame's header until it is passed to the codec, then 0
+        self._library = zstandard.ZstdDecompressor(max_window_size=raw.limits.window_bytes_max)
+        self._load_dictionary(raw)
+        super().__init__(raw, offset)
 
     def next_chunk(self) -> bytes:
         raw = self._raw
-        while True:
-            if self._codec is None and not self._start_frame():
-                return b""
-            assert self._codec is not None
+        while self.in_frame or self._start_frame():
             end, is_last = self._header_bytes, False
             for _ in range(_BLOCKS_PER_CHUNK):
                 block = self._find_block(end)
@@ -207,54 +285,50 @@ class ZstdDecoder:
                 if is_last:
                     break
             if not raw.ensure(end):
-                self._fault.report("truncated", "the file ends within a zstd frame")
-                return b""
+                raw.fault.report("truncated", "the file ends within a zstd frame")
+                break
             self._header_bytes = 0
             try:
                 chunk = self._codec.decompress(raw.data[:end])
             except zstandard.ZstdError as error:
-                self._fault.report("corrupt", f"zstd: {error}")
-                return b""
+                raw.fault.report("corrupt", f"zstd: {error}")
+                break
             raw.consume(end)
-            if is_last:
-                self._codec = None
+            self.in_frame = not is_last
             if chunk:
                 self.decoded += len(chunk)
                 return chunk
+        return b""
 
-    def _find_block(self, at: int) -> tuple[int, bool] | None:
-        """Parse the 3-byte header of the block `at` bytes into the buffer.
+    def _find_block(self, index: int) -> tuple[int, bool] | None:
+        """Parse the 3-byte header of the block that starts `index` bytes into the buffer.
 
         Return where the next block starts, and whether this is the frame's last one; None after a fault.
         """
-        if not self._raw.ensure(at + 3):
-            self._fault.report("truncated", "the file ends within a zstd frame")
+        raw = self._raw
+        if not raw.ensure(index + 3):
+            raw.fault.report("truncated", "the file ends within a zstd frame")
             return None
-        header = int.from_bytes(self._raw.data[at : at + 3], "little")
+        header = int.from_bytes(raw.data[index : index + 3], "little")
         is_last, block_type, size = bool(header & 1), header >> 1 & 3, header >> 3
         if size > _BLOCK_BYTES_MAX or block_type == _RESERVED:
-            self._fault.report("corrupt", "zstd: impossible block")
+            raw.fault.report("corrupt", "zstd: impossible block")
             return None
         stored_bytes = 1 if block_type == _RLE else size
-        return at + 3 + stored_bytes + (4 if is_last and self._has_checksum else 0), is_last
+        return index + 3 + stored_bytes + (4 if is_last and self._has_checksum else 0), is_last
 
     def _start_frame(self) -> bool:
         """Move to the start of the next frame, past skippable ones, and parse its header."""
         raw = self._raw
-        while raw.ensure(1):
-            if not raw.ensure(8):
-                is_frame = ZSTD.startswith(raw.data[:4]) or _SKIPPABLE.match(raw.data)
-                self._fault.report(
-                    "truncated" if is_frame else "garbage", "the file ends within a zstd frame's header"
-                )
-                return False
-            if not _SKIPPABLE.match(raw.data):
-                break
+        while raw.ensure(8) and _SKIPPABLE.match(raw.data):
             raw.skip(8 + int.from_bytes(raw.data[4:8], "little"))
         if not raw.data:
             return False
-        if not raw.data.startswith(ZSTD):
-            self._fault.report("garbage", "the bytes after a zstd frame are not another zstd frame")
+        if len(raw.data) < 8 and (ZSTD.startswith(raw.data[:4]) or _SKIPPABLE.match(raw.data)):
+            raw.fault.report("truncated", "the file ends within a zstd frame's header")
+            return False
+        if len(raw.data) < 8 or not raw.data.startswith(ZSTD):
+            raw.fault.report("garbage", "the bytes after a zstd frame are not another zstd frame")
             return False
         descriptor = raw.data[4]
         single_segment = descriptor >> 5 & 1
@@ -262,32 +336,23 @@ class ZstdDecoder:
         content_size_bytes = (single_segment, 2, 4, 8)[descriptor >> 6]
         self._has_checksum = bool(descriptor >> 2 & 1)
         self._header_bytes = 6 - single_segment + dictionary_id_bytes + content_size_bytes
-        self.frame, self.decoded = raw.offset, 0
+        self.frame, self.decoded, self.in_frame = raw.offset, 0, True
         self._codec = self._library.decompressobj()
         return True
 
-    def resync(self, is_record_start: IsRecordStart) -> bool:
-        start = self._raw.offset if self._codec is None else self.frame + 1
-        self._codec = None
-        return _seek_frame(self._raw, start, ZSTD, lambda at: is_record_start(self._probe(at)))
-
-    def _probe(self, at: int) -> bytes:
-        """Return the first decompressed bytes of what may be a frame, `at` bytes into the buffer."""
-        self._raw.ensure(at + RAW_BYTES)
+    def _probe(self, index: int) -> bytes:
+        self._raw.ensure(index + RAW_BYTES)
         try:
-            return bytes(self._library.stream_reader(self._raw.data[at : at + RAW_BYTES]).read(_PROBE_BYTES))
+            return bytes(self._library.stream_reader(self._raw.data[index : index + RAW_BYTES]).read(_PROBE_BYTES))
         except zstandard.ZstdError:
             return b""
 
-    def _decompressor(self, dictionary: zstandard.ZstdCompressionDict | None) -> zstandard.ZstdDecompressor:
-        return zstandard.ZstdDecompressor(dict_data=dictionary, max_window_size=self._limits.window_bytes_max)
-
-    def _load_dictionary(self) -> None:
+    def _load_dictionary(self, raw: RawBuffer) -> None:
         """Use the dictionary at the start of the file, if there is one.
 
         A dictionary that is too big or damaged is ignored: then the first frame fails.
         """
-        raw, bytes_max = self._raw, self._limits.page_bytes_max
+        bytes_max = raw.limits.page_bytes_max
         if not raw.ensure(8) or not raw.data.startswith(_DICTIONARY):
             return
         size = int.from_bytes(raw.data[4:8], "little")
@@ -299,23 +364,5 @@ class ZstdDecoder:
                 data = bytes(self._library.stream_reader(data).read(bytes_max))
             except zstandard.ZstdError:
                 return
-        self._library = self._decompressor(zstandard.ZstdCompressionDict(data))
-
-
-def _seek_frame(raw: RawBuffer, start: int, magic: bytes, is_match: Callable[[int], bool]) -> bool:
-    """Move to the first frame from offset `start` on for which `is_match(index in the buffer)` is true."""
-    if raw.dead or not raw.seekable():
-        return False
-    raw.seek(start)
-    searched = 0  # bytes at the front of the buffer where no such frame begins
-    while raw.ensure(searched + len(magic)):
-        at = raw.data.find(magic, searched)
-        if at < 0 or at > RAW_BYTES:  # drop what was searched
-            raw.consume(at if at > 0 else len(raw.data) - len(magic) + 1)
-            searched = 0
-        elif is_match(at):
-            raw.consume(at)
-            return True
-        else:
-            searched = at + 1
-    return False
+        dictionary = zstandard.ZstdCompressionDict(data)
+        self._library = zstandard.ZstdDecompressor(dictionary, max_window_size=raw.limits.window_bytes_max)

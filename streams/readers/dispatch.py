@@ -21,13 +21,11 @@ from typing import BinaryIO
 
 from streams.errors import ReadError
 from streams.page import Origin, Rejected
-from streams.readers import arc, input_mark, jsonl, records, sources, wacz, warc
+from streams.readers import arc, jsonl, records, sources, wacz, warc
 from streams.readers.byte_stream import ByteStream
 from streams.readers.compression import detect_compression
-from streams.readers.input_mark import InputMark
-from streams.readers.position import Item, Position
-from streams.readers.read_limits import ReadLimits
-from streams.readers.refused import Refused
+from streams.readers.position import InputFile, InputMark, Item, Position, combine_digests
+from streams.readers.read_limits import ReadLimits, Refused
 
 Paths = Iterable[str | os.PathLike[str]]
 
@@ -55,10 +53,10 @@ def total_bytes(paths: Paths) -> int:
 
 
 class InputReader(Iterator[Item]):
-    """An iterator over items that knows how far it has read.
+    """An iterator over items that keeps track of how far it has read.
 
-    `input_unchanged` says that the input still matches the mark that was passed in; it is valid after the first item,
-    or at the end.
+    `input_unchanged` is whether the input matches the mark that was passed in. It is valid after the first item, or
+    at the end.
     """
 
     def __init__(
@@ -69,7 +67,7 @@ class InputReader(Iterator[Item]):
         self._finished_bytes = 0  # size of the files that were read to their end
         self._finished_digest = ""  # of the same files
         self._file: BinaryIO | None = None
-        self._input: input_mark.InputFile | None = None  # the current file
+        self._input: InputFile | None = None  # the current file
         self._last: Position | None = None
         self._mark: InputMark | None = None  # of the last position, if its file was read to its end
         self._items = self._read_files(files, start, mark)
@@ -88,19 +86,16 @@ class InputReader(Iterator[Item]):
 
     def mark(self) -> InputMark | None:
         """Return the mark of the input up to the last item, for resuming after it; None before the first item."""
-        self._update_mark()
-        return self._mark
-
-    def _update_mark(self) -> None:
         if self._input is not None and self._last is not None and self._last.source == self._input.name:
             self._mark = self._input.mark(self._last, self._finished_digest)
+        return self._mark
 
     def _read_files(
         self, files: list[sources.Source], start: Position | None, mark: InputMark | None
     ) -> Iterator[Item]:
         if start is not None:
             names = [source.name for source in files]
-            digest = input_mark.digest_files(files[: names.index(start.source)])
+            digest = sources.digest_files(files[: names.index(start.source)])
             if mark is None or digest == mark.before:
                 self._finished_digest = digest or ""
             else:
@@ -115,17 +110,17 @@ class InputReader(Iterator[Item]):
 
     def _read_file(self, file: BinaryIO, after: Position, mark: InputMark | None) -> Iterator[Item]:
         head, file = sources.read_head(file)
-        self._input = input_mark.InputFile(after.source, head, file)
-        digest = self._input.digest()  # as the file is now: bytes appended during the reading may not be read
+        self._input = InputFile(after.source, head, file)
+        digest = self._input.digest()  # before reading: bytes that are appended later may remain unread
         if mark is not None and not self._input.matches(mark):
             after, self.input_unchanged = Position(source=after.source), False
         yield from _skip_repeated(_read_items(head, file, after, self._limits), after)
-        self._update_mark()
-        self._input, self._finished_digest = None, input_mark.combine_digests(self._finished_digest, digest)
+        self.mark()
+        self._input, self._finished_digest = None, combine_digests(self._finished_digest, digest)
 
 
 def _skip_repeated(items: Iterator[Item], after: Position) -> Iterator[Item]:
-    """Skip the first item if it is the same one that was cut off at `after`, and is still cut off."""
+    """Skip the first item if `after` is the position of an item that was cut off, and it is still cut off."""
     if after.cut:
         for position, item in items:
             if not (position.cut and (position.member, position.offset) == (after.member, after.offset)):
@@ -143,43 +138,47 @@ def _read_items(head: bytes, file: BinaryIO, after: Position, limits: ReadLimits
     elif file_format in {"", "wacz"}:
         if head:
             detail = f"{source} starts with {head[:16]!r}, which is not WARC, ARC, WET, WACZ or JSONL"
-            yield Position(source=source, cut=True), Rejected("unknown_format", detail, Origin(source, 0))
+            yield _reject("unknown_format", detail, source)
     else:
         stream = ByteStream(file, compression, limits, after.offset, after.inner)
         yield from _read_stream(stream, file_format, after, limits)
 
 
+def _reject(reason: str, detail: str, source: str, member: str = "") -> Item:
+    """Return the rejection of a whole file or WACZ member."""
+    return Position(source=source, member=member, cut=True), Rejected(reason, detail, Origin(source, 0, member))
+
+
 def _read_stream(stream: ByteStream, file_format: str, after: Position, limits: ReadLimits) -> Iterator[Item]:
     if file_format == "jsonl":
-        return jsonl.read_items(stream, limits, after.source, after.member, after.line)
-    framing = warc.FRAMING if file_format == "warc" else arc.FRAMING
-    return records.read_items(stream, framing, limits, after.source, after.member)
+        return jsonl.read_items(stream, limits, after)
+    return records.read_items(stream, warc.FRAMING if file_format == "warc" else arc.FRAMING, limits, after)
 
 
 def _read_wacz(file: BinaryIO, after: Position, limits: ReadLimits) -> Iterator[Item]:
-    source = after.source
     if not file.seekable():
         raise ReadError("cannot read a WACZ from standard input", "save it to a file and name that file")
+    source = after.source
     try:
         archive = wacz.open_archive(file, limits)
     except Refused as error:
-        yield Position(source=source, cut=True), Rejected(error.reason, error.detail, Origin(source, 0))
+        yield _reject(error.reason, error.detail, source)
         return
     with archive:
         for name in wacz.list_warcs(archive):
-            if name >= after.member:
-                position = after if name == after.member else Position(source=source, member=name)
+            if name < after.member:
+                continue
+            position = after if name == after.member else Position(source=source, member=name)
+            try:
                 yield from _read_member(archive, position, limits)
+            except Refused as error:
+                yield _reject(error.reason, error.detail, source, name)
 
 
 def _read_member(archive: zipfile.ZipFile, after: Position, limits: ReadLimits) -> Iterator[Item]:
-    source, name = after.source, after.member
-    try:
-        head = wacz.read_member_head(archive, name)
-        with wacz.open_member(archive, name) as file:
-            inflated = wacz.is_deflated(archive, name)
-            stream = ByteStream(file, detect_compression(head), limits, after.offset, after.inner, inflated=inflated)
-            yield from _read_stream(stream, sources.detect_format(head, name), after, limits)
-    except Refused as error:
-        position = Position(source=source, member=name, cut=True)
-        yield position, Rejected(error.reason, error.detail, Origin(source, 0, name))
+    name = after.member
+    head = wacz.read_member_head(archive, name)
+    inflated = archive.getinfo(name).compress_type != zipfile.ZIP_STORED
+    with wacz.open_member(archive, name) as file:
+        stream = ByteStream(file, detect_compression(head), limits, after.offset, after.inner, inflated=inflated)
+        yield from _read_stream(stream, sources.detect_format(head, name), after, limits)

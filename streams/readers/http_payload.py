@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 import zlib
+from collections.abc import Iterator
 from typing import BinaryIO, NamedTuple, cast
 from urllib.parse import urljoin
 
@@ -14,8 +15,7 @@ import zstandard
 from streams.errors import BadUrl
 from streams.page import SUCCESS_STATUSES, Origin, Page
 from streams.readers.compression import GZIP, GZIP_WBITS, ZSTD
-from streams.readers.read_limits import ReadLimits
-from streams.readers.refused import Refused, page_too_big
+from streams.readers.read_limits import ReadLimits, Refused, page_too_big
 from streams.urls import url_key
 
 _STATUS_LINE = re.compile(rb"HTTP/\d(?:\.\d)?[ \t]+(\d{3})(?!\d)")
@@ -33,17 +33,16 @@ _CHARSET_CHARS_MAX = 40
 _INFLATE_BYTES = 16 << 10  # input per call of zlib, which copies the bytes after a member's end; members may be tiny
 _READ_BYTES = 1 << 20
 _CODINGS_MAX = 3  # content encodings on top of one another; browsers and servers use one
-_NO_CODINGS = frozenset({"", "identity", "none", "utf-8", "chunked", "binary"})
+_NO_CODINGS = frozenset({"", "identity", "none", "utf-8", "chunked", "binary"})  # without effect
 
 
-class Response(msgspec.Struct, frozen=True, kw_only=True):
-    """An HTTP response; `fields` maps lower-case names to values, for a repeated field to the first one."""
+class Response(msgspec.Struct, frozen=True):
+    """An HTTP response; `fields` maps lower-case names to values. The first one of repeated fields counts."""
 
     status: int
     fields: dict[str, str]
     body: bytes
-    size: int  # bytes of the whole record
-    complete: bool  # false if the body was cut because the record is too big
+    uncut_size: int = 0  # bytes of the whole record if the body was cut because the record is too big
 
 
 class Block(NamedTuple):
@@ -66,13 +65,8 @@ def parse_response(block: Block, limits: ReadLimits) -> Response | None:
     fields: dict[str, str] = {}
     for name, value in _FIELD.findall(header):
         fields.setdefault(name.decode("ascii").lower(), decode_header(value).strip())
-    return Response(
-        status=int(status[1]),
-        fields=fields,
-        body=data[end.end() :] if end else b"",
-        size=block.size,
-        complete=block.size == len(data),
-    )
+    body = data[end.end() :] if end else b""
+    return Response(int(status[1]), fields, body, block.size if block.size > len(data) else 0)
 
 
 def decode_header(value: bytes) -> str:
@@ -101,19 +95,12 @@ def resolve_redirect(url: str, location: str, limits: ReadLimits) -> str | None:
     return target
 
 
-def redirect_of_response(response: Response, url: str, limits: ReadLimits) -> str | None:
-    """Return where a response redirects to; None if it does not, or not to an http or https URL."""
-    location = response.fields.get("location", "")
-    if not location or response.status // 100 != 3:
-        return None
-    return resolve_redirect(url, location, limits)
-
-
 def page_from_response(
     response: Response, url: str, key: bytes, time: int, limits: ReadLimits, origin: Origin
 ) -> Page:
-    """Return the page of a response. Only 2xx bodies are kept: servers write the others, not authors."""
+    """Return the page of a response. The body is kept only if the status is 2xx: servers write the others."""
     mime, charset = parse_content_type(response.fields.get("content-type", ""))
+    location = response.fields.get("location") if response.status // 100 == 3 else None
     body, refused = None, None
     if response.status in SUCCESS_STATUSES:
         try:
@@ -128,7 +115,7 @@ def page_from_response(
         body=body,
         mime=mime,
         charset=charset,
-        redirect=redirect_of_response(response, url, limits),
+        redirect=resolve_redirect(url, location, limits) if location else None,
         refused=refused,
         origin=origin,
     )
@@ -137,13 +124,13 @@ def page_from_response(
 def page_without_http(
     url: str, key: bytes, time: int, block: Block, content_type: str, limits: ReadLimits, origin: Origin
 ) -> Page:
-    """Return the page of a record without HTTP headers; `content_type` is the record's own."""
+    """Return the page of a record without HTTP headers; `content_type` comes from the header of the record."""
     mime, charset = parse_content_type(content_type)
-    if mime == "application/http":  # the record claims HTTP headers that are missing
+    if mime == "application/http":  # the record declares HTTP headers, but they are missing
         mime, charset = "", ""
     if block.size > limits.page_bytes_max:
         refused = page_too_big(block.size, limits)
-        return Page(url=url, key=key, time=time, mime=mime, refused=(refused.reason, refused.detail), origin=origin)
+        return Page(url=url, key=key, time=time, mime=mime, refused=refused, origin=origin)
     return Page(url=url, key=key, time=time, body=block.data, mime=mime, charset=charset, origin=origin)
 
 
@@ -151,10 +138,10 @@ def decode_body(response: Response, limits: ReadLimits) -> bytes:
     """Undo the transfer and content encodings of a body. Raises Refused (`too_big`, `bad_encoding`).
 
     Many crawlers store decoded bodies under headers that still name the encoding, so a body that is clearly not
-    encoded that way is returned as it is. A body that is cut off is decoded as far as it goes.
+    encoded that way is returned unchanged. A body that is cut off is decoded as far as possible.
     """
-    if not response.complete:
-        raise page_too_big(response.size, limits)
+    if response.uncut_size:
+        raise Refused(*page_too_big(response.uncut_size, limits))
     body = response.body
     if "chunked" in response.fields.get("transfer-encoding", "").lower():
         body = _join_chunks(body)
@@ -166,14 +153,14 @@ def decode_body(response: Response, limits: ReadLimits) -> bytes:
         if body:
             body = _undo_coding(body, coding, limits)
     if len(body) > limits.page_bytes_max:
-        raise page_too_big(len(body), limits)
+        raise Refused(*page_too_big(len(body), limits))
     return body
 
 
 def _join_chunks(body: bytes) -> bytes:
     """Undo the transfer encoding `chunked`.
 
-    A body without chunks is returned as it is. After a broken chunk the rest is kept as it is.
+    A body without chunks is returned unchanged. The bytes after a broken chunk are appended unchanged.
     """
     parts: list[bytes] = []
     start = 0
@@ -194,68 +181,56 @@ def _join_chunks(body: bytes) -> bytes:
 
 
 def _undo_coding(body: bytes, coding: str, limits: ReadLimits) -> bytes:
+    """Decode a body; if it is damaged, return the part before the damage, or the body itself if it is markup."""
+    bytes_max = limits.page_bytes_max + 1
     if coding in {"gzip", "x-gzip"}:
-        return _inflate(body, GZIP_WBITS, limits) if body.startswith(GZIP) else body
-    if coding == "deflate":  # zlib according to the standard, but often raw deflate
+        if not body.startswith(GZIP):
+            return body
+        parts = _inflate(body, GZIP_WBITS, bytes_max)
+    elif coding == "deflate":  # zlib according to the standard, but often raw deflate
         is_zlib = body[0] & 15 == 8 and int.from_bytes(body[:2], "big") % 31 == 0
-        return _inflate(body, 15 if is_zlib else -15, limits)
-    if coding == "br":
+        parts = _inflate(body, 15 if is_zlib else -15, bytes_max)
+    elif coding == "br":
         from fastwarc.stream_io import BrotliReader
 
-        return _read_decoded(cast("BinaryIO", BrotliReader(io.BytesIO(body))), body, limits)
-    if coding == "zstd":
+        parts = _read_parts(cast("BinaryIO", BrotliReader(io.BytesIO(body))), bytes_max)
+    elif coding == "zstd":
         if not body.startswith(ZSTD):
             return body
         codec = zstandard.ZstdDecompressor(max_window_size=limits.window_bytes_max)
-        return _read_decoded(cast("BinaryIO", codec.stream_reader(body, read_across_frames=True)), body, limits)
-    raise Refused("bad_encoding", f"unknown content encoding {coding[:40]!r}")
-
-
-def _inflate(body: bytes, wbits: int, limits: ReadLimits) -> bytes:
-    """Decompress zlib, raw deflate, or all members of gzip."""
-    codec = zlib.decompressobj(wbits)
-    parts: list[bytes] = []
-    remaining = limits.page_bytes_max + 1
-    start = 0
+        parts = _read_parts(cast("BinaryIO", codec.stream_reader(body, read_across_frames=True)), bytes_max)
+    else:
+        raise Refused("bad_encoding", f"unknown content encoding {coding[:40]!r}")
+    decoded: list[bytes] = []
     try:
-        while start < len(body) and remaining > 0:
-            if codec.eof:
-                if wbits != GZIP_WBITS or not body.startswith(GZIP, start):
-                    break
-                codec = zlib.decompressobj(wbits)
-            compressed = body[start : start + _INFLATE_BYTES]
-            part = codec.decompress(compressed, min(remaining, _READ_BYTES))
-            start += len(compressed) - len(codec.unused_data if codec.eof else codec.unconsumed_tail)
-            remaining -= len(part)
-            parts.append(part)
-    except zlib.error as error:
-        return _salvage(parts, body, error)
-    return _join_bounded(parts, limits)
-
-
-def _read_decoded(reader: BinaryIO, body: bytes, limits: ReadLimits) -> bytes:
-    parts: list[bytes] = []
-    remaining = limits.page_bytes_max + 1
-    try:
-        while remaining > 0 and (part := reader.read(min(remaining, _READ_BYTES))):
-            remaining -= len(part)
-            parts.append(part)
-    except (OSError, zstandard.ZstdError, ValueError) as error:
-        return _salvage(parts, body, error)
-    return _join_bounded(parts, limits)
-
-
-def _join_bounded(parts: list[bytes], limits: ReadLimits) -> bytes:
-    body = b"".join(parts)
+        decoded.extend(parts)
+    except (OSError, ValueError, zlib.error, zstandard.ZstdError) as error:
+        if not any(decoded) and not body.lstrip().startswith(b"<"):
+            raise Refused("bad_encoding", f"cannot be decoded: {error}") from None
+        return b"".join(decoded) or body
+    body = b"".join(decoded)
     if len(body) > limits.page_bytes_max:
         raise Refused("too_big", f"decompresses to more than page_bytes_max {limits.page_bytes_max}")
     return body
 
 
-def _salvage(parts: list[bytes], body: bytes, error: Exception) -> bytes:
-    """Return what was decoded before an error, or the body itself if it is markup; else raise Refused."""
-    if any(parts):
-        return b"".join(parts)
-    if body.lstrip()[:1] == b"<":
-        return body
-    raise Refused("bad_encoding", f"cannot be decoded: {error}")
+def _inflate(body: bytes, wbits: int, bytes_max: int) -> Iterator[bytes]:
+    """Yield the first bytes of decompressed zlib, raw deflate, or all members of gzip."""
+    codec = zlib.decompressobj(wbits)
+    start = 0
+    while start < len(body) and bytes_max > 0:
+        if codec.eof:
+            if wbits != GZIP_WBITS or not body.startswith(GZIP, start):
+                break
+            codec = zlib.decompressobj(wbits)
+        compressed = body[start : start + _INFLATE_BYTES]
+        part = codec.decompress(compressed, min(bytes_max, _READ_BYTES))
+        start += len(compressed) - len(codec.unused_data if codec.eof else codec.unconsumed_tail)
+        bytes_max -= len(part)
+        yield part
+
+
+def _read_parts(reader: BinaryIO, bytes_max: int) -> Iterator[bytes]:
+    while bytes_max > 0 and (part := reader.read(min(bytes_max, _READ_BYTES))):
+        bytes_max -= len(part)
+        yield part

@@ -1,4 +1,4 @@
-"""Read JSONL, where each line is a page; field names are our own or Common Crawl's, and unknown ones are ignored.
+"""Read JSONL with one page per line; field names are our own or Common Crawl's, and unknown ones are ignored.
 
 msgspec decodes a line directly into the fields below. Common Crawl's `crawl` is accepted and not used: the sweep gets
 its name when the file is ingested.
@@ -14,12 +14,11 @@ import msgspec
 
 from streams import timestamps
 from streams.errors import BadUrl
-from streams.page import Origin, Page, Rejected
+from streams.page import Origin, Page, Rejected, with_time
 from streams.readers import http_payload, warc_pointer
 from streams.readers.byte_stream import ByteStream
 from streams.readers.position import Item, Position
-from streams.readers.read_limits import ReadLimits
-from streams.readers.refused import Refused, page_too_big
+from streams.readers.read_limits import ReadLimits, Refused, page_too_big
 from streams.urls import url_key
 
 _STATUS_REDIRECT = 302
@@ -27,7 +26,7 @@ _BOM = b"\xef\xbb\xbf"
 
 
 class PageLine(msgspec.Struct, kw_only=True):
-    """The fields of one line; docs/formats-input.md says what each one means."""
+    """The fields of one line, as docs/formats-input.md describes them."""
 
     url: str = ""
     fetch_time: str | float | None = None
@@ -45,7 +44,8 @@ class PageLine(msgspec.Struct, kw_only=True):
     charset: str | None = None
     content_charset: str | None = None
     crawl: str | None = None
-    # A pointer to a WARC record, ignored if the line has content. Any type: other tools use some of these names too.
+    # A pointer to a WARC record, ignored if the line has content. The type is Any because other tools use some of
+    # these names for other things.
     filename: Any = None
     warc_filename: Any = None
     offset: Any = None
@@ -54,7 +54,7 @@ class PageLine(msgspec.Struct, kw_only=True):
     warc_record_length: Any = None
 
     def pointer(self) -> warc_pointer.Pointer | None:
-        """Return the pointer of a line that has no content. Raises Refused for an impossible one."""
+        """Return the pointer of a line that has no content. Raises Refused if it is invalid."""
         filename = _first(self.warc_filename, self.filename)
         if filename is None or not (self.body is self.html is self.text is None):
             return None
@@ -69,13 +69,12 @@ def _first(value: Any, alternative: Any) -> Any:
 _decode = msgspec.json.Decoder(PageLine).decode
 
 
-def read_items(
-    stream: ByteStream, limits: ReadLimits, source: str, member: str = "", line_number: int = 0
-) -> Iterator[Item]:
-    """Yield all pages and rejections, with the position after each; `line_number` is that of the first line read."""
+def read_items(stream: ByteStream, limits: ReadLimits, after: Position) -> Iterator[Item]:
+    """Yield all pages and rejections of a stream, which starts at `after`, with the position after each."""
+    source, member, line_number = after.source, after.member, after.line
     while True:
-        start, start_line = stream.position(), line_number
-        origin = Origin(source, start_line, member)
+        start = stream.position()
+        origin = Origin(source, line_number, member)
         line = stream.read_line(limits.line_bytes_max)
         item: Page | Rejected | None
         if stream.fault.reason and not line.endswith(b"\n"):
@@ -86,11 +85,10 @@ def read_items(
             cut = isinstance(item, Rejected) and item.reason == "truncated" and not line.endswith(b"\n")
         else:
             return
-        line_number += bool(line)
+        line_number += bool(line and not cut)
         if item is not None:
             offset, inner = start if cut else stream.position()
-            next_line = start_line if cut else line_number
-            position = Position(source=source, member=member, offset=offset, inner=inner, line=next_line, cut=cut)
+            position = Position(source=source, member=member, offset=offset, inner=inner, line=line_number, cut=cut)
             yield position, item
         if cut:
             return
@@ -118,12 +116,13 @@ def parse_line(
 ) -> tuple[Page | Rejected, str]:
     """Return the page of one line, or its rejection, and the line's `crawl`, which may be empty.
 
-    `complete`: the line ends with a newline or was sent as a message, so that bad JSON is not a line cut in two.
+    `complete` says that the line ends with a newline or was sent as a message, so bad JSON is not a cut-off line.
     """
     try:
         line = _decode(data)
-    except msgspec.ValidationError as error:
-        return Rejected(_validation_reason(data, str(error)), str(error), origin), ""
+    except msgspec.ValidationError as error:  # a wrong field, or JSON that is not an object
+        is_object = "at `$." in str(error) or data.lstrip().startswith(b"{")
+        return Rejected("bad_field" if is_object else "bad_json", str(error), origin), ""
     except msgspec.DecodeError as error:
         return Rejected("bad_json" if complete else "truncated", str(error), origin), ""
     except RecursionError:
@@ -135,11 +134,6 @@ def parse_line(
         return _page(line, len(data), limits, origin), crawl
     except Refused as error:
         return Rejected(error.reason, error.detail, origin, line.url[: limits.url_bytes_max]), crawl
-
-
-def _validation_reason(data: bytes, message: str) -> str:
-    """Tell the two causes of msgspec's ValidationError apart: a wrong field, or JSON that is not an object."""
-    return "bad_field" if "at `$." in message or data.lstrip().startswith(b"{") else "bad_json"
 
 
 def _page(line: PageLine, line_bytes: int, limits: ReadLimits, origin: Origin) -> Page | Rejected:
@@ -154,10 +148,10 @@ def _page(line: PageLine, line_bytes: int, limits: ReadLimits, origin: Origin) -
     time = _time(line)
     declared_status = _status(line)
     pointer = line.pointer()
-    # The line of a redirect or an error has all that is needed, so that it can do without its record.
+    # Without `warc_folder`, a line with a redirect or an error is still read: it needs nothing from its record.
     if pointer is not None and (limits.warc_folder or (declared_status or 200) == 200):
         page = warc_pointer.read_record(pointer, key, limits, origin)
-        return msgspec.structs.replace(page, time=page.time or time) if isinstance(page, Page) else page
+        return with_time(page, time) if isinstance(page, Page) else page
     location = line.fetch_redirect or line.redirect
     redirect = http_payload.resolve_redirect(url, location, limits) if location else None
     status = _first(declared_status, _STATUS_REDIRECT if redirect else 200)
@@ -206,8 +200,6 @@ def _content(
     line: PageLine, line_bytes: int, limits: ReadLimits
 ) -> tuple[bytes | None, str | None, tuple[str, str] | None]:
     """Return (body, text, refused): the content closest to the bytes as served, or why it cannot be used."""
-    limit = limits.page_bytes_max
-    body: bytes | None = None
     if line.body is not None:
         try:
             base64 = b"".join(line.body.encode("ascii").split())  # MIME breaks base64 into lines
@@ -216,20 +208,19 @@ def _content(
             return None, None, ("bad_base64", str(error))
     elif line.html is not None:
         body = line.html.encode()
-    if body is not None:
-        if len(body) > limit:
-            too_big = page_too_big(len(body), limits)
-            return None, None, (too_big.reason, too_big.detail)
-        return body, None, None
-    text = line.text
-    # A line is longer than its text in UTF-8, so most texts need not be measured.
-    if text is not None and line_bytes > limit and len(text.encode()) > limit:
-        return None, None, ("too_big", f"text of more than page_bytes_max {limit} bytes")
-    return None, text, None
+    else:
+        text, limit = line.text, limits.page_bytes_max
+        # A line is longer than its text in UTF-8, so most texts need not be measured.
+        if text is not None and line_bytes > limit and len(text.encode()) > limit:
+            return None, None, ("too_big", f"text of more than page_bytes_max {limit} bytes")
+        return None, text, None
+    if len(body) > limits.page_bytes_max:
+        return None, None, page_too_big(len(body), limits)
+    return body, None, None
 
 
 def _media_type(line: PageLine) -> tuple[str, str]:
-    """Return the media type and the charset, in lower case; `html` has the defaults text/html and UTF-8."""
+    """Return the media type and the charset, in lower case; the defaults for `html` are text/html and UTF-8."""
     mime, mime_charset = http_payload.parse_content_type(line.content_mime_type or line.mime or "")
     charset = (line.content_charset or line.charset or mime_charset).lower()
     if line.html is None:

@@ -1,10 +1,23 @@
-"""Positions in the input, from which reading can resume."""
+"""Positions from which reading can resume, and marks that show whether the input has changed since.
+
+    before │ head │ ...   │ tail │ position   bytes added later
+
+A mark is stored with a position. It contains digests of the first bytes of the file and of the last bytes before the
+position, and one digest of all files that were read before. A file that has grown still matches its mark. A file that
+was rewritten does not, and is read from its start. Bytes after the position are not part of a mark, so bad records
+there can be repaired. For a pipe, only the first bytes count.
+"""
 
 from __future__ import annotations
 
+from typing import BinaryIO
+
+import mmh3
 import msgspec
 
 from streams.page import Page, Rejected
+
+TAIL_BYTES = 4 << 10
 
 
 class Position(msgspec.Struct, frozen=True, kw_only=True):
@@ -15,7 +28,7 @@ class Position(msgspec.Struct, frozen=True, kw_only=True):
     the next line, for JSONL only.
 
     If the input ended within an item, or could not be read any further, then `cut` is set and this is the position of
-    that item's start. The item is read again, and returned again if it has changed since.
+    that item's start. The item is then read again, but returned only if it has changed.
     """
 
     source: str
@@ -27,3 +40,63 @@ class Position(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Item = tuple[Position, Page | Rejected]
+
+
+class InputMark(msgspec.Struct, frozen=True, kw_only=True):
+    """The identity of an input up to a position. Digests are hex, and empty if there was nothing to digest."""
+
+    before: str
+    head_bytes: int
+    head: str
+    until: int  # where the bytes of `tail` end
+    tail: str
+
+
+class InputFile:
+    """An open file with its first bytes. The methods do not move the file's position."""
+
+    def __init__(self, name: str, head: bytes, file: BinaryIO) -> None:
+        self.name = name
+        self._head = head
+        self._file = file
+        self._size = 0
+        if file.seekable():
+            offset = file.tell()
+            self._size = file.seek(0, 2)
+            file.seek(offset)
+
+    def mark(self, position: Position, before: str) -> InputMark:
+        """Return the mark of a position in this file; `before` is the digest of the files read before it."""
+        # The offset shows how much was read, except in a WACZ, whose directory is at its end, and in a gzip member.
+        until = self._size if position.member else position.offset
+        head = self._head if position.member or position.inner else self._head[:until]
+        tail = self._tail_digest(until)
+        return InputMark(before=before, head_bytes=len(head), head=_digest(head), until=until, tail=tail)
+
+    def matches(self, mark: InputMark) -> bool:
+        """Return whether this is the file of the mark, which can have grown since."""
+        if _digest(self._head[: mark.head_bytes]) != mark.head:
+            return False
+        return not mark.tail or not self._file.seekable() or self._tail_digest(mark.until) == mark.tail
+
+    def digest(self) -> str:
+        """Return a digest that changes if the file is replaced or grows; for a pipe, of its first bytes only."""
+        return _digest(b"%d " % self._size + self._head + self._tail_digest(self._size).encode())
+
+    def _tail_digest(self, until: int) -> str:
+        if not self._file.seekable():
+            return ""
+        offset = self._file.tell()
+        start = self._file.seek(max(0, until - TAIL_BYTES))
+        tail = self._file.read(until - start)
+        self._file.seek(offset)
+        return _digest(tail)
+
+
+def combine_digests(before: str, digest: str) -> str:
+    """Combine the digest of all earlier files with that of the next file."""
+    return _digest((before + digest).encode())
+
+
+def _digest(data: bytes) -> str:
+    return mmh3.mmh3_x64_128_digest(data).hex()

@@ -1,4 +1,4 @@
-"""Limits on the bytes that reading one record may cost."""
+"""Limits on the bytes that reading one record can cost, and the exception for content that cannot be used."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class ReadLimits(msgspec.Struct, frozen=True, kw_only=True):
     url_bytes_max: int = 2048
     header_bytes_max: int = 64 << 10  # of a WARC, ARC or HTTP header
     skip_bytes_max: int = 4096 * MIB  # decompressed bytes skipped for one rejected record: stops zip bombs
-    window_bytes_max: int = 128 * MIB  # zstd's window, which its decoder keeps in memory
+    window_bytes_max: int = 128 * MIB  # of zstd's window, which its decoder keeps in memory
     directory_bytes_max: int = 16 * MIB  # of a WACZ's zip directory
-    warc_folder: str = ""  # where WARC pointers are followed; empty: they are not
+    warc_folder: str = ""  # where WARC pointers are followed; they are refused if it is empty
 
     @classmethod
     def from_settings(cls, settings: Settings) -> Self:
@@ -33,3 +33,17 @@ class ReadLimits(msgspec.Struct, frozen=True, kw_only=True):
             url_bytes_max=limits.url_bytes_max,
             warc_folder=settings.ingest.warc_folder,
         )
+
+
+class Refused(Exception):
+    """Raised for content that cannot be used; `reason` is a key of REASONS, `detail` is for people."""
+
+    def __init__(self, reason: str, detail: str) -> None:
+        super().__init__(reason, detail)
+        self.reason = reason
+        self.detail = detail
+
+
+def page_too_big(size: int, limits: ReadLimits) -> tuple[str, str]:
+    """Return the reason and the detail for a page of `size` bytes."""
+    return "too_big", f"{size} bytes, more than page_bytes_max {limits.page_bytes_max}"

@@ -21,15 +21,14 @@ class Framing(msgspec.Struct, frozen=True):
     """How to recognise and read the records of one format."""
 
     is_record_start: IsRecordStart
-    header: re.Pattern[bytes]  # matches a record's first line, and is strict enough to search garbage for it
+    header: re.Pattern[bytes]  # matches a record's first line; strict enough to search garbage for it
     header_bytes_max: int  # longer than any match of `header`
     read_record: Callable[[ByteStream, ReadLimits, Origin], Page | Rejected | None]  # None: a record without a page
 
 
-def read_items(
-    stream: ByteStream, framing: Framing, limits: ReadLimits, source: str, member: str = ""
-) -> Iterator[Item]:
-    """Yield all pages and rejections of a stream, with the position after each. Bad content does not raise."""
+def read_items(stream: ByteStream, framing: Framing, limits: ReadLimits, after: Position) -> Iterator[Item]:
+    """Yield all pages and rejections of a stream, which starts at `after`, with the position after each."""
+    source, member = after.source, after.member
     blank_bytes, any_record = 0, stream.position() != (0, 0)
     while True:
         blank_bytes += stream.skip_blank()
@@ -67,17 +66,14 @@ def read_block(
 ) -> Block | Rejected:
     """Read a record's content of `size` bytes; reject it if it is cut off or no record can start after it.
 
-    Only the start of a content that is too big for a page is kept: its HTTP headers are in there.
+    If the content is too big for a page, only its start is returned, which contains the HTTP headers.
     """
     is_big = size > limits.page_bytes_max + limits.header_bytes_max
-    keep_bytes = limits.header_bytes_max if is_big else size
-    data = stream.read(keep_bytes, is_record_start)
-    done = len(data)
-    if done == keep_bytes < size:
-        done += stream.skip(size - keep_bytes, is_record_start)
-    if done < size:
+    data = stream.read(limits.header_bytes_max if is_big else size, is_record_start)
+    done = len(data) + (stream.skip(size - len(data), is_record_start) if is_big else 0)
+    if done < size or not (is_big or _at_record_end(stream)):
         return incomplete(stream, size, done, origin, url)
-    return Block(data, size) if is_big or _at_record_end(stream) else _bad_length(size, origin, url)
+    return Block(data, size)
 
 
 def skip_block(
@@ -85,23 +81,17 @@ def skip_block(
 ) -> Rejected | None:
     """Skip a record's content of `size` bytes; reject it as `read_block` does."""
     done = stream.skip(size, is_record_start)
-    if done < size:
-        return incomplete(stream, size, done, origin, url)
-    return None if _at_record_end(stream) else _bad_length(size, origin, url)
+    return incomplete(stream, size, done, origin, url) if done < size or not _at_record_end(stream) else None
 
 
 def incomplete(stream: ByteStream, size: int, done: int, origin: Origin, url: str) -> Rejected:
-    """Return why a record has only `done` of its `size` bytes."""
+    """Return the rejection of a record that is cut off after `done` of its `size` bytes, or has a wrong size."""
     if stream.peek() >= 0:
-        return _bad_length(size, origin, url)
+        return Rejected("bad_length", f"the record does not end after its stated length of {size} bytes", origin, url)
     detail = stream.fault.detail or f"the input ends after {done} of {size} bytes"
     return Rejected(stream.fault.reason or "truncated", detail, origin, url)
 
 
 def _at_record_end(stream: ByteStream) -> bool:
-    """Whether a record can have ended here: the next byte is a newline or starts a frame, or this is the end."""
+    """Whether a record can end here: before a newline or a frame, or at the end of the input."""
     return stream.peek() in _NEWLINES or stream.peek() < 0 or stream.at_frame_start()
-
-
-def _bad_length(size: int, origin: Origin, url: str) -> Rejected:
-    return Rejected("bad_length", f"the record does not end after its stated length of {size} bytes", origin, url)

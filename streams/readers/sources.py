@@ -15,10 +15,10 @@ import msgspec
 from streams.errors import ReadError
 from streams.readers import arc
 from streams.readers.compression import decompress_head, detect_compression
+from streams.readers.position import InputFile, combine_digests
 
 STDIN = "-"
 HEAD_BYTES = 16 << 10
-_COMPRESSED_SUFFIXES = (".gz", ".zst")
 _SUFFIXES = {".warc": "warc", ".wet": "warc", ".arc": "arc", ".jsonl": "jsonl", ".ndjson": "jsonl", ".wacz": "wacz"}
 
 
@@ -35,9 +35,9 @@ FileIdentity = tuple[int, int]
 
 
 def list_sources(paths: Iterable[str | os.PathLike[str]], without: Collection[Path] = ()) -> list[Source]:
-    """Return the files of some paths, without duplicates, the files of a folder in sorted order.
+    """Return the files of some paths, without duplicates, and the files of each folder in sorted order.
 
-    Files and folders in `without` are left out of the folders that contain them, under whatever name or link. Raises
+    Files and folders in `without` are excluded from the folders that contain them, under any name or link. Raises
     ReadError for a missing path.
     """
     excluded = {identity for path in without if (identity := file_identity(path))}
@@ -78,18 +78,15 @@ def _list_folder(name: str, excluded: Collection[FileIdentity]) -> list[Source]:
         raise ReadError(f"cannot list {error.filename}: {error.strerror}", "check its permissions") from error
 
     for folder, subfolders, files in os.walk(name, onerror=refuse):
-        subfolders[:] = sorted(_filter_entries(folder, subfolders, excluded))
-        for entry in sorted(_filter_entries(folder, files, excluded)):
-            path = Path(folder, entry)
-            if path.is_file() and (format_from_name(entry) or _is_archive(path)):
-                sources.append(_source(str(path)))
+        subfolders[:] = [path.name for path in _filter_entries(folder, subfolders, excluded)]
+        paths = [path for path in _filter_entries(folder, files, excluded) if path.is_file()]
+        sources += [_source(str(path)) for path in paths if format_from_name(path.name) or _is_archive(path)]
     return sorted(sources, key=lambda source: Path(source.name).parts)
 
 
-def _filter_entries(folder: str, entries: Iterable[str], excluded: Collection[FileIdentity]) -> Iterator[str]:
-    for entry in entries:
-        if not entry.startswith(".") and not (excluded and file_identity(Path(folder, entry)) in excluded):
-            yield entry
+def _filter_entries(folder: str, entries: Iterable[str], excluded: Collection[FileIdentity]) -> list[Path]:
+    paths = [Path(folder, entry) for entry in entries if not entry.startswith(".")]
+    return [path for path in paths if not (excluded and file_identity(path) in excluded)]
 
 
 def _is_archive(path: Path) -> bool:
@@ -113,7 +110,7 @@ def open_source(name: str) -> Iterator[BinaryIO]:
 
 
 class _PipeWithHead:
-    """A file that cannot seek; it returns the first bytes, which were already read, again."""
+    """A pipe from which the head was already read; reading returns the head again, and then the rest."""
 
     def __init__(self, head: bytes, file: BinaryIO) -> None:
         self._head = head
@@ -143,10 +140,21 @@ def read_head(file: BinaryIO) -> tuple[bytes, BinaryIO]:
     return head, cast("BinaryIO", _PipeWithHead(head, file))
 
 
+def digest_files(files: Iterable[Source]) -> str | None:
+    """Return the digest of files with their present content; None if one is a pipe, which cannot be read again."""
+    digest = ""
+    for source in files:
+        if not source.regular:
+            return None
+        with open_source(source.name) as file:
+            digest = combine_digests(digest, InputFile(source.name, *read_head(file)).digest())
+    return digest
+
+
 def format_from_name(name: str) -> str:
     """Return the format that a file's suffix names: `warc`, `arc`, `jsonl`, `wacz`, or an empty string."""
     path = Path(name.lower())
-    if path.suffix in _COMPRESSED_SUFFIXES:
+    if path.suffix in {".gz", ".zst"}:
         path = path.with_suffix("")
     return _SUFFIXES.get(path.suffix, "")
 
@@ -161,5 +169,5 @@ def detect_format(head: bytes, name: str) -> str:
         return "warc"
     if arc.is_record_start(start):
         return "arc"
-    named = format_from_name(name)
-    return "jsonl" if start.startswith(b"{") and named in {"", "jsonl"} else named
+    named_format = format_from_name(name)
+    return "jsonl" if start.startswith(b"{") and named_format in {"", "jsonl"} else named_format

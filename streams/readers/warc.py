@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 
+import msgspec
+
 from streams import timestamps
 from streams.errors import BadUrl
 from streams.page import Origin, Page, Rejected
@@ -29,16 +31,9 @@ _Fields = dict[bytes, bytes]
 
 def read_record(stream: ByteStream, limits: ReadLimits, origin: Origin) -> Page | Rejected | None:
     """Read one record, from its first byte to the end of its content; None if it has no page."""
-    header = stream.read_header(limits.header_bytes_max)
-    if not header.startswith(_VERSION):
-        if any(start.startswith(header) for start in _STARTS):
-            return records.incomplete(stream, len(_VERSION), len(header), origin, "")
-        return Rejected("garbage", f"not a WARC record: {header[:40]!r}", origin)
-    if not header.endswith((b"\n\r\n", b"\n\n")):
-        if stream.peek() < 0:
-            return records.incomplete(stream, limits.header_bytes_max, len(header), origin, "")
-        return Rejected("bad_header", f"longer than header_bytes_max {limits.header_bytes_max}", origin)
-    fields = _parse_fields(header)
+    fields = _read_fields(stream, limits, origin)
+    if isinstance(fields, Rejected):
+        return fields
     url = _text(fields, b"warc-target-uri").strip("<> \t")
     length = fields.get(b"content-length", b"")
     if not length.isdigit() or len(length) > 18:
@@ -53,7 +48,23 @@ def read_record(stream: ByteStream, limits: ReadLimits, origin: Origin) -> Page 
     block = records.read_block(stream, size, _is_record_start, limits, origin, url)
     if isinstance(block, Rejected):
         return block
-    return _page(record_type, fields, url, key, block, limits, origin)
+    is_http = record_type in {b"response", b"revisit"}
+    response = http_payload.parse_response(block, limits) if is_http else None
+    time = _time(fields, response)
+    if time is None:
+        return Rejected("bad_time", f"WARC-Date is {_text(fields, b'warc-date')[:80]!r}", origin, url)
+    if response is not None:
+        page = http_payload.page_from_response(response, url, key, time, limits, origin)
+    elif record_type == b"revisit":
+        page = Page(url=url, key=key, time=time, origin=origin)
+    else:
+        page = http_payload.page_without_http(url, key, time, block, _text(fields, b"content-type"), limits, origin)
+    if record_type == b"revisit":
+        return _revisit(page, fields, limits)
+    if record_type == b"conversion" and page.body is not None:
+        text = page.body.decode(errors="replace")
+        return msgspec.structs.replace(page, body=None, text=text, mime="text/plain", charset="")
+    return page
 
 
 def _is_record_start(head: bytes) -> bool:
@@ -63,8 +74,17 @@ def _is_record_start(head: bytes) -> bool:
 FRAMING = records.Framing(_is_record_start, _HEADER, _HEADER_BYTES_MAX, read_record)
 
 
-def _parse_fields(header: bytes) -> _Fields:
-    """Map lower-case names to values; for a repeated field to the first one. Continued lines are joined."""
+def _read_fields(stream: ByteStream, limits: ReadLimits, origin: Origin) -> _Fields | Rejected:
+    """Read a header and map lower-case names to values. The first one of repeated fields counts."""
+    header = stream.read_header(limits.header_bytes_max)
+    if not header.startswith(_VERSION):
+        if any(start.startswith(header) for start in _STARTS):
+            return records.incomplete(stream, len(_VERSION), len(header), origin, "")
+        return Rejected("garbage", f"not a WARC record: {header[:40]!r}", origin)
+    if not header.endswith((b"\n\r\n", b"\n\n")):
+        if stream.peek() < 0:
+            return records.incomplete(stream, limits.header_bytes_max, len(header), origin, "")
+        return Rejected("bad_header", f"longer than header_bytes_max {limits.header_bytes_max}", origin)
     fields: _Fields = {}
     for line in _CONTINUATION.sub(b" ", header).split(b"\n")[1:]:
         name, _, value = line.partition(b":")
@@ -77,7 +97,7 @@ def _text(fields: _Fields, name: bytes) -> str:
 
 
 def _parse_key(fields: _Fields, url: str, limits: ReadLimits, origin: Origin) -> bytes | Rejected:
-    """Return the key of a record's URL, or the rejection of a record that its header alone rules out."""
+    """Return the key of a record's URL, or a rejection if there is no valid URL or the record is a segment."""
     if not url:
         return Rejected("no_url", "no WARC-Target-URI", origin)
     try:
@@ -87,30 +107,6 @@ def _parse_key(fields: _Fields, url: str, limits: ReadLimits, origin: Origin) ->
     if b"warc-segment-number" in fields:
         return Rejected("segmented", "WARC-Segment-Number: only unsegmented records are read", origin, url)
     return key
-
-
-def _page(
-    record_type: bytes,
-    fields: _Fields,
-    url: str,
-    key: bytes,
-    block: http_payload.Block,
-    limits: ReadLimits,
-    origin: Origin,
-) -> Page | Rejected:
-    response = http_payload.parse_response(block, limits) if record_type in {b"response", b"revisit"} else None
-    time = _time(fields, response)
-    if time is None:
-        return Rejected("bad_time", f"WARC-Date is {_text(fields, b'warc-date')[:80]!r}", origin, url)
-    if record_type == b"revisit":
-        return _revisit(fields, url, key, response, time, limits, origin)
-    if response is not None:
-        return http_payload.page_from_response(response, url, key, time, limits, origin)
-    page = http_payload.page_without_http(url, key, time, block, _text(fields, b"content-type"), limits, origin)
-    if record_type == b"conversion" and page.body is not None:
-        text = page.body.decode(errors="replace")
-        return Page(url=url, key=key, time=time, text=text, mime="text/plain", origin=origin)
-    return page
 
 
 def _time(fields: _Fields, response: http_payload.Response | None) -> int | None:
@@ -127,33 +123,14 @@ def _time(fields: _Fields, response: http_payload.Response | None) -> int | None
     return 0 if time is None and not declared else time
 
 
-def _revisit(
-    fields: _Fields,
-    url: str,
-    key: bytes,
-    response: http_payload.Response | None,
-    time: int,
-    limits: ReadLimits,
-    origin: Origin,
-) -> Page:
+def _revisit(page: Page, fields: _Fields, limits: ReadLimits) -> Page:
     """Return the page of a revisit record, which repeats the content of an earlier capture.
 
-    Without a URL it repeats an earlier capture of the same URL: "server not modified" can mean nothing else, and
-    crawlers that gave only a digest looked it up in the history of the URL.
+    A revisit record without a URL repeats an earlier capture of the same URL: "server not modified" can mean nothing
+    else, and crawlers that gave only a digest looked it up in the history of the URL.
     """
-    refers_to = _text(fields, b"warc-refers-to-target-uri").strip("<> \t") or url
-    redirect = http_payload.redirect_of_response(response, url, limits) if response else None
-    content_type = response.fields.get("content-type", "") if response else ""
-    mime, charset = http_payload.parse_content_type(content_type)
-    return Page(
-        url=url,
-        key=key,
-        time=time,
-        status=response.status if response else 200,
-        mime=mime,
-        charset=charset,
-        redirect=redirect,
-        revisit_of=refers_to[: limits.url_bytes_max],
-        revisit_time=timestamps.millis(_text(fields, b"warc-refers-to-date")),
-        origin=origin,
+    refers_to = _text(fields, b"warc-refers-to-target-uri").strip("<> \t") or page.url
+    time = timestamps.millis(_text(fields, b"warc-refers-to-date"))
+    return msgspec.structs.replace(
+        page, body=None, refused=None, revisit_of=refers_to[: limits.url_bytes_max], revisit_time=time
     )

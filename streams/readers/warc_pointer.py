@@ -20,8 +20,7 @@ from streams.page import Origin, Page, Rejected
 from streams.readers import warc
 from streams.readers.byte_stream import ByteStream
 from streams.readers.compression import detect_compression
-from streams.readers.read_limits import ReadLimits
-from streams.readers.refused import Refused
+from streams.readers.read_limits import ReadLimits, Refused
 
 _OFFSET_MAX = 1 << 50
 _NAME_CHARS_MAX = 200  # of a file name in a detail

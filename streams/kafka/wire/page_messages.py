@@ -23,8 +23,7 @@ from streams.readers import warc_pointer
 from streams.readers.crawler_formats import CRAWLER_FORMATS
 from streams.readers.http_payload import parse_content_type, resolve_redirect
 from streams.readers.jsonl import parse_line
-from streams.readers.read_limits import ReadLimits
-from streams.readers.refused import Refused, page_too_big
+from streams.readers.read_limits import ReadLimits, Refused, page_too_big
 from streams.timestamps import MILLIS_MAX
 from streams.urls import url_key
 
@@ -148,8 +147,7 @@ def _to_page(message: PageMessage, limits: ReadLimits, message_origin: Origin) -
     fields = {name: getattr(message, name) for name in _PAGE_FIELDS}
     fields |= {"redirect": target, "mime": mime, "charset": message.charset or charset}
     if (size := len(message.body or message.text or "")) > limits.page_bytes_max:
-        refused = page_too_big(size, limits)
-        fields |= {"body": None, "text": None, "refused": (refused.reason, refused.detail)}
+        fields |= {"body": None, "text": None, "refused": page_too_big(size, limits)}
     return Page(**fields, key=key, origin=origin), message.crawl
 
 

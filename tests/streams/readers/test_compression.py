@@ -1,22 +1,25 @@
-"""Compression is detected, and gzip and zstd are decompressed in bounded chunks."""
+"""Compression is detected; files are read in pieces, and gzip and zstd decompressed in bounded chunks."""
 
 from __future__ import annotations
 
 import gzip
 import io
+import zlib
 from collections.abc import Callable
 
 import pytest
 import zstandard
 
+from streams.errors import ReadError
 from streams.readers.compression import (
     CHUNK_BYTES,
+    Fault,
     GzipDecoder,
+    RawBuffer,
     ZstdDecoder,
     decompress_head,
     detect_compression,
 )
-from streams.readers.raw_buffer import Fault, RawBuffer
 from streams.readers.read_limits import ReadLimits
 
 LIMITS = ReadLimits()
@@ -26,11 +29,9 @@ COMPRESS: dict[str, Callable[[bytes], bytes]] = {"gzip": gzip.compress, "zstd": 
 def open_decoder(
     data: bytes, limits: ReadLimits = LIMITS, offset: int = 0
 ) -> tuple[GzipDecoder | ZstdDecoder, Fault]:
-    fault = Fault()
-    raw = RawBuffer(io.BytesIO(data), limits, fault, 1000, inflated=False)
-    if detect_compression(data) == "gzip":
-        return GzipDecoder(raw, fault, offset), fault
-    return ZstdDecoder(raw, fault, offset, limits), fault
+    raw = RawBuffer(io.BytesIO(data), limits, 1000, inflated=False)
+    decoder = GzipDecoder if detect_compression(data) == "gzip" else ZstdDecoder
+    return decoder(raw, offset), raw.fault
 
 
 def read_all(decoder: GzipDecoder | ZstdDecoder) -> list[bytes]:
@@ -157,3 +158,76 @@ def test_a_zstd_window_above_the_limit_is_corrupt():
     decoder, fault = open_decoder(data, ReadLimits(window_bytes_max=1 << 20))
     assert read_all(decoder) == []
     assert fault.reason == "corrupt"
+
+
+DATA = bytes(range(256)) * 4
+
+
+class Pipe(io.BytesIO):
+    def seekable(self) -> bool:
+        return False
+
+
+class Broken(io.BytesIO):
+    def __init__(self, error: Exception) -> None:
+        super().__init__()
+        self.error = error
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        raise self.error
+
+
+def open_buffer(file: io.BytesIO, *, inflated: bool = False, skip_bytes_max: int = 1 << 20) -> RawBuffer:
+    return RawBuffer(file, ReadLimits(skip_bytes_max=skip_bytes_max), 100, inflated=inflated)
+
+
+def test_ensure_reads_as_much_as_is_requested():
+    raw = open_buffer(io.BytesIO(DATA))
+    assert raw.ensure(250)
+    assert raw.data == DATA[:300]
+    assert not raw.ensure(len(DATA) + 1)
+    assert raw.data == DATA
+    assert raw.fault.reason == ""
+
+
+@pytest.mark.parametrize("file", [io.BytesIO, Pipe])
+def test_seek_and_skip_move_the_offset(file):
+    raw = open_buffer(file(DATA))
+    raw.ensure(100)
+    for offset in (30, 90, 400):
+        raw.seek(offset)
+        assert raw.offset == offset
+        assert raw.ensure(1)
+        assert raw.data[0] == DATA[offset]
+    raw.skip(50)
+    assert raw.offset == 450
+
+
+def test_damage_in_a_zip_is_a_fault_and_a_failing_disk_raises():
+    raw = open_buffer(Broken(zlib.error("bad block")))
+    assert not raw.ensure(1)
+    assert raw.unreadable
+    assert raw.fault.reason == "corrupt"
+    raw = open_buffer(Broken(OSError("disk")))
+    with pytest.raises(ReadError, match="disk"):
+        raw.ensure(1)
+
+
+def test_an_inflated_file_without_output_ends_at_the_limit():
+    raw = open_buffer(io.BytesIO(bytes(10_000)), inflated=True, skip_bytes_max=500)
+    raw.skip(10_000)
+    assert raw.fault.reason == "too_big"
+    assert raw.offset <= 700
+    raw = open_buffer(io.BytesIO(bytes(10_000)), skip_bytes_max=500)
+    raw.skip(10_000)
+    assert raw.offset == 10_000
+
+
+def test_the_first_fault_wins():
+    fault = Fault()
+    fault.report("corrupt", "first")
+    fault.report("truncated", "second")
+    assert fault.reason == "corrupt"
+    assert fault.detail == "first"
+    fault.clear()
+    assert fault.reason == fault.detail == ""

@@ -18,11 +18,9 @@ from streams.readers.http_payload import (
     page_without_http,
     parse_content_type,
     parse_response,
-    redirect_of_response,
     resolve_redirect,
 )
-from streams.readers.read_limits import ReadLimits
-from streams.readers.refused import Refused
+from streams.readers.read_limits import ReadLimits, Refused
 from streams.urls import url_key
 
 LIMITS = ReadLimits()
@@ -55,8 +53,7 @@ def test_header_fields_have_lower_case_names_and_the_first_value_counts():
     assert response.status == 301
     assert response.fields == {"location": "/a"}
     assert response.body == b"body"
-    assert response.size == 999
-    assert not response.complete
+    assert response.uncut_size == 999
 
 
 def test_a_header_without_an_end_has_no_body():
@@ -113,16 +110,19 @@ def test_redirects_are_resolved_to_http_urls():
     assert resolve_redirect(URL, "http://[", LIMITS) is None
 
 
+def page_of(response):
+    return page_from_response(response, URL, url_key(URL), 1, LIMITS, Origin("a", 0))
+
+
 def test_only_3xx_responses_redirect(build):
-    assert redirect_of_response(respond(build, status="302 Found", Location="y"), URL, LIMITS) == "http://a.org/d/y"
-    assert redirect_of_response(respond(build, Location="y"), URL, LIMITS) is None
-    assert redirect_of_response(respond(build, status="302 Found"), URL, LIMITS) is None
+    assert page_of(respond(build, status="302 Found", Location="y")).redirect == "http://a.org/d/y"
+    assert page_of(respond(build, Location="y")).redirect is None
+    assert page_of(respond(build, status="302 Found")).redirect is None
 
 
 def test_only_2xx_bodies_are_kept(build):
     for status, body in (("200 OK", b"x"), ("206 Partial", b"x"), ("404 Not Found", None), ("301 Moved", None)):
-        page = page_from_response(respond(build, b"x", status), URL, url_key(URL), 1, LIMITS, Origin("a", 0))
-        assert page.body == body, status
+        assert page_of(respond(build, b"x", status)).body == body, status
 
 
 def test_a_record_without_http_headers_has_its_own_type():

@@ -8,7 +8,16 @@ from pathlib import Path
 import pytest
 
 from streams.errors import ReadError
-from streams.readers.sources import STDIN, detect_format, file_identity, format_from_name, list_sources, read_head
+from streams.readers.sources import (
+    STDIN,
+    Source,
+    detect_format,
+    digest_files,
+    file_identity,
+    format_from_name,
+    list_sources,
+    read_head,
+)
 
 LINE = b'{"url": "http://a.org/1", "text": "hi"}\n'
 
@@ -107,3 +116,15 @@ def test_the_file_is_still_at_its_start_after_its_head_was_read(tmp_path: Path):
         head, same = read_head(file)
         assert path.read_bytes().startswith(head)
         assert same.read() == path.read_bytes()
+
+
+def test_the_digest_of_files_changes_with_each_of_them(tmp_path):
+    for name in "ab":
+        (tmp_path / f"{name}.jsonl").write_bytes(LINE)
+    before = digest_files(list_sources([tmp_path]))
+    (tmp_path / "b.jsonl").write_bytes(LINE * 2)
+    assert digest_files(list_sources([tmp_path])) != before
+
+
+def test_pipes_have_no_digest():
+    assert digest_files([Source(STDIN, 0)]) is None
