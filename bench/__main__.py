@@ -1,4 +1,4 @@
-"""`python -m bench`: see bench/run.py."""
+"""Entry point of `python -m bench`; see bench/run.py."""
 
 from bench.run import main
 

@@ -1,4 +1,4 @@
-"""A real broker, collections on it, and workers as processes whose CPU seconds are counted."""
+"""A real broker, collections on it, and worker processes whose CPU seconds are measured."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 
 class Usage(msgspec.Struct, frozen=True):
-    """What processes took from start to end."""
+    """The resources that processes used from start to end."""
 
     seconds: float
-    cpu_seconds: float  # of all of them, and of the processes that they started
+    cpu_seconds: float  # including child processes
     broker_cpu_seconds: float = 0.0
 
     def without(self, other: Usage) -> Usage:
-        """What is left when `other` is taken off: the start and the end, which pages have no part in."""
+        """Subtract `other`: the cost of starting and stopping, which does not depend on the pages."""
         return Usage(
             max(self.seconds - other.seconds, 1e-3),
             max(self.cpu_seconds - other.cpu_seconds, 1e-3),
@@ -44,27 +44,27 @@ class Usage(msgspec.Struct, frozen=True):
 
 
 class Running:
-    """A broker at work; `pid` is None for one that was there already."""
+    """A running broker; `pid` is None if it was running before."""
 
     def __init__(self, bootstrap: str, pid: int | None) -> None:
         self.bootstrap, self.pid = bootstrap, pid
 
     def cpu_seconds(self) -> float:
-        """What it has taken so far; 0 for one of another machine."""
+        """Return the CPU seconds used so far; 0 for a broker on another machine."""
         return cpu_seconds(self.pid) if self.pid else 0.0
 
 
 def cpu_seconds(pid: int) -> float:
-    """User and system time of a process so far."""
+    """Return the user and system time of a process so far."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / _TICKS
 
 
 @contextmanager
 def broker(folder: Path) -> Iterator[Running]:
-    """The broker that KAFKA_BOOTSTRAP names, or one of our own with its data in `folder`.
+    """Yield the broker that KAFKA_BOOTSTRAP names, or start one with its data in `folder`.
 
-    Raises RuntimeError where the archives are missing or it does not start.
+    Raises RuntimeError if the archives are missing or the broker does not start.
     """
     if named := os.environ.get("KAFKA_BOOTSTRAP"):
         yield Running(named, None)
@@ -81,7 +81,7 @@ def broker(folder: Path) -> Iterator[Running]:
 
 
 class Collection:
-    """Topics of a prefix of their own, and workers on them, each with a folder."""
+    """Topics with a unique prefix, and workers on them, each with a folder."""
 
     def __init__(self, folder: Path, running: Running, partitions: int, kafka: dict[str, Any] | None = None) -> None:
         self.running, self.partitions = running, partitions
@@ -91,7 +91,7 @@ class Collection:
         self.config = self.folder / "lostfound.toml"
         self.config.write_text("[kafka]\n" + "".join(f"{name} = {value}\n" for name, value in (kafka or {}).items()))
         self.processes: list[subprocess.Popen[bytes]] = []
-        self.url = ""  # of the worker that was the last to serve
+        self.url = ""  # URL of the worker that started last
         self.command("topics", "create", "--partitions", partitions)
 
     @property
@@ -103,11 +103,11 @@ class Collection:
         return Broker(bootstrap=self.running.bootstrap)
 
     def command(self, *arguments: object) -> None:
-        """Run `lostfound` to its end; raises RuntimeError with what it said when it fails."""
-        said(self.line(*arguments))
+        """Run a `lostfound` command; raise RuntimeError with its output if it fails."""
+        output_of(self.line(*arguments))
 
     def publish(self, paths: Sequence[Path]) -> None:
-        """Send crawl files, each as a sweep that is left open."""
+        """Publish crawl files, each as a sweep that stays open."""
         for path in paths:
             self.command("publish", path, "--sweep", path.name, "--keep-open")
 
@@ -118,27 +118,27 @@ class Collection:
             self.processes.append(subprocess.Popen(line, cwd=ROOT, stdout=log, stderr=log))
         return self.processes[-1]
 
-    def serving(self, name: str, *more: object) -> subprocess.Popen[bytes]:
-        """Start a worker that goes on, and return once it is ready."""
+    def start_ready(self, name: str, *more: object) -> subprocess.Popen[bytes]:
+        """Start a worker that keeps running, and return once it is ready."""
         port = free_port()
         process = self.worker(name, "--port", port, *more)
         until = time.monotonic() + START_SECONDS_MAX
         while process.poll() is None and time.monotonic() < until:
             self.url = f"http://127.0.0.1:{port}"
-            with suppress(OSError), urllib.request.urlopen(f"{self.url}/readyz", timeout=2) as answer:
-                if answer.status == 200:
+            with suppress(OSError), urllib.request.urlopen(f"{self.url}/readyz", timeout=2) as response:
+                if response.status == 200:
                     return process
             time.sleep(0.1)
         raise RuntimeError(f"worker {name} is not ready:\n{self._log(name)}")
 
     def work(self, *names: str) -> Usage:
-        """Let workers take everything there is."""
+        """Run workers until all pages are processed."""
         started, before = time.perf_counter(), self.running.cpu_seconds()
         processes = {name: self.worker(name, "--port", 0, "--until-idle") for name in names}
         cpu = 0.0
         for name, process in processes.items():
-            code, used = ended(process)
-            cpu += used
+            code, cpu_used = wait_for(process)
+            cpu += cpu_used
             if code:
                 raise RuntimeError(f"worker {name} ended with {code}:\n{self._log(name)}")
         return Usage(time.perf_counter() - started, cpu, self.running.cpu_seconds() - before)
@@ -147,12 +147,12 @@ class Collection:
         return (self.folder / f"{name}.log").read_text()[-3000:]
 
     def line(self, *arguments: object) -> list[str]:
-        """The command line of `lostfound` on this collection."""
+        """Return the command line of a `lostfound` command on this collection."""
         common = ["--bootstrap", self.running.bootstrap, "--prefix", self.prefix, "--config", self.config]
         return lostfound(*arguments, *common)
 
     def close(self) -> None:
-        """End what still runs."""
+        """Kill the remaining processes."""
         for process in self.processes:
             if process.poll() is None:
                 process.send_signal(signal.SIGKILL)
@@ -163,29 +163,29 @@ class Collection:
 def collection(
     folder: Path, running: Running, partitions: int, kafka: dict[str, Any] | None = None
 ) -> Iterator[Collection]:
-    """A collection whose workers are ended afterwards."""
-    made = Collection(folder, running, partitions, kafka)
+    """Yield a new collection and stop its workers afterwards."""
+    topology = Collection(folder, running, partitions, kafka)
     try:
-        yield made
+        yield topology
     finally:
-        made.close()
+        topology.close()
 
 
 def lostfound(*arguments: object) -> list[str]:
-    """The command line of `lostfound`."""
+    """Return the command line of a `lostfound` command."""
     return [sys.executable, "-c", "from streams.cli import main; main()", *map(str, arguments)]
 
 
-def said(line: Sequence[str]) -> str:
-    """Run a command to its end and return its stdout; raises RuntimeError with what it said when it fails."""
+def output_of(line: Sequence[str]) -> str:
+    """Run a command and return its stdout; raise RuntimeError with its output if it fails."""
     done = subprocess.run(line, cwd=ROOT, capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(f"{line} failed:\n{done.stdout}{done.stderr[-2000:]}")
     return done.stdout
 
 
-def ended(process: subprocess.Popen[bytes]) -> tuple[int, float]:
-    """Wait for a process; its exit code, and the CPU seconds that it and the processes it waited for took."""
+def wait_for(process: subprocess.Popen[bytes]) -> tuple[int, float]:
+    """Wait for a process; return its exit code and CPU seconds, including its child processes."""
     _, status, used = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     return process.returncode, used.ru_utime + used.ru_stime

@@ -1,7 +1,7 @@
-"""What the embedded engine takes: each function is one run, made in a process of its own by `bench.measure`.
+"""Runs of the embedded engine; `bench.measure` runs each function in a fresh process.
 
-All go through `streams.engine.ingest.ingest`, as the command does: JSONL is read, sketched, looked up, verified, joined and
-committed. One process, no workers, so that a document's cost is seen whole.
+All of them go through `streams.engine.ingest.ingest`, as the command does: JSONL is read, sketched, looked up, verified, joined and
+committed. They use one process without workers, so that the figures contain the whole cost of a document.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from streams import settings as settings_module
 from streams.engine.ingest import Summary, ingest
 from streams.settings import Settings
 
-FETCHED = 1_767_225_600_000  # 2026-01-01T00:00:00Z in ms: when the sweeps here are opened
+FETCHED = 1_767_225_600_000  # 2026-01-01T00:00:00Z in ms: the opening time of all sweeps
 CLUSTERS_ONLY = {"keep_texts": False, "index_find": False}
 
 
 def write_pages(path: Path, documents: int, **options: Any) -> Path:
-    """Synthetic pages as JSONL, made by another process so that this one's memory is the engine's."""
+    """Write synthetic pages as JSONL, in another process so that this one's memory is the engine's alone."""
     command = [sys.executable, "-m", "bench.generator", "--documents", str(documents)]
     for name, value in options.items():
         flag = f"--{name.replace('_', '-')}"
@@ -38,13 +38,13 @@ def write_pages(path: Path, documents: int, **options: Any) -> Path:
 
 
 def one_process(policy: dict[str, Any] | None = None, store: dict[str, Any] | None = None) -> Settings:
-    """The default settings without worker processes."""
+    """Return the default settings without worker processes."""
     return settings_module.load(overrides={"ingest": {"workers": 1}, "policy": policy or {}, "store": store or {}})
 
 
 @contextmanager
 def scratch() -> Iterator[Path]:
-    """A folder that is gone afterwards."""
+    """Yield a temporary folder and delete it afterwards."""
     folder = Path(tempfile.mkdtemp(prefix="lostfound-bench-"))
     try:
         yield folder
@@ -58,7 +58,7 @@ def take(store: Store, settings: Settings, path: Path, sweep: str) -> Summary:
 
 
 def warm_up(folder: Path, settings: Settings, *, html: bool = False) -> None:
-    """Load and compile everything once, in a state of its own."""
+    """Load and compile everything once, with a separate state."""
     pages = write_pages(folder / "warm.jsonl", 300, start=900_000_000, near_share=0.5, html=html)
     with Store(folder / "warm", settings.store) as store:
         take(store, settings, pages, "warm")
@@ -68,35 +68,34 @@ def warm_up(folder: Path, settings: Settings, *, html: bool = False) -> None:
 def clusters(
     documents: int, shape: dict[str, Any], policy: dict[str, Any] | None = None, *, sweeps: int = 1
 ) -> dict[str, Any]:
-    """Pages to verified, persisted clusters; with `sweeps`, the same pages again as later sweeps fetched them.
+    """Turn pages into verified, persisted clusters; with `sweeps`, later sweeps fetch the same pages again.
 
-    The time until the store is closed is counted; each sweep's figures stand in `sweeps`.
+    The total includes the time to close the store; `sweeps` has the figures of each sweep.
     """
     settings = one_process(policy)
     with scratch() as folder:
         warm_up(folder, settings)
         files = [write_pages(folder / f"{n}.jsonl", documents, sweep=n, **shape) for n in range(sweeps)]
-        whole, each, rss, near = Stopwatch(), [], memory_mib(), 0
+        total, per_sweep, rss, near = Stopwatch(), [], memory_mib(), 0
         store = Store(folder / "state", settings.store)
         for n, path in enumerate(files):
             watch = Stopwatch()
-            with whole.running(), watch.running():
+            with total.running(), watch.running():
                 summary = take(store, settings, path, f"sweep {n}")
             near += summary.near_duplicates
-            each.append({**watch.figures(documents), "new": summary.new, "unchanged": summary.unchanged})
-        with whole.running():
+            per_sweep.append({**watch.figures(documents), "new": summary.new, "unchanged": summary.unchanged})
+        with total.running():
             store.close()
-        found = whole.figures(documents * sweeps)
         return {
-            **found,
+            **total.figures(documents * sweeps),
             "rss_grown_mib": memory_mib() - rss,
             "near": near,
-            "sweeps": each,
+            "sweeps": per_sweep,
         }
 
 
 def files(paths: list[str], policy: dict[str, Any] | None = None) -> dict[str, Any]:
-    """Crawl files to clusters, each file a sweep."""
+    """Turn crawl files into clusters, one sweep per file."""
     settings = one_process(policy)
     with scratch() as folder:
         warm_up(folder, settings)
@@ -110,7 +109,7 @@ def files(paths: list[str], policy: dict[str, Any] | None = None) -> dict[str, A
 
 
 def html_pages(documents: int, shape: dict[str, Any], policy: dict[str, Any] | None = None) -> dict[str, Any]:
-    """HTML pages to clusters, and what of that the HTML parser takes by itself on the same bodies."""
+    """Turn HTML pages into clusters, and time the HTML parser alone on the same bodies."""
     from resiliparse.extract.html2text import extract_plain_text
     from resiliparse.parse.html import HTMLTree
 
@@ -147,7 +146,7 @@ def _bodies(path: Path) -> Iterator[bytes]:
 
 
 def profile(documents: int, shape: dict[str, Any] | None = None, **policy: Any) -> None:
-    """Where the time of `clusters` goes, by function, to standard output: for people, not for the table."""
+    """Print the time that `clusters` spends per function."""
     import cProfile
     import pstats
 
@@ -159,7 +158,7 @@ def profile(documents: int, shape: dict[str, Any] | None = None, **policy: Any) 
             started = time.perf_counter()
             profiler = cProfile.Profile()
             profiler.runcall(take, store, settings, path, "sweep")
-            print(f"{(time.perf_counter() - started) / documents * 1e6:.1f} µs a document with the profiler's own")
+            print(f"{(time.perf_counter() - started) / documents * 1e6:.1f} µs per document, profiler included")
             pstats.Stats(profiler).sort_stats("tottime").print_stats(40)
 
 

@@ -1,7 +1,7 @@
-"""Edges and clusters of the engine against exact shingle sets, every pair of documents compared.
+"""Edges and clusters of the engine against exact shingle sets; every pair of documents is compared.
 
-What is asked: of pairs at least 0.1 above the threshold, how many ended in one cluster; and of the edges that were kept,
-whether one joins documents whose true resemblance lies below the threshold by more than the estimate's own error.
+Two questions: which share of the pairs at least 0.1 above the threshold ended in one cluster, and does any stored edge
+join documents whose true resemblance is below the threshold by more than the estimate's stated error?
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from streams.sketch.sketcher import Sketcher, compare
 
 ALIKE: dict[str, Any] = {
     "near_share": 0.6,
-    "pages_a_cluster": 40,
+    "pages_per_cluster": 40,
     "words_median": 200,
 }  # many pairs near the threshold
-ERRORS_MAX = 3.0  # standard errors; chance alone lies beyond them in 0.13 % of pairs
+ERRORS_MAX = 3.0  # standard errors; chance alone exceeds them for 0.13 % of pairs
 
 
 def against_exact(documents: int) -> dict[str, Any]:
-    """Shares and counts, by comparing all pairs of so many synthetic documents; a few thousand are enough."""
+    """Compare all pairs of synthetic documents (a few thousand are enough) and return shares and counts."""
     settings = one_process()
     threshold = settings.policy.threshold
     corpus = list(dict.fromkeys(texts(Shape(**ALIKE), 0, documents)))
     alike = resemblances(corpus, settings.scheme.shingle_words)
     ids = Sketcher(settings.scheme).sketch_batch(corpus).documents
-    places = {document: at for at, document in enumerate(ids)}
+    index = {document: i for i, document in enumerate(ids)}
     with scratch() as folder, Store(folder / "state", settings.store) as store:
         take(store, settings, write_pages(folder / "pages.jsonl", documents, **ALIKE), "sweep")
         view = View(store)
@@ -45,11 +45,11 @@ def against_exact(documents: int) -> dict[str, Any]:
         joined = sum(roots[a] == roots[b] for a, b in zip(lefts.tolist(), rights.tolist(), strict=True))
         edges = [edge_row.decode(key, value) for key, value in store.scan(Family.EDGES)]
         short, truths = 0, []
-        for each in edges:
-            a, b = view.document(each.a), view.document(each.b)
+        for edge in edges:
+            a, b = view.document(edge.a), view.document(edge.b)
             assert a is not None
             assert b is not None
-            truths.append(float(alike[places[each.a], places[each.b]]))
+            truths.append(float(alike[index[edge.a], index[edge.b]]))
             short += threshold - truths[-1] > ERRORS_MAX * compare(a.sketch, b.sketch).resemblance_error + 1e-9
     return {
         "documents": len(corpus),
@@ -63,20 +63,20 @@ def against_exact(documents: int) -> dict[str, Any]:
 
 
 def resemblances(corpus: list[str], width: int) -> NDArray[np.float64]:
-    """The exact resemblance of every pair: float64[n, n]."""
+    """Return the exact resemblance of every pair, float64[n, n]."""
     names: dict[str, int] = {}
     rows = [[names.setdefault(shingle, len(names)) for shingle in shingles_of(text, width)] for text in corpus]
     holders: list[list[int]] = [[] for _ in names]
-    for at, row in enumerate(rows):
+    for i, row in enumerate(rows):
         for name in row:
-            holders[name].append(at)
-    lists = [np.array(each) for each in holders]
+            holders[name].append(i)
+    lists = [np.array(holder) for holder in holders]
     sizes = np.array([len(row) for row in rows])
-    found = np.empty((len(rows), len(rows)))
-    for at, row in enumerate(rows):
+    matrix = np.empty((len(rows), len(rows)))
+    for i, row in enumerate(rows):
         common = np.bincount(np.concatenate([lists[name] for name in row]), minlength=len(rows))
-        found[at] = common / (sizes[at] + sizes - common)
-    return found
+        matrix[i] = common / (sizes[i] + sizes - common)
+    return matrix
 
 
 if __name__ == "__main__":

@@ -1,19 +1,19 @@
 """Synthetic pages with the statistics of crawled text: any slice of an endless corpus, from (seed, index) alone.
 
-Nothing is drawn from a sequential generator. Every choice is a hash of a key and a place (splitmix64 over whole numpy
-columns), so that page 4,999,999 costs what page 0 costs, a slice made twice is the same bytes, and a near-copy shares
-words with its original because both ask for the same (key, place).
+No sequential random generator is used. Every choice is a hash of a key and a position (splitmix64 over numpy columns),
+so page 4,999,999 costs as much as page 0, the same slice always has the same bytes, and a near-copy shares words with
+its original because both use the same (key, position).
 
-- **Words**: a Zipf-Mandelbrot law over pronounceable words. A share of each text is drawn from its own topic, and a share
-  repeats what the text said before (Simon's model of 1955), so that words come in bursts.
+- **Words**: a Zipf-Mandelbrot law over pronounceable words. A share of each text comes from the topic of the text, and a share
+  repeats earlier words (Simon's model of 1955), so that words come in bursts.
 - **Lengths**: log-normal.
 - **Duplicates**: some pages are exact and some are near-copies of a cluster's text. Clusters are chosen by a power law,
-  so that few are huge and most have two members. Near-copies are edited word by word or by replacing a block, to a
-  resemblance that is uniform between `resemblance_min` and 1.
-- **Sites**: chosen by a power law too; each has a template (navigation, footer) around its texts, directories for its
+  so a few are huge and most have two members. Near-copies are edited word by word or by replacing a block; their
+  resemblance is uniform between `resemblance_min` and 1.
+- **Sites**: also chosen by a power law; each has a template (navigation, footer) around its texts, directories for its
   URLs, and a spelling: plain ASCII or with accents.
 
-Run as a command it writes JSONL: `python -m bench.generator --documents 1000 > pages.jsonl`.
+As a command, it writes JSONL: `python -m bench.generator --documents 1000 > pages.jsonl`.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from bench.html import page as as_html
 from streams.page import Origin, Page
 
 U64 = NDArray[np.uint64]
-WORDS = 200_000  # of the vocabulary, in each of the two spellings
-BLOCK = 256  # pages made together: their columns fit the CPU's second-level cache
+WORDS = 200_000  # in the vocabulary, in each of the two spellings
+BLOCK = 256  # pages per block: its columns fit the CPU's second-level cache
 FIRST_FETCH = 1_735_689_600_000  # 2025-01-01T00:00:00Z in ms
-SWEEP_APART = 30 * 86_400_000  # ms between sweeps
+SWEEP_INTERVAL = 30 * 86_400_000  # ms between sweeps
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _ZIPF_SHIFT, _ZIPF_EXPONENT = 2.7, 1.07
@@ -43,7 +43,7 @@ _TOPIC_WORDS = 150
 _TOPICAL, _REPEATED = 0.30, 0.15  # shares of a text's words
 _SENTENCE, _PARAGRAPH = 17, 90  # words, on average
 
-# What a hash is asked for; the numbers only have to differ.
+# One salt per purpose of a hash; the numbers only have to differ.
 _SALTS = {
     name: np.uint64(0xD1B54A32D192ED03 * (at + 1) & (1 << 64) - 1)
     for at, name in enumerate(
@@ -54,7 +54,7 @@ _SALTS = {
 
 
 class Shape(msgspec.Struct, frozen=True):
-    """What the corpus is like. Lengths in words, shares of pages."""
+    """Parameters of the corpus: lengths in words, shares of pages."""
 
     seed: int = 1
     words_median: int = 300
@@ -62,41 +62,41 @@ class Shape(msgspec.Struct, frozen=True):
     words_max: int = 5000
     exact_share: float = 0.08
     near_share: float = 0.17
-    resemblance_min: float = 0.45  # of a near-copy to its cluster's text
-    cluster_skew: float = 2.5  # 1: all clusters alike; larger: the largest take more
-    pages_a_cluster: int = 12  # pages that the corpus grows by before it has one more cluster
-    pages_a_site: int = 400
+    resemblance_min: float = 0.45  # between a near-copy and its cluster's text
+    cluster_skew: float = 2.5  # 1: uniform; larger: more pages in the largest clusters
+    pages_per_cluster: int = 12  # pages after which the corpus gets another cluster
+    pages_per_site: int = 400
     template_median: int = 35  # words of navigation and footer together
-    crowd: bool = False  # all pages are near-copies of one
+    crowd: bool = False  # all pages are near-copies of one page
     crowd_resemblance_min: float = 0.85
-    changed_share: float = 0.0  # of pages that differ from the sweep before
+    changed_share: float = 0.0  # pages that differ from the previous sweep
 
 
 class _Plan(msgspec.Struct, frozen=True):
-    """What a block of pages will be, as columns."""
+    """The properties of a block of pages, as columns."""
 
     index: U64
-    base: U64  # key of the words that a page shares with its cluster, or its own
-    own: U64  # key of the words that only it has
+    base: U64  # key of the words shared with the cluster, or of the page's own words
+    own: U64  # key of the words that only this page contains
     words: NDArray[np.int64]
     scattered: NDArray[np.float64]  # share of words replaced one by one
     block: NDArray[np.float64]  # share of words replaced as one block
     site: U64
-    text_site: U64  # whose template stands around the text
+    text_site: U64  # the site whose template surrounds the text
 
 
 def pages(shape: Shape, start: int, stop: int, *, sweep: int = 0, html: bool = False) -> Iterator[Page]:
-    """Pages `start` to `stop` of a corpus as sweep number `sweep` fetched them."""
+    """Yield pages `start` to `stop` of a corpus as sweep number `sweep` fetched them."""
     return pages_at(shape, np.arange(start, stop, dtype=np.uint64), sweep=sweep, html=html)
 
 
 def pages_at(shape: Shape, indexes: U64, *, sweep: int = 0, html: bool = False) -> Iterator[Page]:
-    """The pages of these indexes."""
+    """Yield the pages with these indexes."""
     for at in range(0, len(indexes), BLOCK):
         plan = _plan(shape, indexes[at : at + BLOCK], sweep)
         for index, site, text in zip(plan.index.tolist(), plan.site.tolist(), _texts(shape, plan), strict=True):
             url = _url(shape, site, index)
-            time = FIRST_FETCH + sweep * SWEEP_APART + index * 40
+            time = FIRST_FETCH + sweep * SWEEP_INTERVAL + index * 40
             title = text[:60].split(".")[0].strip()
             origin = Origin("synthetic", index)
             if html:
@@ -107,28 +107,28 @@ def pages_at(shape: Shape, indexes: U64, *, sweep: int = 0, html: bool = False) 
 
 
 def sites_of(shape: Shape, start: int, stop: int) -> U64:
-    """The number of the site of each page from `start` to `stop`: what can be known without writing texts."""
+    """Return the site number of each page from `start` to `stop`, without generating texts."""
     return _plan(shape, np.arange(start, stop, dtype=np.uint64), 0).site
 
 
 def texts(shape: Shape, start: int, stop: int) -> list[str]:
-    """Only the texts of pages `start` to `stop`."""
-    found: list[str] = []
+    """Return only the texts of pages `start` to `stop`."""
+    result: list[str] = []
     for first in range(start, stop, BLOCK):
         indexes = np.arange(first, min(first + BLOCK, stop), dtype=np.uint64)
-        found += _texts(shape, _plan(shape, indexes, 0))
-    return found
+        result += _texts(shape, _plan(shape, indexes, 0))
+    return result
 
 
 def texts_of(start: int, stop: int, **shape: Any) -> dict[str, Any]:
-    """Texts as a dict, for `bench.measure.in_child`."""
+    """Return texts as a dict, for `bench.measure.in_child`."""
     return {"texts": texts(Shape(**shape), start, stop)}
 
 
-def lines(made: Iterator[Page]) -> Iterator[bytes]:
-    """Pages as lines of JSONL that `lostfound ingest` reads."""
+def lines(pages: Iterator[Page]) -> Iterator[bytes]:
+    """Yield pages as lines of JSONL for `lostfound ingest`."""
     encode = msgspec.json.Encoder().encode
-    for page in made:
+    for page in pages:
         line: dict[str, Any] = {"url": page.url, "fetch_time": page.time}
         if page.body is not None:
             line["html"] = page.body.decode()
@@ -138,7 +138,7 @@ def lines(made: Iterator[Page]) -> Iterator[bytes]:
 
 
 def _mix(keys: U64) -> U64:
-    """Splitmix64's finaliser, on a column."""
+    """Apply the finaliser of splitmix64 to a column."""
     z = keys + _GOLDEN
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -150,7 +150,7 @@ def _hash(keys: U64, salt: str, seed: int = 0) -> U64:
 
 
 def _unit(hashes: U64) -> NDArray[np.float64]:
-    """Hashes as numbers in (0, 1)."""
+    """Map hashes to numbers in (0, 1)."""
     return ((hashes >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
 
 
@@ -165,26 +165,26 @@ def _plan(shape: Shape, index: U64, sweep: int) -> _Plan:
     chance = _unit(_hash(own, "kind"))
     exact = (chance < shape.exact_share) & (not shape.crowd)
     near = (chance < shape.exact_share + shape.near_share) | shape.crowd
-    clusters = 1.0 + (index // np.uint64(shape.pages_a_cluster)).astype(np.float64)
+    clusters = 1.0 + (index // np.uint64(shape.pages_per_cluster)).astype(np.float64)
     pick = np.floor(clusters * _unit(_hash(own, "pick")) ** shape.cluster_skew).astype(np.uint64)
     cluster = _hash(pick * np.uint64(not shape.crowd), "crowd" if shape.crowd else "cluster", seed)
     base = np.where(near, cluster, own)
     site = _site(shape, own, index)
-    home = _site(shape, _hash(cluster, "home"), pick * np.uint64(0 if shape.crowd else shape.pages_a_cluster))
+    home = _site(shape, _hash(cluster, "home"), pick * np.uint64(0 if shape.crowd else shape.pages_per_cluster))
     at_home = near & (_unit(_hash(own, "mirror")) < 0.5)
     floor = shape.crowd_resemblance_min if shape.crowd else shape.resemblance_min
     resemblance = floor + (1 - floor) * _unit(_hash(own, "target"))
     resemblance = np.where(near & ~exact, resemblance, 1.0)
-    kept = 2 * resemblance / (1 + resemblance)  # of a text's shingles
+    shared = 2 * resemblance / (1 + resemblance)  # share of a text's shingles
     as_block = _unit(_hash(own, "how")) < 0.5
-    scattered = np.where(as_block, 0.0, 1 - kept**0.25)
-    block = np.where(as_block, 1 - kept, 0.0)
+    scattered = np.where(as_block, 0.0, 1 - shared**0.25)
+    block = np.where(as_block, 1 - shared, 0.0)
     if sweep and shape.changed_share:
         changed = _unit(_hash(own, "change", sweep)) < shape.changed_share
         scattered = np.where(changed, np.maximum(scattered, 0.02), scattered)
         own = np.where(changed, _hash(own, "change", sweep + 7), own)
     lengths = _log_normal(base, shape.words_median, shape.words_sigma)
-    if shape.crowd:  # one text stands for all: it has the mean length of texts
+    if shape.crowd:  # one text for all pages, with the mean length
         lengths[:] = shape.words_median * np.exp(shape.words_sigma**2 / 2)
     words = np.clip(lengths, 12, shape.words_max).astype(np.int64)
     return _Plan(
@@ -194,8 +194,8 @@ def _plan(shape: Shape, index: U64, sweep: int) -> _Plan:
 
 
 def _site(shape: Shape, keys: U64, index: U64) -> U64:
-    """A site for each page: of those that exist by then, early ones more often."""
-    sites = 2.0 + (index // np.uint64(shape.pages_a_site)).astype(np.float64)
+    """Choose a site for each page among the existing sites; early sites are more likely."""
+    sites = 2.0 + (index // np.uint64(shape.pages_per_site)).astype(np.float64)
     return np.floor(sites * _unit(_hash(keys, "site")) ** 2.0).astype(np.uint64)
 
 
@@ -207,33 +207,33 @@ def _texts(shape: Shape, plan: _Plan) -> list[str]:
     ends = np.cumsum(total)
     starts = ends - total
     row = np.repeat(np.arange(len(total)), total)
-    place = np.arange(int(ends[-1])) - starts[row]
-    inner = place - head[row]
+    position = np.arange(int(ends[-1])) - starts[row]
+    inner = position - head[row]
     in_head, in_foot = inner < 0, inner >= plan.words[row]
-    position = place.astype(np.uint64)
-    # A replaced block starts anywhere; a word on its own is replaced by chance.
+    position = position.astype(np.uint64)
+    # A replaced block starts anywhere; single words are replaced at random.
     first = np.floor(_unit(_hash(plan.own, "from")) * (1 - plan.block) * plan.words)
     in_block = (inner >= first[row]) & (inner < (first + plan.block * plan.words)[row])
     edited = _unit(_hash(plan.own[row] + position, "edit")) < plan.scattered[row]
     edited |= (inner == first[row]) & (plan.scattered + plan.block > 0)[row]  # at least one word
-    inner_place = np.where(in_head | in_foot, position, np.maximum(inner, 0).astype(np.uint64))
+    inner_position = np.where(in_head | in_foot, position, np.maximum(inner, 0).astype(np.uint64))
     key = np.where(edited | in_block, plan.own[row], plan.base[row])
     key = np.where(in_head | in_foot, site_key[row], key)
-    words = _draw(key, inner_place)
+    words = _draw(key, inner_position)
     accented = (_hash(plan.text_site, "spelling", shape.seed) & np.uint64(7)) < 3
     words += (accented * WORDS * len(_ENDINGS))[row]
-    words += _ending(key, inner_place, starts) * WORDS
+    words += _ending(key, inner_position, starts) * WORDS
     return _written(words, starts, ends)
 
 
-def _draw(key: U64, place: U64) -> NDArray[np.int64]:
-    """The word at each (key, place)."""
-    hashes = _hash(key + place * np.uint64(0x2545F4914F6CDD1D), "words")
+def _draw(key: U64, position: U64) -> NDArray[np.int64]:
+    """Draw the word at each (key, position)."""
+    hashes = _hash(key + position * np.uint64(0x2545F4914F6CDD1D), "words")
     unit = _unit(hashes << np.uint64(12))
     chosen = (hashes >> np.uint64(52)).astype(np.float64) / 4096.0
     repeated = np.flatnonzero(chosen < _REPEATED)
     if len(repeated):
-        earlier = np.floor(unit[repeated] * place[repeated].astype(np.float64)).astype(np.uint64)
+        earlier = np.floor(unit[repeated] * position[repeated].astype(np.float64)).astype(np.uint64)
         again = _hash(key[repeated] + earlier * np.uint64(0x2545F4914F6CDD1D), "words")
         unit[repeated] = _unit(again << np.uint64(12))
         chosen[repeated] = (again >> np.uint64(52)).astype(np.float64) / 4096.0
@@ -246,7 +246,7 @@ def _draw(key: U64, place: U64) -> NDArray[np.int64]:
 
 
 def _zipf(unit: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Ranks from 0 of a Zipf-Mandelbrot law, p(r) ~ (r + shift) ** -exponent, by the inverse of its integral."""
+    """Draw ranks from 0 by a Zipf-Mandelbrot law, p(r) ~ (r + shift) ** -exponent, by inverting its integral."""
     power = 1.0 - _ZIPF_EXPONENT
     low, high = _ZIPF_SHIFT**power, (WORDS + _ZIPF_SHIFT) ** power
     ranks = (low + unit * (high - low)) ** (1.0 / power) - _ZIPF_SHIFT
@@ -257,9 +257,9 @@ def _zipf(unit: NDArray[np.float64]) -> NDArray[np.int64]:
 _ENDINGS = (" ", ", ", ". ", ".\n\n")
 
 
-def _ending(key: U64, place: U64, starts: NDArray[np.int64]) -> NDArray[np.int64]:
-    """What follows each word: a number of `_ENDINGS`."""
-    chance = _unit(_hash(key + place * np.uint64(0x9FB21C651E98DF25), "break"))
+def _ending(key: U64, position: U64, starts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return an index into `_ENDINGS` for each word."""
+    chance = _unit(_hash(key + position * np.uint64(0x9FB21C651E98DF25), "break"))
     endings = (chance < 1 / 9).astype(np.int64) + (chance < 1 / _SENTENCE) + (chance < 1 / _PARAGRAPH)
     endings[starts] = 0
     return endings
@@ -273,9 +273,9 @@ def _written(words: NDArray[np.int64], starts: NDArray[np.int64], ends: NDArray[
 
 @cache
 def _vocabulary() -> NDArray[np.object_]:
-    """Words of one to five syllables with what follows them, common ones short: object[2 * endings * WORDS].
+    """Return words of one to five syllables, each with its ending; frequent words are short: object[2 * endings * WORDS].
 
-    The first half is plain, the second the same words with some accents.
+    The first half is plain ASCII, the second has the same words with some accents.
     """
     onsets = [*"bcdfghklmnprstvwbdlmnrst", "br", "ch", "gr", "pl", "st", "th", "tr"]
     vowels = [*"aeiouaeio", "ai", "ou"]
@@ -306,7 +306,7 @@ def _vocabulary() -> NDArray[np.object_]:
 
 @cache
 def _host(seed: int, site: int) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
-    """A site's scheme and host, its directories, and the words of its links."""
+    """Return a site's scheme and host, its directories, and the words of its links."""
     table = _vocabulary()
     numbers = _hash(np.arange(124, dtype=np.uint64) + np.uint64(site * 128), "name", seed).tolist()
     names = [table[number % 20_000].strip() for number in numbers]
@@ -336,10 +336,10 @@ def main() -> None:
             parser.add_argument("--crowd", action="store_true")
         else:
             parser.add_argument(f"--{field.name.replace('_', '-')}", type=type(field.default), default=field.default)
-    given = vars(parser.parse_args())
-    shape = Shape(**{name: given[name] for name in Shape.__struct_fields__})
-    made = pages(shape, given["start"], given["start"] + given["documents"], sweep=given["sweep"], html=given["html"])
-    for line in lines(made):
+    args = vars(parser.parse_args())
+    shape = Shape(**{name: args[name] for name in Shape.__struct_fields__})
+    corpus = pages(shape, args["start"], args["start"] + args["documents"], sweep=args["sweep"], html=args["html"])
+    for line in lines(corpus):
         sys.stdout.buffer.write(line)
 
 

@@ -1,7 +1,7 @@
-"""HTML around a synthetic text, of the make of ordinary pages.
+"""HTML around a synthetic text, with as much markup as ordinary pages have.
 
-The HTTP Archive's Web Almanac 2024 counts some 600 elements on the median page; menus, cards, icons and footers take
-more of them than the text does. All but the text is the site's own and alike on its pages.
+The HTTP Archive's Web Almanac 2024 counts about 600 elements on the median page; menus, cards, icons and footers
+account for more of them than the text. Everything but the text is the same on all pages of a site.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _SCRIPT = "\n".join(f'window.queue.push(["event{i}", {{"page": {i}, "sent": fals
 
 
 def page(title: str, text: str, url: str, labels: tuple[str, ...]) -> str:
-    """A page whose article is `text`; `labels` are at least 100 words that the site uses for its links."""
+    """Return a page whose article is `text`; `labels` are at least 100 words that the site uses in its links."""
     host = url.split("/", 3)[2]
     before, after = _frame(host, labels)
     return _PAGE.format(
@@ -46,7 +46,7 @@ def _article(text: str) -> str:
 
 @lru_cache(4096)
 def _frame(host: str, labels: tuple[str, ...]) -> tuple[str, str]:
-    """What stands before and after the article on every page of a site."""
+    """Return the markup before and after the article, the same on every page of a site."""
     menu = "".join(
         f'<li class="menu-item menu-item-{i}"><a href="https://{host}/{label}/" data-track="nav-{i}">{_ICON}'
         f'<span class="label">{label}</span></a></li>\n'

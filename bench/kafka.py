@@ -1,8 +1,8 @@
-"""The Kafka engine beside the embedded one, on a real broker: `make bench-kafka`, or `python -m bench.kafka`.
+"""The Kafka engine compared with the embedded one, on a real broker: `make bench-kafka`, or `python -m bench.kafka`.
 
-Pages are published first; then workers take them until they are idle. What a worker takes for starting and ending
-is measured on a few pages, and deducted; the embedded engine is warmed up before it is measured. CPU seconds are
-those of worker processes; the broker's own stand beside them. Rounds of both engines alternate. Written to
+Pages are published first; then workers process them until they are idle. The cost of starting and stopping a worker
+is measured with a few pages and subtracted; the embedded engine is warmed up first. CPU seconds are those of the
+worker processes; the broker's are shown separately. Rounds of both engines alternate. Results are written to
 bench/out/kafka.json and bench/out/kafka.txt.
 """
 
@@ -27,7 +27,7 @@ import msgspec
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from rich.console import Console
 
-from bench.cluster import Collection, Running, Usage, broker, collection, lostfound, said
+from bench.cluster import Collection, Running, Usage, broker, collection, lostfound, output_of
 from bench.engine import scratch, write_pages
 from bench.generator import BLOCK, Shape, pages
 from bench.measure import OUT, in_child
@@ -41,9 +41,9 @@ from streams.operators.routing import partition_of
 
 MOVES = Path(os.environ.get("LOSTFOUND_SHARED", Path(__file__).parents[2] / "shared")) / "data" / "moves"
 WARM_PAGES = 300
-LOAD = Shape(near_share=0.4)  # more near-copies than by default, to see more of them
-LOOK_SECONDS = 0.2  # between two looks at the lag
-SEND_SECONDS = 0.02  # between two lots of pages under a steady load
+LOAD = Shape(near_share=0.4)  # more near-copies than by default, for more results
+POLL_SECONDS = 0.2  # between readings of the consumer lag
+SEND_SECONDS = 0.02  # between batches under a steady load
 
 
 class _Url(msgspec.Struct):
@@ -54,7 +54,7 @@ _decode_url = msgspec.json.Decoder(_Url).decode
 
 
 class Measured(msgspec.Struct, frozen=True):
-    """The same pages through both engines."""
+    """Figures of both engines for the same pages."""
 
     pages: int
     embedded: dict[str, Any]
@@ -62,20 +62,20 @@ class Measured(msgspec.Struct, frozen=True):
 
     @property
     def rate(self) -> float:
-        """Pages a second of one worker."""
+        """Pages per second of one worker."""
         return self.pages / self.kafka.seconds
 
 
-def start_and_end(folder: Path, running: Running, partitions: int) -> Usage:
-    """What a worker takes to start, load and compile everything, and end."""
+def measure_start_stop(folder: Path, running: Running, partitions: int) -> Usage:
+    """Return the cost of starting a worker, loading and compiling everything, and stopping it."""
     warm = write_pages(folder / "warm.jsonl", WARM_PAGES, start=900_000_000, near_share=0.5)
-    with collection(folder, running, partitions) as made:
-        made.publish([warm])
-        made.work("first")  # numba's cache is filled
-        shutil.rmtree(made.folder / "first")
-    with collection(folder, running, partitions) as made:
-        made.publish([warm])
-        return made.work("a")
+    with collection(folder, running, partitions) as topology:
+        topology.publish([warm])
+        topology.work("first")  # fills numba's cache
+        shutil.rmtree(topology.folder / "first")
+    with collection(folder, running, partitions) as topology:
+        topology.publish([warm])
+        return topology.work("a")
 
 
 def through_both(
@@ -87,145 +87,151 @@ def through_both(
     rounds: int,
     **kafka_settings: Any,
 ) -> Measured:
-    """Medians of rounds of both engines, one after the other."""
+    """Run both engines in turn; return the medians of the rounds."""
     embedded: list[dict[str, Any]] = []
     kafka: list[Usage] = []
     for _ in range(rounds):
         embedded.append(in_child("bench.engine:files", paths=[str(path) for path in paths]))
-        with collection(folder, running, partitions, kafka_settings) as made:
-            made.publish(paths)
-            kafka.append(made.work("a").without(start))
-            shutil.rmtree(made.folder)
+        with collection(folder, running, partitions, kafka_settings) as topology:
+            topology.publish(paths)
+            kafka.append(topology.work("a").without(start))
+            shutil.rmtree(topology.folder)
     by_cpu = sorted(embedded, key=lambda figures: float(figures["cpu_seconds"]))
-    usage = Usage(*(median(each) for each in zip(*(msgspec.structs.astuple(u) for u in kafka), strict=True)))
+    usage = Usage(*(median(column) for column in zip(*(msgspec.structs.astuple(u) for u in kafka), strict=True)))
     return Measured(embedded[0]["documents"], by_cpu[len(by_cpu) // 2], usage)
 
 
-def throughput(name: str, found: Measured) -> Iterator[Row]:
-    """Rows of pages and CPU seconds beside the embedded engine."""
-    group = "whole topology beside the embedded engine"
-    ours, theirs = found.kafka.cpu_seconds / found.pages * 1e6, found.embedded["cpu_us_a_document"]
+def throughput(name: str, measured: Measured) -> Iterator[Row]:
+    """Compare pages and CPU seconds with the embedded engine."""
+    group = "all stages, compared with the embedded engine"
+    ours, theirs = measured.kafka.cpu_seconds / measured.pages * 1e6, measured.embedded["cpu_us_per_document"]
     note = (
-        f"{ours:,.0f} against {theirs:,.0f} µs CPU a page of {found.pages:,}; "
-        f"the broker {found.kafka.broker_cpu_seconds / found.pages * 1e6:,.0f} more"
+        f"{ours:,.0f} against {theirs:,.0f} µs CPU per page, {measured.pages:,} pages; "
+        f"the broker {measured.kafka.broker_cpu_seconds / measured.pages * 1e6:,.0f} µs more"
     )
-    yield Row(group, f"CPU seconds a page, {name}", ours / theirs, None, 2.0, note, most=True)
-    note = f"{found.rate:,.0f} against {found.embedded['documents_a_second']:,.0f} pages/s"
-    ratio = found.rate / found.embedded["documents_a_second"]
-    yield Row(group, f"pages/s, {name}; by CPU: a core of work", ratio, theirs / ours, None, note)
+    yield Row(group, f"CPU seconds per page, {name}", ours / theirs, None, 2.0, note, at_most=True)
+    note = f"{measured.rate:,.0f} against {measured.embedded['documents_per_second']:,.0f} pages/s"
+    ratio = measured.rate / measured.embedded["documents_per_second"]
+    yield Row(group, f"pages/s, {name}; by CPU: per core", ratio, theirs / ours, None, note)
 
 
-def two_sketching(folder: Path, running: Running, partitions: int, paths: Sequence[Path], repeats: int) -> Row:
-    """Pages/s of two workers that only sketch to that of one."""
+def compare_two_sketchers(
+    folder: Path, running: Running, partitions: int, paths: Sequence[Path], repeats: int
+) -> Row:
+    """Compare the pages/s of two sketch-only workers with one."""
     rates = [
         asyncio.run(_sketching(folder, running, partitions, list(paths) * repeats, workers)) for workers in (1, 2)
     ]
-    note = f"{rates[1]:,.0f} against {rates[0]:,.0f} pages/s, of HTML, on {os.cpu_count()} cores with the broker"
+    note = f"{rates[1]:,.0f} against {rates[0]:,.0f} pages/s, HTML, on {os.cpu_count()} cores with the broker"
     return Row("two workers", "as fast as one, --operators sketch", rates[1] / rates[0], None, None, note)
 
 
 async def _sketching(folder: Path, running: Running, partitions: int, paths: Sequence[Path], workers: int) -> float:
-    # A page a message, as the lag counts messages.
-    with collection(folder, running, partitions, {"commit_seconds": 0.2, "pack_pages": 1}) as made:
-        made.publish(paths)
+    # One page per message, because the lag counts messages.
+    with collection(folder, running, partitions, {"commit_seconds": 0.2, "pack_pages": 1}) as topology:
+        topology.publish(paths)
         for number in range(workers):
-            made.worker(f"s{number}", "--port", 0, "--operators", "sketch")
-        async with ConsumerLag(made.broker, made.settings.kafka, PartitionCounts(partitions, partitions)) as lag:
-            all_pages = left = (await lag.by_topic())[Topic.PAGES]
+            topology.worker(f"s{number}", "--port", 0, "--operators", "sketch")
+        async with ConsumerLag(
+            topology.broker, topology.settings.kafka, PartitionCounts(partitions, partitions)
+        ) as lag:
+            all_pages = remaining = (await lag.by_topic())[Topic.PAGES]
             begun, first = time.perf_counter(), all_pages
-            while left > 0.7 * all_pages:
-                await asyncio.sleep(LOOK_SECONDS / 4)
-                left = (await lag.by_topic())[Topic.PAGES]
-            if left:  # From when all have begun: the first to join starts before the others are there.
-                begun, first = time.perf_counter(), left
-            while left > 0:
-                await asyncio.sleep(LOOK_SECONDS / 4)
-                left = (await lag.by_topic())[Topic.PAGES]
+            while remaining > 0.7 * all_pages:
+                await asyncio.sleep(POLL_SECONDS / 4)
+                remaining = (await lag.by_topic())[Topic.PAGES]
+            if remaining:  # restart the clock once all workers have begun: the first one to join starts alone
+                begun, first = time.perf_counter(), remaining
+            while remaining > 0:
+                await asyncio.sleep(POLL_SECONDS / 4)
+                remaining = (await lag.by_topic())[Topic.PAGES]
             return first / (time.perf_counter() - begun)
 
 
 def recovery(folder: Path, running: Running, partitions: int, documents: int, start: Usage) -> Iterator[Row]:
-    """A wiped folder back from the changelog."""
+    """Restore a wiped folder from the changelog."""
     path = write_pages(folder / "recovery.jsonl", documents)
-    with collection(folder, running, partitions) as made:
-        made.publish([path])
-        whole = made.work("a").without(start)
-        held = sum(file.stat().st_size for file in (made.folder / "a").rglob("*") if file.is_file())
-        idle = made.work("a")
-        shutil.rmtree(made.folder / "a")
-        back = made.work("a").without(idle)
+    with collection(folder, running, partitions) as topology:
+        topology.publish([path])
+        full = topology.work("a").without(start)
+        state_bytes = sum(file.stat().st_size for file in (topology.folder / "a").rglob("*") if file.is_file())
+        idle = topology.work("a")
+        shutil.rmtree(topology.folder / "a")
+        restored = topology.work("a").without(idle)
     note = (
-        f"{back.seconds:,.1f} s for {documents:,} pages ({held / 1e6:,.0f} MB): {back.seconds / documents * 1e6:,.0f} "
-        f"s, {back.cpu_seconds / documents * 1e6:,.0f} CPU seconds a million"
+        f"{restored.seconds:,.1f} s for {documents:,} pages ({state_bytes / 1e6:,.0f} MB): {restored.seconds / documents * 1e6:,.0f} "
+        f"s, {restored.cpu_seconds / documents * 1e6:,.0f} CPU seconds per million"
     )
     yield Row(
         "recovery",
-        "time to the time the pages took",
-        back.seconds / whole.seconds,
-        back.cpu_seconds / whole.cpu_seconds,
+        "time relative to processing the pages",
+        restored.seconds / full.seconds,
+        restored.cpu_seconds / full.cpu_seconds,
         None,
         note,
     )
 
 
 def queries(folder: Path, running: Running, partitions: int, paths: Sequence[Path]) -> Iterator[Row]:
-    """Questions about sweeps asked of two workers, beside a folder of the embedded engine; the same answers."""
-    data_dir = folder / "asked"
-    with collection(folder, running, partitions) as made:
+    """Run queries on two workers and on a folder of the embedded engine, and compare times and answers."""
+    data_dir = folder / "embedded"
+    with collection(folder, running, partitions) as topology:
         for path in paths:
-            said(lostfound("ingest", path, "--sweep", path.name, "--data-dir", data_dir))
-            made.command("publish", path, "--sweep", path.name)
-        made.work("a")
-        made.serving("a")
-        made.serving("b")
-        for asked in (("find", "--missing"), ("clusters",)):
+            output_of(lostfound("ingest", path, "--sweep", path.name, "--data-dir", data_dir))
+            topology.command("publish", path, "--sweep", path.name)
+        topology.work("a")
+        topology.start_ready("a")
+        topology.start_ready("b")
+        for query in (("find", "--missing"), ("clusters",)):
             seconds, answers = [], []
-            for where in (("--server", made.url), ("--data-dir", data_dir)):
+            for where in (("--server", topology.url), ("--data-dir", data_dir)):
                 begun = time.perf_counter()
-                answers.append(said(lostfound(*asked, "--json", *where)).splitlines())
+                answers.append(output_of(lostfound(*query, "--json", *where)).splitlines())
                 seconds.append(time.perf_counter() - begun)
-            note = f"{seconds[0]:.1f} against {seconds[1]:.1f} s for {len(answers[0])} answers, starting included"
+            note = f"{seconds[0]:.1f} against {seconds[1]:.1f} s for {len(answers[0])} answers, including start-up"
             if sorted(answers[0]) != sorted(answers[1]):
-                note += "; NOT THE SAME"
-            yield Row("queries of two workers", " ".join(asked), seconds[0] / seconds[1], None, None, note)
+                note += "; ANSWERS DIFFER"
+            yield Row("queries of two workers", " ".join(query), seconds[0] / seconds[1], None, None, note)
 
 
 class Load:
-    """Pages sent to a collection at a steady rate, until cancelled."""
+    """Sends pages to a collection at a steady rate."""
 
-    def __init__(self, made: Collection, rate: float) -> None:
-        self.made, self.rate = made, rate
-        self.sent: dict[str, float] = {}  # when, by URL
+    def __init__(self, topology: Collection, rate: float) -> None:
+        self.topology, self.rate = topology, rate
+        self.sent: dict[str, float] = {}  # send time by URL
 
-    async def run(self) -> None:
-        """Send until cancelled; what falls behind is caught up."""
-        settings = self.made.settings
-        producer = Producer(self.made.broker, settings.kafka, settings.scheme.id)
+    async def send(self) -> None:
+        """Send until cancelled; catch up after delays."""
+        settings = self.topology.settings
+        producer = Producer(self.topology.broker, settings.kafka, settings.scheme.id)
         await producer.start()
         try:
             blocks = (pages(LOAD, start, start + BLOCK) for start in count(0, BLOCK))
-            coming, started = chain.from_iterable(blocks), time.perf_counter()
+            corpus, started = chain.from_iterable(blocks), time.perf_counter()
             waiting: set[asyncio.Task[int]] = set()
-            for done in count(1):
-                page = next(coming)
+            for number in count(1):
+                page = next(corpus)
                 value, headers = page_messages.encode(page, "load")
-                place = partition_of(page.key, self.made.partitions)
+                partition = partition_of(page.key, self.topology.partitions)
                 self.sent[page.url] = time.time()
-                waiting.add(task := asyncio.create_task(producer.send_message(Topic.PAGES, place, value, headers)))
+                waiting.add(
+                    task := asyncio.create_task(producer.send_message(Topic.PAGES, partition, value, headers))
+                )
                 task.add_done_callback(waiting.discard)
-                ahead = started + done / self.rate - time.perf_counter()
+                ahead = started + number / self.rate - time.perf_counter()
                 if ahead > SEND_SECONDS:
                     await asyncio.sleep(ahead)
         finally:
             await producer.stop()
 
 
-async def under_load(made: Collection, rate: float, what: Callable[[Load], Awaitable[None]]) -> None:
-    """Run `what` while pages come."""
-    load = Load(made, rate)
-    sending = asyncio.create_task(load.run())
+async def run_under_load(topology: Collection, rate: float, action: Callable[[Load], Awaitable[None]]) -> None:
+    """Run `action` while pages are being sent."""
+    load = Load(topology, rate)
+    sending = asyncio.create_task(load.send())
     try:
-        await what(load)
+        await action(load)
     finally:
         sending.cancel()
         with suppress(asyncio.CancelledError):
@@ -233,133 +239,139 @@ async def under_load(made: Collection, rate: float, what: Callable[[Load], Await
 
 
 def latency(folder: Path, running: Running, partitions: int, rate: float, seconds: float) -> Iterator[Row]:
-    """From a page sent to when a reader of the results has its first near-duplicate."""
-    with collection(folder, running, partitions) as made:
-        made.serving("a")
-        found = asyncio.run(_latencies(made, rate, seconds))
-    if len(found) < 2:
-        raise RuntimeError("no near-duplicate came out under load")
-    marks = quantiles(found, n=100)
-    note = f"{len(found):,} near-duplicates at {rate:,.0f} pages/s, half of the maximum"
-    for name, value in (("p50", marks[49]), ("p99", marks[98])):
+    """Measure the time from sending a page to its first near-duplicate in the results."""
+    with collection(folder, running, partitions) as topology:
+        topology.start_ready("a")
+        latencies = asyncio.run(_latencies(topology, rate, seconds))
+    if len(latencies) < 2:
+        raise RuntimeError("no near-duplicate was found under load")
+    percentiles = quantiles(latencies, n=100)
+    note = f"{len(latencies):,} near-duplicates at {rate:,.0f} pages/s, half of the maximum"
+    for name, value in (("p50", percentiles[49]), ("p99", percentiles[98])):
         yield Row("page in to near-duplicate out", f"{name}, seconds", value, None, None, note)
 
 
-async def _latencies(made: Collection, rate: float, seconds: float) -> list[float]:
+async def _latencies(topology: Collection, rate: float, seconds: float) -> list[float]:
     seen: dict[str, float] = {}
-    found: list[float] = []
+    latencies: list[float] = []
 
     async def listen(load: Load) -> None:
-        consumer = AIOKafkaConsumer(bootstrap_servers=made.running.bootstrap, auto_offset_reset="earliest")
+        consumer = AIOKafkaConsumer(bootstrap_servers=topology.running.bootstrap, auto_offset_reset="earliest")
         await consumer.start()
         try:
-            full = f"{made.prefix}-{Topic.NEAR_DUPLICATES.value}"
-            consumer.assign([TopicPartition(full, number) for number in range(made.partitions)])
+            full = f"{topology.prefix}-{Topic.NEAR_DUPLICATES.value}"
+            consumer.assign([TopicPartition(full, number) for number in range(topology.partitions)])
             until = time.perf_counter() + seconds
             while time.perf_counter() < until:
                 records = await consumer.getmany(timeout_ms=50)
                 now = time.time()
-                for record in (record for each in records.values() for record in each):
+                for record in (record for batch in records.values() for record in batch):
                     seen.setdefault(_decode_url(record.value).url, now)
-            found.extend(at - load.sent[url] for url, at in seen.items())
+            latencies.extend(at - load.sent[url] for url, at in seen.items())
         finally:
             await consumer.stop()
 
-    await under_load(made, rate, listen)
-    return found
+    await run_under_load(topology, rate, listen)
+    return latencies
 
 
 def rebalances(folder: Path, running: Running, partitions: int, rate: float, seconds: float) -> Iterator[Row]:
-    """How long the lag is above its level after a worker has joined and another has left."""
-    with collection(folder, running, partitions) as made:
-        made.serving("a")
-        seen = asyncio.run(_rebalances(made, rate, seconds))
+    """Measure how long the lag stays high after a worker joins and after it leaves."""
+    with collection(folder, running, partitions) as topology:
+        topology.start_ready("a")
+        seen = asyncio.run(_rebalances(topology, rate, seconds))
     for what, (after, peak) in seen.items():
-        note = f"at {rate:,.0f} pages/s; at its worst {peak / rate:.1f} s behind"
-        yield Row("lag after a rebalance", f"seconds until it is back, a worker {what}", after, None, None, note)
+        note = f"at {rate:,.0f} pages/s; at most {peak / rate:.1f} s behind"
+        yield Row(
+            "lag after a rebalance", f"seconds until the lag is normal, a worker {what}", after, None, None, note
+        )
 
 
-async def _rebalances(made: Collection, rate: float, seconds: float) -> dict[str, tuple[float, int]]:
+async def _rebalances(topology: Collection, rate: float, seconds: float) -> dict[str, tuple[float, int]]:
     seen: dict[str, tuple[float, int]] = {}
 
     async def watch(_: Load) -> None:
         async with ConsumerLag(
-            made.broker, made.settings.kafka, PartitionCounts(made.partitions, made.partitions)
+            topology.broker, topology.settings.kafka, PartitionCounts(topology.partitions, topology.partitions)
         ) as lag:
 
-            async def behind(during: float) -> list[tuple[float, int]]:
-                begun, held = time.perf_counter(), []
+            async def sample_lag(during: float) -> list[tuple[float, int]]:
+                begun, samples = time.perf_counter(), []
                 while (at := time.perf_counter() - begun) < during:
-                    held.append((at, (await lag.by_topic())[Topic.PAGES]))
-                    await asyncio.sleep(LOOK_SECONDS)
-                return held
+                    samples.append((at, (await lag.by_topic())[Topic.PAGES]))
+                    await asyncio.sleep(POLL_SECONDS)
+                return samples
 
-            await behind(seconds / 2)
-            level = max(pages for _, pages in await behind(seconds / 2))
-            joined = made.worker("b", "--port", 0)
+            await sample_lag(seconds / 2)
+            level = max(pages for _, pages in await sample_lag(seconds / 2))
+            joined = topology.worker("b", "--port", 0)
             for what in ("joins", "leaves"):
                 if what == "leaves":
                     joined.send_signal(signal.SIGTERM)
-                held = await behind(seconds)
-                above = [at for at, pages in held if pages > 1.5 * level]
-                seen[what] = (max(above, default=0.0), max(pages for _, pages in held))
+                samples = await sample_lag(seconds)
+                above = [at for at, pages in samples if pages > 1.5 * level]
+                seen[what] = (max(above, default=0.0), max(pages for _, pages in samples))
 
-    await under_load(made, rate, watch)
+    await run_under_load(topology, rate, watch)
     return seen
 
 
-def measure(given: argparse.Namespace, folder: Path, log: Callable[[str], None]) -> Iterator[Row]:
-    """All rows."""
+def measure(args: argparse.Namespace, folder: Path, log: Callable[[str], None]) -> Iterator[Row]:
+    """Yield all rows."""
     with broker(folder) as running:
-        log("starting and ending")
-        start = start_and_end(folder, running, given.partitions)
+        log("starting and stopping")
+        start = measure_start_stop(folder, running, args.partitions)
         log("synthetic pages")
-        made = write_pages(folder / "pages.jsonl", given.documents)
-        synthetic = through_both(folder, running, given.partitions, [made], start, given.rounds)
+        pages_file = write_pages(folder / "pages.jsonl", args.documents)
+        synthetic = through_both(folder, running, args.partitions, [pages_file], start, args.rounds)
         yield from throughput("synthetic", synthetic)
-        log("a message a page")
-        single = through_both(folder, running, given.partitions, [made], start, given.rounds, pack_pages=1)
-        yield from throughput("synthetic, a message a page", single)
-        if given.html:
+        log("one message per page")
+        single = through_both(folder, running, args.partitions, [pages_file], start, args.rounds, pack_pages=1)
+        yield from throughput("synthetic, one message per page", single)
+        if args.html:
             log("real HTML")
-            html = through_both(folder, running, given.partitions, given.html, start, given.rounds)
+            html = through_both(folder, running, args.partitions, args.html, start, args.rounds)
             yield from throughput("real HTML", html)
         else:
-            given.html = [write_pages(folder / "html.jsonl", given.documents // 10, html=True)]
+            args.html = [write_pages(folder / "html.jsonl", args.documents // 10, html=True)]
         log("two workers")
-        yield two_sketching(folder, running, given.partitions, given.html, given.repeats)
-        if given.asked:
+        yield compare_two_sketchers(folder, running, args.partitions, args.html, args.repeats)
+        if args.query_sweeps:
             log("queries")
-            yield from queries(folder, running, given.partitions, given.asked)
-        for documents in given.recover:
+            yield from queries(folder, running, args.partitions, args.query_sweeps)
+        for documents in args.recover:
             log(f"recovery of {documents:,}")
-            yield from recovery(folder, running, given.partitions, documents, start)
+            yield from recovery(folder, running, args.partitions, documents, start)
         log("latency")
-        yield from latency(folder, running, given.partitions, synthetic.rate / 2, given.seconds)
+        yield from latency(folder, running, args.partitions, synthetic.rate / 2, args.seconds)
         log("rebalances")
-        yield from rebalances(folder, running, given.partitions, synthetic.rate / 2, given.seconds)
+        yield from rebalances(folder, running, args.partitions, synthetic.rate / 2, args.seconds)
 
 
 def arguments() -> argparse.ArgumentParser:
-    """What can be chosen."""
-    parser = argparse.ArgumentParser(description="Measure the Kafka engine beside the embedded one.")
+    """Return the parser of the command line."""
+    parser = argparse.ArgumentParser(description="Compare the Kafka engine with the embedded one.")
     parser.add_argument("--documents", type=int, default=20_000, help="synthetic pages")
     parser.add_argument("--html", type=Path, nargs="*", default=sorted(MOVES.glob("*/sweep-*")), help="crawl files")
-    parser.add_argument("--asked", type=Path, nargs="*", default=sorted(MOVES.glob("flink/sweep-*")), help="sweeps")
-    parser.add_argument("--repeats", type=int, default=6, help="times that these are sent to workers that sketch")
+    parser.add_argument(
+        "--query-sweeps", type=Path, nargs="*", default=sorted(MOVES.glob("flink/sweep-*")), help="sweeps"
+    )
+    parser.add_argument(
+        "--repeats", type=int, default=6, help="times that these files are sent to sketch-only workers"
+    )
     parser.add_argument("--partitions", type=int, default=4)
-    parser.add_argument("--rounds", type=int, default=3, help="of each engine, in turn")
+    parser.add_argument("--rounds", type=int, default=3, help="rounds per engine, in turn")
     parser.add_argument("--recover", type=int, nargs="*", default=[30_000, 100_000], help="documents to recover")
-    parser.add_argument("--seconds", type=float, default=30.0, help="of a steady load")
+    parser.add_argument("--seconds", type=float, default=30.0, help="seconds of steady load")
     return parser
 
 
 def main() -> None:
-    given = arguments().parse_args()
+    args = arguments().parse_args()
     log = Console(stderr=True)
     rows = []
     with scratch() as folder:
-        for row in measure(given, folder, lambda what: log.print(f"measuring {what} ...")):
+        for row in measure(args, folder, lambda what: log.print(f"measuring {what} ...")):
             log.print(f"  {row.what}: {row.ratio:.2f} ({row.note})")
             rows.append(row)
     OUT.mkdir(exist_ok=True)

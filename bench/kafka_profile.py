@@ -1,7 +1,7 @@
-"""Whose the CPU time of a worker is, by py-spy: `python -m bench.kafka_profile`, for people, not for the table.
+"""The CPU time of a worker per component, sampled by py-spy: `python -m bench.kafka_profile`.
 
-A sample counts for the part of the innermost frame that has one; asyncio counts for whoever called it. Starting up
-(imports, loading compiled code) is left out, and so is waiting.
+A sample counts for the component of the innermost frame that belongs to one; asyncio counts for its caller. Start-up
+(imports, loading compiled code) and waiting are left out.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from bench.engine import scratch, write_pages
 from bench.kafka import MOVES
 from bench.measure import ROOT
 
-SAMPLES_A_SECOND = 200
+SAMPLES_PER_SECOND = 200
 WAITING = ("select (selectors.py", "wait (threading.py", "_worker (concurrent/futures/thread.py")
 STARTING = ("_find_and_load", "numba/core/", "_open (state/store.py")
-# The first that a frame holds says the part; frames are asked from the innermost on.
+# The first entry contained in a frame names its component; innermost frames are tried first.
 PARTS = (
     ("SketchStage", "sketching"),
     ("state/store.py", "RocksDB"),
@@ -36,12 +36,12 @@ PARTS = (
     ("streams/operators/", "operators"),
     ("kafka/worker/stages.py", "operators"),
     ("state/", "operators"),
-    ("kafka/", "runner and outbox"),
+    ("kafka/", "runner and producer"),
 )
 
 
 def part_of(stack: list[str]) -> str | None:
-    """The part that a sample counts for; None for one that is not work."""
+    """Return the component that a sample counts for, or None for start-up and waiting."""
     if any(name in stack[-1] for name in WAITING) or any(name in frame for frame in stack for name in STARTING):
         return None
     if any("operators/sketch.py" in frame for frame in stack):
@@ -54,12 +54,12 @@ def part_of(stack: list[str]) -> str | None:
 
 
 def profile(paths: list[Path], folder: Path, partitions: int) -> list[str]:
-    """The samples of one worker that takes `paths`, as py-spy's folded stacks."""
+    """Profile one worker that processes `paths`; return py-spy's folded stacks."""
     out = folder / "samples.txt"
-    with broker(folder) as running, collection(folder, running, partitions) as made:
-        made.publish(paths)
-        line = made.line("worker", "--data-dir", made.folder / "a", "--port", 0, "--until-idle")
-        spy = ["record", "--nonblocking", "-r", str(SAMPLES_A_SECOND), "-f", "raw", "-o", out, "--", *line]
+    with broker(folder) as running, collection(folder, running, partitions) as topology:
+        topology.publish(paths)
+        line = topology.line("worker", "--data-dir", topology.folder / "a", "--port", 0, "--until-idle")
+        spy = ["record", "--nonblocking", "-r", str(SAMPLES_PER_SECOND), "-f", "raw", "-o", out, "--", *line]
         done = subprocess.run(
             [str(Path(sys.executable).parent / "py-spy"), *map(str, spy)],
             cwd=ROOT,
@@ -68,19 +68,19 @@ def profile(paths: list[Path], folder: Path, partitions: int) -> list[str]:
             check=False,
         )
     if not out.exists():
-        raise RuntimeError(f"py-spy made no profile:\n{done.stderr[-2000:]}")
+        raise RuntimeError(f"py-spy wrote no profile:\n{done.stderr[-2000:]}")
     return out.read_text().splitlines()
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Whose the CPU time of a worker is.")
+    parser = argparse.ArgumentParser(description="Print the CPU time of a worker per component.")
     parser.add_argument("--documents", type=int, default=20_000, help="synthetic pages")
     parser.add_argument("--html", action="store_true", help="real HTML pages instead")
     parser.add_argument("--partitions", type=int, default=4)
-    given = parser.parse_args()
+    args = parser.parse_args()
     with scratch() as folder:
-        paths = sorted(MOVES.glob("*/sweep-*")) if given.html else [write_pages(folder / "p.jsonl", given.documents)]
-        lines = profile(paths, folder, given.partitions)
+        paths = sorted(MOVES.glob("*/sweep-*")) if args.html else [write_pages(folder / "p.jsonl", args.documents)]
+        lines = profile(paths, folder, args.partitions)
     parts: Counter[str] = Counter()
     frames: Counter[str] = Counter()
     for line in lines:

@@ -1,7 +1,7 @@
-"""What every benchmark here measures with: stopwatches that can pause, memory from /proc, and a process of its own.
+"""Measuring tools: stopwatches that can pause, memory from /proc, and runs in fresh processes.
 
-Each run is made in a fresh process, so that no run inherits another's caches, heap or threads. Figures mean something
-only beside others of the same run on the same machine: tables print ratios.
+Each run gets a fresh process, so that it inherits no caches, heap or threads. Figures can only be compared within
+one run on one machine, so tables print ratios.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ OUT = Path(__file__).parent / "out"
 
 
 class Stopwatch:
-    """Adds up wall and CPU seconds (all threads) of what runs inside `running`."""
+    """Adds up the wall and CPU seconds (all threads) spent inside `running`."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
@@ -35,22 +35,22 @@ class Stopwatch:
         self.cpu_seconds += time.process_time() - cpu
 
     def figures(self, documents: int) -> dict[str, Any]:
-        """The figures that every run reports."""
+        """Return the figures that every run reports."""
         return {
             "documents": documents,
             "seconds": round(self.seconds, 4),
             "cpu_seconds": round(self.cpu_seconds, 4),
-            "documents_a_second": round(documents / self.seconds, 1),
-            "cpu_us_a_document": round(self.cpu_seconds / documents * 1e6, 2),
+            "documents_per_second": round(documents / self.seconds, 1),
+            "cpu_us_per_document": round(self.cpu_seconds / documents * 1e6, 2),
             "rss_mib": memory_mib("VmRSS"),
             "rss_peak_mib": memory_mib("VmHWM"),
         }
 
 
 def memory_mib(field: str = "VmRSS", pid: int | str = "self") -> int:
-    """Resident memory of a process now (`VmRSS`) or at its peak (`VmHWM`).
+    """Return the resident memory of a process: current (`VmRSS`) or peak (`VmHWM`).
 
-    Not from getrusage: a child's ru_maxrss starts at what its parent had.
+    getrusage would be wrong: a child's ru_maxrss starts at its parent's value.
     """
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
         if line.startswith(f"{field}:"):
@@ -61,14 +61,14 @@ def memory_mib(field: str = "VmRSS", pid: int | str = "self") -> int:
 def in_child(target: str, **arguments: Any) -> Any:
     """Call `module:function` with JSON arguments in a new process and return what it returns.
 
-    Raises RuntimeError with the end of the child's error output when it fails.
+    Raises RuntimeError with the end of the child's stderr when it fails.
     """
     command = [sys.executable, "-m", "bench.measure", target, json.dumps(arguments)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(f"{target} failed:\n{done.stderr[-2000:]}")
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return result
 
 
 def main() -> None:

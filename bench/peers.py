@@ -1,9 +1,9 @@
-"""The same texts, shingles, threshold, bands and rows through libraries in common use.
+"""Common libraries on the same texts, with the same shingles, threshold, bands and rows.
 
-A peer is handed texts, as our engine is. Those that want shingles get them cut in plain Python, as their manuals do;
-that is in the figures, and stands beside them by itself (`shingling_seconds`), so that anyone can take it off. Then each
-document is sketched, its near-duplicates are asked for, and it is added to the index, one after another as a stream
-must. No peer verifies, keeps clusters, or (but for Redis) outlives its process.
+Each peer gets texts, as our engine does. Peers that need shingles get them from plain Python code, as in their manuals;
+the figures include this time, and `shingling_seconds` shows it separately. Then each document is sketched, the index is
+queried for its near-duplicates, and the document is inserted, one after another as in a stream. No peer verifies pairs
+or keeps clusters, and only the one on Redis survives its process.
 """
 
 from __future__ import annotations
@@ -26,50 +26,50 @@ from bench.generator import Shape, texts
 from bench.measure import Stopwatch, memory_mib
 from state.scheme import Scheme
 
-CHUNK = 500  # documents whose shingles are held at a time: as strings they take some 30 kB a document
+CHUNK = 500  # documents per batch of shingles, which take about 30 kB per document as strings
 Shingles = list[str]
 _WORD = re.compile(r"\w+")
 
 
 def shingles_of(text: str, width: int) -> Shingles:
-    """The distinct shingles of a text. On our synthetic texts they are those of our own tokeniser."""
+    """Return the distinct shingles of a text; on our synthetic texts the same as our own tokeniser's."""
     words = _WORD.findall(text.casefold())
     count = max(len(words) - width + 1, 1)
     return list(dict.fromkeys([" ".join(words[i : i + width]) for i in range(count)]))
 
 
 class _Stream:
-    """Texts in chunks to a peer, with what that takes."""
+    """Feeds texts to a peer in chunks and measures it."""
 
     def __init__(self, documents: int, shape: dict[str, Any], scheme: dict[str, Any]) -> None:
         self.documents, self.shape = documents, Shape(**shape)
         self.width = msgspec.convert(scheme, Scheme).shingle_words
 
-    def through(self, take: Callable[[int, list[Shingles]], int]) -> dict[str, Any]:
-        """Hand shingles to `take`, which returns how many candidates it found."""
-        take(0, [shingles_of(text, self.width) for text in self._texts(self.documents, self.documents + 50)])
-        return self._measured(take, lambda text: shingles_of(text, self.width))
+    def run(self, insert: Callable[[int, list[Shingles]], int]) -> dict[str, Any]:
+        """Pass shingles to `insert`, which returns the number of candidates."""
+        insert(0, [shingles_of(text, self.width) for text in self._texts(self.documents, self.documents + 50)])
+        return self._measure(insert, lambda text: shingles_of(text, self.width))
 
-    def through_texts(self, take: Callable[[int, list[str]], int]) -> dict[str, Any]:
-        """The same for a peer that takes texts."""
-        take(0, self._texts(self.documents, self.documents + 50))
-        return self._measured(take, lambda text: text)
+    def run_on_texts(self, insert: Callable[[int, list[str]], int]) -> dict[str, Any]:
+        """Do the same for a peer whose input is text."""
+        insert(0, self._texts(self.documents, self.documents + 50))
+        return self._measure(insert, lambda text: text)
 
-    def _measured(self, take: Callable[[int, list[Any]], int], prepare: Callable[[str], Any]) -> dict[str, Any]:
+    def _measure(self, insert: Callable[[int, list[Any]], int], prepare: Callable[[str], Any]) -> dict[str, Any]:
         watch, shingling, pairs = Stopwatch(), Stopwatch(), 0
         rss = memory_mib()
         for start in range(0, self.documents, CHUNK):
-            held = self._texts(start, min(start + CHUNK, self.documents))
+            batch = self._texts(start, min(start + CHUNK, self.documents))
             with watch.running():
                 with shingling.running():
-                    ready = [prepare(text) for text in held]
-                pairs += take(start + CHUNK, ready)
-        found = watch.figures(self.documents)
+                    ready = [prepare(text) for text in batch]
+                pairs += insert(start + CHUNK, ready)
+        figures = watch.figures(self.documents)
         return {
-            **found,
+            **figures,
             "shingling_seconds": shingling.seconds,
             "pairs": pairs,
-            "rss_grown_mib": found["rss_mib"] - rss,
+            "rss_grown_mib": figures["rss_mib"] - rss,
         }
 
     def _texts(self, start: int, stop: int) -> list[str]:
@@ -77,13 +77,13 @@ class _Stream:
 
 
 def rensa(documents: int, shape: dict[str, Any], scheme: dict[str, Any], threshold: float) -> dict[str, Any]:
-    """rensa's RMinHash and RMinHashLSH, a document at a time."""
+    """Run rensa's RMinHash and RMinHashLSH, one document at a time."""
     from rensa import RMinHash, RMinHashLSH
 
     bands, bins = _bands(scheme)
     index = RMinHashLSH(threshold=threshold, num_perm=bins, num_bands=bands)
 
-    def take(start: int, ready: list[Shingles]) -> int:
+    def insert(start: int, ready: list[Shingles]) -> int:
         pairs = 0
         for i, shingles in enumerate(ready):
             sketch = RMinHash(num_perm=bins, seed=42)
@@ -92,35 +92,35 @@ def rensa(documents: int, shape: dict[str, Any], scheme: dict[str, Any], thresho
             index.insert(start + i, sketch)
         return pairs
 
-    return _Stream(documents, shape, scheme).through(take)
+    return _Stream(documents, shape, scheme).run(insert)
 
 
 def rensa_matrix(documents: int, shape: dict[str, Any], scheme: dict[str, Any], threshold: float) -> dict[str, Any]:
-    """rensa's fastest way of the same sketch: a matrix a chunk, which says of each document only yes or no."""
+    """Run rensa's fastest variant: one matrix per chunk, which answers only yes or no per document."""
     from rensa import RMinHash, RMinHashLSH
 
     bands, bins = _bands(scheme)
     index = RMinHashLSH(threshold=threshold, num_perm=bins, num_bands=bands)
 
-    def take(start: int, ready: list[Shingles]) -> int:
+    def insert(start: int, ready: list[Shingles]) -> int:
         matrix = RMinHash.digest_matrix_from_token_sets(ready, bins, 42)
         return sum(index.insert_matrix_and_query_duplicate_flags(matrix, start))
 
-    return _Stream(documents, shape, scheme).through(take)
+    return _Stream(documents, shape, scheme).run(insert)
 
 
 def datasketch(documents: int, shape: dict[str, Any], scheme: dict[str, Any], threshold: float) -> dict[str, Any]:
-    """datasketch's MinHash and MinHashLSH in memory."""
-    return _Stream(documents, shape, scheme).through(_datasketch(scheme, threshold, None))
+    """Run datasketch's MinHash and MinHashLSH in memory."""
+    return _Stream(documents, shape, scheme).run(_datasketch(scheme, threshold, None))
 
 
 def datasketch_redis(
     documents: int, shape: dict[str, Any], scheme: dict[str, Any], threshold: float
 ) -> dict[str, Any]:
-    """datasketch's MinHashLSH on a Redis of its own; the server's CPU seconds are not in the figures."""
+    """Run datasketch's MinHashLSH on a Redis server; the server's CPU seconds are not counted."""
     with redis_server() as port:
         storage = {"type": "redis", "basename": b"bench", "redis": {"host": "127.0.0.1", "port": port}}
-        return _Stream(documents, shape, scheme).through(_datasketch(scheme, threshold, storage))
+        return _Stream(documents, shape, scheme).run(_datasketch(scheme, threshold, storage))
 
 
 def _datasketch(
@@ -131,7 +131,7 @@ def _datasketch(
     bands, bins = _bands(scheme)
     index = MinHashLSH(threshold=threshold, num_perm=bins, params=(bands, bins // bands), storage_config=storage)
 
-    def take(start: int, ready: list[Shingles]) -> int:
+    def insert(start: int, ready: list[Shingles]) -> int:
         pairs = 0
         for i, shingles in enumerate(ready):
             sketch = MinHash(num_perm=bins)
@@ -140,11 +140,11 @@ def _datasketch(
             index.insert(str(start + i), sketch)
         return pairs
 
-    return take
+    return insert
 
 
 def gaoya(documents: int, shape: dict[str, Any], scheme: dict[str, Any], threshold: float) -> dict[str, Any]:
-    """gaoya's index, which cuts shingles itself, and sketches once to ask and once to add: it has no other way."""
+    """Run gaoya's index, which shingles by itself and can only sketch twice, for the query and for the insert."""
     from gaoya.minhash import MinHashStringIndex
 
     bands, bins = _bands(scheme)
@@ -153,14 +153,14 @@ def gaoya(documents: int, shape: dict[str, Any], scheme: dict[str, Any], thresho
         32, threshold, bands, bins // bands, None, analyzer="word", lowercase=True, ngram_range=(width, width)
     )
 
-    def take(start: int, documents: list[str]) -> int:
+    def insert(start: int, documents: list[str]) -> int:
         pairs = 0
         for i, text in enumerate(documents):
             pairs += len(index.query(text))
             index.insert_document(start + i, text)
         return pairs
 
-    return _Stream(documents, shape, scheme).through_texts(take)
+    return _Stream(documents, shape, scheme).run_on_texts(insert)
 
 
 def _bands(scheme: dict[str, Any]) -> tuple[int, int]:
@@ -178,12 +178,12 @@ PEERS: dict[str, str] = {
 
 
 def redis_missing() -> str | None:
-    """Why there is no Redis to measure, after trying to install Debian's where that is allowed; None when there is."""
+    """Return why Redis cannot be measured, or None; as root, install Debian's package if it is missing."""
     if shutil.which("redis-server"):
         return None
     if os.geteuid() == 0 and shutil.which("apt-get"):
         print("installing Debian's redis-server ...", file=sys.stderr)
-        # The package would start a server of its own, which is not wanted.
+        # Keeps the package from starting a server.
         quiet = {**os.environ, "DEBIAN_FRONTEND": "noninteractive", "RUNLEVEL": "1"}
         for step in (["update", "-q"], ["install", "-q", "-y", "--no-install-recommends", "redis-server"]):
             subprocess.run(["apt-get", *step], env=quiet, stdout=sys.stderr, check=False)
@@ -194,13 +194,13 @@ def redis_missing() -> str | None:
 
 @contextlib.contextmanager
 def redis_server() -> Iterator[int]:
-    """A Redis of our own on a loopback port, its files in a temporary folder, both gone afterwards; yields the port."""
+    """Start a Redis server on a loopback port, with its files in a temporary folder; yield the port."""
     import redis
 
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = int(free.getsockname()[1])
     folder = tempfile.mkdtemp(prefix="lostfound-redis-")
-    # Defaults of Debian's package but for the place: its snapshots stay on, no append-only file.
+    # The defaults of Debian's package except for the folder: snapshots are on, the append-only file is off.
     command = ["redis-server", "--bind", "127.0.0.1", "--port", str(port), "--dir", folder, "--daemonize", "no"]
     server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:

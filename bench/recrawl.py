@@ -1,9 +1,9 @@
-"""A later sweep of some sites of the synthetic corpus, in which pages have moved, changed and gone.
+"""A later sweep of some sites of the synthetic corpus, in which pages have moved, changed or disappeared.
 
     python -m bench.recrawl --grown 1000000 --sweep 7 --asked asked.jsonl > sweep.jsonl
 
-`asked` gets a line for each URL that the sweep no longer holds: `{"url", "moved"}`, where `moved` is the page's new URL,
-or null for one that is gone. These are what `find` is asked for.
+`asked` receives one line per URL that the sweep no longer contains: `{"url", "moved"}`, where `moved` is the page's new
+URL, or null if the page is gone. The benchmark passes these URLs to `find`.
 """
 
 from __future__ import annotations
@@ -20,27 +20,27 @@ from bench.generator import U64, Shape, lines, pages_at, sites_of
 from streams.page import Page
 
 SITES, SITE_PAGES_MAX, PAGES_MAX = 40, 3_000, 20_000
-MOVED, GONE, CHANGED = 0.10, 0.05, 0.10  # shares of a site's pages; the rest is as it was
+MOVED, GONE, CHANGED = 0.10, 0.05, 0.10  # shares of a site's pages; the others stay the same
 _STRIDE = 1 << 17
 
 
-def chosen(shape: Shape, grown: int, seed: int) -> U64:
-    """Indexes of all pages of some sites of a corpus of `grown` pages; large sites are likelier, as readers are."""
+def choose_pages(shape: Shape, grown: int, seed: int) -> U64:
+    """Return the indexes of all pages of some sites; a site is chosen with a probability proportional to its size."""
     sites = np.concatenate([sites_of(shape, at, min(at + _STRIDE, grown)) for at in range(0, grown, _STRIDE)])
     rng = np.random.default_rng(seed)
-    found: list[U64] = []
+    chosen: list[U64] = []
     for site in dict.fromkeys(sites[rng.integers(0, grown, 20 * SITES)].tolist()):
-        held = np.flatnonzero(sites == site).astype(np.uint64)
-        if len(held) <= SITE_PAGES_MAX and sum(map(len, found)) + len(held) <= PAGES_MAX:
-            found.append(held)
-        if len(found) == SITES:
+        indexes = np.flatnonzero(sites == site).astype(np.uint64)
+        if len(indexes) <= SITE_PAGES_MAX and sum(map(len, chosen)) + len(indexes) <= PAGES_MAX:
+            chosen.append(indexes)
+        if len(chosen) == SITES:
             break
-    return np.sort(np.concatenate(found)) if found else np.zeros(0, np.uint64)
+    return np.sort(np.concatenate(chosen)) if chosen else np.zeros(0, np.uint64)
 
 
 def recrawl(shape: Shape, grown: int, sweep: int) -> Iterator[tuple[str, Page | None]]:
-    """Each old URL with the page that the sweep fetched for it: None when it is gone."""
-    indexes = chosen(shape, grown, sweep)
+    """Yield each old URL with the page that the sweep fetched for it, or None if the page is gone."""
+    indexes = choose_pages(shape, grown, sweep)
     changing = msgspec.structs.replace(shape, changed_share=CHANGED)
     rng = np.random.default_rng(sweep)
     for page, chance in zip(pages_at(changing, indexes, sweep=sweep), rng.random(len(indexes)).tolist(), strict=True):
@@ -53,7 +53,7 @@ def recrawl(shape: Shape, grown: int, sweep: int) -> Iterator[tuple[str, Page | 
 
 
 def _moved(url: str, *, by_name: bool) -> str:
-    """A new place on the same host: another folder, and where not `by_name` another name too."""
+    """Return a new URL on the same host: another folder, and without `by_name` also another name."""
     host, _, path = url.partition("://")[2].partition("/")
     name = path.rpartition("/")[2]
     if by_name:
@@ -63,14 +63,14 @@ def _moved(url: str, *, by_name: bool) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Write a later sweep of some sites as JSONL to standard output.")
-    parser.add_argument("--grown", type=int, required=True, help="pages that the corpus has by now")
-    parser.add_argument("--sweep", type=int, required=True, help="number of the sweep, which is also its seed")
-    parser.add_argument("--asked", type=argparse.FileType("w"), required=True, help="where dead URLs are listed")
-    parser.add_argument("--seed", type=int, default=1, help="of the corpus")
-    given = parser.parse_args()
-    for url, page in recrawl(Shape(seed=given.seed), given.grown, given.sweep):
+    parser.add_argument("--grown", type=int, required=True, help="number of pages in the corpus")
+    parser.add_argument("--sweep", type=int, required=True, help="number of the sweep; also its seed")
+    parser.add_argument("--asked", type=argparse.FileType("w"), required=True, help="output file for dead URLs")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the corpus")
+    args = parser.parse_args()
+    for url, page in recrawl(Shape(seed=args.seed), args.grown, args.sweep):
         if page is None or page.url != url:
-            given.asked.write(json.dumps({"url": url, "moved": page.url if page else None}) + "\n")
+            args.asked.write(json.dumps({"url": url, "moved": page.url if page else None}) + "\n")
         if page is not None:
             sys.stdout.buffer.writelines(lines(iter([page])))
 

@@ -1,10 +1,10 @@
-"""Clusters of replicated trees, such as releases of one manual side by side, as a short report for a person to judge.
+"""A report on the clusters of replicated trees, such as releases of one manual side by side.
 
     python -m bench.replicas SET [SET...] > replicas.md
 
 A SET is a folder with pages.jsonl.zst: trees of one site below one prefix, `prefix/TREE/path`. It is ingested into a
-fresh state with the settings as they come, and its clusters are held against exact sets of 4-word shingles of the
-same texts. Pages at one path in two trees are taken for versions of one page, which is how a person would begin.
+fresh state with the default settings, and its clusters are compared with exact sets of 4-word shingles of the same
+texts. Pages with the same path in two trees count as versions of one page.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from streams.engine.ingest import ingest
 from streams.settings import Settings
 from streams.sketch.sketcher import Sketcher
 
-MARGIN = 0.1  # pairs this far above the threshold are to be found
+MARGIN = 0.1  # pairs this far above the threshold must be found
 SHOWN_URLS, SHOWN_CHANGES, SHOWN_WORDS = 4, 3, 14
-SHOWN = 4  # examples of a kind
+SHOWN = 4  # examples per section
 
 
 class Page(NamedTuple):
-    """A page by its place: the tree that it is in, its path there, and its document."""
+    """A page: its tree, its path in the tree, and its document."""
 
     url: str
     tree: str
@@ -48,13 +48,13 @@ class Page(NamedTuple):
 
 
 class Replicas:
-    """A set, ingested: its pages, clusters and exact shingles."""
+    """An ingested set: its pages, clusters and exact shingles."""
 
     def __init__(self, view: View, settings: Settings) -> None:
         self.view, self.settings = view, settings
         self.pages = _pages(view)
         self.clusters = list(query.clusters(view, min_size=2))
-        self.of: dict[str, str] = {url: each.cluster for each in self.clusters for url in each.urls}
+        self.cluster_of: dict[str, str] = {url: cluster.cluster for cluster in self.clusters for url in cluster.urls}
         self.edges = [edge_row.decode(*row) for row in view.store.scan(Family.EDGES)]
         sketcher = Sketcher(settings.scheme)
         texts = {page.document: view.text(page.document) or "" for page in self.pages}
@@ -62,87 +62,92 @@ class Replicas:
         self.shingles = {document: sketcher.shingle_hashes(text) for document, text in texts.items()}
 
     def resemblance(self, a: bytes, b: bytes) -> float:
-        """Exact, by sets of shingle hashes."""
+        """Return the exact resemblance, by sets of shingle hashes."""
         common = len(np.intersect1d(self.shingles[a], self.shingles[b], assume_unique=True))
         union = len(self.shingles[a]) + len(self.shingles[b]) - common
         return common / union if union else 0.0
 
     def same_paths(self) -> Iterator[tuple[Page, Page]]:
-        """Pairs of pages with the same path in two trees."""
+        """Yield pairs of pages with the same path in two trees."""
         by_path: defaultdict[str, list[Page]] = defaultdict(list)
         for page in self.pages:
             by_path[page.path].append(page)
-        for held in by_path.values():
-            yield from combinations(held, 2)
+        for versions in by_path.values():
+            yield from combinations(versions, 2)
 
 
 def _pages(view: View) -> list[Page]:
-    """The last capture of every URL that holds a document."""
+    """Return one page per URL, from its last capture with a document."""
     last = {capture.url: capture.document for capture in view.all_captures() if capture.document}
-    head = os.path.commonprefix(list(last))  # noqa: RUF071  of the characters, which the next line cuts
+    head = os.path.commonprefix(list(last))  # noqa: RUF071  the next line cuts the characters at a slash
     head = head[: head.rfind("/") + 1]
-    found = []
+    pages = []
     for url, document in last.items():
         tree, _, path = url[len(head) :].partition("/")
-        found.append(Page(url, tree, path, document))
-    return found
+        pages.append(Page(url, tree, path, document))
+    return pages
 
 
-def figures(held: Replicas) -> list[tuple[str, str]]:
-    """What is counted, and the counts."""
-    threshold = held.settings.policy.threshold
-    pairs = [(a, b, held.resemblance(a.document, b.document)) for a, b in held.same_paths()]
+def figures(replicas: Replicas) -> list[tuple[str, str]]:
+    """Return the labels and values of the summary table."""
+    threshold = replicas.settings.policy.threshold
+    pairs = [(a, b, replicas.resemblance(a.document, b.document)) for a, b in replicas.same_paths()]
     alike = [(a, b) for a, b, exact in pairs if exact >= threshold]
     clear = [(a, b) for a, b, exact in pairs if exact >= threshold + MARGIN]
-    exact_edges = np.array([held.resemblance(edge.a, edge.b) for edge in held.edges])
-    mixed = [each for each in held.clusters if len(_paths(held, each.urls)) > 1]
+    exact_edges = np.array([replicas.resemblance(edge.a, edge.b) for edge in replicas.edges])
+    mixed = [cluster for cluster in replicas.clusters if len(_paths(replicas, cluster.urls)) > 1]
     return [
-        ("pages, trees", f"{len(held.pages):,}, {len({page.tree for page in held.pages})}"),
-        ("distinct documents", f"{len(held.texts):,}"),
-        ("clusters of two or more documents", f"{len(held.clusters):,}"),
-        ("of these with pages of one path only", f"{len(held.clusters) - len(mixed):,}"),
-        (f"pairs of one path with resemblance ≥ {threshold}, exactly", f"{len(alike):,}"),
-        ("of these in one cluster", _share(held, alike)),
-        (f"pairs of one path with resemblance ≥ {threshold + MARGIN:.1f}", f"{len(clear):,}"),
-        ("of these in one cluster", _share(held, clear)),
-        ("verified edges", f"{len(held.edges):,}"),
+        ("pages, trees", f"{len(replicas.pages):,}, {len({page.tree for page in replicas.pages})}"),
+        ("distinct documents", f"{len(replicas.texts):,}"),
+        ("clusters of two or more documents", f"{len(replicas.clusters):,}"),
+        ("of these with pages of a single path", f"{len(replicas.clusters) - len(mixed):,}"),
+        (f"pairs of one path with exact resemblance ≥ {threshold}", f"{len(alike):,}"),
+        ("of these in one cluster", _share(replicas, alike)),
+        (f"pairs of one path with exact resemblance ≥ {threshold + MARGIN:.1f}", f"{len(clear):,}"),
+        ("of these in one cluster", _share(replicas, clear)),
+        ("verified edges", f"{len(replicas.edges):,}"),
         (f"of these with exact resemblance ≥ {threshold}", _at_least(exact_edges, threshold)),
         (f"of these with exact resemblance ≥ {threshold - 0.05:.2f}", _at_least(exact_edges, threshold - 0.05)),
     ]
 
 
-def _share(held: Replicas, pairs: list[tuple[Page, Page]]) -> str:
-    together = [a.document == b.document or held.of.get(a.url, a.url) == held.of.get(b.url) for a, b in pairs]
-    return f"{sum(together):,} ({np.mean(together):.3f})" if pairs else "none"
+def _share(replicas: Replicas, pairs: list[tuple[Page, Page]]) -> str:
+    joined = [
+        a.document == b.document or replicas.cluster_of.get(a.url, a.url) == replicas.cluster_of.get(b.url)
+        for a, b in pairs
+    ]
+    return f"{sum(joined):,} ({np.mean(joined):.3f})" if pairs else "none"
 
 
-def _at_least(values: NDArray[np.float64], least: float) -> str:
-    return f"{int((values >= least).sum()):,} ({(values >= least).mean():.3f})" if len(values) else "none"
+def _at_least(values: NDArray[np.float64], minimum: float) -> str:
+    return f"{int((values >= minimum).sum()):,} ({(values >= minimum).mean():.3f})" if len(values) else "none"
 
 
-def _paths(held: Replicas, urls: list[str]) -> set[str]:
-    wanted = set(urls)
-    return {page.path for page in held.pages if page.url in wanted}
+def _paths(replicas: Replicas, urls: list[str]) -> set[str]:
+    url_set = set(urls)
+    return {page.path for page in replicas.pages if page.url in url_set}
 
 
-def trees(held: Replicas, most: int = 8) -> list[tuple[str, str, int, int]]:
-    """Pairs of trees that replicate one another most: shared paths, and how many of them are in one cluster."""
+def trees(replicas: Replicas, limit: int = 8) -> list[tuple[str, str, int, int]]:
+    """Return the most similar pairs of trees: their shared paths, and how many of these are in one cluster."""
     shared: defaultdict[tuple[str, str], list[bool]] = defaultdict(list)
-    for a, b in held.same_paths():
+    for a, b in replicas.same_paths():
         names = (min(a.tree, b.tree), max(a.tree, b.tree))
-        shared[names].append(a.document == b.document or held.of.get(a.url, a.url) == held.of.get(b.url))
-    rows = [(*names, len(found), sum(found)) for names, found in shared.items() if len(found) >= 20]
-    return sorted(rows, key=lambda row: (-row[3] / row[2], -row[2], row))[:most]
+        shared[names].append(
+            a.document == b.document or replicas.cluster_of.get(a.url, a.url) == replicas.cluster_of.get(b.url)
+        )
+    rows = [(*names, len(joined), sum(joined)) for names, joined in shared.items() if len(joined) >= 20]
+    return sorted(rows, key=lambda row: (-row[3] / row[2], -row[2], row))[:limit]
 
 
 def changes(a: str, b: str) -> list[str]:
-    """The first passages in which two texts differ, as Markdown; words, not lines."""
+    """Return the first differences between two texts, word by word, as Markdown."""
     left, right = a.split()[:3000], b.split()[:3000]
-    found: list[str] = []
+    differences: list[str] = []
     for tag, i, j, k, m in difflib.SequenceMatcher(None, left, right, autojunk=False).get_opcodes():
-        if tag != "equal" and len(found) < SHOWN_CHANGES:
-            found.append(f"{_quoted(left[i:j])} → {_quoted(right[k:m])}")
-    return found
+        if tag != "equal" and len(differences) < SHOWN_CHANGES:
+            differences.append(f"{_quoted(left[i:j])} → {_quoted(right[k:m])}")
+    return differences
 
 
 def _quoted(words: list[str]) -> str:
@@ -150,48 +155,50 @@ def _quoted(words: list[str]) -> str:
     return f"`{text.replace('`', chr(39))}`" if words else "nothing"
 
 
-def report(name: str, held: Replicas) -> Iterator[str]:
-    """The report on one set, in lines of Markdown."""
+def report(name: str, replicas: Replicas) -> Iterator[str]:
+    """Yield the report on one set as lines of Markdown."""
     yield f"# {name}\n"
     yield "| what | figure |\n|---|---|"
-    yield from (f"| {what} | {figure} |" for what, figure in figures(held))
-    yield "\n## Trees that replicate one another most\n"
+    yield from (f"| {what} | {figure} |" for what, figure in figures(replicas))
+    yield "\n## The most similar pairs of trees\n"
     yield "| tree | tree | paths in both | in one cluster |\n|---|---|---|---|"
     yield from (
-        f"| {a} | {b} | {count} | {together} ({together / count:.2f}) |" for a, b, count, together in trees(held)
+        f"| {a} | {b} | {count} | {joined} ({joined / count:.2f}) |" for a, b, count, joined in trees(replicas)
     )
     yield "\n## The largest clusters\n"
-    for each in held.clusters[:SHOWN]:
-        yield from _example(held, each)
+    for cluster in replicas.clusters[:SHOWN]:
+        yield from _example(replicas, cluster)
     yield "\n## Further clusters with pages of several paths\n"
-    mixed = [each for each in held.clusters[SHOWN:] if len(_paths(held, each.urls)) > 1]
-    for each in mixed[:SHOWN]:
-        yield from _example(held, each)
-    yield "\n## Just below the threshold, and apart\n"
-    for a, b, exact in _near_misses(held):
+    mixed = [cluster for cluster in replicas.clusters[SHOWN:] if len(_paths(replicas, cluster.urls)) > 1]
+    for cluster in mixed[:SHOWN]:
+        yield from _example(replicas, cluster)
+    yield "\n## Just below the threshold, in different clusters\n"
+    for a, b, exact in _near_misses(replicas):
         yield f"- {a.url} and {b.url}: resemblance {exact:.3f}"
-        yield from (f"    - {change}" for change in changes(held.texts[a.document], held.texts[b.document]))
+        yield from (f"    - {change}" for change in changes(replicas.texts[a.document], replicas.texts[b.document]))
 
 
-def _example(held: Replicas, each: query.Cluster) -> Iterator[str]:
-    paths = sorted(_paths(held, each.urls))
-    yield f"- {each.document_count} documents at {each.url_count} URLs, paths: {', '.join(paths[:SHOWN_URLS])}"
-    yield from (f"    - {url}" for url in each.urls[:SHOWN_URLS])
-    inside = [edge for edge in held.edges if edge.a.hex() in each.documents and edge.b.hex() in each.documents]
+def _example(replicas: Replicas, cluster: query.Cluster) -> Iterator[str]:
+    paths = sorted(_paths(replicas, cluster.urls))
+    yield f"- {cluster.document_count} documents at {cluster.url_count} URLs, paths: {', '.join(paths[:SHOWN_URLS])}"
+    yield from (f"    - {url}" for url in cluster.urls[:SHOWN_URLS])
+    inside = [
+        edge for edge in replicas.edges if edge.a.hex() in cluster.documents and edge.b.hex() in cluster.documents
+    ]
     if not inside:
         return
-    least = min(inside, key=lambda edge: edge.resemblance)
-    exact = held.resemblance(least.a, least.b)
-    yield f"    - its weakest edge: estimated {least.resemblance:.3f}, exactly {exact:.3f}; it differs in"
-    yield from (f"        - {change}" for change in changes(held.texts[least.a], held.texts[least.b]))
+    weakest = min(inside, key=lambda edge: edge.resemblance)
+    exact = replicas.resemblance(weakest.a, weakest.b)
+    yield f"    - its weakest edge: estimated {weakest.resemblance:.3f}, exactly {exact:.3f}; differences:"
+    yield from (f"        - {change}" for change in changes(replicas.texts[weakest.a], replicas.texts[weakest.b]))
 
 
-def _near_misses(held: Replicas) -> list[tuple[Page, Page, float]]:
-    threshold = held.settings.policy.threshold
+def _near_misses(replicas: Replicas) -> list[tuple[Page, Page, float]]:
+    threshold = replicas.settings.policy.threshold
     apart = [
-        (a, b, held.resemblance(a.document, b.document))
-        for a, b in held.same_paths()
-        if held.of.get(a.url, a.url) != held.of.get(b.url, b.url)
+        (a, b, replicas.resemblance(a.document, b.document))
+        for a, b in replicas.same_paths()
+        if replicas.cluster_of.get(a.url, a.url) != replicas.cluster_of.get(b.url, b.url)
     ]
     close = sorted((row for row in apart if row[2] < threshold), key=lambda row: (-row[2], row[0].url, row[1].url))
     return close[:SHOWN]
@@ -204,7 +211,7 @@ def main() -> int:
     for folder in parser.parse_args().sets:
         pages = folder / "pages.jsonl.zst"
         if not pages.exists():
-            print(f"{folder}: no pages.jsonl.zst, not a set of replicas", file=sys.stderr)
+            print(f"{folder}: no pages.jsonl.zst, so it is not a set of replicas", file=sys.stderr)
             return 2
         with tempfile.TemporaryDirectory() as scratch, Store(Path(scratch) / "state", settings.store) as store:
             ingest(store, settings, [str(pages)], folder.name, now=1_700_000_000_000)

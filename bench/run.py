@@ -1,9 +1,9 @@
-"""The targets beside what is measured, from one run: `make bench`, or `python -m bench`.
+"""Measured ratios and their targets, from one run: `make bench`, or `python -m bench`.
 
-Every figure is a ratio of two runs made one after the other on this machine; nothing here compares with figures from
-elsewhere. Where a machine that changes meanwhile would decide, a comparison is made in turn several times, and the
-round whose ratio is in the middle is shown. `seconds` are wall clock; the ratio of CPU seconds (all threads, compaction too) stands beside it, as
-it suffers less from a busy machine. Rows are written to bench/out/bench.json and bench/out/bench.txt.
+Every figure is the ratio of two runs, one after the other on this machine; figures from elsewhere are not comparable.
+Comparisons that a changing machine would distort are repeated in turn, and the median round is shown. `seconds` are wall
+clock; the ratio of CPU seconds (all threads, compaction included) is shown next to it, because a busy machine affects
+it less. Rows are written to bench/out/bench.json and bench/out/bench.txt.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from streams import settings as settings_module
 CROWD = {"crowd": True}
 UNRELATED = {"exact_share": 0.0, "near_share": 0.0}
 TIMES = {"rensa": 1.0, "datasketch": 5.0, "datasketch on Redis": 50.0}
-# Slow peers see the beginning of the same corpus only; that their indexes stay smaller is to their advantage.
+# Slow peers get only the beginning of the same corpus; their smaller indexes are an advantage for them.
 PEER_SHARES = {"rensa": 1.0, "rensa, matrix": 1.0, "gaoya": 0.25, "datasketch": 0.1, "datasketch on Redis": 0.05}
-ROUNDS = 3  # of comparisons of some seconds each; odd
-WIDTH = 170  # characters, where the output is no terminal
+ROUNDS = 3  # per comparison of a few seconds; odd, for the median
+WIDTH = 170  # characters, if the output is not a terminal
 
 Figures = dict[str, Any]
 
 
 class Row(msgspec.Struct):
-    """A line of the table. A ratio is met when it is at least `target`, or at most, where `most` says so."""
+    """A row of the table. `target` is a minimum, or a maximum if `at_most` is set."""
 
     group: str
     what: str
@@ -45,13 +45,13 @@ class Row(msgspec.Struct):
     cpu_ratio: float | None
     target: float | None
     note: str = ""
-    most: bool = False
+    at_most: bool = False
 
     @property
     def met(self) -> bool | None:
         if self.target is None:
             return None
-        return self.ratio <= self.target if self.most else self.ratio >= self.target
+        return self.ratio <= self.target if self.at_most else self.ratio >= self.target
 
 
 def signatures() -> Iterator[Row]:
@@ -68,21 +68,21 @@ def signatures() -> Iterator[Row]:
         ("datasketch update_batch", None),
         ("gaoya, with insert", None),
     ):
-        shingled = "" if "from text" in name else ", shingles handed to it"
-        note = f"{ours:.1f} µs a text; {name}{shingled} {rows[name]:.1f} µs"
+        shingled = "" if "from text" in name else ", shingles precomputed,"
+        note = f"{ours:.1f} µs per text; {name}{shingled} {rows[name]:.1f} µs"
         yield Row("text to signature", f"as fast as {name}", rows[name] / ours, None, target, note)
 
 
-def in_turn(part: Callable[[int], Iterator[Row]], documents: int, rounds: int = ROUNDS) -> Iterator[Row]:
-    """A comparison made several times: of each of its rows the one whose ratio is in the middle."""
+def median_rounds(part: Callable[[int], Iterator[Row]], documents: int, rounds: int = ROUNDS) -> Iterator[Row]:
+    """Repeat a comparison and yield, per row, the round with the median ratio."""
     for rows in zip(*[list(part(documents)) for _ in range(rounds)], strict=True):
         yield sorted(rows, key=lambda row: row.ratio)[rounds // 2]
 
 
 def clusters(documents: int) -> Iterator[Row]:
-    """Text to verified, persisted clusters; and pages that a second sweep finds unchanged."""
+    """Text to verified, persisted clusters, and the unchanged pages of a second sweep."""
     settings = settings_module.load()
-    given = {"shape": {}, "scheme": msgspec.to_builtins(settings.scheme), "threshold": settings.policy.threshold}
+    arguments = {"shape": {}, "scheme": msgspec.to_builtins(settings.scheme), "threshold": settings.policy.threshold}
     bare = in_child("bench.engine:clusters", documents=documents, shape={}, policy=CLUSTERS_ONLY)
     full = in_child("bench.engine:clusters", documents=documents, shape={}, sweeps=2)
     first, second = full["sweeps"]
@@ -92,33 +92,36 @@ def clusters(documents: int) -> Iterator[Row]:
         if missing and "Redis" in name:
             yield Row(group, f"as fast as {name}", 0.0, None, TIMES[name], f"not measured: {missing}")
             continue
-        peer = in_child(target, documents=max(int(documents * PEER_SHARES[name]), 100), **given)
+        peer = in_child(target, documents=max(int(documents * PEER_SHARES[name]), 100), **arguments)
         shingling = 100 * peer["shingling_seconds"] / peer["seconds"]
         note = f"{_rate(bare)} against {_rate(peer)}/s" + (
             f", {shingling:.0f} % of it shingling" if shingling > 1 else ""
         )
         yield _faster(group, f"as fast as {name}", bare, peer, TIMES.get(name), note)
         note = f"{_rate(first)} against {_rate(peer)}/s"
-        yield _faster(group, f"  with texts and find's indexes kept too: {name}", first, peer, None, note)
+        yield _faster(group, f"  also storing texts and the indexes of find: {name}", first, peer, None, note)
     note = f"{_rate(second)} against {_rate(first)}/s; {second['unchanged']:,} of {documents:,} unchanged"
     yield _faster("sweeps", "unchanged pages as fast as new ones", second, first, 3.0, note)
 
 
 def html(documents: int) -> Iterator[Row]:
-    """HTML pages to clusters beside the HTML parser."""
+    """HTML pages to clusters, compared with the HTML parser alone."""
     group = "HTML pages to clusters"
-    for name, policy, target in (("clusters", CLUSTERS_ONLY, 1.5), ("clusters, texts and find's indexes", {}, None)):
-        found = in_child("bench.engine:html_pages", documents=documents, shape={}, policy=policy)
-        ratio = found["cpu_seconds"] / found["parser"]["cpu_seconds"]
+    for name, policy, target in (
+        ("clusters", CLUSTERS_ONLY, 1.5),
+        ("clusters, texts and the indexes of find", {}, None),
+    ):
+        figures = in_child("bench.engine:html_pages", documents=documents, shape={}, policy=policy)
+        ratio = figures["cpu_seconds"] / figures["parser"]["cpu_seconds"]
         note = (
-            f"{found['cpu_us_a_document']:.0f} against {found['parser']['cpu_us_a_document']:.0f} µs CPU for pages of "
-            f"{found['page_bytes'] / 1000:.0f} kB; reading the JSONL alone {found['reader']['cpu_us_a_document']:.0f}"
+            f"{figures['cpu_us_per_document']:.0f} against {figures['parser']['cpu_us_per_document']:.0f} µs CPU for pages of "
+            f"{figures['page_bytes'] / 1000:.0f} kB; reading the JSONL alone {figures['reader']['cpu_us_per_document']:.0f}"
         )
-        yield Row(group, f"CPU of {name} to that of the parser", ratio, ratio, target, note, most=True)
+        yield Row(group, f"CPU of {name} to that of the parser", ratio, ratio, target, note, at_most=True)
 
 
 def crowd(documents: int) -> Iterator[Row]:
-    """One growing cluster of near-copies beside pages that have nothing in common."""
+    """One growing cluster of near-copies, compared with unrelated pages."""
     alone = in_child("bench.engine:clusters", documents=documents, shape=UNRELATED)
     crowded = in_child("bench.engine:clusters", documents=documents, shape=CROWD)
     note = f"{_rate(crowded)} against {_rate(alone)}/s; {crowded['near']:,} of {documents:,} joined"
@@ -126,27 +129,33 @@ def crowd(documents: int) -> Iterator[Row]:
 
 
 def accuracy(figures: list[Figures], pairs: int) -> Iterator[Row]:
-    """Estimates against exact sets; the whole table is printed under the ratios."""
+    """Estimates against exact sets; the complete table is printed above the ratios."""
     group = "accuracy"
-    # Estimates are kept within what is possible: where the truth lies at an end of it, they err to one side only.
+    # Estimates are clipped to the possible range: if the truth is at an end of it, they err to one side only.
     pairs_of = zip(figures[::2], figures[1::2], strict=True)
-    inner = [row for both in pairs_of if 0 < both[1]["truth"] < 1 and not both[0]["exact"] for row in both]
+    inner = [row for pair in pairs_of if 0 < pair[1]["truth"] < 1 and not pair[0]["exact"] for row in pair]
     bias = max(abs(row["bias"]) / row["bias_error"] for row in inner)
     note = f"of {len(inner)} means over up to {pairs:,} pairs each, resemblance and containment"
-    yield Row(group, "largest bias, in standard errors of its mean", bias, None, 4.0, note, most=True)
+    yield Row(group, "largest bias, in standard errors of its mean", bias, None, 4.0, note, at_most=True)
     stated = max(row["rmse"] / row["stated"] for row in inner)
-    yield Row(group, "largest error made to error stated", stated, None, 1.2, "root mean squares", most=True)
-    found = in_child("bench.exact:against_exact", documents=3000)
-    note = f"of {found['pairs']:,} pairs of {found['documents']:,} documents, all compared exactly"
-    yield Row(group, "share in one cluster of pairs 0.1 above the threshold", found["joined"], None, 0.99, note)
-    note = f"of {found['edges']:,} edges; {100 * found['edges_below']:.1f} % lie below at all, the lowest at {found['lowest']:.2f}"
+    yield Row(group, "largest ratio of actual to stated error", stated, None, 1.2, "root mean squares", at_most=True)
+    exact = in_child("bench.exact:against_exact", documents=3000)
+    note = f"of {exact['pairs']:,} pairs of {exact['documents']:,} documents, all compared exactly"
+    yield Row(group, "share of pairs 0.1 above the threshold in one cluster", exact["joined"], None, 0.99, note)
+    note = f"of {exact['edges']:,} edges; {100 * exact['edges_below']:.1f} % are below it at all, the lowest at {exact['lowest']:.2f}"
     yield Row(
-        group, "share of edges below it by over 3 standard errors", found["edges_short"], None, 0.003, note, most=True
+        group,
+        "share of edges more than 3 standard errors below it",
+        exact["edges_short"],
+        None,
+        0.003,
+        note,
+        at_most=True,
     )
 
 
 def estimates(pairs: int) -> dict[str, Any]:
-    """The rows of `bench.accuracy`, for a process of its own."""
+    """Return the rows of `bench.accuracy`; runs in a child process."""
     from bench import accuracy as parts
     from state.scheme import Scheme
     from streams.sketch.sketcher import Sketcher
@@ -155,32 +164,32 @@ def estimates(pairs: int) -> dict[str, Any]:
 
 
 def estimates_table(rows: list[Figures]) -> Table:
-    """Every estimate beside its truth, but for those of short documents, which are counted."""
-    shown = Table(title="estimates against exact sets")
+    """Return the table of estimates and true values; short documents, which are compared exactly, are left out."""
+    result = Table(title="estimates against exact sets")
     for name in ("figure", "|a|", "|b|", "truth", "bias", "±", "rmse", "stated"):
-        shown.add_column(name, justify="left" if name == "figure" else "right")
+        result.add_column(name, justify="left" if name == "figure" else "right")
     for row in (row for row in rows if not row["exact"]):
         numbers = (f"{row[name]:{form}}" for name, form in _ESTIMATES)
-        shown.add_row(str(row["figure"]), str(row["a"]), str(row["b"]), *numbers)
-    return shown
+        result.add_row(str(row["figure"]), str(row["a"]), str(row["b"]), *numbers)
+    return result
 
 
 _ESTIMATES = (("truth", ".3f"), ("bias", "+.4f"), ("bias_error", ".4f"), ("rmse", ".4f"), ("stated", ".4f"))
 
 
 def _faster(group: str, what: str, ours: Figures, theirs: Figures, target: float | None, note: str) -> Row:
-    ratio = ours["documents_a_second"] / theirs["documents_a_second"]
-    cpu_ratio = theirs["cpu_us_a_document"] / ours["cpu_us_a_document"]
+    ratio = ours["documents_per_second"] / theirs["documents_per_second"]
+    cpu_ratio = theirs["cpu_us_per_document"] / ours["cpu_us_per_document"]
     return Row(group, what, ratio, None if "Redis" in what else cpu_ratio, target, note)
 
 
 def _rate(figures: Figures) -> str:
-    return f"{figures['documents_a_second']:,.0f}"
+    return f"{figures['documents_per_second']:,.0f}"
 
 
 def table(rows: list[Row]) -> Table:
     shown = Table(
-        title=f"lostfound, side by side on {os.cpu_count()} cores, {platform.processor() or platform.machine()}"
+        title=f"lostfound and its peers on {os.cpu_count()} cores, {platform.processor() or platform.machine()}"
     )
     for name, justify in (
         ("what", "left"),
@@ -197,7 +206,7 @@ def table(rows: list[Row]) -> Table:
             shown.add_section()
             shown.add_row(f"[bold]{row.group}[/bold]")
             group = row.group
-        target = "" if row.target is None else f"{'≤' if row.most else '≥'} {row.target:g}"
+        target = "" if row.target is None else f"{'≤' if row.at_most else '≥'} {row.target:g}"
         verdict = {None: "", True: "[green]met[/green]", False: "[red]missed[/red]"}[row.met]
         cpu = "" if row.cpu_ratio is None else f"{row.cpu_ratio:.2f}"
         shown.add_row(f"  {row.what}", f"{row.ratio:.2f}", cpu, target, verdict, row.note)
@@ -205,24 +214,24 @@ def table(rows: list[Row]) -> Table:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Measure lostfound beside its peers; prints one table of ratios.")
+    parser = argparse.ArgumentParser(description="Compare lostfound with its peers; print one table of ratios.")
     parser.add_argument("--documents", type=int, default=40_000, help="pages of the main comparison")
     parser.add_argument("--crowd", type=int, default=100_000, help="near-copies of one page")
     parser.add_argument("--html", type=int, default=4_000, help="HTML pages")
-    parser.add_argument("--pairs", type=int, default=500, help="pairs of texts an estimate is tried on")
-    given = parser.parse_args()
+    parser.add_argument("--pairs", type=int, default=500, help="pairs of texts per estimate")
+    args = parser.parse_args()
     log, rows = Console(stderr=True), []
     for name, part in (
         ("text to signature", signatures()),
-        ("text to clusters, peers and sweeps", in_turn(clusters, given.documents)),
-        ("HTML to clusters", in_turn(html, given.html)),
-        ("a crowded cluster", crowd(given.crowd)),
+        ("text to clusters, peers and sweeps", median_rounds(clusters, args.documents)),
+        ("HTML to clusters", median_rounds(html, args.html)),
+        ("a crowded cluster", crowd(args.crowd)),
     ):
         log.print(f"measuring {name} ...")
         rows += list(part)
     OUT.mkdir(exist_ok=True)
-    exact = in_child("bench.run:estimates", pairs=given.pairs)["estimates"]
-    rows += accuracy(exact, given.pairs)
+    exact = in_child("bench.run:estimates", pairs=args.pairs)["estimates"]
+    rows += accuracy(exact, args.pairs)
     (OUT / "bench.json").write_text(
         json.dumps([{**msgspec.to_builtins(row), "met": row.met} for row in rows], indent=1)
     )
@@ -232,7 +241,7 @@ def main() -> None:
 
 
 def show(console: Console, rows: list[Row], exact: list[Figures]) -> None:
-    """Both tables."""
+    """Print both tables."""
     console.print(estimates_table(exact))
     console.print(table(rows))
 

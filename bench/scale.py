@@ -1,9 +1,9 @@
-"""Grown to millions of documents: rate, memory, disk and latencies against size, with a plot. `make bench-scale`.
+"""A state grown to millions of documents: rate, memory, disk and latencies against size, with a plot.
 
-Synthetic pages go through `ingest` in chunks, in one process. After each chunk a sample is taken; at some sizes also a
-checkpoint: the sweep is committed, some sites are crawled again with pages moved and gone, and `similar` and `find` are
-timed. What is done is kept in bench/out/scale/samples.jsonl and the state: a run that was stopped goes on by the
-same command (`--fresh` starts anew).
+Run it by `make bench-scale`. Synthetic pages go through `ingest` in chunks, in one process. Each chunk yields a sample.
+Some sizes also get a checkpoint: the sweep is committed, some sites are crawled again after pages moved or disappeared,
+and `similar` and `find` are timed. Results are stored in bench/out/scale/samples.jsonl and the state, so the same command
+resumes an interrupted run (`--fresh` starts over).
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ from streams.settings import Settings
 
 FOLDER = OUT / "scale"
 SAMPLES = FOLDER / "samples.jsonl"
-CHECKPOINTS = (0.02, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0)  # of the documents grown to
-ASKED = 500  # queries a checkpoint
-WARM_UP = 200  # other queries before them, so that no figure is of a process that has just started
+CHECKPOINTS = (0.02, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0)  # shares of the final number of documents
+QUERIES = 500  # per checkpoint
+WARM_UP = 200  # queries before them that are not timed
 CLUSTERING = (Family.DOCUMENTS, Family.BANDS, Family.EDGES, Family.PARENTS, Family.MEMBERS)
 FINDING = (Family.SAMPLES, Family.WORDS)
-RATE_AT = 100_000  # documents at which the rate is taken that the last one is compared with
+RATE_AT = 100_000  # documents; the final rate is compared with the rate up to here
 
 Sample = dict[str, Any]
 
 
 class Growth:
-    """A state that is grown chunk by chunk, and what is known about it so far."""
+    """A state that grows chunk by chunk, and its samples."""
 
     def __init__(self, data_dir: Path, documents: int, chunk: int, settings: Settings) -> None:
         self.documents, self.chunk, self.settings = documents, chunk, settings
@@ -60,7 +60,7 @@ class Growth:
         self.stops = sorted({max(1, round(share * chunks)) * chunk for share in CHECKPOINTS})
 
     def grow(self) -> None:
-        """Ingest what is missing, a chunk at a time."""
+        """Ingest the missing chunks."""
         done = self.samples[-1]["documents"] if self.samples else 0
         for start in range(done, self.documents, self.chunk):
             sample = self._chunk(start)
@@ -69,20 +69,20 @@ class Growth:
             self.samples.append(sample)
             with SAMPLES.open("a") as out:
                 out.write(json.dumps(sample) + "\n")
-            print(_told(sample), file=sys.stderr, flush=True)
+            print(_progress_line(sample), file=sys.stderr, flush=True)
 
     def _chunk(self, start: int) -> Sample:
-        """Ingest pages `start` and following into the sweep of the stretch that they belong to."""
+        """Ingest one chunk into the sweep of its checkpoint."""
         path = write_pages(self.scratch / f"chunk-{start}.jsonl", self.chunk, start=start)
-        stretch = next(stop for stop in self.stops if stop > start)
+        checkpoint = next(stop for stop in self.stops if stop > start)
         watch = Stopwatch()
         with watch.running():
             summary = ingest(
-                self.store, self.settings, [str(path)], f"grown to {stretch}", now=FETCHED + start, keep_open=True
+                self.store, self.settings, [str(path)], f"grown to {checkpoint}", now=FETCHED + start, keep_open=True
             )
         path.unlink()
         return {
-            # A chunk that a stopped run had begun says nothing about the rate.
+            # A chunk that an interrupted run had begun has no meaningful rate.
             **(watch.figures(self.chunk) if summary.status == "ingested" else {}),
             "rss_mib": memory_mib(),
             "rss_peak_mib": memory_mib("VmHWM"),
@@ -93,12 +93,12 @@ class Growth:
         }
 
     def _checkpoint(self, size: int) -> dict[str, Any]:
-        """Commit, crawl some sites again, and time questions about fresh texts and dead URLs."""
+        """Commit, crawl some sites again, and time queries about new texts and dead URLs."""
         number = self.stops.index(size) + 1
         empty = self.scratch / "empty.jsonl"
         empty.write_text("")
         ingest(self.store, self.settings, [str(empty)], f"grown to {size}", now=FETCHED + size)
-        again, asked = self.scratch / f"again-{size}.jsonl", self.scratch / f"asked-{size}.jsonl"
+        again, dead_urls = self.scratch / f"again-{size}.jsonl", self.scratch / f"dead-{size}.jsonl"
         command = [
             sys.executable,
             "-m",
@@ -108,7 +108,7 @@ class Growth:
             "--sweep",
             str(number),
             "--asked",
-            str(asked),
+            str(dead_urls),
         ]
         with again.open("wb") as out:
             subprocess.run(command, cwd=ROOT, stdout=out, check=True)
@@ -120,18 +120,18 @@ class Growth:
             "recrawled": summary.pages,
             "recrawl_rate": round(summary.pages / watch.seconds),
             **in_child(
-                "bench.scale:questions",
+                "bench.scale:time_queries",
                 data_dir=str(self.store.path),
                 documents=self.documents + size,
-                asked=str(asked),
+                dead_urls=str(dead_urls),
             ),
         }
 
 
-def questions(data_dir: str, documents: int, asked: str) -> dict[str, Any]:
-    """Time `similar` on texts never seen, a quarter of them near-copies of some that were, and `find` on dead URLs.
+def time_queries(data_dir: str, documents: int, dead_urls: str) -> dict[str, Any]:
+    """Time `similar` on new texts, a quarter of them near-copies of stored ones, and `find` on dead URLs.
 
-    A process of its own that reads beside the writer, as the commands do.
+    Runs in a child process that reads while the writer has the state open, as the commands do.
     """
     from streams.find import Finder
     from streams.find import warm_up as warm_up_find
@@ -139,23 +139,23 @@ def questions(data_dir: str, documents: int, asked: str) -> dict[str, Any]:
     from streams.sketch.sketcher import Sketcher
 
     settings = one_process()
-    # Texts from another process: the words that they are made of take memory.
-    fresh = in_child("bench.generator:texts_of", start=documents, stop=documents + WARM_UP + ASKED)["texts"]
+    # Texts come from another process, because the vocabulary takes memory.
+    fresh = in_child("bench.generator:texts_of", start=documents, stop=documents + WARM_UP + QUERIES)["texts"]
     with Store(Path(data_dir), settings.store, writable=False) as store:
         view, sketcher = View(store), Sketcher(settings.scheme)
-        times, found = _timed(lambda text: similar(view, settings, sketcher.sketch(text)), fresh, WARM_UP)
-        dead = [json.loads(line) for line in Path(asked).read_text().splitlines()]
-        dead = dead[:: max(1, len(dead) // (WARM_UP + ASKED))][: WARM_UP + ASKED]
+        times, matches = _time_each(lambda text: similar(view, settings, sketcher.sketch(text)), fresh, WARM_UP)
+        dead = [json.loads(line) for line in Path(dead_urls).read_text().splitlines()]
+        dead = dead[:: max(1, len(dead) // (WARM_UP + QUERIES))][: WARM_UP + QUERIES]
         warmed = min(WARM_UP, len(dead) // 2)
         warm_up_find()
         finder = Finder(view, settings)
-        find_times, answers = _timed(finder.find, [question["url"] for question in dead], warmed)
+        find_times, answers = _time_each(finder.find, [question["url"] for question in dead], warmed)
         dead = dead[warmed:]
         moved = [(a, q["moved"]) for a, q in zip(answers, dead, strict=True) if q["moved"]]
         first = sum(bool(a.candidates) and a.candidates[0].url == new for a, new in moved)
         return {
             **_quantiles("similar", times),
-            "similar_found": sum(map(bool, found)),
+            "similar_found": sum(map(bool, matches)),
             **_quantiles("find", find_times),
             "find_asked": len(dead),
             "find_hit1": round(first / max(1, len(moved)), 4),
@@ -163,12 +163,12 @@ def questions(data_dir: str, documents: int, asked: str) -> dict[str, Any]:
         }
 
 
-def _timed(ask: Callable[[Any], Any], asked: list[Any], warm_up: int) -> tuple[list[float], list[Any]]:
-    """Milliseconds of each question, one after another, and the answers; the first `warm_up` are not counted."""
+def _time_each(query: Callable[[Any], Any], arguments: list[Any], warm_up: int) -> tuple[list[float], list[Any]]:
+    """Run queries one after another; return their milliseconds and results without the first `warm_up`."""
     times, answers = [], []
-    for question in asked:
+    for argument in arguments:
         started = time.perf_counter()
-        answers.append(ask(question))
+        answers.append(query(argument))
         times.append(1000 * (time.perf_counter() - started))
     return times[warm_up:], answers[warm_up:]
 
@@ -183,45 +183,47 @@ def _quantiles(name: str, times: list[float]) -> dict[str, float]:
 
 
 def per_document(sample: Sample, families: tuple[Family, ...]) -> float:
-    """Bytes on disk a document."""
+    """Return the bytes on disk per document."""
     return float(sum(sample["disk"][family.value] for family in families) / sample["documents"])
 
 
-def _told(sample: Sample) -> str:
-    rate = f"{sample['documents_a_second']:,.0f}/s" if "documents_a_second" in sample else "resumed"
+def _progress_line(sample: Sample) -> str:
+    rate = f"{sample['documents_per_second']:,.0f}/s" if "documents_per_second" in sample else "resumed"
     at = sample.get("checkpoint", {})
-    asked = f", similar p99 {at['similar_p99_ms']} ms, find p99 {at.get('find_p99_ms')} ms" if at else ""
+    latencies = f", similar p99 {at['similar_p99_ms']} ms, find p99 {at.get('find_p99_ms')} ms" if at else ""
     return (
         f"{sample['documents']:>10,} documents, {rate}, {sample['rss_mib']} MiB, clusters "
-        f"{per_document(sample, CLUSTERING):.0f} B, find {per_document(sample, FINDING):.0f} B a document{asked}"
+        f"{per_document(sample, CLUSTERING):.0f} B, find {per_document(sample, FINDING):.0f} B per document{latencies}"
     )
 
 
 def report(samples: list[Sample]) -> Table:
-    """The targets beside what was measured."""
-    timed = [sample for sample in samples if "documents_a_second" in sample]
+    """Return the measured figures and their targets as a table."""
+    timed = [sample for sample in samples if "documents_per_second" in sample]
     early = [s for s in timed if s["documents"] <= RATE_AT] or timed[:1]
     late = timed[-max(1, len(early)) :]
     last = samples[-1]
-    asked: dict[str, Any] = next((s["checkpoint"] for s in reversed(samples) if "checkpoint" in s), {})
-    shown = Table(title=f"Grown to {last['documents']:,} documents")
+    checkpoint: dict[str, Any] = next((s["checkpoint"] for s in reversed(samples) if "checkpoint" in s), {})
+    result = Table(title=f"Grown to {last['documents']:,} documents")
     for name in ("what", "measured", "target", ""):
-        shown.add_column(name)
-    for what, value, target, most in (
-        ("rate at the end to that at 100,000, wall", _mean(late, "documents_a_second") / _mean(early, "documents_a_second"), 0.7, False),
-        ("the same by CPU seconds", _mean(early, "cpu_us_a_document") / _mean(late, "cpu_us_a_document"), None, False),
-        ("resident memory at its peak, MiB", last["rss_peak_mib"], 1024, True),
-        ("sketches, bands, edges, clusters: bytes a document", per_document(last, CLUSTERING), 600, True),
-        ("what find adds: bytes a document", per_document(last, FINDING), 600, True),
-        ("captures and locations: bytes a document", per_document(last, (Family.CAPTURES, Family.LOCATIONS)), None, True),
-        ("kept texts: bytes a document", per_document(last, (Family.TEXTS,)), None, True),
-        ("similar, p99 ms", asked.get("similar_p99_ms", 0.0), 5, True),
-        ("find, p99 ms", asked.get("find_p99_ms", 0.0), 20, True),
+        result.add_column(name)
+    for what, value, target, at_most in (
+        ("final rate relative to the rate up to 100,000, wall clock", _mean(late, "documents_per_second") / _mean(early, "documents_per_second"), 0.7, False),
+        ("the same in CPU seconds", _mean(early, "cpu_us_per_document") / _mean(late, "cpu_us_per_document"), None, False),
+        ("peak resident memory, MiB", last["rss_peak_mib"], 1024, True),
+        ("sketches, bands, edges, clusters: bytes per document", per_document(last, CLUSTERING), 600, True),
+        ("indexes of find: bytes per document", per_document(last, FINDING), 600, True),
+        ("captures and locations: bytes per document", per_document(last, (Family.CAPTURES, Family.LOCATIONS)), None, True),
+        ("stored texts: bytes per document", per_document(last, (Family.TEXTS,)), None, True),
+        ("similar, p99 ms", checkpoint.get("similar_p99_ms", 0.0), 5, True),
+        ("find, p99 ms", checkpoint.get("find_p99_ms", 0.0), 20, True),
     ):  # fmt: skip
-        met = None if target is None else value <= target if most else value >= target
+        met = None if target is None else value <= target if at_most else value >= target
         verdict = {None: "", True: "[green]met[/green]", False: "[red]missed[/red]"}[met]
-        shown.add_row(what, f"{value:,.2f}", "" if target is None else f"{'≤' if most else '≥'} {target}", verdict)
-    return shown
+        result.add_row(
+            what, f"{value:,.2f}", "" if target is None else f"{'≤' if at_most else '≥'} {target}", verdict
+        )
+    return result
 
 
 def _mean(samples: list[Sample], figure: str) -> float:
@@ -229,36 +231,38 @@ def _mean(samples: list[Sample], figure: str) -> float:
 
 
 def plot(samples: list[Sample], path: Path) -> None:
-    """Rate, memory, disk and latencies against size."""
+    """Plot rate, memory, disk and latencies against size."""
     import matplotlib as mpl
 
     mpl.use("Agg")
     from matplotlib import pyplot as plt
 
     figure, ((rate, memory), (disk, latency)) = plt.subplots(2, 2, figsize=(13, 8.5), layout="constrained")
-    timed = [sample for sample in samples if "documents_a_second" in sample]
-    rate.plot([s["documents"] / 1e6 for s in timed], [s["documents_a_second"] for s in timed], label="wall clock")
+    timed = [sample for sample in samples if "documents_per_second" in sample]
+    rate.plot([s["documents"] / 1e6 for s in timed], [s["documents_per_second"] for s in timed], label="wall clock")
     rate.plot(
-        [s["documents"] / 1e6 for s in timed], [1e6 / s["cpu_us_a_document"] for s in timed], label="a CPU second"
+        [s["documents"] / 1e6 for s in timed], [1e6 / s["cpu_us_per_document"] for s in timed], label="per CPU second"
     )
-    rate.axhline(0.7 * timed[0]["documents_a_second"], ls=":", c="gray", label="0.7 of the first")
-    rate.set(title="pages a second, one process", ylim=(0, None))
+    rate.axhline(0.7 * timed[0]["documents_per_second"], ls=":", c="gray", label="0.7 of the first")
+    rate.set(title="pages per second, one process", ylim=(0, None))
     sizes = [sample["documents"] / 1e6 for sample in samples]
     memory.plot(sizes, [s["rss_mib"] for s in samples], label="resident")
     for name in samples[0]["memory"]:
         memory.plot(sizes, [s["memory"][name] / (1 << 20) for s in samples], label=f"RocksDB {name}", lw=1)
     memory.axhline(1024, ls=":", c="gray")
     memory.set(title="memory, MiB", ylim=(0, None))
-    held = [f for f in Family if max(s["disk"][f.value] for s in samples) > 0.002 * sum(samples[-1]["disk"].values())]
-    stacked = [[s["disk"][f.value] / s["documents"] for s in samples] for f in held]
-    disk.stackplot(sizes, stacked, labels=[f.value for f in held])
-    disk.set(title="disk, bytes a document", ylim=(0, None))
-    asked = [sample for sample in samples if "checkpoint" in sample]
+    families = [
+        f for f in Family if max(s["disk"][f.value] for s in samples) > 0.002 * sum(samples[-1]["disk"].values())
+    ]
+    stacked = [[s["disk"][f.value] / s["documents"] for s in samples] for f in families]
+    disk.stackplot(sizes, stacked, labels=[f.value for f in families])
+    disk.set(title="disk, bytes per document", ylim=(0, None))
+    checkpoints = [sample for sample in samples if "checkpoint" in sample]
     for name, colour in (("similar", "C0"), ("find", "C1")):
         for quantile, style in (("p50", "--"), ("p99", "-")):
-            points = [s["checkpoint"].get(f"{name}_{quantile}_ms", np.nan) for s in asked]
+            points = [s["checkpoint"].get(f"{name}_{quantile}_ms", np.nan) for s in checkpoints]
             latency.plot(
-                [s["documents"] / 1e6 for s in asked],
+                [s["documents"] / 1e6 for s in checkpoints],
                 points,
                 c=colour,
                 ls=style,
@@ -275,21 +279,21 @@ def plot(samples: list[Sample], path: Path) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Grow a state to many synthetic documents and watch it.")
+    parser = argparse.ArgumentParser(description="Grow a state to many synthetic documents and measure it.")
     parser.add_argument("--documents", type=int, default=5_000_000)
-    parser.add_argument("--chunk", type=int, default=50_000, help="documents between two samples")
+    parser.add_argument("--chunk", type=int, default=50_000, help="documents per sample")
     parser.add_argument("--data-dir", type=Path, default=ROOT / "var" / "bench-scale")
-    parser.add_argument("--no-texts", action="store_true", help="keep no texts: smaller, and find ranks on sketches")
-    parser.add_argument("--fresh", action="store_true", help="forget an earlier run")
-    given = parser.parse_args()
+    parser.add_argument("--no-texts", action="store_true", help="store no texts: smaller, and find ranks by sketches")
+    parser.add_argument("--fresh", action="store_true", help="delete an earlier run first")
+    args = parser.parse_args()
     tune_malloc()
-    if importlib.util.find_spec("matplotlib") is None:  # better now than after an hour
+    if importlib.util.find_spec("matplotlib") is None:  # report it now, not after an hour
         parser.error("the plot needs matplotlib: `make bench-scale` installs it")
-    if given.fresh:
-        shutil.rmtree(given.data_dir, ignore_errors=True)
+    if args.fresh:
+        shutil.rmtree(args.data_dir, ignore_errors=True)
         shutil.rmtree(FOLDER, ignore_errors=True)
     FOLDER.mkdir(parents=True, exist_ok=True)
-    growth = Growth(given.data_dir, given.documents, given.chunk, one_process({"keep_texts": not given.no_texts}))
+    growth = Growth(args.data_dir, args.documents, args.chunk, one_process({"keep_texts": not args.no_texts}))
     growth.grow()
     growth.store.close()
     plot(growth.samples, FOLDER / "scale.png")

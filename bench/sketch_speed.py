@@ -1,9 +1,9 @@
-"""Text to signature, beside the libraries that people use: `python -m bench.sketch_speed`.
+"""Text to signature, compared with common libraries: `python -m bench.sketch_speed`.
 
-All on one core, in turns, over the same texts and shingles. lostfound is always timed from the text: tokens, document
-id, signature, sample. A peer is timed from the text too, with the shingling that its users write: these are the
-ratios with a target. Once more it gets its shingles made, in the form that it likes best, and is timed for the signature
-alone, which shows what part of a peer's time is Python's. The best of several rounds counts for each.
+All run on one core, in turns, over the same texts and shingles. lostfound is always timed from the text: tokens, document
+id, signature, sample. Each peer is timed from the text as well, with the shingling code that its users write; the targets
+are about these ratios. A second timing gives the peer ready-made shingles in its preferred form and covers the
+signature alone, which shows how much of a peer's time is spent in Python. The best of several rounds counts.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 
-os.environ.setdefault("RAYON_NUM_THREADS", "1")  # one core for everyone
+os.environ.setdefault("RAYON_NUM_THREADS", "1")  # one core for each library
 
 import datasketch
 import gaoya
@@ -54,31 +54,31 @@ def rensa_c(tokens: list[str]) -> object:
     return minhash.digest()
 
 
-def gaoya_insert(made: Sequence[list[str]]) -> object:
-    """gaoya has no signature of its own to ask for: it is timed with the insert."""
+def gaoya_insert(shingled: Sequence[list[str]]) -> object:
+    """Insert documents: gaoya has no function that only computes a signature."""
     index = gaoya.minhash.MinHashStringIndex(
-        hash_size=32, num_bands=PERMUTATIONS // 4, band_size=4, analyzer=lambda at: made[int(at)]
+        hash_size=32, num_bands=PERMUTATIONS // 4, band_size=4, analyzer=lambda number: shingled[int(number)]
     )
-    for at in range(len(made)):
-        index.insert_document(at, str(at))
+    for number in range(len(shingled)):
+        index.insert_document(number, str(number))
     return index
 
 
 def jobs(corpus: list[str], scheme: Scheme) -> dict[str, Job]:
     words = scheme.shingle_words
-    made = [shingles(text, words) for text in corpus]
-    encoded = [[shingle.encode() for shingle in each] for each in made]
+    shingled = [shingles(text, words) for text in corpus]
+    encoded = [[shingle.encode() for shingle in tokens] for tokens in shingled]
     sketcher = Sketcher(scheme)
     return {
         "lostfound, batch": lambda: sketcher.sketch_batch(corpus),
         "lostfound, one by one": lambda: [sketcher.sketch(text) for text in corpus],
-        "datasketch update_batch": lambda: [datasketch_sketch(each) for each in encoded],
+        "datasketch update_batch": lambda: [datasketch_sketch(tokens) for tokens in encoded],
         "datasketch bulk": lambda: datasketch.MinHash.bulk(encoded, num_perm=PERMUTATIONS),
-        "rensa R": lambda: [rensa_r(each) for each in made],
-        "rensa R, batch": lambda: rensa.RMinHash.digest_matrix_from_token_sets(made, PERMUTATIONS, 42),
-        "rensa R, batch rho": lambda: rensa.RMinHash.digest_matrix_from_token_sets_rho(made, PERMUTATIONS, 42),
-        "rensa C": lambda: [rensa_c(each) for each in made],
-        "gaoya, with insert": lambda: gaoya_insert(made),
+        "rensa R": lambda: [rensa_r(tokens) for tokens in shingled],
+        "rensa R, batch": lambda: rensa.RMinHash.digest_matrix_from_token_sets(shingled, PERMUTATIONS, 42),
+        "rensa R, batch rho": lambda: rensa.RMinHash.digest_matrix_from_token_sets_rho(shingled, PERMUTATIONS, 42),
+        "rensa C": lambda: [rensa_c(tokens) for tokens in shingled],
+        "gaoya, with insert": lambda: gaoya_insert(shingled),
         "datasketch, from text": lambda: [
             datasketch_sketch([s.encode() for s in shingles(text, words)]) for text in corpus
         ],
@@ -88,7 +88,7 @@ def jobs(corpus: list[str], scheme: Scheme) -> dict[str, Job]:
 
 
 def measure(documents: int, rounds: int, words: int) -> list[dict[str, object]]:
-    """A row a job: microseconds a document, and how many times lostfound's batch."""
+    """Return one row per job: microseconds per document, and the ratio to lostfound's batch."""
     corpus = texts(Shape(words_median=words, words_sigma=0.15), 0, documents)
     todo = jobs(corpus, Scheme())
     best: dict[str, float] = {}
@@ -110,7 +110,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--documents", type=int, default=300)
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--words", type=int, default=830, help="median words of a text; 830 are about 5.6 kB")
+    parser.add_argument("--words", type=int, default=830, help="median words per text; 830 words are about 5.6 kB")
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
     rows = measure(args.documents, args.rounds, args.words)
@@ -120,7 +120,7 @@ def main() -> None:
     print(
         f"{args.documents} texts of {rows[0]['text_chars']:.0f} characters, {PERMUTATIONS} permutations, one core\n"
     )
-    print(f"{'':26}{'us a text':>10}{'times':>8}   target")
+    print(f"{'':26}{'us/text':>10}{'times':>8}   target")
     for row in rows:
         target = f"{row['target']:>6.0f}x" if row["target"] else ""
         print(f"{row['what']:26}{row['us_document']:>10.1f}{row['times']:>7.1f}x  {target}")

@@ -18,7 +18,7 @@ from bench.measure import in_child
 from state.scheme import Scheme
 
 SCHEME = msgspec.to_builtins(Scheme())
-SMALL: dict[str, Any] = {"shape": {"near_share": 0.5, "pages_a_cluster": 50}, "documents": 200}
+SMALL: dict[str, Any] = {"shape": {"near_share": 0.5, "pages_per_cluster": 50}, "documents": 200}
 
 
 @pytest.mark.parametrize("peer", ["rensa", "rensa_matrix", "gaoya", "datasketch", "datasketch_redis"])
@@ -28,9 +28,9 @@ def test_peers_find_near_copies(peer: str) -> None:
         pytest.importorskip("redis", reason="installed by `make bench`")
         if shutil.which("redis-server") is None:
             pytest.skip("redis-server is not installed; `make bench` installs it")
-    found = in_child(f"bench.peers:{peer}", scheme=SCHEME, threshold=0.7, **SMALL)
-    assert found["pairs"] > 0
-    assert found["documents_a_second"] > 0
+    figures = in_child(f"bench.peers:{peer}", scheme=SCHEME, threshold=0.7, **SMALL)
+    assert figures["pairs"] > 0
+    assert figures["documents_per_second"] > 0
 
 
 def test_peers_get_the_shingles_of_our_own_tokeniser() -> None:
@@ -46,37 +46,37 @@ def test_peers_get_the_shingles_of_our_own_tokeniser() -> None:
 
 
 def test_the_engine_is_measured_over_sweeps() -> None:
-    found = engine.clusters(sweeps=2, **SMALL)
-    first, second = found["sweeps"]
+    figures = engine.clusters(sweeps=2, **SMALL)
+    first, second = figures["sweeps"]
     assert first["new"] > 100
     assert (second["new"], second["unchanged"]) == (0, 200)
-    assert found["near"] > 0
+    assert figures["near"] > 0
 
 
-def test_html_is_measured_beside_the_parser() -> None:
-    found = engine.html_pages(50, {})
-    assert 0 < found["parser"]["cpu_seconds"] < found["cpu_seconds"]
+def test_html_is_compared_with_the_parser() -> None:
+    figures = engine.html_pages(50, {})
+    assert 0 < figures["parser"]["cpu_seconds"] < figures["cpu_seconds"]
 
 
 def test_edges_are_compared_with_exact_sets() -> None:
-    found = exact.against_exact(300)
-    assert found["pairs"] > 0
-    assert found["joined"] > 0.9
+    figures = exact.against_exact(300)
+    assert figures["pairs"] > 0
+    assert figures["joined"] > 0.9
 
 
-def test_a_child_that_fails_says_why() -> None:
+def test_a_failing_child_reports_the_reason() -> None:
     with pytest.raises(RuntimeError, match="no_such_thing"):
         in_child("bench.engine:no_such_thing")
 
 
-def test_a_recrawl_lists_what_it_no_longer_holds() -> None:
-    found = list(recrawl.recrawl(Shape(), 3000, 2))
-    gone = [url for url, page in found if page is None]
-    moved = [url for url, page in found if page is not None and page.url != url]
-    assert 0.01 * len(found) < len(gone) < len(moved) < 0.25 * len(found)
+def test_a_recrawl_lists_the_urls_that_it_lacks() -> None:
+    recrawled = list(recrawl.recrawl(Shape(), 3000, 2))
+    gone = [url for url, page in recrawled if page is None]
+    moved = [url for url, page in recrawled if page is not None and page.url != url]
+    assert 0.01 * len(recrawled) < len(gone) < len(moved) < 0.25 * len(recrawled)
 
 
-def test_growth_is_sampled_and_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_growth_is_sampled_and_resumes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("matplotlib", reason="installed by `make bench`")
     from bench import scale
 
@@ -113,15 +113,15 @@ def test_of_several_rounds_the_middle_one_is_shown() -> None:
         for what in ("one", "other"):
             yield run.Row("group", what, next(ratios), None, None, f"of {documents}")
 
-    rows = list(run.in_turn(compared, 7, rounds=3))
+    rows = list(run.median_rounds(compared, 7, rounds=3))
     assert [(row.what, row.ratio, row.note) for row in rows] == [("one", 5.0, "of 7"), ("other", 2.0, "of 7")]
 
 
 def test_the_table_of_ratios() -> None:
     from bench import run
 
-    figures = {"documents_a_second": 10.0, "cpu_us_a_document": 5.0, "cpu_seconds": 1.0, "page_bytes": 1000}
-    row = run._faster("group", "what", figures, {**figures, "documents_a_second": 5.0}, 3.0, "")
+    figures = {"documents_per_second": 10.0, "cpu_us_per_document": 5.0, "cpu_seconds": 1.0, "page_bytes": 1000}
+    row = run._faster("group", "what", figures, {**figures, "documents_per_second": 5.0}, 3.0, "")
     assert (row.ratio, row.met) == (2.0, False)
     assert run.table([row]).row_count == 2
 
@@ -133,12 +133,12 @@ def test_replicas_are_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str
     from bench import replicas
 
     text = {name: " ".join(f"{name}{n}" for n in range(200)) for name in ("intro", "usage", "faq")}
-    held = {
+    bodies = {
         **{f"https://site.example/docs/v1/{name}.html": body for name, body in text.items()},
         **{f"https://site.example/docs/v2/{name}.html": f"{body} and one more" for name, body in text.items()},
         "https://site.example/docs/v2/questions.html": text["faq"] + " or two",
     }
-    lines = [{"url": url, "fetched_at": "2024-01-01T00:00:00Z", "text": body} for url, body in held.items()]
+    lines = [{"url": url, "fetched_at": "2024-01-01T00:00:00Z", "text": body} for url, body in bodies.items()]
     (tmp_path / "pages.jsonl.zst").write_bytes(
         zstandard.compress(b"".join(json.dumps(line).encode() + b"\n" for line in lines))
     )
@@ -148,13 +148,13 @@ def test_replicas_are_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str
     shown = capsys.readouterr().out
     assert "| pages, trees | 7, 2 |" in shown
     assert "| clusters of two or more documents | 3 |" in shown
-    assert "| of these with pages of one path only | 2 |" in shown
+    assert "| of these with pages of a single path | 2 |" in shown
     assert "| v1 | v2 |" not in shown, "trees that share few paths are not listed"
     assert "faq.html, questions.html" in shown
     assert "nothing → `and one more`" in shown
 
 
-def test_what_is_no_set_of_replicas_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_without_pages_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     from bench import replicas
 
     with pytest.MonkeyPatch.context() as patch:

@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from bench.generator import FIRST_FETCH, SWEEP_APART, Shape, lines, pages, pages_at, sites_of, texts
+from bench.generator import FIRST_FETCH, SWEEP_INTERVAL, Shape, lines, pages, pages_at, sites_of, texts
 from streams.readers.jsonl import PageLine
 
 DOCUMENTS = 3000
@@ -65,7 +65,7 @@ def test_some_pages_are_copies_and_some_nearly(corpus: list[str]) -> None:
 def test_a_second_sweep_is_the_same_but_for_time() -> None:
     first, second = (list(pages(Shape(), 0, 300, sweep=n)) for n in (0, 1))
     assert [(p.url, p.text) for p in first] == [(p.url, p.text) for p in second]
-    assert {b.time - a.time for a, b in zip(first, second, strict=True)} == {SWEEP_APART}
+    assert {b.time - a.time for a, b in zip(first, second, strict=True)} == {SWEEP_INTERVAL}
     assert first[0].time == FIRST_FETCH
     changed = list(pages(Shape(changed_share=0.3), 0, 300, sweep=1))
     share = sum(a.text != b.text for a, b in zip(first, changed, strict=True)) / 300

@@ -22,16 +22,16 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     if "KAFKA_BOOTSTRAP" not in os.environ and not (HOME / "libs" / ".complete").exists():
         assert not os.environ.get("CI"), "CI must have the real broker: `make test` fetches its archives"
         pytest.skip("no Kafka archives in var/broker: `make test` fetches them")
-    with broker(tmp_path_factory.mktemp("broker")) as found:
-        yield found
+    with broker(tmp_path_factory.mktemp("broker")) as started:
+        yield started
 
 
 def test_pages_go_through_both_engines(tmp_path: Path, running: Running) -> None:
     path = write_pages(tmp_path / "pages.jsonl", 150)
-    found = kafka.through_both(tmp_path, running, 2, [path], Usage(0.0, 0.0), 1)
-    assert found.pages == found.embedded["documents"] == 150
-    assert found.kafka.cpu_seconds > 0
-    assert table(list(kafka.throughput("few", found))).row_count == 3
+    measured = kafka.through_both(tmp_path, running, 2, [path], Usage(0.0, 0.0), 1)
+    assert measured.pages == measured.embedded["documents"] == 150
+    assert measured.kafka.cpu_seconds > 0
+    assert table(list(kafka.throughput("few", measured))).row_count == 3
 
 
 def test_near_duplicates_come_out_under_load(tmp_path: Path, running: Running) -> None:
@@ -48,7 +48,7 @@ def test_both_engines_are_asked_the_same(tmp_path: Path, running: Running) -> No
 @pytest.mark.long
 def test_the_whole_benchmark(tmp_path: Path) -> None:
     given = kafka.arguments().parse_args(
-        ["--documents", "600", "--html", "--rounds", "1", "--recover", "300", "--seconds", "8", "--asked"]
+        ["--documents", "600", "--html", "--rounds", "1", "--recover", "300", "--seconds", "8", "--query-sweeps"]
     )
     rows = list(kafka.measure(given, tmp_path, print))
     assert [row.group for row in rows][-2:] == ["lag after a rebalance"] * 2
