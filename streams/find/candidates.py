@@ -18,7 +18,6 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable
 from itertools import chain, product, zip_longest
-from typing import NamedTuple
 
 import numpy as np
 
@@ -52,18 +51,6 @@ _LIVES_PER_READ = 16
 _PROMISE_SHARE_MIN = 0.2  # of the best promise: candidates that promise less are not compared
 
 
-class _CandidateSet(NamedTuple):
-    """Prefixes of candidate documents, the most promising first, and keys of candidate URLs.
-
-    `promise` rates documents before their texts are read: containment plus resemblance by sketches, plus the strength
-    of shared words relative to the document with the strongest ones.
-    """
-
-    documents: list[bytes]
-    urls: list[bytes]
-    promise: dict[bytes, float]
-
-
 class CandidateSelector:
     """Selects candidates; look-ups are cached, because the search from a stop on the way repeats many of them."""
 
@@ -83,12 +70,11 @@ class CandidateSelector:
     def select(self, dead: DeadUrl, extra_keys: Iterable[bytes], excluded: frozenset[bytes]) -> list[Life]:
         """Return lives of URLs that had a page when the old URL was missing.
 
-        These are the extra keys, the candidate URLs, and the `find.compared_max` most promising URLs of documents.
+        These are the extra keys, the URLs by position, and the `find.compared_max` most promising URLs of documents.
         """
         compared_max = self._context.settings.compared_max
-        candidates = self._collect(dead)
-        given = [key for key in dict.fromkeys([*extra_keys, *candidates.urls]) if key not in excluded]
-        promise = self._rate_urls(dead, candidates, {*given, *excluded})
+        given = [key for key in dict.fromkeys([*extra_keys, *self._by_position(dead)]) if key not in excluded]
+        promise = self._rate_urls(dead, self._rate_documents(dead), {*given, *excluded})
         order = sorted(promise, key=lambda key: (-promise[key], key))
         lives: list[Life] = []
         read = 0
@@ -102,23 +88,22 @@ class CandidateSelector:
             self._counters["find_compared_max"] += 1
         return [*self._surviving_lives(dead, given), *lives[:compared_max]]
 
-    def _rate_urls(self, dead: DeadUrl, candidates: _CandidateSet, known: set[bytes]) -> dict[bytes, float]:
-        """Rate about `find.candidates_max` URLs of the collected documents before their texts are read.
+    def _rate_urls(self, dead: DeadUrl, promises: dict[bytes, float], known: set[bytes]) -> dict[bytes, float]:
+        """Return the promise of about `find.candidates_max` URLs, those of the most promising documents first.
 
         The promise of a URL is that of its most promising document, plus the similarity of the paths.
         """
         content: dict[bytes, float] = {}
-        documents = candidates.documents
+        documents = list(promises)
         for start in range(0, len(documents), _DOCUMENTS_PER_READ):
             if len(content) >= self._context.settings.candidates_max:
                 self._counters["find_candidates_max"] += 1
                 break
             batch = documents[start : start + _DOCUMENTS_PER_READ]
             for document, keys in zip(batch, self._context.locations.many(batch), strict=True):
-                promise = candidates.promise.get(document, 0.0)
                 for key in keys:
-                    if key not in known and promise >= content.get(key, 0.0):
-                        content[key] = promise
+                    if key not in known and promises[document] >= content.get(key, 0.0):
+                        content[key] = promises[document]
         similarity = path_similarity_to(path_features(dead.key))
         return {key: promise + scoring.PATH * similarity(path_features(key)) for key, promise in content.items()}
 
@@ -127,11 +112,16 @@ class CandidateSelector:
         lives = self._context.lives.many(keys)
         return [life for life in lives if life.last_page and life.last_page.sweep >= dead.missing_since]
 
-    def _collect(self, dead: DeadUrl) -> _CandidateSet:
+    def _rate_documents(self, dead: DeadUrl) -> dict[bytes, float]:
+        """Return the promise of candidate documents by prefix, in the order in which their sources take turns.
+
+        The promise is containment plus resemblance by sketches, plus the strength of shared words relative to the
+        document that shares most.
+        """
         gathered_max = self._context.settings.gathered_max
         by_content = self._by_content(dead.row) if dead.row else {}
         sites = self._sites(dead)
-        by_words = self._by_words(sites, query_words(dead.features))
+        by_words = self._by_words(sites, _query_words(dead.features))
         names = [name_hash(name) for name in segment_names(dead.url)[:NAMES_MAX]]
         by_path = self._by_words(sites, dict.fromkeys([*names, *path_terms(dead.url, self._context.sketcher)]))
         total: dict[bytes, float] = defaultdict(float)
@@ -145,8 +135,7 @@ class CandidateSelector:
         by_sketch = self._compare_sketches(dead, by_content)
         documents = _take_turns(chosen, [by_sketch, by_path, by_words, total])
         strongest = max(by_words.values(), default=1.0)
-        promise = {prefix: by_sketch.get(prefix, 0.0) + by_words.get(prefix, 0.0) / strongest for prefix in documents}
-        return _CandidateSet(documents, self._by_position(dead), promise)
+        return {prefix: by_sketch.get(prefix, 0.0) + by_words.get(prefix, 0.0) / strongest for prefix in documents}
 
     def _compare_sketches(self, dead: DeadUrl, by_content: dict[bytes, float]) -> dict[bytes, float]:
         """Return containment plus resemblance of the documents that share most bands and shingles."""
@@ -192,7 +181,7 @@ class CandidateSelector:
         because nothing makes some of them more likely than others.
         """
         sweeps, host = self._context.sweeps, host_prefix(dead.key)
-        new_hosts = sweeps.new_hosts(dead.missing_since, dead.last_sweep, SITES_MAX)
+        new_hosts = sweeps.new_hosts(dead.missing_since, dead.last_sweep)[:SITES_MAX]
         if len(new_hosts) == SITES_MAX and sweeps.has_visited(dead.missing_since, host):
             new_hosts = []
         return list(dict.fromkeys(site_key(name + b"/") for name in [host, *new_hosts]))[:SITES_MAX]
@@ -228,7 +217,7 @@ class CandidateSelector:
         hosts: list[bytes] = []
         for sweep in {dead.missing_since, newest}:
             hosts += sweeps.hosts_of_domain(sweep, dead.key, HOSTS_MAX)
-            hosts += sweeps.new_hosts(sweep, dead.last_sweep, SITES_MAX)
+            hosts += sweeps.new_hosts(sweep, dead.last_sweep)[:SITES_MAX]
         elsewhere = [other + dead.key[len(host) :] for other in dict.fromkeys(hosts) if other != host]
         return [*elsewhere[:HOSTS_MAX], *parent_pages(dead.key)]
 
@@ -244,8 +233,8 @@ def _take_turns(chosen: list[bytes], sources: list[dict[bytes, float]]) -> list[
     return list(dict.fromkeys(prefix for prefix in turns if prefix is not None))
 
 
-def query_words(features: TextFeatures | None) -> list[int]:
-    """Return the words of the old text to look up: more than the index has per text, as other texts chose others."""
+def _query_words(features: TextFeatures | None) -> list[int]:
+    """Return more words of the old text than the index has per text, because other texts have other indexed words."""
     if features is None:
         return []
     counts = np.expm1(features.weights).round().astype(np.int64)

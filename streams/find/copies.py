@@ -1,33 +1,29 @@
 """Detect copies of directory trees: a page in a copied tree is not the new home of the page that it looks like.
 
 Two URLs that end with the same path segments lie at the same relative path in two trees: `/latest/a/b.html` and
-`/v1/a/b.html` in the trees `/latest/` and `/v1/`. What happened to the neighbours of the two URLs shows which kind of
-copy the candidate's tree is:
+`/v1/a/b.html` in the trees `/latest/` and `/v1/`. The neighbours of the two URLs show which kind of copy the
+candidate's tree is:
 
 | figure         | neighbours                                  | share of them that have                             |
 |----------------|---------------------------------------------|-----------------------------------------------------|
 | copied_share   | pages near the old URL that are still alive | a copy at the same relative path near the candidate |
-| frozen_share   | pages that went missing with the old URL    | their very document at that path                    |
-| mirrored_share | living pages near the candidate             | a living page at the same relative path in the old  |
-|                |                                             | URL's tree, as translations have                    |
+| frozen_share   | pages that went missing with the old URL    | exactly their document at that path                 |
+| mirrored_share | living pages near the candidate             | a living counterpart in the old URL's tree, as      |
+|                |                                             | translations have                                   |
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from itertools import islice
-from typing import TYPE_CHECKING
 
+from state.model import Capture, DocumentRow
+from state.view import View
 from streams.find.batch_lru import BatchLru
 from streams.sketch import sketcher
 from streams.sketch.index_terms import is_index
 from streams.urls import directory_prefix, host_prefix
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from state.model import Capture, DocumentRow
-    from state.view import View
 
 _CAPTURES_READ = 2_048  # only their keys
 _URLS_READ = 192
@@ -40,10 +36,7 @@ _COPY_RESEMBLANCE = 0.4
 
 
 class CopyDetector:
-    """Computes the figures of the table above; all of them are shares from 0 to 1.
-
-    Results are kept in LRU caches, so a detector shows the state as of its first look at a tree.
-    """
+    """Computes the figures of the table above, from 0 to 1; its LRU caches never refresh a value."""
 
     def __init__(
         self, view: View, rows: BatchLru[bytes, DocumentRow | None], last_visit: Callable[[bytes], int]
@@ -54,11 +47,11 @@ class CopyDetector:
         self._mirrored_share = lru_cache(maxsize=4096)(self._read_mirrored_share)
 
     def copied_share(self, old: bytes, candidate: bytes, last_sweep: int, missing_since: int) -> float:
-        """Return how many living neighbours of the old URL have a copy near the candidate.
+        """Return the share of the old URL's living neighbours that have a copy near the candidate.
 
-        The old URL was last captured in `last_sweep`. Neighbours are pages of that sweep that `missing_since` still
-        has. The share is 0 if the URLs do not end alike, if fewer than three neighbours are known, or if the whole
-        host is no longer visited.
+        Neighbours are pages that were captured in `last_sweep`, as the old URL was, and in `missing_since`. The share
+        is 0 if the URLs do not end alike, if there are fewer than three neighbours, or if the host is not visited any
+        more.
         """
         old_tree, new_tree = _tree_roots(old, candidate)
         if old_tree == new_tree or self._last_visit(host_prefix(old)) < missing_since:
@@ -66,10 +59,10 @@ class CopyDetector:
         return self._copied_share(old_tree, new_tree, directory_prefix(old), last_sweep, missing_since)
 
     def frozen_share(self, old: bytes, candidate: bytes, last_sweep: int, missing_since: int) -> tuple[float, bytes]:
-        """Return how many pages that went missing with the old URL have their very document near the candidate.
+        """Return the share of pages missing together with the old URL whose document is now near the candidate.
 
         Also return the key prefix of the candidate's tree, empty if both URLs are in one tree. If the whole tree is
-        gone, this figure alone cannot distinguish a copy of the tree from its new home.
+        gone, this share alone cannot distinguish a copy of the tree from its new home.
         """
         old_tree, new_tree = _tree_roots(old, candidate)
         if old_tree == new_tree:
@@ -77,7 +70,7 @@ class CopyDetector:
         return self._frozen_share(old_tree, new_tree, directory_prefix(old), last_sweep, missing_since), new_tree
 
     def mirrored_share(self, old: bytes, candidate: bytes) -> float:
-        """Return how many living neighbours of the candidate have a living counterpart in the old URL's tree."""
+        """Return the share of the candidate's living neighbours with a living counterpart in the old URL's tree."""
         old_tree, new_tree = _tree_roots(old, candidate)
         return 0.0 if old_tree == new_tree else self._mirrored_share(old_tree, new_tree, directory_prefix(candidate))
 
@@ -88,15 +81,14 @@ class CopyDetector:
         if len(neighbours) < _NEIGHBOURS_MIN:
             return 0.0
         counterparts = [new_tree + key[len(old_tree) :] for key in neighbours]
-        histories = zip(counterparts, self._view.histories(counterparts), strict=True)
-        documents = [self._current_document(key, captures) for key, captures in histories]
+        documents = map(self._current_document, counterparts, self._view.histories(counterparts))
         pairs = zip(documents, neighbours.values(), strict=True)
         return sum(d is not None and self._is_copy(d, captures) for d, captures in pairs) / len(neighbours)
 
     def _surviving_neighbours(
         self, old_tree: bytes, new_tree: bytes, folder: bytes, last_sweep: int, missing_since: int
     ) -> dict[bytes, list[Capture]]:
-        """Return captures of the pages near `folder` that both sweeps have, by URL key."""
+        """Return the captures of pages near `folder` that are in both sweeps, by URL key."""
         neighbours: dict[bytes, list[Capture]] = {}
         is_nested = len(new_tree) > len(old_tree)
         for level, start in _levels_upwards(folder, old_tree):
@@ -106,7 +98,7 @@ class CopyDetector:
                 captures = [c for c in history if c.document is not None]
                 is_surviving = {last_sweep, missing_since} <= {c.sweep for c in captures}
                 if is_surviving and not (is_nested and key.startswith(new_tree)):
-                    # Folders below may be other trees, such as copies of this one: pages of this level come first.
+                    # Pages of this level come first, because folders below can be other trees, such as copies.
                     (neighbours if directory_prefix(key) == level else deeper)[key] = captures
                 if len(neighbours) >= _NEIGHBOURS_MAX:
                     return neighbours
@@ -142,7 +134,7 @@ class CopyDetector:
         return sum(self._current_document(*history) is not None for history in histories) / len(counterparts)
 
     def _living_neighbours(self, old_tree: bytes, new_tree: bytes, folder: bytes) -> dict[bytes, None]:
-        """Return keys of living pages near the candidate, in the order in which they are read."""
+        """Return keys of living pages near the candidate, in the order of reading."""
         neighbours: dict[bytes, None] = {}
         levels = _levels_upwards(folder, new_tree)
         limit = _NEIGHBOURS_MAX if len(levels) == 1 else _NEIGHBOURS_MAX // 2
@@ -150,9 +142,7 @@ class CopyDetector:
         for level, start in levels:
             keys = self._view.urls_under(level, _CAPTURES_READ, start)[:_URLS_READ]
             new = [key for key in keys if key not in neighbours and not (is_nested and key.startswith(old_tree))]
-            living = [
-                key for key, history in self._histories(new) if self._current_document(key, history) is not None
-            ]
+            living = [key for key, captures in self._histories(new) if self._current_document(key, captures)]
             siblings = [key for key in living if directory_prefix(key) == level]
             preferred = siblings if len(siblings) >= 2 * _NEIGHBOURS_MIN else living
             neighbours.update(dict.fromkeys(preferred[:limit]))
@@ -161,7 +151,7 @@ class CopyDetector:
         return neighbours
 
     def _histories(self, keys: list[bytes]) -> Iterator[tuple[bytes, list[Capture]]]:
-        """Yield the captures of these URLs, read in small batches because the first ones are usually enough."""
+        """Yield the captures of these URLs in small batches, because the first ones are usually enough."""
         for start in range(0, len(keys), _HISTORIES_PER_READ):
             batch = keys[start : start + _HISTORIES_PER_READ]
             yield from zip(batch, self._view.histories(batch), strict=True)
@@ -186,8 +176,8 @@ class CopyDetector:
 def _levels_upwards(folder: bytes, tree: bytes) -> list[tuple[bytes, bytes]]:
     """Return scans (key prefix, first key) of a folder, and of its parents up to the root of its tree.
 
-    Parents are scanned from the first folder on and then from their own start. The nearest neighbours come first:
-    further up there are other trees, such as copies of this one.
+    Each parent is scanned from the folder's key to its end, and then from its beginning. So the nearest neighbours
+    come first, before other trees further up, such as copies of this one.
     """
     level, levels = folder, [(folder, folder)]
     while len(level) > len(tree) and len(levels) < _LEVELS_MAX:
@@ -197,7 +187,7 @@ def _levels_upwards(folder: bytes, tree: bytes) -> list[tuple[bytes, bytes]]:
 
 
 def _tree_roots(old: bytes, new: bytes) -> tuple[bytes, bytes]:
-    """Return two keys without the path segments that both end with; equal roots if the last segments differ."""
+    """Return two keys without the path segments at their common end; equal roots if the last segments differ."""
     a, b = old.split(b"/"), new.split(b"/")
     common = 0
     while common < min(len(a), len(b)) - 1 and a[-1 - common] == b[-1 - common]:

@@ -39,7 +39,9 @@ class Ranker:
     def rank(self, comparer: PageComparer, lives: list[Life]) -> list[RankedCandidate]:
         """Return candidates, the best first, without error pages among the first `TOP`."""
         dead, soft_errors = comparer.dead, self._context.soft_errors
-        comparer.load(document for life in lives for document in _compared_documents(dead, life))
+        old_versions = (life.document_at(dead.last_sweep) for life in lives)
+        versions = (document for life in lives for document in _versions(dead, life))
+        comparer.load([*versions, *(document for document in old_versions if document is not None)])
         ranked = best_first(self.score(comparer, life) for life in lives)
         soft_errors.load(candidate.life for candidate in ranked[:TOP])
         pages = (candidate for candidate in ranked[:TOP] if not soft_errors.is_soft_404(candidate.life))
@@ -153,11 +155,6 @@ def _versions(dead: DeadUrl, life: Life) -> list[bytes]:
     """Return the candidate's first and last document since the old URL is missing; these are compared."""
     versions = life.documents_since(dead.missing_since)
     return versions if len(versions) <= 2 else [versions[0], versions[-1]]
-
-
-def _compared_documents(dead: DeadUrl, life: Life) -> list[bytes]:
-    old_version = life.document_at(dead.last_sweep)
-    return [*_versions(dead, life), *([old_version] if old_version is not None else [])]
 
 
 def _is_url_variant(old: bytes, new: bytes) -> bool:

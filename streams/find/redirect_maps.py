@@ -1,12 +1,11 @@
 """Write redirect maps for web servers: chains are flattened, loops are dropped, and hostile URLs are escaped.
 
-| form    | file                                                        | look-up key                          |
-|---------|-------------------------------------------------------------|--------------------------------------|
-| nginx   | `map` blocks for the http section                           | host, path and query as requested    |
-| apache  | a text file for RewriteMap                                  | host, path and query as requested    |
-| netlify | a `_redirects` file                                         | path; also the host if there are     |
-|         |                                                             | several                              |
-| csv     | `old,new,confidence` with a header                          |                                      |
+| form    | file                               | look-up key                             |
+|---------|------------------------------------|-----------------------------------------|
+| nginx   | `map` blocks for the http section  | host, path and query as requested       |
+| apache  | a text file for RewriteMap         | host, path and query as requested       |
+| netlify | a `_redirects` file                | path; also the host if there are several|
+| csv     | `old,new,confidence` with a header |                                         |
 
 URLs are written in WHATWG's normal form, which has no spaces, line ends or control characters. Characters with a
 special meaning in a form are escaped or percent-encoded. User names and passwords are never written. A redirect that
@@ -30,14 +29,14 @@ from streams.urls import url_key
 
 _NETLIFY_PATTERN = re.compile(r"\*|/:")  # netlify reads these as a splat or a placeholder
 _PRINTABLE_ASCII = re.compile(r"[!-~]+")
-_APACHE_LINE_MAX = 1000  # mod_rewrite reads 1024 bytes at a time, and would read the rest as another entry
+_APACHE_LINE_MAX = 1000  # mod_rewrite reads 1024 bytes at a time, and takes the rest of a longer line for an entry
 _NGINX_WORD_MAX = 4000  # nginx accepts words of less than 4096 bytes, including quotes and escapes
 _NGINX_BUCKETS_MIN = 2048  # nginx's default for map_hash_max_size
 _NGINX_DOLLAR = "$moved_dollar"
 
 
 class RedirectMap(msgspec.Struct, frozen=True):
-    """Redirects old -> (new, confidence), in order of old URL; and old URLs without a redirect, with the reason."""
+    """Redirects old -> (new, confidence) in order of old URL, and the reason for each old URL that was dropped."""
 
     moves: dict[str, tuple[str, float]]
     dropped: dict[str, str]
@@ -46,27 +45,21 @@ class RedirectMap(msgspec.Struct, frozen=True):
 def redirect_map(answers: Iterable[Answer], confidence_min: float = 0.5) -> RedirectMap:
     """Return redirects from missing URLs to their best candidates at or above `confidence_min`, chains flattened.
 
-    `confidence_min` may be below the confidence that makes a URL `moved`; then redirects of `gone` URLs are included
-    at the caller's risk. A candidate with confidence 0, such as an error page, is never a target.
+    If `confidence_min` is below the confidence that makes a URL `moved`, redirects of `gone` URLs are included at the
+    caller's risk. A candidate with confidence 0, such as an error page, is never a target.
     """
     missing = (a for a in answers if a.status in {"moved", "gone"} and a.candidates)
     best = ((a.url, a.candidates[0]) for a in missing)
     return flatten({url: (c.url, c.confidence) for url, c in best if c.confidence >= confidence_min and c.confidence})
 
 
-class _Step(NamedTuple):
-    target_key: bytes
-    target: str
-    confidence: float
-
-
 def flatten(direct: Mapping[str, tuple[str, float]]) -> RedirectMap:
     """Follow each chain to its end; the confidence of a chain is the product of the confidences of its steps.
 
-    URLs with the same key count as one URL, because a redirect from http to https of one page would be a loop on most
-    servers. All URLs that lead into a loop are dropped.
+    URLs with the same key count as one URL, because on most servers a redirect from http to https of one page would
+    be a loop. All URLs that lead into a loop are dropped.
     """
-    steps: dict[bytes, _Step] = {}
+    steps: dict[bytes, tuple[bytes, str, float]] = {}  # target key, target and confidence by old key
     dropped: dict[str, str] = {}
     old_keys: dict[str, bytes] = {}
     for old, (new, confidence) in direct.items():
@@ -78,38 +71,41 @@ def flatten(direct: Mapping[str, tuple[str, float]]) -> RedirectMap:
         if key in steps:
             continue  # another spelling of the same URL
         old_keys[old] = key
-        steps[key] = _Step(target_key, new, confidence)
+        steps[key] = target_key, new, confidence
     moves: dict[str, tuple[str, float]] = {}
-    for old in sorted(old_keys):
-        visited = {old_keys[old]}
-        step = steps[old_keys[old]]
-        confidence = step.confidence
-        while step.target_key in steps and step.target_key not in visited:
-            visited.add(step.target_key)
-            step = steps[step.target_key]
-            confidence *= step.confidence
-        if step.target_key in visited:
+    for old, key in sorted(old_keys.items()):
+        visited = {key}
+        target_key, target, confidence = steps[key]
+        while target_key in steps and target_key not in visited:
+            visited.add(target_key)
+            target_key, target, step_confidence = steps[target_key]
+            confidence *= step_confidence
+        if target_key in visited:
             dropped[old] = "leads back to itself"
         else:
-            moves[old] = step.target, confidence
+            moves[old] = target, confidence
     return RedirectMap(moves, dropped)
 
 
 def render(redirects: RedirectMap, form: str) -> tuple[str, dict[str, str]]:
-    """Return the text of a map in one of FORMS, and the omitted old URLs with the reason; raise InputError."""
+    """Return the text of a map in one of FORMS, and the reason for each dropped old URL; raise InputError."""
     if form not in FORMS:
         raise InputError(f"unknown form of redirect map {form!r}", f"use one of {', '.join(FORMS)}")
+    write, find_fault = FORMS[form]
     dropped = dict(redirects.dropped)
-    rows: dict[str, _Row] = {}
+    rows: list[_Row] = []
+    used: set[str] = set()  # look-up keys in lower case
     for old, (new, confidence) in redirects.moves.items():
         source, target = _without_user(old), _without_user(new)
         row = _Row(source.href, source.host, source.pathname, source.search, target.href, confidence)
-        if all(_PRINTABLE_ASCII.fullmatch(part) for part in (row.host, row.path, row.query or "-", row.target)):
-            rows[old] = row
-        else:
+        if not all(map(_PRINTABLE_ASCII.fullmatch, (row.host, row.path, row.query or "-", row.target))):
             dropped[old] = "has characters that cannot be written to a redirect map"
-    unfit = FORMS[form].find_unfit(rows)
-    return FORMS[form].write([row for old, row in rows.items() if old not in unfit]), dropped | unfit
+        elif fault := find_fault(row, used):
+            dropped[old] = fault
+        else:
+            rows.append(row)
+            used.add(row.lookup_key.lower())
+    return write(rows), dropped
 
 
 def _without_user(url: str) -> can_ada.URL:
@@ -139,13 +135,13 @@ class _Row(NamedTuple):
 def _write_nginx(rows: list[_Row]) -> str:
     """Write two maps: nginx ignores case in look-ups, so the second map returns the old path in its exact spelling.
 
-    With one map, a page whose name differs from an old name only in case would be redirected too: to itself, if the
-    site changed all names to lower case.
+    With one map, a page whose name differs from an old name only in case would also be redirected, and would be
+    redirected to itself if the site changed all names to lower case.
     """
     words = [_nginx_words(row) for row in rows]
     longest = max((len(row.lookup_key) for row in rows), default=0)
     head = (
-        "# For http{}, before its first map. If that sets the two sizes already, keep the larger ones, once.\n"
+        "# For http{}, before its first map. If it already sets the two sizes, set each once, to the larger value.\n"
         f"map_hash_bucket_size {_power_of_two(longest + 64)};\n"
         f"map_hash_max_size {_power_of_two(max(_NGINX_BUCKETS_MIN, 2 * len(rows)))};\n"
         f'geo {_NGINX_DOLLAR} {{ default "$"; }}\n'
@@ -160,22 +156,16 @@ def _nginx_map(variable: str, lines: str) -> str:
     return f'map "$http_host$request_uri" {variable} {{\n    default "";\n{lines}}}\n'
 
 
-def _find_unfit_for_nginx(rows: Mapping[str, _Row]) -> dict[str, str]:
-    unfit: dict[str, str] = {}
-    used: set[str] = set()
-    for old, row in rows.items():
-        if max(map(len, _nginx_words(row))) > _NGINX_WORD_MAX:
-            unfit[old] = "too long for an nginx map"
-        elif row.lookup_key.lower() in used:
-            unfit[old] = "differs from another URL only in case, which an nginx map ignores"
-        else:
-            used.add(row.lookup_key.lower())
-    return unfit
+def _find_nginx_fault(row: _Row, used: set[str]) -> str | None:
+    if max(map(len, _nginx_words(row))) > _NGINX_WORD_MAX:
+        return "too long for an nginx map"
+    is_used = row.lookup_key.lower() in used
+    return "differs from another URL only in case, which an nginx map ignores" if is_used else None
 
 
 def _nginx_words(row: _Row) -> tuple[str, str, str]:
     """Return the look-up key, the target, and the path with its query in the exact spelling, all quoted."""
-    # A $ in a value begins the name of a variable. nginx cannot escape it, so a variable that contains a $ stands in.
+    # A $ in a value begins the name of a variable. nginx cannot escape it, so it is read from a variable.
     path = _quote(row.path + row.query).replace("$", f"${{{_NGINX_DOLLAR[1:]}}}")
     return _quote(row.lookup_key), _quote(row.target.replace("$", "%24")), path
 
@@ -196,15 +186,13 @@ def _write_apache(rows: list[_Row]) -> str:
         '# RewriteCond "%{THE_REQUEST}" "^\\S+ (\\S+)"\n'
         '# RewriteCond "${moved:${lower:%{HTTP_HOST}}%1}" "(.+)"\n'
         '# RewriteRule "^" "%1" [R=301,L,NE,QSD,UnsafeAllow3F]\n'
-        "# Apache before 2.4.60 does not know UnsafeAllow3F: leave it out there.\n"
+        "# Apache before 2.4.60 has no flag UnsafeAllow3F: leave it out there.\n"
     )
     return head + "".join(f"{_apache_line(row)}\n" for row in rows)
 
 
-def _find_unfit_for_apache(rows: Mapping[str, _Row]) -> dict[str, str]:
-    return {
-        old: "too long for an Apache map" for old, row in rows.items() if len(_apache_line(row)) > _APACHE_LINE_MAX
-    }
+def _find_apache_fault(row: _Row, _used: set[str]) -> str | None:
+    return "too long for an Apache map" if len(_apache_line(row)) > _APACHE_LINE_MAX else None
 
 
 def _apache_line(row: _Row) -> str:
@@ -217,9 +205,9 @@ def _write_netlify(rows: list[_Row]) -> str:
     return "".join(f"{start}{row.path} {row.target} 301\n" for start, row in zip(starts, rows, strict=True))
 
 
-def _find_unfit_for_netlify(rows: Mapping[str, _Row]) -> dict[str, str]:
-    unfit = (old for old, row in rows.items() if row.query or _NETLIFY_PATTERN.search(row.path))
-    return dict.fromkeys(unfit, "netlify cannot match a query, or a path with * or /:")
+def _find_netlify_fault(row: _Row, _used: set[str]) -> str | None:
+    is_pattern = row.query or _NETLIFY_PATTERN.search(row.path)
+    return "netlify cannot match a query, or a path with * or /:" if is_pattern else None
 
 
 def _write_csv(rows: list[_Row]) -> str:
@@ -230,16 +218,10 @@ def _write_csv(rows: list[_Row]) -> str:
     return out.getvalue()
 
 
-class _Form(NamedTuple):
-    """`find_unfit` takes rows by old URL and returns why some do not fit the form; `write` writes the others."""
-
-    write: Callable[[list[_Row]], str]
-    find_unfit: Callable[[Mapping[str, _Row]], dict[str, str]]
-
-
-FORMS: dict[str, _Form] = {
-    "nginx": _Form(_write_nginx, _find_unfit_for_nginx),
-    "apache": _Form(_write_apache, _find_unfit_for_apache),
-    "netlify": _Form(_write_netlify, _find_unfit_for_netlify),
-    "csv": _Form(_write_csv, lambda _: {}),
+# By form: a function that writes rows, and one that returns why a row does not fit, given the used look-up keys.
+FORMS: dict[str, tuple[Callable[[list[_Row]], str], Callable[[_Row, set[str]], str | None]]] = {
+    "nginx": (_write_nginx, _find_nginx_fault),
+    "apache": (_write_apache, _find_apache_fault),
+    "netlify": (_write_netlify, _find_netlify_fault),
+    "csv": (_write_csv, lambda _row, _used: None),
 }

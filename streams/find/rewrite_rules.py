@@ -1,8 +1,8 @@
 """Learn rewrite rules from moves on a site, and predict from them where other URLs have moved.
 
 A rule is a pair of URL prefixes: the move from https://a/doc/x.html to https://b/guide/x/ supports the rule
-`//a/doc/*.html -> //b/guide/*/`. A move supports one rule per word boundary inside the part that both URLs end with.
-So `/doc/x/*` and `/doc/*` compete: a rule is trusted by the share of the moves in its range that it explains. If
+`//a/doc/*.html -> //b/guide/*/`. A move supports one rule per word boundary inside the common end of both URLs. So
+`/doc/x/*` and `/doc/*` compete: the confidence of a rule is the share of the moves in its range that it explains. If
 several pages of a folder moved to one page, the rule is `/doc/* -> /doc.html` (a folding rule).
 """
 
@@ -11,13 +11,13 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
-from itertools import islice
+from itertools import islice, takewhile
 from typing import NamedTuple
 
 _SUPPORT_MIN = 2
 _CUTS_MAX = 24
-_HEADS_MAX = 64  # per URL, which may consist of nothing but separators
-
+_HEAD_CHARACTERS_MIN = 3  # `//` and a character of the host
+_HEADS_MAX = 64  # per URL, which can consist of separators only
 _EXTENSION = re.compile(
     r"(?:/(?:index|default)(?:\.[a-z]{2,5}\d?)?|\.(?:[xs]?html?|php\d?|aspx?|jspx?|cgi|rst|md|txt)|/)$"
 )
@@ -41,13 +41,10 @@ class Rule(NamedTuple):
 
 
 class Prediction(NamedTuple):
-    """The URL that a rule predicts.
-
-    `confidence` is the number of moves that support the rule, divided by the number of moves in its range plus one.
-    """
+    """The URL that a rule predicts."""
 
     target: str  # without scheme
-    confidence: float
+    confidence: float  # moves that support the rule, divided by one plus the moves in its range
     rule: Rule
     support: int
 
@@ -62,7 +59,7 @@ class Rules:
             folder = before[: before.rfind("/") + 1]
             self._support[Rule(folder, before_end, after + after_end, "", folded=True)].add(old)
             if (before, before_end) != (after, after_end):
-                for head, new_head in _cut_common_end(before, after):
+                for head, new_head in islice(_cut_common_end(before, after), _CUTS_MAX):
                     self._support[Rule(head, before_end, new_head, after_end)].add(old)
         self._support = {rule: olds for rule, olds in self._support.items() if len(olds) >= _SUPPORT_MIN}
         self._by_head: dict[tuple[str, str], list[Rule]] = defaultdict(list)
@@ -72,11 +69,8 @@ class Rules:
         for _, (before, before_end), _ in stems:
             self._moves_in_range.update(head for head in _heads(before, before_end) if head in self._by_head)
 
-    def __len__(self) -> int:
-        return len(self._support)
-
     def predict(self, url: str) -> list[Prediction]:
-        """Return predicted targets of a URL, the highest confidence first; moves of this URL itself do not count."""
+        """Return predicted targets of a URL, the highest confidence first; its own move does not count."""
         stem, end = _split_extension(url)
         predictions: dict[str, Prediction] = {}
         for head in _heads(stem, end):
@@ -95,35 +89,26 @@ class Rules:
 NO_RULES = Rules(())
 
 
-def without_scheme(url: str) -> str:
-    """Return a URL as rules write it: `//host/path?query`."""
-    return url[url.find("//") :] if "//" in url else url
-
-
 def _split_extension(url: str) -> tuple[str, str]:
     """Split a URL without scheme and fragment before the extension of its page: (`//host/a/x`, `.html`)."""
-    bare = without_scheme(url.split("#", 1)[0])
+    bare = url.split("#", 1)[0]
+    bare = bare[max(bare.find("//"), 0) :]
     match = _EXTENSION.search(bare)
     return (bare[: match.start()], bare[match.start() :]) if match else (bare, "")
 
 
 def _heads(stem: str, end: str) -> Iterator[tuple[str, str]]:
-    """Yield the prefixes of a stem with which a rule could begin, the shortest first."""
-    yield from islice(((stem[:at], end) for at in range(3, len(stem) + 1) if not stem[at - 1].isalnum()), _HEADS_MAX)
+    """Return the prefixes of a stem with which a rule could begin, the shortest first."""
+    ends = (at for at in range(_HEAD_CHARACTERS_MIN, len(stem) + 1) if not stem[at - 1].isalnum())
+    return ((stem[:at], end) for at in islice(ends, _HEADS_MAX))
 
 
 def _cut_common_end(before: str, after: str) -> Iterator[tuple[str, str]]:
-    """Yield pairs of prefixes that leave the same rest, the longest first; cuts are at word boundaries."""
-    shorter = min(len(before), len(after))
-    common = 0
-    while common < shorter and before[-1 - common] == after[-1 - common]:
-        common += 1
-    cuts = 0
+    """Yield pairs of prefixes before the same rest, the shortest prefixes first; cuts are at word boundaries."""
+    pairs = zip(reversed(before), reversed(after), strict=False)
+    common = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
     for rest in range(common, 0, -1):
-        old, new = before[: len(before) - rest], after[: len(after) - rest]
-        at_word = old and new and not old[-1].isalnum() and not new[-1].isalnum() and before[len(old)].isalnum()
-        if at_word and len(old) > 2 and len(new) > 2:
+        old, new = before[:-rest], after[:-rest]
+        is_long_enough = min(len(old), len(new)) >= _HEAD_CHARACTERS_MIN
+        if is_long_enough and before[-rest].isalnum() and not old[-1].isalnum() and not new[-1].isalnum():
             yield old, new
-            cuts += 1
-            if cuts == _CUTS_MAX:
-                return

@@ -3,27 +3,24 @@
     score = (weighted containment + cosine + 0.1 title) x (1 - 0.85 coexisted) + 1.2 path + 0.05 appeared
             + 0.5 url_variant - 1.5 replica + 0.4 rule
 
-`coexisted` is the resemblance to the candidate's document while the old URL was alive: a copy that was already there
-is not where the page moved. `replica` is the share of living pages near the old one that have a copy at the same
-relative path near the candidate; above one half, the candidate belongs to a copied tree and did not move. For a
-candidate at the old page's place in a parallel tree, such as a translation, `path` is 0. If a whole tree is gone and
-its documents are at other URLs at once, they are copies only if the page exists elsewhere with changes; `replica` is
-then the share of them. `url_variant` is the old URL in another form, `/x/` for `/x.html`, that appeared when the old
-one was missing: a page that became a folder keeps its place, whichever pages received its text.
+`coexisted` is the resemblance to the candidate's document while the old URL was alive: the page did not move to a
+copy that already existed. `replica` is the share of living pages near the old one that have a copy at the same
+relative path near the candidate; above one half, the candidate belongs to a copied tree. If the old tree is gone as a
+whole, it is the share of its missing pages whose documents are in the candidate's tree. `path` is 0 for the old
+page's counterpart in a parallel tree, such as a translation. `url_variant` is another form of the old URL, `/x/` for
+`/x.html`, that appeared when the old one went missing: a page that became a folder keeps its URL, whichever pages
+received its text.
 
 If texts are not stored, the cosine is missing, and sketches supply the other figures:
 
     score = 1.6 containment x (1 - 0.85 coexisted) + 1.6 path + ...
 
-A sketch says very little about a short page in a long one: estimates of 1 with an error of .9 are common, and ranking
-picks the largest of many estimates. So containments are shrunk according to their error.
-
-The confidence is logistic in five figures that people can check: the score; the margin to the second candidate, as a
-share of the score (the second score is taken as 0.2 at least, because not all pages were compared); whether the
-candidate appeared when the old URL went missing; whether it has almost none of the old content; and whether it lies
-in a copied tree. The first four weights were fitted on twelve documentation sites with variants (frozen old versions,
-templates, hashed URLs), each weighted by the square root of its number of rows, and checked on sites left out of the
-fit. The last was chosen on four further sites with frozen trees.
+The confidence is logistic in five figures: the score; the margin to the second candidate, as a share of the score
+(the second score is at least 0.2, because not all pages were compared); whether the candidate appeared when the old
+URL went missing; whether it has almost none of the old content; and whether it is in a copied tree. The first four
+weights were fitted on twelve documentation sites with variants (frozen old versions, templates, hashed URLs), each
+weighted by the square root of its number of rows, and checked on sites left out of the fit. The last was chosen on
+four further sites with frozen trees.
 """
 
 from __future__ import annotations
@@ -43,15 +40,12 @@ CONTAINMENT_SPREAD = 0.2  # prior standard deviation of candidates' containments
 REPLICA_FROM = 0.5
 MIRRORED_FROM = 0.5  # share of a candidate's neighbours that have a living counterpart near the old page
 MIRROR_CONTENT_MAX = 0.5  # a candidate that contains more of the old text is not just a counterpart
-FROZEN_FROM = 0.8  # share of the pages that went missing with the old one whose documents lie near a candidate
+FROZEN_FROM = 0.8  # share of the pages missing together with the old one whose documents are near a candidate
 NEW_HOME_FROM = 0.4  # resemblance of a candidate that appeared elsewhere and shows that an identical one is a copy
-
-# Pages that moved more than once: the weight of the score from the last stop, the rest is that of the direct score.
-CHAIN = 0.8
+CHAIN = 0.8  # weight of the score from the last stop; the remaining weight is that of the direct score
 CHAIN_CONFIDENCE_MIN = 0.15
 HOPS_MAX = 4
 LEFT_BEHIND_MIN = 1.2  # a page on a host that is no longer visited moved only if a candidate scores this much
-
 REDIRECT_CONFIDENCE = 0.97
 REDIRECT_DOUBTED = 0.45
 REDIRECT_CONTENT_MIN = 0.25
@@ -70,11 +64,11 @@ class Traits(NamedTuple):
     appeared: bool = False
     url_variant: bool = False
     replica: float = 0.0
-    rule: float = 0.0  # confidence of the rule that predicts this candidate
+    rule: float = 0.0  # confidence of the rule that predicts this URL
 
 
 class Weights(NamedTuple):
-    """Coefficients of the confidence: constant, score, relative margin, appeared, low content."""
+    """Coefficients of the confidence; `margin` is relative to the score."""
 
     constant: float
     score: float
@@ -91,7 +85,11 @@ LOW_CONTENT = 0.1
 
 
 def shrunk_containment(containment: float, error: float) -> float:
-    """Shrink an estimated containment towards 0, by its standard error: most candidates contain little."""
+    """Shrink a containment estimated by sketches towards 0 by its standard error.
+
+    A sketch shows very little about a short page in a long one: estimates of 1 with an error of .9 are common, and
+    ranking picks the largest of many estimates, although most candidates contain little.
+    """
     return containment / (1 + (error / CONTAINMENT_SPREAD) ** 2)
 
 
@@ -112,7 +110,7 @@ def score(traits: Traits) -> float:
 
 
 def confidence(best: float, second: float, traits: Traits) -> float:
-    """Return the probability that the best candidate is right; `traits` are its own, `second` is the next score."""
+    """Return the probability that the best candidate is right, given its traits and the second-best score."""
     weights = WITH_TEXTS if traits.cosine is not None else FROM_SKETCHES
     margin = min(1.0, max(0.0, (best - max(second, SECOND_SCORE_MIN)) / max(best, SECOND_SCORE_MIN)))
     has_low_content = max(traits.containment, traits.cosine or 0.0) < LOW_CONTENT

@@ -21,7 +21,7 @@ class SweepIndex:
         self.committed = [s.number for s in view.sweeps() if s.state is SweepState.COMMITTED]
         self._hosts_of_domain = lru_cache(maxsize=65_536)(self._read_domain)
         self._same_crawl = lru_cache(maxsize=4096)(self._share_hosts)
-        self._new_hosts = lru_cache(maxsize=256)(self._read_new_hosts)
+        self.new_hosts = lru_cache(maxsize=256)(self._read_new_hosts)
 
     def has_visited(self, sweep: int, host: bytes) -> bool:
         return self._view.host_captures(sweep, host) > 0
@@ -52,11 +52,8 @@ class SweepIndex:
             results += (host for host in hosts if host < stop)
         return results
 
-    def new_hosts(self, sweep: int, previous: int, limit: int) -> list[bytes]:
-        """Return hosts that a sweep visited and a previous one did not, those with most captures first."""
-        return self._new_hosts(sweep, previous)[:limit]
-
     def _read_new_hosts(self, sweep: int, previous: int) -> list[bytes]:
+        """Return hosts that a sweep visited and a previous one did not, those with most captures first."""
         counts = self._view.sweep_hosts(sweep, limit=_HOSTS_READ_MAX + 1)
         if len(counts) > _HOSTS_READ_MAX:
             return []

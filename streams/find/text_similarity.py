@@ -94,7 +94,7 @@ class SiteStatistics:
         features = self._features_in(last_sweep)
         self._documents = len(features)
         self._words, self._word_counts = _count([f.words for f in features])
-        self._common: dict[int, tuple[NDArray[np.uint32], NDArray[np.float64]]] = {}
+        self._common_shingles = lru_cache(maxsize=64)(self._read_common_shingles)
         self._last_sweep = last_sweep
         self._vectors: dict[bytes, tuple[NDArray[np.float64], float]] = {}
 
@@ -123,9 +123,7 @@ class SiteStatistics:
         """Return a weight per shingle: 1 if it is rare, 0 if it is on every page of the last sweep or of `sweep`."""
         weights = np.ones(len(shingles))
         for number in {self._last_sweep, sweep}:
-            if number not in self._common:
-                self._common[number] = self._read_common_shingles(number)
-            common, commonness = self._common[number]
+            common, commonness = self._common_shingles(number)
             weights = np.minimum(weights, 1.0 - _look_up(shingles, common, commonness))
         return weights
 

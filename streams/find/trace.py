@@ -15,7 +15,7 @@ from streams.find import score as scoring
 from streams.find.candidates import CandidateSelector
 from streams.find.context import FindContext
 from streams.find.dead_url import DeadUrl, PageComparer, read_dead_url
-from streams.find.missing_rule import absent_since
+from streams.find.missing_rule import Life, absent_since
 from streams.find.ranking import TOP, RankedCandidate, Ranker, best_first
 
 
@@ -24,6 +24,8 @@ class Stop(NamedTuple):
 
     url: str
     confidence: float
+    life: Life
+    missing_since: int
 
 
 class Trace(msgspec.Struct, frozen=True):
@@ -31,12 +33,6 @@ class Trace(msgspec.Struct, frozen=True):
 
     ranked: list[RankedCandidate]
     stops: list[Stop]
-
-
-class _DeadCandidate(NamedTuple):
-    candidate: RankedCandidate
-    missing_since: int
-    confidence: float
 
 
 class Tracer:
@@ -47,11 +43,7 @@ class Tracer:
         self._selector = CandidateSelector(context)
 
     def trace(
-        self,
-        dead: DeadUrl,
-        extra_keys: Iterable[bytes] = (),
-        visited: frozenset[bytes] = frozenset(),
-        hops: int = 0,
+        self, dead: DeadUrl, extra_keys: Iterable[bytes] = (), visited: frozenset[bytes] = frozenset(), hops: int = 0
     ) -> Trace:
         """Trace one dead URL; `extra_keys` are candidates to rank in any case, `visited` are never candidates."""
         visited |= {dead.key}
@@ -64,12 +56,11 @@ class Tracer:
         onward = self._follow(stop, living, visited, hops)
         if not onward.ranked:
             return Trace(living, [])
-        if stop.candidate.life.is_alive:
+        if stop.life.is_alive:
             living = [c for c in living if absent_since(c.life, self._context.sweeps) is None]
-        url = stop.candidate.life.pages[-1].url
-        return Trace(self._blend(comparer, living, onward), [Stop(url, stop.confidence), *onward.stops])
+        return Trace(self._blend(comparer, living, onward), [stop, *onward.stops])
 
-    def _find_stop(self, dead: DeadUrl, ranked: list[RankedCandidate]) -> _DeadCandidate | None:
+    def _find_stop(self, dead: DeadUrl, ranked: list[RankedCandidate]) -> Stop | None:
         """Return the best candidate if a later sweep missed it too, or its host is no longer visited."""
         if not ranked:
             return None
@@ -79,17 +70,15 @@ class Tracer:
             return None
         second = ranked[1].score if len(ranked) > 1 else 0.0
         confidence = scoring.confidence(best.score, second, best.traits)
-        return _DeadCandidate(best, missing_since, confidence) if confidence >= scoring.CHAIN_CONFIDENCE_MIN else None
+        is_sure = confidence >= scoring.CHAIN_CONFIDENCE_MIN
+        return Stop(best.life.pages[-1].url, confidence, best.life, missing_since) if is_sure else None
 
-    def _follow(
-        self, stop: _DeadCandidate, living: list[RankedCandidate], visited: frozenset[bytes], hops: int
-    ) -> Trace:
+    def _follow(self, stop: Stop, living: list[RankedCandidate], visited: frozenset[bytes], hops: int) -> Trace:
         """Trace the page from a stop; no candidates if only the stop's host is gone and no new URL is sure."""
-        life = stop.candidate.life
         extra_keys = [candidate.life.key for candidate in living[:TOP]]
-        dead = read_dead_url(self._context, life, stop.missing_since)
+        dead = read_dead_url(self._context, stop.life, stop.missing_since)
         onward = self.trace(dead, extra_keys, visited, hops + 1)
-        if not life.is_alive:
+        if not stop.life.is_alive:
             return onward
         # The stop's host is no longer visited: the page moved only if a new URL appeared with the other hosts.
         new = [candidate for candidate in onward.ranked if candidate.life.pages[0].sweep >= stop.missing_since]

@@ -1,8 +1,7 @@
 """Queries about documents, clusters and captures; the functions are named after the commands."""
 
 from streams.query.captures import UrlCapture, captures
-from streams.query.clusters import Cluster, cluster, cluster_by_policy, clusters, clusters_by_policy
-from streams.query.members import Member, members
+from streams.query.clusters import Cluster, Member, cluster, cluster_by_policy, clusters, clusters_by_policy, members
 from streams.query.resolve import resolve
 from streams.query.similar import Match, similar
 

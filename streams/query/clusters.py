@@ -1,26 +1,29 @@
-"""Clusters of documents: stored by the ingest, or computed from the stored edges for another policy.
+"""Clusters and their members: stored by the ingest, or computed from the stored edges for another policy.
 
-A policy is a threshold, whether containment counts, and optionally one sweep. Policies need no page to be read again,
-but only pairs at or above the threshold of the ingest were stored.
+A policy is a threshold, whether containment counts, and optionally one sweep. It needs no page to be read again, but
+only pairs at or above the threshold of the ingest were stored.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from heapq import heapify, heappop, heappush
 from itertools import chain, groupby, islice
 
 import msgspec
+import numpy as np
 
 from state.view import View
 from streams.operators.forest import DisjointSets
+from streams.query.sightings import read_sightings
+from streams.sketch import sketcher
 
-_ROWS_PER_READ = 1024  # a cluster may have any number of members
+_ROWS_PER_READ = 1024  # a cluster can have any number of members
 
 
 class Cluster(msgspec.Struct, frozen=True, kw_only=True):
-    """Documents of one cluster and the URLs that have or had them; both lists are bounded, the counts are not.
+    """Documents of one cluster, and the URLs that have or had them; both lists are bounded, the counts are not.
 
     The http and https URLs of one page count as one URL, written as in its last capture.
     """
@@ -30,6 +33,46 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
     urls: list[str]
     document_count: int
     url_count: int
+
+
+class Member(msgspec.Struct, frozen=True, kw_only=True):
+    """A document of a cluster, compared with the document that the query names."""
+
+    document: str
+    resemblance: float
+    containment: float  # of the query's document in this one
+    contained: float  # of this one in the query's document
+    title: str
+    urls: list[str]
+    first_seen: int  # ms
+    last_seen: int  # ms
+
+
+def members(view: View, cluster: Cluster, document: bytes, urls_max: int) -> list[Member]:
+    """Return the documents listed in `cluster`, the highest resemblance to `document` first.
+
+    A chain of pairs connects the members of a cluster (version 1 ~ 2 ~ ... ~ 100). The figures show how far apart the
+    two ends of such a chain are.
+    """
+    rows = [row for listed in cluster.documents if (row := view.document(bytes.fromhex(listed)))]
+    query = view.document(document)
+    if query is None:
+        return []
+    comparisons = sketcher.compare_many(query.sketch, [row.sketch for row in rows])
+    results = []
+    for index in np.argsort(-comparisons.resemblance, kind="stable").tolist():
+        row, comparison = rows[index], comparisons.comparison(index)
+        results.append(
+            Member(
+                document=row.sketch.document.hex(),
+                resemblance=comparison.resemblance,
+                containment=comparison.containment,
+                contained=comparison.contained,
+                title=view.title(row.sketch.document),
+                **read_sightings(view, row, urls_max)._asdict(),
+            )
+        )
+    return results
 
 
 def cluster(view: View, document: bytes, limit: int) -> Cluster:
@@ -43,9 +86,8 @@ def cluster(view: View, document: bytes, limit: int) -> Cluster:
 def clusters(view: View, *, min_size: int = 2) -> Iterator[Cluster]:
     """Yield all clusters that have at least `min_size` documents or URLs, the largest first.
 
-    A lone document at one URL is a cluster of one; these come last, in order of id, and are streamed without being
-    collected in memory. While a sweep is being cancelled, clusters are computed from the edges between documents that
-    other sweeps captured.
+    Clusters of one document at one URL come last, in order of id, and are not collected in memory. While a sweep is
+    being cancelled, clusters are computed from the edges between documents that other sweeps captured.
     """
     if view.cancelling:
         yield from clusters_by_policy(view, threshold=0.0, containment=False, sweep=None, min_size=min_size)
@@ -54,7 +96,7 @@ def clusters(view: View, *, min_size: int = 2) -> Iterator[Cluster]:
     for root, _ in view.all_members():
         sizes[root] = sizes.get(root, 1) + 1
     parents = view.parents(list(sizes))
-    # A former root may still list members: only the current roots count.
+    # A former root can still list members, so only the current roots count.
     sizes = {root: size for (root, size), parent in zip(sizes.items(), parents, strict=True) if parent is None}
     for document, url_count in _documents_at_several_urls(view):
         root = view.root(document)
@@ -62,8 +104,11 @@ def clusters(view: View, *, min_size: int = 2) -> Iterator[Cluster]:
     yield from _largest_first(view, sizes, view.members, min_size)
     if min_size > 1:
         return
-    for document in _roots_among(view, (key for key in view.all_document_ids() if key not in sizes)):
-        yield _read_cluster(view, [document])
+    others = (document for document in view.all_document_ids() if document not in sizes)
+    while batch := list(islice(others, _ROWS_PER_READ)):
+        for document, parent in zip(batch, view.parents(batch), strict=True):
+            if parent is None:
+                yield _read_cluster(view, [document])
 
 
 def clusters_by_policy(
@@ -71,10 +116,10 @@ def clusters_by_policy(
 ) -> Iterator[Cluster]:
     """Yield the clusters of another policy, in the order of `clusters`, computed from the stored edges.
 
-    `threshold` must not be below the threshold of the ingest. With `containment`, a stored pair also counts if one of
-    its documents contains the other to at least the threshold. At the threshold of the ingest that adds nothing, as
-    all stored pairs count. Pairs below it are not stored; the bands would find few of them anyway, for example a page
-    and a much longer one that contains it. With `sweep`, only the documents that this sweep captured count.
+    `threshold` must not be below the threshold of the ingest: pairs below that are not stored, and the bands would
+    find few of them anyway, for example a page and a much longer one that contains it. With `containment`, a stored
+    pair also counts if the containment of one document in the other reaches the threshold. At the threshold of the
+    ingest that adds nothing, because all stored pairs count. With `sweep`, only documents that it captured count.
     """
     url_counts = _count_urls(view, sweep)
     sets = _join_edges(view, url_counts, threshold, containment)
@@ -95,7 +140,7 @@ def clusters_by_policy(
 def cluster_by_policy(
     view: View, document: bytes, *, threshold: float, containment: bool, sweep: int | None, limit: int
 ) -> Cluster | None:
-    """Return the cluster of `clusters_by_policy` that has a document; None if the document does not count."""
+    """Return the cluster of a document under another policy; None if `sweep` did not capture the document."""
     url_counts = _count_urls(view, sweep)
     if url_counts is not None and document not in url_counts:
         return None
@@ -106,7 +151,7 @@ def cluster_by_policy(
 def _join_edges(
     view: View, documents: Counter[bytes] | None, threshold: float, containment: bool
 ) -> DisjointSets[bytes]:
-    """Join the stored edges that a policy accepts between these documents; None stands for all documents."""
+    """Join the stored edges that a policy accepts between these documents, or between all documents."""
     sets = DisjointSets[bytes]()
     for edge in view.all_edges():
         figure = max(edge.resemblance, edge.containment, edge.contained) if containment else edge.resemblance
@@ -116,9 +161,9 @@ def _join_edges(
 
 
 def _count_urls(view: View, sweep: int | None) -> Counter[bytes] | None:
-    """Count the URLs of each document that counts: captured by `sweep`, or by any sweep that is not being cancelled.
+    """Count the URLs per document that `sweep` captured, or any sweep that is not being cancelled.
 
-    None if all documents count, so that no captures need to be read.
+    Return None if all documents count, so that no captures need to be read.
     """
     if _all_locations_count(view, sweep):
         return None
@@ -129,23 +174,15 @@ def _count_urls(view: View, sweep: int | None) -> Counter[bytes] | None:
 
 
 def _all_locations_count(view: View, sweep: int | None) -> bool:
-    """Whether every location row counts, so that no captures need to be read."""
+    """Whether no captures need to be read to decide which location rows count."""
     return sweep is None and not view.cancelling
 
 
 def _documents_at_several_urls(view: View) -> Iterator[tuple[bytes, int]]:
-    """Yield each document that has several URLs, with their number."""
+    """Yield each document that has several URLs, with the number of URLs."""
     for document, locations in groupby(view.all_locations(), key=lambda location: location[0]):
         if (count := sum(1 for _ in locations)) > 1:
             yield document, count
-
-
-def _roots_among(view: View, documents: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the documents that have no parent, in their order."""
-    remaining = iter(documents)
-    while batch := list(islice(remaining, _ROWS_PER_READ)):
-        parents = view.parents(batch)
-        yield from (document for document, parent in zip(batch, parents, strict=True) if parent is None)
 
 
 def _largest_first(
@@ -155,47 +192,47 @@ def _largest_first(
     min_size: int,
     sweep: int | None = None,
 ) -> Iterator[Cluster]:
-    """Yield clusters by size, the larger of their document and URL counts, from `min_size` on; ties by root.
+    """Yield clusters of at least `min_size` by size, the larger of their document and URL counts; ties by root.
 
     `sizes` are upper bounds, because a URL is counted once for each document that it had. The exact size is computed
-    when a cluster is first in the queue; if it is smaller than the bound, the cluster is queued again. So the first
+    when a cluster is first in the queue. If it is smaller than the bound, the cluster is queued again. So the first
     cluster is yielded before all of them are counted.
     """
     queue = [(-size, root) for root, size in sizes.items() if size >= min_size]
     heapify(queue)
     while queue:
         negative_bound, root = heappop(queue)
-        members = read_members(root)
-        bound, size = -negative_bound, len(members)
-        if bound > size:
-            size = bound if size == 1 else max(size, _url_count(view, members, sweep))
-        if size == bound:
-            yield _read_cluster(view, members, None, sweep)
+        documents = read_members(root)
+        bound, size = -negative_bound, len(documents)
+        if bound > size > 1:
+            size = max(size, _count_cluster_urls(view, documents, sweep))
+        if size in (bound, 1):
+            yield _read_cluster(view, documents, None, sweep)
         elif size >= min_size:
             heappush(queue, (-size, root))
 
 
-def _read_cluster(view: View, members: list[bytes], limit: int | None = None, sweep: int | None = None) -> Cluster:
+def _read_cluster(view: View, documents: list[bytes], limit: int | None = None, sweep: int | None = None) -> Cluster:
     """Return the cluster of these documents, the root first; if all locations count, only listed URLs are read."""
-    keys = _location_keys(view, members)
+    keys = _location_keys(view, documents)
     all_count = _all_locations_count(view, sweep)
-    urls = list(_urls(view, keys[:limit] if all_count else keys, members, sweep))
+    urls = list(_urls(view, keys[:limit] if all_count else keys, documents, sweep))
     return Cluster(
-        cluster=members[0].hex(),
-        documents=[member.hex() for member in members[:limit]],
+        cluster=documents[0].hex(),
+        documents=[document.hex() for document in documents[:limit]],
         urls=sorted(urls[:limit]),
-        document_count=len(members),
+        document_count=len(documents),
         url_count=len(keys) if all_count else len(urls),
     )
 
 
-def _url_count(view: View, members: list[bytes], sweep: int | None) -> int:
-    keys = _location_keys(view, members)
-    return len(keys) if _all_locations_count(view, sweep) else sum(1 for _ in _urls(view, keys, members, sweep))
+def _count_cluster_urls(view: View, documents: list[bytes], sweep: int | None) -> int:
+    keys = _location_keys(view, documents)
+    return len(keys) if _all_locations_count(view, sweep) else sum(1 for _ in _urls(view, keys, documents, sweep))
 
 
 def _location_keys(view: View, documents: list[bytes]) -> list[bytes]:
-    """Return the keys of all URLs that have or had one of these documents, ascending; http and https share a key."""
+    """Return the keys of all URLs that have or had one of these documents, ascending."""
     keys: set[bytes] = set()
     for start in range(0, len(documents), _ROWS_PER_READ):
         keys.update(chain.from_iterable(view.locations(documents[start : start + _ROWS_PER_READ], 1 << 62)))
@@ -204,9 +241,9 @@ def _location_keys(view: View, documents: list[bytes]) -> list[bytes]:
 
 def _urls(view: View, keys: list[bytes], documents: list[bytes], sweep: int | None) -> Iterator[str]:
     """Yield the URLs of these keys that had one of the documents in `sweep`, or in any sweep, as last written."""
-    members = set(documents)
+    distinct = set(documents)
     for start in range(0, len(keys), _ROWS_PER_READ):
         for captures in view.histories(keys[start : start + _ROWS_PER_READ]):
-            urls = [c.url for c in captures if c.document in members and sweep in (None, c.sweep)]
+            urls = [c.url for c in captures if c.document in distinct and sweep in (None, c.sweep)]
             if urls:
                 yield urls[-1]

@@ -7,7 +7,6 @@ import re
 from state.model import ID_BYTES, PREFIX_BYTES
 from state.view import View
 from streams.errors import InputError, NotFound
-from streams.query.sightings import is_shown
 from streams.urls import url_key
 
 _ID = re.compile(rf"[0-9a-fA-F]{{{2 * PREFIX_BYTES},{2 * ID_BYTES}}}")
@@ -31,9 +30,15 @@ def resolve(view: View, name: str) -> bytes:
     rows = view.documents_by_prefixes([bytes.fromhex(digits[: len(digits) // 2 * 2])])
     documents = [row.sketch.document for row in rows if row.sketch.document.hex().startswith(digits)]
     if view.cancelling:
-        documents = [document for document in documents if is_shown(view, document)]
+        documents = [document for document in documents if _is_captured(view, document)]
     if not documents:
         raise NotFound(f"no document has an id that begins with {name}", "`lostfound similar URL` shows document ids")
     if len(documents) > 1:
         raise InputError(f"{len(documents)} documents have an id that begins with {name}", "give more digits")
     return documents[0]
+
+
+def _is_captured(view: View, document: bytes) -> bool:
+    """Whether a sweep that is not being cancelled has captured this document."""
+    (keys,) = view.locations([document], 1 << 62)
+    return any(capture.document == document for captures in view.histories(keys) for capture in captures)

@@ -46,12 +46,6 @@ def find_sightings(view: View, row: DocumentRow, histories: list[list[Capture]])
     return Sightings(urls, first_seen, max(times, default=0))
 
 
-def is_shown(view: View, document: bytes) -> bool:
-    """Whether a sweep that is not being cancelled has captured this document."""
-    (keys,) = view.locations([document], 1 << 62)
-    return any(capture.document == document for captures in view.histories(keys) for capture in captures)
-
-
 def keys_by_first_seen(locations: list[tuple[bytes, int]]) -> list[bytes]:
     """Return the URL keys of a document in the order in which the URLs received it."""
     return [key for key, _ in sorted(locations, key=lambda location: (location[1], location[0]))]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams.find.rewrite_rules import Rules, without_scheme
+from streams.find.rewrite_rules import Rules
 
 MOVES = [(f"https://a.example/doc/{n}.html", f"https://b.example/guide/{n}/") for n in ("one", "two", "three")]
 
@@ -62,5 +62,7 @@ def test_rules_of_anything(moves: list[tuple[str, str]], url: str) -> None:
         assert prediction.support >= 2
 
 
-def test_without_scheme() -> None:
-    assert without_scheme("https://a.example/x") == "//a.example/x"
+def test_rules_have_no_scheme() -> None:
+    predictions = [Rules(MOVES).predict(f"{scheme}//a.example/doc/four.html") for scheme in ("https:", "http:", "")]
+    assert predictions[0][0].target == "//b.example/guide/four/"
+    assert predictions[0] == predictions[1] == predictions[2]

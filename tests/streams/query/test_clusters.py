@@ -1,4 +1,4 @@
-"""Clusters of the ingest, and clusters by another policy."""
+"""Clusters of the ingest, clusters by another policy, and their members."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from state.store import Store
 from state.view import View
 from streams import query
 from streams.errors import InputError
-from streams.query import Cluster, clusters, clusters_by_policy, resolve, similar
+from streams.query import Cluster, cluster, clusters, clusters_by_policy, members, resolve, similar
 from streams.urls import url_key
 from tests.samples import NOW, page, take
 from tests.streams.query.conftest import (
@@ -161,3 +161,24 @@ def test_no_query_shows_a_sweep_that_is_being_cancelled(tmp_path: Path) -> None:
         with pytest.raises(InputError):
             resolve(view, URL.format("near"))
         assert view.captures(url_key(URL.format("near"))) == []
+
+
+def test_members_are_compared_with_the_document_of_the_query(view: View) -> None:
+    results = members(view, cluster(view, IDS["far"], 100), IDS["far"], 5)
+    assert [member.document for member in results] == [IDS[name].hex() for name in ("far", "near", "base")]
+    assert [member.resemblance for member in results] == pytest.approx(
+        [resemblance("far", name) for name in ("far", "near", "base")]
+    )
+    assert results[1].containment == pytest.approx(containment("far", "near"))
+    assert results[1].contained == pytest.approx(containment("near", "far"))
+
+
+def test_a_member_has_its_title_urls_and_times(view: View) -> None:
+    first = members(view, cluster(view, IDS["far"], 100), IDS["far"], 5)[0]
+    assert first.title == "Far"
+    assert first.urls == [URL.format("far")]
+    assert (first.first_seen, first.last_seen) == (NOW + 2, NOW + 102)
+
+
+def test_a_document_that_is_not_stored_has_no_members(view: View) -> None:
+    assert members(view, cluster(view, IDS["far"], 100), b"\0" * 16, 5) == []
