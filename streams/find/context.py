@@ -10,9 +10,8 @@ from state.model import DocumentRow
 from state.view import View
 from streams.find.batch_lru import BatchLru
 from streams.find.copies import CopyDetector
-from streams.find.missing_rule import Life, read_life
+from streams.find.missing_rule import Life, SweepIndex, read_life
 from streams.find.soft_errors import SoftErrors
-from streams.find.sweep_index import SweepIndex
 from streams.find.text_similarity import SiteStatistics, TextFeatureCache, sample_site
 from streams.settings import Settings
 from streams.sketch.sketcher import Sketcher

@@ -174,15 +174,11 @@ def _evidence(result: SearchResult, candidate: RankedCandidate) -> list[Evidence
         evidence.append(Evidence("path", round(traits.path, 4)))
     if traits.rule > 0 and key in result.predictions:
         evidence.append(_rule_evidence(result.predictions[key]))
-    evidence.append(_host_evidence(result.dead.key, key))
-    return evidence
+    if host_prefix(result.dead.key) == host_prefix(key):
+        return [*evidence, Evidence("same_host")]
+    is_same_domain = domain_prefix(result.dead.key) == domain_prefix(key)
+    return [*evidence, Evidence("same_domain" if is_same_domain else "other_domain")]
 
 
 def _rule_evidence(prediction: Prediction) -> Evidence:
     return Evidence("rule", round(prediction.confidence, 4), f"{prediction.rule} ({prediction.support} moves)")
-
-
-def _host_evidence(old: bytes, new: bytes) -> Evidence:
-    if host_prefix(old) == host_prefix(new):
-        return Evidence("same_host")
-    return Evidence("same_domain" if domain_prefix(old) == domain_prefix(new) else "other_domain")

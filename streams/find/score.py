@@ -68,8 +68,6 @@ class Traits(NamedTuple):
 
 
 class Weights(NamedTuple):
-    """Coefficients of the confidence; `margin` is relative to the score."""
-
     constant: float
     score: float
     margin: float

@@ -16,7 +16,7 @@ import numpy as np
 
 from state.view import View
 from streams.operators.forest import DisjointSets
-from streams.query.sightings import read_sightings
+from streams.query.similar import read_sightings
 from streams.sketch import sketcher
 
 _ROWS_PER_READ = 1024  # a cluster can have any number of members

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from streams.find.batch_lru import BatchLru
 from streams.find.copies import CopyDetector, _tree_roots
-from streams.find.sweep_index import SweepIndex
+from streams.find.missing_rule import SweepIndex
 from streams.urls import url_key
 
 SITE = "https://site.example"

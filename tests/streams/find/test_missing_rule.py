@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from state.model import Capture
-from streams.find.missing_rule import read_life
-from streams.find.sweep_index import SweepIndex
+from streams.find.missing_rule import SweepIndex, read_life
 from streams.urls import url_key
 from tests.streams.find.conftest import MemoryView, as_view
 
