@@ -1,4 +1,4 @@
-"""`state backup`: a live copy by RocksDB's checkpoint, with the dead-letter file."""
+"""`state backup`: a live copy, made with RocksDB's checkpoint, with the dead-letter file."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from state.store import Store
 def backup(store: Store, target: Path) -> int:
     """Copy the state to a new folder, even while another process writes to it; return the bytes of the copy.
 
-    Files are hard links where the file system has them, so a copy on the same disk takes no space until compaction
-    replaces the shared files. To survive a broken disk, copy the folder elsewhere.
+    Files are hard links if the file system supports them, so a copy on the same disk takes no space until compaction
+    replaces the shared files. To survive a broken disk, copy the folder to another one.
     """
     if target.exists():
         raise LostfoundError(f"{target} already exists", "name a folder that does not exist yet")

@@ -1,11 +1,11 @@
-"""The inventory of a state folder: which files it had when it was last closed, to detect copies that lack some.
+"""The inventory of a state folder: its files when it was last closed, to detect incomplete copies.
 
     files.json    {"CURRENT": "MANIFEST-000123", "bytes": {"000042.sst": 1048576, ...}}
 
-RocksDB checks that all tables exist only when it opens a folder for writing, and never that the log exists. A reader
-follows a writer that may be active, so it takes the last version whose files are all there, and that may be an empty
-one. A writer starts a new manifest: while CURRENT still names the one in the inventory, no writer has opened the
-folder since, and every file must be unchanged.
+RocksDB checks that all tables exist only when it opens a folder for writing, and never that the log exists. A reader,
+which may run beside a writer, uses the last version whose files all exist; this version can be empty. Every writer
+starts a new manifest. If CURRENT names the manifest of the inventory, no writer has opened the folder since then, and
+every file must be unchanged.
 """
 
 from __future__ import annotations
@@ -28,17 +28,15 @@ class Inventory(msgspec.Struct, frozen=True):
 
 
 def write(folder: Path, manifest: str) -> None:
-    """Write the inventory of a folder, after the writer that used `manifest` has closed it.
+    """Write the inventory of a folder after the writer with this manifest has closed it.
 
-    If another writer has opened the folder meanwhile, CURRENT names another manifest and `check` ignores the
-    inventory.
+    If another writer has opened the folder since, CURRENT names another manifest and `check` ignores the inventory.
     """
     sizes = {file.name: file.stat().st_size for pattern in _PATTERNS for file in folder.glob(pattern)}
     (folder / NAME).write_bytes(msgspec.json.encode(Inventory(manifest, sizes)))
 
 
 def remove(folder: Path) -> None:
-    """Remove the inventory, because a writer has opened the folder."""
     (folder / NAME).unlink(missing_ok=True)
 
 
@@ -49,14 +47,14 @@ def check(folder: Path) -> None:
         if inventory.current != current_manifest(folder):
             return
         wrong = [name for name, size in inventory.bytes.items() if _size(folder / name) != size]
-        if wrong and (folder / NAME).exists():  # if gone, a writer has just opened the folder
+        if wrong and (folder / NAME).exists():  # otherwise a writer has just opened the folder
             raise StateCorrupt(
                 f"the state in {folder} is damaged: {len(wrong)} of its {len(inventory.bytes)} files are missing or"
-                f" of another length, such as {min(wrong)}",
+                f" have another length, such as {min(wrong)}",
                 "restore a complete copy, such as one of `lostfound state backup`",
             )
     except (OSError, msgspec.MsgspecError):
-        return  # without a readable inventory, nothing can be checked
+        return  # nothing can be checked without a readable inventory
 
 
 def current_manifest(folder: Path) -> str:

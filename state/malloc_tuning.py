@@ -1,4 +1,4 @@
-"""Settings of the C library's allocator for the blocks that RocksDB allocates."""
+"""Tunes the C library's allocator for the blocks that RocksDB allocates."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ _MMAP_BYTES_MIN = 1 << 20
 
 
 def tune_malloc() -> None:
-    """Make glibc map filters and write buffers separately, so that it returns them when they are freed.
+    """Make glibc map large blocks one by one, so that the kernel gets them back when they are freed.
 
-    glibc's threshold grows with the blocks that are freed, up to 32 MiB. Blocks below it stay in the heap between
-    small ones, which kept a third of the heap from being returned at five million documents. RocksDB's threads share
-    two arenas, which saves 13 to 38 MiB at the peak. The settings hold for the whole process, so only its entry point
-    calls this. Other C libraries are left as they are.
+    glibc raises its threshold with the blocks that are freed, up to 32 MiB. Smaller blocks, such as filters and write
+    buffers, then stay in the heap between small ones: a third of the heap was not returned at five million documents.
+    Two arenas for all threads save 13 to 38 MiB at the peak. Both settings apply to the whole process, so only its
+    entry point calls this. Other C libraries do not change.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:

@@ -5,10 +5,10 @@ key                              value
 "scheme"                         JSON
 "counters"                       JSON: totals by name
 "threshold"                      the resemblance at or above which pairs are stored, as digits
-"cursor:" ‖ input                how far an input was read, in its reader's own format
+"cursor:" ‖ input                how far an input was read, in a format of its reader
 "dead-letters"                   length of the dead-letter file at the last commit, as digits
 "dictionary:" ‖ number 1         a dictionary that compresses texts
-"full-bucket:" ‖ digits          nothing: a bucket of this many postings has refused documents
+"full-bucket:" ‖ digits          nothing: a bucket with this many postings has refused documents
 "partition"                      number 4 │ count 4
 """
 
@@ -25,29 +25,22 @@ from state.rows import RowReader, RowStore
 from state.scheme import Scheme
 
 FORMAT = 1  # raised with any change of a layout that an older release could not read
-SCHEME = b"scheme"
-_FORMAT, _COUNTERS, _DEAD_LETTERS = b"format", b"counters", b"dead-letters"
-_THRESHOLD = b"threshold"
-DEAD_LETTERS = "dead-letters.jsonl"  # beside the database: the pages that an ingest rejected
-_CURSOR = b"cursor:"
-DICTIONARY = b"dictionary:"
-_PARTITION = b"partition"
-FULL_BUCKET = b"full-bucket:"
+DEAD_LETTERS = "dead-letters.jsonl"  # the file of pages that an ingest rejected, in the folder of the state
+SCHEME, DICTIONARY, FULL_BUCKET = b"scheme", b"dictionary:", b"full-bucket:"
+_FORMAT, _COUNTERS, _THRESHOLD = b"format", b"counters", b"threshold"
+_CURSOR, _DEAD_LETTERS, _PARTITION = b"cursor:", b"dead-letters", b"partition"
 _NUMBER_AND_COUNT = struct.Struct(">II")
 
 
 def read_scheme(store: RowReader) -> Scheme:
-    """Return the scheme that the state was made with; the default one while the state is empty.
-
-    Raises StateRefused for a newer format.
-    """
+    """Return the state's scheme, or the default one if the state is empty; raises StateRefused for a newer format."""
     return _stored_scheme(store) or Scheme()
 
 
 def claim_scheme(store: RowStore, scheme: Scheme) -> Scheme:
-    """Record the scheme of an empty state, or check that the state was made with it.
+    """Record the scheme of an empty state, or check that the state has it.
 
-    Raises StateRefused, naming both sides, for a newer format or another scheme.
+    Raises StateRefused for a newer format or another scheme, with the difference.
     """
     stored = _stored_scheme(store)
     if stored is None:
@@ -75,10 +68,11 @@ def _stored_scheme(store: RowReader) -> Scheme | None:
     return msgspec.json.decode(value, type=Scheme) if value else None
 
 
-def _difference(stored: Scheme, wanted: Scheme) -> str:
-    fields = [name for name in Scheme.__struct_fields__ if getattr(stored, name) != getattr(wanted, name)]
-    differences = [f"{n} {getattr(stored, n)} there, {getattr(wanted, n)} here" for n in fields if n != "seed"]
-    return ", ".join(differences + (["another seed"] if "seed" in fields else []))
+def _difference(stored: Scheme, configured: Scheme) -> str:
+    theirs, ours = msgspec.structs.asdict(stored), msgspec.structs.asdict(configured)
+    differing = [name for name in theirs if theirs[name] != ours[name]]
+    differences = [f"{name} {theirs[name]} there, {ours[name]} here" for name in differing if name != "seed"]
+    return ", ".join(differences + (["another seed"] if "seed" in differing else []))
 
 
 def partition(store: RowReader) -> tuple[int, int] | None:
@@ -102,13 +96,12 @@ def claim_partition(store: RowStore, number: int, count: int) -> None:
 
 
 def counters(store: RowReader) -> dict[str, int]:
-    """Return the totals since the state was made, by name."""
+    """Return the totals since the state was created, by name."""
     value = store.get(Family.META, _COUNTERS)
     return msgspec.json.decode(value, type=dict[str, int]) if value else {}
 
 
 def put_counters(changes: Changes, totals: dict[str, int]) -> None:
-    """Replace all totals."""
     changes.put(Family.META, _COUNTERS, msgspec.json.encode(totals))
 
 
@@ -119,31 +112,27 @@ def threshold(store: RowReader) -> float | None:
 
 
 def put_threshold(changes: Changes, threshold: float) -> None:
-    """Record the threshold; the caller passes the greatest one of all ingests."""
+    """Record the threshold; the caller passes the greatest threshold of all ingests."""
     changes.put(Family.META, _THRESHOLD, str(threshold).encode())
 
 
 def full_buckets(store: RowReader) -> int | None:
-    """Return how many postings a bucket has at least if it has refused documents; None when none ever did.
-
-    Settings change, so this is the smallest limit that any bucket ever reached.
-    """
+    """Return the smallest limit on postings, of all settings so far, at which a bucket refused documents, or None."""
     rows = store.scan(Family.META, FULL_BUCKET)
     return min((int(key.removeprefix(FULL_BUCKET)) for key, _ in rows), default=None)
 
 
 def put_full_buckets(changes: Changes, postings_max: int) -> None:
-    """Record that buckets of this many postings refused documents; can be repeated, in any order."""
+    """Record that a bucket with this many postings refused a document."""
     changes.put(Family.META, FULL_BUCKET + str(postings_max).encode())
 
 
 def cursor(store: RowReader, name: str) -> bytes | None:
-    """Return how far an input was read, as its reader encoded it."""
+    """Return how far an input was read, in the format of its reader."""
     return store.get(Family.META, _CURSOR + name.encode())
 
 
 def put_cursor(changes: Changes, name: str, value: bytes) -> None:
-    """Record how far an input was read."""
     changes.put(Family.META, _CURSOR + name.encode(), value)
 
 
@@ -153,7 +142,6 @@ def dead_letter_bytes(store: RowReader) -> int:
 
 
 def put_dead_letter_bytes(changes: Changes, length: int) -> None:
-    """Record the length of the dead-letter file with this batch."""
     changes.put(Family.META, _DEAD_LETTERS, str(length).encode())
 
 

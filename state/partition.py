@@ -1,13 +1,13 @@
-"""One partition of a state that is sharded over workers: a store, and the offset up to which it has the changelog.
+"""One partition of a state that is sharded over workers: a store, and its offset in the changelog.
 
-Operators return facts. Every batch of facts goes to the changelog first, and then into the store together with its
+Operators return facts. A batch of facts is written to the changelog first, and then to the store together with its
 offset, in one write batch. A partition that moved, or lost its folder, replays the records after its offset. Facts
-are merged, so replaying one that is already in the store changes nothing.
+are merged, so replaying a fact that is already in the store changes nothing.
 
-The offset is the end of a run without gaps. A record by another writer (a worker that has not noticed yet that it
+Up to the offset, the store has every record. A record of another writer (a worker that has not noticed yet that it
 lost the partition) leaves a gap in the offsets that this worker writes. The offset then stays before the gap, and the
 next replay reads the record. Counts of captures per host are not facts: they are derived, in the same write, from the
-captures that are new.
+new captures.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _I64 = struct.Struct(">q")
 
 
 class Partition:
-    """An open partition. It owns its store."""
+    """An open partition, which owns its store."""
 
     def __init__(self, store: Store, scheme: Scheme, number: int, count: int) -> None:
         """Claim an empty store for partition `number` of `count`, or check that it is this partition.
@@ -50,16 +50,16 @@ class Partition:
         return len(self._offsets_after_gap)
 
     def write(self, changes: Changes, offsets: Iterable[int], *, retraction: bool = False) -> None:
-        """Commit changes of an operator that has read the present state; `offsets` are those in the changelog."""
+        """Commit changes of an operator that has read the current state; `offsets` are their changelog offsets."""
         self._offsets_after_gap.update(offset for offset in offsets if offset > self.offset)
         while self.offset + 1 in self._offsets_after_gap:
             self.offset += 1
             self._offsets_after_gap.discard(self.offset)
-        # The operators have read, and so merged, every other family that they change.
+        # Operators merge their changes of all other families, because they read the rows first.
         self._commit(changes, () if retraction else (Family.CAPTURES,))
 
     def replay(self, offset: int, record: bytes) -> None:
-        """Merge a record of the changelog; records must be replayed in order."""
+        """Merge a changelog record; records must be replayed in order."""
         kind, changes = changelog_record.decode(record)
         self.offset = max(self.offset, offset)
         self._offsets_after_gap = {later for later in self._offsets_after_gap if later > self.offset}
@@ -68,28 +68,26 @@ class Partition:
     def _commit(self, changes: Changes, merged_families: Collection[Family]) -> None:
         host_counts = self._count_captures(changes)
         for family in merged_families:
-            rows = changes.puts.get(family)
-            if rows:
-                keys = sorted(rows)
-                for key, stored in zip(keys, self.store.get_many(family, keys), strict=True):
-                    rows[key] = merge(family, stored, rows[key])
+            rows = changes.puts.get(family, {})
+            keys = sorted(rows)
+            for key, stored in zip(keys, self.store.get_many(family, keys), strict=True):
+                rows[key] = merge(family, stored, rows[key])
         for sweep, counts in host_counts.items():
             sweeps.add_hosts(self.store, changes, sweep, counts)
         changes.put(Family.META, _OFFSET, _I64.pack(self.offset))
         self.store.write(changes)
 
     def _count_captures(self, changes: Changes) -> dict[int, Counter[bytes]]:
-        """Count the captures that are new minus those that are deleted, by sweep and host."""
+        """Count new captures minus deleted ones, by sweep and host."""
         counts: dict[int, Counter[bytes]] = {}
         puts = sorted(changes.puts.get(Family.CAPTURES, ()))
         deletes = sorted(changes.deletes.get(Family.CAPTURES, ()))
-        for rows, step in ((puts, 1), (deletes, -1)):
+        for rows, change in ((puts, 1), (deletes, -1)):
             for row, stored in zip(rows, self.store.get_many(Family.CAPTURES, rows), strict=True):
-                if (stored is None) == (step == 1):
+                if (stored is None) == (change == 1):
                     key, sweep, *_ = capture_row.decode_key(row)
-                    counts.setdefault(sweep, Counter())[host_prefix(key)] += step
+                    counts.setdefault(sweep, Counter())[host_prefix(key)] += change
         return counts
 
     def close(self) -> None:
-        """Close the store."""
         self.store.close()

@@ -25,35 +25,27 @@ class RowReader(Protocol):
     @property
     def path(self) -> Path:
         """Where the rows are, for messages."""
-        ...
 
     def get(self, family: Family, key: bytes) -> bytes | None:
         """Return the value of a key, or None."""
-        ...
 
     def get_many(self, family: Family, keys: Sequence[bytes]) -> list[bytes | None]:
         """Return the values of many keys, in the order of the keys; sorted keys are read fastest."""
-        ...
 
     def scan(self, family: Family, prefix: bytes = b"", start: bytes | None = None) -> Iterator[Row]:
         """Yield the rows whose key begins with `prefix`, starting at the key `start`."""
-        ...
 
     def keys(self, family: Family, prefix: bytes, limit: int, start: bytes | None = None) -> list[bytes]:
         """Return at most `limit` keys that begin with `prefix`, starting at the key `start`."""
-        ...
 
     def scan_prefixes(self, family: Family, prefixes: Sequence[bytes], limit: int | None = None) -> list[list[Row]]:
         """Return the rows under each prefix, at most `limit` per prefix."""
-        ...
 
     def keys_under(self, family: Family, prefixes: Sequence[bytes], limit: int) -> list[list[bytes]]:
         """Return at most `limit` keys under each prefix."""
-        ...
 
     def catch_up(self) -> None:
         """Make the writer's latest commits visible; does nothing if rows are always current."""
-        ...
 
 
 class HistoryReader(RowReader, Protocol):
@@ -61,18 +53,15 @@ class HistoryReader(RowReader, Protocol):
 
     def scan_reverse(self, family: Family, prefix: bytes, start: bytes) -> Iterator[Row]:
         """Yield the rows whose key begins with `prefix`, descending from the key `start`."""
-        ...
 
     def last_under(self, family: Family, prefixes: Sequence[bytes]) -> list[Row | None]:
         """Return the row with the greatest key under each prefix, or None.
 
         No key may be more than 32 bytes longer than the prefix.
         """
-        ...
 
     def may_have_rows(self, family: Family, prefixes: Sequence[bytes]) -> list[bool]:
         """Whether each prefix may have rows, without reading them; False only if it has none."""
-        ...
 
 
 class RowWriter(Protocol):
@@ -80,7 +69,6 @@ class RowWriter(Protocol):
 
     def write(self, changes: Changes, *, sync: bool = False) -> None:
         """Commit all changes or none; with `sync`, they are on disk when this returns."""
-        ...
 
 
 class RowStore(RowReader, RowWriter, Protocol):

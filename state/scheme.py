@@ -1,7 +1,7 @@
 """The scheme: the parameters that two sketches must share to be comparable.
 
-A state records it when it is created, and every message of sketches carries it. Its `id` changes with any field, so
-the state of one scheme never mixes with sketches of another.
+A state records its scheme when it is created, and every message of sketches contains it. Its `id` changes with any
+field, so the state of one scheme never mixes with sketches of another.
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ TOKENISER = 1  # raised whenever the same text results in other tokens
 
 
 class Scheme(msgspec.Struct, frozen=True, kw_only=True):
-    """How pages become sketches: lengths are in tokens; counts are of bins, bands, rows and sampled shingles."""
+    """How pages become sketches."""
 
     extractor: str = "resiliparse-body"
     tokeniser: int = TOKENISER
-    shingle_words: Annotated[int, Meta(ge=1, le=16)] = 4
+    shingle_words: Annotated[int, Meta(ge=1, le=16)] = 4  # tokens per shingle
     bands: Annotated[int, Meta(ge=1, le=64)] = 20
-    rows: Annotated[int, Meta(ge=1, le=7)] = 5
-    sample_max: Annotated[int, Meta(ge=16, le=1024)] = 64
+    rows: Annotated[int, Meta(ge=1, le=7)] = 5  # bins per band
+    sample_max: Annotated[int, Meta(ge=16, le=1024)] = 64  # sampled shingles per document
     seed: Annotated[int, Meta(ge=0, le=(1 << 63) - 1)] = 274_034_445
 
     @property
     def bins(self) -> int:
-        """Bins of the signature: one per row of every band."""
+        """The number of bins in a signature: one per row of every band."""
         return self.bands * self.rows
 
     @property
     def bucket_bytes(self) -> int:
-        """Bytes of a bucket: the number of the band, then its rows of the signature, one byte per row."""
+        """The length of a bucket's key: one byte for the number of the band, and one per row of the band."""
         return 1 + self.rows
 
     @property

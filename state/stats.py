@@ -16,16 +16,12 @@ from state.store import Store
 
 
 class FamilyStats(msgspec.Struct, frozen=True):
-    """The size of one column family."""
-
     family: str
     keys_estimated: int
     bytes_on_disk: int
 
 
 class Stats(msgspec.Struct, frozen=True, kw_only=True):
-    """The size of the whole state."""
-
     path: str
     scheme: str
     documents: int
@@ -36,7 +32,7 @@ class Stats(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Hot(msgspec.Struct, frozen=True):
-    """A bucket or a sampled shingle that reached its limit: mechanical text, or a crowded cluster."""
+    """A bucket or a sampled shingle that reached its limit, due to boilerplate text or a crowded cluster."""
 
     kind: str  # "bucket" or "sample"
     key: str  # hex
@@ -44,18 +40,16 @@ class Hot(msgspec.Struct, frozen=True):
 
 
 def stats(store: Store) -> Stats:
-    """Return file sizes, RocksDB's estimates of keys, and the exact number of documents.
-
-    The embedded engine counts documents as it writes them; those of a partition are counted here, row by row.
-    """
+    """Return file sizes, RocksDB's estimates of keys, and the exact number of documents."""
     counters = meta.counters(store)
+    documents = counters.get("documents")
+    if documents is None:  # a partition, because only the embedded engine counts documents as it writes them
+        documents = sum(1 for _ in store.scan(Family.DOCUMENTS))
     states = Counter(sweep.state for sweep in sweeps.all_sweeps(store))
     return Stats(
         path=str(store.path),
         scheme=meta.read_scheme(store).id,
-        documents=(
-            counters["documents"] if "documents" in counters else sum(1 for _ in store.scan(Family.DOCUMENTS))
-        ),
+        documents=documents,
         sweeps={state.name.lower(): states[state] for state in SweepState},
         families=[FamilyStats(f.value, store.estimated_keys(f), store.bytes_on_disk(f)) for f in Family],
         memory_bytes=store.bytes_in_memory(),
@@ -64,7 +58,7 @@ def stats(store: Store) -> Stats:
 
 
 def hot(store: RowReader, *, postings_max: int, sample_postings_max: int) -> Iterator[Hot]:
-    """Yield the full buckets and the sampled shingles with more documents than take part."""
+    """Yield the full buckets, and the sampled shingles in more documents than searches read."""
     for key, value in store.scan(Family.BANDS):
         if len(value) >= postings_max * PREFIX_BYTES:
             yield Hot("bucket", key.hex(), len(value) // PREFIX_BYTES)

@@ -44,7 +44,7 @@ class MemoryBudget:
 
 
 class Store:
-    """An open state folder: a `HistoryReader` and `RowWriter`."""
+    """An open state folder. `state.rows` documents the methods that other stores have too."""
 
     def __init__(
         self,
@@ -105,16 +105,15 @@ class Store:
         self._handles = {family: self._db.get_column_family_handle(family.value) for family in Family}
         self._prefix_index: Any = self._db.get_column_family(prefix_index.COLUMN_FAMILY)
         self._prefix_index_handle: Any = self._db.get_column_family_handle(prefix_index.COLUMN_FAMILY)
+        without_whole_keys = [family for family, storage in STORAGE.items() if writable and not storage.whole_keys]
         try:
-            for family, storage in STORAGE.items():
-                if writable and not storage.whole_keys:  # RocksDB accepts this only for an open column family
-                    self._families[family].set_options({"block_based_table_factory": "{whole_key_filtering=false;}"})
+            for family in without_whole_keys:  # RocksDB accepts this option only for an open column family
+                self._families[family].set_options({"block_based_table_factory": "{whole_key_filtering=false;}"})
         except Exception as error:
             self.close()
             raise _state_error(path, error) from error
 
     def get(self, family: Family, key: bytes) -> bytes | None:
-        """Return the value of a key, or None."""
         try:
             value: bytes | None = self._families[family].get(key)
         except Exception as error:
@@ -122,7 +121,6 @@ class Store:
         return value
 
     def get_many(self, family: Family, keys: Sequence[bytes]) -> list[bytes | None]:
-        """Return the values of many keys, in the order of the keys; sorted keys are read fastest."""
         if not keys:
             return []
         try:
@@ -132,7 +130,6 @@ class Store:
         return list(values)
 
     def scan(self, family: Family, prefix: bytes = b"", start: bytes | None = None) -> Iterator[Row]:
-        """Yield the rows whose key begins with `prefix`, starting at the key `start`."""
         at = prefix if start is None else max(start, prefix)
         rows: Any = self._families[family].items(False, at, _total_order())
         for row in rows:
@@ -143,7 +140,6 @@ class Store:
         self._check_end(family, at)
 
     def keys(self, family: Family, prefix: bytes, limit: int, start: bytes | None = None) -> list[bytes]:
-        """Return at most `limit` keys that begin with `prefix`, starting at the key `start`."""
         at = prefix if start is None else max(start, prefix)
         iterator: Any = self._families[family].keys(False, at, _total_order())
         keys: list[bytes] = []
@@ -160,7 +156,6 @@ class Store:
         return keys
 
     def scan_reverse(self, family: Family, prefix: bytes, start: bytes) -> Iterator[Row]:
-        """Yield the rows whose key begins with `prefix`, descending from the key `start`."""
         cursor = self._families[family].iter(_total_order())
         cursor.seek_for_prev(start)
         while cursor.valid():
@@ -172,21 +167,19 @@ class Store:
         self._check_cursor(cursor)
 
     def last_under(self, family: Family, prefixes: Sequence[bytes]) -> list[Row | None]:
-        """Return the row with the greatest key under each prefix, or None."""
         cursor = self._families[family].iter(_total_order())
         last: list[Row | None] = []
         for prefix, may_have_rows in zip(prefixes, self.may_have_rows(family, prefixes), strict=True):
-            if not may_have_rows:
-                last.append(None)
-                continue
-            cursor.seek_for_prev(prefix + _AFTER_PREFIX)
-            self._check_cursor(cursor)
-            under = cursor.valid() and cursor.key().startswith(prefix)
-            last.append((cursor.key(), cursor.value()) if under else None)
+            row = None
+            if may_have_rows:
+                cursor.seek_for_prev(prefix + _AFTER_PREFIX)
+                self._check_cursor(cursor)
+                if cursor.valid() and cursor.key().startswith(prefix):
+                    row = cursor.key(), cursor.value()
+            last.append(row)
         return last
 
     def may_have_rows(self, family: Family, prefixes: Sequence[bytes]) -> list[bool]:
-        """Whether each prefix may have rows; captures are looked up in the prefix index, other rows are not."""
         if family is not Family.CAPTURES or not prefixes:
             return [True] * len(prefixes)
         try:
@@ -199,10 +192,7 @@ class Store:
         ]
 
     def scan_prefixes(self, family: Family, prefixes: Sequence[bytes], limit: int | None = None) -> list[list[Row]]:
-        """Return the rows under each prefix, at most `limit` per prefix.
-
-        All prefixes share one cursor, because opening a cursor takes longer than reading a row.
-        """
+        # All prefixes share one cursor, because opening a cursor takes longer than reading a row.
         cursor = self._prefix_cursor(family, prefixes)
         results = []
         for prefix in prefixes:
@@ -216,7 +206,6 @@ class Store:
         return results
 
     def keys_under(self, family: Family, prefixes: Sequence[bytes], limit: int) -> list[list[bytes]]:
-        """Return at most `limit` keys under each prefix, with one cursor like `scan_prefixes`."""
         cursor = self._prefix_cursor(family, prefixes)
         results = []
         for prefix in prefixes:
@@ -239,7 +228,6 @@ class Store:
         return self._families[family].iter(options)
 
     def write(self, changes: Changes, *, sync: bool = False) -> None:
-        """Commit all changes or none; with `sync`, they are on disk when this returns."""
         batch = rocks.WriteBatch(raw_mode=True)
         for family, keys in changes.deletes.items():
             for key in keys:
@@ -280,7 +268,6 @@ class Store:
                 raise _state_error(self.path, error) from error
 
     def catch_up(self) -> None:
-        """Make the writer's latest commits visible to a reader; does nothing for a writer."""
         if self.writable:
             return
         before = self._db.latest_sequence_number()
@@ -292,7 +279,6 @@ class Store:
             self._open()
 
     def flush(self) -> None:
-        """Write all write buffers to files."""
         for column_family in self._column_families():
             column_family.flush()
 
@@ -301,26 +287,25 @@ class Store:
         try:
             rocks.Checkpoint(self._db).create_checkpoint(str(path))
         except Exception as error:
-            raise StateError(
-                f"cannot make a backup in {path}: {error}", "name a folder that does not exist yet"
-            ) from error
+            hint = "name a folder that does not exist yet"
+            raise StateError(f"cannot make a backup in {path}: {error}", hint) from error
 
     def bytes_on_disk(self, family: Family) -> int:
         """Return the bytes of a family's files, including the prefix index but not write buffers."""
         column_families = [self._families[family], *([self._prefix_index] if family is Family.CAPTURES else [])]
-        return sum(int(c.property_int_value("rocksdb.total-sst-files-size") or 0) for c in column_families)
+        return _sum_property(column_families, "total-sst-files-size")
 
     def bytes_in_memory(self) -> dict[str, int]:
         """Return the bytes of RocksDB's block cache, write buffers and table readers."""
-        usage = {"cache": int(self._cache.get_usage())}
-        for name, property_name in (("buffers", "cur-size-all-mem-tables"), ("tables", "estimate-table-readers-mem")):
-            values = (c.property_int_value(f"rocksdb.{property_name}") for c in self._column_families())
-            usage[name] = sum(int(value or 0) for value in values)
-        return usage
+        return {
+            "cache": int(self._cache.get_usage()),
+            "buffers": _sum_property(self._column_families(), "cur-size-all-mem-tables"),
+            "tables": _sum_property(self._column_families(), "estimate-table-readers-mem"),
+        }
 
     def estimated_keys(self, family: Family) -> int:
         """Return RocksDB's estimate of how many keys a family has."""
-        return int(self._families[family].property_int_value("rocksdb.estimate-num-keys") or 0)
+        return _sum_property([self._families[family]], "estimate-num-keys")
 
     def close(self) -> None:
         """Stop background work, release the folder and write its inventory."""
@@ -358,6 +343,10 @@ class Store:
         except StateError:
             if error is None:  # otherwise `error` is the cause: after a full disk, closing fails too
                 raise
+
+
+def _sum_property(column_families: list[Any], name: str) -> int:
+    return sum(int(c.property_int_value(f"rocksdb.{name}") or 0) for c in column_families)
 
 
 def _total_order() -> Any:
@@ -413,18 +402,16 @@ def _has_state(path: Path) -> bool:
     try:
         return (path / "CURRENT").exists()
     except OSError as error:
-        raise StateError(
-            f"cannot read a state in {path}: {error.strerror}", "name another folder with --data-dir"
-        ) from error
+        hint = "name another folder with --data-dir"
+        raise StateError(f"cannot read a state in {path}: {error.strerror}", hint) from error
 
 
 def _create_folder(path: Path) -> None:
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise StateError(
-            f"cannot create a state in {path}: {error.strerror}", "name a writable folder with --data-dir"
-        ) from error
+        hint = "name a writable folder with --data-dir"
+        raise StateError(f"cannot create a state in {path}: {error.strerror}", hint) from error
 
 
 def _state_error(path: Path, error: Exception) -> StateError:
@@ -434,10 +421,8 @@ def _state_error(path: Path, error: Exception) -> StateError:
         return StateCorrupt(
             f"the state in {path} is damaged: {text}", "restore a backup, or ingest into a new folder"
         )
-    return StateError(
-        f"cannot use the state in {path}: {text}",
-        "check that its disk works and is not full; committed data is safe",
-    )
+    hint = "check that its disk works and is not full; committed data is safe"
+    return StateError(f"cannot use the state in {path}: {text}", hint)
 
 
 def _open_error(path: Path, error: Exception) -> StateError:
@@ -445,9 +430,8 @@ def _open_error(path: Path, error: Exception) -> StateError:
     if "lock file" in text.lower() or "lock hold" in text.lower():
         return StateLocked(f"another process is writing to the state in {path}", "wait until it ends")
     if "Column families not opened" in text or "Column family not found" in text:
-        return StateError(
-            f"the RocksDB in {path} has other column families than a lostfound state", "name another --data-dir"
-        )
+        message = f"the RocksDB in {path} has other column families than a lostfound state"
+        return StateError(message, "name another --data-dir")
     if "Read-only file system" in text:
         return StateError(
             f"the state in {path} is on a read-only file system, and RocksDB writes its options on opening",

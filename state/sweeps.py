@@ -75,7 +75,6 @@ def finish_cancel(store: RowReader, sweep: Sweep, changes: Changes) -> Sweep:
 
 
 def put(changes: Changes, sweep: Sweep) -> None:
-    """Write a sweep's row."""
     fields = msgspec.structs.asdict(sweep)
     changes.put(Family.SWEEPS, _KEY.pack(b"s", fields.pop("number")), msgspec.json.encode(fields))
 
@@ -90,7 +89,6 @@ def decode(key: bytes, value: bytes) -> Sweep:
 
 
 def host_key(number: int, host: bytes) -> bytes:
-    """Return the row key of the count of a host's captures in a sweep."""
     return _KEY.pack(b"h", number) + host
 
 
@@ -107,13 +105,11 @@ def numbers_with_hosts(store: RowReader) -> set[int]:
 
 
 def add_hosts(store: RowReader, changes: Changes, number: int, counts: dict[bytes, int]) -> None:
-    """Add to a sweep's counts per host."""
     keys = [host_key(number, host) for host in counts]
     for key, stored, added in zip(keys, store.get_many(Family.SWEEPS, keys), counts.values(), strict=True):
         changes.put(Family.SWEEPS, key, _COUNT.pack(added + (_COUNT.unpack(stored)[0] if stored else 0)))
 
 
 def host_count(store: RowReader, number: int, host: bytes) -> int:
-    """Return the number of a host's captures in a sweep."""
     value = store.get(Family.SWEEPS, host_key(number, host))
     return int(_COUNT.unpack(value)[0]) if value else 0

@@ -3,11 +3,11 @@
     key    url key │ 00 │ sweep 4 │ time 8 (ms) │ tie 2
     value  version 1 │ flags 1 │ status 2 │ extractor 1 │ [document 16] │ [raw 8] │ [redirect 2+n] │ [url 2+n]
 
-    flags  1 https   2 document   4 raw fingerprint   8 redirect   16 url, where the key does not decode to it
+    flags  1 https   2 document   4 raw fingerprint   8 redirect   16 url, unless the key decodes to it
 
-A url key contains no NUL, so the captures of one URL are one range of keys, in order of sweep and time. The tie
-distinguishes captures of the same instant: most often http and its redirect to https, which share a key and, at a
-crawler's resolution, the second. Successful responses sort after others.
+A URL key contains no NUL, so the captures of a URL are one range of keys, in order of sweep and time. The tie
+distinguishes captures of the same instant. Most often these are an http URL and its redirect to https, which have the
+same key and the same second, the resolution of crawlers. Successful responses sort after others.
 """
 
 from __future__ import annotations
@@ -25,41 +25,39 @@ RAW_BYTES = 8
 HTTPS, DOCUMENT, RAW, REDIRECT, URL = 1, 2, 4, 8, 16
 _HEAD = struct.Struct(">BBHB")
 _KEY_TAIL = struct.Struct(">IQH")
-_SUCCESSFUL = 0x8000  # bit of a tie
+_SUCCESSFUL = 0x8000  # the highest bit of a tie
 _TEXT_BYTES_MAX = 0xFFFF
 TIE_MAX = 0xFFFF
 
 
 def history_prefix(key: bytes) -> bytes:
-    """Return the key prefix of all captures of one URL."""
+    """Return the key prefix of all captures of a URL."""
     return key + b"\0"
 
 
 def tie(capture: Capture) -> int:
-    """Return the tie of a capture, never 0: a hash of the response as the crawler reported it."""
+    """Return the tie of a capture: a hash of the response as the crawler reported it, never 0."""
     response = f"{capture.status} {capture.url}\n{capture.redirect or ''}\n".encode("utf-8", "surrogatepass")
     successful = _SUCCESSFUL if 200 <= capture.status < 300 else 0
     return successful | (mmh3.hash(response + capture.raw, signed=False) % (_SUCCESSFUL - 1) + 1)
 
 
 def encode_key(key: bytes, sweep: int, time: int, tie: int) -> bytes:
-    """Return the row key of the capture of a URL key."""
     assert b"\0" not in key, "a NUL ends the url key"
     return key + b"\0" + _KEY_TAIL.pack(sweep, time, tie)
 
 
 def row_key(capture: Capture) -> bytes:
-    """Return the row key of a capture."""
     return encode_key(capture.key, capture.sweep, capture.time, capture.tie)
 
 
 def url_key_of(row: bytes) -> bytes:
-    """Return the url key in a row key, without checking the row key."""
+    """Return the URL key in a row key, without checks."""
     return row[: -_KEY_TAIL.size - 1]
 
 
 def decode_key(row: bytes) -> tuple[bytes, int, int, int]:
-    """Split a row key into url key, sweep, time (ms) and tie."""
+    """Split a row key into URL key, sweep, time (ms) and tie; raises StateCorrupt."""
     at = len(row) - _KEY_TAIL.size
     if at < 2 or row.find(b"\0") != at - 1:
         raise StateCorrupt(f"not a capture key: {row[:80]!r}")
@@ -124,7 +122,7 @@ def decode(row: bytes, value: bytes) -> Capture:
 
 def _encode_text(text: str) -> bytes:
     data = text.encode("utf-8", "surrogatepass")
-    assert len(data) <= _TEXT_BYTES_MAX, "a redirect and a URL have two bytes for their length"
+    assert len(data) <= _TEXT_BYTES_MAX, "the length of a redirect or a URL has two bytes"
     return len(data).to_bytes(2, "big") + data
 
 

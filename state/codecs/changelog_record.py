@@ -1,17 +1,18 @@
-"""A record of a partition's changelog: the changes of one batch, as columns.
+"""A record of a partition's changelog: the changes of a batch, as columns.
 
     value    version 1 │ kind 1 │ section │ section │ ...
     section  family 1 │ rows 4 │ key lengths 2 each │ value lengths 4 each │ keys │ values         puts
              family 1 + 128 │ rows 4 │ key lengths 2 each │ keys                                   deletes
 
-Kind 1 is facts, which are merged into the stored rows; kind 2 is a retraction (deleted data), which overwrites them.
-Families are numbered from 0 in the order of `state.families`. A number is never reused.
+Records of kind 1 contain facts, which are merged into the stored rows. Records of kind 2 are retractions (of deleted
+data), which overwrite them. Families are numbered from 0 in the order of `state.families`; no number is reused.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from itertools import accumulate, pairwise
 
 import numpy as np
 
@@ -28,7 +29,7 @@ _HEAD_BYTES = 2
 
 
 def encode(changes: Changes, *, kind: int = FACTS, record_bytes_max: int = 1 << 20) -> list[bytes]:
-    """Encode changes as records of at most `record_bytes_max` bytes; a longer row has a record of its own."""
+    """Encode changes as records of at most `record_bytes_max` bytes; a longer row gets a separate record."""
     assert kind in (FACTS, RETRACTION)
     records: list[list[bytes]] = []
     size = record_bytes_max
@@ -90,33 +91,21 @@ def _decode_section(record: bytes, at: int, changes: Changes) -> int:
     if number % _DELETES >= len(_FAMILIES):
         raise ValueError(f"a changelog record names family {number % _DELETES}: written by a newer lostfound")
     family = _FAMILIES[number % _DELETES]
-    column_lengths = []
+    column_lengths: list[list[int]] = []
     for width in (2,) if number >= _DELETES else (2, 4):
-        column_lengths.append(_decode_lengths(record, at, count, width))
+        if at + count * width > len(record):
+            raise ValueError(f"a changelog record is cut short at byte {at}")
+        column_lengths.append(np.frombuffer(record, f">u{width}", count, at).tolist())
         at += count * width
     columns = []
     for lengths in column_lengths:
-        column, at = _decode_column(record, at, lengths)
-        columns.append(column)
+        bounds = list(accumulate(lengths, initial=at))
+        columns.append([record[start:end] for start, end in pairwise(bounds)])
+        at = bounds[-1]
+    if at > len(record):
+        raise ValueError(f"a changelog record is cut short: it has {len(record)} bytes and needs {at}")
     if number >= _DELETES:
         changes.deletes.setdefault(family, set()).update(columns[0])
     else:
         changes.family(family).update(zip(*columns, strict=True))
     return at
-
-
-def _decode_lengths(record: bytes, at: int, count: int, width: int) -> list[int]:
-    if at + count * width > len(record):
-        raise ValueError(f"a changelog record is cut short at byte {at}")
-    lengths: list[int] = np.frombuffer(record, f">u{width}", count, at).tolist()
-    return lengths
-
-
-def _decode_column(record: bytes, at: int, lengths: Sequence[int]) -> tuple[list[bytes], int]:
-    column = []
-    for length in lengths:
-        column.append(record[at : at + length])
-        at += length
-    if at > len(record):
-        raise ValueError(f"a changelog record is cut short: it has {len(record)} bytes and needs {at}")
-    return column, at

@@ -4,8 +4,8 @@
     value  version 1 │ first seen 6 (ms) │ exponent 1 │ tokens 4 │ shingles 4 │ bins 2 │ sampled 2
            │ signature │ sample
 
-The signature has one byte per bin, the sample four bytes per sampled shingle. "First seen" is in front, so that of
-two rows of one document the earlier one sorts first.
+The signature has one byte per bin, the sample four bytes per sampled shingle. "First seen" is at the front, so that
+the earlier of two rows of a document sorts first.
 """
 
 from __future__ import annotations
@@ -25,19 +25,11 @@ _BIG = np.dtype(">u4")
 
 
 def encode(row: DocumentRow) -> bytes:
-    """Encode a row without its document id, which is the key."""
     sketch = row.sketch
     assert sketch.signature.dtype == np.uint8
     assert sketch.sample.dtype == np.uint32
-    head = _HEAD.pack(
-        VERSION,
-        row.first_seen.to_bytes(6, "big"),
-        sketch.exponent,
-        sketch.tokens,
-        sketch.shingles,
-        len(sketch.signature),
-        len(sketch.sample),
-    )
+    seen, bins, sampled = row.first_seen.to_bytes(6, "big"), len(sketch.signature), len(sketch.sample)
+    head = _HEAD.pack(VERSION, seen, sketch.exponent, sketch.tokens, sketch.shingles, bins, sampled)
     return head + sketch.signature.tobytes() + sketch.sample.astype(_BIG).tobytes()
 
 
@@ -54,26 +46,21 @@ def decode(document: bytes, value: bytes) -> DocumentRow:
     signature = np.frombuffer(value, np.uint8, bins, _HEAD.size)
     sample = np.frombuffer(value, _BIG, offset=at).astype(np.uint32)
     sketch = Sketch(
-        document=document,
-        signature=signature,
-        sample=sample,
-        exponent=exponent,
-        shingles=shingles,
-        tokens=tokens,
+        document=document, signature=signature, sample=sample, exponent=exponent, shingles=shingles, tokens=tokens
     )
     return DocumentRow(sketch, int.from_bytes(seen, "big"))
 
 
 def first_seen(value: bytes) -> int:
-    """Decode when a document was first seen, ms."""
+    """Decode when a document was first seen (ms)."""
     return int.from_bytes(value[_SEEN], "big")
 
 
 def tokens(value: bytes) -> int:
-    """Decode how many tokens of a document were sketched."""
+    """Decode the number of sketched tokens of a document."""
     return int.from_bytes(value[_TOKENS], "big")
 
 
 def seen_at(value: bytes, time: int) -> bytes:
-    """Return the row with another first-seen time, ms."""
+    """Return the row with another first-seen time (ms)."""
     return value[: _SEEN.start] + time.to_bytes(6, "big") + value[_SEEN.stop :]

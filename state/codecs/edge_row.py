@@ -1,9 +1,9 @@
-"""A verified pair in `edges`, stored once, under the smaller id.
+"""A verified pair in `edges`, stored only under the smaller id.
 
     key    smaller document id 16 │ larger document id 16
-    value  version 1 │ resemblance 2 │ containment of the smaller in the larger 2 │ and the other way 2
+    value  version 1 │ resemblance 2 │ containment of the smaller id's document in the other 2 │ and vice versa 2
 
-Resemblance and containments, from 0 to 1, are stored as 0 to 65535.
+Resemblance and containments from 0 to 1 are stored as integers from 0 to 65535.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ _SCALE = 65535
 
 
 def encode(edge: Edge) -> tuple[bytes, bytes]:
-    """Encode key and value of a pair; the order of its documents does not matter."""
+    """Encode the key and the value of a pair with its documents in any order."""
     assert len(edge.a) == len(edge.b) == ID_BYTES
     assert edge.a != edge.b, "a document does not pair with itself"
     if edge.b < edge.a:
-        edge = msgspec.structs.replace(
-            edge, a=edge.b, b=edge.a, containment=edge.contained, contained=edge.containment
+        return encode(
+            msgspec.structs.replace(edge, a=edge.b, b=edge.a, containment=edge.contained, contained=edge.containment)
         )
-    figures = (edge.resemblance, edge.containment, edge.contained)
-    assert all(0 <= share <= 1 for share in figures)
-    return edge.a + edge.b, _VALUE.pack(VERSION, *[round(share * _SCALE) for share in figures])
+    shares = (edge.resemblance, edge.containment, edge.contained)
+    assert all(0 <= share <= 1 for share in shares)
+    return edge.a + edge.b, _VALUE.pack(VERSION, *[round(share * _SCALE) for share in shares])
 
 
 def encode_many(
@@ -45,7 +45,7 @@ def encode_many(
     containment: NDArray[np.float64],
     contained: NDArray[np.float64],
 ) -> dict[bytes, bytes]:
-    """Encode many pairs, given as columns: pair i is ids[smaller[i]], ids[larger[i]], the smaller id first."""
+    """Encode many pairs given as columns: pair i is ids[smaller[i]] and ids[larger[i]], the smaller id first."""
     table = np.zeros(len(smaller), _ROW)
     table["version"] = VERSION
     for name, column in (("resemblance", resemblance), ("containment", containment), ("contained", contained)):

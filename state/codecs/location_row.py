@@ -3,7 +3,7 @@
     key    document id 16 │ url key
     value  time 8 (ms since the epoch)
 
-Of two times the smaller is stored. The row remains when the URL changes to another document.
+The smaller of two times is stored. The row remains when the URL changes to another document.
 """
 
 from __future__ import annotations
@@ -16,12 +16,11 @@ _TIME = struct.Struct(">Q")
 
 
 def encode(time: int) -> bytes:
-    """Encode when a URL was first seen with a document, ms."""
     return _TIME.pack(time)
 
 
 def decode(value: bytes) -> int:
-    """Decode when a URL was first seen with a document, ms; raises StateCorrupt."""
+    """Decode a time (ms); raises StateCorrupt."""
     if len(value) != _TIME.size:
         raise StateCorrupt(f"a location of {len(value)} bytes should have {_TIME.size}: cut short, or another format")
     return int(_TIME.unpack(value)[0])

@@ -3,8 +3,8 @@
     key    band 1 │ rows of the signature, 1 each         (6 bytes with five rows)
     value  prefix 5 │ prefix 5 │ ...                      ascending; the length implies the count
 
-A prefix is the first five bytes of a document id. It has no version byte, because it would cost a tenth of the
-largest family; the state's format version covers the layout.
+A prefix is the first five bytes of a document id. The value has no version byte, which would cost a tenth of the
+largest family; the format version of the state covers the layout.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from state.model import PREFIX_BYTES
 
 
 def encode(prefixes: list[bytes]) -> bytes:
-    """Encode prefixes, in any order and with repeats."""
+    """Encode prefixes in any order, with or without repeats."""
     assert all(len(prefix) == PREFIX_BYTES for prefix in prefixes)
     return b"".join(sorted(set(prefixes)))
 
@@ -27,5 +27,4 @@ def decode(value: bytes) -> list[bytes]:
 
 
 def union(one: bytes, other: bytes) -> bytes:
-    """Return the union of two posting lists."""
     return encode(decode(one) + decode(other))

@@ -3,19 +3,18 @@
     key    document id 16
     value  version 1 │ time 8 │ crc 4 │ source 8 │ dictionary 1 │ title length 2 │ title │ zstd frame of the text
 
-The title precedes the frame, so that listing documents decompresses no text.
+The title precedes the frame, so that titles can be read without decompressing texts.
 
 Several pages may be the same document with different titles, capitals or punctuation. The smallest of their values is
-stored: the one of the earliest capture and, among captures of the same instant, the one with the smallest CRC-32 of
-"title, 0A, text". The result depends neither on the order in which pages arrive nor on the dictionary of their
-frames, and a later sweep changes nothing that would remain after it is cancelled.
+stored: the value of the earliest capture or, among captures of the same instant, the one with the smallest CRC-32 of
+"title, 0A, text". It depends neither on the order in which pages arrive nor on the dictionary of their frames, and
+nothing of a later sweep remains after the sweep is cancelled.
 
-The source is the raw fingerprint of that capture. Once no capture of the document has this fingerprint, the stored
-text is no longer the text of any remaining page. A value without a source has the maximum time, so any other value
-replaces it.
+The source is the raw fingerprint of that capture. If no capture of the document has this fingerprint any more, no
+remaining page has the stored text. A value without a source has the maximum time, so any other value replaces it.
 
-The dictionary number names the trained dictionary of the frame; 0 is none. Dictionaries are in `meta` under
-"dictionary:" ‖ number and never change, so a frame can always be read.
+The dictionary is the number of the dictionary that was used to compress the frame, or 0. Dictionaries are in `meta`
+under "dictionary:" ‖ number and never change, so a frame can always be read.
 """
 
 from __future__ import annotations
@@ -28,9 +27,9 @@ import zstandard
 from state.errors import StateCorrupt
 
 VERSION = 1
-LEVEL = 1  # of zstd; 3 takes 6 to 13 % fewer bytes (synthetic pages, three sites' manuals) and half as long again
+LEVEL = 1  # of zstd; level 3 takes 6 to 13 % fewer bytes (synthetic pages, three sites' manuals) and 50 % more time
 TITLE_BYTES_MAX = 0xFFFF
-TEXT_BYTES_MAX = 64 << 20  # of a decompressed text
+TEXT_BYTES_MAX = 64 << 20  # decompressed
 NO_TIME = (1 << 64) - 1
 NO_SOURCE = bytes(8)
 _HEAD = struct.Struct(">BQI8sBH")
@@ -38,7 +37,7 @@ _SOURCE = slice(13, 21)
 
 
 class TextCodec:
-    """Compresses with the newest dictionary and reads with any; not thread-safe."""
+    """Compresses with the newest dictionary, decompresses with any; not thread-safe."""
 
     def __init__(self, dictionaries: dict[int, bytes]) -> None:
         self.newest = max(dictionaries, default=0)
@@ -51,10 +50,7 @@ class TextCodec:
         self._decompressors: dict[int, zstandard.ZstdDecompressor] = {}
 
     def encode(self, title: str, text: str, time: int = NO_TIME, source: bytes = NO_SOURCE) -> bytes:
-        """Encode title and text with the time and the raw fingerprint of their capture.
-
-        Surrogates, which UTF-8 cannot encode, become question marks.
-        """
+        """Encode title and text with the time and the raw fingerprint of their capture; surrogates become `?`."""
         assert len(source) == len(NO_SOURCE), "a raw fingerprint has 8 bytes"
         title_bytes = title.replace("\n", " ").encode("utf-8", "replace")[:TITLE_BYTES_MAX]
         text_bytes = text.encode("utf-8", "replace")
@@ -63,7 +59,7 @@ class TextCodec:
         return head + title_bytes + self._compressor.compress(text_bytes)
 
     def title(self, value: bytes) -> str:
-        """Decode the title alone, without decompressing the text."""
+        """Decode the title without decompressing the text."""
         return value[_HEAD.size : _end_of_title(value)].decode("utf-8", "replace")
 
     def decode(self, value: bytes) -> tuple[str, str]:
@@ -81,7 +77,7 @@ class TextCodec:
             self._decompressors[number] = decompressor
         try:
             if zstandard.frame_content_size(frame) > TEXT_BYTES_MAX:  # zstd allocates this size up front
-                raise StateCorrupt(f"a stored text claims more than {TEXT_BYTES_MAX} bytes when decompressed")
+                raise StateCorrupt(f"a stored text would decompress to more than {TEXT_BYTES_MAX} bytes")
             data = decompressor.decompress(frame, max_output_size=TEXT_BYTES_MAX)
         except zstandard.ZstdError as error:
             raise StateCorrupt(f"a stored text cannot be decompressed: {error}") from error
@@ -98,25 +94,26 @@ def _end_of_title(value: bytes) -> int:
 
 
 def source(value: bytes) -> bytes | None:
-    """Return the raw fingerprint of the capture that a value is from, or None."""
+    """Return the raw fingerprint of the capture that a value comes from, or None."""
     fingerprint = value[_SOURCE]
     return None if fingerprint == NO_SOURCE else fingerprint
 
 
 def seen_at(value: bytes, time: int) -> bytes:
-    """Return the value with the time of another capture that has the same raw bytes."""
+    """Return the value with the time of another capture with the same raw bytes."""
     return value[:1] + time.to_bytes(8, "big") + value[9:]
 
 
 def train(texts: list[str], size_bytes: int = 64 << 10) -> bytes | None:
-    """Train a dictionary on sample texts; None when they are too few or too much alike."""
-    samples: list[bytes | bytearray | memoryview[int]]
-    samples = [text[: 16 << 10].encode("utf-8", "replace") for text in texts if text]
+    """Train a dictionary on sample texts; None if they are too few or too similar."""
+    samples: list[bytes | bytearray | memoryview[int]] = [
+        text[: 16 << 10].encode("utf-8", "replace") for text in texts if text
+    ]
     if len(samples) < 64 or sum(map(len, samples)) < 8 * size_bytes:
         return None
     try:
-        # Segments of this length take a fifth of the time of a search for the best length, and texts become at most
-        # 1 % larger (synthetic pages 1.0 %, a manual none).
+        # Segments of fixed length take a fifth of the time of a search for the best length, and make texts at most
+        # 1 % larger (synthetic pages 1.0 %, a manual 0).
         return bytes(zstandard.train_dictionary(size_bytes, samples, k=1024, d=8).as_bytes())
     except zstandard.ZstdError:
-        return None  # texts too much alike: a dictionary gains nothing either
+        return None  # the texts are too similar, so a dictionary would not help either

@@ -3,11 +3,11 @@
     org,example,www:8080)/path?query
     ───────┬─────── ─┬─ ─┬──────────
            │         │   path and query
-           │         port, unless it is the scheme's own
+           │         port, unless it is the scheme's default
            host labels, reversed; IP addresses are not reversed: `192.0.2.7)/`, `[2001:db8::1])/`
 
-`)` always ends the host. A key is ASCII without a byte below 0x21, so that a NUL can end it inside a row key. This
-module only encodes and decodes; `streams.urls` parses URLs into keys.
+`)` always ends the host. A key is ASCII without bytes below 0x21, so a NUL can end it inside a row key. This module
+only encodes and decodes; `streams.urls` parses URLs into keys.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ _IPV4 = re.compile(r"\d+\.\d+\.\d+\.\d+", re.ASCII)
 
 
 def encode_host(host: str, port: str = "") -> bytes:
-    """Return the part of a key that names a host, up to and including `)`; `port` is empty for the scheme's own."""
-    assert not set(host) & set(",)/\0"), "a host name with these characters makes keys ambiguous"
+    """Return the host prefix of a key, up to and including `)`; `port` is empty for the scheme's default."""
+    assert not set(host) & set(",)/\0"), "these characters in a host name would make keys ambiguous"
     return reverse_labels(host) + (f":{port}".encode() if port else b"") + HOST_END
 
 
@@ -33,13 +33,13 @@ def reverse_labels(host: str) -> bytes:
 
 
 def host_prefix(key: bytes) -> bytes:
-    """Return the prefix of all keys of this host and port, up to and including `)`; empty without a `)`."""
+    """Return the prefix of a key up to and including `)`, which all keys of its host share; empty without a `)`."""
     return key[: key.find(HOST_END) + 1]
 
 
 @lru_cache(maxsize=65_536)
 def decode_host(prefix: bytes) -> tuple[str, str]:
-    """Return the host name and the port of a host prefix; the port is empty where it is the scheme's own."""
+    """Return the host name and the port of a host prefix; the port is empty for the scheme's default."""
     host = prefix.removesuffix(HOST_END).decode("utf-8", "surrogateescape")
     name, colon, port = host.rpartition(":")
     if not colon or not port.isdigit():  # the colons of an IPv6 address are inside its brackets
@@ -48,7 +48,7 @@ def decode_host(prefix: bytes) -> tuple[str, str]:
 
 
 def url_of(key: bytes, *, https: bool) -> str:
-    """Return the URL that a key was made of; a port that is the scheme's own is left out."""
+    """Return the URL that a key was made from, without the scheme's default port."""
     prefix = host_prefix(key)
     host, port = decode_host(prefix)
     path = key[len(prefix) :].decode("utf-8", "surrogateescape")
