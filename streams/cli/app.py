@@ -1,4 +1,4 @@
-"""The `lostfound` command group, and how errors and signals become exit codes."""
+"""The `lostfound` command group, and the exit codes for errors and signals."""
 
 from __future__ import annotations
 
@@ -10,25 +10,20 @@ from types import FrameType
 
 import click
 
-from streams.cli import process
-from streams.cli.command_captures import captures
-from streams.cli.command_cluster import cluster
-from streams.cli.command_clusters import clusters
 from streams.cli.command_demo import demo
 from streams.cli.command_find import find
-from streams.cli.command_forget import forget
-from streams.cli.command_ingest import ingest
-from streams.cli.command_publish import publish
-from streams.cli.command_similar import similar
-from streams.cli.command_state import state
-from streams.cli.command_sweep import sweep
-from streams.cli.command_topics import topics
-from streams.cli.command_worker import worker
+from streams.cli.commands_copies import captures, cluster, clusters, similar
+from streams.cli.commands_kafka import publish, topics, worker
+from streams.cli.commands_state import forget, state
+from streams.cli.commands_sweep import ingest, sweep
 from streams.cli.context import Context
 from streams.cli.exit_codes import Exit, exit_code_of
-from streams.cli.options import common_options, print_error
+from streams.cli.options import common_options
+from streams.cli.output import print_error
 from streams.errors import LostfoundError
 
+_COMMANDS = [captures, cluster, clusters, demo, find, forget, ingest, publish, similar, state, sweep, topics, worker]
+_CONTEXT_SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100, "show_default": True}
 _COMPLETE = "_LOSTFOUND_COMPLETE"
 
 
@@ -36,33 +31,15 @@ class _Terminated(KeyboardInterrupt):
     """SIGTERM, handled like Ctrl-C so that both leave the same state."""
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(commands=_COMMANDS, context_settings=_CONTEXT_SETTINGS)
 @click.version_option(package_name="lostfound", message="%(prog)s %(version)s")
 @common_options
-def cli() -> None:
+def cli(_context: Context) -> None:
     """Cluster near-duplicate crawled pages and find where missing pages moved.
 
-    Start with `lostfound ingest`, which reads crawl files into a sweep. Then ask what a page is a copy of, or where a
-    missing URL lives now.
+    Start with `lostfound ingest`, which reads crawl files into a sweep. Then use `clusters` or `similar` to list
+    copies, and `find` to look up where missing pages live now.
     """
-
-
-for command in (
-    captures,
-    cluster,
-    clusters,
-    demo,
-    find,
-    forget,
-    ingest,
-    publish,
-    similar,
-    state,
-    sweep,
-    topics,
-    worker,
-):
-    cli.add_command(command)
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -86,27 +63,25 @@ def run(arguments: Sequence[str]) -> int:
     except OSError as error:
         if _flush_stdout(Exit.OK) == Exit.OK:
             file = f"{error.filename}: " if error.filename else ""
-            print_error(
-                f"{file}{error.strerror or error}", "check that the file is accessible and its disk has space"
-            )
+            hint = "check that the file is accessible and its disk has space"
+            print_error(f"{file}{error.strerror or error}", hint)
         return Exit.USAGE
     except (KeyboardInterrupt, click.Abort):
         is_ingest = click_context is not None and click_context.invoked_subcommand == ingest.name
-        print_error(
-            "interrupted", "committed batches are kept; rerun the same command to resume" if is_ingest else ""
-        )
+        hint = "committed batches are kept; rerun the same command to resume" if is_ingest else ""
+        print_error("interrupted", hint)
         return Exit.INTERRUPTED
     return int(code or Exit.OK)
 
 
 def main() -> None:
-    """Run the command that the process was started with, and exit with its code."""
+    """Run the command of `sys.argv` and exit with its code."""
     if instruction := os.environ.get(_COMPLETE):
         from click.shell_completion import shell_complete
 
         sys.exit(shell_complete(cli, {}, "lostfound", _COMPLETE, instruction))
     signal.signal(signal.SIGTERM, _terminate)
-    process.configure()
+    configure_process()
     try:
         code = run(sys.argv[1:])
     except Exception:  # noqa: BLE001 - any unexpected error is reported as a bug
@@ -116,6 +91,16 @@ def main() -> None:
         print_error("this is a bug in lostfound", "please report it together with the traceback above")
         code = Exit.BUG
     sys.exit(code)
+
+
+def configure_process() -> None:
+    """Tune the C library's allocator for RocksDB, and keep child processes from importing from the current folder."""
+    from state.malloc_tuning import tune_malloc
+
+    tune_malloc()
+    # By default, Python searches the current folder for modules first. That folder can contain a crawl, and with it
+    # files that a crawled site named like modules.
+    os.environ["PYTHONSAFEPATH"] = "1"
 
 
 def _terminate(_signal: int, _frame: FrameType | None) -> None:

@@ -11,12 +11,11 @@ from streams.cli.options import common_options
 @click.command
 @click.option("--sample", is_flag=True, help="Use the small built-in sample; download nothing.")
 @common_options
-@click.pass_obj
 def demo(context: Context, sample: bool) -> None:
     """Cluster six editions of a real manual and find moved pages.
 
     Uses pip to download the source archives of the editions, which span eleven years. Archives and results are stored
-    in demo/ of the data folder. Without a network, a small sample of hand-written pages is used instead.
+    in demo/ in the data folder. Without a network, a small sample of hand-written pages is used instead.
     """
     from streams.demo.run_demo import run_demo
 

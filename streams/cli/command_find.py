@@ -13,7 +13,7 @@ import click
 
 from streams.cli.context import Context
 from streams.cli.exit_codes import Exit
-from streams.cli.options import Share, json_option, server_options
+from streams.cli.options import SHARE, json_option, server_options
 from streams.errors import InputError
 from streams.terminal.escape import escape_json, escape_text, escape_url
 
@@ -25,48 +25,53 @@ CSV_COLUMNS = ("url", "status", "last_seen", "now_at", "confidence", "resemblanc
 
 @click.command
 @click.argument("urls", metavar="[URL]...", nargs=-1)
-@click.option("--from-file", metavar="FILE|-", help="Look up every URL of a file, one per line.")
-@click.option("--missing", is_flag=True, help="Look up every URL that is missing from the last sweep.")
+@click.option("--from-file", metavar="FILE|-", help="Look up the URLs in a file or on stdin, one per line.")
+@click.option("--missing", is_flag=True, help="Look up all URLs that are missing from the last sweep.")
 @json_option
 @click.option("--csv", "as_csv", is_flag=True, help="Write one CSV row per URL, with its best candidate.")
 @click.option(
     "--redirects",
-    metavar="FORM",
+    metavar="FORMAT",
     type=click.Choice(["nginx", "apache", "netlify", "csv"]),
     help="Write a redirect map of moved pages: nginx, apache, netlify or csv.",
 )
 @click.option(
     "--min-confidence",
-    type=Share(),
-    help="Leave out redirects below this confidence.  [default: find.confidence_min]",
+    type=SHARE,
+    help="Minimum confidence of a redirect.  [default: find.confidence_min]",
 )
 @server_options
-@click.pass_obj
 def find(
     context: Context,
     urls: tuple[str, ...],
     from_file: str | None,
     missing: bool,
-    json: bool,
+    as_json: bool,
     as_csv: bool,
     redirects: str | None,
     min_confidence: float | None,
-) -> Exit | None:
+) -> Exit:
     """Find where missing pages live now.
 
-    Reports whether each URL is alive, moved, gone or unknown. Every candidate for its new URL comes with a confidence
-    and the evidence for it.
+    Reports whether each URL is alive, moved, gone or unknown. Each candidate for the new URL has a confidence and the
+    evidence for it.
     """
     import structlog
 
     from streams.find import Finder, missing_urls, warm_up
 
-    if sum((json, as_csv, redirects is not None)) > 1:
+    if sum((as_json, as_csv, redirects is not None)) > 1:
         raise click.UsageError("--json, --csv and --redirects cannot be combined")
     if not urls and not from_file and not missing:
         raise click.UsageError("give one or more URLs, --from-file or --missing")
     checked_urls = [_check_url(url) for url in urls]
-    statuses: Counter[str] = Counter()  # complete when all answers are written
+    statuses: Counter[str] = Counter()
+
+    def count(answers: Iterable[Answer]) -> Iterator[Answer]:
+        for answer in answers:
+            statuses[answer.status] += 1
+            yield answer
+
     with context.reader() as (view, settings):
         warm_up()
         finder = Finder(view, settings)
@@ -74,29 +79,30 @@ def find(
         if missing:
             suspects = finder.find_many(missing_urls(view, settings.find.soft_404_urls))
             answers = chain(answers, (answer for answer in suspects if answer.status in {"moved", "gone"}))
-        answers = _count_statuses(answers, statuses)
-        if json:
+        answers = count(answers)
+        if as_json:
             for answer in answers:
                 click.echo(escape_json(answer.to_json()))
         elif as_csv:
             _write_csv(answers)
         elif redirects is not None:
-            confidence = settings.find.confidence_min if min_confidence is None else min_confidence
-            _write_redirects(answers, redirects, confidence)
+            from streams.find.redirect_maps import redirect_map, render
+
+            confidence_min = settings.find.confidence_min if min_confidence is None else min_confidence
+            text, left_out = render(redirect_map(answers, confidence_min), redirects)
+            click.echo(text, nl=False)
+            for url, reason in left_out.items():
+                click.echo(f"left out {escape_text(url)}: {reason}", err=True)
         else:
-            _print_table(answers)
-            summary = ", ".join(f"{count:,} {status}" for status, count in sorted(statuses.items()))
+            from streams.terminal import layout, tables
+
+            if rows := list(answers):
+                layout.print_to_stdout(tables.answer_table(rows[0]) if len(rows) == 1 else tables.answers_table(rows))
+            summary = ", ".join(f"{number:,} {status}" for status, number in sorted(statuses.items()))
             click.echo(summary or ("no URL is missing" if missing else f"{from_file} contains no URLs"), err=True)
     if reached := +finder.counters:
         structlog.get_logger(__name__).info("limits reached", **reached)
-    return None if statuses.total() > statuses["unknown"] else Exit.NOTHING
-
-
-def _count_statuses(answers: Iterable[Answer], statuses: Counter[str]) -> Iterator[Answer]:
-    """Pass the answers on and count their statuses."""
-    for answer in answers:
-        statuses[answer.status] += 1
-        yield answer
+    return Exit.OK if statuses.total() > statuses["unknown"] else Exit.NOTHING
 
 
 def _check_url(argument: str) -> str:
@@ -116,9 +122,8 @@ def _read_urls(source: str) -> Iterator[str]:
                 if (url := line.strip()) and not url.startswith("#"):
                     yield url
     except OSError as error:
-        raise InputError(
-            f"{source}: {error.strerror}", "name a file with one URL per line, or - for stdin"
-        ) from error
+        hint = "name a file with one URL per line, or - for stdin"
+        raise InputError(f"{source}: {error.strerror}", hint) from error
 
 
 def _write_csv(answers: Iterable[Answer]) -> None:
@@ -137,23 +142,3 @@ def _escape_cell(value: object) -> object:
     if not isinstance(value, str):
         return value
     return f"'{escape_url(value)}" if value.startswith(("=", "+", "-", "@")) else escape_url(value)
-
-
-def _write_redirects(answers: Iterable[Answer], form: str, confidence_min: float) -> None:
-    from streams.find.redirect_maps import redirect_map, render
-
-    text, left_out = render(redirect_map(answers, confidence_min), form)
-    click.echo(text, nl=False)
-    for url, reason in left_out.items():
-        click.echo(f"left out {escape_text(url)}: {reason}", err=True)
-
-
-def _print_table(answers: Iterable[Answer]) -> None:
-    """Print one answer with all its candidates, or several answers in a line or two each."""
-    from streams.terminal import find_tables, layout
-
-    rows = list(answers)
-    if len(rows) == 1:
-        layout.print_to_stdout(find_tables.answer_table(rows[0]))
-    elif rows:
-        layout.print_to_stdout(find_tables.answers_table(rows))

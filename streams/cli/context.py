@@ -19,31 +19,25 @@ if TYPE_CHECKING:
     from streams.kafka.rows.worker_client import WorkerClient
     from streams.settings import Settings
 
-DATA_DIR = Path("var")
-
 
 @dataclass
 class Context:
-    """The common options of a command. The environment sets them first, then the group, then the command itself."""
+    """The common options. The command's override the group's, which override the environment."""
 
-    data_dir: Path = DATA_DIR
+    data_dir: Path = Path("var")
     config: Path | None = None
     verbosity: int = 0
     server: str | None = None
 
     @classmethod
     def from_environment(cls) -> Context:
-        context = cls()
-        if data_dir := os.environ.get("LOSTFOUND_DATA_DIR"):
-            context.data_dir = Path(data_dir)
-        if config := os.environ.get("LOSTFOUND_CONFIG"):
-            context.config = Path(config)
-        return context
+        data_dir, config = os.environ.get("LOSTFOUND_DATA_DIR"), os.environ.get("LOSTFOUND_CONFIG")
+        return cls(Path(data_dir or "var"), Path(config) if config else None)
 
     def settings(self, overrides: dict[str, dict[str, Any]] | None = None) -> Settings:
         """Return the defaults, overridden by the user's file, then by `overrides`. Raises SettingsError.
 
-        Also configure the log, as every command starts with its settings.
+        Also configures the log, because every command starts by loading its settings.
         """
         from streams.cli.log_output import configure
         from streams.settings import load
@@ -52,40 +46,18 @@ class Context:
         return load(self.config, overrides)
 
     @contextmanager
-    def writer(self, *, make: bool = False) -> Iterator[tuple[Store, Settings]]:
-        """Open the local folder for writing; with `make`, create it if it does not exist. Raises StateError."""
+    def writer(self, *, create: bool = False) -> Iterator[tuple[Store, Settings]]:
+        """Open the local folder for writing; with `create`, create it if it does not exist. Raises StateError."""
         from state import meta
         from state.store import Store
 
         settings = self.settings()
-        with Store(self.data_dir, settings.store, create_if_missing=make) as store:
-            if make:
+        with Store(self.data_dir, settings.store, create_if_missing=create) as store:
+            if create:
                 meta.claim_scheme(store, settings.scheme)
             else:
                 meta.read_scheme(store)  # refuses a newer format
             yield store, settings
-
-    @contextmanager
-    def forgetter(self) -> Iterator[tuple[RowReader, Callable[[Changes], None]]]:
-        """Yield the stored rows and a function that commits a removal: a local write, or a retraction on Kafka."""
-        if self.server is None:
-            with self.writer() as (store, _):
-                yield store, partial(store.write, sync=True)
-            return
-        client = self._worker_client(self.settings())
-        yield client.store(), client.retract
-
-    @contextmanager
-    def reader(self) -> Iterator[tuple[View, Settings]]:
-        """Open the state for reading, which works while another process writes. Raises StateError."""
-        from state.view import View
-
-        settings = self.settings()
-        if self.server is not None:
-            yield View(self._worker_client(settings).store()), settings
-            return
-        with self.local_store() as (store, settings):
-            yield View(store), settings
 
     @contextmanager
     def local_store(self) -> Iterator[tuple[Store, Settings]]:
@@ -98,24 +70,43 @@ class Context:
             meta.read_scheme(store)  # refuses a newer format
             yield store, settings
 
-    def send_sweep_event(self, event: str, name: str, kind: Any = None) -> Any:
-        """Send "open", "commit" or "cancel" of a sweep to the workers; return their answer, a `kind`.
+    @contextmanager
+    def reader(self) -> Iterator[tuple[View, Settings]]:
+        """Open the state for queries, which is possible while another process writes to it. Raises StateError."""
+        from state.view import View
 
-        Raises StateError.
-        """
+        if self.server is None:
+            with self.local_store() as (store, settings):
+                yield View(store), settings
+            return
+        settings = self.settings()
+        yield View(self._worker_client(settings).store()), settings
+
+    @contextmanager
+    def deletion(self) -> Iterator[tuple[RowReader, Callable[[Changes], None]]]:
+        """Yield the stored rows, and a function that commits deletions: locally, or as a retraction on Kafka."""
+        if self.server is None:
+            with self.writer() as (store, _):
+                yield store, partial(store.write, sync=True)
+            return
+        client = self._worker_client(self.settings())
+        yield client.store(), client.retract
+
+    def send_sweep_event(self, event: str, name: str, response_type: Any = None) -> Any:
+        """Send "open", "commit" or "cancel" for a sweep to the workers; return the response. Raises StateError."""
         import msgspec
 
         body = msgspec.json.encode({"event": event, "name": name, "time": now_ms()})
-        return self._worker_client(self.settings()).post("/sweeps", body, kind)
+        return self._worker_client(self.settings()).post("/sweeps", body, response_type)
 
     def _worker_client(self, settings: Settings) -> WorkerClient:
         from streams.kafka.rows.worker_client import WorkerClient, token_from_environment
 
         assert self.server is not None
-        # Longer than the workers wait for one another, so that the error names the worker that did not answer.
+        # Longer than workers wait for each other, so that the error names the worker that did not answer.
         return WorkerClient(self.server, 3 * settings.kafka.answer_seconds_max, token_from_environment())
 
 
 def now_ms() -> int:
-    """The current time in ms since 1970. Only commands read the clock; the library takes the time as an argument."""
+    """Return the time in ms since 1970. Only commands read the clock; the library gets the time as an argument."""
     return time.time_ns() // 1_000_000

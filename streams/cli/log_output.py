@@ -1,4 +1,4 @@
-"""Log output on stderr: readable on a terminal, JSON elsewhere. The logs of libraries take the same form."""
+"""Logs to stderr, including the logs of libraries: readable text on a terminal, JSON elsewhere."""
 
 from __future__ import annotations
 
@@ -17,15 +17,10 @@ _PROCESSORS: list[structlog.typing.Processor] = [
 ]
 
 
-def _is_not_printed_by_command(record: logging.LogRecord) -> bool:
-    """Drop records of a LostfoundError: the command prints such an error itself, without a traceback."""
-    return not (record.exc_info and isinstance(record.exc_info[1], LostfoundError))
-
-
 def configure(verbosity: int) -> None:
-    """Log warnings at verbosity 0, also progress at 1, and everything, including libraries, at 2.
+    """Log warnings at verbosity 0, progress too at 1, and everything at 2, including the details of libraries.
 
-    At 0 the Kafka client is silent: its complaints end in an error that the command prints.
+    At 0 the Kafka client logs nothing, because the command prints the error that results.
     """
     level = {0: logging.WARNING, 1: logging.INFO}.get(verbosity, logging.DEBUG)
     renderer: structlog.typing.Processor = (
@@ -37,12 +32,13 @@ def configure(verbosity: int) -> None:
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
         cache_logger_on_first_use=True,
     )
+    formatter = structlog.stdlib.ProcessorFormatter
     handler = logging.StreamHandler(sys.stderr)
-    final_processors = [structlog.stdlib.ProcessorFormatter.remove_processors_meta, renderer]
     handler.setFormatter(
-        structlog.stdlib.ProcessorFormatter(processors=final_processors, foreign_pre_chain=_PROCESSORS)
+        formatter(processors=[formatter.remove_processors_meta, renderer], foreign_pre_chain=_PROCESSORS)
     )
-    handler.addFilter(_is_not_printed_by_command)
+    # The command prints a LostfoundError itself, without a traceback.
+    handler.addFilter(lambda record: not (record.exc_info and isinstance(record.exc_info[1], LostfoundError)))
     root = logging.getLogger()
     root.handlers = [handler]
     root.setLevel(logging.INFO if verbosity > 1 else logging.WARNING)

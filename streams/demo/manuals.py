@@ -6,9 +6,9 @@ has the same URL in all editions, as on a site that always shows the newest edit
 
 from __future__ import annotations
 
-import importlib.resources
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -23,9 +23,8 @@ from streams.errors import LostfoundError
 PROJECT = "Django"
 BASE_URL = "https://docs.djangoproject.com/en/stable/"
 PAGE_BYTES_MAX = 4_000_000  # the largest manual page has 150 kB
-DOWNLOADS_MAX = 3  # at a time: unpacking keeps a core busy
+DOWNLOADS_MAX = 3  # concurrent; unpacking keeps a core busy
 DOWNLOAD_SECONDS_MAX = 180.0
-NOT_PAGES = frozenset({"requirements.txt"})
 
 
 class Offline(LostfoundError):
@@ -51,17 +50,20 @@ EDITIONS = (
 
 
 def download(folder: Path, on_download: Callable[[Edition], None]) -> dict[Edition, Path]:
-    """Download the source archives of all editions that `folder` does not contain yet, and return their paths.
+    """Download all source archives that `folder` does not contain yet, and return the paths of all editions.
 
-    Calls `on_download` after each edition. Raises Offline, with pip's last error line, if one cannot be downloaded.
+    Calls `on_download` after each edition. Raises Offline, with pip's last error line, if a download fails.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    backend_folder = _install_backend(folder / "hooks")
+    # pip imports our backend as `setuptools.build_meta`.
+    package = folder / "hooks" / "setuptools"
+    package.mkdir(parents=True, exist_ok=True)
+    (package / "__init__.py").write_bytes(b"")
+    shutil.copyfile(Path(__file__).with_name("archive_backend.py"), package / "build_meta.py")
 
     def download_edition(edition: Edition) -> Path:
         target = folder / f"{PROJECT}-{edition.version}.tar.gz"
         if not target.exists():
-            _download_archive(edition, target, backend_folder)
+            _download_archive(edition, target, package.parent)
         on_download(edition)
         return target
 
@@ -70,7 +72,7 @@ def download(folder: Path, on_download: Callable[[Edition], None]) -> dict[Editi
 
 
 def write_sweep(edition: Edition, archive: Path, target: Path) -> int:
-    """Write an edition's pages as JSONL and return how many there are. Raises Offline for a broken archive."""
+    """Write an edition's pages as JSONL and return their number. Raises Offline if the archive is broken."""
     rows = [
         {"url": url, "fetch_time": f"{edition.released}T00:00:00Z", "title": parse_title(text), "text": text}
         for url, text in sorted(read_pages(archive))
@@ -85,12 +87,12 @@ def write_sweep(edition: Edition, archive: Path, target: Path) -> int:
 def read_pages(archive: Path) -> Iterator[tuple[str, str]]:
     """Yield the URL and text of every manual page in a source archive. Raises Offline if it is broken."""
     try:
-        with tarfile.open(archive, "r:gz") as members:
-            for member in members:
+        with tarfile.open(archive, "r:gz") as tar:
+            for member in tar:
                 _, _, path = member.name.partition("/docs/")
-                if not path.endswith(".txt") or path in NOT_PAGES or not member.isfile():
+                if not path.endswith(".txt") or path == "requirements.txt" or not member.isfile():
                     continue
-                if member.size <= PAGE_BYTES_MAX and (file := members.extractfile(member)):
+                if member.size <= PAGE_BYTES_MAX and (file := tar.extractfile(member)):
                     yield page_url(path), file.read().decode("utf-8", "replace")
     except (tarfile.TarError, OSError, EOFError) as error:
         archive.unlink(missing_ok=True)
@@ -107,20 +109,10 @@ def page_url(path: str) -> str:
 def parse_title(text: str) -> str:
     """Return the first heading of a reStructuredText page: an underlined line."""
     lines = text.split("\n", 60)[:60]
-    for line, below in pairwise(lines):
-        if line.strip() and len(below) >= len(line.rstrip()) and set(below.strip()) in ({"="}, {"-"}, {"~"}):
+    for line, next_line in pairwise(lines):
+        if line.strip() and len(next_line) >= len(line.rstrip()) and set(next_line.strip()) in ({"="}, {"-"}, {"~"}):
             return line.strip()
     return ""
-
-
-def _install_backend(folder: Path) -> Path:
-    """Install `archive_backend` as the module `setuptools.build_meta` in a folder, and return the folder."""
-    backend = importlib.resources.files("streams.demo").joinpath("archive_backend.py").read_bytes()
-    package = folder / "setuptools"
-    package.mkdir(parents=True, exist_ok=True)
-    (package / "__init__.py").write_bytes(b"")
-    (package / "build_meta.py").write_bytes(backend)
-    return folder
 
 
 def _download_archive(edition: Edition, target: Path, backend_folder: Path) -> None:
@@ -130,7 +122,7 @@ def _download_archive(edition: Edition, target: Path, backend_folder: Path) -> N
     command += ["--no-binary", PROJECT, "--use-pep517", "--no-build-isolation"]
     command += ["--dest", str(folder), f"{PROJECT}=={edition.version}"]
     try:
-        done = subprocess.run(  # noqa: S603 - all arguments are ours
+        result = subprocess.run(  # noqa: S603 - all arguments are ours
             command,
             env={**os.environ, "PYTHONPATH": str(backend_folder.resolve())},
             capture_output=True,
@@ -140,9 +132,9 @@ def _download_archive(edition: Edition, target: Path, backend_folder: Path) -> N
         )
     except (subprocess.TimeoutExpired, OSError) as error:
         raise Offline(f"could not download {PROJECT} {edition.version}: {error}") from error
-    archives = sorted(folder.glob("*.tar.gz")) if done.returncode == 0 else []
+    archives = sorted(folder.glob("*.tar.gz")) if result.returncode == 0 else []
     if not archives:
-        reason = (done.stderr.strip().splitlines() or ["pip saved no archive"])[-1]
+        reason = (result.stderr.strip().splitlines() or ["pip saved no archive"])[-1]
         raise Offline(f"could not download {PROJECT} {edition.version}: {reason}")
     archives[0].replace(target)
     folder.rmdir()

@@ -1,33 +1,43 @@
-"""Ingests the demo's sweeps into a state of their own and prints what `lostfound` finds in them."""
+"""Runs the demo: ingests its sweeps, and prints copies, moved pages, pages that are gone, and a redirect map."""
 
 from __future__ import annotations
 
-import importlib.resources
 import shutil
 import time
+from collections.abc import Sequence
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
 import click
+from rich.console import RenderableType
+from rich.padding import Padding
+from rich.text import Text
 
 from state import meta
 from state.errors import StateRefused
 from state.store import Store
 from state.view import View
-from streams.demo import demo_report, manuals
+from streams import query
+from streams.demo import manuals
 from streams.engine.ingest import Summary, ingest
 from streams.errors import InputError
 from streams.find import Finder, missing_urls, warm_up
+from streams.find.answer import Answer
+from streams.find.redirect_maps import redirect_map, render
 from streams.settings import Settings
-from streams.terminal import progress_bars
+from streams.terminal import layout, progress_bars, tables
+from streams.terminal.escape import escape_text
+from streams.urls import url_key
 
-SAMPLE_URL = "https://www.windvane.example/"
+CLUSTERS_READ = 100_000
+CLUSTERS_SHOWN, MOVES_SHOWN, GONE_SHOWN, REDIRECTS_SHOWN = 6, 12, 8, 3
 
 
 class Site(NamedTuple):
     """The sweeps of one site, as files to ingest."""
 
-    name: str  # also names the folder of its state
+    name: str  # also the name of the folder of its state
     description: str
     base_url: str
     sweeps: list[tuple[str, Path]]
@@ -42,37 +52,25 @@ def run_demo(folder: Path, settings: Settings, *, use_sample: bool, now: int) ->
     data_dir = folder / site.name
     started = time.monotonic()
     summaries = _ingest_sweeps(data_dir, settings, site, now)
-    demo_report.print_sweeps(site.description, summaries, time.monotonic() - started)
+    _print_sweeps(site.description, summaries, time.monotonic() - started)
     with Store(data_dir, settings.store, writable=False) as store:
         view = View(store)
-        demo_report.print_clusters(view, site.base_url)
+        _print_clusters(view, site.base_url)
         warm_up()
-        results = Finder(view, settings).find_many(missing_urls(view, settings.find.soft_404_urls))
-        answers = [answer for answer in results if answer.status in {"moved", "gone"}]
-        demo_report.print_moves(answers, site.base_url)
-        demo_report.print_gone(view, answers, site.base_url)
-        redirects = folder / f"{site.name}-redirects.conf"
-        demo_report.write_redirects(answers, redirects, settings.find.confidence_min)
-    demo_report.print_next_commands(data_dir, answers)
-
-
-def _ingest_sweeps(data_dir: Path, settings: Settings, site: Site, now: int) -> list[Summary]:
-    """Ingest all sweeps. A state of another scheme, another release or other pages is deleted first."""
-
-    def ingest_sweep(name: str, pages: Path) -> Summary:
-        with Store(data_dir, settings.store) as store, progress_bars.ingest_bar(name, quiet=False) as bar:
-            meta.claim_scheme(store, settings.scheme)
-            return ingest(store, settings, [str(pages)], name, now=now, report=bar)
-
-    try:
-        return [ingest_sweep(name, pages) for name, pages in site.sweeps]
-    except (StateRefused, InputError):
-        shutil.rmtree(data_dir)
-        return [ingest_sweep(name, pages) for name, pages in site.sweeps]
+        answers = list(Finder(view, settings).find_many(missing_urls(view, settings.find.soft_404_urls)))
+        moved = [answer for answer in answers if answer.status == "moved"]
+        gone = [answer for answer in answers if answer.status == "gone"]
+        _print_moved(moved, len(moved) + len(gone), site.base_url)
+        _print_gone(view, gone, site.base_url)
+    _write_redirects(answers, folder / f"{site.name}-redirects.conf", settings.find.confidence_min)
+    _print_heading("Try next", "")
+    url = min((answer.url for answer in moved), key=len, default="URL")
+    for command in (f"find {url}", f"captures {url}", "clusters --min-size 6", "find --missing --csv"):
+        layout.print_to_stdout(Text(f"  lostfound --data-dir {data_dir} {command}"))
 
 
 def _download_manuals(folder: Path) -> Site | None:
-    """Return the sweeps of the real manual; None, with a message on stderr, if its archives cannot be downloaded."""
+    """Return the sweeps of the real manual; if its archives cannot be downloaded, print why and return None."""
     files = {edition: folder / "pages" / f"{edition.sweep}.jsonl" for edition in manuals.EDITIONS}
     description = f"the {manuals.PROJECT} manual, {len(files)} editions"
     sweeps = [(edition.sweep, file) for edition, file in files.items()]
@@ -81,8 +79,8 @@ def _download_manuals(folder: Path) -> Site | None:
         return site
     click.echo(f"downloading {description}, as source archives from the package index ...", err=True)
     try:
-        with progress_bars.download_bar(len(files)) as count_one:
-            archives = manuals.download(folder / "archives", lambda _: count_one())
+        with progress_bars.download_bar(len(files)) as count_download:
+            archives = manuals.download(folder / "archives", lambda _: count_download())
         for edition, archive in archives.items():
             manuals.write_sweep(edition, archive, files[edition])
     except manuals.Offline as error:
@@ -92,6 +90,111 @@ def _download_manuals(folder: Path) -> Site | None:
 
 
 def _load_sample() -> Site:
-    folder = Path(str(importlib.resources.files("streams.demo").joinpath("sample")))
+    folder = Path(__file__).parent / "sample"
     sweeps = [(file.stem, file) for file in sorted(folder.glob("*.jsonl"))]
-    return Site("sample", f"a small made-up manual, {len(sweeps)} sweeps", SAMPLE_URL, sweeps)
+    return Site("sample", f"a small made-up manual, {len(sweeps)} sweeps", "https://www.windvane.example/", sweeps)
+
+
+def _ingest_sweeps(data_dir: Path, settings: Settings, site: Site, now: int) -> list[Summary]:
+    """Ingest all sweeps. First delete an existing state if it has another scheme or format, or other pages."""
+
+    def ingest_sweep(name: str, pages: Path) -> Summary:
+        with Store(data_dir, settings.store) as store, progress_bars.ingest_bar(name, quiet=False) as report:
+            meta.claim_scheme(store, settings.scheme)
+            return ingest(store, settings, [str(pages)], name, now=now, report=report)
+
+    try:
+        return [ingest_sweep(name, pages) for name, pages in site.sweeps]
+    except (StateRefused, InputError):
+        shutil.rmtree(data_dir)
+        return [ingest_sweep(name, pages) for name, pages in site.sweeps]
+
+
+def _print_sweeps(description: str, summaries: Sequence[Summary], seconds: float) -> None:
+    """Print how many pages of each sweep were read and how many of them changed."""
+    pages = sum(summary.pages for summary in summaries)
+    ingested_before = all(summary.status == "nothing to do" for summary in summaries)
+    _print_heading(description, f"{pages:,} pages, {'ingested before' if ingested_before else f'{seconds:.1f} s'}")
+    table = layout.new_table("sweep", ">pages", ">new", ">unchanged", ">near-duplicate", ">rejected")
+    for summary in summaries:
+        rejected = sum(summary.rejected.values())
+        counts = (summary.pages, summary.new, summary.unchanged, summary.near_duplicates, rejected)
+        table.add_row(summary.sweep, *(f"{count:,}" if count else Text("·", style="dim") for count in counts))
+    _print_indented(table)
+
+
+def _print_clusters(view: View, base_url: str) -> None:
+    """Print the clusters with the most URLs, which are copies. Most other clusters are the editions of one page."""
+    clusters = list(islice(query.clusters(view, min_size=2), CLUSTERS_READ))
+    copies = sorted((cluster for cluster in clusters if cluster.url_count > 1), key=lambda copy: -copy.url_count)
+    _print_heading("What is a copy of what", f"{len(clusters):,} clusters, {len(copies):,} of them over several URLs")
+    table = layout.new_table(">urls", ">documents", "title", "pages")
+    for cluster in copies[:CLUSTERS_SHOWN]:
+        titles = (view.title(bytes.fromhex(document)) for document in cluster.documents)
+        urls = [_shorten(url, base_url) for url in cluster.urls]
+        title = escape_text(next(filter(None, titles), ""))
+        pages = layout.first_urls(urls, cluster.url_count)
+        table.add_row(f"{cluster.url_count:,}", f"{cluster.document_count:,}", title, pages)
+    _print_indented(table)
+
+
+def _print_moved(moved: Sequence[Answer], missing_count: int, base_url: str) -> None:
+    """Print where missing pages moved and why, the most certain first."""
+    _print_heading("Where pages moved", f"{len(moved):,} of {missing_count:,} missing URLs")
+    table = layout.new_table("", "")
+    table.show_header = False
+    for answer in sorted(moved, key=lambda answer: -answer.candidates[0].confidence)[:MOVES_SHOWN]:
+        best = answer.candidates[0]
+        move = Text.assemble(_shorten(answer.url, base_url), " → ", (_shorten(best.url, base_url), "bold"), "\n")
+        table.add_row(layout.format_share(best.confidence), move.append(tables.evidence_line(best)))
+    _print_indented(table)
+    _print_remaining(len(moved) - MOVES_SHOWN)
+
+
+def _print_gone(view: View, gone: Sequence[Answer], base_url: str) -> None:
+    """Print the pages that no longer exist anywhere, one line per subtree."""
+    subtrees: list[list[Answer]] = []
+    for answer in sorted(gone, key=lambda answer: answer.url):
+        if subtrees and answer.url.startswith(subtrees[-1][0].url):
+            subtrees[-1].append(answer)
+        else:
+            subtrees.append([answer])
+    subtrees.sort(key=lambda subtree: (-len(subtree), subtree[0].url))
+    _print_heading("Gone", f"{len(gone):,} missing URLs whose text is not in the last sweep")
+    table = layout.new_table("missing", "last seen", "title")
+    for top, *below in subtrees[:GONE_SHOWN]:
+        count = f" and {len(below)} below it" if below else ""
+        url = Text(_shorten(top.url, base_url)).append(count, style="dim")
+        documents = [capture.document for capture in view.captures(url_key(top.url)) if capture.document]
+        title = escape_text(view.title(documents[-1])) if documents else ""
+        table.add_row(url, (top.last_seen or "")[:10], title)
+    _print_indented(table)
+    _print_remaining(sum(len(subtree) for subtree in subtrees[GONE_SHOWN:]))
+
+
+def _write_redirects(answers: Sequence[Answer], target: Path, confidence_min: float) -> None:
+    """Write a redirect map, and print its first lines."""
+    redirects = redirect_map(answers, confidence_min)
+    text, left_out = render(redirects, "nginx")
+    target.write_text(text, encoding="utf-8")
+    _print_heading("Redirect map for nginx", f"{len(redirects.moves) - len(left_out):,} redirects in {target}")
+    lines = [line.strip() for line in text.splitlines() if '" "http' in line]
+    _print_indented(Text("\n".join(lines[:REDIRECTS_SHOWN]), style="dim", no_wrap=True, overflow="ellipsis"))
+
+
+def _print_heading(text: str, summary: str) -> None:
+    layout.print_to_stdout(Text(), Text.assemble((text, "bold cyan"), "  ", (summary, "dim")))
+
+
+def _print_indented(content: RenderableType) -> None:
+    layout.print_to_stdout(Padding(content, (0, 0, 0, 2), expand=False))
+
+
+def _print_remaining(count: int) -> None:
+    if count > 0:
+        layout.print_to_stdout(Text(f"  and {count:,} more", style="dim"))
+
+
+def _shorten(url: str, base_url: str) -> str:
+    """Return the path of a URL of the site. Other URLs are not shortened."""
+    return escape_text("/" + url.removeprefix(base_url) if url.startswith(base_url) else url)

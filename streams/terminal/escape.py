@@ -1,4 +1,4 @@
-"""Escaping of crawled text, so that no page can move the cursor or reverse the text of a terminal."""
+"""Escapes crawled text, so that no page can move the cursor of a terminal or reverse its text."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ _INVISIBLE = [*range(0x80, 0xA0), *_DIRECTION_MARKS]
 _UNSAFE = [*_CONTROL_PICTURES, *_INVISIBLE]
 _TEXT_ESCAPES = str.maketrans(_CONTROL_PICTURES | dict.fromkeys(_INVISIBLE, "\ufffd"))
 _URL_ESCAPES = {code: "".join(f"%{byte:02X}" for byte in chr(code).encode()) for code in _UNSAFE}
-_JSON_ESCAPES = {code: f"\\u{code:04x}" for code in _UNSAFE if code >= 0x20}  # JSON already escapes those below
+_JSON_ESCAPES = {code: f"\\u{code:04x}" for code in _UNSAFE if code >= 0x20}  # JSON itself escapes the codes below
 
 
 def escape_text(text: str) -> str:
-    """Replace control characters (C0, C1, DEL), line separators and direction marks by visible characters."""
+    """Replace control characters (C0, C1, DEL), line separators and direction marks with visible characters."""
     return text if text.isascii() and text.isprintable() else text.translate(_TEXT_ESCAPES)
 
 

@@ -1,6 +1,6 @@
 """Building blocks of terminal output: consoles, columns, formatted figures and URL lists.
 
-Colour and box characters vanish if stdout is not a terminal; the words stay the same.
+If stdout is not a terminal, the output has the same words without colours.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from streams.timestamps import iso
 PIPE_WIDTH = 160  # columns if stdout is not a terminal, so that few lines are folded
 URLS_SHOWN = 3  # per document or cluster; --json lists all
 ID_DIGITS_SHOWN = 10  # of a document id: enough for `lostfound cluster`
-GREEN_MIN, YELLOW_MIN = 0.8, 0.5  # shares from which a figure is coloured
+GREEN_MIN, YELLOW_MIN = 0.8, 0.5  # minimum shares for these colours
 
 Row = tuple[Sequence[str | Text], Sequence[Text]]  # the cells, and the lines below them
 
@@ -62,19 +62,15 @@ def format_id(document: str | None) -> str:
     return (document or "")[:ID_DIGITS_SHOWN]
 
 
-def format_title(title: str) -> Text:
-    return Text(escape_text(title), overflow="ellipsis")
-
-
 def first_urls(urls: Sequence[str], count: int | None = None) -> Text:
-    """Return the first URLs, one per line, and how many more there are of `count`."""
+    """Return the first URLs, one per line, and the number of the remaining ones if there are `count` in total."""
     remaining = (count if count is not None else len(urls)) - min(len(urls), URLS_SHOWN)
     lines = Text("\n".join(map(escape_text, urls[:URLS_SHOWN])))
     return lines.append(f"\nand {remaining:,} more", style="dim") if remaining > 0 else lines
 
 
 def unbreakable(text: Text) -> Text:
-    """Mark text that must not be cut or wrapped, however narrow the terminal is. Returns the same object."""
+    """Mark text that must not be cut or wrapped, even on a narrow terminal. Returns the same object."""
     text.overflow, text.no_wrap = "ignore", True
     return text
 
@@ -89,11 +85,11 @@ def new_table(*columns: str) -> Table:
 
 
 class BlockTable:
-    """A table whose rows have more lines below their cells: URLs, which a narrow column would fold.
+    """A table with lines below the cells of each row, for URLs that a narrow column would fold.
 
-    A column named `>name` is right-aligned. Ids and URLs are never cut or broken, so that they can be copied. Lines
-    have no trailing spaces, as they may be piped. The last column is cut if its text has `overflow="ellipsis"`. Lines
-    below the cells are wrapped at spaces unless they have `no_wrap`.
+    A column named `>name` is right-aligned. Ids and URLs are never cut or broken, so that users can copy them. Lines
+    have no trailing spaces, because the output can be piped. Text in the last column is cut if it has
+    `overflow="ellipsis"`. Lines below the cells are wrapped at spaces unless they have `no_wrap`.
     """
 
     def __init__(self, columns: Sequence[str], rows: Iterable[Row]) -> None:
@@ -109,7 +105,7 @@ class BlockTable:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Text]:
         line_width = options.max_width
         cells_width, gaps = sum(self._widths), len(self._widths) - 1
-        # One space between columns instead of two, if only that makes the lines fit.
+        # Use one space between columns instead of two if the lines fit only then.
         gap = 1 if cells_width + gaps <= line_width < cells_width + 2 * gaps else 2
         yield self._line([Text(heading, style="dim") for heading in self._headings], gap, line_width)
         for cells, below in self._rows:

@@ -7,32 +7,26 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    ProgressColumn,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from streams.terminal.escape import pluralise
 from streams.terminal.layout import console
 
 if TYPE_CHECKING:
+    from rich.progress import ProgressColumn
+
     from streams.engine import ingest
 
 
 def _progress(*columns: ProgressColumn, quiet: bool = False) -> Progress:
-    first = (TextColumn("{task.description}", markup=False), BarColumn(24))
-    disabled = quiet or not sys.stderr.isatty()
-    return Progress(*first, *columns, console=console(stderr=True), disable=disabled, transient=True)
+    common_columns = (TextColumn("{task.description}", markup=False), BarColumn(24))
+    disable = quiet or not sys.stderr.isatty()
+    return Progress(*common_columns, *columns, console=console(stderr=True), disable=disable, transient=True)
 
 
 @contextmanager
 def ingest_bar(sweep_name: str, *, quiet: bool) -> Iterator[Callable[[ingest.Progress], None]]:
-    """Show how much of the input is read, the rate, and the counts of an ingest."""
+    """Show how much of the input has been read, the rate, and the counts of an ingest."""
     columns = (TextColumn("{task.fields[counts]}", markup=False), TimeRemainingColumn(compact=True))
     with _progress(*columns, quiet=quiet) as bar:
         task = bar.add_task(f"sweep {sweep_name}", total=None, counts="")
@@ -51,7 +45,7 @@ def ingest_bar(sweep_name: str, *, quiet: bool) -> Iterator[Callable[[ingest.Pro
 
 @contextmanager
 def publish_bar(sweep_name: str, *, quiet: bool) -> Iterator[Callable[[int, int, int], None]]:
-    """Show how many bytes are read, and how many pages."""
+    """Show how many bytes and pages have been read."""
     with _progress(TextColumn("{task.fields[pages]}", markup=False), quiet=quiet) as bar:
         task = bar.add_task(f"publish {sweep_name}", total=None, pages="")
 
@@ -63,13 +57,13 @@ def publish_bar(sweep_name: str, *, quiet: bool) -> Iterator[Callable[[int, int,
 
 @contextmanager
 def download_bar(total: int) -> Iterator[Callable[[], None]]:
-    """Show how many archives are downloaded; the yielded function counts one more."""
+    """Show how many archives have been downloaded; call the yielded function after each one."""
     with _progress(MofNCompleteColumn(), TimeElapsedColumn()) as bar:
         task = bar.add_task("archives", total=total)
         yield lambda: bar.advance(task)
 
 
 def format_rate(pages: int, seconds: float | None) -> str:
-    """Return pages per second, with a digit after the point for low rates."""
+    """Return pages per second, with one decimal place for low rates."""
     rate = pages / (seconds or 1e-9)
     return f"{rate:,.0f}/s" if rate >= 10 or not pages else f"{rate:.1f}/s"

@@ -1,4 +1,4 @@
-"""Tables of clusters, captures, sweeps and the state; `find_tables` has those of `lostfound find`."""
+"""The tables of all commands."""
 
 from __future__ import annotations
 
@@ -8,19 +8,9 @@ from typing import TYPE_CHECKING
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from streams.terminal import layout
 from streams.terminal.escape import escape_text, pluralise
-from streams.terminal.layout import (
-    BlockTable,
-    Row,
-    first_urls,
-    format_day,
-    format_estimate,
-    format_id,
-    format_share,
-    format_title,
-    new_table,
-    unbreakable,
-)
+from streams.terminal.layout import BlockTable, Row
 from streams.terminal.progress_bars import format_rate
 from streams.timestamps import iso
 
@@ -28,10 +18,35 @@ if TYPE_CHECKING:
     from state.model import Sweep
     from state.stats import Hot, Stats
     from streams.engine.ingest import Summary
+    from streams.find.answer import Answer, Candidate
     from streams.query import Cluster, Match, Member, UrlCapture
 
 TITLES_READ = 20  # documents of a cluster that are searched for a title
+CONFIDENCE_SHOWN_MIN = 0.05  # less likely candidates are counted, not listed; --json lists all
+RESEMBLANCE_SHOWN_MIN = 0.1  # in a line of evidence
 _FIGURES = (">resemblance", ">containment", ">contained")
+
+# How each kind of evidence is described. Its figure and detail follow the description.
+EVIDENCE = {
+    "redirect": "redirects there",
+    "redirect_of_many": "redirects there, as many other URLs do",
+    "suspected_soft_404": "serves an error page",
+    "target_missing": "redirect target is missing too",
+    "not_captured": "redirect target was never captured",
+    "stop": "via a missing URL",
+    "folded_in": "contains the old page",
+    "words": "similar words",
+    "appeared": "new when the old page vanished",
+    "stood_beside": "existed beside the old page",
+    "copied_tree": "part of a copied tree",
+    "path": "similar path",
+    "rule": "rewrite rule",
+    "same_domain": "same domain",
+    "other_domain": "other domain",
+}
+_ALWAYS_SHOWN = {"redirect", "redirect_of_many"}  # the crawler observed these at the missing URL itself
+_SOFT_404 = "now serves the same page as many unrelated URLs of its host: probably an error page"
+_STATUS_STYLES = {"alive": "green", "moved": "bold green", "gone": "red", "unknown": "dim"}
 
 
 def ingest_summary(summary: Summary, seconds: float) -> Text:
@@ -51,11 +66,11 @@ def ingest_summary(summary: Summary, seconds: float) -> Text:
         f"  new {summary.new:,}   copies {summary.copies:,}   unchanged {summary.unchanged:,}"
         f"   near-duplicate {summary.near_duplicates:,}{others}   rejected {sum(summary.rejected.values()):,}"
     )
-    if not summary.rejected:
-        return Text("\n").join([heading, counts])
-    reasons = ", ".join(f"{reason} {count:,}" for reason, count in sorted(summary.rejected.items()))
-    rejected = Text(f"  rejected: {reasons}; details in {summary.dead_letters}", style="yellow")
-    return Text("\n").join([heading, counts, rejected])
+    lines = [heading, counts]
+    if summary.rejected:
+        reasons = ", ".join(f"{reason} {count:,}" for reason, count in sorted(summary.rejected.items()))
+        lines.append(Text(f"  rejected: {reasons}; details in {summary.dead_letters}", style="yellow"))
+    return Text("\n").join(lines)
 
 
 def sweeps_table(sweeps: Sequence[Sweep]) -> RenderableType:
@@ -68,27 +83,27 @@ def sweeps_table(sweeps: Sequence[Sweep]) -> RenderableType:
 
 
 def clusters_table(clusters: Sequence[Cluster], title_of: Callable[[str], str]) -> RenderableType:
-    """List clusters, each with its first URLs and a title; `title_of` returns the title of a document id."""
+    """List clusters with their first URLs and a title each; `title_of` returns the title of a document id."""
 
     def row(cluster: Cluster) -> Row:
         title = next((title for document in cluster.documents[:TITLES_READ] if (title := title_of(document))), "")
         counts = (f"{cluster.document_count:,}", f"{cluster.url_count:,}")
-        urls = unbreakable(first_urls(cluster.urls, cluster.url_count))
-        return (format_id(cluster.cluster), *counts, format_title(title)), [urls]
+        urls = layout.unbreakable(layout.first_urls(cluster.urls, cluster.url_count))
+        return (layout.format_id(cluster.cluster), *counts, Text(escape_text(title), overflow="ellipsis")), [urls]
 
     return BlockTable(("cluster", ">documents", ">urls", "title"), map(row, clusters))
 
 
 def cluster_table(cluster: Cluster, members: Sequence[Member]) -> RenderableType:
-    """List the members of one cluster in the order given."""
     counts = f"  {pluralise(cluster.document_count, 'document')} at {pluralise(cluster.url_count, 'URL')}"
-    heading = unbreakable(Text.assemble(("cluster ", "dim"), (cluster.cluster, "bold"), counts))
+    heading = layout.unbreakable(Text.assemble(("cluster ", "dim"), (cluster.cluster, "bold"), counts))
 
     def row(member: Member) -> Row:
-        figures = map(format_share, (member.resemblance, member.containment, member.contained))
-        days = (format_day(member.first_seen), format_day(member.last_seen))
-        urls = unbreakable(first_urls(member.urls))
-        return (format_id(member.document), *figures, *days, format_title(member.title)), [urls]
+        figures = map(layout.format_share, (member.resemblance, member.containment, member.contained))
+        days = (layout.format_day(member.first_seen), layout.format_day(member.last_seen))
+        urls = layout.unbreakable(layout.first_urls(member.urls))
+        title = Text(escape_text(member.title), overflow="ellipsis")
+        return (layout.format_id(member.document), *figures, *days, title), [urls]
 
     columns = ("document", *_FIGURES, "first seen", "last seen", "title")
     return Group(heading, Text(), BlockTable(columns, map(row, members)))
@@ -97,13 +112,13 @@ def cluster_table(cluster: Cluster, members: Sequence[Member]) -> RenderableType
 def similar_table(matches: Sequence[Match]) -> RenderableType:
     def row(match: Match) -> Row:
         figures = (
-            format_estimate(match.resemblance, match.resemblance_error),
-            format_estimate(match.containment, match.containment_error),
-            format_estimate(match.contained, match.contained_error),
+            layout.format_estimate(match.resemblance, match.resemblance_error),
+            layout.format_estimate(match.containment, match.containment_error),
+            layout.format_estimate(match.contained, match.contained_error),
         )
-        days = (format_day(match.first_seen), format_day(match.last_seen))
-        urls = unbreakable(first_urls(match.urls, match.url_count))
-        return (format_id(match.document), *figures, *days, format_id(match.cluster)), [urls]
+        days = (layout.format_day(match.first_seen), layout.format_day(match.last_seen))
+        urls = layout.unbreakable(layout.first_urls(match.urls, match.url_count))
+        return (layout.format_id(match.document), *figures, *days, layout.format_id(match.cluster)), [urls]
 
     return BlockTable(("document", *_FIGURES, "first seen", "last seen", "cluster"), map(row, matches))
 
@@ -111,23 +126,81 @@ def similar_table(matches: Sequence[Match]) -> RenderableType:
 def captures_table(captures: Sequence[UrlCapture]) -> RenderableType:
     def row(capture: UrlCapture) -> Row:
         unchanged = capture.resemblance == 1.0
-        resemblance = Text("unchanged", style="dim") if unchanged else format_share(capture.resemblance)
-        target = unbreakable(Text(f"→ {escape_text(capture.redirect)}" if capture.redirect else ""))
+        resemblance = Text("unchanged", style="dim") if unchanged else layout.format_share(capture.resemblance)
+        target = layout.unbreakable(Text(f"→ {escape_text(capture.redirect)}" if capture.redirect else ""))
         cells = (escape_text(capture.sweep), iso(capture.time) or "", str(capture.status))
-        return (*cells, format_id(capture.document), resemblance), [target]
+        return (*cells, layout.format_id(capture.document), resemblance), [target]
 
     columns = ("sweep", "time", ">status", "document", ">resemblance to previous")
     return BlockTable(columns, map(row, captures))
 
 
+def evidence_line(candidate: Candidate, *, details: bool = False) -> Text:
+    """Return a candidate's evidence in one line; with `details`, include rewrite rules and intermediate URLs."""
+    parts = []
+    if not details and (candidate.resemblance or 0) >= RESEMBLANCE_SHOWN_MIN:
+        parts.append(f"resemblance {candidate.resemblance:.2f}")
+    for evidence in candidate.evidence:
+        if evidence.kind == "same_host":  # the normal case
+            continue
+        figure = "" if evidence.value is None else f" {evidence.value:.2f}"
+        detail = f" {escape_text(evidence.detail or '')}" if details and evidence.kind in {"rule", "stop"} else ""
+        parts.append(f"{EVIDENCE.get(evidence.kind, evidence.kind)}{figure}{detail}".rstrip())
+    return Text(" · ".join(parts), style="dim")
+
+
+def answer_table(answer: Answer) -> RenderableType:
+    """Show one answer with its likelier candidates and their evidence."""
+    last_seen = f", last seen {answer.last_seen[:10]}" if answer.last_seen else ""
+    status = (answer.status, _STATUS_STYLES[answer.status])
+    parts: list[RenderableType] = [
+        layout.unbreakable(Text.assemble(escape_text(answer.url), "  ", status, last_seen))
+    ]
+    if _serves_soft_404(answer):
+        parts.append(Text(f"  {_SOFT_404}", style="yellow"))
+    candidates = [candidate for candidate in answer.candidates if not _is_soft_404(candidate)]
+    likely = [
+        candidate
+        for candidate in candidates
+        if candidate.confidence >= CONFIDENCE_SHOWN_MIN or any(e.kind in _ALWAYS_SHOWN for e in candidate.evidence)
+    ]
+    shown = likely or candidates[:1]
+
+    def row(candidate: Candidate) -> Row:
+        figures = map(layout.format_share, (candidate.confidence, candidate.resemblance, candidate.containment))
+        url = Text(escape_text(candidate.url), style="bold")
+        return (*figures, (candidate.first_seen or "")[:10], url), [evidence_line(candidate, details=True)]
+
+    if shown:
+        columns = (">confidence", ">resemblance", ">containment", "first seen", "candidate")
+        parts += [Text(), BlockTable(columns, map(row, shown))]
+    if remaining := len(candidates) - len(shown):
+        parts.append(Text(pluralise(remaining, "less likely candidate"), style="dim"))
+    return Group(*parts)
+
+
+def answers_table(answers: Sequence[Answer]) -> RenderableType:
+    """List answers; the best candidate of a moved page is shown below its URL."""
+
+    def row(answer: Answer) -> Row:
+        below = [Text(_SOFT_404, style="yellow")] if _serves_soft_404(answer) else []
+        best = answer.candidates[0] if answer.status == "moved" else None
+        if best is not None:
+            below += [layout.unbreakable(Text(f"→ {escape_text(best.url)}", style="bold")), evidence_line(best)]
+        status = Text(answer.status, style=_STATUS_STYLES[answer.status])
+        return (status, layout.format_share(best.confidence if best else None), escape_text(answer.url)), below
+
+    return BlockTable(("status", ">confidence", "url"), map(row, answers))
+
+
 def stats_tables(stats: Stats) -> RenderableType:
-    """Show the sizes of the column families and all counters."""
-    families = new_table("column family", ">keys (estimate)", ">on disk")
+    """Show the size of each column family, and all counters."""
+    families = layout.new_table("column family", ">keys (estimate)", ">on disk")
     for family in stats.families:
         families.add_row(family.family, f"{family.keys_estimated:,}", _format_size(family.bytes_on_disk))
     bytes_total = sum(family.bytes_on_disk for family in stats.families)
     families.add_row("all", "", _format_size(bytes_total), style="bold")
-    counters = new_table("counter", ">total")
+    counters = layout.new_table("counter", ">total")
     for name, count in sorted(stats.counters.items()):
         counters.add_row(name, f"{count:,}")
     sweeps = ", ".join(f"{count:,} {state}" for state, count in stats.sweeps.items() if count) or "none"
@@ -137,13 +210,25 @@ def stats_tables(stats: Stats) -> RenderableType:
 
 
 def hot_table(results: Sequence[Hot]) -> RenderableType:
-    """List buckets and samples at their limit, the fullest first."""
-    table = new_table("kind", "key", ">documents")
+    """List full buckets and sampled shingles, the fullest first."""
+    table = layout.new_table("kind", "key", ">documents")
     for result in sorted(results, key=lambda result: -result.documents):
         table.add_row(result.kind, result.key, f"{result.documents:,}")
     return table
 
 
 def _format_size(size_bytes: int) -> str:
-    """Return a size in MB, or in kB below 1 MB, so that a small size is not shown as 0.0."""
+    """Format a size in MB, or in kB if it is below 1 MB, so that small sizes are not shown as 0.0."""
     return f"{size_bytes / 1e6:,.1f} MB" if size_bytes >= 1e6 else f"{size_bytes / 1e3:,.1f} kB"
+
+
+def _is_soft_404(candidate: Candidate) -> bool:
+    """Return whether the candidate is the missing URL itself, which serves an error page.
+
+    A redirect target that serves an error page also has `redirect` evidence.
+    """
+    return {evidence.kind for evidence in candidate.evidence} == {"suspected_soft_404"}
+
+
+def _serves_soft_404(answer: Answer) -> bool:
+    return any(map(_is_soft_404, answer.candidates))

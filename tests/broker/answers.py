@@ -9,7 +9,7 @@ import msgspec
 from state.model import Sweep
 from state.view import View
 from streams import query
-from streams.cli.json_output import to_json_object
+from streams.cli.output import to_json_object
 from streams.find import Finder, missing_urls
 from streams.settings import Settings
 

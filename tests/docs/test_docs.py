@@ -28,7 +28,7 @@ from streams.find.answer import Answer, Candidate, Evidence
 from streams.forgetting import Forgotten
 from streams.kafka.publish import Published
 from streams.query import Cluster, Match, Member, UrlCapture
-from streams.terminal.find_tables import REASONS
+from streams.terminal.tables import EVIDENCE
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")])
@@ -205,4 +205,4 @@ def test_the_contract_explains_every_kind_of_evidence() -> None:
     source = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "streams" / "find").glob("*.py"))
     kinds = set(re.findall(r'Evidence\(\s*"(\w+)"', source)) | {"same_host", "same_domain", "other_domain"}
     assert {kind for kind in kinds if f"`{kind}`" not in CONTRACT} == set()
-    assert kinds - {"same_host"} <= set(REASONS)
+    assert kinds - {"same_host"} <= set(EVIDENCE)

@@ -197,7 +197,6 @@ def test_common_options_can_stand_before_or_after_the_command(
 
     @click.command()
     @common_options
-    @click.pass_obj
     def where(context: Context) -> None:
         click.echo(context.data_dir)
 
@@ -240,3 +239,9 @@ def test_a_full_disk_behind_stdout_is_reported() -> None:
         assert result.returncode == 2
         assert result.stderr.startswith("lostfound: ")
         assert "No space left on device" in result.stderr
+
+
+def test_child_processes_do_not_import_from_the_current_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONSAFEPATH", "")
+    app.configure_process()
+    assert os.environ["PYTHONSAFEPATH"] == "1"

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from streams.find.answer import Answer, Candidate, Evidence
 from streams.query import Cluster, UrlCapture
-from streams.terminal import find_tables, tables
+from streams.terminal import tables
 from streams.terminal.escape import escape_json, escape_text, escape_url, pluralise
 from tests.streams.terminal.rendering import render
 
@@ -64,8 +64,8 @@ def test_tables_contain_no_control_characters() -> None:
     cluster = Cluster(cluster="ab" * 16, documents=["ab" * 16], urls=[url], document_count=1, url_count=1)
     capture = UrlCapture(url=url, time=0, sweep="one", status=301, document=None, redirect=url, resemblance=None)
     for table in (
-        find_tables.answer_table(answer),
-        find_tables.answers_table([answer, answer]),
+        tables.answer_table(answer),
+        tables.answers_table([answer, answer]),
         tables.clusters_table([cluster], lambda _: HOSTILE),
         tables.captures_table([capture]),
     ):

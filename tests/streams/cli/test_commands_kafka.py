@@ -1,4 +1,4 @@
-"""The options of the commands that talk to Kafka."""
+"""`lostfound worker`, `topics` and `publish` without a broker."""
 
 from __future__ import annotations
 

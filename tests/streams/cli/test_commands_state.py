@@ -1,4 +1,4 @@
-"""`lostfound state`: check, stats, backup, dump and hot."""
+"""`lostfound state` and `lostfound forget`."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ import pytest
 from state.changes import Changes
 from state.families import Family
 from state.store import Store
-from streams.cli import command_state
-from tests.streams.cli.conftest import SAMPLE, SWEEPS, Lostfound
+from streams.cli import commands_state
+from tests.streams.cli.conftest import SAMPLE, SITE, SWEEPS, Lostfound
+
+FAQ, FAQ_MIRROR = f"{SITE}/faq.html", f"{SITE}/mirror/faq.html"
 
 
 def test_check_lists_violations(lostfound: Lostfound, sample_state: Path) -> None:
@@ -58,15 +60,15 @@ def test_dump_writes_rows_while_it_reads(
 ) -> None:
     read: list[int] = []
     written: list[int] = []
-    dump_rows = command_state._dump_rows
+    dump_rows = commands_state._dump_rows
 
     def count_rows(*arguments: Any) -> Iterator[dict[str, Any]]:
         for row in dump_rows(*arguments):
             read.append(1)
             yield row
 
-    monkeypatch.setattr(command_state, "_dump_rows", count_rows)
-    monkeypatch.setattr(command_state, "write_json", lambda *_: written.append(len(read)))
+    monkeypatch.setattr(commands_state, "_dump_rows", count_rows)
+    monkeypatch.setattr(commands_state, "write_json", lambda *_: written.append(len(read)))
     assert lostfound("state", "dump", "documents").code == 0
     assert written == list(range(1, len(read) + 1))
 
@@ -88,3 +90,19 @@ def test_a_file_in_place_of_a_folder_is_an_error(lostfound: Lostfound, sample_st
     below = tmp_path / "file" / "below"
     assert lostfound("ingest", SAMPLE / "2023-03.jsonl", "--sweep", "x", "--data-dir", below).code == 4
     assert lostfound("state", "backup", below).code == 2
+
+
+def test_forget_deletes_a_url(lostfound: Lostfound, sample_state: Path) -> None:
+    expected = "deleted 3 captures and 2 documents; rebuilt the clusters of 2 other documents\n"
+    assert lostfound("forget", FAQ_MIRROR).out == expected
+    assert lostfound("captures", FAQ_MIRROR).code == 1
+    assert lostfound("captures", FAQ).code == 0
+    assert lostfound("state", "check").code == 0
+    assert lostfound("forget", FAQ_MIRROR).code == 1
+
+
+def test_forget_deletes_a_document(lostfound: Lostfound, sample_state: Path) -> None:
+    (row,) = lostfound("cluster", FAQ, "--json").rows
+    assert lostfound("forget", row["asked"], "--json").rows[0]["documents"] == 1
+    assert lostfound("cluster", row["asked"]).code == 1
+    assert lostfound("state", "check").code == 0

@@ -1,14 +1,15 @@
-"""`lostfound sweep`: open, commit, cancel and list sweeps."""
+"""`lostfound ingest` and `lostfound sweep`: read crawl files into sweeps; open, commit, cancel and list sweeps."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import time
+from typing import TYPE_CHECKING
 
 import click
 
 from streams.cli.context import Context, now_ms
-from streams.cli.json_output import to_json_object, write_json
-from streams.cli.options import json_option, server_options
+from streams.cli.options import common_options, json_option, server_options, sweep_input_options
+from streams.cli.output import to_json_object, write_json
 from streams.errors import InputError
 from streams.terminal.escape import pluralise
 
@@ -17,22 +18,66 @@ if TYPE_CHECKING:
     from state.store import Store
 
 
+@click.command
+@sweep_input_options
+@click.option(
+    "--bad-records",
+    type=click.Choice(["skip", "fail"]),
+    default="skip",
+    help="Write bad records to dead-letters.jsonl and continue, or stop at the first.",
+)
+@json_option
+@common_options
+def ingest(
+    context: Context, paths: tuple[str, ...], sweep_name: str, keep_open: bool, bad_records: str, as_json: bool
+) -> None:
+    """Read crawl files into a sweep.
+
+    Paths are WARC, ARC, WET, WACZ or JSONL files, folders of these, or - for stdin. The command can be stopped at any
+    time; run it again to resume.
+    """
+    from state.sweep_life import check_name
+    from streams.engine.ingest import ingest as ingest_files
+    from streams.engine.ingest import input_names
+    from streams.terminal import layout, progress_bars, tables
+
+    names = input_names(paths, context.data_dir)  # fails for a missing path before a state is created
+    check_name(sweep_name)
+    started = time.monotonic()
+    progress_bar = progress_bars.ingest_bar(sweep_name, quiet=as_json)
+    with context.writer(create=True) as (store, settings), progress_bar as report:
+        summary = ingest_files(
+            store,
+            settings,
+            names,
+            sweep_name,
+            now=now_ms(),
+            keep_open=keep_open,
+            fail_on_rejected=bad_records == "fail",
+            report=report,
+        )
+    if as_json:
+        write_json(summary)
+    else:
+        layout.print_to_stdout(tables.ingest_summary(summary, time.monotonic() - started))
+
+
 @click.group
 def sweep() -> None:
     """Open, commit, cancel and list sweeps.
 
-    A URL counts as missing only after a sweep that should contain it is committed.
+    A sweep is one named pass of a crawl. A URL counts as missing only once a sweep that should contain it is
+    committed.
     """
 
 
 @sweep.command("open")
 @click.argument("name")
 @server_options
-@click.pass_obj
 def open_(context: Context, name: str) -> None:
     """Open a new sweep.
 
-    `lostfound ingest` opens its sweep itself if it does not exist.
+    This is optional: `lostfound ingest` opens a sweep that does not exist.
     """
     from state.sweeps import open_sweep
     from streams.engine.sweep_commands import finish_cancelling
@@ -40,7 +85,7 @@ def open_(context: Context, name: str) -> None:
     if context.server is not None:
         context.send_sweep_event("open", name)
     else:
-        with context.writer(make=True) as (store, _):
+        with context.writer(create=True) as (store, _):
             finish_cancelling(store)  # an interrupted cancellation may still occupy the name
             open_sweep(store, name, now_ms())
     click.echo(f"sweep {name} is open")
@@ -49,11 +94,10 @@ def open_(context: Context, name: str) -> None:
 @sweep.command("commit")
 @click.argument("name")
 @server_options
-@click.pass_obj
 def commit(context: Context, name: str) -> None:
     """Commit an open sweep.
 
-    From then on, URLs that the sweep should contain but does not contain count as missing.
+    After that, URLs that the sweep should contain, but does not, count as missing.
     """
     from state import sweeps
 
@@ -69,9 +113,8 @@ def commit(context: Context, name: str) -> None:
 @sweep.command("cancel")
 @click.argument("name")
 @server_options
-@click.pass_obj
 def cancel(context: Context, name: str) -> None:
-    """Cancel a sweep, open or committed, and delete its captures."""
+    """Cancel an open or committed sweep and delete its captures."""
     from streams.engine import sweep_commands
     from streams.forgetting import Forgotten
 
@@ -87,17 +130,18 @@ def cancel(context: Context, name: str) -> None:
 @sweep.command("list")
 @json_option
 @server_options
-@click.pass_obj
-def list_(context: Context, json: bool) -> None:
+def list_(context: Context, as_json: bool) -> None:
     """List all sweeps in the order in which they were opened."""
+    from streams.terminal import layout, tables
+
     with context.reader() as (view, _):
         sweeps = view.sweeps()
-    if json:
-        write_json(*(_to_json_object(sweep) for sweep in sweeps))
-    else:
-        from streams.terminal import layout, tables
-
+    if not as_json:
         layout.print_to_stdout(tables.sweeps_table(sweeps))
+        return
+    for sweep in sweeps:
+        fields = to_json_object(sweep)
+        write_json({"sweep": fields.pop("name"), **fields, "state": sweep.state.name.lower()})
 
 
 def _find_sweep(store: Store, name: str) -> Sweep:
@@ -107,8 +151,3 @@ def _find_sweep(store: Store, name: str) -> Sweep:
     if sweep is None:
         raise InputError(f"sweep {name!r} does not exist", "list all sweeps with `lostfound sweep list`")
     return sweep
-
-
-def _to_json_object(sweep: Sweep) -> dict[str, Any]:
-    fields = to_json_object(sweep)
-    return {"sweep": fields.pop("name"), **fields, "state": sweep.state.name.lower()}

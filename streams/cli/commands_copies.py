@@ -1,0 +1,217 @@
+"""`lostfound clusters`, `cluster`, `similar` and `captures`: queries about copies of pages."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from streams.cli.context import Context
+from streams.cli.exit_codes import Exit
+from streams.cli.options import SHARE, combine, json_option, server_options
+from streams.cli.output import print_results, to_json_object, write_json
+from streams.errors import InputError, NotFound
+from streams.terminal.escape import escape_text
+
+if TYPE_CHECKING:
+    from state.model import Sketch
+    from state.scheme import Scheme
+    from state.view import View
+    from streams.settings import Settings
+
+TABLE_ROWS_MAX = 1_000
+
+_policy_options = combine(
+    click.option("--threshold", type=SHARE, help="Minimum resemblance, not below the threshold used at ingest."),
+    click.option(
+        "--containment",
+        is_flag=True,
+        help="Also join pairs where one document contains at least --threshold of the other.",
+    ),
+    click.option("--sweep", "sweep_name", metavar="NAME", help="Use only documents captured in this sweep."),
+)
+
+
+@click.command
+@click.option("--min-size", type=click.IntRange(1), default=2, help="Minimum documents or URLs per cluster.")
+@click.option("--limit", type=click.IntRange(1), help="Maximum number of clusters to list.")
+@_policy_options
+@json_option
+@server_options
+def clusters(
+    context: Context,
+    min_size: int,
+    limit: int | None,
+    threshold: float | None,
+    containment: bool,
+    sweep_name: str | None,
+    as_json: bool,
+) -> Exit:
+    """List all clusters, largest first.
+
+    The table shows a few URLs per cluster; --json lists all its documents and URLs.
+    """
+    from streams import query
+    from streams.terminal import layout, tables
+
+    count, truncated = 0, False
+    with context.reader() as (view, settings):
+        policy = _parse_policy(view, settings, threshold, containment, sweep_name)
+        if policy is None:
+            results = query.clusters(view, min_size=min_size)
+        else:
+            results = query.clusters_by_policy(view, **policy, min_size=min_size)
+        if as_json:
+            for count, result in enumerate(islice(results, limit), start=1):  # noqa: B007 - `count` is used below
+                write_json(result)
+        else:
+            rows = list(islice(results, limit or TABLE_ROWS_MAX))
+            count, truncated = len(rows), limit is None and next(results, None) is not None
+            if rows:
+                table = tables.clusters_table(rows, lambda document: view.title(bytes.fromhex(document)))
+                layout.print_to_stdout(table)
+    if not count:
+        click.echo(f"no cluster has {min_size} or more documents or URLs", err=True)
+        return Exit.NOTHING
+    if truncated:
+        click.echo(f"only the {count:,} largest clusters are shown; use --limit or --json to get more", err=True)
+    return Exit.OK
+
+
+@click.command
+@click.argument("url_or_id", metavar="URL|DOC")
+@_policy_options
+@json_option
+@server_options
+def cluster(
+    context: Context,
+    url_or_id: str,
+    threshold: float | None,
+    containment: bool,
+    sweep_name: str | None,
+    as_json: bool,
+) -> None:
+    """Show the cluster of a URL or a document.
+
+    A URL stands for the last document captured at it. DOC is a document id, or at least its first ten digits.
+    """
+    from streams import query
+    from streams.terminal import layout, tables
+
+    with context.reader() as (view, settings):
+        document = query.resolve(view, url_or_id)
+        limit = settings.limits.members_shown_max
+        policy = _parse_policy(view, settings, threshold, containment, sweep_name)
+        if policy is None:
+            result = query.cluster(view, document, limit)
+        elif (by_policy := query.cluster_by_policy(view, document, **policy, limit=limit)) is not None:
+            result = by_policy
+        else:
+            raise NotFound(
+                f"sweep {sweep_name} did not capture document {document.hex()}", "leave out --sweep to use all sweeps"
+            )
+        members = query.members(view, result, document, limit)
+    if as_json:
+        write_json({**to_json_object(result), "asked": document.hex(), "members": list(map(to_json_object, members))})
+    else:
+        layout.print_to_stdout(tables.cluster_table(result, members))
+
+
+@click.command
+@click.argument("source", metavar="FILE|URL|-")
+@click.option("--limit", type=click.IntRange(1), default=20, help="Maximum number of documents.")
+@json_option
+@server_options
+def similar(context: Context, source: str, limit: int, as_json: bool) -> Exit:
+    """Find stored documents similar to a file, a URL or stdin.
+
+    The file is HTML or plain text. A URL stands for the last document captured at it. Each result has its
+    resemblance, its containment in both directions, and their standard errors.
+    """
+    from streams import query
+    from streams.terminal import tables
+
+    with context.reader() as (view, settings):
+        if "://" in source:
+            row = view.document(query.resolve(view, source))
+            assert row is not None  # resolve returns only ids of stored documents
+            sketch = row.sketch
+        else:
+            sketch = _sketch_page(_read_page(source, settings.limits.page_bytes_max), view.scheme, settings)
+        matches = query.similar(view, settings, sketch, limit=limit)
+    return print_results(matches, tables.similar_table, "no stored document is similar", as_json=as_json)
+
+
+@click.command
+@click.argument("url")
+@json_option
+@server_options
+def captures(context: Context, url: str, as_json: bool) -> Exit:
+    """List the captures of a URL in sweep order.
+
+    Each capture is shown with its resemblance to the previous one.
+    """
+    from streams import query
+    from streams.terminal import tables
+
+    with context.reader() as (view, _):
+        results = query.captures(view, url)
+    return print_results(results, tables.captures_table, f"no sweep has captured {escape_text(url)}", as_json=as_json)
+
+
+def _parse_policy(
+    view: View, settings: Settings, threshold: float | None, containment: bool, sweep_name: str | None
+) -> dict[str, Any] | None:
+    """Return the arguments of `clusters_by_policy`, or None if no option is given: clusters are then read as stored.
+
+    Raises InputError for an unknown sweep, and for a threshold below the one used at ingest, because edges below it
+    were never stored.
+    """
+    if threshold is None and not containment and sweep_name is None:
+        return None
+    ingest_threshold = view.threshold() or settings.policy.threshold
+    if threshold is None:
+        threshold = ingest_threshold
+    if containment and threshold == ingest_threshold:
+        click.echo(
+            f"--containment has no effect at threshold {ingest_threshold}: every stored edge counts there", err=True
+        )
+    if threshold < ingest_threshold:
+        raise InputError(
+            f"--threshold {threshold} is below {ingest_threshold}, the threshold used at ingest",
+            "use a higher --threshold, or ingest again into a new folder with a lower policy.threshold",
+        )
+    numbers = {sweep.name: sweep.number for sweep in view.sweeps()}
+    if sweep_name is not None and sweep_name not in numbers:
+        raise InputError(f"sweep {sweep_name!r} does not exist", "list all sweeps with `lostfound sweep list`")
+    sweep = numbers[sweep_name] if sweep_name is not None else None
+    return {"threshold": threshold, "containment": containment, "sweep": sweep}
+
+
+def _read_page(source: str, bytes_max: int) -> bytes:
+    try:
+        with click.open_file(source, "rb") as file:
+            content: bytes = file.read(bytes_max + 1)
+    except OSError as error:
+        hint = "name a file, a URL that starts with http:// or https://, or - for stdin"
+        raise InputError(f"{source}: {error.strerror}", hint) from error
+    if len(content) > bytes_max:
+        raise InputError(f"{source} is larger than {bytes_max:,} bytes", "raise limits.page_bytes_max to read it")
+    return content
+
+
+def _sketch_page(content: bytes, scheme: Scheme, settings: Settings) -> Sketch:
+    """Return the sketch of a page. Raises InputError if it has no text."""
+    from streams.sketch.extract import TextError, extract_body
+    from streams.sketch.sketcher import Sketcher
+
+    hint = "supply HTML or plain text"
+    try:
+        extracted = extract_body(content, page_bytes_max=settings.limits.page_bytes_max, extractor=scheme.extractor)
+    except TextError as error:
+        raise InputError(f"no text could be extracted: {error.detail}", hint) from error
+    sketch = Sketcher(scheme, settings.limits.tokens_max).sketch(extracted.text)
+    if sketch is None or not sketch.shingles:
+        raise InputError("the page contains no words", hint)
+    return sketch

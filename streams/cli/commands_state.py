@@ -1,0 +1,169 @@
+"""`lostfound state` and `lostfound forget`: check, measure, back up and dump the state, and delete from it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from streams.cli.context import Context
+from streams.cli.exit_codes import Exit
+from streams.cli.options import common_options, json_option, server_options
+from streams.cli.output import print_results, write_json
+from streams.errors import InputError
+from streams.terminal.escape import escape_text, pluralise
+
+if TYPE_CHECKING:
+    from state.store import Store
+
+
+@click.group
+def state() -> None:
+    """Check, measure, back up and dump the state."""
+
+
+@state.command
+@json_option
+@common_options
+def check(context: Context, as_json: bool) -> Exit:
+    """Check every invariant of the state and list violations.
+
+    The exit code is 1 if there are violations. For a worker's partition (DATA/partitions/N), only invariants within
+    that partition are checked.
+    """
+    from state import meta
+    from state.check import check as find_violations
+
+    violations = 0
+    with context.local_store() as (store, settings):
+        partition = meta.partition(store)
+        owns = _partition_owner(*partition) if partition else None
+        for violation in find_violations(store, postings_max=settings.limits.bucket_postings_max, owns=owns):
+            violations += 1
+            if as_json:
+                write_json(violation)
+            else:
+                click.echo(f"{violation.family} {violation.key}: {violation.what}")
+    click.echo(pluralise(violations, "invariant violation") if violations else "the state is sound", err=True)
+    return Exit.NOTHING if violations else Exit.OK
+
+
+def _partition_owner(partition: int, partition_count: int) -> Callable[[bytes], bool]:
+    """Return whether a key belongs to the partition, as a function of the key."""
+    from streams.operators.routing import partition_of
+
+    return lambda key: partition_of(key, partition_count) == partition
+
+
+@state.command
+@json_option
+@common_options
+def stats(context: Context, as_json: bool) -> None:
+    """Show sizes, counts and how often each limit was reached."""
+    from state.stats import stats as collect_stats
+    from streams.terminal import layout, tables
+
+    with context.local_store() as (store, _):
+        result = collect_stats(store)
+    if as_json:
+        write_json(result)
+    else:
+        layout.print_to_stdout(tables.stats_tables(result))
+
+
+@state.command
+@click.argument("target", type=click.Path(path_type=Path))
+@common_options
+def backup(context: Context, target: Path) -> None:
+    """Copy the state to TARGET, a new folder.
+
+    The copy is consistent, even during an ingest. To use it, name it as --data-dir.
+    """
+    from state.backup import backup as copy_state
+
+    with context.local_store() as (store, _):
+        size_bytes = copy_state(store, target)
+    click.echo(f"copied {size_bytes / 1e6:,.1f} MB to {target}")
+
+
+@state.command
+@click.argument("family", required=False)
+@click.option("--prefix", "key_prefix", metavar="HEX", help="Only keys that start with these bytes.")
+@click.option("--limit", type=click.IntRange(1), help="Maximum number of rows per column family.")
+@common_options
+def dump(context: Context, family: str | None, key_prefix: str | None, limit: int | None) -> None:
+    """Write the rows of one or all column families as JSON."""
+    with context.local_store() as (store, _):
+        for row in _dump_rows(store, family, key_prefix or "", limit):
+            write_json(row)
+
+
+def _dump_rows(store: Store, family: str | None, key_prefix: str, limit: int | None) -> Iterator[dict[str, Any]]:
+    from state.dump import dump as dump_family
+    from state.families import Family
+
+    families = {family.value: family for family in Family}
+    if family is not None and family not in families:
+        raise InputError(f"column family {family!r} does not exist", f"use one of {', '.join(families)}")
+    try:
+        prefix_bytes = bytes.fromhex(key_prefix)
+    except ValueError:
+        raise InputError(f"--prefix {key_prefix!r} is not hex", "use pairs of hex digits, such as 6f7267") from None
+    for name in families if family is None else [family]:
+        for row in islice(dump_family(store, families[name], prefix_bytes), limit):
+            yield {"family": name, **row}
+
+
+@state.command
+@json_option
+@common_options
+def hot(context: Context, as_json: bool) -> Exit:
+    """List buckets and sampled shingles that have reached their limit.
+
+    Their cause is boilerplate text that many documents share, or a very large cluster.
+    """
+    from state.stats import hot as find_hot
+    from streams.terminal import tables
+
+    with context.local_store() as (store, settings):
+        postings_max, sample_postings_max = settings.limits.bucket_postings_max, settings.limits.sample_postings_max
+        results = list(find_hot(store, postings_max=postings_max, sample_postings_max=sample_postings_max))
+    return print_results(
+        results, tables.hot_table, "no bucket or sampled shingle has reached its limit", as_json=as_json
+    )
+
+
+@click.command
+@click.argument("url_or_id", metavar="URL|DOC")
+@json_option
+@server_options
+def forget(context: Context, url_or_id: str, as_json: bool) -> Exit:
+    """Delete a URL or a document with all its captures.
+
+    Only affected clusters are rebuilt. Deletion cannot be undone, except by ingesting the pages again in another
+    sweep.
+    """
+    from state.view import View
+    from streams import forgetting, query
+    from streams.urls import url_key
+
+    with context.deletion() as (rows, commit):
+        if "://" in url_or_id:
+            removals = forgetting.forget_url(rows, url_key(url_or_id))
+        else:
+            removals = forgetting.forget_document(rows, query.resolve(View(rows), url_or_id))
+        forgotten = forgetting.apply(removals, commit)
+    if as_json:
+        write_json(forgotten)
+    if not forgotten.captures and not forgotten.documents:
+        click.echo(f"the state has no capture of {escape_text(url_or_id)}", err=True)
+        return Exit.NOTHING
+    if not as_json:
+        click.echo(
+            f"deleted {pluralise(forgotten.captures, 'capture')} and {pluralise(forgotten.documents, 'document')}; "
+            f"rebuilt the clusters of {pluralise(forgotten.rejoined, 'other document')}"
+        )
+    return Exit.OK

@@ -1,0 +1,54 @@
+"""Prints results, as tables or as JSON (docs/json.md is the contract), and errors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from streams.cli.exit_codes import Exit
+from streams.terminal.escape import escape_json, escape_text
+
+TIME_FIELDS = frozenset({"time", "opened", "committed", "first_seen", "last_seen"})  # ms since 1970; 0 means unknown
+
+
+def to_json_object(value: Any) -> dict[str, Any]:
+    """Return a struct's fields. Times become ISO 8601, or None if unknown."""
+    import msgspec
+
+    from streams.timestamps import iso
+
+    fields: dict[str, Any] = msgspec.to_builtins(value)
+    for name in TIME_FIELDS & fields.keys():
+        fields[name] = iso(fields[name]) if fields[name] else None
+    return fields
+
+
+def write_json(value: Any) -> None:
+    """Write a value to stdout as one line of JSON."""
+    import msgspec
+
+    click.echo(escape_json(msgspec.json.encode(value)))
+
+
+def print_results(results: list[Any], table: Callable[[Any], Any], if_empty: str, *, as_json: bool) -> Exit:
+    """Print results as JSON or as a table; if there are none, print the message `if_empty` to stderr."""
+    from streams.terminal import layout
+
+    if not results:
+        click.echo(if_empty, err=True)
+        return Exit.NOTHING
+    if as_json:
+        for result in results:
+            write_json(to_json_object(result))
+    else:
+        layout.print_to_stdout(table(results))
+    return Exit.OK
+
+
+def print_error(message: str, hint: str) -> None:
+    """Print to stderr what went wrong and, if there is a hint, what to do next."""
+    click.secho(f"lostfound: {escape_text(message)}", fg="red" if not hint else None, err=True)
+    if hint:
+        click.secho(f"  {escape_text(hint)}", dim=True, err=True)
