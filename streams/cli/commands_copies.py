@@ -163,7 +163,7 @@ def captures(context: Context, url: str, as_json: bool) -> Exit:
 def _parse_policy(
     view: View, settings: Settings, threshold: float | None, containment: bool, sweep_name: str | None
 ) -> dict[str, Any] | None:
-    """Return the arguments of `clusters_by_policy`, or None if no option is given: clusters are then read as stored.
+    """Return the arguments of `clusters_by_policy`; without options, return None, which selects the stored clusters.
 
     Raises InputError for an unknown sweep, and for a threshold below the one used at ingest, because edges below it
     were never stored.

@@ -33,7 +33,7 @@ def write_json(value: Any) -> None:
 
 
 def print_results(results: list[Any], table: Callable[[Any], Any], if_empty: str, *, as_json: bool) -> Exit:
-    """Print results as JSON or as a table; if there are none, print the message `if_empty` to stderr."""
+    """Print results as JSON or as a table; without results, print the message `if_empty` to stderr."""
     from streams.terminal import layout
 
     if not results:
