@@ -212,7 +212,7 @@ class Load:
             waiting: set[asyncio.Task[int]] = set()
             for number in count(1):
                 page = next(corpus)
-                value, headers = page_messages.encode(page, "load")
+                value, headers = page_messages.encode_pack([page_messages.to_message(page, "load")])
                 partition = partition_of(page.key, self.topology.partitions)
                 self.sent[page.url] = time.time()
                 waiting.add(

@@ -14,6 +14,7 @@ from state.sweep_life import check_name
 from streams.errors import BadUrl
 from streams.kafka.wire import page_messages, topics
 from streams.kafka.wire.broker import Broker
+from streams.kafka.wire.consumer_lag import ConsumerLag
 from streams.kafka.wire.packed_messages import Topic
 from streams.kafka.wire.page_messages import PageMessage
 from streams.kafka.wire.producer import Producer, dead_letter
@@ -85,8 +86,9 @@ async def publish(
         await asyncio.gather(*in_flight)
         report(bytes_all, bytes_all, pages)
         if not keep_open:
-            until = await producer.end_offsets(Topic.PAGES, counts.pages)
-            await sweep_log.append(Event(event="commit", name=sweep, time=now, until=until))
+            async with ConsumerLag(broker, kafka, counts) as lag:
+                ends = await lag.end_offsets(Topic.PAGES)
+            await sweep_log.append(Event(event="commit", name=sweep, time=now, end_offsets=ends))
     finally:
         await producer.stop()
     return Published(sweep, pages, dict(rejected), not keep_open)

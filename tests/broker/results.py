@@ -37,12 +37,13 @@ async def _read(made: Any, topic: str) -> list[tuple[str, bytes]]:
         places = [TopicPartition(f"{made.prefix}-{topic}", number) for number in range(count)]
         consumer.assign(places)
         ends = await consumer.end_offsets(places)
-        found: list[tuple[str, bytes]] = []
+        # Sorted by partition, because the order in which partitions are fetched differs between reads.
+        found: dict[TopicPartition, list[tuple[str, bytes]]] = {place: [] for place in places}
         while any([await consumer.position(place) < end for place, end in ends.items()]):
-            for records in (await consumer.getmany(timeout_ms=500)).values():
+            for place, records in (await consumer.getmany(timeout_ms=500)).items():
                 for record in records:
                     assert dict(record.headers)["schema"] == f"lostfound.{topic}/1".encode()
-                    found.append((record.key.decode(), record.value))
-        return found
+                    found[place].append((record.key.decode(), record.value))
+        return [message for place in places for message in found[place]]
     finally:
         await consumer.stop()

@@ -86,8 +86,8 @@ def packed_pages() -> Iterator[bytes]:
         {"url": ""},
         {"origin": Origin("s" * 1_000_000, 1, "m" * 1_000_000), "url": "nowhere"},
     ):
-        yield page_messages.encode(msgspec.structs.replace(good, **fields), "2023-03")[0]
-    held = msgspec.msgpack.decode(page_messages.encode(good, "2023-03")[0])
+        yield msgspec.msgpack.encode(page_messages.to_message(msgspec.structs.replace(good, **fields), "2023-03"))
+    held = msgspec.msgpack.decode(msgspec.msgpack.encode(page_messages.to_message(good, "2023-03")))
     for wrong in ({"time": "now"}, {"url": 7}, {"body": 7}, {"status": None}, {"crawl": "x" * 300}):
         yield msgspec.msgpack.encode(held | wrong)
 

@@ -141,7 +141,7 @@ class Server:
                 await sweep_log.get_or_open(event.name)
             case "commit":
                 ends = await collection.lag.end_offsets(Topic.PAGES)
-                await sweep_log.append(msgspec.structs.replace(event, until=ends))
+                await sweep_log.append(msgspec.structs.replace(event, end_offsets=ends))
             case _:
                 return _msgpack_response(await self._cancel(event))
         return _msgpack_response(None)

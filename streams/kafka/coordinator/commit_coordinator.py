@@ -43,7 +43,7 @@ class CommitCoordinator:
                     log.info("a commit is waiting", sweep=event.name, reason=str(error))
 
     async def _advance(self, number: int, event: Event) -> None:
-        barrier = self._barriers.setdefault(number, Barrier(self.collection.lag, event.until))
+        barrier = self._barriers.setdefault(number, Barrier(self.collection.lag, event.end_offsets))
         if not await barrier.advance():
             return
         captures = await asyncio.to_thread(lambda: sum(sweeps.hosts(self.collection.store(), number).values()))

@@ -1,8 +1,8 @@
 """Publishes moves: after a sweep's commit, the results of `find` for the URLs that this sweep is the first to miss.
 
-The worker that owns partition 0 publishes them, then appends "told" to the sweep log. If it ends in between, the next
-owner of that partition starts again: it queries the same URLs in the same order, and its messages have the same keys.
-Two workers that publish at once do no harm.
+The worker that owns partition 0 publishes them, then appends "moves_published" to the sweep log. If it ends in
+between, the next owner of that partition starts again: it queries the same URLs in the same order, and its messages
+have the same keys. Two workers that publish at once do no harm.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class MovesPublisher:
     async def _mark_published(self, sweep: Sweep) -> None:
         sweep_log = self._runner.sweep_log
         await sweep_log.append(
-            Event(event="told", name=sweep.name, time=time.time_ns() // 1_000_000, number=sweep.number)
+            Event(event="moves_published", name=sweep.name, time=time.time_ns() // 1_000_000, number=sweep.number)
         )
         await sweep_log.wait_until(
             lambda table: table.unpublished is None or table.unpublished.number != sweep.number

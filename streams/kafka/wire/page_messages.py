@@ -75,12 +75,6 @@ def to_message(page: Page, crawl: str) -> PageMessage:
     return PageMessage(**fields, crawl=crawl, source=origin.source, member=origin.member, offset=origin.offset)
 
 
-def encode(page: Page, crawl: str) -> tuple[bytes, list[tuple[str, bytes]]]:
-    """Return the value and the headers of a message with one page."""
-    headers = [("schema", SCHEMA.encode()), ("content-type", MSGPACK.encode())]
-    return _encode_msgpack(to_message(page, crawl)), headers
-
-
 def encode_pack(pack: Sequence[PageMessage]) -> tuple[bytes, list[tuple[str, bytes]]]:
     """Return the value and the headers of a message with several pages."""
     return _encode_msgpack(pack), [("schema", PACKS.encode()), ("content-type", MSGPACK.encode())]

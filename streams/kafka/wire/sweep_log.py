@@ -1,19 +1,20 @@
 """The log of sweeps: a topic with one partition, from which every worker derives the same sweeps.
 
     {"event": "open",      "name": "2026-11", "time": ms}
-    {"event": "commit",    "name": ..., "time": ..., "until": [end offset of each partition of `pages`]}
+    {"event": "commit",    "name": ..., "time": ..., "end_offsets": [of each partition of `pages`]}
     {"event": "reached",   "name": ..., "time": ..., "number": n, "captures": n}
     {"event": "cancel",    "name": ..., "time": ...}
     {"event": "cancelled", "name": ..., "time": ..., "number": n}
-    {"event": "told",      "name": ..., "time": ..., "number": n}
+    {"event": "moves_published", "name": ..., "time": ..., "number": n}
 
 A sweep's number counts the openings before it, so workers agree on it without communicating. `commit` requests a
 commit and records the ends of `pages`; the commit takes effect with `reached`, which a worker appends once every
-message before those ends has passed all stages. `told` records that the moves of the commit are published. `cancel`
-hides a sweep; `cancelled` frees its name, once its messages in flight are processed and its captures removed.
+message before those ends has passed all stages. After `moves_published`, the moves of the commit are not published
+again. `cancel` hides a sweep; `cancelled` frees its name, once its messages in flight are processed and its captures
+removed.
 
 Events that `state.sweep_life` does not allow are ignored, because two workers may append the same event. Events that
-workers append themselves have the sweep's number: its name may belong to another sweep by then.
+no command requests have the sweep's number: by then, its name may belong to another sweep.
 """
 
 from __future__ import annotations
@@ -47,10 +48,10 @@ log = structlog.get_logger(__name__)
 class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One event of the log."""
 
-    event: Literal["open", "commit", "reached", "cancel", "cancelled", "told"]
+    event: Literal["open", "commit", "reached", "cancel", "cancelled", "moves_published"]
     name: str
     time: int  # ms since the epoch, UTC
-    until: list[int] = []  # end offsets of the partitions of `pages`
+    end_offsets: list[int] = []  # of the partitions of `pages`
     captures: int = 0
     number: int = 0  # 0: the sweep that has the name at this position of the log
 
@@ -61,13 +62,13 @@ STEPS = {
     "reached": Step.COMMIT,
     "cancel": Step.CANCEL,
     "cancelled": Step.FINISH_CANCEL,
-    "told": Step.PUBLISH_MOVES,
+    "moves_published": Step.PUBLISH_MOVES,
 }
-"""What each event is in the life of a sweep, which `state.sweep_life` defines."""
+"""The step that each event takes, as `state.sweep_life` defines it."""
 
 
 class SweepTable:
-    """The sweeps that the events of the log result in."""
+    """The sweeps that result from the events of the log."""
 
     def __init__(self) -> None:
         self.sweeps: dict[int, Sweep] = {}
@@ -182,7 +183,8 @@ class SweepLog:
 
     async def append(self, event: Event) -> None:
         """Append an event to the log."""
-        await append_event(self.producer, event)
+        headers = [("schema", schema(Topic.SWEEPS).encode())]
+        await self.producer.send_message(Topic.SWEEPS, 0, msgspec.json.encode(event), headers)
 
     async def get_or_open(self, name: str) -> int:
         """Return the number of the sweep with this name; open one if it does not exist."""
@@ -195,13 +197,7 @@ class SweepLog:
         return sweep.number
 
     async def wait_until(self, condition: Callable[[SweepTable], bool]) -> None:
-        """Wait until the sweeps fulfil a condition; it is checked after each batch of events."""
+        """Wait until the sweeps fulfil a condition, which is checked after each batch of events."""
         async with self._changed:
             while not condition(self.table):
                 await self._changed.wait()
-
-
-async def append_event(producer: Producer, event: Event) -> None:
-    """Append an event to the log of sweeps."""
-    headers = [("schema", schema(Topic.SWEEPS).encode())]
-    await producer.send_message(Topic.SWEEPS, 0, msgspec.json.encode(event), headers)

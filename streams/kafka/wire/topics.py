@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import msgspec
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.errors import KafkaConnectionError, KafkaError, TopicAlreadyExistsError, for_code
@@ -12,19 +14,12 @@ from streams.kafka.wire.packed_messages import RESULTS, Topic
 from streams.settings import KafkaSettings
 
 WEEK_MS = 7 * 24 * 3600 * 1000
-# Every worker reads these from the start, so they need one order for all.
+# Every reader needs the records of these in the same order.
 ONE_PARTITION = frozenset({Topic.SWEEPS, Topic.DEAD_LETTERS})
 # The state is rebuilt from these: never deleted or compacted, since a record is a batch of facts, not a key's value.
 PERMANENT = frozenset({Topic.CHANGELOG, Topic.SWEEPS})
 # Only the latest message per document matters (its current cluster).
 COMPACTED = frozenset({Topic.CLUSTERS})
-
-
-class TopicSpec(msgspec.Struct, frozen=True):
-    """The full name of a topic and its number of partitions."""
-
-    name: str
-    partitions: int
 
 
 class PartitionCounts(msgspec.Struct, frozen=True):
@@ -55,12 +50,6 @@ def topic_config(topic: Topic, settings: KafkaSettings) -> dict[str, str]:
     }
 
 
-def required_topics(settings: KafkaSettings, partitions: int) -> list[TopicSpec]:
-    """Return all topics of a collection; result topics only if they are enabled."""
-    used = [topic for topic in Topic if topic not in RESULTS or topic.value in settings.results]
-    return [TopicSpec(full_name(settings, topic), 1 if topic in ONE_PARTITION else partitions) for topic in used]
-
-
 async def ensure(broker: Broker, settings: KafkaSettings, *, partitions: int | None, create: bool) -> PartitionCounts:
     """Create missing topics, except a crawler's, and return the partition counts.
 
@@ -68,29 +57,43 @@ async def ensure(broker: Broker, settings: KafkaSettings, *, partitions: int | N
     or from `partitions`, or if a topic that needs one order has several partitions. A collection's partition count is
     fixed, because the owner of every row follows from it.
     """
-    admin = await _admin(broker)
+    used = [topic for topic in Topic if topic not in RESULTS or topic.value in settings.results]
+    required = {full_name(settings, topic): topic for topic in used}
+    admin = await _connect(broker)
     try:
-        existing = await _partition_counts(admin, settings)
+        existing = await _partition_counts(admin, required)
         check_single_partition(settings, existing)
-        counts = {count for name, count in existing.items() if name not in _independent_topics(settings)}
-        count = partitions or (min(counts) if counts else settings.partitions)
+        # The partition count of a crawler's topic is independent of the collection's.
+        independent = {settings.pages_topic, *(full_name(settings, topic) for topic in ONE_PARTITION)}
+        counts = {count for name, count in existing.items() if name not in independent}
+        count = partitions or min(counts, default=settings.partitions)
         if counts - {count}:
             raise InputError(
                 f"the topics of {settings.prefix!r} have {sorted(counts)} partitions, not {count}",
                 "a collection's partition count is fixed: use another --prefix and publish its pages again",
             )
-        missing = [topic for topic in required_topics(settings, count) if topic.name not in existing]
-        if any(topic.name == settings.pages_topic for topic in missing):
+        missing = {name: topic for name, topic in required.items() if name not in existing}
+        if settings.pages_topic in missing:
             raise InputError(
                 f"the topic of pages {settings.pages_topic} does not exist",
                 "start the crawler that writes it, or correct kafka.pages_topic",
             )
         if missing and not create:
             raise InputError(
-                f"{len(missing)} topics of {settings.prefix!r} are missing, for example {missing[0].name}",
+                f"{len(missing)} topics of {settings.prefix!r} are missing, for example {next(iter(missing))}",
                 "create them with `lostfound topics create`",
             )
-        await _create(admin, settings, missing)
+        new_topics = [
+            NewTopic(
+                name,
+                num_partitions=1 if topic in ONE_PARTITION else count,
+                replication_factor=settings.replication,
+                topic_configs=topic_config(topic, settings),
+            )
+            for name, topic in missing.items()
+        ]
+        if new_topics:
+            await _create(admin, new_topics)
         return PartitionCounts(count, existing.get(full_name(settings, Topic.PAGES), count))
     finally:
         await admin.close()
@@ -107,24 +110,7 @@ def check_single_partition(settings: KafkaSettings, counts: dict[str, int]) -> N
             )
 
 
-def _independent_topics(settings: KafkaSettings) -> set[str]:
-    """Return the topics whose partition count is independent of the collection's."""
-    return {settings.pages_topic, *(full_name(settings, topic) for topic in ONE_PARTITION)}
-
-
-async def _create(admin: AIOKafkaAdminClient, settings: KafkaSettings, missing: list[TopicSpec]) -> None:
-    topics_by_name = {full_name(settings, topic): topic for topic in Topic}
-    new_topics = [
-        NewTopic(
-            spec.name,
-            num_partitions=spec.partitions,
-            replication_factor=settings.replication,
-            topic_configs=topic_config(topics_by_name[spec.name], settings),
-        )
-        for spec in missing
-    ]
-    if not new_topics:
-        return
+async def _create(admin: AIOKafkaAdminClient, new_topics: list[NewTopic]) -> None:
     try:
         response = await admin.create_topics(new_topics)
     except KafkaError as error:
@@ -140,16 +126,13 @@ async def _create(admin: AIOKafkaAdminClient, settings: KafkaSettings, missing: 
             )
 
 
-async def _partition_counts(admin: AIOKafkaAdminClient, settings: KafkaSettings) -> dict[str, int]:
-    names = {topic.name for topic in required_topics(settings, 1)}
-    existing = sorted(names & set(await admin.list_topics()))
-    if not existing:
-        return {}
-    descriptions = await admin.describe_topics(existing)
+async def _partition_counts(admin: AIOKafkaAdminClient, names: Iterable[str]) -> dict[str, int]:
+    existing = sorted(set(names) & set(await admin.list_topics()))
+    descriptions = await admin.describe_topics(existing) if existing else []
     return {topic["topic"]: len(topic["partitions"]) for topic in descriptions if topic["partitions"]}
 
 
-async def _admin(broker: Broker) -> AIOKafkaAdminClient:
+async def _connect(broker: Broker) -> AIOKafkaAdminClient:
     admin = AIOKafkaAdminClient(**broker.client())
     with capture_client_errors() as client_errors:
         try:

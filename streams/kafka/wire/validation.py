@@ -14,7 +14,7 @@ from typing import Any
 
 from state.codecs import capture_row, changelog_record, document_row
 from state.families import Family
-from state.model import ID_BYTES, PREFIX_BYTES
+from state.model import ID_BYTES, PREFIX_BYTES, Capture
 from state.scheme import Scheme
 from streams.operators.join import MemberTransfer, Union
 from streams.operators.messages import (
@@ -33,76 +33,88 @@ RAW_BYTES = (0, 8)
 
 def find_fault(value: Any, scheme: Scheme) -> str:
     """Return what is wrong with a message of an operator; empty if it is valid."""
-    return _CHECKS[type(value)](value, scheme)
+    fault = _CHECKS[type(value)](value, scheme)
+    return f"a {type(value).__name__} with {fault}" if fault else ""
 
 
-def _sketched_page(page: SketchedPage, scheme: Scheme) -> str:
-    capture = page.capture
-    if not capture.key or b"\0" in capture.key or not 0 <= capture.time <= MILLIS_MAX:
-        return "a capture without a valid URL key or time"
+def _id_fault(document: bytes, prefix: bytes = bytes(PREFIX_BYTES)) -> str:
+    return "" if len(document) == ID_BYTES and len(prefix) == PREFIX_BYTES else "an invalid document id"
+
+
+def _location_fault(key: bytes, time: int) -> str:
+    return "" if key and b"\0" not in key and 0 <= time <= MILLIS_MAX else "an invalid URL key or time"
+
+
+def _list_fault(items: bytes, item_bytes: int) -> str:
+    return f"a truncated list: {len(items)} bytes for items of {item_bytes}" if len(items) % item_bytes else ""
+
+
+def _capture_fault(capture: Capture) -> str:
     if (capture.document is not None and len(capture.document) != ID_BYTES) or len(capture.raw) not in RAW_BYTES:
-        return "a capture whose fingerprints have the wrong length"
+        return "a fingerprint of the wrong length"
     try:
         capture_row.row_key(capture)
         capture_row.encode(capture)
     except (struct.error, OverflowError, ValueError, AssertionError) as error:
         return f"a capture that cannot be encoded: {error}"
-    if len(page.words) % WORD_BYTES:
-        return "truncated words"
-    return "" if page.payload is None else _payload(page.payload, capture.document, scheme)
+    return ""
 
 
-def _payload(payload: DocumentPayload, document: bytes | None, scheme: Scheme) -> str:
+def _payload_fault(payload: DocumentPayload | None, document: bytes | None, scheme: Scheme) -> str:
+    if payload is None:
+        return ""
     if payload.document != document:
         return "the payload of another document"
-    if len(payload.buckets) % scheme.bucket_bytes or len(payload.samples) % SAMPLE_BYTES:
-        return "truncated buckets or samples"
-    return _row(payload.document, payload.row, scheme.bins)
+    return (
+        _list_fault(payload.buckets, scheme.bucket_bytes)
+        or _list_fault(payload.samples, SAMPLE_BYTES)
+        or _row_fault(payload.document, payload.row, scheme.bins)
+    )
 
 
 @lru_cache(maxsize=1024)  # every verify request of a document carries its row
-def _row(document: bytes, row: bytes, bins: int) -> str:
+def _row_fault(document: bytes, row: bytes, bins: int) -> str:
     try:
         signature = document_row.decode(document, row).sketch.signature
     except ValueError as error:
-        return str(error)
+        return f"an invalid row: {error}"
     return "" if len(signature) == bins else f"a sketch with {len(signature)} bins instead of {bins}"
 
 
-def _sighting(sighting: Sighting, scheme: Scheme) -> str:
-    valid_key = sighting.key and b"\0" not in sighting.key
-    if len(sighting.document) != ID_BYTES or not valid_key or not 0 <= sighting.time <= MILLIS_MAX:
-        return "a sighting without a valid document, URL key or time"
-    if len(sighting.words) % WORD_BYTES:
-        return "truncated words"
-    return "" if sighting.payload is None else _payload(sighting.payload, sighting.document, scheme)
+def _transfer_fault(transfer: MemberTransfer, _scheme: Scheme) -> str:
+    valid = all(len(member) == ID_BYTES and member > transfer.root for member in transfer.members)
+    return _id_fault(transfer.root) or ("" if valid else "members that are not greater than their root")
 
 
-def _pair(pair: CandidatePair, _scheme: Scheme) -> str:
-    valid = len(pair.document) == ID_BYTES and len(pair.prefix) == PREFIX_BYTES
-    return "" if valid else "a candidate pair with an invalid document id"
-
-
-def _verify_request(request: VerifyRequest, scheme: Scheme) -> str:
-    if len(request.document) != ID_BYTES or len(request.prefix) != PREFIX_BYTES:
-        return "a verify request with an invalid document id"
-    return _row(request.document, request.row, scheme.bins)
-
-
-def _bucket_probe(probe: BucketProbe, scheme: Scheme) -> str:
-    valid = len(probe.document) == ID_BYTES and probe.buckets and not len(probe.buckets) % scheme.bucket_bytes
-    return "" if valid else "a bucket probe with truncated buckets or an invalid document id"
-
-
-def _union(union: Union, _scheme: Scheme) -> str:
-    valid = len(union.larger) == len(union.smaller) == ID_BYTES and union.larger > union.smaller
-    return "" if valid else "a union with invalid document ids, or in the wrong order"
-
-
-def _member_transfer(transfer: MemberTransfer, _scheme: Scheme) -> str:
-    root, members = transfer.root, transfer.members
-    valid = len(root) == ID_BYTES and all(len(member) == ID_BYTES and member > root for member in members)
-    return "" if valid else "a transfer of members that are not document ids, or smaller than their root"
+_CHECKS: dict[type, Callable[[Any, Scheme], str]] = {
+    SketchedPage: lambda page, scheme: (
+        _location_fault(page.capture.key, page.capture.time)
+        or _capture_fault(page.capture)
+        or _list_fault(page.words, WORD_BYTES)
+        or _payload_fault(page.payload, page.capture.document, scheme)
+    ),
+    Sighting: lambda sighting, scheme: (
+        _id_fault(sighting.document)
+        or _location_fault(sighting.key, sighting.time)
+        or _list_fault(sighting.words, WORD_BYTES)
+        or _payload_fault(sighting.payload, sighting.document, scheme)
+    ),
+    CandidatePair: lambda pair, _: _id_fault(pair.document, pair.prefix),
+    VerifyRequest: lambda request, scheme: (
+        _id_fault(request.document, request.prefix) or _row_fault(request.document, request.row, scheme.bins)
+    ),
+    BucketProbe: lambda probe, scheme: (
+        _id_fault(probe.document)
+        or _list_fault(probe.buckets, scheme.bucket_bytes)
+        or ("" if probe.buckets else "no buckets")
+    ),
+    Union: lambda union, _: (
+        _id_fault(union.larger)
+        or _id_fault(union.smaller)
+        or ("" if union.larger > union.smaller else "ids in the wrong order")
+    ),
+    MemberTransfer: _transfer_fault,
+}
 
 
 def find_retraction_fault(record: bytes) -> str:
@@ -117,14 +129,3 @@ def find_retraction_fault(record: bytes) -> str:
         return "a record of facts instead of a retraction"
     derived = {Family.META, Family.SWEEPS} & {*changes.puts, *changes.deletes}
     return f"a retraction in {', '.join(sorted(derived))}, which each partition derives itself" if derived else ""
-
-
-_CHECKS: dict[type, Callable[[Any, Scheme], str]] = {
-    SketchedPage: _sketched_page,
-    Sighting: _sighting,
-    CandidatePair: _pair,
-    VerifyRequest: _verify_request,
-    BucketProbe: _bucket_probe,
-    Union: _union,
-    MemberTransfer: _member_transfer,
-}

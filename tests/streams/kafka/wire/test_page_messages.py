@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from streams.kafka.wire import page_messages
+from streams.kafka.wire import packed_messages, page_messages
 from streams.page import Origin, Page, Rejected
 from streams.readers.crawler_formats import CRAWLER_FORMATS
 from streams.readers.read_limits import ReadLimits
@@ -24,6 +24,12 @@ LIMITS = ReadLimits()
 PACKED = [("content-type", b"application/msgpack")]
 
 
+def encode(page: Page, crawl: str) -> tuple[bytes, packed_messages.Headers]:
+    """The value and headers of a message with one page."""
+    headers = [("schema", page_messages.SCHEMA.encode()), *PACKED]
+    return msgspec.msgpack.encode(page_messages.to_message(page, crawl)), headers
+
+
 def test_a_page_survives_publishing() -> None:
     page = Page(
         url="http://a.example/",
@@ -33,7 +39,7 @@ def test_a_page_survives_publishing() -> None:
         redirect=None,
         origin=Origin("f.warc", 9, "m"),
     )
-    value, given = page_messages.encode(page, "2026-11")
+    value, given = encode(page, "2026-11")
     assert page_messages.decode(value, given, ORIGIN, LIMITS) == (page, "2026-11")
 
 
@@ -42,22 +48,22 @@ def test_a_media_type_may_have_parameters() -> None:
         sent = Page(
             url="http://a.example/", time=5, body=b"<p>", mime="Text/HTML; charset=ISO-8859-1", charset=charset_field
         )
-        page, _ = page_messages.decode(*page_messages.encode(sent, ""), ORIGIN, LIMITS)
+        page, _ = page_messages.decode(*encode(sent, ""), ORIGIN, LIMITS)
         assert isinstance(page, Page)
         assert (page.mime, page.charset) == ("text/html", charset)
 
 
 def test_a_page_that_is_too_big_keeps_its_url() -> None:
     sent = Page(url="http://a.example/", time=5, body=b"x" * 1_001, mime="text/html", origin=Origin("f.warc", 9))
-    page, _ = page_messages.decode(*page_messages.encode(sent, ""), ORIGIN, ReadLimits(page_bytes_max=1_000))
+    page, _ = page_messages.decode(*encode(sent, ""), ORIGIN, ReadLimits(page_bytes_max=1_000))
     rejected = ("too_big", "1001 bytes, more than page_bytes_max 1000")
     assert page == msgspec.structs.replace(sent, body=None, refused=rejected)
-    assert page_messages.decode(*page_messages.encode(page, ""), ORIGIN, LIMITS)[0] == page
+    assert page_messages.decode(*encode(page, ""), ORIGIN, LIMITS)[0] == page
 
 
 def test_a_page_with_an_unknown_reason_is_rejected() -> None:
     sent = Page(url="http://a.example/", time=5, refused=("because", "I say so"), origin=ORIGIN)
-    page, _ = page_messages.decode(*page_messages.encode(sent, ""), ORIGIN, LIMITS)
+    page, _ = page_messages.decode(*encode(sent, ""), ORIGIN, LIMITS)
     assert (page.reason, page.detail) == ("bad_field", "'because' is not a reason for a dead letter")
 
 

@@ -20,7 +20,7 @@ def event(kind: str, name: str, time: int, **fields: Any) -> Event:
 def test_sweeps_are_numbered_by_the_order_of_their_openings() -> None:
     table = SweepTable()
     for item in (
-        event("open", "a", 1), event("open", "b", 2), event("open", "a", 3), event("commit", "a", 4, until=[5]),
+        event("open", "a", 1), event("open", "b", 2), event("open", "a", 3), event("commit", "a", 4, end_offsets=[5]),
         event("reached", "a", 4, captures=9), event("reached", "a", 5), event("cancel", "b", 6),
         event("cancelled", "b", 7), event("open", "b", 8), event("commit", "unknown", 9),
     ):  # fmt: skip
@@ -37,10 +37,10 @@ def test_sweeps_are_numbered_by_the_order_of_their_openings() -> None:
 def test_a_late_event_does_not_apply_to_a_new_sweep_with_the_same_name() -> None:
     table = SweepTable()
     for item in (
-        event("open", "a", 1), event("commit", "a", 2, until=[5]), event("reached", "a", 2, number=1, captures=9),
+        event("open", "a", 1), event("commit", "a", 2, end_offsets=[5]), event("reached", "a", 2, number=1, captures=9),
         event("cancel", "a", 3), event("cancelled", "a", 4, number=1), event("open", "a", 5),
         event("reached", "a", 2, number=1, captures=9), event("cancelled", "a", 6, number=1),
-        event("told", "a", 7, number=1),
+        event("moves_published", "a", 7, number=1),
     ):  # fmt: skip
         table.apply(item)
     assert [sweep.state for sweep in table.sweeps.values()] == [SweepState.CANCELLED, SweepState.OPEN]
@@ -95,9 +95,9 @@ def test_moves_of_the_last_committed_sweep_are_published_once() -> None:
     table = SweepTable()
     unpublished = []
     for item in (
-        event("open", "a", 1), event("told", "a", 1), event("open", "b", 2), event("commit", "a", 3),
-        event("reached", "a", 3), event("reached", "b", 4), event("told", "a", 5), event("told", "b", 6),
-        event("told", "unknown", 7),
+        event("open", "a", 1), event("moves_published", "a", 1), event("open", "b", 2), event("commit", "a", 3),
+        event("reached", "a", 3), event("reached", "b", 4), event("moves_published", "a", 5), event("moves_published", "b", 6),
+        event("moves_published", "unknown", 7),
     ):  # fmt: skip
         table.apply(item)
         unpublished.append(table.unpublished.name if table.unpublished else "")
