@@ -13,8 +13,6 @@ from __future__ import annotations
 
 import re
 
-import msgspec
-
 from streams import timestamps
 from streams.errors import BadUrl
 from streams.page import Origin, Page, Rejected
@@ -23,42 +21,29 @@ from streams.readers.byte_stream import ByteStream
 from streams.readers.read_limits import ReadLimits
 from streams.urls import url_key
 
-_FILE_SCHEME = "filedesc:"  # of the record that describes the file itself
 _LINE_BYTES_MAX = 16 << 10
 _SCHEME = re.compile(rb"[a-zA-Z][a-zA-Z0-9+.-]{0,15}:")
 _IP = re.compile(rb"\d{1,3}(?:\.\d{1,3}){3}|[0-9a-fA-F.:]{2,45}|-")
-# The repeats are bounded: garbage is searched for this pattern, which must stay fast.
+# The repeats are bounded so that searching garbage for this pattern stays fast.
 _HEADER = re.compile(
     rb"^(?:https?|ftp|dns|filedesc):[^\r\n]{0,4096}? [0-9a-fA-F.:-]{1,45} \d{8,17} [^\r\n]{0,400}?\d{1,18}[ ]?\r?\n",
     re.MULTILINE,
 )
 
 
-class RecordLine(msgspec.Struct, frozen=True):
-    """The first line of a record; `size` is the length of the content in bytes."""
+def parse_line(line: bytes) -> tuple[str, str, str, int] | None:
+    """Parse the first line of a record to (url, date, content type, length of the content); None if it is not one.
 
-    url: str
-    date: str
-    content_type: str
-    size: int
-
-
-def parse_line(line: bytes) -> RecordLine | None:
-    """Parse the first line of a record; return None if it is not one.
-
-    The URL may contain spaces: it ends before the first IP address that is followed by a date.
+    The URL can contain spaces: it ends before the first IP address that is followed by a date.
     """
     words = line.split()
     if not line.endswith(b"\n") or len(words) < 4 or not _SCHEME.match(words[0]) or not _is_number(words[-1], 1, 18):
         return None
     for i in range(2, len(words) - 1):
         if _is_number(words[i], 8, 17) and _IP.fullmatch(words[i - 1]):
-            return RecordLine(
-                http_payload.decode_header(b" ".join(words[: i - 1])),
-                words[i].decode("ascii"),
-                http_payload.decode_header(b" ".join(words[i + 1 : -1])),
-                int(words[-1]),
-            )
+            url, content_type = b" ".join(words[: i - 1]), b" ".join(words[i + 1 : -1])
+            date, size = words[i].decode("ascii"), int(words[-1])
+            return http_payload.decode_header(url), date, http_payload.decode_header(content_type), size
     return None
 
 
@@ -74,12 +59,12 @@ def read_record(stream: ByteStream, limits: ReadLimits, origin: Origin) -> Page 
         if stream.peek() < 0 and b"\n" not in line:
             return records.incomplete(stream, _LINE_BYTES_MAX, len(line), origin, "")
         return Rejected("garbage", f"not an ARC record: {line[:40]!r}", origin)
-    url, size = record.url, record.size
+    url, date, content_type, size = record
     if not url.lower().startswith(("http:", "https:")):
         rejected = records.skip_block(stream, size, is_record_start, origin, url)
-        if rejected is None or rejected.reason != "bad_length" or not url.startswith(_FILE_SCHEME):
+        if rejected is None or rejected.reason != "bad_length" or not url.startswith("filedesc:"):
             return rejected
-        stream.skip_to(_HEADER, _LINE_BYTES_MAX)  # many writers got the length of this record wrong
+        stream.skip_to(_HEADER, _LINE_BYTES_MAX)  # many writers got the length of the file's own record wrong
         return None
     try:
         key = url_key(url, limits.url_bytes_max)
@@ -87,16 +72,16 @@ def read_record(stream: ByteStream, limits: ReadLimits, origin: Origin) -> Page 
         url = url[: limits.url_bytes_max]
         rejected = records.skip_block(stream, size, is_record_start, origin, url)
         return rejected or Rejected("bad_url", str(error), origin, url)
-    block = records.read_block(stream, size, is_record_start, limits, origin, url)
-    if isinstance(block, Rejected):
-        return block
-    time = timestamps.arc_millis(record.date)
+    data = records.read_block(stream, size, is_record_start, limits, origin, url)
+    if isinstance(data, Rejected):
+        return data
+    time = timestamps.arc_millis(date)
     if time is None:
-        return Rejected("bad_time", f"archive date is {record.date}", origin, url)
-    response = http_payload.parse_response(block, limits)
+        return Rejected("bad_time", f"archive date is {date}", origin, url)
+    response = http_payload.parse_response(data, size, limits)
     if response is not None:
         return http_payload.page_from_response(response, url, key, time, limits, origin)
-    return http_payload.page_without_http(url, key, time, block, record.content_type, limits, origin)
+    return http_payload.page_without_http(url, key, time, data, size, content_type, limits, origin)
 
 
 def is_record_start(head: bytes) -> bool:

@@ -13,26 +13,14 @@ from __future__ import annotations
 import re
 from typing import BinaryIO
 
-from streams.readers.compression import (
-    CHUNK_BYTES,
-    RAW_BYTES,
-    FrameDecoder,
-    GzipDecoder,
-    IsRecordStart,
-    PlainDecoder,
-    RawBuffer,
-    ZstdDecoder,
-)
+from streams.readers.compression import CHUNK_BYTES, DECODERS, RAW_BYTES, FrameDecoder, IsRecordStart, RawBuffer
 from streams.readers.read_limits import ReadLimits
 
 _BLANK_LINE = re.compile(rb"\r?\n\r?\n")
 _BLANK = re.compile(rb"[\r\n\t \0]*")
 _NEWLINE = re.compile(rb"\n")
-_DECODERS: dict[str, type[PlainDecoder | FrameDecoder]] = {
-    "plain": PlainDecoder,
-    "gzip": GzipDecoder,
-    "zstd": ZstdDecoder,
-}
+
+Start = tuple[int, int]  # (offset, inner)
 
 
 def _never(_: bytes) -> bool:
@@ -46,28 +34,22 @@ class ByteStream:
     """
 
     def __init__(
-        self,
-        file: BinaryIO,
-        compression: str,
-        limits: ReadLimits,
-        offset: int = 0,
-        inner: int = 0,
-        *,
-        inflated: bool = False,
+        self, file: BinaryIO, compression: str, limits: ReadLimits, start: Start = (0, 0), *, inflated: bool = False
     ) -> None:
+        offset, inner = start
         self._plain = compression == "plain"
         # Skipping bytes of an ordinary plain file costs no more than the bytes on disk, so it needs no limit.
         self._skip_bytes_max = limits.skip_bytes_max if inflated or not self._plain else None
         self._raw = RawBuffer(file, limits, CHUNK_BYTES if self._plain else RAW_BYTES, inflated=inflated)
         self.fault = self._raw.fault
-        self._decoder = _DECODERS[compression](self._raw, offset)
+        self._decoder = DECODERS[compression](self._raw, offset)
         self._chunk = b""
         self._index = 0  # of the next byte, in the chunk
         self._chunk_start = self._decoder.decoded  # of the chunk, in its frame; in a plain file, its offset
         if inner:
             self.skip(inner)
 
-    def position(self) -> tuple[int, int]:
+    def position(self) -> Start:
         """Return (offset, inner) of the next byte."""
         if self._plain:
             return self._chunk_start + self._index, 0
@@ -126,8 +108,7 @@ class ByteStream:
         remaining = line_bytes_max
         while remaining > 0 and self.peek() >= 0:
             end = self._chunk.find(b"\n", self._index) + 1 or len(self._chunk)
-            part = self._chunk[self._index : min(end, self._index + remaining)]
-            self._index += len(part)
+            part = self.read(min(end - self._index, remaining))
             remaining -= len(part)
             parts.append(part)
             if part.endswith(b"\n"):
@@ -190,7 +171,7 @@ class ByteStream:
 
     def resync(self, is_record_start: IsRecordStart) -> bool:
         """After a fault, continue at the next frame that starts with a record; return False if no frame does."""
-        self.fault.clear()
+        self.fault.reason = self.fault.detail = ""
         self._chunk, self._index = b"", 0
         return isinstance(self._decoder, FrameDecoder) and self._decoder.resync(is_record_start)
 

@@ -34,8 +34,7 @@ _BLOCK_BYTES_MAX = 128 << 10
 _RLE, _RESERVED = 1, 3  # types of a zstd block
 _PROBE_BYTES = 4096  # decompressed, enough for the first words of a record
 
-IsRecordStart = Callable[[bytes], bool]
-"""Whether a record begins with these bytes."""
+IsRecordStart = Callable[[bytes], bool]  # whether a record begins with these bytes
 
 
 def detect_compression(head: bytes) -> str:
@@ -69,9 +68,6 @@ class Fault:
         """Record a fault. The first one wins: a file that breaks off then also seems to end early."""
         if not self.reason:
             self.reason, self.detail = reason, detail
-
-    def clear(self) -> None:
-        self.reason = self.detail = ""
 
 
 class RawBuffer:
@@ -276,17 +272,10 @@ class ZstdDecoder(FrameDecoder):
     def next_chunk(self) -> bytes:
         raw = self._raw
         while self.in_frame or self._start_frame():
-            end, is_last = self._header_bytes, False
-            for _ in range(_BLOCKS_PER_CHUNK):
-                block = self._find_block(end)
-                if block is None:
-                    return b""
-                end, is_last = block
-                if is_last:
-                    break
-            if not raw.ensure(end):
-                raw.fault.report("truncated", "the file ends within a zstd frame")
+            blocks = self._find_blocks()
+            if blocks is None:
                 break
+            end, is_last = blocks
             self._header_bytes = 0
             try:
                 chunk = self._codec.decompress(raw.data[:end])
@@ -300,22 +289,24 @@ class ZstdDecoder(FrameDecoder):
                 return chunk
         return b""
 
-    def _find_block(self, index: int) -> tuple[int, bool] | None:
-        """Parse the 3-byte header of the block that starts `index` bytes into the buffer.
+    def _find_blocks(self) -> tuple[int, bool] | None:
+        """Buffer some blocks and parse their 3-byte headers.
 
-        Return where the next block starts, and whether this is the frame's last one; None after a fault.
+        Return where the next block starts, and whether the frame ends there; None after a fault.
         """
-        raw = self._raw
-        if not raw.ensure(index + 3):
+        raw, end, is_last, count = self._raw, self._header_bytes, False, 0
+        while not is_last and count < _BLOCKS_PER_CHUNK and raw.ensure(end + 3):
+            header = int.from_bytes(raw.data[end : end + 3], "little")
+            is_last, block_type, size = bool(header & 1), header >> 1 & 3, header >> 3
+            if size > _BLOCK_BYTES_MAX or block_type == _RESERVED:
+                raw.fault.report("corrupt", "zstd: impossible block")
+                return None
+            end += 3 + (1 if block_type == _RLE else size) + (4 if is_last and self._has_checksum else 0)
+            count += 1
+        if not (is_last or count == _BLOCKS_PER_CHUNK) or not raw.ensure(end):
             raw.fault.report("truncated", "the file ends within a zstd frame")
             return None
-        header = int.from_bytes(raw.data[index : index + 3], "little")
-        is_last, block_type, size = bool(header & 1), header >> 1 & 3, header >> 3
-        if size > _BLOCK_BYTES_MAX or block_type == _RESERVED:
-            raw.fault.report("corrupt", "zstd: impossible block")
-            return None
-        stored_bytes = 1 if block_type == _RLE else size
-        return index + 3 + stored_bytes + (4 if is_last and self._has_checksum else 0), is_last
+        return end, is_last
 
     def _start_frame(self) -> bool:
         """Move to the start of the next frame, past skippable ones, and parse its header."""
@@ -366,3 +357,7 @@ class ZstdDecoder(FrameDecoder):
                 return
         dictionary = zstandard.ZstdCompressionDict(data)
         self._library = zstandard.ZstdDecompressor(dictionary, max_window_size=raw.limits.window_bytes_max)
+
+
+Decoder = PlainDecoder | FrameDecoder
+DECODERS: dict[str, type[Decoder]] = {"plain": PlainDecoder, "gzip": GzipDecoder, "zstd": ZstdDecoder}

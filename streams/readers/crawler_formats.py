@@ -10,10 +10,7 @@ from typing import Any
 
 
 def convert_scrapy_cluster(message: Mapping[str, Any]) -> dict[str, Any]:
-    """Convert a result from scrapy-cluster's topic `demo.crawled_firehose`.
-
-    The page is text. The timestamp is UTC and has no zone.
-    """
+    """Convert a result from the topic `demo.crawled_firehose`: the page is text, the time is UTC without a zone."""
     return {
         "url": message.get("response_url") or message["url"],
         "fetch_time": message.get("timestamp"),
@@ -25,7 +22,7 @@ def convert_scrapy_cluster(message: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def convert_scrapy_cluster_base64(message: Mapping[str, Any]) -> dict[str, Any]:
-    """Convert a result written with KAFKA_BASE_64_ENCODE set; nothing in the message shows that setting."""
+    """Convert a result that was written with KAFKA_BASE_64_ENCODE set, which the message does not show."""
     fields = convert_scrapy_cluster(message)
     return fields | {"body": fields.pop("html"), "content_charset": message.get("encoding")}
 

@@ -1,10 +1,5 @@
 """Read pages from files, folders or standard input, with the reader for the format of each file.
 
-    reader = read(paths, ReadLimits())
-    for position, item in reader:
-        ...                                         # item: Page or Rejected
-    read(paths, limits, position, reader.mark())    # exactly the items after that one
-
 The first bytes of a file show its format (WARC, ARC, WET, WACZ or JSONL; plain, gzip or zstd); the name counts only
 if they do not.
 
@@ -40,10 +35,8 @@ def read(
     """
     files = sources.list_sources(paths)
     if start is not None and start.source not in {source.name for source in files}:
-        raise ReadError(
-            f"cannot resume after {start.source}: it is not among the {len(files)} files to read",
-            "name the same paths as the first time, or start another sweep",
-        )
+        problem = f"cannot resume after {start.source}: it is not among the {len(files)} files to read"
+        raise ReadError(problem, "name the same paths as the first time, or start another sweep")
     return InputReader(files, limits or ReadLimits(), start, mark)
 
 
@@ -121,16 +114,13 @@ class InputReader(Iterator[Item]):
 
 def _skip_repeated(items: Iterator[Item], after: Position) -> Iterator[Item]:
     """Skip the first item if `after` is the position of an item that was cut off, and it is still cut off."""
-    if after.cut:
-        for position, item in items:
-            if not (position.cut and (position.member, position.offset) == (after.member, after.offset)):
-                yield position, item
-            break
+    first = next(items, None) if after.cut else None
+    if first and not (first[0].cut and (first[0].member, first[0].offset) == (after.member, after.offset)):
+        yield first
     yield from items
 
 
 def _read_items(head: bytes, file: BinaryIO, after: Position, limits: ReadLimits) -> Iterator[Item]:
-    """Yield the items of one file, which starts with `head`, after a position in it."""
     source, compression = after.source, detect_compression(head)
     file_format = sources.detect_format(head, source)
     if file_format == "wacz" and compression == "zip":
@@ -140,7 +130,7 @@ def _read_items(head: bytes, file: BinaryIO, after: Position, limits: ReadLimits
             detail = f"{source} starts with {head[:16]!r}, which is not WARC, ARC, WET, WACZ or JSONL"
             yield _reject("unknown_format", detail, source)
     else:
-        stream = ByteStream(file, compression, limits, after.offset, after.inner)
+        stream = ByteStream(file, compression, limits, (after.offset, after.inner))
         yield from _read_stream(stream, file_format, after, limits)
 
 
@@ -169,16 +159,12 @@ def _read_wacz(file: BinaryIO, after: Position, limits: ReadLimits) -> Iterator[
             if name < after.member:
                 continue
             position = after if name == after.member else Position(source=source, member=name)
+            inflated = archive.getinfo(name).compress_type != zipfile.ZIP_STORED
             try:
-                yield from _read_member(archive, position, limits)
+                head = wacz.read_member_head(archive, name)
+                with wacz.open_member(archive, name) as member:
+                    start, compression = (position.offset, position.inner), detect_compression(head)
+                    stream = ByteStream(member, compression, limits, start, inflated=inflated)
+                    yield from _read_stream(stream, sources.detect_format(head, name), position, limits)
             except Refused as error:
                 yield _reject(error.reason, error.detail, source, name)
-
-
-def _read_member(archive: zipfile.ZipFile, after: Position, limits: ReadLimits) -> Iterator[Item]:
-    name = after.member
-    head = wacz.read_member_head(archive, name)
-    inflated = archive.getinfo(name).compress_type != zipfile.ZIP_STORED
-    with wacz.open_member(archive, name) as file:
-        stream = ByteStream(file, detect_compression(head), limits, after.offset, after.inner, inflated=inflated)
-        yield from _read_stream(stream, sources.detect_format(head, name), after, limits)

@@ -6,7 +6,7 @@ import io
 import re
 import zlib
 from collections.abc import Iterator
-from typing import BinaryIO, NamedTuple, cast
+from typing import BinaryIO, cast
 from urllib.parse import urljoin
 
 import msgspec
@@ -45,16 +45,12 @@ class Response(msgspec.Struct, frozen=True):
     uncut_size: int = 0  # bytes of the whole record if the body was cut because the record is too big
 
 
-class Block(NamedTuple):
-    """The content of a record of `size` bytes; only its first bytes if the record is too big for a page."""
+def parse_response(data: bytes, size: int, limits: ReadLimits) -> Response | None:
+    """Parse the HTTP response in a record of `size` bytes; `data` is cut if the record is too big for a page.
 
-    data: bytes
-    size: int
-
-
-def parse_response(block: Block, limits: ReadLimits) -> Response | None:
-    """Parse an HTTP response, skipping interim ones; return None if the block does not start with a status line."""
-    data, bytes_max = block.data, limits.header_bytes_max
+    Interim responses are skipped. Return None if the data does not start with a status line.
+    """
+    bytes_max = limits.header_bytes_max
     status = _STATUS_LINE.match(data)
     if status is None:
         return None
@@ -66,7 +62,7 @@ def parse_response(block: Block, limits: ReadLimits) -> Response | None:
     for name, value in _FIELD.findall(header):
         fields.setdefault(name.decode("ascii").lower(), decode_header(value).strip())
     body = data[end.end() :] if end else b""
-    return Response(int(status[1]), fields, body, block.size if block.size > len(data) else 0)
+    return Response(int(status[1]), fields, body, size if size > len(data) else 0)
 
 
 def decode_header(value: bytes) -> str:
@@ -122,16 +118,16 @@ def page_from_response(
 
 
 def page_without_http(
-    url: str, key: bytes, time: int, block: Block, content_type: str, limits: ReadLimits, origin: Origin
+    url: str, key: bytes, time: int, data: bytes, size: int, content_type: str, limits: ReadLimits, origin: Origin
 ) -> Page:
     """Return the page of a record without HTTP headers; `content_type` comes from the header of the record."""
     mime, charset = parse_content_type(content_type)
     if mime == "application/http":  # the record declares HTTP headers, but they are missing
         mime, charset = "", ""
-    if block.size > limits.page_bytes_max:
-        refused = page_too_big(block.size, limits)
+    if size > limits.page_bytes_max:
+        refused = page_too_big(size, limits)
         return Page(url=url, key=key, time=time, mime=mime, refused=refused, origin=origin)
-    return Page(url=url, key=key, time=time, body=block.data, mime=mime, charset=charset, origin=origin)
+    return Page(url=url, key=key, time=time, body=data, mime=mime, charset=charset, origin=origin)
 
 
 def decode_body(response: Response, limits: ReadLimits) -> bytes:

@@ -44,8 +44,7 @@ class PageLine(msgspec.Struct, kw_only=True):
     charset: str | None = None
     content_charset: str | None = None
     crawl: str | None = None
-    # A pointer to a WARC record, ignored if the line has content. The type is Any because other tools use some of
-    # these names for other things.
+    # A pointer to a WARC record. Any type is accepted, because other tools use some of these names for other things.
     filename: Any = None
     warc_filename: Any = None
     offset: Any = None

@@ -10,7 +10,6 @@ import msgspec
 from streams.page import Origin, Page, Rejected
 from streams.readers.byte_stream import ByteStream
 from streams.readers.compression import IsRecordStart
-from streams.readers.http_payload import Block
 from streams.readers.position import Item, Position
 from streams.readers.read_limits import ReadLimits
 
@@ -63,7 +62,7 @@ def _recover(stream: ByteStream, framing: Framing, rejected: Rejected) -> bool:
 
 def read_block(
     stream: ByteStream, size: int, is_record_start: IsRecordStart, limits: ReadLimits, origin: Origin, url: str
-) -> Block | Rejected:
+) -> bytes | Rejected:
     """Read a record's content of `size` bytes; reject it if it is cut off or no record can start after it.
 
     If the content is too big for a page, only its start is returned, which contains the HTTP headers.
@@ -73,7 +72,7 @@ def read_block(
     done = len(data) + (stream.skip(size - len(data), is_record_start) if is_big else 0)
     if done < size or not (is_big or _at_record_end(stream)):
         return incomplete(stream, size, done, origin, url)
-    return Block(data, size)
+    return data
 
 
 def skip_block(

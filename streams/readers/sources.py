@@ -30,8 +30,7 @@ class Source(msgspec.Struct, frozen=True):
     regular: bool = False  # a file on disk, which can be read more than once
 
 
-FileIdentity = tuple[int, int]
-"""Device and inode: the same for all names of a file or folder, and for all links to it."""
+FileIdentity = tuple[int, int]  # device and inode: the same for all names of a file or folder, and all links to it
 
 
 def list_sources(paths: Iterable[str | os.PathLike[str]], without: Collection[Path] = ()) -> list[Source]:

@@ -45,21 +45,22 @@ def read_record(stream: ByteStream, limits: ReadLimits, origin: Origin) -> Page 
     key = _parse_key(fields, url, limits, origin)
     if isinstance(key, Rejected):
         return records.skip_block(stream, size, _is_record_start, origin, key.url) or key
-    block = records.read_block(stream, size, _is_record_start, limits, origin, url)
-    if isinstance(block, Rejected):
-        return block
-    is_http = record_type in {b"response", b"revisit"}
-    response = http_payload.parse_response(block, limits) if is_http else None
+    data = records.read_block(stream, size, _is_record_start, limits, origin, url)
+    if isinstance(data, Rejected):
+        return data
+    is_revisit = record_type == b"revisit"
+    response = http_payload.parse_response(data, size, limits) if is_revisit or record_type == b"response" else None
     time = _time(fields, response)
     if time is None:
         return Rejected("bad_time", f"WARC-Date is {_text(fields, b'warc-date')[:80]!r}", origin, url)
     if response is not None:
         page = http_payload.page_from_response(response, url, key, time, limits, origin)
-    elif record_type == b"revisit":
+    elif is_revisit:
         page = Page(url=url, key=key, time=time, origin=origin)
     else:
-        page = http_payload.page_without_http(url, key, time, block, _text(fields, b"content-type"), limits, origin)
-    if record_type == b"revisit":
+        content_type = _text(fields, b"content-type")
+        page = http_payload.page_without_http(url, key, time, data, size, content_type, limits, origin)
+    if is_revisit:
         return _revisit(page, fields, limits)
     if record_type == b"conversion" and page.body is not None:
         text = page.body.decode(errors="replace")

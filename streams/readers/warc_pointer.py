@@ -5,7 +5,7 @@
     length     or  warc_record_length    bytes of the record, compressed as it is on disk
 
 A pointer comes from outside and names a file on this machine. So only files in that one folder are read, after all
-links are resolved; nothing is fetched from the network; and no more bytes are read than the length, which is limited.
+links are resolved. Nothing is fetched from the network. The length, and so the number of bytes read, is limited.
 """
 
 from __future__ import annotations
@@ -23,19 +23,14 @@ from streams.readers.compression import detect_compression
 from streams.readers.read_limits import ReadLimits, Refused
 
 _OFFSET_MAX = 1 << 50
-_NAME_CHARS_MAX = 200  # of a file name in a detail
 
 
 class Pointer(msgspec.Struct, frozen=True):
-    """Where a record is supposed to be."""
+    """The place of a record, which need not exist."""
 
     filename: str
     offset: int
     length: int
-
-    @property
-    def shown_name(self) -> str:
-        return repr(self.filename[:_NAME_CHARS_MAX])
 
 
 def parse_pointer(filename: Any, offset: Any, length: Any) -> Pointer:
@@ -54,25 +49,22 @@ def _number(value: Any) -> int | None:
 
 
 def read_record(pointer: Pointer, key: bytes, limits: ReadLimits, origin: Origin) -> Page | Rejected:
-    """Return the page of the record that a pointer names, or its rejection.
-
-    Raises Refused if the record is not of the URL with this key.
-    """
+    """Return the page of a record, or its rejection. Raises Refused if its URL does not have this key."""
     if not limits.warc_folder:
         raise _bad_pointer("pointers are not followed: ingest.warc_folder is not set")
     if pointer.length > limits.line_bytes_max:
         raise Refused("too_big", f"record of {pointer.length} bytes, line_bytes_max {limits.line_bytes_max}")
-    data = _read_bytes(_resolve_file(limits.warc_folder, pointer), pointer)
+    data = _read_bytes(limits.warc_folder, pointer)
     compression = detect_compression(data)
     stream = ByteStream(io.BytesIO(data), "plain" if compression == "zip" else compression, limits)
     if stream.peek() < 0:
         raise Refused(stream.fault.reason or "bad_pointer", stream.fault.detail or "the record is empty")
     page = warc.read_record(stream, limits, origin)
+    description = f"the record at {pointer.offset} of {pointer.filename[:200]!r}"
     if page is None:
-        raise _bad_pointer(f"the record at {pointer.offset} of {pointer.shown_name} has no page")
+        raise _bad_pointer(f"{description} has no page")
     if isinstance(page, Page) and page.key != key:
-        url = page.url[: limits.url_bytes_max]
-        raise _bad_pointer(f"the record at {pointer.offset} of {pointer.shown_name} is of {url}")
+        raise _bad_pointer(f"{description} has the URL {page.url[: limits.url_bytes_max]}")
     return page
 
 
@@ -80,9 +72,9 @@ def _bad_pointer(detail: str) -> Refused:
     return Refused("bad_pointer", detail)
 
 
-def _resolve_file(folder: str, pointer: Pointer) -> Path:
-    """Return the file of a pointer, all links resolved. Raises Refused if it is not below the folder."""
-    name, shown = pointer.filename, pointer.shown_name
+def _read_bytes(folder: str, pointer: Pointer) -> bytes:
+    """Read the bytes of a record. Raises Refused if the file is not below the folder with all links resolved."""
+    name, shown = pointer.filename, repr(pointer.filename[:200])
     if "://" in name:
         raise _bad_pointer(f"{shown} is a URL: only files below ingest.warc_folder are read")
     path = PurePosixPath(name)
@@ -90,23 +82,19 @@ def _resolve_file(folder: str, pointer: Pointer) -> Path:
         raise _bad_pointer(f"{shown} is not a path below ingest.warc_folder")
     try:
         root = Path(folder).resolve(strict=True)
-        file = (root / path).resolve(strict=True)
+        target = (root / path).resolve(strict=True)
     except (OSError, RuntimeError, ValueError):  # missing, a loop of links, or not a valid file name
         raise _bad_pointer(f"{shown} does not exist below ingest.warc_folder") from None
-    if not file.is_relative_to(root):
+    if not target.is_relative_to(root):
         raise _bad_pointer(f"{shown} leads out of ingest.warc_folder")
-    if not file.is_file():
+    if not target.is_file():
         raise _bad_pointer(f"{shown} is not a regular file")
-    return file
-
-
-def _read_bytes(path: Path, pointer: Pointer) -> bytes:
     try:
-        with path.open("rb") as file:
+        with target.open("rb") as file:
             file.seek(pointer.offset)
             data = file.read(pointer.length)
     except OSError as error:
-        raise _bad_pointer(f"cannot read {pointer.shown_name}: {error.strerror}") from None
+        raise _bad_pointer(f"cannot read {shown}: {error.strerror}") from None
     if len(data) < pointer.length:
-        raise _bad_pointer(f"{pointer.shown_name} ends within the {pointer.length} bytes at {pointer.offset}")
+        raise _bad_pointer(f"{shown} ends within the {pointer.length} bytes at {pointer.offset}")
     return data

@@ -26,7 +26,7 @@ FILES = {
 
 def open_stream(compression: str, data: bytes | None = None, limits: ReadLimits | None = None, offset=0, inner=0):
     file = io.BytesIO(FILES[compression] if data is None else data)
-    return ByteStream(file, compression, limits or ReadLimits(), offset, inner)
+    return ByteStream(file, compression, limits or ReadLimits(), (offset, inner))
 
 
 @pytest.mark.parametrize("compression", FILES)

@@ -11,7 +11,6 @@ import zstandard
 
 from streams.page import Origin
 from streams.readers.http_payload import (
-    Block,
     decode_body,
     decode_header,
     page_from_response,
@@ -32,7 +31,7 @@ BROTLI_BOMB = base64.b64decode("mz9LTPgnAOKxQCBfiAk=")
 
 def respond(build, body=b"", status="200 OK", **headers):
     data = build.http(body, status, **headers)
-    response = parse_response(Block(data, len(data)), LIMITS)
+    response = parse_response(data, len(data), LIMITS)
     assert response is not None
     return response
 
@@ -42,13 +41,13 @@ def decode(build, body, limits=LIMITS, **headers):
 
 
 def test_a_block_without_a_status_line_is_not_a_response():
-    assert parse_response(Block(b"<p>HTTP/1.1 200", 15), LIMITS) is None
-    assert parse_response(Block(b"HTTP/1.1 2000 OK", 16), LIMITS) is None
+    assert parse_response(b"<p>HTTP/1.1 200", 15, LIMITS) is None
+    assert parse_response(b"HTTP/1.1 2000 OK", 16, LIMITS) is None
 
 
 def test_header_fields_have_lower_case_names_and_the_first_value_counts():
     data = b"HTTP/1.0 301 Moved\nLOCATION:  /a \nLocation: /b\nX-Other: c\n\nbody"
-    response = parse_response(Block(data, 999), LIMITS)
+    response = parse_response(data, 999, LIMITS)
     assert response is not None
     assert response.status == 301
     assert response.fields == {"location": "/a"}
@@ -57,7 +56,7 @@ def test_header_fields_have_lower_case_names_and_the_first_value_counts():
 
 
 def test_a_header_without_an_end_has_no_body():
-    response = parse_response(Block(b"HTTP/1.1 200 OK\r\nContent-Type: text/html", 41), LIMITS)
+    response = parse_response(b"HTTP/1.1 200 OK\r\nContent-Type: text/html", 41, LIMITS)
     assert response is not None
     assert response.fields == {"content-type": "text/html"}
     assert response.body == b""
@@ -73,12 +72,12 @@ def test_a_header_without_an_end_has_no_body():
 )
 def test_interim_responses_are_skipped(build, interim):
     data = interim + build.http()
-    response = parse_response(Block(data, len(data)), LIMITS)
+    response = parse_response(data, len(data), LIMITS)
     assert response is not None
     assert response.status == 200
     assert response.fields["content-type"] == "text/html; charset=UTF-8"
     assert response.body == build.html
-    alone = parse_response(Block(interim, len(interim)), LIMITS)
+    alone = parse_response(interim, len(interim), LIMITS)
     assert alone is not None
     assert alone.status in {100, 103}
 
@@ -126,12 +125,11 @@ def test_only_2xx_bodies_are_kept(build):
 
 
 def test_a_record_without_http_headers_has_its_own_type():
-    block = Block(b"<p>", 3)
-    page = page_without_http(URL, url_key(URL), 1, block, "text/html; charset=x", LIMITS, Origin("a", 0))
+    page = page_without_http(URL, url_key(URL), 1, b"<p>", 3, "text/html; charset=x", LIMITS, Origin("a", 0))
     assert page.body == b"<p>"
     assert page.mime == "text/html"
     assert page.charset == "x"
-    claimed = page_without_http(URL, url_key(URL), 1, block, "application/http", LIMITS, Origin("a", 0))
+    claimed = page_without_http(URL, url_key(URL), 1, b"<p>", 3, "application/http", LIMITS, Origin("a", 0))
     assert claimed.mime == ""
 
 
@@ -188,7 +186,7 @@ def test_a_body_of_exactly_the_limit_is_kept(build):
 
 
 def test_an_incomplete_body_is_too_big():
-    response = parse_response(Block(b"HTTP/1.1 200 OK\r\n\r\nx", 10**9), LIMITS)
+    response = parse_response(b"HTTP/1.1 200 OK\r\n\r\nx", 10**9, LIMITS)
     assert response is not None
     with pytest.raises(Refused) as caught:
         decode_body(response, LIMITS)
