@@ -1,4 +1,4 @@
-"""Ends the process at once: the only safe response to an error between an input and its acknowledgement."""
+"""Ends the process at once, which is the only safe response to an error before an input is acknowledged."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ RESTART = 75  # `Exit.RESTART`, EX_TEMPFAIL of sysexits.h: a supervisor should s
 
 
 def end_process(code: int = RESTART) -> NoReturn:
-    """End without any clean-up: Faust's would acknowledge messages that are not processed."""
+    """Exit without cleaning up: Faust's clean-up would acknowledge unprocessed messages."""
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)

@@ -28,7 +28,7 @@ from streams.urls import url_key
 
 IN_FLIGHT_MAX = 100  # messages sent and not yet acknowledged
 Report = Callable[[int, int, int], None]
-"""Called with the bytes read, the bytes in total, and the pages read so far."""
+"""Called with the bytes read, the bytes in total, and the pages sent so far."""
 
 
 class Published(msgspec.Struct, frozen=True):
@@ -38,6 +38,13 @@ class Published(msgspec.Struct, frozen=True):
     pages: int
     rejected: dict[str, int]
     committed: bool
+
+
+class Pack(NamedTuple):
+    """The pages of one message, and the partition of `pages` to send it to."""
+
+    partition: int
+    pages: list[PageMessage]
 
 
 async def publish(
@@ -70,18 +77,20 @@ async def publish(
         opened = await _open_sweep(sweep_log, sweep, now)
         reader = read(paths, ReadLimits.from_settings(settings))
         bytes_all = total_bytes(paths)
-        packs = _packs((item for _, item in reader), PagePacker(kafka, sweep), opened, counts.pages)
-        in_flight: set[asyncio.Task[None]] = set()
+        packs = pack_pages((item for _, item in reader), kafka, sweep, opened, counts.pages)
+        in_flight: set[asyncio.Task[int]] = set()
         # Reading and decompressing files must not block the event loop.
         while (pack := await asyncio.to_thread(next, packs, None)) is not None:
             if isinstance(pack, Rejected):
                 rejected[pack.reason] += 1
                 await producer.send_dead_letters([dead_letter(pack)])
                 continue
-            in_flight.add(asyncio.create_task(_send(producer, pack)))
+            message = page_messages.encode_pack(pack.pages)
+            in_flight.add(asyncio.create_task(producer.send_message(Topic.PAGES, pack.partition, *message)))
             pages += len(pack.pages)
             if len(in_flight) >= IN_FLIGHT_MAX:
-                in_flight = await _wait_for_one(in_flight)
+                done, in_flight = await asyncio.wait(in_flight, return_when=asyncio.FIRST_COMPLETED)
+                await asyncio.gather(*done)  # raises the error of a failed task
             report(reader.bytes_read, bytes_all, pages)
         await asyncio.gather(*in_flight)
         report(bytes_all, bytes_all, pages)
@@ -98,67 +107,37 @@ async def _open_sweep(sweep_log: SweepLog, name: str, now: int) -> int:
     """Open a sweep unless it exists; return when it was opened, in ms."""
     await sweep_log.start()
     try:
-        if sweep_log.table.find(name) is None:
-            await sweep_log.append(Event(event="open", name=name, time=now))
-            await sweep_log.wait_until(lambda table: table.find(name) is not None)
-        sweep = sweep_log.table.find(name)
-        assert sweep is not None
-        return sweep.opened
+        number = await sweep_log.get_or_open(name, now)
+        return sweep_log.table.sweeps[number].opened
     finally:
         await sweep_log.stop()
 
 
-class Pack(NamedTuple):
-    """The pages of one message, and the partition of `pages` to send it to."""
-
-    partition: int
-    pages: list[PageMessage]
-
-
-class PagePacker:
-    """Collects pages by partition until they fill a message."""
-
-    def __init__(self, settings: KafkaSettings, sweep: str) -> None:
-        self._pages_max, self._bytes_max = settings.pack_pages, settings.pack_bytes
-        self._sweep = sweep
-        self._pages: dict[int, list[PageMessage]] = {}
-        self._bytes: Counter[int] = Counter()
-
-    def add(self, partition: int, page: Page) -> list[Pack]:
-        """Add a page; return the packs that it completes. A page larger than a pack gets its own."""
-        completed = []
-        page_bytes = len(page.body or page.text or "")
-        if partition in self._pages and self._bytes[partition] + page_bytes > self._bytes_max:
-            completed.append(self._remove(partition))
-        self._pages.setdefault(partition, []).append(page_messages.to_message(page, self._sweep))
-        self._bytes[partition] += page_bytes
-        if len(self._pages[partition]) >= self._pages_max:
-            completed.append(self._remove(partition))
-        return completed
-
-    def flush(self) -> list[Pack]:
-        """Return the incomplete packs."""
-        return [self._remove(partition) for partition in list(self._pages)]
-
-    def _remove(self, partition: int) -> Pack:
-        del self._bytes[partition]
-        return Pack(partition, self._pages.pop(partition))
-
-
-def _packs(
-    items: Iterable[Page | Rejected], packer: PagePacker, opened: int, partitions: int
+def pack_pages(
+    items: Iterable[Page | Rejected], settings: KafkaSettings, sweep: str, opened: int, partitions: int
 ) -> Iterator[Pack | Rejected]:
-    """Yield rejected records as they are read, and packs as they fill."""
+    """Yield rejected records as they are read, and packs as they fill. A page larger than a pack gets its own."""
+    packs: dict[int, list[PageMessage]] = {}
+    pack_bytes: Counter[int] = Counter()
     for item in items:
         if isinstance(item, Rejected):
             yield item
-        else:
-            yield from packer.add(_partition(item, partitions), with_time(item, opened))
-    yield from packer.flush()
+            continue
+        partition, page_bytes = _partition(item, partitions), len(item.body or item.text or "")
+        if partition in packs and pack_bytes[partition] + page_bytes > settings.pack_bytes:
+            yield Pack(partition, packs.pop(partition))
+        if partition not in packs:
+            packs[partition], pack_bytes[partition] = [], 0
+        packs[partition].append(page_messages.to_message(with_time(item, opened), sweep))
+        pack_bytes[partition] += page_bytes
+        if len(packs[partition]) >= settings.pack_pages:
+            yield Pack(partition, packs.pop(partition))
+    for partition, pages in packs.items():
+        yield Pack(partition, pages)
 
 
 def _partition(page: Page, partitions: int) -> int:
-    """Return the partition of a page: that of its URL, so that captures of a URL stay in order.
+    """Return the partition of a page's URL, which keeps captures of a URL in order.
 
     A revisit goes to the partition of the URL that it repeats.
     """
@@ -166,15 +145,3 @@ def _partition(page: Page, partitions: int) -> int:
         with suppress(BadUrl):
             return partition_of(url_key(page.revisit_of), partitions)
     return partition_of(page.key, partitions)
-
-
-async def _send(producer: Producer, pack: Pack) -> None:
-    await producer.send_message(Topic.PAGES, pack.partition, *page_messages.encode_pack(pack.pages))
-
-
-async def _wait_for_one(in_flight: set[asyncio.Task[None]]) -> set[asyncio.Task[None]]:
-    """Wait until one of these tasks is done; return the others."""
-    done, pending = await asyncio.wait(in_flight, return_when=asyncio.FIRST_COMPLETED)
-    for task in done:
-        task.result()
-    return pending

@@ -16,8 +16,8 @@ from streams.errors import InputError, LostfoundError
 from streams.find import warm_up
 from streams.kafka.collection.collection import Collection
 from streams.kafka.collection.http_server import Server, listen
-from streams.kafka.coordinator.commit_coordinator import CommitCoordinator
-from streams.kafka.coordinator.moves_publisher import MovesPublisher
+from streams.kafka.coordinator.commit_coordinator import coordinate_commits
+from streams.kafka.coordinator.moves_publisher import publish_moves
 from streams.kafka.process_exit import end_process
 from streams.kafka.rows.worker_client import parse_worker_url, url_for
 from streams.kafka.wire import topics
@@ -27,7 +27,6 @@ from streams.kafka.wire.packed_messages import Topic
 from streams.kafka.wire.producer import Producer
 from streams.kafka.wire.sweep_log import SweepLog
 from streams.kafka.worker.faust_app import OPERATORS, App, build_app
-from streams.kafka.worker.metrics import Metrics
 from streams.kafka.worker.open_partitions import OpenPartitions
 from streams.kafka.worker.page_processor import PageProcessor
 from streams.kafka.worker.runner import Runner
@@ -38,7 +37,7 @@ log = structlog.get_logger(__name__)
 
 
 class WorkerOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """How to run one worker. Settings that all workers of a collection share are in `Settings`."""
+    """The options of one worker. `Settings` has what all workers of a collection share."""
 
     data_dir: Path
     operators: Sequence[str] = OPERATORS
@@ -52,15 +51,13 @@ class WorkerOptions(msgspec.Struct, frozen=True, kw_only=True):
 def run(settings: Settings, broker: Broker, options: WorkerOptions) -> None:
     """Work until SIGINT or SIGTERM or, with `until_idle`, until all messages are processed.
 
-    Raise InputError for a bad option, for a broker that does not answer, and for topics that do not fit; raise
-    StateError for a data folder that cannot be used. Threads of Faust may then still run and would keep the process
-    alive: end it with `end_process`.
+    Raise InputError for an invalid option, an unreachable broker or unsuitable topics, and StateError for a data
+    folder that cannot be used. Faust's threads may still run then: end the process with `end_process`.
     """
     unknown = set(options.operators) - set(OPERATORS)
     if unknown or not options.operators:
-        raise InputError(
-            f"unknown operators: {', '.join(sorted(unknown)) or 'none given'}", f"use {' or '.join(OPERATORS)}"
-        )
+        names = ", ".join(sorted(unknown)) or "none given"
+        raise InputError(f"unknown operators: {names}", f"use {' or '.join(OPERATORS)}")
     if options.url is not None:
         parse_worker_url(options.url)  # Faust would fail on it later, and other workers could not reach this one
     disable_created_metrics()  # type: ignore[no-untyped-call]  # unused creation times, which double /metrics
@@ -68,15 +65,14 @@ def run(settings: Settings, broker: Broker, options: WorkerOptions) -> None:
     counts = asyncio.run(topics.ensure(broker, kafka, partitions=options.partitions, create=kafka.create_topics))
     (options.data_dir / "faust").mkdir(parents=True, exist_ok=True)
     warm_up()  # moves are published between batches of pages
-    asyncio.set_event_loop(loop := asyncio.new_event_loop())  # Faust wants the loop before it runs
+    asyncio.set_event_loop(loop := asyncio.new_event_loop())  # Faust needs the loop before it runs
     try:
         loop.run_until_complete(_work(settings, broker, options, counts))
     except LostfoundError:
         raise
     except Exception:
-        # Faust's threads would keep the process alive, doing nothing.
         log.exception("the worker failed")
-        end_process()
+        end_process()  # Faust's threads would keep the process alive, doing nothing
 
 
 async def _work(settings: Settings, broker: Broker, options: WorkerOptions, counts: topics.PartitionCounts) -> None:
@@ -88,7 +84,7 @@ async def _work(settings: Settings, broker: Broker, options: WorkerOptions, coun
         port = sockets[0].getsockname()[1]
         producer = Producer(broker, kafka, settings.scheme.id)
         partitions = OpenPartitions(options.data_dir, settings.scheme, settings.store, counts.partitions)
-        runner = Runner(settings, partitions, producer, SweepLog(broker, kafka, producer), Metrics())
+        runner = Runner(settings, partitions, producer, SweepLog(broker, kafka, producer))
         url = options.url or url_for(options.host, port)
         app = build_app(PageProcessor(runner), broker, options.data_dir, url, options.operators)
         async with ConsumerLag(broker, kafka, counts) as lag:
@@ -96,15 +92,12 @@ async def _work(settings: Settings, broker: Broker, options: WorkerOptions, coun
             server = Server(collection)
             await server.start(sockets)
             publishes_moves = Topic.MOVES.value in kafka.results
-            tasks: list[asyncio.Task[object]] = [
-                asyncio.create_task(stop.wait()),
-                asyncio.create_task(_wait_for_crash(app)),
-                asyncio.create_task(CommitCoordinator(collection).run()),
-            ]
+            duties = [stop.wait(), app.wait_for_stopped(), coordinate_commits(collection)]
             if publishes_moves:
-                tasks.append(asyncio.create_task(MovesPublisher(collection).run()))
+                duties.append(publish_moves(collection))
             if options.until_idle:
-                tasks.append(asyncio.create_task(_wait_until_idle(app, lag, publishes_moves)))
+                duties.append(_wait_until_idle(app, lag, publishes_moves))
+            tasks = [asyncio.create_task(duty) for duty in duties]
             await app.start()
             log.info("worker started", prefix=kafka.prefix, partitions=counts.partitions, port=port)
             done, pending = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -121,7 +114,7 @@ async def _work(settings: Settings, broker: Broker, options: WorkerOptions, coun
 
 
 async def _stop(server: Server, app: App, seconds_max: float) -> None:
-    # Faust waits for ever for a message that is never acknowledged. Killing the process at any instant is safe.
+    # Faust waits forever for a message that is never acknowledged. Killing the process at any instant is safe.
     timer = threading.Timer(seconds_max, end_process)
     timer.daemon = True
     timer.start()
@@ -130,17 +123,11 @@ async def _stop(server: Server, app: App, seconds_max: float) -> None:
     timer.cancel()
 
 
-async def _wait_for_crash(app: App) -> None:
-    while not app.crashed:  # noqa: ASYNC110 - Faust sets a flag
-        await asyncio.sleep(POLL_SECONDS)
-
-
 async def _wait_until_idle(app: App, lag: ConsumerLag, publishes_moves: bool) -> None:
-    """Return once all messages are processed, all sweeps committed that were to be, and their moves published."""
+    """Return once all messages are processed, all requested commits have taken effect, and moves are published."""
+    table = app.runner.sweep_log.table
     while True:
         await asyncio.sleep(POLL_SECONDS)
-        if not app.ready or not await lag.is_idle():
-            continue
-        table = app.runner.sweep_log.table
-        if not table.pending_commits and not (publishes_moves and table.unpublished):
+        is_idle = app.ready and await lag.is_idle()
+        if is_idle and not table.pending_commits and not (publishes_moves and table.unpublished):
             return

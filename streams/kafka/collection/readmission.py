@@ -79,7 +79,7 @@ def build_readmissions(store: RowReader, removed: RemovedRows, context: Context)
     stored = _read_rows(store, Family.DOCUMENTS, documents)
     texts = RemainingTexts(store, context.settings.scheme)
     url_keys = removed.url_keys | {location[ID_BYTES:] for location in added}
-    outcome = Outcome()
+    outcome = Outcome(context)
     for capture in _first_captures(store, url_keys, removed.locations | added):
         document = capture.document or b""
         if document in stored and document + capture.key in present:
@@ -89,13 +89,11 @@ def build_readmissions(store: RowReader, removed: RemovedRows, context: Context)
             words = sorted(removed.words.get(document[:PREFIX_BYTES], ()))
             site_words = b"".join(entry for entry in words if entry.startswith(site_key(capture.key)))
             outcome.send(
-                [Sighting(document=document, key=capture.key, time=capture.time, words=site_words, payload=payload)],
-                context,
+                [Sighting(document=document, key=capture.key, time=capture.time, words=site_words, payload=payload)]
             )
     for document in stored.keys() & removed.documents.keys():
         buckets = _buckets(document, stored[document], context)
-        probes = routing.bucket_probes(document, buckets, context.bucket_bytes, context.partitions)
-        outcome.send(probes, context)
+        outcome.send(routing.bucket_probes(document, buckets, context.bucket_bytes, context.partitions))
     return outcome.sends
 
 

@@ -1,7 +1,7 @@
 """Commits sweeps: a commit takes effect once everything that was in `pages` when it was requested is processed.
 
 The worker that owns partition 0 tracks this and appends "reached" to the sweep log. A new owner of that partition
-starts tracking from the beginning. Two workers that do so at once do no harm.
+starts tracking from the beginning. If two workers do so at the same time, the second event changes nothing.
 """
 
 from __future__ import annotations
@@ -21,35 +21,30 @@ POLL_SECONDS = 0.5
 log = structlog.get_logger(__name__)
 
 
-class CommitCoordinator:
-    """Tracks the requested commits."""
+async def coordinate_commits(collection: Collection) -> None:
+    """Commit sweeps until cancelled."""
+    pending = collection.runner.sweep_log.table.pending_commits
+    barriers: dict[int, Barrier] = {}
+    while True:
+        await asyncio.sleep(POLL_SECONDS)
+        if 0 not in collection.runner.partitions.active:
+            barriers.clear()
+            continue
+        for number, request in list(pending.items()):
+            barrier = barriers.setdefault(number, Barrier(collection.lag, request.end_offsets))
+            try:
+                if await barrier.advance():
+                    await _commit(collection, number, request)
+                    del barriers[number]
+            except (KafkaError, StateError) as error:
+                log.info("a commit is delayed", sweep=request.name, reason=str(error))
 
-    def __init__(self, collection: Collection) -> None:
-        self.collection = collection
-        self._log = collection.runner.sweep_log
-        self._barriers: dict[int, Barrier] = {}
 
-    async def run(self) -> None:
-        """Commit sweeps until cancelled."""
-        while True:
-            await asyncio.sleep(POLL_SECONDS)
-            if 0 not in self.collection.runner.partitions.active:
-                self._barriers.clear()
-                continue
-            for number, event in list(self._log.table.pending_commits.items()):
-                try:
-                    await self._advance(number, event)
-                except (KafkaError, StateError) as error:
-                    log.info("a commit is waiting", sweep=event.name, reason=str(error))
-
-    async def _advance(self, number: int, event: Event) -> None:
-        barrier = self._barriers.setdefault(number, Barrier(self.collection.lag, event.end_offsets))
-        if not await barrier.advance():
-            return
-        captures = await asyncio.to_thread(lambda: sum(sweeps.hosts(self.collection.store(), number).values()))
-        await self._log.append(
-            Event(event="reached", name=event.name, time=event.time, captures=captures, number=number)
-        )
-        await self._log.wait_until(lambda table: number not in table.pending_commits)
-        del self._barriers[number]
-        log.info("sweep committed", sweep=event.name, captures=captures)
+async def _commit(collection: Collection, number: int, request: Event) -> None:
+    captures = await asyncio.to_thread(lambda: sum(sweeps.hosts(collection.store(), number).values()))
+    sweep_log = collection.runner.sweep_log
+    await sweep_log.append(
+        Event(event="reached", name=request.name, time=request.time, captures=captures, number=number)
+    )
+    await sweep_log.wait_until(lambda table: number not in table.pending_commits)
+    log.info("sweep committed", sweep=request.name, captures=captures)

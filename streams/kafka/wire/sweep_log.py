@@ -186,11 +186,12 @@ class SweepLog:
         headers = [("schema", schema(Topic.SWEEPS).encode())]
         await self.producer.send_message(Topic.SWEEPS, 0, msgspec.json.encode(event), headers)
 
-    async def get_or_open(self, name: str) -> int:
-        """Return the number of the sweep with this name; open one if it does not exist."""
+    async def get_or_open(self, name: str, now: int | None = None) -> int:
+        """Return the number of the sweep with this name; open one if it does not exist. `now` is the time in ms."""
         sweep = self.table.find(name)
         if sweep is None:
-            await self.append(Event(event="open", name=name, time=time.time_ns() // 1_000_000))
+            now = time.time_ns() // 1_000_000 if now is None else now
+            await self.append(Event(event="open", name=name, time=now))
             await self.wait_until(lambda table: table.find(name) is not None)
             sweep = self.table.find(name)
             assert sweep is not None

@@ -1,12 +1,12 @@
-"""The Faust app: one agent per topic and one table for the state.
+"""Builds the Faust app of a worker: one agent per topic and one table for the state.
 
-An agent never raises: Faust acknowledges a batch even if the agent raised, and its messages would be lost. Any error
-in a batch therefore ends the process before the batch is acknowledged.
+An agent never raises. Faust acknowledges a batch even if its agent raised, and the batch would be lost. Any error
+therefore ends the process before the batch is acknowledged.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -23,10 +23,8 @@ from streams.kafka.worker.faust_consumer import Consumer, FlowControl, Transport
 from streams.kafka.worker.faust_table import StateTable
 from streams.kafka.worker.page_processor import PageProcessor
 from streams.kafka.worker.runner import Message
-from streams.settings import KafkaSettings
 
 log = structlog.get_logger(__name__)
-ProcessBatch = Callable[[Sequence[Message]], Awaitable[None]]
 OPERATORS = ("sketch", "state")
 HEARTBEATS_PER_SESSION = 4
 CHANGELOG_RECORDS_BUFFERED = 32  # of up to `pack_bytes` each, while a partition recovers
@@ -58,12 +56,12 @@ class App(faust.App):
         return consumer.waiting_messages() if isinstance(consumer, Consumer) and consumer.started else {}
 
     def on_rebalance_start(self) -> None:
-        """Note that partitions may be behind their changelogs."""
+        """Record that partitions may be behind their changelogs."""
         self.runner.partitions.recovered = False
         super().on_rebalance_start()
 
     def on_rebalance_end(self) -> None:
-        """Note that the active partitions have caught up with their changelogs."""
+        """Record that the active partitions have caught up with their changelogs."""
         super().on_rebalance_end()
         self.runner.partitions.recovered = True
 
@@ -84,8 +82,7 @@ class App(faust.App):
 def build_app(pages: PageProcessor, broker: Broker, data_dir: Path, url: str, operators: Sequence[str]) -> App:
     """Return the app of a worker that other workers reach at `url`; `operators` are some of OPERATORS."""
     runner = pages.runner
-    kafka = runner.settings.kafka
-    partitions = runner.context.partitions
+    kafka, partitions = runner.settings.kafka, runner.context.partitions
     app = App(
         pages,
         kafka.prefix,
@@ -101,12 +98,30 @@ def build_app(pages: PageProcessor, broker: Broker, data_dir: Path, url: str, op
         # Without a table or a standby, Faust would use another assignment protocol than the other workers.
         table_standby_replicas=max(kafka.standby_replicas, 0 if "state" in operators else 1),
         consumer_auto_offset_reset="earliest",
-        **_limits(kafka),
+        broker_commit_interval=kafka.commit_seconds,
+        broker_session_timeout=kafka.session_seconds,
+        broker_heartbeat_interval=kafka.session_seconds / HEARTBEATS_PER_SESSION,
+        broker_request_timeout=max(90.0, kafka.session_seconds + 1),
+        broker_max_poll_records=500,
+        consumer_max_fetch_size=4 << 20,
+        stream_buffer_maxsize=max(kafka.take_messages, kafka.take_pages),
+        stream_recovery_delay=0.0,
     )
 
     def faust_topic(topic: Topic) -> Any:
         name = topics.full_name(kafka, topic)
         return app.topic(name, partitions=partitions, key_serializer="raw", value_serializer="raw", value_type=bytes)
+
+    def add_agent(topic: Topic, process: Callable[[list[Message]], Awaitable[None]], messages_max: int) -> None:
+        async def process_batches(stream: Any) -> None:
+            async for events in stream.take_events(messages_max, within=kafka.take_seconds):
+                try:
+                    await process([_message(event.message) for event in events])
+                except BaseException:
+                    log.exception("a batch failed; the process ends before acknowledging it")
+                    end_process()
+
+        app.agent(faust_topic(topic), name=topic.value, concurrency=1)(process_batches)
 
     if "state" in operators:
         app.Table(
@@ -118,51 +133,19 @@ def build_app(pages: PageProcessor, broker: Broker, data_dir: Path, url: str, op
             recovery_buffer_size=CHANGELOG_RECORDS_BUFFERED,
         )
         for topic in MESSAGE_TYPES:
-            app.agent(faust_topic(topic), name=topic.value, concurrency=1)(
-                _agent(partial(runner.process, topic), kafka.take_messages, kafka.take_seconds)
-            )
+            add_agent(topic, partial(runner.process, topic), kafka.take_messages)
     if "sketch" in operators:
-        app.agent(faust_topic(Topic.PAGES), name="pages", concurrency=1)(
-            _agent(pages.process, kafka.take_pages, kafka.take_seconds)
-        )
+        add_agent(Topic.PAGES, pages.process, kafka.take_pages)
     return app
 
 
-def _limits(kafka: KafkaSettings) -> dict[str, Any]:
-    """Faust's time limits and buffer sizes."""
-    return {
-        "broker_commit_interval": kafka.commit_seconds,
-        "broker_session_timeout": kafka.session_seconds,
-        "broker_heartbeat_interval": kafka.session_seconds / HEARTBEATS_PER_SESSION,
-        "broker_request_timeout": max(90.0, kafka.session_seconds + 1),
-        "broker_max_poll_records": 500,
-        "consumer_max_fetch_size": 4 << 20,
-        "stream_buffer_maxsize": max(kafka.take_messages, kafka.take_pages),
-        "stream_recovery_delay": 0.0,
-    }
-
-
-def _agent(process: ProcessBatch, messages_max: int, seconds: float) -> Callable[[Any], Awaitable[None]]:
-    async def agent(stream: Any) -> None:
-        batches: AsyncIterator[Sequence[Any]] = stream.take_events(messages_max, within=seconds)
-        async for events in batches:
-            try:
-                await process([_message(event.message) for event in events])
-            except BaseException:
-                log.exception("a batch failed; the process ends before acknowledging it")
-                end_process()
-
-    return agent
-
-
 def _message(message: Any) -> Message:
-    headers = message.headers or ()
     return Message(
         partition=message.partition,
         offset=message.offset,
         time=int((message.timestamp or 0) * 1000),
         value=message.value,
-        headers=list(headers.items()) if isinstance(headers, dict) else list(headers),
+        headers=list(message.headers or ()),
     )
 
 

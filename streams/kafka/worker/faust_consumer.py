@@ -1,16 +1,16 @@
-"""Faust's consumer, corrected so that a rebalance loses no messages.
+"""Corrects Faust's consumer so that a rebalance loses no messages.
 
 After a rebalance Faust seeks to the changelog offsets that it recovers from, and later back to the committed offsets,
-one partition after another and while messages arrive. It loses track of messages in five ways, and they are then not
-delivered before the next rebalance:
+one partition after another and while messages arrive. There are five ways in which messages are then not delivered
+before the next rebalance:
 
 - `flow_control.resume` is called a second time at the end, and empties the agents' queues: see FlowControl.
 - A message that waited for a full queue when the rebalance began leaves its offset behind as the last one read, and
   earlier messages are dropped as already read: see `on_partitions_assigned`.
 - A batch that was fetched before a seek is delivered after it. Its offsets are ahead of the new position, and Faust
-  takes the difference for a gap in the log and considers it processed: see `getmany`.
+  considers the messages in between as processed: see `getmany`.
 - A fetch that is in flight while its partitions are paused returns messages of all partitions, advances their
-  positions, and has the messages discarded: see `_getmany`, and seeks, which wait for it.
+  positions, and discards the messages: see `_getmany`, and seeks, which wait for it.
 - A message that a stream skips, because it arrived between two rebalances, may be acknowledged: see `ack`.
 """
 
@@ -42,7 +42,7 @@ class FlowControl(FlowControlEvent):
 
 
 class Consumer(aiokafka.Consumer):
-    """A consumer whose position is changed by one operation at a time: a fetch or a seek."""
+    """A consumer in which fetches and seeks exclude each other."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -59,8 +59,7 @@ class Consumer(aiokafka.Consumer):
     def ack(self, message: Any) -> bool:
         """Acknowledge a message, unless a stream skipped it or it was delivered before the last rebalance.
 
-        Faust's streams in plain Python, unlike those in C, acknowledge the messages that they skip while flow is
-        suspended.
+        Faust's Python streams, unlike its C streams, acknowledge messages that they skip while flow is suspended.
         """
         if message.tracked and message.generation_id == self.app.consumer_generation_id:
             return super().ack(message)
@@ -79,10 +78,7 @@ class Consumer(aiokafka.Consumer):
         return counts
 
     async def perform_seek(self) -> None:
-        """Seek to the committed offsets.
-
-        Raise TimeoutError if the broker does not answer: the process must end rather than continue elsewhere.
-        """
+        """Seek to the committed offsets. Raise TimeoutError if the broker does not answer, to end the process."""
         async with self._seeking():
             await super().perform_seek()
 
@@ -94,12 +90,12 @@ class Consumer(aiokafka.Consumer):
     async def seek_to_committed(self) -> Mapping[TP, int]:
         """Seek to the committed offsets, or to the beginning of partitions without one.
 
-        Faust leaves a partition without a committed offset where it is: after the messages that it dropped.
+        Faust would leave a partition without a committed offset where it is, after the messages that it dropped.
         """
         offsets = await super().seek_to_committed()
-        fresh = {tp for tp, offset in offsets.items() if not offset and not self._is_changelog_tp(tp)}
-        if fresh:
-            await super().seek_wait(await self.earliest_offsets(*fresh))
+        uncommitted = {tp for tp, offset in offsets.items() if not offset and not self._is_changelog_tp(tp)}
+        if uncommitted:
+            await super().seek_wait(await self.earliest_offsets(*uncommitted))
         return offsets
 
     @asynccontextmanager

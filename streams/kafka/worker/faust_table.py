@@ -1,18 +1,19 @@
-"""The Faust table over the state: opens and closes partitions and replays their changelogs.
+"""Connects the state to Faust as a table: opens and closes partitions, and replays their changelogs.
 
-Faust says which partitions this worker owns or keeps a standby copy of, and reads their changelogs. The agents never
-write through the table; they call `Partition.write` under the partition's lock.
+Faust decides which partitions this worker owns or keeps a standby copy of, and reads their changelogs. The agents
+never write through the table. They call `Partition.write` under the partition's lock.
 """
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
+from types import MappingProxyType
 from typing import Any
 
 import faust
 import structlog
-from faust.stores.base import Store as BaseStore
+from faust.stores.base import Store
 from faust.types import TP, EventT
 
 from streams.kafka.process_exit import end_process
@@ -25,20 +26,17 @@ class StateTable(faust.Table[bytes, bytes]):
     """A table whose store is the worker's partitions."""
 
     def _new_store(self) -> StateStore:
-        return StateStore(
-            "lostfound://state",  # never looked up; Faust takes a URL without a host for a missing one
-            self.app,
-            self,
-            table_name=self.name,
-            key_type=self.key_type,
-            value_type=self.value_type,
-            key_serializer=self.key_serializer,
-            value_serializer=self.value_serializer,
-        )
+        # Faust never looks up the URL, but treats one without a host as missing.
+        return StateStore("lostfound://state", self.app, self)
 
 
-class StateStore(BaseStore[bytes, bytes]):
-    """The partitions behind Faust's interface for stores."""
+class StateStore(Store[bytes, bytes]):
+    """The partitions behind Faust's interface for stores.
+
+    That interface includes a mapping, which stays empty and cannot be written.
+    """
+
+    data: Any = MappingProxyType({})
 
     @property
     def partitions(self) -> OpenPartitions:
@@ -47,26 +45,22 @@ class StateStore(BaseStore[bytes, bytes]):
         return partitions
 
     def persisted_offset(self, tp: TP) -> int | None:
-        """Return the changelog offset up to which the partition is written; None if it is empty."""
+        """Return the changelog offset up to which the partition is written, or None if it is empty."""
         offset = self.partitions.open(tp.partition).offset
         return offset if offset >= 0 else None
 
     def set_persisted_offset(self, tp: TP, offset: int) -> None:
         """Do nothing: a partition writes its offset in the same batch as its rows."""
 
-    async def need_active_standby_for(self, tp: TP) -> bool:  # noqa: ARG002
-        """Return True: workers share no folders, so a standby always needs its own copy."""
-        return True
-
     def apply_changelog_batch(
         self,
         batch: Iterable[EventT[bytes]],
-        to_key: Callable[[Any], bytes],  # noqa: ARG002
-        to_value: Callable[[Any], bytes],  # noqa: ARG002
+        to_key: Callable[[Any], bytes],  # noqa: ARG002 - Faust's signature
+        to_value: Callable[[Any], bytes],  # noqa: ARG002 - Faust's signature
     ) -> None:
         """Replay changelog records.
 
-        An error ends the process: Faust would swallow it and wait for ever.
+        An error ends the process: Faust would swallow it and wait forever.
         """
         try:
             for event in batch:
@@ -78,25 +72,23 @@ class StateStore(BaseStore[bytes, bytes]):
 
     async def on_rebalance(
         self,
-        assigned: set[TP],  # noqa: ARG002
+        assigned: set[TP],  # noqa: ARG002 - Faust's signature
         revoked: set[TP],
         newly_assigned: set[TP],
-        generation_id: int = 0,  # noqa: ARG002
+        generation_id: int = 0,  # noqa: ARG002 - Faust's signature
     ) -> None:
         """Close revoked partitions and open newly assigned ones."""
         topic = self.table.changelog_topic.get_topic_name()
         self.partitions.active = frozenset(
             tp.partition for tp in self.app.assignor.assigned_actives() if tp.topic == topic
         )
-        for tp in sorted(revoked):
-            if tp.topic == topic:
-                async with self.partitions.locks[tp.partition]:
-                    self.partitions.close(tp.partition)
-                log.info("partition closed", partition=tp.partition)
-        for tp in sorted(newly_assigned):
-            if tp.topic == topic:
-                self.partitions.open(tp.partition)
-                log.info("partition opened", partition=tp.partition, active=tp.partition in self.partitions.active)
+        for number in sorted(tp.partition for tp in revoked if tp.topic == topic):
+            async with self.partitions.locks[number]:
+                self.partitions.close(number)
+            log.info("partition closed", partition=number)
+        for number in sorted(tp.partition for tp in newly_assigned if tp.topic == topic):
+            self.partitions.open(number)
+            log.info("partition opened", partition=number, active=number in self.partitions.active)
 
     def reset_state(self) -> None:
         """Delete the local state; it is recovered from the changelog."""
@@ -109,24 +101,8 @@ class StateStore(BaseStore[bytes, bytes]):
 
     async def backup_partition(self, tp: TP | int, flush: bool = True, purge: bool = False, keep: int = 1) -> None:
         """Unsupported: `lostfound state backup` copies a partition's folder while the worker runs."""
-        raise NotImplementedError("use `lostfound state backup`")
+        raise NotImplementedError
 
     def restore_backup(self, tp: TP | int, latest: bool = True, backup_id: int = 0) -> None:
-        """Unsupported: a backup is a folder."""
-        raise NotImplementedError("copy the backup's folder to where the partition was before starting the worker")
-
-    # Faust wants a store to be a mapping. The state is not one, and no code reads it as one.
-    def __getitem__(self, key: bytes) -> bytes:
-        raise KeyError(key)
-
-    def __setitem__(self, key: bytes, value: bytes) -> None:
-        raise TypeError("write the state with Partition.write")
-
-    def __delitem__(self, key: bytes) -> None:
-        raise TypeError("write the state with Partition.write")
-
-    def __iter__(self) -> Iterator[bytes]:
-        return iter(())
-
-    def __len__(self) -> int:
-        return 0
+        """Unsupported: copy the backup's folder to where the partition was before starting the worker."""
+        raise NotImplementedError

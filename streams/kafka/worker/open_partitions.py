@@ -1,4 +1,4 @@
-"""The partitions that a worker has open: one folder and one lock per partition, and which ones it owns."""
+"""Opens and closes the state partitions of a worker, which share one cache and one limit for write buffers."""
 
 from __future__ import annotations
 
@@ -15,27 +15,26 @@ from state.store import MemoryBudget, Store
 
 
 class OpenPartitions:
-    """Open partitions by number. `active` ones are this worker's own, the others are standby copies."""
+    """Open partitions by number, with a lock per partition.
+
+    This worker owns the `active` partitions. The others are standby copies.
+    """
 
     def __init__(self, folder: Path, scheme: Scheme, limits: StoreLimits, count: int) -> None:
         self.folder, self.scheme, self.count = folder, scheme, count
-        # One worker may own all partitions, so all share one cache and one bound for write buffers.
-        self.memory = MemoryBudget(limits)
+        self.memory = MemoryBudget(limits)  # shared, because one worker may own all partitions
         self.limits = msgspec.structs.replace(limits, write_buffers_mib=max(1, limits.write_buffers_mib // count))
         self.by_number: dict[int, Partition] = {}
         self.active: frozenset[int] = frozenset()
         self.recovered = False  # whether the active partitions have caught up with their changelogs
         self.locks: defaultdict[int, asyncio.Lock] = defaultdict(asyncio.Lock)
 
-    def path(self, number: int) -> Path:
-        """The folder of one partition, as `lostfound state check --data-dir` takes it."""
-        return self.folder / "partitions" / str(number)
-
     def open(self, number: int) -> Partition:
         """Return a partition, opening it if necessary. Raise StateError if that fails."""
         assert 0 <= number < self.count
         if number not in self.by_number:
-            store = Store(self.path(number), self.limits, memory=self.memory)
+            # `lostfound state check --data-dir` accepts this folder too.
+            store = Store(self.folder / "partitions" / str(number), self.limits, memory=self.memory)
             self.by_number[number] = Partition(store, self.scheme, number, self.count)
         return self.by_number[number]
 

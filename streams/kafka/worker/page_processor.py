@@ -1,26 +1,22 @@
 """Processes the messages of `pages`: sketches pages and sends them to the partitions that own their URLs.
 
-Unchanged pages, those whose URL served the same bytes last time, are not sketched. Their document is stored already,
-so a capture that names it is enough. Whether that is still so when the capture is written must not be in doubt: a
-document may be deleted by `forget` or `sweep cancel` at any time, and a capture without a payload cannot bring it
-back. So the check and the write are one step under the lock of the state partition that owns the URL, as in the
-stage `captures`:
+A page whose URL served the same bytes last time is unchanged. It is not sketched: a capture that names the stored
+document is enough. `forget` or `sweep cancel` can delete that document at any time, and a capture without a payload
+cannot bring it back. The check and the write are therefore one step under the lock of the URL's state partition:
 
-- A retraction takes the same lock. Before it, the capture is written, and readmission finds it: a document that is
-  deleted while a capture still names it is stored again from the deleted rows. After it, the URL's last capture is
-  gone or names another document, and the page is sketched.
-- A page of the same URL that is still in the topic `captures` is written after this one. The stages give the same
-  result for any order of a URL's pages.
-- A page delivered twice finds its own capture and writes the same row again.
-- During a rebalance the copy of a partition may be behind its changelog, and its captures may have been deleted. All
-  pages are then sketched.
-- A worker that has lost the partition without knowing it writes a changelog record that its new owner does not read
-  until it recovers. But it cannot acknowledge the page either: offsets are acknowledged only in the generation of the
-  consumer group that delivered the message. The new owner of the page processes it by its own state and writes the
-  same capture, with the document's payload if the document has been deleted.
+- A retraction takes the same lock. If it comes later, readmission finds the capture and stores the document again.
+  If it came earlier, the URL's last capture is gone or names another document, and the page is sketched.
+- A page of the same URL that is still in the topic `captures` is written later. The stages give the same result for
+  any order of a URL's pages.
+- A page that is delivered twice finds its own capture and writes the same row again.
+- During a rebalance a partition may be behind its changelog. All pages are then sketched.
+- A worker that has lost the partition, and has not noticed yet, writes a changelog record that the new owner does not
+  read until it recovers. But it cannot acknowledge the page: offsets are acknowledged only in the generation of the
+  consumer group that delivered the message. The page's new owner processes it by its own state and writes the same
+  capture, with the document's payload if the document has been deleted.
 
-The check needs the state of the URL's partition. `publish` puts a page into the partition of `pages` with the number
-of the state partition that owns its URL, and Faust assigns both to one worker. Any other page is sketched.
+The check needs the state of the URL's partition. `publish` sends a page to the partition of `pages` with the same
+number, and Faust assigns both to one worker. All other pages are sketched.
 """
 
 from __future__ import annotations
@@ -38,7 +34,7 @@ from streams.kafka.wire import page_messages, topics
 from streams.kafka.wire.packed_messages import Topic
 from streams.kafka.wire.producer import DeadLetter, dead_letter
 from streams.kafka.worker.runner import Message, Runner
-from streams.kafka.worker.stages import process_captures, route_pages
+from streams.kafka.worker.stages import Outcome, process_captures
 from streams.operators import lookups
 from streams.operators.messages import SketchedPage
 from streams.operators.routing import partition_of
@@ -50,7 +46,7 @@ from streams.timestamps import MILLIS_MAX
 
 
 class AcceptedPage(NamedTuple):
-    """A page whose sweep takes pages, and the partition of `pages` that it came from."""
+    """A page whose sweep accepts pages, and the partition of `pages` that it came from."""
 
     page: Page
     partition: int
@@ -64,8 +60,7 @@ class PageProcessor:
         settings = runner.settings
         self._kafka = settings.kafka
         self._read_limits = ReadLimits.from_settings(settings)
-        # One thread, because a sketch stage reuses its scratch memory.
-        self._thread = ThreadPoolExecutor(1, "sketch")
+        self._thread = ThreadPoolExecutor(1, "sketch")  # one thread, because a sketch stage reuses its scratch memory
         processes = max(1, settings.kafka.sketch_processes)
         self._pool = SketchPool(processes, settings.scheme, settings.policy, settings.limits)
 
@@ -90,25 +85,19 @@ class PageProcessor:
         arguments = (message.value, message.headers, origin, self._read_limits, self._kafka.default_format)
         if not self._read_limits.warc_folder:
             return page_messages.decode_pages(*arguments)
-        # The message may point into a WARC file; reading it must not block the event loop.
+        # The message may point into a WARC file. Reading it must not block the event loop.
         return await asyncio.to_thread(page_messages.decode_pages, *arguments)
 
     async def _process(self, batch: Sequence[tuple[page_messages.Decoded, Message]]) -> None:
         dead_letters: list[DeadLetter] = []
         by_sweep: defaultdict[int, list[AcceptedPage]] = defaultdict(list)
         for (page, sweep_name), message in batch:
-            accepted = page if isinstance(page, Rejected) else with_time(page, max(0, message.time))
-            if isinstance(accepted, Page) and accepted.time > MILLIS_MAX:
-                detail = f"the message's time {accepted.time} is not a time in ms"
-                accepted = Rejected("bad_time", detail, accepted.origin, accepted.url)
-            if isinstance(accepted, Page):
-                sweep = await self._sweep(sweep_name)
-                if sweep is not None:
-                    by_sweep[sweep].append(AcceptedPage(accepted, message.partition))
-                    continue
-                detail = f"{sweep_name[:200]!r} is not a sweep that takes pages"
-                accepted = Rejected("bad_sweep", detail, accepted.origin, accepted.url)
-            dead_letters.append(dead_letter(accepted, message.partition))
+            result = await self._accept(page, sweep_name, message.time)
+            if isinstance(result, Rejected):
+                dead_letters.append(dead_letter(result, message.partition))
+            else:
+                sweep, accepted = result
+                by_sweep[sweep].append(AcceptedPage(accepted, message.partition))
         sketched: list[SketchedPage] = []
         with self.runner.metrics.time_batch(Topic.PAGES, len(batch)):
             for sweep, pages in by_sweep.items():
@@ -116,25 +105,33 @@ class PageProcessor:
                 results = await self._sketch(Task(sweep, [page for page, _ in changed]))
                 for (_, partition), page_results in zip(changed, results, strict=True):
                     sketched += [item for item in page_results if isinstance(item, SketchedPage)]
-                    dead_letters += [
-                        dead_letter(item, partition) for item in page_results if isinstance(item, Rejected)
-                    ]
-        await self.runner.send(route_pages(sketched, self.runner.context), dead_letters)
+                    rejected = [item for item in page_results if isinstance(item, Rejected)]
+                    dead_letters += [dead_letter(item, partition) for item in rejected]
+        outcome = Outcome(self.runner.context)
+        outcome.send(sketched)
+        await self.runner.send(outcome, dead_letters)
         self.runner.metrics.count({"pages": len(batch)})
 
-    async def _sweep(self, name: str) -> int | None:
-        """Return the number of a sweep, or None if it takes no pages; a committed one takes late pages."""
-        name = name or self._kafka.default_sweep
-        if not is_valid_name(name):
-            return None
-        number = await self.runner.sweep_log.get_or_open(name)
-        return number if self._takes_pages(number) else None
+    async def _accept(self, page: Page | Rejected, sweep_name: str, message_time: int) -> tuple[int, Page] | Rejected:
+        """Return the number of a page's sweep and the page with a time, or why the page is rejected."""
+        if isinstance(page, Rejected):
+            return page
+        page = with_time(page, max(0, message_time))
+        if page.time > MILLIS_MAX:
+            return Rejected("bad_time", f"the message's time {page.time} is not a time in ms", page.origin, page.url)
+        name = sweep_name or self._kafka.default_sweep
+        if is_valid_name(name):
+            sweep = await self.runner.sweep_log.get_or_open(name)
+            if self._accepts_pages(sweep):
+                return sweep, page
+        return Rejected("bad_sweep", f"{sweep_name[:200]!r} is not a sweep that accepts pages", page.origin, page.url)
 
-    def _takes_pages(self, sweep: int) -> bool:
+    def _accepts_pages(self, sweep: int) -> bool:
+        """Return whether a sweep is open, or is committed and accepts late pages."""
         return self.runner.sweep_log.table.sweeps[sweep].state in (SweepState.OPEN, SweepState.COMMITTED)
 
     async def _write_unchanged(self, sweep: int, pages: Sequence[AcceptedPage]) -> list[AcceptedPage]:
-        """Write the captures of unchanged pages; return all other pages, in their order. See the module docstring."""
+        """Write the captures of unchanged pages; return the other pages in order. See the module docstring."""
         partitions, count = self.runner.partitions, self.runner.context.partitions
         by_partition: defaultdict[int, list[int]] = defaultdict(list)
         for index, (page, number) in enumerate(pages):
@@ -144,7 +141,7 @@ class PageProcessor:
         for number, indexes in by_partition.items():
             async with partitions.locks[number]:
                 partition = partitions.recovered_partition(number)
-                if partition is None or not self._takes_pages(sweep):
+                if partition is None or not self._accepts_pages(sweep):
                     continue
                 candidates = [pages[index].page for index in indexes]
                 last = lookups.read_last_captures(partition.store, sorted({page.key for page in candidates}))
@@ -160,7 +157,5 @@ class PageProcessor:
     async def _sketch(self, task: Task) -> SketchResults:
         if not task.pages:
             return []
-        if self._pool.count > 1:
-            return await asyncio.wrap_future(self._pool.submit(task))
-        submit = self._pool.submit
-        return await asyncio.get_running_loop().run_in_executor(self._thread, lambda: submit(task).result())
+        sketch = self._pool.submit
+        return await asyncio.get_running_loop().run_in_executor(self._thread, lambda: sketch(task).result())

@@ -1,15 +1,16 @@
-"""Builds the results that a partition's batch yields: near-duplicates and cluster changes.
+"""Builds the result messages of a batch: near-duplicates and changes of clusters.
 
-Results are outputs like any other: sent and acknowledged before the state records that they are done, so no result is
-lost and one may be sent twice. A result is built where its figures are known: at the owner of the candidate, whose
-partition also has the candidate's URLs and parent. The URL of the new page travels with its verify request.
+The broker acknowledges results, like all outputs, before the state is written: no result is lost, and one can be sent
+twice. The owner of the candidate builds the result, because its partition has the candidate's URLs and parent. The
+URL of the new page travels with its verify request.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import islice
+from typing import NamedTuple
 
 import msgspec
 
@@ -20,66 +21,76 @@ from state.model import ID_BYTES
 from state.store import Store
 from streams.kafka.wire.packed_messages import Topic
 from streams.kafka.wire.result_messages import Closest, ClusterChange, NearDuplicate, Result
-from streams.operators.messages import Sighting
+from streams.operators.lookups import read_rows
 from streams.operators.routing import partition_of
-from streams.query.similar import IDENTICAL
 from streams.sketch.sketcher import Comparison
 from streams.timestamps import iso
 from streams.urls import key_url
 
-PLACES_READ = 16  # URLs of a document among which the earliest is looked for: an error page has thousands
-Place = tuple[bytes, int]
-"""A url key, and when a document was first seen there, in ms."""
+LOCATIONS_READ_MAX = 16  # stored URLs of a document that are read to find the earliest: an error page has thousands
 
 
-class Places:
-    """The URLs at which documents of one partition were seen: stored ones and those of a batch."""
+class Location(NamedTuple):
+    """A URL at which a document was seen."""
+
+    url_key: bytes
+    first_seen: int  # ms since the epoch, UTC
+
+
+class Match(NamedTuple):
+    """A new document, one of its pages, and the closest document of this partition."""
+
+    document: bytes
+    page: Location
+    closest: bytes
+    comparison: Comparison
+
+
+class Locations:
+    """The URLs at which documents of one partition were seen: those in the store, and those of the current batch."""
 
     def __init__(self, store: Store, changes: Changes) -> None:
         self._store = store
-        self._new: defaultdict[bytes, list[Place]] = defaultdict(list)
-        for row, seen in changes.puts.get(Family.LOCATIONS, {}).items():
-            self._new[row[:ID_BYTES]].append(_location(row, seen))
+        self._new: defaultdict[bytes, list[Location]] = defaultdict(list)
+        for key, value in changes.family(Family.LOCATIONS).items():
+            self._new[key[:ID_BYTES]].append(_decode_location(key, value))
 
-    def first(self, document: bytes, but: bytes = b"") -> Place:
-        """Return where a document was seen first, except at the key `but`; an empty key if at no other URL."""
-        stored = (_location(*row) for row in islice(self._store.scan(Family.LOCATIONS, document), PLACES_READ))
-        locations = [location for location in (*stored, *self._new[document]) if location[0] != but]
-        return min(locations, key=lambda location: (location[1], location[0]), default=(b"", 0))
+    def earliest(self, document: bytes, excluded_key: bytes = b"") -> Location:
+        """Return the first location of a document, but not at `excluded_key`; if there is none, its key is empty."""
+        rows = islice(self._store.scan(Family.LOCATIONS, document), LOCATIONS_READ_MAX)
+        locations = [*(_decode_location(*row) for row in rows), *self._new[document]]
+        others = (location for location in locations if location.url_key != excluded_key)
+        return min(others, key=lambda location: (location.first_seen, location.url_key), default=Location(b"", 0))
 
 
-def _location(row: bytes, seen: bytes) -> Place:
-    return row[ID_BYTES:], location_row.decode(seen)
+def _decode_location(key: bytes, value: bytes) -> Location:
+    return Location(key[ID_BYTES:], location_row.decode(value))
 
 
 def near_duplicates(
-    matches: Iterable[tuple[bytes, Place, bytes, Comparison]], places: Places, store: Store, partitions: int
+    matches: Iterable[Match], locations: Locations, store: Store, partitions: int
 ) -> Iterator[Result]:
-    """Yield results for new documents, with their locations and their closest documents of this partition.
-
-    Deleted documents, which have no location, are skipped, and so are keys that are not of a URL.
-    """
-    known = [match for match in matches if _url(match[1][0])]
-    others = sorted({other for _, _, other, _ in known})
-    parents = dict(zip(others, store.get_many(Family.PARENTS, others), strict=True))
-    for document, (key, time), other, figures in known:
-        other_key, since = places.first(other, key if other == document else b"")
-        url, of_other = _url(key), _url(other_key)
-        if not of_other:
+    """Yield one result per match, except if a document has been deleted or a URL key is invalid."""
+    valid = [(match, url) for match in matches if (url := _url(match.page.url_key))]
+    candidates = sorted({match.closest for match, _ in valid})
+    parents = dict(zip(candidates, store.get_many(Family.PARENTS, candidates), strict=True))
+    for (document, page, closest, comparison), url in valid:
+        location = locations.earliest(closest, page.url_key if closest == document else b"")
+        if not (closest_url := _url(location.url_key)):
             continue
         value = NearDuplicate(
             url=url,
             document=document.hex(),
-            first_seen=iso(time),
-            cluster=(parents[other] or other).hex(),
-            closest=Closest(of_other, other.hex(), iso(since)),
-            **msgspec.structs.asdict(figures),
+            first_seen=iso(page.first_seen),
+            cluster=(parents[closest] or closest).hex(),
+            closest=Closest(closest_url, closest.hex(), iso(location.first_seen)),
+            **msgspec.structs.asdict(comparison),
         )
-        yield Result(Topic.NEAR_DUPLICATES, partition_of(key, partitions), url.encode(), value)
+        yield Result(Topic.NEAR_DUPLICATES, partition_of(page.url_key, partitions), url.encode(), value)
 
 
 def _url(key: bytes) -> str:
-    """Return the URL of a key; empty for a key of no URL, which must not stop the worker."""
+    """Return the URL of a key, or "" for an invalid key, which must not stop the worker."""
     try:
         url = key_url(key)
         url.encode()  # fails for bytes that are not UTF-8
@@ -88,33 +99,24 @@ def _url(key: bytes) -> str:
     return url
 
 
-def copies(sightings: Sequence[Sighting], places: Places, store: Store, partitions: int) -> Iterator[Result]:
-    """Yield results for pages whose document was seen at another URL before."""
-    matches = ((s.document, (s.key, s.time), s.document, IDENTICAL) for s in sightings)
-    return near_duplicates(matches, places, store, partitions)
-
-
-def joined(document: bytes, into: bytes, documents: int | None, partition: int) -> Result:
+def cluster_joined(document: bytes, into: bytes, documents: int | None, partition: int) -> Result:
     """Return the result for a root that was joined to another document; `documents` is its cluster's size."""
-    value = ClusterChange("joined", document.hex(), into.hex(), documents)
-    return Result(Topic.CLUSTERS, partition, value.document.encode(), value)
+    return _cluster_result(ClusterChange("joined", document.hex(), into.hex(), documents), partition)
 
 
-def retracted(changes: Changes, store: Store, partition: int) -> Iterator[Result]:
+def clusters_retracted(changes: Changes, store: Store, partition: int) -> Iterator[Result]:
     """Yield the effects of a retraction on the clusters of a partition's documents."""
-    gone = _present(store, Family.DOCUMENTS, changes.deletes.get(Family.DOCUMENTS, ()))
-    alone = _present(store, Family.PARENTS, changes.deletes.get(Family.PARENTS, ()))
-    for change, documents in (("left", alone - gone), ("forgotten", gone)):
-        for document in sorted(documents):
-            value = ClusterChange(change, document.hex())  # type: ignore[arg-type]
-            yield Result(Topic.CLUSTERS, partition, value.document.encode(), value)
-    parents = changes.puts.get(Family.PARENTS, {})
-    ids = sorted(parents)
-    for document, before in zip(ids, store.get_many(Family.PARENTS, ids), strict=True):
-        if before != parents[document]:
-            yield joined(document, parents[document], None, partition)
+    forgotten = read_rows(store, Family.DOCUMENTS, sorted(changes.deletes.get(Family.DOCUMENTS, ()))).keys()
+    unlinked = read_rows(store, Family.PARENTS, sorted(changes.deletes.get(Family.PARENTS, ()))).keys()
+    left = [ClusterChange("left", document.hex()) for document in sorted(unlinked - forgotten)]
+    gone = [ClusterChange("forgotten", document.hex()) for document in sorted(forgotten)]
+    yield from (_cluster_result(change, partition) for change in left + gone)
+    parents = changes.family(Family.PARENTS)
+    documents = sorted(parents)
+    for document, previous in zip(documents, store.get_many(Family.PARENTS, documents), strict=True):
+        if previous != parents[document]:
+            yield cluster_joined(document, parents[document], None, partition)
 
 
-def _present(store: Store, family: Family, keys: Iterable[bytes]) -> set[bytes]:
-    ordered = sorted(keys)
-    return {key for key, row in zip(ordered, store.get_many(family, ordered), strict=True) if row is not None}
+def _cluster_result(value: ClusterChange, partition: int) -> Result:
+    return Result(Topic.CLUSTERS, partition, value.document.encode(), value)

@@ -1,4 +1,4 @@
-"""Runs batches of messages through the stages, in the order of steps that loses nothing."""
+"""Runs batches of messages through the stages, with the steps in an order that loses nothing."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from streams.kafka.worker.metrics import Metrics
 from streams.kafka.worker.open_partitions import OpenPartitions
 from streams.kafka.worker.stages import STAGES, Context, Outcome
 from streams.operators.messages import SketchedPage
+from streams.page import Origin, Rejected
 from streams.settings import Settings
 
 
@@ -35,19 +36,14 @@ class Runner:
     """Processes the batches of the agents that own state, and commits their outcomes."""
 
     def __init__(
-        self,
-        settings: Settings,
-        partitions: OpenPartitions,
-        producer: Producer,
-        sweep_log: SweepLog,
-        metrics: Metrics,
+        self, settings: Settings, partitions: OpenPartitions, producer: Producer, sweep_log: SweepLog
     ) -> None:
         self.settings, self.partitions, self.producer, self.sweep_log = settings, partitions, producer, sweep_log
-        self.metrics = metrics
+        self.metrics = Metrics()
         self.context = Context(settings, partitions.count)
 
     async def process(self, topic: Topic, batch: Sequence[Message]) -> None:
-        """Run packed messages of one topic through its stage: partitions concurrently, each in order."""
+        """Process packed messages of one topic: partitions concurrently, the messages of each in order."""
         by_partition: defaultdict[int, list[Message]] = defaultdict(list)
         for message in batch:
             by_partition[message.partition].append(message)
@@ -69,15 +65,14 @@ class Runner:
     async def commit(self, partition: Partition, outcome: Outcome, dead_letters: Sequence[DeadLetter] = ()) -> None:
         """Send a batch's outputs, append its changes to the changelog, then write them.
 
-        The caller holds the partition's lock.
+        The caller must hold the partition's lock.
         """
         assert self.partitions.locks[partition.number].locked()
         await self.send(outcome, [*dead_letters, *(dead_letter(item, partition.number) for item in outcome.rejected)])
         if len(outcome.changes):
-            offsets = await self.producer.append_changelog(
-                partition.number, outcome.changes, retraction=outcome.retraction
-            )
-            partition.write(outcome.changes, offsets, retraction=outcome.retraction)
+            changes, retraction = outcome.changes, outcome.is_retraction
+            offsets = await self.producer.append_changelog(partition.number, changes, retraction=retraction)
+            partition.write(changes, offsets, retraction=retraction)
         self.metrics.count(outcome.counts)
 
     async def send(self, outcome: Outcome, dead_letters: Sequence[DeadLetter]) -> None:
@@ -85,13 +80,15 @@ class Runner:
         await self.producer.send(outcome.sends)
         await self.producer.send_results(outcome.results)
         await self.producer.send_dead_letters(dead_letters)
-        self.metrics.count_dead_letters(letter.reason for letter in dead_letters)
-        self.metrics.count_results(result.topic for result in outcome.results)
+        for letter in dead_letters:
+            self.metrics.dead_letters.labels(letter.reason).inc()
+        for result in outcome.results:
+            self.metrics.results.labels(result.topic.value).inc()
 
     def _is_cancelled(self, page: msgspec.Struct) -> bool:
         """Return whether a page's sweep is cancelled.
 
-        A worker that has lost its partition of `pages` and does not know it yet may send such a page again.
+        A worker that has lost its partition of `pages`, and has not noticed yet, can still send such a page.
         """
         assert isinstance(page, SketchedPage)
         sweep = self.sweep_log.table.sweeps.get(page.capture.sweep)
@@ -102,25 +99,14 @@ class Runner:
         dead_letters = []
         source = topics.full_name(self.settings.kafka, topic)
         for message in batch:
-            reason = detail = ""
+            origin = Origin(source, message.offset)
             try:
-                good, faults = unpack(topic, message.value, message.headers, self.settings.scheme)
-                values += good
-                if faults:
-                    reason = "bad_message"
-                    detail = f"{len(faults)} of {len(good) + len(faults)} values, for example: {faults[0]}"
+                valid, faults = unpack(topic, message.value, message.headers, self.settings.scheme)
             except BadMessage as error:
-                reason, detail = error.reason, error.detail
-            if reason:
-                dead_letters.append(
-                    DeadLetter(
-                        reason=reason,
-                        detail=detail,
-                        url="",
-                        source=source,
-                        member="",
-                        offset=message.offset,
-                        partition=message.partition,
-                    )
-                )
+                dead_letters.append(dead_letter(Rejected(error.reason, error.detail, origin), message.partition))
+                continue
+            values += valid
+            if faults:
+                detail = f"{len(faults)} of {len(valid) + len(faults)} values, for example: {faults[0]}"
+                dead_letters.append(dead_letter(Rejected("bad_message", detail, origin), message.partition))
         return values, dead_letters

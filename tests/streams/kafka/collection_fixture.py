@@ -59,7 +59,9 @@ class Collection:
     def pages(self, sweep: int, pages: list[Page]) -> None:
         """Sketch pages and send them to the stages."""
         items = [item for results in self._sketch(Task(sweep, pages)) for item in results]
-        self.send(stages.route_pages([item for item in items if isinstance(item, SketchedPage)], self.context).sends)
+        outcome = stages.Outcome(self.context)
+        outcome.send([item for item in items if isinstance(item, SketchedPage)])
+        self.send(outcome.sends)
 
     def send(self, sends: Mapping[tuple[Topic, int], Sequence[msgspec.Struct]]) -> None:
         """Append messages to their topics."""
@@ -92,7 +94,7 @@ class Collection:
             partition = self.parts[number]
             outcome = stages.STAGES[topic](partition, values, self.context)
             self.send(outcome.sends)
-            partition.write(outcome.changes, [], retraction=outcome.retraction)
+            partition.write(outcome.changes, [], retraction=outcome.is_retraction)
         return bool(values)
 
     def store(self) -> ShardedStore:

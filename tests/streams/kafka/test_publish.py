@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from streams.kafka.publish import Pack, PagePacker, _packs
+from streams.kafka.publish import Pack, pack_pages
 from streams.kafka.wire import page_messages
 from streams.operators.routing import partition_of
 from streams.page import Origin, Page, Rejected
@@ -16,7 +16,7 @@ PARTITIONS = 8
 
 
 def packed(*items: Page | Rejected, partitions: int = PARTITIONS) -> list[Pack | Rejected]:
-    return list(_packs(items, PagePacker(KAFKA, "s"), 1_700_000_000_000, partitions))
+    return list(pack_pages(items, KAFKA, "s", 1_700_000_000_000, partitions))
 
 
 def pages(*packs: Pack | Rejected) -> list[tuple[Page | Rejected, str]]:

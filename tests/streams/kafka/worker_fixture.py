@@ -11,7 +11,6 @@ import msgspec
 from state.changes import Changes
 from streams.kafka.wire.producer import DeadLetter
 from streams.kafka.wire.sweep_log import Event, SweepTable
-from streams.kafka.worker.metrics import Metrics
 from streams.kafka.worker.open_partitions import OpenPartitions
 from streams.kafka.worker.runner import Runner
 from tests.streams.kafka.collection_fixture import PARTITIONS, SETTINGS
@@ -72,4 +71,4 @@ def make_runner(folder: Path) -> Runner:
     partitions = OpenPartitions(folder, SETTINGS.scheme, SETTINGS.store, PARTITIONS)
     producer: Any = FakeProducer()
     sweep_log: Any = FakeSweepLog(table)
-    return Runner(SETTINGS, partitions, producer, sweep_log, Metrics())
+    return Runner(SETTINGS, partitions, producer, sweep_log)
