@@ -27,8 +27,7 @@ from streams.settings import KafkaSettings, Settings
 from streams.urls import url_key
 
 IN_FLIGHT_MAX = 100  # messages sent and not yet acknowledged
-Report = Callable[[int, int, int], None]
-"""Called with the bytes read, the bytes in total, and the pages sent so far."""
+Report = Callable[[int, int, int], None]  # gets the bytes read, the bytes in total, and the pages sent so far
 
 
 class Published(msgspec.Struct, frozen=True):
@@ -62,8 +61,7 @@ async def publish(
     Publishing the same pages again changes nothing. For that, a page without a time gets the time when the sweep was
     opened, as in the embedded engine.
 
-    Raise InputError if the broker does not answer or topics are missing, LostfoundError if `sweep` is not a valid
-    name.
+    Raise InputError if the broker does not answer or topics are missing, LostfoundError if the name is invalid.
     """
     check_name(sweep)
     kafka = settings.kafka

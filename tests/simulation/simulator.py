@@ -6,6 +6,8 @@ Each event is drawn from one random generator, so a seed is a whole history. A w
 - messages of different senders arrive in any order, and some twice;
 - a worker crashes: what it had begun is forgotten, what it had not acknowledged is handed out again; its copies of
   the state stay on its disk, or are lost;
+- a page whose URL served the same document last time is written at once, without its sketch, by the worker that owns
+  its URL; it may be delivered again all the same;
 - a partition moves: the new owner catches up a copy that it has, or reads the changelog from the start. The old owner
   may go on for a while with what it had begun: send, append to the changelog, write its copy; its acknowledgement is
   refused.
@@ -20,8 +22,12 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+import msgspec
+
 from state.changes import Changes
 from streams.operators import routing
+from streams.operators.lookups import read_last_captures
+from streams.operators.messages import SketchedPage
 from streams.operators.routing import Destination, Message, Stage
 from tests.memory import MemoryStore
 from tests.simulation.partition import Rules, step
@@ -92,6 +98,7 @@ class Simulation:
         self.batch_max = rng.choice([1, 3, 20])
         self.ordered = ordered
         self.limits: Counter[str] = Counter()
+        self.unchanged = 0
         self.feed = list(feed)[::-1]
         self.workers = range(rng.randint(1, 4))
         self.owners = [rng.choice(self.workers) for _ in range(rules.partitions)]
@@ -135,8 +142,34 @@ class Simulation:
 
     def _take_feed(self) -> None:
         messages = [self.feed.pop() for _ in range(min(len(self.feed), self.rng.randint(1, 4)))]
-        for packet in self._packets(messages):
+        for packet in self._packets([message for message in messages if not self._write_unchanged(message)]):
             self._send(packet, in_order=self.ordered)
+
+    def _write_unchanged(self, message: Message) -> bool:
+        """Write the capture of an unchanged page; return whether the page is acknowledged without a sketch."""
+        if not isinstance(message, SketchedPage) or message.payload is None:
+            return False
+        key = message.capture.key
+        partition = routing.partition_of(key, self.rules.partitions)
+        stale = [copy for (_, number), copy in self.copies.items() if number == partition]
+        is_stale = (
+            self.rng.random() < self.faults.zombie
+        )  # a former owner that has not noticed, and cannot acknowledge
+        copy = self.rng.choice(stale) if is_stale else self._copy(partition)
+        if any(
+            task.copy is copy and task.place[0] is Stage.CAPTURES for task in [*self.tasks.values(), *self.zombies]
+        ):
+            return False  # a batch of the same stage has the partition's lock
+        last = read_last_captures(copy.rows, [key]).get(key)
+        if last is None or last.raw != message.capture.raw or message.capture.time < last.time:
+            return False
+        unchanged = msgspec.structs.replace(message, payload=None, words=b"")
+        outcome = step(Stage.CAPTURES, partition, [unchanged], copy.rows, self.rules)
+        task = Task((Stage.CAPTURES, partition), copy, 0, outcome.changes, self._packets(outcome.outputs))
+        while self._take_step(task):
+            pass
+        self.unchanged += 1
+        return copy is self._copy(partition) and self.rng.random() >= self.faults.twice
 
     def _packets(self, messages: Sequence[Message]) -> list[Packet]:
         packed = routing.pack(messages, self.rules.scheme.bucket_bytes, self.rules.partitions)

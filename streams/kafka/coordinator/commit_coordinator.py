@@ -43,8 +43,7 @@ async def coordinate_commits(collection: Collection) -> None:
 async def _commit(collection: Collection, number: int, request: Event) -> None:
     captures = await asyncio.to_thread(lambda: sum(sweeps.hosts(collection.store(), number).values()))
     sweep_log = collection.runner.sweep_log
-    await sweep_log.append(
-        Event(event="reached", name=request.name, time=request.time, captures=captures, number=number)
-    )
+    reached = Event(event="reached", name=request.name, time=request.time, captures=captures, number=number)
+    await sweep_log.append(reached)
     await sweep_log.wait_until(lambda table: number not in table.pending_commits)
     log.info("sweep committed", sweep=request.name, captures=captures)

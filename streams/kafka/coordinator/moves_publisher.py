@@ -85,10 +85,9 @@ async def _mark_published(sweep_log: SweepLog, sweep: Sweep) -> None:
 def find_moves(view: View, settings: Settings, sweep: Sweep) -> Iterator[Move]:
     """Yield what `find` answers for the URLs that the last committed sweep, `sweep`, is the first to miss."""
     finder = Finder(view, settings)
-    urls = (
-        url for url in missing_urls(view, settings.find.soft_404_urls) if finder.missing_since(url) == sweep.number
-    )
-    for answer in finder.find_many(urls):
+    missing = missing_urls(view, settings.find.soft_404_urls)
+    newly_missing = (url for url in missing if finder.missing_since(url) == sweep.number)
+    for answer in finder.find_many(newly_missing):
         if answer.status in {"moved", "gone"}:
             yield Move(
                 sweep=sweep.name,

@@ -39,11 +39,7 @@ class Metrics:
         self.results = self._counter("results", "result messages", "topic")
         self._values = self._counter("values", "values processed", "topic")
         self._seconds = Histogram(
-            "lostfound_stage_seconds",
-            "seconds per batch in a stage",
-            ["topic"],
-            buckets=STAGE_SECONDS,
-            registry=self.registry,
+            "lostfound_stage_seconds", "seconds per batch", ["topic"], buckets=STAGE_SECONDS, registry=self.registry
         )
         self.partitions = self._gauge("partitions", "open partitions", "role")
         self.ready = self._gauge("ready", "1 when partitions are assigned and recovered")

@@ -33,7 +33,6 @@ class OpenPartitions:
         """Return a partition, opening it if necessary. Raise StateError if that fails."""
         assert 0 <= number < self.count
         if number not in self.by_number:
-            # `lostfound state check --data-dir` accepts this folder too.
             store = Store(self.folder / "partitions" / str(number), self.limits, memory=self.memory)
             self.by_number[number] = Partition(store, self.scheme, number, self.count)
         return self.by_number[number]

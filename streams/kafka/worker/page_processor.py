@@ -113,7 +113,7 @@ class PageProcessor:
         self.runner.metrics.count({"pages": len(batch)})
 
     async def _accept(self, page: Page | Rejected, sweep_name: str, message_time: int) -> tuple[int, Page] | Rejected:
-        """Return the number of a page's sweep and the page with a time, or why the page is rejected."""
+        """Return the number of a page's sweep and the page with a time, or the rejected page."""
         if isinstance(page, Rejected):
             return page
         page = with_time(page, max(0, message_time))

@@ -63,10 +63,7 @@ class Runner:
             await self.commit(partition, outcome, dead_letters)
 
     async def commit(self, partition: Partition, outcome: Outcome, dead_letters: Sequence[DeadLetter] = ()) -> None:
-        """Send a batch's outputs, append its changes to the changelog, then write them.
-
-        The caller must hold the partition's lock.
-        """
+        """Send outputs, append changes to the changelog, then write them. The caller has the partition's lock."""
         assert self.partitions.locks[partition.number].locked()
         await self.send(outcome, [*dead_letters, *(dead_letter(item, partition.number) for item in outcome.rejected)])
         if len(outcome.changes):

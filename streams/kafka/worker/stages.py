@@ -86,7 +86,7 @@ class Outcome:
 
 
 def process_captures(partition: Partition, pages: Sequence[SketchedPage], context: Context) -> Outcome:
-    """Write captures, send new documents and, to the owners of their URLs, resolved revisits."""
+    """Write captures; send sightings of new documents, and resolved revisits to the owners of their URLs."""
     outcome = Outcome(context)
     store = partition.store
     resolved = capture.resolve(pages, lookups.read_captures_before(store, capture.revisit_instants(pages)))
@@ -112,28 +112,22 @@ def process_documents(partition: Partition, messages: Sequence[Any], context: Co
     """
     outcome = Outcome(context)
     store = partition.store
-    copies = _admit_sightings(outcome, store, [m for m in messages if isinstance(m, Sighting)], context)
-    # Later steps change no locations.
-    locations = Locations(store, outcome.changes) if context.writes_results(Topic.NEAR_DUPLICATES) else None
-    _request_verification(outcome, store, [m for m in messages if isinstance(m, CandidatePair)], locations, context)
-    near = _verify_candidates(outcome, store, [m for m in messages if isinstance(m, VerifyRequest)], context)
-    if locations is not None:
-        matches = [Match(s.document, Location(s.key, s.time), s.document, IDENTICAL) for s in copies]
-        outcome.results += near_duplicates([*matches, *near], locations, store, context.partitions)
-    return outcome
-
-
-def _admit_sightings(
-    outcome: Outcome, store: Store, sightings: Sequence[Sighting], context: Context
-) -> list[Sighting]:
-    """Store new documents and send their buckets; return the sightings of stored documents at new URLs."""
-    documents, locations, texts = lookups.read_admission_rows(store, sightings)
-    admitted = admit.admit(sightings, documents, locations, texts)
+    sightings = [message for message in messages if isinstance(message, Sighting)]
+    documents, old_locations, texts = lookups.read_admission_rows(store, sightings)
+    admitted = admit.admit(sightings, documents, old_locations, texts)
     for new in admitted.new:
         outcome.send(routing.bucket_probes(new.document, new.buckets, context.bucket_bytes, context.partitions))
     outcome.changes = admitted.changes
     outcome.counts.update(sightings=len(sightings), documents=len(admitted.new))
-    return admit.find_copies(sightings, documents, locations)
+    # The steps below change no locations.
+    locations = Locations(store, outcome.changes) if context.writes_results(Topic.NEAR_DUPLICATES) else None
+    _request_verification(outcome, store, [m for m in messages if isinstance(m, CandidatePair)], locations, context)
+    near = _verify_candidates(outcome, store, [m for m in messages if isinstance(m, VerifyRequest)], context)
+    if locations is not None:
+        copies = admit.find_copies(sightings, documents, old_locations)
+        identical = [Match(s.document, Location(s.key, s.time), s.document, IDENTICAL) for s in copies]
+        outcome.results += near_duplicates([*identical, *near], locations, store, context.partitions)
+    return outcome
 
 
 def _request_verification(
@@ -151,10 +145,7 @@ def _request_verification(
 def _verify_candidates(
     outcome: Outcome, store: Store, requests: Sequence[VerifyRequest], context: Context
 ) -> list[Match]:
-    """Compare documents with their candidates, which are stored or new in this batch.
-
-    Write edges and send unions. Return the closest candidate of each document that has a near-duplicate.
-    """
+    """Write edges and send unions; return the closest candidate of each document that has a near-duplicate."""
     sketches = {r.document: document_row.decode(r.document, r.row).sketch for r in requests}
     new: defaultdict[bytes, dict[bytes, bytes]] = defaultdict(dict)
     for document, row in outcome.changes.family(Family.DOCUMENTS).items():
