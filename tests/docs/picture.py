@@ -11,7 +11,7 @@ from rich.terminal_theme import TerminalTheme
 from rich.text import Text
 
 WIDTH = 100
-# Readable on white and on black: GitHub shows the picture on both.
+# Readable on a white and on a black background, because GitHub uses both.
 THEME = TerminalTheme(
     (250, 250, 248),
     (40, 42, 46),
@@ -38,7 +38,7 @@ THEME = TerminalTheme(
 )
 
 TEXT = re.compile(r'<text class="([\w-]+)" x="([\d.]+)" y="([\d.]+)" textLength="([\d.]+)"([^>]*)>([^<]*)</text>')
-CELL = 12.2  # width of a character in the pictures of rich
+CHARACTER_WIDTH = 12.2  # in the pictures that rich draws
 SPACE = "&#160;"
 
 
@@ -54,7 +54,10 @@ def strip_spaces(match: re.Match[str]) -> str:
         stripped, after = stripped.removesuffix(SPACE), after + 1
     if not stripped.strip():
         return ""
-    x, length = f"{float(x) + before * CELL:.1f}", f"{float(length) - (before + after) * CELL:.1f}"
+    x, length = (
+        f"{float(x) + before * CHARACTER_WIDTH:.1f}",
+        f"{float(length) - (before + after) * CHARACTER_WIDTH:.1f}",
+    )
     return f'<text class="{kind}" x="{x}" y="{y}" textLength="{length}"{rest}>{stripped}</text>'
 
 

@@ -1,8 +1,8 @@
 """Tests of the documentation: examples are run, help texts are compared, links and names are checked.
 
-A block marked `console` is a session in a folder that contains `streams/`. The lines after `$ ` are run in order, and
-must print what is shown, where `...` stands for anything. A comment `# exit code N` follows a command whose exit code
-is not 0. To update the help texts in the docs: LOSTFOUND_WRITE_DOCS=1 pytest tests/docs
+A block marked `console` is a session in a folder that contains `streams/`. Its commands, after `$ `, are run in order
+and must print the output shown, where `...` matches any text. If the exit code is not 0, a comment `# exit code N`
+follows the command. To update the help texts in the docs: LOSTFOUND_WRITE_DOCS=1 pytest tests/docs
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ HELP = re.compile(r"(^```text\n\$ (lostfound[\w -]*) --help\n)(.*?)(^```$)", re.
 WIDTH = 100
 
 
-def name_of(path: Path) -> str:
+def relative_name(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
@@ -71,13 +71,13 @@ def commands() -> Iterator[tuple[str, click.Command, click.Context]]:
     """Yield every command and subcommand with its full name."""
 
     def walk(
-        name: str, command: click.Command, above: click.Context | None
+        name: str, command: click.Command, parent: click.Context | None
     ) -> Iterator[tuple[str, click.Command, click.Context]]:
-        context = click.Context(command, info_name=name.rsplit(" ", 1)[-1], parent=above, **command.context_settings)
+        context = click.Context(command, info_name=name.rsplit(" ", 1)[-1], parent=parent, **command.context_settings)
         yield name, command, context
         if isinstance(command, click.Group):
-            for sub, below in sorted(command.commands.items()):
-                yield from walk(f"{name} {sub}", below, context)
+            for subname, subcommand in sorted(command.commands.items()):
+                yield from walk(f"{name} {subname}", subcommand, context)
 
     yield from walk("lostfound", cli, None)
 
@@ -108,7 +108,7 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     }
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if sessions(page)], ids=name_of)
+@pytest.mark.parametrize("page", [page for page in PAGES if sessions(page)], ids=relative_name)
 def test_examples_print_what_the_page_shows(page: Path, tmp_path: Path, environment: dict[str, str]) -> None:
     (tmp_path / "streams").symlink_to(ROOT / "streams")
     (tmp_path / "config").symlink_to(ROOT / "config")
@@ -128,15 +128,15 @@ def test_examples_print_what_the_page_shows(page: Path, tmp_path: Path, environm
         assert output_pattern(expected).fullmatch(normalise(result.stdout)), message
 
 
-def test_the_reference_has_the_help_of_every_command() -> None:
+def test_the_reference_contains_the_help_text_of_every_command() -> None:
     page = ROOT / "docs" / "cli.md"
     text = page.read_text(encoding="utf-8")
-    current = help_texts()
+    expected = help_texts()
     if os.environ.get("LOSTFOUND_WRITE_DOCS"):
-        text = HELP.sub(lambda m: m[1] + current[m[2]] + m[4], text)
+        text = HELP.sub(lambda m: m[1] + expected[m[2]] + m[4], text)
         page.write_text(text, encoding="utf-8")
     shown = {m[2]: m[3] for m in HELP.finditer(text)}
-    assert shown == current
+    assert shown == expected
 
 
 @pytest.mark.parametrize("name", [name for name, command, _ in commands() if not isinstance(command, click.Group)])
@@ -151,7 +151,7 @@ def test_the_reference_lists_all_exit_codes() -> None:
     assert shown == set(Exit)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name_of)
+@pytest.mark.parametrize("page", PAGES, ids=relative_name)
 def test_links_are_not_broken(page: Path) -> None:
     targets = [link for link in LINK.findall(page.read_text(encoding="utf-8")) if "://" not in link]
     assert not [link for link in targets if not (page.parent / link).exists()]
@@ -159,9 +159,11 @@ def test_links_are_not_broken(page: Path) -> None:
 
 def test_the_architecture_has_a_section_for_each_folder() -> None:
     text = (ROOT / "docs" / "ARCHITECTURE.md").read_text(encoding="utf-8")
-    heads = set(re.findall(r"^##+ .*`([\w/]+)/`", text, re.MULTILINE))
-    packages = {name_of(path.parent) for top in ("streams", "state") for path in (ROOT / top).rglob("__init__.py")}
-    assert {"streams", "state", "config", "docker", "tests", "bench", "docs", *packages} <= heads
+    headings = set(re.findall(r"^##+ .*`([\w/]+)/`", text, re.MULTILINE))
+    packages = {
+        relative_name(path.parent) for top in ("streams", "state") for path in (ROOT / top).rglob("__init__.py")
+    }
+    assert {"streams", "state", "config", "docker", "tests", "bench", "docs", *packages} <= headings
 
 
 def test_the_architecture_has_a_table_of_the_modules_of_each_folder() -> None:
@@ -170,7 +172,7 @@ def test_the_architecture_has_a_table_of_the_modules_of_each_folder() -> None:
     for section in re.split(r"^##+ ", text, flags=re.MULTILINE):
         if folder := re.match(r".*`([\w/]+)/`\n", section):
             listed |= {f"{folder[1]}/{name}" for name in re.findall(r"^\| `(\w+\.py)` \|", section, re.MULTILINE)}
-    modules = {name_of(path) for top in ("streams", "state") for path in (ROOT / top).rglob("*.py")}
+    modules = {relative_name(path) for top in ("streams", "state") for path in (ROOT / top).rglob("*.py")}
     assert listed == {name for name in modules if not name.endswith("__init__.py")}
 
 

@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[3]
 SAMPLE = ROOT / "streams" / "demo" / "sample"
 SITE = "https://www.windvane.example"
 SWEEPS = ("2023-03", "2024-05", "2025-09")
-COMMAND = [sys.executable, "-c", "from streams.cli import main; main()"]  # for tests that need a process of its own
+COMMAND = [sys.executable, "-c", "from streams.cli import main; main()"]  # for tests that need a new process
 
 
 class Result(NamedTuple):

@@ -26,8 +26,8 @@ def run_process(*arguments: str, **options: Any) -> subprocess.CompletedProcess[
 
 
 @pytest.fixture
-def raising(monkeypatch: pytest.MonkeyPatch) -> list[BaseException]:
-    """A list; the command `boom` raises its first item."""
+def boom_exceptions(monkeypatch: pytest.MonkeyPatch) -> list[BaseException]:
+    """A list whose first item is raised by the command `boom`."""
     exceptions: list[BaseException] = []
 
     @click.command()
@@ -66,7 +66,7 @@ def test_an_unknown_command_is_a_usage_error(capsys: pytest.CaptureFixture[str])
 
 
 def test_help_imports_no_heavy_library() -> None:
-    """Imports stand for the start-up time, which differs from machine to machine."""
+    """Test the imports instead of the start-up time, which depends on the machine."""
     heavy = {"numpy", "numba", "rocksdict", "rich", "structlog", "fastwarc", "resiliparse", "tldextract", "faust"}
     code = "import sys; from streams.cli.app import run; run(['--help']); print(sorted(sys.modules))"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
@@ -95,17 +95,17 @@ def test_each_error_has_an_exit_code(error: LostfoundError, code: int) -> None:
 
 
 def test_an_error_is_printed_as_a_message_and_a_hint(
-    raising: list[BaseException], capsys: pytest.CaptureFixture[str]
+    boom_exceptions: list[BaseException], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    raising.append(StateMissing("no state in var", "ingest something first"))
+    boom_exceptions.append(StateMissing("no state in var", "ingest something first"))
     assert app.run(["boom"]) == Exit.STATE
     assert capsys.readouterr() == ("", "lostfound: no state in var\n  ingest something first\n")
 
 
 def test_only_an_interrupted_ingest_hints_at_resuming(
-    raising: list[BaseException], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    boom_exceptions: list[BaseException], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    raising.append(KeyboardInterrupt())
+    boom_exceptions.append(KeyboardInterrupt())
     assert app.run(["boom"]) == Exit.INTERRUPTED
     assert capsys.readouterr().err == "lostfound: interrupted\n", "a query cannot be resumed"
     monkeypatch.setitem(app.cli.commands, "ingest", app.cli.commands["boom"])
@@ -211,7 +211,7 @@ def test_common_options_can_stand_before_or_after_the_command(
     [(">&-", "state stats"), ("2>&-", "state stats"), ("<&-", "similar -"), ("<&-", "find --from-file -"),
      ("<&-", "ingest - --sweep x"), (">&- 2>&- <&-", "sweep open y")],
 )  # fmt: skip
-def test_closed_standard_streams_do_no_harm(
+def test_commands_work_with_closed_standard_streams(
     lostfound: Lostfound, sample_state: Path, closed: str, arguments: str
 ) -> None:
     line = [
@@ -230,7 +230,7 @@ def test_closed_standard_streams_do_no_harm(
     assert lostfound("state", "check").code == 0
 
 
-def test_a_full_disk_behind_stdout_is_reported() -> None:
+def test_a_full_disk_is_reported_if_stdout_is_a_file() -> None:
     for arguments in (["--help"], ["sweep", "--help"]):
         with Path("/dev/full").open("w") as full:
             result = subprocess.run(

@@ -81,7 +81,7 @@ def test_clusters_without_a_result_has_exit_code_1(lostfound: Lostfound, sample_
     assert (result.code, result.out) == (1, "")
 
 
-def test_the_threshold_of_the_ingest_is_the_minimum_whatever_the_settings_say(
+def test_the_minimum_threshold_is_that_of_the_ingest_and_not_of_the_settings(
     lostfound: Lostfound, tmp_path: Path
 ) -> None:
     low, high = tmp_path / "low.toml", tmp_path / "high.toml"
@@ -98,7 +98,9 @@ def test_the_threshold_of_the_ingest_is_the_minimum_whatever_the_settings_say(
             assert f"is below {minimum}, the threshold used at ingest" in refused.err
 
 
-def test_a_policy_that_the_stored_edges_cannot_answer_is_refused(lostfound: Lostfound, sample_state: Path) -> None:
+def test_a_threshold_below_the_stored_edges_or_an_unknown_sweep_is_refused(
+    lostfound: Lostfound, sample_state: Path
+) -> None:
     result = lostfound("clusters", "--threshold", "0.2")
     assert result.code == 2
     assert "below" in result.err
@@ -106,7 +108,7 @@ def test_a_policy_that_the_stored_edges_cannot_answer_is_refused(lostfound: Lost
     assert lostfound("cluster", f"{SITE}/radio/packet.html", "--sweep", "2025-09").code == 1
 
 
-def test_a_url_is_compared_by_its_last_document(lostfound: Lostfound, sample_state: Path) -> None:
+def test_a_url_stands_for_its_last_document(lostfound: Lostfound, sample_state: Path) -> None:
     rows = lostfound("similar", f"{SITE}/manual/logging/", "--json").rows
     assert rows[0]["resemblance"] == 1.0
     alerts = next(row for row in rows if row["urls"] == [f"{SITE}/guide/alerts.html"])

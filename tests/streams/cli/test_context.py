@@ -113,7 +113,7 @@ def other_server() -> Iterator[str]:
 
 
 @pytest.mark.parametrize("command", QUERIES, ids=" ".join)
-def test_an_unreadable_answer_of_a_server_is_reported(
+def test_an_invalid_response_of_a_server_is_reported(
     lostfound: Lostfound, other_server: str, command: list[str]
 ) -> None:
     result = lostfound(*command, "--server", other_server)
