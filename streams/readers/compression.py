@@ -155,8 +155,7 @@ class RawBuffer:
             self.fault.report("corrupt", f"zip: {error}"[:500])
             return b""
         except OSError as error:
-            name = getattr(self._file, "name", "the input")
-            hint = "check the disk, then run the same command again"
+            name, hint = getattr(self._file, "name", "the input"), "check the disk, then run the same command again"
             raise ReadError(f"cannot read {name}: {error}", hint) from error
         self.bytes_without_output += len(data)
         return data
@@ -199,7 +198,7 @@ class FrameDecoder:
         raise NotImplementedError
 
     def resync(self, is_record_start: IsRecordStart) -> bool:
-        """After a fault, move to the next frame that starts with a record; return False if there is none."""
+        """After a fault, move to the next frame that starts with a record; return False if no other frame does."""
         start = self.frame + 1 if self.in_frame else self._raw.offset
         self.in_frame = False
         return self._raw.seek_frame(start, self.magic, lambda index: is_record_start(self._probe(index)))

@@ -154,10 +154,7 @@ def decode_body(response: Response, limits: ReadLimits) -> bytes:
 
 
 def _join_chunks(body: bytes) -> bytes:
-    """Undo the transfer encoding `chunked`.
-
-    A body without chunks is returned unchanged. The bytes after a broken chunk are appended unchanged.
-    """
+    """Undo the transfer encoding `chunked`. A body without chunks, and bytes after a broken one, stay unchanged."""
     parts: list[bytes] = []
     start = 0
     while start < len(body):

@@ -78,7 +78,7 @@ def read_items(stream: ByteStream, limits: ReadLimits, after: Position) -> Itera
         item: Page | Rejected | None
         if stream.fault.reason and not line.endswith(b"\n"):
             item = Rejected(stream.fault.reason, stream.fault.detail, origin)
-            cut = stream.fault.reason == "truncated" or not stream.resync(_is_line_start)
+            cut = stream.fault.reason == "truncated" or not stream.resync(lambda head: head.startswith(b'{"'))
         elif line:
             item = _read_item(line, stream, limits, origin)
             cut = isinstance(item, Rejected) and item.reason == "truncated" and not line.endswith(b"\n")
@@ -91,10 +91,6 @@ def read_items(stream: ByteStream, limits: ReadLimits, after: Position) -> Itera
             yield position, item
         if cut:
             return
-
-
-def _is_line_start(head: bytes) -> bool:
-    return head.startswith(b'{"')
 
 
 def _read_item(line: bytes, stream: ByteStream, limits: ReadLimits, origin: Origin) -> Page | Rejected | None:
@@ -113,7 +109,7 @@ def _read_item(line: bytes, stream: ByteStream, limits: ReadLimits, origin: Orig
 def parse_line(
     data: bytes, limits: ReadLimits, origin: Origin, *, complete: bool = True
 ) -> tuple[Page | Rejected, str]:
-    """Return the page of one line, or its rejection, and the line's `crawl`, which may be empty.
+    """Return the page of one line or its rejection, and the line's `crawl`, which can be empty.
 
     `complete` says that the line ends with a newline or was sent as a message, so bad JSON is not a cut-off line.
     """

@@ -88,7 +88,7 @@ def test_a_redirect_without_a_status_has_status_302(pages):
 
 
 @pytest.mark.parametrize(
-    "given",
+    "fetched_at",
     [
         "2020-01-02T03:04:05Z",
         "2020-01-02T04:04:05+01:00",
@@ -101,8 +101,8 @@ def test_a_redirect_without_a_status_has_status_302(pages):
         1_577_934_245_000,
     ],
 )
-def test_a_time_may_have_many_forms(pages, given):
-    assert [page.time for page in pages(line(fetched_at=given))] == [TIME]
+def test_a_time_may_have_many_forms(pages, fetched_at):
+    assert [page.time for page in pages(line(fetched_at=fetched_at))] == [TIME]
 
 
 def test_a_missing_time_is_0(pages):

@@ -197,7 +197,7 @@ def test_a_mark_covers_the_head_and_the_tail_before_its_position():
         assert input_file(bytes(other)).matches(mark) is same, f"byte {changed} changed"
 
 
-def test_methods_leave_the_file_where_it_is():
+def test_the_methods_of_an_input_file_do_not_move_it():
     file = io.BytesIO(bytes(10_000))
     file.seek(5000)
     marked = InputFile("a", bytes(100), file)
@@ -229,7 +229,7 @@ def test_a_grown_file_is_resumed_and_a_rewritten_one_is_read_from_its_start(tmp_
     assert resume_after(path, lines[0], lines[1]) == ([0], False)
 
 
-def test_a_replaced_earlier_file_makes_all_be_read(tmp_path):
+def test_replacing_an_earlier_file_causes_all_files_to_be_read(tmp_path):
     """A replaced later file is read from its start, without the others."""
     for name in "abc":
         (tmp_path / f"{name}.jsonl").write_bytes(line(0) + line(1))
@@ -247,7 +247,7 @@ def test_a_replaced_earlier_file_makes_all_be_read(tmp_path):
     assert not rest.input_unchanged
 
 
-def test_the_mark_of_a_file_is_taken_while_it_is_open(tmp_path):
+def test_a_mark_describes_the_file_that_was_read(tmp_path):
     """A crawler may replace a file at any time: the mark is that of the file that was read."""
     path = tmp_path / "a.jsonl"
     path.write_bytes(line(0) + line(1))

@@ -109,7 +109,7 @@ def test_the_name_counts_if_the_first_bytes_show_no_format():
     assert detect_format(b"?", "a.pdf") == ""
 
 
-def test_the_file_is_still_at_its_start_after_its_head_was_read(tmp_path: Path):
+def test_reading_the_head_leaves_the_file_at_its_start(tmp_path: Path):
     path = tmp_path / "a"
     path.write_bytes(bytes(range(256)) * 100)
     with path.open("rb") as file:

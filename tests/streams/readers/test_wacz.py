@@ -30,7 +30,7 @@ def test_the_warcs_of_the_archive_folder_are_read_in_order(build, pages, method)
     assert [page.origin.member for page in results] == ["archive/a.warc.gz"] * 2 + ["archive/b.warc"] * 2
 
 
-def refused(items, data, limits=None):
+def rejection_reason(items, data, limits=None):
     ((_, item),) = items(data, "a.wacz", limits)
     assert not isinstance(item, Page)
     assert item.detail
@@ -39,12 +39,12 @@ def refused(items, data, limits=None):
 
 def test_a_zip_without_warcs_and_other_files_are_rejected(build, items):
     good = build.wacz({"archive/a.warc": build.warc()})
-    assert refused(items, build.wacz({"x.txt": b"x"})) == "no_archive"
-    assert refused(items, build.wacz({})) == "no_archive"
-    assert refused(items, good[:-30]) == "bad_zip"
-    assert refused(items, b"PK\x03\x04" + b"x" * 50) == "bad_zip"
-    assert refused(items, b"no zip at all") == "unknown_format"
-    assert refused(items, good, ReadLimits(directory_bytes_max=10)) == "bad_zip"
+    assert rejection_reason(items, build.wacz({"x.txt": b"x"})) == "no_archive"
+    assert rejection_reason(items, build.wacz({})) == "no_archive"
+    assert rejection_reason(items, good[:-30]) == "bad_zip"
+    assert rejection_reason(items, b"PK\x03\x04" + b"x" * 50) == "bad_zip"
+    assert rejection_reason(items, b"no zip at all") == "unknown_format"
+    assert rejection_reason(items, good, ReadLimits(directory_bytes_max=10)) == "bad_zip"
 
 
 def test_encryption_and_unknown_methods_are_rejected(build, items):
@@ -52,7 +52,7 @@ def test_encryption_and_unknown_methods_are_rejected(build, items):
     entry = good.rindex(b"PK\x01\x02")
     for at, value, reason in ((8, b"\x01\x00", "bad_zip"), (10, b"\x63\x00", "bad_zip")):
         bad = good[: entry + at] + value + good[entry + at + 2 :]
-        assert refused(items, bad) == reason
+        assert rejection_reason(items, bad) == reason
 
 
 def test_damage_affects_only_its_member(build, reasons):
@@ -133,7 +133,7 @@ def test_skipping_in_a_stored_member_has_no_limit_as_in_a_file(build, reasons):
 END = b"PK\x05\x06"
 
 
-def many(build):
+def large_directory(build):
     """Return a zip with a directory larger than `SMALL_DIRECTORY`, and the offset of its end record."""
     data = build.wacz({f"archive/{number}.warc": b"" for number in range(100)})
     return data, data.rindex(END)
@@ -143,12 +143,12 @@ SMALL_DIRECTORY = ReadLimits(directory_bytes_max=1000)
 
 
 def with_a_second_record_inside_the_last(build):
-    data, end = many(build)
+    data, end = large_directory(build)
     return data[: end + 4] + END + data[end + 8 :]
 
 
 def with_a_locator_beside_a_small_size(build, locator_offset=None):
-    data, end = many(build)
+    data, end = large_directory(build)
     size, offset = (int.from_bytes(data[end + at : end + at + 4], "little") for at in (12, 16))
     record = b"PK\x06\x06" + struct.pack("<QHHIIQQQQ", 44, 45, 45, 0, 0, 100, 100, size, offset)
     locator = struct.pack("<4sIQI", b"PK\x06\x07", 0, end if locator_offset is None else locator_offset, 1)
@@ -169,7 +169,7 @@ def with_a_locator_of_another_offset(build):
 )
 def test_a_big_directory_cannot_be_hidden_from_the_limit(build, items, hidden):
     data = hidden(build)
-    assert refused(items, data, SMALL_DIRECTORY) == "bad_zip"
+    assert rejection_reason(items, data, SMALL_DIRECTORY) == "bad_zip"
 
 
 def test_the_detail_names_the_limit_of_the_directory(build, items):

@@ -155,7 +155,7 @@ def test_the_time_comes_from_warc_date_or_a_date_header(build, items):
     assert bad.reason == "bad_time"
 
 
-def test_some_records_are_rejected_by_their_header(build, items):
+def test_records_without_a_usable_header_are_rejected(build, items):
     data = b"".join(
         [
             build.warc(url=None),
@@ -209,7 +209,7 @@ def test_after_a_corrupt_member_reading_resumes_at_the_next(build, reasons, pack
 @pytest.mark.parametrize("status", [200, 404])
 def test_the_headers_of_a_record_that_is_too_big_are_read(build, items, status):
     limits = ReadLimits(page_bytes_max=1000, header_bytes_max=2000)
-    big = build.warc(build.http(bytes(50_000), f"{status} Said"))
+    big = build.warc(build.http(bytes(50_000), f"{status} Status"))
     for data in (big, build.gz(big), build.zst(big)):
         ((_, page),) = items(data, limits=limits)
         assert page.url == "http://a.org/x"
