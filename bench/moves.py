@@ -3,10 +3,10 @@
     python -m bench.moves SET [SET...] [--opaque] [--no-texts] [--plot FILE]
 
 A SET is a folder with files sweep-*.jsonl.zst and truth.tsv, as in shared/data/moves. All sweeps are ingested into a
-new state, `find` is asked for every URL of truth.tsv, and its answers are scored:
+new state. Then the answers of `find` to every URL of truth.tsv are scored:
 
     hit@1, hit@5   the true URL is first, or among the first five
-    gathered       the true URL is among the ranked candidates; the look-ups lost the rest
+    gathered       the true URL is among the ranked candidates; otherwise the look-ups missed it
     precision      share of right answers among those at or above --min-confidence, including `gone` rows
     answered       share of moved, moved-n1 and merged rows with an answer at or above --min-confidence
     silent         share of `gone` rows without such an answer
@@ -118,29 +118,33 @@ def score(truth: Truth, answers: list[Answer], reached: dict[str, list[str]], co
         sure = [c for c in answer.candidates if c.confidence >= confidence_min]
         urls = [c.url for c in answer.candidates]
         for key in (kind, "all"):
-            t = tally[key]
-            t["rows"] += 1
-            t["claimed"] += bool(sure)
-            t["right"] += bool(sure) and kind != "gone" and sure[0].url == new
-            t["hit1"] += (urls[:1] == [new]) if kind != "gone" else not sure
-            t["hit5"] += (new in urls[:5]) if kind != "gone" else not sure
-            t["gathered"] += new in reached[answer.url]
-            t["has_target"] += kind != "gone"
-            t["answered"] += bool(sure) and kind != "gone"
-    return {key: dict(t) for key, t in tally.items()}
+            counts = tally[key]
+            counts["rows"] += 1
+            counts["claimed"] += bool(sure)
+            counts["right"] += bool(sure) and kind != "gone" and sure[0].url == new
+            counts["hit1"] += (urls[:1] == [new]) if kind != "gone" else not sure
+            counts["hit5"] += (new in urls[:5]) if kind != "gone" else not sure
+            counts["gathered"] += new in reached[answer.url]
+            counts["has_target"] += kind != "gone"
+            counts["answered"] += bool(sure) and kind != "gone"
+    return {key: dict(counts) for key, counts in tally.items()}
 
 
 def show(name: str, report: Report) -> None:
     print(f"{name:32} {'rows':>5} {'hit@1':>7} {'hit@5':>7} {'gathered':>9} {'precision':>10} {'answered':>9}")
     for kind in (*KINDS, "all"):
-        if (t := report.get(kind)) is None:
+        if (counts := report.get(kind)) is None:
             continue
-        share = {k: t.get(k, 0) / t["rows"] for k in ("hit1", "hit5", "gathered")}
-        precision = f"{t['right'] / t['claimed']:10.3f}" if t["claimed"] and kind != "gone" else " " * 10
-        answered = f"{t['answered'] / t['has_target']:9.3f}" if t["has_target"] else " " * 9
+        share = {k: counts.get(k, 0) / counts["rows"] for k in ("hit1", "hit5", "gathered")}
+        precision = (
+            f"{counts['right'] / counts['claimed']:10.3f}" if counts["claimed"] and kind != "gone" else " " * 10
+        )
+        answered = f"{counts['answered'] / counts['has_target']:9.3f}" if counts["has_target"] else " " * 9
         gathered = f"{share['gathered']:9.3f}" if kind not in {"gone", "all"} else " " * 9
         label = f"  {kind}" + (" (silent)" if kind == "gone" else "")
-        print(f"{label:32} {t['rows']:5} {share['hit1']:7.3f} {share['hit5']:7.3f} {gathered} {precision} {answered}")
+        print(
+            f"{label:32} {counts['rows']:5} {share['hit1']:7.3f} {share['hit5']:7.3f} {gathered} {precision} {answered}"
+        )
 
 
 def curve(truth: Truth, answers: list[Answer]) -> tuple[list[float], list[float], list[float]]:
@@ -187,11 +191,11 @@ def plot(curves: dict[str, tuple[list[float], list[float], list[float]]], path: 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("sets", type=Path, nargs="+")
-    parser.add_argument("--opaque", action="store_true", help="replace every path by its hash")
-    parser.add_argument("--no-texts", action="store_true", help="do not store texts, rank on sketches")
-    parser.add_argument("--sample-max", type=int)
-    parser.add_argument("--min-confidence", type=float, default=0.5)
+    parser.add_argument("sets", type=Path, nargs="+", help="folders with sweeps and truth.tsv")
+    parser.add_argument("--opaque", action="store_true", help="replace every path by a hash of its URL")
+    parser.add_argument("--no-texts", action="store_true", help="do not store texts; rank by sketches")
+    parser.add_argument("--sample-max", type=int, help="sampled shingles per sketch")
+    parser.add_argument("--min-confidence", type=float, default=0.5, help="confidence of an answer that counts")
     parser.add_argument("--answers", type=Path, help="folder to write the answers to, as JSON lines")
     parser.add_argument(
         "--plot", type=Path, help=f"image file for the precision curve, for example {OUT / 'moves.png'}"
@@ -200,7 +204,7 @@ def main() -> int:
     curves = {}
     for folder in args.sets:
         if not (folder / "truth.tsv").exists():
-            print(f"{folder}: not a set of moves: truth.tsv is missing", file=sys.stderr)
+            print(f"{folder} is not a set of moves: truth.tsv is missing", file=sys.stderr)
             return 2
         name = folder.name + (" opaque" if args.opaque else "") + (" no texts" if args.no_texts else "")
         truth, answers, figures = run(folder, opaque=args.opaque, texts=not args.no_texts, sample_max=args.sample_max)

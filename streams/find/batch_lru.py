@@ -19,7 +19,6 @@ class BatchLru(Generic[K, V]):
         self._cache: OrderedDict[K, V] = OrderedDict()
 
     def __call__(self, key: K) -> V:
-        """Return the value of one key."""
         if key in self._cache:
             self._cache.move_to_end(key)
             return self._cache[key]

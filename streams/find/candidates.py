@@ -24,8 +24,7 @@ import numpy as np
 from state.model import PREFIX_BYTES, DocumentRow
 from streams.find import score as scoring
 from streams.find.batch_lru import BatchLru
-from streams.find.context import FindContext
-from streams.find.dead_url import DeadUrl
+from streams.find.context import DeadUrl, FindContext
 from streams.find.missing_rule import Life
 from streams.find.path_similarity import path_features, path_similarity_to
 from streams.find.text_similarity import TextFeatures
@@ -36,14 +35,10 @@ from streams.urls import directory_prefix, host_prefix
 WORD_POSTINGS_MAX = 400  # a word or name that more documents of a site share is ignored
 QUERY_WORDS_MAX = 48
 WORDS_PER_READ = 32
-WORD_ROWS_MAX = 4_000  # postings of words that are read for one dead URL
-SAMPLE_ROWS_MAX = 4_000  # postings of sampled shingles that are read for one dead URL
-NAMES_MAX = 18
+WORD_ROWS_MAX, SAMPLE_ROWS_MAX = 4_000, 4_000  # postings of words and of sampled shingles read for one dead URL
+NAMES_MAX, SITES_MAX, HOSTS_MAX, PARENT_PAGES_MAX = 18, 4, 16, 12
 COMPARED_MAX = 64  # documents compared by sketch
 SIMILARITY_MIN = 0.04  # of containment plus resemblance: less is within the error of sketches
-SITES_MAX = 4
-HOSTS_MAX = 16
-PARENT_PAGES_MAX = 12
 _LOOKUPS_CACHED = 512  # of each kind, a few kilobytes each at most
 _HOT_WORDS_MAX = 100_000  # common words that are remembered, so that they are not read again
 _DOCUMENTS_PER_READ = 32  # whose locations are read together

@@ -1,4 +1,4 @@
-"""The state that all steps of one `Finder` share: the view, caches over it, the settings and the limit counters."""
+"""The state that all steps of one `Finder` share: the view, caches, settings and limit counters; and dead URLs."""
 
 from __future__ import annotations
 
@@ -6,21 +6,35 @@ from collections import Counter
 from collections.abc import Iterator
 from functools import lru_cache
 
+import msgspec
+
 from state.model import DocumentRow
 from state.view import View
 from streams.find.batch_lru import BatchLru
 from streams.find.copies import CopyDetector
-from streams.find.missing_rule import Life, SweepIndex, read_life
-from streams.find.soft_errors import SoftErrors
-from streams.find.text_similarity import SiteStatistics, TextFeatureCache, sample_site
+from streams.find.missing_rule import Life, SoftErrors, SweepIndex, read_life
+from streams.find.text_similarity import SiteStatistics, TextFeatureCache, TextFeatures, sample_site
 from streams.settings import Settings
 from streams.sketch.sketcher import Sketcher
 
-_LIVES_CACHED = 16_384
-_ROWS_CACHED = 8_192
-_LOCATIONS_CACHED = 2_048
+_LIVES_CACHED, _ROWS_CACHED, _LOCATIONS_CACHED = 16_384, 8_192, 2_048
 _LOCATIONS_MAX = 16  # per document: the URLs that received it last
-_LOCATIONS_READ = 64
+_LOCATIONS_READ, _VERSIONS_READ = 64, 8
+_STUB_SHARE = 0.4  # a last version shorter than this share of the longest version is a stub
+
+
+class DeadUrl(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """A URL that is missing since a sweep, and the document with which candidates are compared.
+
+    `row` is None if the URL never had a document; `features` is None if the text of the document is not stored.
+    """
+
+    key: bytes
+    url: str
+    row: DocumentRow | None
+    features: TextFeatures | None
+    last_sweep: int  # with a page; `missing_since` if the URL never had one
+    missing_since: int  # sweep
 
 
 class FindContext:
@@ -47,6 +61,28 @@ class FindContext:
         """Return the life of a URL in which soft 404s are not pages; this check is expensive and is not cached."""
         (captures,) = self.view.histories([key])
         return read_life(key, captures, self.sweeps, self.soft_errors.is_suspected)
+
+    def read_dead_url(self, life: Life, missing_since: int) -> DeadUrl:
+        """Read the document of a URL that is missing since a sweep."""
+        row = self._representative_row(life)
+        return DeadUrl(
+            key=life.key,
+            url=(life.last_answer or life.refusals[-1]).url,
+            row=row,
+            features=self.texts.features_of(row.sketch.document) if row else None,
+            last_sweep=life.last_page.sweep if life.last_page else missing_since,
+            missing_since=missing_since,
+        )
+
+    def _representative_row(self, life: Life) -> DocumentRow | None:
+        """Return the last document of a URL, or the longest version if the last one is a stub."""
+        rows = [row for row in self.rows.many(life.documents_since(0)[-_VERSIONS_READ:]) if row is not None]
+        if not rows:
+            return None
+        last = self.rows(life.last_page.document) if life.last_page and life.last_page.document else None
+        longest = max(rows, key=lambda row: row.sketch.shingles)
+        is_stub = last is None or last.sketch.shingles < _STUB_SHARE * longest.sketch.shingles
+        return longest if is_stub else last
 
     def _read_lives(self, keys: list[bytes]) -> Iterator[Life]:
         for key, captures in zip(keys, self.view.histories(keys), strict=True):

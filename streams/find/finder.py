@@ -19,7 +19,6 @@ from streams.errors import BadUrl
 from streams.find import score as scoring
 from streams.find.answer import Answer, Candidate
 from streams.find.context import FindContext
-from streams.find.dead_url import read_dead_url
 from streams.find.missing_rule import Life, absent_since
 from streams.find.ranking import Ranker
 from streams.find.redirects import folder_neighbours, follow_redirects
@@ -109,19 +108,16 @@ class Finder:
         missing_since = life.missing_since
         if missing_since is None:
             missing_since = self._context.sweeps.last_visit(host_prefix(key))
-        dead = read_dead_url(self._context, life, missing_since)
+        dead = self._context.read_dead_url(life, missing_since)
         trace = self._tracer.trace(dead, [redirect.life.key] if redirect else [])
         return _Case(url, life, SearchResult(dead, trace, redirect))
 
     def _search_left_behind(self, life: Life) -> SearchResult | None:
-        """Search for the page of a URL whose host is no longer visited; None if it is still visited.
-
-        Only new URLs count, and only if the best one is sure.
-        """
+        """Search for the page of a URL whose host is no longer visited; None unless the best new URL is sure."""
         missing_since = absent_since(life, self._context.sweeps)
         if missing_since is None or not life.pages:
             return None
-        dead = read_dead_url(self._context, life, missing_since)
+        dead = self._context.read_dead_url(life, missing_since)
         trace = self._tracer.trace(dead)
         new = [candidate for candidate in trace.ranked if candidate.life.pages[0].sweep >= missing_since]
         search = SearchResult(dead, Trace(new, trace.stops))

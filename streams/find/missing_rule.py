@@ -8,7 +8,7 @@ of the same URL, such as from http to https, is ignored.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from enum import Enum, auto
 from functools import lru_cache
 from itertools import groupby
@@ -18,11 +18,13 @@ import msgspec
 
 from state.model import Capture, SweepState
 from state.view import View
+from streams.find.batch_lru import BatchLru
 from streams.page import NOT_MODIFIED, SUCCESS_STATUSES
-from streams.urls import domain_ranges, host_prefix, url_key
+from streams.sketch.index_terms import page_name
+from streams.urls import domain_ranges, host_prefix, key_url, url_key
 
-_HOSTS_COMPARED_MAX = 64
-_NEW_HOSTS_MAX = 64
+_LOCATIONS_READ_MIN = 64  # to recognise a soft 404
+_HOSTS_COMPARED_MAX, _NEW_HOSTS_MAX = 64, 64
 _HOSTS_READ_MAX = 10_000  # in a sweep with more hosts, the new home of a host cannot be guessed
 _SERVER_ERRORS = 500
 _RETRY_LATER = frozenset({408, 425, 429})
@@ -120,7 +122,6 @@ class Life(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def last_page(self) -> Capture | None:
-        """The last capture that has a page."""
         return self.pages[-1] if self.pages else None
 
     @property
@@ -134,13 +135,59 @@ class Life(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return self.last_answer is not None and self.missing_since is None
 
     def document_at(self, sweep: int) -> bytes | None:
-        """Return the document of one sweep."""
         return next((page.document for page in self.pages if page.sweep == sweep), None)
 
     def documents_since(self, sweep: int) -> list[bytes]:
         """Return the distinct documents of this sweep and of later ones, in order."""
         documents = (page.document for page in self.pages if page.sweep >= sweep)
         return list(dict.fromkeys(document for document in documents if document is not None))
+
+
+class SoftErrors:
+    """Detects soft 404s, which are error pages with status 200; cached.
+
+    A document is suspected if `urls_min` or more unrelated URLs of one host serve it at the same time. URLs with the
+    same page name are related: they are one page under old and new paths, versions or languages. URLs that serve the
+    document one after another can be one page whose URL gets a new id in every sweep.
+    """
+
+    def __init__(self, view: View, urls_min: int) -> None:
+        self._view, self._urls_min = view, urls_min
+        self._suspected: BatchLru[tuple[bytes, bytes], bool] = BatchLru(self._read, 16_384)
+
+    def is_suspected(self, document: bytes, key: bytes) -> bool:
+        return self._suspected((document, host_prefix(key)))
+
+    def is_soft_404(self, life: Life) -> bool:
+        document = life.last_page.document if life.last_page else None
+        return document is not None and self.is_suspected(document, life.key)
+
+    def load(self, lives: Iterable[Life]) -> None:
+        """Read the data of `is_soft_404` for these URLs in one batch."""
+        pages = ((life.last_page, life.key) for life in lives)
+        self._suspected.many((page.document, host_prefix(key)) for page, key in pages if page and page.document)
+
+    def _read(self, pairs: list[tuple[bytes, bytes]]) -> Iterator[bool]:
+        # Locations of a document are in order of URL key, so the locations on one host are adjacent.
+        limit = max(_LOCATIONS_READ_MIN, 4 * self._urls_min)
+        locations = self._view.locations([document + host for document, host in pairs], limit)
+        for (document, _), keys in zip(pairs, locations, strict=True):
+            names = {key: page_name(key_url(key)) for key in keys}
+            is_common = len(set(names.values())) >= self._urls_min
+            yield is_common and self._count_simultaneous(document, names) >= self._urls_min
+
+    def _count_simultaneous(self, document: bytes, names: dict[bytes, str]) -> int:
+        """Return the largest number of page names (by URL key) that serve a document in the same sweep.
+
+        A URL counts from its first to its last sweep with the document.
+        """
+        spans: list[tuple[int, int, str]] = []
+        for name, captures in zip(names.values(), self._view.histories(list(names)), strict=True):
+            sweeps = [c.sweep for c in captures if c.document == document]
+            if sweeps:
+                spans.append((min(sweeps), max(sweeps), name))
+        counts = (len({name for first, last, name in spans if first <= start <= last}) for start, _, _ in spans)
+        return max(counts, default=0)
 
 
 def read_life(

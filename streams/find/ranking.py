@@ -1,4 +1,4 @@
-"""Rank candidates by their traits, and check the best ones for error pages and copied trees."""
+"""Compare candidates with the old page, rank them by their traits, and check the best ones for errors and copies."""
 
 from __future__ import annotations
 
@@ -6,15 +6,57 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from streams.find import score as scoring
-from streams.find.context import FindContext
-from streams.find.dead_url import DeadUrl, PageComparer
+from streams.find.context import DeadUrl, FindContext
 from streams.find.missing_rule import Life
-from streams.find.path_similarity import path_features
+from streams.find.path_similarity import path_features, path_similarity_to
 from streams.find.rewrite_rules import Prediction
 from streams.find.score import Traits
+from streams.find.text_similarity import OldText, Similarity
+from streams.sketch import sketcher
 from streams.urls import host_prefix
 
 TOP = 12  # candidates that are checked for error pages and copies, and that are passed on to the next stop
+
+
+class PageComparer:
+    """Compares one dead URL with documents and paths; a document is compared once."""
+
+    def __init__(self, context: FindContext, dead: DeadUrl) -> None:
+        self.dead, self._context = dead, context
+        self._path_similarity = path_similarity_to(path_features(dead.key))
+        self._similarities: dict[bytes, Similarity] = {}
+        self._text: OldText | None = None
+        if dead.features is not None:
+            site = context.site_statistics(host_prefix(dead.key))
+            self._text = OldText(dead.features, site, dead.last_sweep, context.texts)
+
+    def load(self, documents: Iterable[bytes]) -> None:
+        """Read the data for comparisons with these documents in batches."""
+        distinct = list(dict.fromkeys(documents))
+        if self._text is not None:
+            features = self._context.texts.features_of.many(distinct)
+            distinct = [document for document, text in zip(distinct, features, strict=True) if text is None]
+        self._context.rows.many(distinct)
+
+    def path_similarity(self, key: bytes) -> float:
+        """Return the similarity of the old URL's path and another path, 0 to 1."""
+        return self._path_similarity(path_features(key))
+
+    def compare(self, document: bytes) -> Similarity:
+        if document not in self._similarities:
+            self._similarities[document] = self._compare(document)
+        return self._similarities[document]
+
+    def _compare(self, document: bytes) -> Similarity:
+        features = self._context.texts.features_of(document) if self._text is not None else None
+        if self._text is not None and features is not None:
+            return self._text.compare(document, features)
+        row = self._context.rows(document)
+        if row is None or self.dead.row is None:
+            return Similarity()
+        comparison = sketcher.compare(self.dead.row.sketch, row.sketch)
+        containment = scoring.shrunk_containment(comparison.containment, comparison.containment_error)
+        return Similarity(comparison.resemblance, containment, containment)
 
 
 class RankedCandidate(NamedTuple):
@@ -31,8 +73,6 @@ class RankedCandidate(NamedTuple):
 
 
 class Ranker:
-    """Ranks the candidates of dead URLs."""
-
     def __init__(self, context: FindContext) -> None:
         self._context = context
 
@@ -49,7 +89,6 @@ class Ranker:
         return best_first([*self._mark_frozen_copies(dead, checked), *ranked[TOP:]])
 
     def score(self, comparer: PageComparer, life: Life) -> RankedCandidate:
-        """Return a candidate with its traits and score."""
         dead = comparer.dead
         similarities = [comparer.compare(document) for document in _versions(dead, life)]
         old_version = life.document_at(dead.last_sweep)

@@ -140,20 +140,17 @@ def _write_nginx(rows: list[_Row]) -> str:
     """
     words = [_nginx_words(row) for row in rows]
     longest = max((len(row.lookup_key) for row in rows), default=0)
-    head = (
+    text = (
         "# For http{}, before its first map. If it already sets the two sizes, set each once, to the larger value.\n"
         f"map_hash_bucket_size {_power_of_two(longest + 64)};\n"
         f"map_hash_max_size {_power_of_two(max(_NGINX_BUCKETS_MIN, 2 * len(rows)))};\n"
         f'geo {_NGINX_DOLLAR} {{ default "$"; }}\n'
         "# In a server block: if ($moved_from = $request_uri) { return 301 $moved_to; }\n"
     )
-    targets = "".join(f"    {key} {target};\n" for key, target, _ in words)
-    paths = "".join(f"    {key} {path};\n" for key, _, path in words)
-    return head + _nginx_map("$moved_to", targets) + _nginx_map("$moved_from", paths)
-
-
-def _nginx_map(variable: str, lines: str) -> str:
-    return f'map "$http_host$request_uri" {variable} {{\n    default "";\n{lines}}}\n'
+    for column, variable in ((1, "$moved_to"), (2, "$moved_from")):
+        lines = "".join(f"    {row_words[0]} {row_words[column]};\n" for row_words in words)
+        text += f'map "$http_host$request_uri" {variable} {{\n    default "";\n{lines}}}\n'
+    return text
 
 
 def _find_nginx_fault(row: _Row, used: set[str]) -> str | None:

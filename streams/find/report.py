@@ -8,7 +8,7 @@ import msgspec
 
 from streams.find import score as scoring
 from streams.find.answer import Candidate, Evidence
-from streams.find.dead_url import DeadUrl
+from streams.find.context import DeadUrl
 from streams.find.missing_rule import Life
 from streams.find.ranking import RankedCandidate
 from streams.find.redirects import RedirectTarget
@@ -17,11 +17,8 @@ from streams.find.trace import Trace
 from streams.timestamps import iso
 from streams.urls import domain_prefix, host_prefix
 
-_FOLDED_CONTAINMENT_MIN = 0.5
-_FOLDED_RESEMBLANCE_MAX = 0.3
-_COEXISTED_SHOWN = 0.2
-_PATH_SHOWN = 0.3
-_COSINE_SHOWN = 0.2
+_FOLDED_CONTAINMENT_MIN, _FOLDED_RESEMBLANCE_MAX = 0.5, 0.3
+_COEXISTED_SHOWN, _PATH_SHOWN, _COSINE_SHOWN = 0.2, 0.3, 0.2  # weaker evidence is not reported
 _UNSEEN_TARGET_CONFIDENCE = 0.6  # of a redirect to a URL that no sweep captured
 _GUESS_SHARE = 0.3  # of the rule's confidence, if the old URL was never captured
 _SAME_PAGE_ENDS = (b"/", b".html", b"/index", b"/")
@@ -90,8 +87,7 @@ def _confidence(result: SearchResult, ranked: list[RankedCandidate], index: int)
 
 def _is_same_page(a: RankedCandidate, b: RankedCandidate) -> bool:
     """Whether two URLs such as `/x` and `/x/` have one page: then neither casts doubt on the other."""
-    page_a, page_b = a.life.last_page, b.life.last_page
-    if page_a is None or page_b is None or page_a.document != page_b.document:
+    if a.life.pages[-1].document != b.life.pages[-1].document:
         return False
     key_a, key_b = a.life.key, b.life.key
     for end in _SAME_PAGE_ENDS:
@@ -112,11 +108,7 @@ def _redirect_candidate(result: SearchResult, redirect: RedirectTarget) -> Candi
 
 
 def _uncompared_redirect(redirect: RedirectTarget, evidence: Evidence) -> Candidate:
-    """Return the candidate for a target that was not compared with the old page.
-
-    A living target is not compared if it has no text, or if it belongs to another crawl than the sweep that missed
-    the old URL.
-    """
+    """Return the candidate for a target that is dead, has no text, or is not in the crawl that missed the old URL."""
     url, life = redirect.url, redirect.life
     if life.refusals and life.refusals[-1].document is not None:
         return _uncompared_candidate(url, life, 0.0, evidence, Evidence("suspected_soft_404"))

@@ -14,8 +14,7 @@ from collections.abc import Iterable, Iterator
 from itertools import islice, takewhile
 from typing import NamedTuple
 
-_SUPPORT_MIN = 2
-_CUTS_MAX = 24
+_SUPPORT_MIN, _CUTS_MAX = 2, 24
 _HEAD_CHARACTERS_MIN = 3  # `//` and a character of the host
 _HEADS_MAX = 64  # per URL, which can consist of separators only
 _EXTENSION = re.compile(
@@ -36,7 +35,6 @@ class Rule(NamedTuple):
         return f"{self.before}*{self.before_end} -> {self.after}{'' if self.folded else '*'}{self.after_end}"
 
     def target(self, stem: str) -> str:
-        """Return the predicted URL for a URL with this stem."""
         return self.after + ("" if self.folded else stem[len(self.before) :]) + self.after_end
 
 

@@ -7,9 +7,9 @@
 copy that already existed. `replica` is the share of living pages near the old one that have a copy at the same
 relative path near the candidate; above one half, the candidate belongs to a copied tree. If the old tree is gone as a
 whole, it is the share of its missing pages whose documents are in the candidate's tree. `path` is 0 for the old
-page's counterpart in a parallel tree, such as a translation. `url_variant` is another form of the old URL, `/x/` for
-`/x.html`, that appeared when the old one went missing: a page that became a folder keeps its URL, whichever pages
-received its text.
+page's counterpart in a parallel tree, such as a translation. `url_variant` stands for a new form of the old URL,
+`/x/` for `/x.html`, that appeared when the old one went missing: a page that became a folder keeps its URL, whichever
+pages received its text.
 
 If texts are not stored, the cosine is missing, and sketches supply the other figures:
 
@@ -17,10 +17,7 @@ If texts are not stored, the cosine is missing, and sketches supply the other fi
 
 The confidence is logistic in five figures: the score; the margin to the second candidate, as a share of the score
 (the second score is at least 0.2, because not all pages were compared); whether the candidate appeared when the old
-URL went missing; whether it has almost none of the old content; and whether it is in a copied tree. The first four
-weights were fitted on twelve documentation sites with variants (frozen old versions, templates, hashed URLs), each
-weighted by the square root of its number of rows, and checked on sites left out of the fit. The last was chosen on
-four further sites with frozen trees.
+URL went missing; whether it has almost none of the old content; and whether it is in a copied tree.
 """
 
 from __future__ import annotations
@@ -28,13 +25,8 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-COEXISTED = 0.85
-PATH = 1.2
-TITLE = 0.1
-APPEARED = 0.05
-URL_VARIANT = 0.5
-REPLICA = 1.5
-RULE = 0.4
+COEXISTED, PATH, TITLE, APPEARED = 0.85, 1.2, 0.1, 0.05
+URL_VARIANT, REPLICA, RULE = 0.5, 1.5, 0.4
 SKETCH_CONTAINMENT, SKETCH_PATH = 1.6, 1.6
 CONTAINMENT_SPREAD = 0.2  # prior standard deviation of candidates' containments, around 0
 REPLICA_FROM = 0.5
@@ -46,9 +38,7 @@ CHAIN = 0.8  # weight of the score from the last stop; the remaining weight is t
 CHAIN_CONFIDENCE_MIN = 0.15
 HOPS_MAX = 4
 LEFT_BEHIND_MIN = 1.2  # a page on a host that is no longer visited moved only if a candidate scores this much
-REDIRECT_CONFIDENCE = 0.97
-REDIRECT_DOUBTED = 0.45
-REDIRECT_CONTENT_MIN = 0.25
+REDIRECT_CONFIDENCE, REDIRECT_DOUBTED, REDIRECT_CONTENT_MIN = 0.97, 0.45, 0.25
 
 
 class Traits(NamedTuple):
@@ -67,32 +57,19 @@ class Traits(NamedTuple):
     rule: float = 0.0  # confidence of the rule that predicts this URL
 
 
-class Weights(NamedTuple):
-    constant: float
-    score: float
-    margin: float
-    appeared: float
-    low_content: float
-
-
-WITH_TEXTS = Weights(constant=-3.8, score=2.05, margin=3.4, appeared=0.1, low_content=-1.1)
-FROM_SKETCHES = Weights(constant=-3.9, score=1.6, margin=3.7, appeared=1.0, low_content=-0.8)
+# Coefficients of the confidence: constant, score, margin, appeared, low content.
+WITH_TEXTS = (-3.8, 2.05, 3.4, 0.1, -1.1)
+FROM_SKETCHES = (-3.9, 1.6, 3.7, 1.0, -0.8)
 COPIED = 2.0  # subtracted from the logit of a candidate in a copied tree
-SECOND_SCORE_MIN = 0.2
-LOW_CONTENT = 0.1
+SECOND_SCORE_MIN, LOW_CONTENT = 0.2, 0.1
 
 
 def shrunk_containment(containment: float, error: float) -> float:
-    """Shrink a containment estimated by sketches towards 0 by its standard error.
-
-    A sketch shows very little about a short page in a long one: estimates of 1 with an error of .9 are common, and
-    ranking picks the largest of many estimates, although most candidates contain little.
-    """
+    """Shrink a containment estimated by sketches towards 0 by its standard error: most candidates contain little."""
     return containment / (1 + (error / CONTAINMENT_SPREAD) ** 2)
 
 
 def score(traits: Traits) -> float:
-    """Return the score that ranks the candidates of one dead URL."""
     if traits.cosine is None:
         content, path = SKETCH_CONTAINMENT * traits.containment, SKETCH_PATH
     else:
@@ -109,12 +86,12 @@ def score(traits: Traits) -> float:
 
 def confidence(best: float, second: float, traits: Traits) -> float:
     """Return the probability that the best candidate is right, given its traits and the second-best score."""
-    weights = WITH_TEXTS if traits.cosine is not None else FROM_SKETCHES
+    constant, by_score, by_margin, by_appeared, by_low = WITH_TEXTS if traits.cosine is not None else FROM_SKETCHES
     margin = min(1.0, max(0.0, (best - max(second, SECOND_SCORE_MIN)) / max(best, SECOND_SCORE_MIN)))
     has_low_content = max(traits.containment, traits.cosine or 0.0) < LOW_CONTENT
-    logit = weights.constant + weights.score * best + weights.margin * margin
+    logit = constant + by_score * best + by_margin * margin
     is_copied = traits.replica > REPLICA_FROM
-    logit += weights.appeared * traits.appeared + weights.low_content * has_low_content - COPIED * is_copied
+    logit += by_appeared * traits.appeared + by_low * has_low_content - COPIED * is_copied
     return 1 / (1 + math.exp(-logit))
 
 

@@ -30,10 +30,8 @@ from streams.urls import directory_prefix
 _COMMON_FROM = 3  # a shingle weighs less if more documents of the sample have it
 _SITE_DOCUMENTS_MIN = 8
 _VECTORS_CACHED = 4096
-_LEAD_CHARACTERS = 300
-_LEAD_WORDS = 12
+_LEAD_CHARACTERS, _LEAD_WORDS = 300, 12
 _RARE_TOTAL_EXTRA = 2.0  # so that no page contains a page that consists of menus only
-
 _SCAN_CAPTURES_MAX = 4_096  # captures whose keys are read at once; a larger site is sampled by directory
 _DIRECTORIES_MAX = 64
 _DIRECTORY_CAPTURES, _DIRECTORY_URLS = 128, 8
@@ -78,7 +76,6 @@ class TextFeatureCache:
             yield self.compute(*title_and_text) if title_and_text is not None else None
 
     def compute(self, title: str, text: str) -> TextFeatures:
-        """Return the features of a text with its title."""
         shingles, words, counts = self._sketcher.shingles_and_words(text)
         lead = title.strip() or " ".join(text[:_LEAD_CHARACTERS].split()[:_LEAD_WORDS])
         return TextFeatures(shingles, words, np.log1p(counts.astype(np.float64)), lead[:_LEAD_CHARACTERS])
@@ -99,7 +96,6 @@ class SiteStatistics:
         self._vectors: dict[bytes, tuple[NDArray[np.float64], float]] = {}
 
     def _features_in(self, sweep: int) -> list[TextFeatures]:
-        """Return the features of the sample's documents in a sweep."""
         captures = (c for captures in self._sample for c in captures)
         documents = (c.document for c in captures if c.sweep == sweep and c.document is not None)
         chosen = list(islice(dict.fromkeys(documents), self._documents_max))

@@ -13,10 +13,9 @@ import msgspec
 
 from streams.find import score as scoring
 from streams.find.candidates import CandidateSelector
-from streams.find.context import FindContext
-from streams.find.dead_url import DeadUrl, PageComparer, read_dead_url
+from streams.find.context import DeadUrl, FindContext
 from streams.find.missing_rule import Life, absent_since
-from streams.find.ranking import TOP, RankedCandidate, Ranker, best_first
+from streams.find.ranking import TOP, PageComparer, RankedCandidate, Ranker, best_first
 
 
 class Stop(NamedTuple):
@@ -36,8 +35,6 @@ class Trace(msgspec.Struct, frozen=True):
 
 
 class Tracer:
-    """Traces dead URLs."""
-
     def __init__(self, context: FindContext, ranker: Ranker) -> None:
         self._context, self._ranker = context, ranker
         self._selector = CandidateSelector(context)
@@ -76,7 +73,7 @@ class Tracer:
     def _follow(self, stop: Stop, living: list[RankedCandidate], visited: frozenset[bytes], hops: int) -> Trace:
         """Trace the page from a stop; no candidates if only the stop's host is gone and no new URL is sure."""
         extra_keys = [candidate.life.key for candidate in living[:TOP]]
-        dead = read_dead_url(self._context, stop.life, stop.missing_since)
+        dead = self._context.read_dead_url(stop.life, stop.missing_since)
         onward = self.trace(dead, extra_keys, visited, hops + 1)
         if not stop.life.is_alive:
             return onward

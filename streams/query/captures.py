@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import msgspec
 
-from state.model import Capture
 from state.view import View
 from streams.sketch import sketcher
 from streams.urls import url_key
@@ -29,14 +28,12 @@ class UrlCapture(msgspec.Struct, frozen=True, kw_only=True):
 def captures(view: View, url: str) -> list[UrlCapture]:
     """Return the captures of a URL, ordered by sweep and then by time."""
     sweep_names = {sweep.number: sweep.name for sweep in view.sweeps()}
-    previous: Capture | None = None
+    previous: bytes | None = None
     history = []
     for capture in view.captures(url_key(url)):
         if capture.sweep not in sweep_names:  # the sweep was opened after the view read its sweeps
             continue
-        resemblance = None
-        if previous is not None and previous.document and capture.document:
-            resemblance = _resemblance(view, previous.document, capture.document)
+        resemblance = _resemblance(view, previous, capture.document) if previous and capture.document else None
         history.append(
             UrlCapture(
                 url=capture.url,
@@ -48,7 +45,7 @@ def captures(view: View, url: str) -> list[UrlCapture]:
                 resemblance=resemblance,
             )
         )
-        previous = capture if capture.document else previous
+        previous = capture.document or previous
     return history
 
 

@@ -165,7 +165,7 @@ def _count_urls(view: View, sweep: int | None) -> Counter[bytes] | None:
 
     Return None if all documents count, so that no captures need to be read.
     """
-    if _all_locations_count(view, sweep):
+    if sweep is None and not view.cancelling:
         return None
     counts: Counter[bytes] = Counter()
     for _, captures in groupby(view.all_captures(), key=lambda capture: capture.key):
@@ -173,13 +173,7 @@ def _count_urls(view: View, sweep: int | None) -> Counter[bytes] | None:
     return counts
 
 
-def _all_locations_count(view: View, sweep: int | None) -> bool:
-    """Whether no captures need to be read to decide which location rows count."""
-    return sweep is None and not view.cancelling
-
-
 def _documents_at_several_urls(view: View) -> Iterator[tuple[bytes, int]]:
-    """Yield each document that has several URLs, with the number of URLs."""
     for document, locations in groupby(view.all_locations(), key=lambda location: location[0]):
         if (count := sum(1 for _ in locations)) > 1:
             yield document, count
@@ -205,7 +199,7 @@ def _largest_first(
         documents = read_members(root)
         bound, size = -negative_bound, len(documents)
         if bound > size > 1:
-            size = max(size, _count_cluster_urls(view, documents, sweep))
+            size = max(size, _read_urls(view, documents, 0, sweep)[1])
         if size in (bound, 1):
             yield _read_cluster(view, documents, None, sweep)
         elif size >= min_size:
@@ -213,30 +207,26 @@ def _largest_first(
 
 
 def _read_cluster(view: View, documents: list[bytes], limit: int | None = None, sweep: int | None = None) -> Cluster:
-    """Return the cluster of these documents, the root first; if all locations count, only listed URLs are read."""
-    keys = _location_keys(view, documents)
-    all_count = _all_locations_count(view, sweep)
-    urls = list(_urls(view, keys[:limit] if all_count else keys, documents, sweep))
+    """Return the cluster of these documents, the root first."""
+    urls, url_count = _read_urls(view, documents, limit, sweep)
     return Cluster(
         cluster=documents[0].hex(),
         documents=[document.hex() for document in documents[:limit]],
         urls=sorted(urls[:limit]),
         document_count=len(documents),
-        url_count=len(keys) if all_count else len(urls),
+        url_count=url_count,
     )
 
 
-def _count_cluster_urls(view: View, documents: list[bytes], sweep: int | None) -> int:
-    keys = _location_keys(view, documents)
-    return len(keys) if _all_locations_count(view, sweep) else sum(1 for _ in _urls(view, keys, documents, sweep))
-
-
-def _location_keys(view: View, documents: list[bytes]) -> list[bytes]:
-    """Return the keys of all URLs that have or had one of these documents, ascending."""
+def _read_urls(view: View, documents: list[bytes], limit: int | None, sweep: int | None) -> tuple[list[str], int]:
+    """Return at least `limit` URLs that have or had one of these documents, and the number of all of them."""
     keys: set[bytes] = set()
     for start in range(0, len(documents), _ROWS_PER_READ):
         keys.update(chain.from_iterable(view.locations(documents[start : start + _ROWS_PER_READ], 1 << 62)))
-    return sorted(keys)
+    if sweep is None and not view.cancelling:  # all keys count, and only the listed URLs need to be read
+        return list(_urls(view, sorted(keys)[:limit], documents, sweep)), len(keys)
+    urls = list(_urls(view, sorted(keys), documents, sweep))
+    return urls, len(urls)
 
 
 def _urls(view: View, keys: list[bytes], documents: list[bytes], sweep: int | None) -> Iterator[str]:

@@ -52,53 +52,34 @@ class MemoryView:
         self._sweeps.append(Sweep(number=number, name=f"sweep-{number}", state=state, opened=time, committed=time))
         for url, content in pages.items():
             if isinstance(content, int):
-                self._capture(
-                    Capture(
-                        key=url_key(url), url=url, sweep=number, time=time, status=content, document=None, raw=b""
-                    )
-                )
+                self._capture(url, content)
             else:
-                document = self._document(url, content, time)
-                self._capture(
-                    Capture(
-                        key=url_key(url), url=url, sweep=number, time=time, status=200, document=document, raw=b""
-                    )
-                )
+                self._capture(url, 200, document=self._document(url, content, time))
         for url, target in (redirects or {}).items():
-            self._capture(
-                Capture(
-                    key=url_key(url),
-                    url=url,
-                    sweep=number,
-                    time=time,
-                    status=301,
-                    document=None,
-                    raw=b"",
-                    redirect=target,
-                )
-            )
+            self._capture(url, 301, redirect=target)
         return self
 
-    def again(self, statuses: dict[str, int]) -> MemoryView:
-        """Add captures to the last sweep."""
-        number = len(self._sweeps)
+    def add_to_last_sweep(self, statuses: dict[str, int]) -> MemoryView:
         for url, status in statuses.items():
-            self._capture(
-                Capture(
-                    key=url_key(url),
-                    url=url,
-                    sweep=number,
-                    time=number * 100 * DAY + 1,
-                    status=status,
-                    document=None,
-                    raw=b"",
-                )
-            )
+            self._capture(url, status, delay=1)
         return self
 
-    def _capture(self, capture: Capture) -> None:
-        self._captures[capture.key].append(capture)
-        self._hosts[capture.sweep][host_prefix(capture.key)] += 1
+    def _capture(
+        self, url: str, status: int, *, document: bytes | None = None, redirect: str | None = None, delay: int = 0
+    ) -> None:
+        key, number = url_key(url), len(self._sweeps)
+        row = Capture(
+            key=key,
+            url=url,
+            sweep=number,
+            time=number * 100 * DAY + delay,
+            status=status,
+            document=document,
+            raw=b"",
+            redirect=redirect,
+        )
+        self._captures[key].append(row)
+        self._hosts[number][host_prefix(key)] += 1
 
     def _document(self, url: str, text: str, time: int) -> bytes:
         sketch = SKETCHER.sketch(text)

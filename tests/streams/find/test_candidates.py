@@ -37,7 +37,7 @@ def test_words_are_looked_up_on_new_hosts_unless_there_are_too_many(
     assert (new in finder(view).ranked_urls(old)) is is_found
 
 
-def test_a_stop_repeats_no_look_up(view, finder, pages, text):
+def test_the_search_from_a_stop_repeats_no_look_up(view, finder, pages, text):
     lookups: list[tuple[str, object]] = []
 
     def record_lookups(read):

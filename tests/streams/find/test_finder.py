@@ -13,7 +13,7 @@ SITE = "https://site.example"
 HOST2 = "https://new.example.net"
 
 
-def test_alive_and_unknown(view, finder, pages):
+def test_urls_can_be_alive_or_unknown(view, finder, pages):
     view.add(pages).add(pages)
     search = finder(view)
     assert search.find(f"{SITE}/trees/ash.html").status == "alive"
@@ -76,7 +76,7 @@ def test_a_rewritten_page_is_found_by_its_words(view, finder, pages, text):
     assert best(answer).resemblance == pytest.approx(0.0, abs=0.1)
 
 
-def test_a_stub_asks_for_the_page_that_it_was(view, finder, pages, text):
+def test_the_longest_version_of_a_stub_is_compared(view, finder, pages, text):
     old, new = f"{SITE}/old/yew.html", f"{SITE}/wood/yews.html"
     view.add({**pages, old: text("yew")}).add({**pages, old: "This page has moved away."})
     view.add({**pages, new: text("yew")})
@@ -85,7 +85,7 @@ def test_a_stub_asks_for_the_page_that_it_was(view, finder, pages, text):
     assert answer.status == "moved"
 
 
-def test_rules_lead_to_pages_rewritten_beyond_recognition(view, finder, pages, text):
+def test_rules_predict_pages_rewritten_beyond_recognition(view, finder, pages, text):
     names = ["perch", "tench", "roach", "bream", "ruffe"]
     old = {f"{SITE}/docs/{name}.html": text(name) for name in names}
     new = {f"{SITE}/guide/water/{name}/": text(name) for name in names}
@@ -117,7 +117,7 @@ def test_rules_are_learned_from_the_last_moves_only(view, finder, pages, text, m
         assert search.counters["find_moves_max"] == 5 - moves_max
 
 
-def test_rules_only_lead_to_what_is_there(view, finder, pages, text):
+def test_rules_predict_only_pages_that_exist(view, finder, pages, text):
     names = ["perch", "tench", "roach"]
     old = {f"{SITE}/docs/{name}.html": text(name) for name in names}
     new = {f"{SITE}/guide/{name}/": text(name) for name in names}
@@ -127,7 +127,7 @@ def test_rules_only_lead_to_what_is_there(view, finder, pages, text):
     assert f"{SITE}/guide/pike/" not in [candidate.url for candidate in answer.candidates]
 
 
-def test_without_texts_sketches_rank(view_without_texts, finder, pages, text):
+def test_candidates_are_ranked_by_sketches_if_texts_are_not_stored(view_without_texts, finder, pages, text):
     old, new = f"{SITE}/old/yew.html", f"{SITE}/wood/yew.html"
     view_without_texts.add({**pages, old: text("yew")}).add({**pages, new: text("yew") + text("bark")})
     answer = finder(view_without_texts).find(old)
@@ -141,12 +141,12 @@ def test_answers_keep_the_order_of_questions(view, finder, pages, text):
     assert [answer.url for answer in finder(view).find_many(iter(urls))] == urls
 
 
-def test_an_empty_state_answers(view, finder):
+def test_questions_about_an_empty_state_have_answers(view, finder):
     assert finder(view).find(f"{SITE}/").status == "unknown"
     assert list(finder(view).find_many([])) == []
 
 
-def test_answers_list_no_more_than_they_may(view, finder, pages, text):
+def test_answers_have_at_most_the_configured_number_of_candidates(view, finder, pages, text):
     old = {
         f"{SITE}/fish/{name}": text("eel") + text(name) for name in ("cod", "pike", "carp", "bass", "hake", "ling")
     }

@@ -9,20 +9,20 @@ from streams.find.path_similarity import path_features, path_similarity_to
 from streams.urls import url_key
 
 
-def likeness(a: str, b: str) -> float:
+def similarity(a: str, b: str) -> float:
     return path_similarity_to(path_features(url_key(a)))(path_features(url_key(b)))
 
 
-def test_likeness_sees_moved_and_joined_words() -> None:
+def test_moved_and_joined_words_are_similar() -> None:
     old = "https://a.example/components/parentservices.html"
-    assert likeness(old, old) == 1.0
-    near = likeness(old, "https://a.example/service_container/parent_services.html")
-    assert near > likeness(old, "https://a.example/security/voters.html")
-    assert likeness("https://a.example/topics/auth.html", "https://b.example/topics/auth/index.html") == 1.0
+    assert similarity(old, old) == 1.0
+    near = similarity(old, "https://a.example/service_container/parent_services.html")
+    assert near > similarity(old, "https://a.example/security/voters.html")
+    assert similarity("https://a.example/topics/auth.html", "https://b.example/topics/auth/index.html") == 1.0
 
 
 @given(st.text(max_size=40), st.text(max_size=40))
-def test_likeness_is_a_share_and_symmetric(a: str, b: str) -> None:
+def test_path_similarity_is_a_share_and_symmetric(a: str, b: str) -> None:
     one, other = f"https://a.example/{a}", f"https://a.example/{b}"
-    assert 0.0 <= likeness(one, other) <= 1.0
-    assert likeness(one, other) == likeness(other, one)
+    assert 0.0 <= similarity(one, other) <= 1.0
+    assert similarity(one, other) == similarity(other, one)

@@ -29,13 +29,13 @@ def test_chains_are_followed_to_their_end() -> None:
     assert not result.dropped
 
 
-def test_loops_are_dropped_with_all_that_leads_into_them() -> None:
+def test_loops_and_all_urls_that_lead_into_them_are_dropped() -> None:
     result = flatten({A: (B, 1.0), B: (C, 1.0), C: (B, 1.0), D: ("https://a.example/e", 1.0)})
     assert set(result.dropped) == {A, B, C}
     assert list(result.moves) == [D]
 
 
-def test_from_http_to_https_of_one_page_is_a_loop() -> None:
+def test_a_redirect_from_http_to_https_of_one_page_is_a_loop() -> None:
     assert set(flatten({"http://a.example/a": (A, 1.0)}).dropped) == {"http://a.example/a"}
 
 

@@ -10,7 +10,7 @@ SITE = "https://site.example"
 OLD, NEW = f"{SITE}/old/yew.html", f"{SITE}/wood/yew.html"
 
 
-def test_redirects_are_the_strongest(view, finder, pages, text):
+def test_a_redirect_outweighs_other_evidence(view, finder, pages, text):
     old, middle, new = f"{SITE}/yew", f"{SITE}/yew2", f"{SITE}/trees/ash.html"
     view.add({**pages, old: text("yew")}).add(pages, redirects={old: "/yew2", middle: new})
     answer = finder(view).find(old)
@@ -55,7 +55,7 @@ def test_a_redirect_to_a_living_page_without_text_is_sure(view, finder, pages, t
     assert answer.candidates[0].confidence > 0.9
 
 
-def test_a_folder_with_an_odd_url_can_be_asked_about(view, finder, pages, text):
+def test_an_invalid_redirect_in_the_folder_does_no_harm(view, finder, pages, text):
     home = f"{SITE}/"
     view.add({**pages, OLD: text("yew"), home: text("home")})
     view.add({**pages, home: text("home")}, redirects={OLD: home, f"{SITE}/old/odd": "http://[y"})

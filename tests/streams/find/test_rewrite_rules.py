@@ -11,20 +11,20 @@ from streams.find.rewrite_rules import Rules
 MOVES = [(f"https://a.example/doc/{n}.html", f"https://b.example/guide/{n}/") for n in ("one", "two", "three")]
 
 
-def test_a_rule_is_learned_and_leads_on() -> None:
+def test_a_rule_is_learned_and_predicts_other_urls() -> None:
     best = Rules(MOVES).predict("https://a.example/doc/deep/four.html")[0]
     assert best.target == "//b.example/guide/deep/four/"
     assert best.support == 3
     assert str(best.rule) == "//a.example/doc/*.html -> //b.example/guide/*/"
 
 
-def test_a_url_does_not_vouch_for_itself() -> None:
+def test_the_move_of_a_url_does_not_support_its_own_prediction() -> None:
     predicted = {p.target: p for p in Rules(MOVES).predict(MOVES[0][0])}
     assert predicted["//b.example/guide/one/"].support == 2
     assert not Rules(MOVES[:2]).predict(MOVES[0][0])
 
 
-def test_moves_elsewhere_lower_a_rule() -> None:
+def test_moves_to_other_targets_lower_the_confidence_of_a_rule() -> None:
     others = [(f"https://a.example/doc/x{n}.html", f"https://c.example/else/y{n}.html") for n in range(6)]
     url = "https://a.example/doc/four.html"
     assert Rules(MOVES).predict(url)[0].confidence > Rules(MOVES + others).predict(url)[0].confidence
@@ -51,12 +51,12 @@ def test_a_folder_folded_into_one_page() -> None:
         "https://a/" + "-" * 1900,
     ],
 )
-def test_any_string_can_be_asked(url: str) -> None:
+def test_any_string_has_a_list_of_predictions(url: str) -> None:
     assert isinstance(Rules([*MOVES, (url, url), (url, MOVES[0][1])]).predict(url), list)
 
 
 @given(st.lists(st.tuples(st.text(max_size=30), st.text(max_size=30)), max_size=8), st.text(max_size=30))
-def test_rules_of_anything(moves: list[tuple[str, str]], url: str) -> None:
+def test_rules_can_be_learned_from_any_strings(moves: list[tuple[str, str]], url: str) -> None:
     for prediction in Rules(moves).predict(url):
         assert 0.0 < prediction.confidence < 1.0
         assert prediction.support >= 2

@@ -25,7 +25,7 @@ def test_a_single_candidate_with_little_in_common_is_not_sure():
     assert scoring.confidence(0.3, 0.0, traits) == scoring.confidence(0.3, scoring.SECOND_SCORE_MIN, traits) < 0.5
 
 
-def test_a_page_of_a_copied_tree_is_doubted_beyond_its_score():
+def test_a_copied_tree_lowers_the_confidence_more_than_the_score():
     traits = Traits(containment=0.8, weighted_containment=0.8, cosine=0.8, path=1.0)
     copied = traits._replace(replica=0.9)
     assert scoring.confidence(scoring.score(traits), 0.0, traits) > 0.9

@@ -26,7 +26,7 @@ def compare(view, text):
     return compare_texts
 
 
-def test_the_same(compare, text):
+def test_identical_texts_are_fully_similar(compare, text):
     similarity = compare(text("yew"), text("yew"))
     assert similarity[:2] == (1.0, 1.0)
     assert similarity.cosine == pytest.approx(1.0)
@@ -40,13 +40,13 @@ def test_a_menu_counts_for_little(compare):
     assert similarity.rare_containment < 0.3
 
 
-def test_folded_in(compare, text):
+def test_a_longer_text_contains_a_text_folded_into_it(compare, text):
     similarity = compare(text("yew", 10), text("elm") + " " + text("yew", 10))
     assert similarity.containment > 0.95
     assert similarity.resemblance < 0.4
 
 
-def test_nothing_in_common_and_nothing_at_all(compare, text):
+def test_texts_without_common_words_and_empty_texts(compare, text):
     assert compare(text("yew"), "") == (0.0, 0.0, 0.0, 0.0, 0.0)
     assert compare("", text("yew")).cosine == 0.0
 
