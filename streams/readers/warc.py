@@ -98,7 +98,7 @@ def _text(fields: _Fields, name: bytes) -> str:
 
 
 def _parse_key(fields: _Fields, url: str, limits: ReadLimits, origin: Origin) -> bytes | Rejected:
-    """Return the key of a record's URL, or a rejection if the URL is missing or invalid or the record is a segment."""
+    """Return the key of a record's URL, or a rejection if it has no valid URL or is a segment."""
     if not url:
         return Rejected("no_url", "no WARC-Target-URI", origin)
     try:
