@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -80,13 +81,14 @@ def open_(context: Context, name: str) -> None:
     This is optional: `lostfound ingest` opens a sweep that does not exist.
     """
     from state.sweeps import open_sweep
-    from streams.engine.sweep_commands import finish_cancelling
+    from streams import forgetting
 
     if context.server is not None:
         context.send_sweep_event("open", name)
     else:
         with context.writer(create=True) as (store, _):
-            finish_cancelling(store)  # an interrupted cancellation may still occupy the name
+            # An interrupted cancellation may still occupy the name.
+            forgetting.apply(forgetting.finish_cancelling(store), partial(store.write, sync=True))
             open_sweep(store, name, now_ms())
     click.echo(f"sweep {name} is open")
 
@@ -115,14 +117,14 @@ def commit(context: Context, name: str) -> None:
 @server_options
 def cancel(context: Context, name: str) -> None:
     """Cancel an open or committed sweep and delete its captures."""
-    from streams.engine import sweep_commands
-    from streams.forgetting import Forgotten
+    from streams import forgetting
 
     if context.server is not None:
-        forgotten = context.send_sweep_event("cancel", name, Forgotten)
+        forgotten = context.send_sweep_event("cancel", name, forgetting.Forgotten)
     else:
         with context.writer() as (store, _):
-            forgotten = sweep_commands.cancel(store, _find_sweep(store, name))
+            removals = forgetting.cancel_sweep(store, _find_sweep(store, name))
+            forgotten = forgetting.apply(removals, partial(store.write, sync=True))
     counts = f"{pluralise(forgotten.captures, 'capture')} and {pluralise(forgotten.documents, 'document')}"
     click.echo(f"sweep {name} is cancelled; deleted {counts}")
 

@@ -13,8 +13,8 @@ from streams.readers.read_limits import ReadLimits
 from streams.settings import Settings
 
 
-class Batch(msgspec.Struct, frozen=True, kw_only=True):
-    """Items in the order of the input, and where the input stands after them."""
+class Batch(msgspec.Struct, frozen=True):
+    """Items in the order of the input, and the position after them."""
 
     items: list[Page | Rejected]
     position: Position
@@ -23,12 +23,12 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Batcher:
-    """Iterates over the batches of some files, after a position."""
+    """Iterates over the batches of files, after a position."""
 
     def __init__(
         self, names: Sequence[str], settings: Settings, position: Position | None, mark: InputMark | None
     ) -> None:
-        self.bytes_total = total_bytes(names)  # 0 for a pipe
+        self.bytes_total = total_bytes(names)  # 0 for standard input
         self._limits = settings.ingest
         self._reader = read(names, ReadLimits.from_settings(settings), position, mark)
 
@@ -38,7 +38,7 @@ class Batcher:
         return self._reader.input_unchanged
 
     def has_items(self) -> bool:
-        """Whether there is anything after the position; reads one item, which the batches then lack."""
+        """Whether there is an item after the position. This reads the item, so the batches will lack it."""
         return next(self._reader, None) is not None
 
     def __iter__(self) -> Iterator[Batch]:
@@ -57,4 +57,4 @@ class Batcher:
     def _batch(self, items: list[Page | Rejected], position: Position) -> Batch:
         mark = self._reader.mark()
         assert mark is not None, "a reader has a mark after its first item"
-        return Batch(items=items, position=position, mark=mark, bytes_read=self._reader.bytes_read)
+        return Batch(items, position, mark, self._reader.bytes_read)

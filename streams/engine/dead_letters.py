@@ -4,8 +4,7 @@
 
 The file is written before its batch is committed, and the state contains its length. After a crash, the bytes past
 that length belong to a batch that will be processed again, so they are truncated. The file may be deleted or replaced
-at any time. Where the length falls into the middle of a line, the file was replaced and is truncated before that
-line.
+at any time. If the length is in the middle of a line, the file was replaced and is truncated before that line.
 """
 
 from __future__ import annotations
@@ -21,8 +20,6 @@ _LINE_BYTES_MAX = 1 << 20  # generous: details and URLs are bounded
 
 
 class DeadLetterLine(msgspec.Struct, frozen=True, kw_only=True):
-    """One line of the file."""
-
     reason: str
     detail: str
     url: str
@@ -36,15 +33,14 @@ class DeadLetters:
     """The file of dead letters, for one sweep."""
 
     def __init__(self, path: Path, sweep: str) -> None:
-        self.path = path
-        self.sweep = sweep
+        self.path, self.sweep = path, sweep
 
     def length(self) -> int:
         """Return the size of the file in bytes; 0 if it does not exist."""
         return self.path.stat().st_size if self.path.exists() else 0
 
     def truncate(self, length: int) -> int:
-        """Remove what was written after the last committed batch, at the end of a line; return the new length."""
+        """Truncate the file to at most `length` bytes, at the end of a line; return the new length."""
         if self.length() > length:
             with self.path.open("rb+") as file:
                 tail = file.seek(max(0, length - _LINE_BYTES_MAX))
@@ -54,13 +50,11 @@ class DeadLetters:
     def append(self, rejected: Sequence[Rejected]) -> int:
         """Append one line per record; return the new length in bytes."""
         if rejected:
-            encoder = msgspec.json.Encoder()
-            lines = (encoder.encode(self._letter(item)) + b"\n" for item in rejected)
             with self.path.open("ab") as file:
-                file.write(b"".join(lines))
+                file.write(msgspec.json.Encoder().encode_lines(map(self._line, rejected)))
         return self.length()
 
-    def _letter(self, item: Rejected) -> DeadLetterLine:
+    def _line(self, item: Rejected) -> DeadLetterLine:
         return DeadLetterLine(
             reason=item.reason,
             detail=_encodable(item.detail),
@@ -73,5 +67,5 @@ class DeadLetters:
 
 
 def _encodable(text: str) -> str:
-    """Replace lone surrogates, which hostile records contain and UTF-8 cannot encode, by question marks."""
+    """Replace lone surrogates by question marks: hostile records contain them, and UTF-8 cannot encode them."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode()

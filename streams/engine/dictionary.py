@@ -1,4 +1,4 @@
-"""Train the compression dictionary of stored texts, once there are enough texts to learn from."""
+"""Train the compression dictionary of stored texts, once there are enough texts."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ class TextDictionary:
         self._due = keep_texts and not dictionaries
 
     def train_if_due(self, documents: int) -> None:
-        """Train and store a dictionary when the state has enough documents; try only once per run."""
+        """Train and store a dictionary if the state has enough documents; try only once per run."""
         if not self._due or documents < TRAIN_FROM:
             return
         self._due = False
         view = View(self._store)
-        rows = islice(self._store.scan(Family.TEXTS), TRAIN_FROM)
-        if data := train([view.decode_text(value)[1] for _, value in rows]):
+        texts = islice(self._store.scan(Family.TEXTS), TRAIN_FROM)
+        if data := train([view.decode_text(row)[1] for _, row in texts]):
             self.number, self.data = 1, data
             changes = Changes()
             meta.put_dictionary(changes, self.number, data)

@@ -1,4 +1,4 @@
-"""The embedded engine: run the operators one after another on a micro-batch, in one process over one RocksDB.
+"""Run the operators one after another on a micro-batch, in one process over one RocksDB.
 
 The changes of a batch and the cursor of the input are one write batch. After a crash, either all of a batch is stored
 or none of it, and the next run resumes at the cursor.
@@ -20,19 +20,21 @@ from state.model import ID_BYTES, PREFIX_BYTES, Capture, Sketch, Sweep
 from state.rows import HistoryReader, RowStore
 from streams.operators import admit, capture, forest, lookups, probe, verify
 from streams.operators.messages import CandidatePair, DocumentPayload, SketchedPage
+from streams.operators.probe import ProbeResult
+from streams.operators.verify import VerifyResult
 from streams.page import Rejected
 from streams.settings import Settings
 from streams.urls import host_prefix
 
-SKETCHES_CACHED = 20_000  # of candidates: the members of crowded clusters are candidates again and again
+SKETCHES_CACHED = 20_000  # of candidates: members of large clusters are candidates again and again
 
 
 class EngineStore(HistoryReader, RowStore, Protocol):
-    """What the engine needs of a store."""
+    """The store of an engine."""
 
 
 class BatchReport(msgspec.Struct, frozen=True, kw_only=True):
-    """Counts of one batch, and its rejected records."""
+    """The counts and the rejected records of one batch."""
 
     pages: int
     new: int  # documents that the state did not have
@@ -43,7 +45,7 @@ class BatchReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AppliedBatch(msgspec.Struct, frozen=True):
-    """The result of the operators, to be passed to `Engine.commit`; the caller adds its cursor to the changes."""
+    """The result of `Engine.apply`, for `Engine.commit`; the caller adds a cursor to the changes."""
 
     changes: Changes
     report: BatchReport
@@ -51,7 +53,7 @@ class AppliedBatch(msgspec.Struct, frozen=True):
 
 
 class Engine:
-    """Runs the operators over a store. `apply` computes a batch, `commit` writes it; they alternate."""
+    """Runs the operators over a store. Each batch is computed by `apply` and then written by `commit`."""
 
     def __init__(self, store: EngineStore, settings: Settings) -> None:
         """Raises StateRefused if the store has another scheme or was written by a newer version."""
@@ -72,20 +74,23 @@ class Engine:
     ) -> AppliedBatch:
         """Run a batch through the operators; change neither the store nor the counters.
 
-        `last` is the result of `lookups.last_captures` for the pages' URLs, read when `read_at` batches were
-        committed. It is read again if more have been committed since.
+        `last` are the last captures of the pages' URLs, read when `read_at` batches were committed. They are read
+        again if more batches have been committed since.
         """
-        resolved = capture.resolve(pages, lookups.read_captures_before(self.store, capture.revisit_instants(pages)))
+        resolved, unresolved = capture.resolve(
+            pages, lookups.read_captures_before(self.store, capture.revisit_instants(pages))
+        )
         if last is None or read_at != self.batches:
             last = lookups.read_last_captures(self.store, capture.needs(pages))
-        captured = capture.capture(resolved.pages, last)
-        admitted = admit.admit(captured.sightings, *lookups.read_admission_rows(self.store, captured.sightings))
-        probed = self._probe(admitted.new)
-        verified = self._verify(admitted.new, probed.pairs)
+        captured = capture.capture(resolved, last)
+        rows = lookups.read_admission_rows(self.store, captured.sightings)
+        admit_changes, new = admit.admit(captured.sightings, *rows)
+        probed = self._probe(new)
+        verified = self._verify(new, probed.pairs)
         changes = Changes()
-        for part in (captured.changes, admitted.changes, probed.changes, verified.changes):
+        for part in (captured.changes, admit_changes, probed.changes, verified.changes):
             changes.update(part)
-        ids = {payload.document for payload in admitted.new}
+        ids = {payload.document for payload in new}
         forest.join_all(self.store, verified.unions, changes, fresh=ids)
         self._count_hosts(sweep, captured, changes)
         report = BatchReport(
@@ -93,10 +98,10 @@ class Engine:
             new=len(ids),
             copies=len(captured.sightings) - len(ids),
             unchanged=captured.unchanged,
-            near=_count_near(admitted.new, verified),
-            rejected=[*rejected, *resolved.unresolved],
+            near=_count_near(new, verified),
+            rejected=[*rejected, *unresolved],
         )
-        counters = self._count(report, admitted.new, probed, verified)
+        counters = self._count(report, new, probed, verified)
         meta.put_counters(changes, counters)
         if probed.postings_dropped:
             meta.put_full_buckets(changes, self.settings.limits.bucket_postings_max)
@@ -108,17 +113,12 @@ class Engine:
         self.counters = batch.counters
         self.batches += 1
 
-    def _probe(self, new: Sequence[DocumentPayload]) -> probe.ProbeResult:
-        batch = probe.group_buckets(new, self.scheme.bucket_bytes)
-        limits = self.settings.limits
-        return probe.probe(
-            batch,
-            self.store.get_many(Family.BANDS, batch.keys),
-            postings_max=limits.bucket_postings_max,
-            candidates_max=limits.candidates_max,
-        )
+    def _probe(self, new: Sequence[DocumentPayload]) -> ProbeResult:
+        batch, limits = probe.group_buckets(new, self.scheme.bucket_bytes), self.settings.limits
+        stored = self.store.get_many(Family.BANDS, batch.keys)
+        return probe.probe(batch, stored, limits.bucket_postings_max, limits.candidates_max)
 
-    def _verify(self, new: Sequence[DocumentPayload], pairs: Sequence[CandidatePair]) -> verify.VerifyResult:
+    def _verify(self, new: Sequence[DocumentPayload], pairs: Sequence[CandidatePair]) -> VerifyResult:
         candidate_prefixes = {pair.prefix for pair in pairs}
         paired = {pair.document for pair in pairs}
         sketches: dict[bytes, Sketch] = {}
@@ -149,20 +149,16 @@ class Engine:
         return sketches
 
     def _count_hosts(self, sweep: Sweep, captured: capture.CaptureResult, changes: Changes) -> None:
-        """Count captures by host; a capture that is stored already, from a repeated page, counts once."""
+        """Count captures by host, except the captures that were stored already."""
         hosts = Counter(host_prefix(c.key) for c in captured.captures)
         stored = lookups.read_rows(self.store, Family.CAPTURES, captured.repeated)
         hosts.subtract(host_prefix(row) for row in stored)
         sweeps.add_hosts(self.store, changes, sweep.number, hosts)
 
     def _count(
-        self,
-        report: BatchReport,
-        new: Sequence[DocumentPayload],
-        probed: probe.ProbeResult,
-        verified: verify.VerifyResult,
+        self, report: BatchReport, new: Sequence[DocumentPayload], probed: ProbeResult, verified: VerifyResult
     ) -> dict[str, int]:
-        # A text of exactly `tokens_max` tokens counts too: its document is the same as that of a longer, cut text.
+        # A text of exactly `tokens_max` tokens counts too: a longer text that was cut has the same document.
         tokens_max = self.settings.limits.tokens_max
         totals = Counter(self.counters)
         totals.update(
@@ -179,10 +175,8 @@ class Engine:
         return dict(totals)
 
 
-def _count_near(new: Sequence[DocumentPayload], verified: verify.VerifyResult) -> int:
-    """Count the later document of each edge once, so that the cut into batches makes no difference."""
+def _count_near(new: Sequence[DocumentPayload], verified: VerifyResult) -> int:
+    """Count the later document of each edge once, so that the size of the batches makes no difference."""
     order = {payload.document: number for number, payload in enumerate(new)}
-    edges = verified.changes.family(Family.EDGES)
-    return len(
-        {max(edge[:ID_BYTES], edge[ID_BYTES:], key=lambda document: order.get(document, -1)) for edge in edges}
-    )
+    pairs = [(edge[:ID_BYTES], edge[ID_BYTES:]) for edge in verified.changes.family(Family.EDGES)]
+    return len({max(pair, key=lambda document: order.get(document, -1)) for pair in pairs})

@@ -2,18 +2,19 @@
 
     read ─▶ batch ─▶ (unchanged? ─▶) sketch in processes ─▶ Engine.apply ─▶ commit changes and cursor in one write
 
-The cursor tells how far the input was read. It is committed with every batch, as is the length of the dead letters.
-An interrupted run resumes after the last committed batch. Dead letters written past that point are truncated by the
-next run, so none is duplicated or lost. A mark is stored with the cursor and identifies the input: a file that has
-grown is read from where the last run stopped, a file that was rewritten is read from its start.
+The cursor is the position up to which the input was read. It is committed with every batch, as is the length of the
+dead letters. An interrupted run resumes after the last committed batch. Dead letters written past that point are
+truncated by the next run, so none is duplicated or lost. A mark is stored with the cursor and identifies the input: a
+file that has grown is read from where the last run stopped, a file that was rewritten is read from its start.
 """
 
 from __future__ import annotations
 
 import os
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
+from functools import partial
 from pathlib import Path
 
 import mmh3
@@ -24,30 +25,61 @@ from state import meta, sweeps
 from state.changes import Changes
 from state.model import Capture, Sweep, SweepState
 from state.store import Store
+from streams import forgetting
 from streams.engine.batcher import Batch, Batcher
-from streams.engine.cursor import Cursor
 from streams.engine.dead_letters import DeadLetters
 from streams.engine.dictionary import TextDictionary
-from streams.engine.embedded import Engine
+from streams.engine.embedded import BatchReport, Engine
 from streams.engine.sketch_pool import SketchPool
-from streams.engine.sweep_commands import finish_cancelling
 from streams.errors import BadRecord, InputError
 from streams.operators import lookups
+from streams.operators.capture import find_unchanged
 from streams.operators.messages import SketchedPage
 from streams.operators.sketch import SketchResults, Task
-from streams.operators.unchanged import find_unchanged
 from streams.page import Page, Rejected, with_time
 from streams.readers import sources
+from streams.readers.position import InputMark, Position
 from streams.settings import Settings
 
 log = structlog.get_logger(__name__)
 
 
-class Progress(msgspec.Struct, frozen=True, kw_only=True):
-    """Progress of an ingest: bytes of input read, and the counts so far."""
+class Cursor(msgspec.Struct, frozen=True, kw_only=True):
+    """The progress of one input in one sweep. Position and mark are None before the first batch."""
+
+    position: Position | None = None
+    mark: InputMark | None = None
+    finished: bool = False
+    pages: int = 0
+    new: int = 0
+    copies: int = 0
+    unchanged: int = 0
+    near: int = 0
+    textless: int = 0
+    rejected: dict[str, int] = {}  # by reason
+
+    def advanced(self, batch: Batch, report: BatchReport) -> Cursor:
+        """Return the cursor after a batch."""
+        pages = len(batch.items)
+        with_document = report.new + report.copies + report.unchanged
+        return Cursor(
+            position=batch.position,
+            mark=batch.mark,
+            pages=self.pages + pages,
+            new=self.new + report.new,
+            copies=self.copies + report.copies,
+            unchanged=self.unchanged + report.unchanged,
+            near=self.near + report.near,
+            textless=self.textless + pages - with_document - len(report.rejected),
+            rejected=dict(Counter(self.rejected) + Counter(item.reason for item in report.rejected)),
+        )
+
+
+class Progress(msgspec.Struct, frozen=True):
+    """The progress of an ingest."""
 
     bytes_read: int
-    bytes_all: int  # 0 if not known
+    bytes_all: int  # 0 if unknown
     counts: Cursor
     read_now: int = 0  # pages of this run
 
@@ -69,22 +101,11 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     dead_letters: str
 
 
-class _Job(msgspec.Struct, frozen=True, kw_only=True):
-    """What stays the same during a run."""
-
-    engine: Engine
-    sweep: Sweep
-    cursor_name: str
-    letters: DeadLetters
-    fail_on_rejected: bool
-    report: Callable[[Progress], None]
-
-
 class _PendingBatch(msgspec.Struct, frozen=True, kw_only=True):
     """A batch whose changed pages are being sketched."""
 
     batch: Batch
-    slots: list[SketchedPage | Rejected | None]  # one per item; None: take the next result of `sketched`
+    slots: list[SketchedPage | Rejected | None]  # one per item; None stands for the next result of `sketched`
     last: dict[bytes, Capture]  # the last capture per URL, read when `read_at` batches were committed
     read_at: int
     sketched: Future[SketchResults]
@@ -103,33 +124,30 @@ def ingest(
 ) -> Summary:
     """Read `paths` into a sweep, which is opened if necessary and committed unless `keep_open`.
 
-    `now` is in ms since the epoch: the time of opening and committing. A page without a time has that of the opening.
-    Input that was read before is not read again; an open sweep takes what was added to the input since, and all of a
-    file that was rewritten. Raises InputError for a committed sweep with different or additional input, and BadRecord
-    at the first bad record if `fail_on_rejected`: the batches before it are stored, its own is not.
+    `now` (ms) is the time of opening and committing; a page without a time gets the time of the opening. Input that
+    was read before is skipped. An open sweep accepts additions to the input, and all of a rewritten file.
+
+    Raises InputError for a committed sweep with different or additional input, and with `fail_on_rejected` BadRecord
+    at the first bad record: the batches before it are stored, its batch is not.
     """
-    finish_cancelling(store)
+    forgetting.apply(forgetting.finish_cancelling(store), partial(store.write, sync=True))
     engine = Engine(store, settings)
-    names = input_names(_absolute(paths), store.path)
+    absolute = [path if path == "-" else os.path.abspath(path) for path in paths]  # noqa: PTH100 - keeps symlinks
+    names = input_names(absolute, store.path)
     sweep = sweeps.named(store, sweep_name) or sweeps.open_sweep(store, sweep_name, now)
-    job = _Job(
-        engine=engine,
-        sweep=sweep,
-        cursor_name=f"{sweep.number}:{mmh3.hash_bytes(chr(0).join(names)).hex()}",
-        letters=DeadLetters(store.path / meta.DEAD_LETTERS, sweep_name),
-        fail_on_rejected=fail_on_rejected,
-        report=report,
-    )
-    stored = meta.cursor(store, job.cursor_name)
+    cursor_name = f"{sweep.number}:{mmh3.hash_bytes(chr(0).join(names)).hex()}"
+    stored = meta.cursor(store, cursor_name)
     cursor = msgspec.json.decode(stored, type=Cursor) if stored else Cursor()
-    _truncate(store, job.letters)
+    letters = _open_dead_letters(store, sweep_name)
     status, pages_read = "nothing to do", 0
     if sweep.state is SweepState.OPEN:
         _store_threshold(store, settings.policy.threshold)
         was_finished = cursor.finished
         if was_finished and names == ["-"]:
             cursor = Cursor()  # another pipe
-        cursor, pages_read = _run(job, Batcher(names, settings, cursor.position, cursor.mark), cursor)
+        run = _Run(engine, sweep, cursor_name, cursor, letters, fail_on_rejected, report)
+        run.process(Batcher(names, settings, cursor.position, cursor.mark))
+        cursor, pages_read = run.cursor, run.pages_read
         if pages_read or not was_finished:
             status = "resumed" if cursor.pages > pages_read else "ingested"
         if not keep_open:
@@ -138,10 +156,6 @@ def ingest(
         raise InputError(
             f"sweep {sweep_name!r} is committed and accepts no more pages", "choose another name with --sweep"
         )
-    return _summarise(job, sweep, cursor, status, pages_read)
-
-
-def _summarise(job: _Job, sweep: Sweep, cursor: Cursor, status: str, pages_read: int) -> Summary:
     return Summary(
         sweep=sweep.name,
         status=status,
@@ -154,17 +168,17 @@ def _summarise(job: _Job, sweep: Sweep, cursor: Cursor, status: str, pages_read:
         near_duplicates=cursor.near,
         redirects_and_errors=cursor.textless,
         rejected=cursor.rejected,
-        dead_letters=str(job.letters.path),
+        dead_letters=str(letters.path),
     )
 
 
 def input_names(paths: Sequence[str], state: Path) -> list[str]:
     """Return the names of the files to read into the state in folder `state`.
 
-    The files of the state are not input when its folder lies below a path: reading the dead letters would write more
-    of them, without end. A folder in the state may be named itself, but never the file of dead letters.
+    Files of a state below one of the paths are not input: reading the dead letters would add dead letters without
+    end. A folder in the state can be one of the paths, but never the file of dead letters.
 
-    Raises ReadError for a path that does not exist, InputError without any crawl file or if a name is not UTF-8.
+    Raises ReadError for a path that does not exist, and InputError without crawl files or for a name not in UTF-8.
     """
     letters = state / meta.DEAD_LETTERS
     identity = sources.file_identity(letters)
@@ -187,12 +201,19 @@ def input_names(paths: Sequence[str], state: Path) -> list[str]:
     return names
 
 
-def _absolute(paths: Sequence[str]) -> list[str]:
-    return [path if path == "-" else os.path.abspath(path) for path in paths]  # noqa: PTH100 - keeps symlinks
+def _open_dead_letters(store: Store, sweep_name: str) -> DeadLetters:
+    """Remove dead letters of a batch that was not committed; store the length of a file that was replaced."""
+    letters = DeadLetters(store.path / meta.DEAD_LETTERS, sweep_name)
+    stored = meta.dead_letter_bytes(store)
+    if (length := letters.truncate(stored)) != stored:
+        changes = Changes()
+        meta.put_dead_letter_bytes(changes, length)
+        store.write(changes, sync=True)
+    return letters
 
 
 def _store_threshold(store: Store, threshold: float) -> None:
-    """Record the resemblance from which all pairs are known; other policies cannot go below it."""
+    """Store the resemblance at or above which all pairs are stored; other policies cannot go below it."""
     stored = meta.threshold(store)
     if stored is not None and stored != threshold:
         log.warning("pages of this state were joined by different thresholds", before=stored, now=threshold)
@@ -202,97 +223,80 @@ def _store_threshold(store: Store, threshold: float) -> None:
         store.write(changes)
 
 
-def _truncate(store: Store, letters: DeadLetters) -> None:
-    """Remove dead letters of a batch that was not committed; store the length of a file that was replaced."""
-    stored = meta.dead_letter_bytes(store)
-    length = letters.truncate(stored)
-    if length != stored:
+class _Run(msgspec.Struct):
+    """Processes one input from its cursor to its end."""
+
+    engine: Engine
+    sweep: Sweep
+    cursor_name: str
+    cursor: Cursor
+    letters: DeadLetters
+    fail_on_rejected: bool
+    report: Callable[[Progress], None]
+    pages_read: int = 0
+
+    def process(self, batcher: Batcher) -> None:
+        """Sketch, apply and commit all batches."""
+        engine, settings = self.engine, self.engine.settings
+        dictionary = TextDictionary(engine.store, keep_texts=settings.policy.keep_texts)
+        is_large = batcher.bytes_total == 0 or batcher.bytes_total >= settings.ingest.workers_from_bytes
+        processes = (settings.ingest.workers or len(os.sched_getaffinity(0))) if is_large else 1
+        with SketchPool(processes, engine.scheme, settings.policy, settings.limits) as pool:
+            for pending in self._sketch_ahead(batcher, pool, dictionary):
+                if not self.pages_read and not batcher.input_unchanged:
+                    self.cursor = Cursor()
+                self._apply(pending)
+                self.pages_read += len(pending.batch.items)
+                self.report(Progress(pending.batch.bytes_read, batcher.bytes_total, self.cursor, self.pages_read))
+                dictionary.train_if_due(engine.counters["documents"])
+        self.cursor = msgspec.structs.replace(self.cursor, finished=True)
         changes = Changes()
-        meta.put_dead_letter_bytes(changes, length)
-        store.write(changes, sync=True)
+        meta.put_cursor(changes, self.cursor_name, msgspec.json.encode(self.cursor))
+        engine.store.write(changes, sync=True)
 
+    def _sketch_ahead(
+        self, batcher: Batcher, pool: SketchPool, dictionary: TextDictionary
+    ) -> Iterator[_PendingBatch]:
+        """Yield the batches in order, while the pool works on the following ones."""
+        ahead = pool.count + 1 if pool.count > 1 else 0
+        pending: deque[_PendingBatch] = deque()
+        for batch in batcher:
+            pending.append(self._submit(batch, pool, dictionary))
+            if len(pending) > ahead:
+                yield pending.popleft()
+        yield from pending
 
-def _run(job: _Job, batcher: Batcher, cursor: Cursor) -> tuple[Cursor, int]:
-    """Process the input to its end; return the cursor there and the number of pages read."""
-    engine, settings = job.engine, job.engine.settings
-    dictionary = TextDictionary(engine.store, keep_texts=settings.policy.keep_texts)
-    large = batcher.bytes_total == 0 or batcher.bytes_total >= settings.ingest.workers_from_bytes
-    processes = (settings.ingest.workers or len(os.sched_getaffinity(0))) if large else 1
-    pages_read = 0
-    with SketchPool(processes, engine.scheme, settings.policy, settings.limits) as pool:
-        for pending in _sketch_ahead(job, batcher, pool, dictionary):
-            if not pages_read and not batcher.input_unchanged:
-                cursor = Cursor()
-            cursor = _apply(job, pending, cursor)
-            pages_read += len(pending.batch.items)
-            job.report(
-                Progress(
-                    bytes_read=pending.batch.bytes_read,
-                    bytes_all=batcher.bytes_total,
-                    counts=cursor,
-                    read_now=pages_read,
-                )
-            )
-            dictionary.train_if_due(engine.counters["documents"])
-    cursor = msgspec.structs.replace(cursor, finished=True)
-    changes = Changes()
-    meta.put_cursor(changes, job.cursor_name, msgspec.json.encode(cursor))
-    engine.store.write(changes, sync=True)
-    return cursor, pages_read
+    def _submit(self, batch: Batch, pool: SketchPool, dictionary: TextDictionary) -> _PendingBatch:
+        # The time of the opening rather than the current time: a page that is read again is then the same capture.
+        items = [with_time(item, self.sweep.opened) if isinstance(item, Page) else item for item in batch.items]
+        pages = [item for item in items if isinstance(item, Page)]
+        read_at = self.engine.batches
+        last = lookups.read_last_captures(self.engine.store, sorted({page.key for page in pages}))
+        unchanged = find_unchanged(pages, last, self.sweep.number)
+        changed = [page for page, capture in zip(pages, unchanged, strict=True) if capture is None]
+        captures = iter(unchanged)
+        slots = [next(captures) if isinstance(item, Page) else item for item in items]
+        sketched = pool.submit(Task(self.sweep.number, changed, dictionary.number, dictionary.data))
+        return _PendingBatch(batch=batch, slots=slots, last=last, read_at=read_at, sketched=sketched)
 
-
-def _sketch_ahead(
-    job: _Job, batcher: Batcher, pool: SketchPool, dictionary: TextDictionary
-) -> Iterator[_PendingBatch]:
-    """Yield the batches in order, while the pool works on the following ones."""
-    ahead = pool.count + 1 if pool.count > 1 else 0
-    pending: deque[_PendingBatch] = deque()
-    for batch in batcher:
-        pending.append(_submit(job, batch, pool, dictionary))
-        if len(pending) > ahead:
-            yield pending.popleft()
-    yield from pending
-
-
-def _submit(job: _Job, batch: Batch, pool: SketchPool, dictionary: TextDictionary) -> _PendingBatch:
-    # The opening of the sweep, and not the present: a page read again is then the same capture.
-    items = [with_time(item, job.sweep.opened) if isinstance(item, Page) else item for item in batch.items]
-    pages = [item for item in items if isinstance(item, Page)]
-    read_at = job.engine.batches
-    last = lookups.read_last_captures(job.engine.store, sorted({page.key for page in pages}))
-    unchanged = find_unchanged(pages, last, job.sweep.number)
-    captures = iter(unchanged)
-    slots = [next(captures) if isinstance(item, Page) else item for item in items]
-    changed = [page for page, capture in zip(pages, unchanged, strict=True) if capture is None]
-    sketched = pool.submit(Task(job.sweep.number, changed, dictionary.number, dictionary.data))
-    return _PendingBatch(batch=batch, slots=slots, last=last, read_at=read_at, sketched=sketched)
-
-
-def _apply(job: _Job, pending: _PendingBatch, cursor: Cursor) -> Cursor:
-    """Commit a batch with its cursor; return that cursor. Raises BadRecord before anything is written."""
-    results = iter(pending.sketched.result())
-    pages: list[SketchedPage] = []
-    rejected: list[Rejected] = []
-    for slot in pending.slots:
-        for result in [slot] if slot is not None else next(results):
-            if isinstance(result, Rejected):
-                rejected.append(result)
-            else:
-                pages.append(result)
-    applied = job.engine.apply(job.sweep, pages, rejected, pending.last, pending.read_at)
-    if applied.report.rejected and job.fail_on_rejected:
-        raise _bad_record(applied.report.rejected[0])
-    cursor = cursor.advanced(pending.batch, applied.report)
-    meta.put_dead_letter_bytes(applied.changes, job.letters.append(applied.report.rejected))
-    meta.put_cursor(applied.changes, job.cursor_name, msgspec.json.encode(cursor))
-    job.engine.commit(applied)
-    return cursor
+    def _apply(self, pending: _PendingBatch) -> None:
+        """Commit a batch with the cursor after it. Raises BadRecord before anything is written."""
+        sketched = iter(pending.sketched.result())
+        results = [result for slot in pending.slots for result in ([slot] if slot is not None else next(sketched))]
+        pages = [result for result in results if isinstance(result, SketchedPage)]
+        rejected = [result for result in results if isinstance(result, Rejected)]
+        applied = self.engine.apply(self.sweep, pages, rejected, pending.last, pending.read_at)
+        if applied.report.rejected and self.fail_on_rejected:
+            raise _bad_record(applied.report.rejected[0])
+        self.cursor = self.cursor.advanced(pending.batch, applied.report)
+        meta.put_dead_letter_bytes(applied.changes, self.letters.append(applied.report.rejected))
+        meta.put_cursor(applied.changes, self.cursor_name, msgspec.json.encode(self.cursor))
+        self.engine.commit(applied)
 
 
 def _bad_record(item: Rejected) -> BadRecord:
-    origin = item.origin
-    file = f"{origin.source}:{origin.member}" if origin.member else origin.source
+    file = f"{item.origin.source}:{item.origin.member}" if item.origin.member else item.origin.source
     return BadRecord(
-        f"{file} at {origin.offset}: {item.reason}: {item.detail}",
+        f"{file} at {item.origin.offset}: {item.reason}: {item.detail}",
         "repair the input and run the same command again, or omit --bad-records to skip such records",
     )

@@ -1,7 +1,8 @@
-"""Sketch pages in several processes for large input, or in this one for small input.
+"""Sketch pages in several processes for large input, or in this process for small input.
 
-Every process has its own pipe and its own thread here. ProcessPoolExecutor shares its queues between processes: if
-one is killed while it writes a result, the others and the parent wait forever for the rest of it. A pipe just ends.
+Every process has a pipe, and this process has a thread per pipe. ProcessPoolExecutor shares its queues between
+processes: if one is killed while it writes a result, the others and the parent wait forever for the rest of the
+result. A pipe just ends.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
-from typing import Any, Self
+from typing import Any, Self, cast
 
 from state.scheme import Scheme
 from streams.errors import WorkerDied
@@ -46,12 +47,12 @@ class SketchPool:
                 ours, theirs = context.Pipe()
                 process = context.Process(target=_serve, args=(theirs, scheme, policy, limits), daemon=True)
                 process.start()
-                theirs.close()  # while this end is open too, its other end never reads an end of file
+                theirs.close()  # as long as it is open here, the end of the process does not close the pipe
                 self._processes.append(process)
                 self._idle.put(ours)
 
     def submit(self, task: Task) -> Future[SketchResults]:
-        """Return the future results of a task. The future raises WorkerDied if its process was killed."""
+        """Return the future results of a task; the future raises WorkerDied if the process was killed."""
         if self._threads is not None:
             return self._threads.submit(self._exchange, task)
         assert self._stage is not None
@@ -73,8 +74,7 @@ class SketchPool:
             self._idle.put(connection)
         if isinstance(reply, Exception):
             raise reply
-        sketched: SketchResults = reply
-        return sketched
+        return cast(SketchResults, reply)
 
     def __enter__(self) -> Self:
         return self
@@ -83,21 +83,21 @@ class SketchPool:
         if self._threads is not None:
             self._threads.shutdown(wait=True, cancel_futures=True)
         while not self._idle.empty():
-            self._idle.get().close()  # which ends the process
+            self._idle.get().close()  # this ends the process
         for process in self._processes:
             process.join()
 
 
 @contextmanager
 def _environment_of_children() -> Iterator[None]:
-    """Set what the processes inherit, only while they start.
+    """Change the environment that the processes inherit, while they start.
 
-    PYTHONSAFEPATH: Python would look for modules in the current folder first, which may contain downloaded files.
-    SIGINT is blocked: on Ctrl-C the parent ends the processes.
+    PYTHONSAFEPATH keeps Python from importing modules from the current folder, which can contain downloaded files.
+    SIGINT is blocked because the parent ends the processes on Ctrl-C.
     """
     before = os.environ.get("PYTHONSAFEPATH")
     os.environ["PYTHONSAFEPATH"] = "1"
-    resource_tracker.ensure_running()  # else the first process starts it, and that unblocks the signal
+    resource_tracker.ensure_running()  # otherwise the first process starts it, which unblocks the signal
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
@@ -127,7 +127,7 @@ def _serve(tasks: Connection, scheme: Scheme, policy: Policy, limits: Limits) ->
 
 
 def _exit_with_parent() -> None:
-    """Exit with the parent, even if it is killed while this process works."""
+    """Exit when the parent does, even if it is killed while this process works."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         wait([parent.sentinel])

@@ -1,9 +1,8 @@
-"""Remove deleted documents from their buckets, and post again the documents that they had crowded out.
+"""Remove deleted documents from their buckets, and post again the documents that full buckets had dropped.
 
-A full bucket keeps the smallest prefixes and no trace of the others. A document that fell into the same bucket as a
-deleted one is usually similar to it, so both have indexed samples in common, and the index of samples finds it. A
-document stays crowded out if it has no indexed sample in common, or only samples of more than `_POSTINGS_MAX`
-documents.
+A full bucket contains the smallest prefixes and no trace of the others. A dropped document is usually similar to the
+deleted documents of its bucket, so they have indexed samples in common, and the index of samples finds it. It is not
+posted again if it has no indexed sample in common, or only samples of more than `_POSTINGS_MAX` documents.
 """
 
 from __future__ import annotations
@@ -33,29 +32,27 @@ def unpost(reader: RowReader, changes: Changes, deleted: Mapping[bytes, Sketch],
     deleted_postings: dict[bytes, set[bytes]] = {}
     for bucket, prefix in _postings(deleted.values(), scheme):
         deleted_postings.setdefault(bucket, set()).add(prefix)
-    stored = _read_buckets(reader, sorted(deleted_postings))
+    buckets = sorted(deleted_postings)
+    rows = zip(buckets, reader.get_many(Family.BANDS, buckets), strict=True)
+    stored = {bucket: set(posting_list.decode(value)) for bucket, value in rows if value}
     remaining = {bucket: prefixes - deleted_postings[bucket] for bucket, prefixes in stored.items()}
-    touched = {bucket: prefixes for bucket, prefixes in remaining.items() if prefixes != stored[bucket]}
+    changed = {bucket: prefixes for bucket, prefixes in remaining.items() if prefixes != stored[bucket]}
     full_from = meta.full_buckets(reader)
-    if full := {bucket for bucket in touched if full_from is not None and len(stored[bucket]) >= full_from}:
+    if full := {bucket for bucket in changed if full_from is not None and len(stored[bucket]) >= full_from}:
         prefixes_from_full = set[bytes]().union(*(deleted_postings[bucket] for bucket in full))
         sketches = [sketch for document, sketch in deleted.items() if document[:PREFIX_BYTES] in prefixes_from_full]
         for bucket, prefix in _postings(_find_similar(View(reader), sketches, deleted), scheme):
             if bucket in full:
-                touched[bucket].add(prefix)
-    changes.delete_all(Family.BANDS, {bucket for bucket, prefixes in touched.items() if not prefixes})
-    for bucket, prefixes in touched.items():
+                changed[bucket].add(prefix)
+    for bucket, prefixes in changed.items():
         if prefixes:
             changes.put(Family.BANDS, bucket, posting_list.encode(sorted(prefixes)[: len(stored[bucket])]))
-
-
-def _read_buckets(reader: RowReader, buckets: list[bytes]) -> dict[bytes, set[bytes]]:
-    rows = zip(buckets, reader.get_many(Family.BANDS, buckets), strict=True)
-    return {bucket: set(posting_list.decode(value)) for bucket, value in rows if value}
+        else:
+            changes.delete(Family.BANDS, bucket)
 
 
 def _find_similar(view: View, sketches: Iterable[Sketch], deleted: Collection[bytes]) -> Iterator[Sketch]:
-    """Yield the remaining documents that have sampled shingles in common with some sketches."""
+    """Yield the sketches of remaining documents that have samples in common with the given ones."""
     values = sorted({value for sketch in sketches for value in most_sampled(sketch)})
     similar: set[bytes] = set()
     for start in range(0, len(values), _CHUNK):
@@ -67,7 +64,7 @@ def _find_similar(view: View, sketches: Iterable[Sketch], deleted: Collection[by
 
 
 def _postings(sketches: Iterable[Sketch], scheme: Scheme) -> Iterator[tuple[bytes, bytes]]:
-    """Yield the buckets of every document, with the prefix of its id."""
+    """Yield every bucket of every document, with the prefix of the document id."""
     remaining = iter(sketches)
     while chunk := list(islice(remaining, _CHUNK)):
         chunk_buckets = sketcher.buckets(np.array([sketch.signature for sketch in chunk]), scheme)

@@ -1,9 +1,8 @@
 """Decide which title and text remain stored when their page is removed and the document stays.
 
-The pages of a document have the same canonical tokens, but each page has its own title, capitals and punctuation. If
-another page was served the same bytes, the stored text is as much that page's. Otherwise only the tokens remain,
-which all pages have in common: no title, and the text folded as it is for its sketch. `find` compares folded texts
-anyway.
+The pages of a document have the same canonical tokens, but their titles, capitals and punctuation differ. If another
+page consists of the same bytes, the stored text is also the text of that page. Otherwise only the common tokens
+remain: no title, and the text folded as for its sketch. `find` compares folded texts anyway.
 """
 
 from __future__ import annotations
@@ -11,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from state import meta
+from state.changes import Changes
 from state.codecs import text_row
 from state.codecs.text_row import TextCodec
 from state.families import Family
@@ -28,15 +28,20 @@ class RemainingTexts:
         self._sketcher = Sketcher(scheme)
         self._codec = TextCodec(meta.dictionaries(reader))
 
-    def after_removal(self, sketch: Sketch, removed: Sequence[Capture], remaining: Iterable[Capture]) -> bytes | None:
-        """Return the new row of a document's text, empty to delete it; None if the row does not change.
+    def update(
+        self, changes: Changes, sketch: Sketch, removed: Sequence[Capture], remaining: Iterable[Capture]
+    ) -> None:
+        """Change or delete the text of a document if it is that of a removed page.
 
-        Both arguments are captures of the document. `remaining` is only read if the text is that of a removed page.
+        Both arguments are captures of the document. `remaining` is read only if the text has to change.
         """
         row = self._reader.get(Family.TEXTS, sketch.document)
         if row is None or text_row.source(row) not in {capture.raw for capture in removed}:
-            return None
-        return self.without_source(sketch, row, remaining)
+            return
+        if new_row := self.without_source(sketch, row, remaining):
+            changes.put(Family.TEXTS, sketch.document, new_row)
+        else:
+            changes.delete(Family.TEXTS, sketch.document)
 
     def without_source(self, sketch: Sketch, row: bytes, remaining: Iterable[Capture]) -> bytes:
         """Return the row of a text whose page is removed; empty if nothing remains."""
@@ -48,6 +53,6 @@ class RemainingTexts:
         # If the text was cut at `tokens_max`, the document is its first tokens; the rest belongs to the removed page.
         tokens = self._sketcher.canonical(self._codec.decode(row)[1]).split(" ")[: sketch.tokens]
         text = " ".join(tokens)
-        # Folding a folded text has never been seen to change it; the result would be another document.
+        # No folded text is known that folding changes again; if one exists, its tokens are those of another document.
         same_document = self._sketcher.sketch(text).document == sketch.document
         return self._codec.encode("", text) if same_document else b""

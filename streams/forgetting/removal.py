@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import chain
+from itertools import chain, islice
 
 import msgspec
 
@@ -31,11 +31,11 @@ from streams.operators import forest
 from streams.sketch.index_terms import index_samples
 from streams.urls import host_prefix
 
-CAPTURES_A_BATCH = 2_000
+CAPTURES_PER_REMOVAL = 2_000
 
 
 class Removal(msgspec.Struct, frozen=True):
-    """Changes that are committed together, and what they remove."""
+    """Changes that are committed together, and the numbers of what they remove."""
 
     changes: Changes
     captures: int = 0
@@ -62,22 +62,8 @@ def apply(removals: Iterable[Removal], commit: Callable[[Changes], None]) -> For
     return Forgotten(captures, documents, rejoined)
 
 
-class _AtUrl(msgspec.Struct, frozen=True, kw_only=True):
-    """The captures of one document at one URL key, before a removal."""
-
-    key: bytes
-    location: bytes | None  # the value of its row
-    removed: list[Capture]
-    remaining: list[Capture]
-
-    @property
-    def first_seen(self) -> int | None:
-        """When the URL first had the document, of what remains (ms); None if nothing remains."""
-        return min((capture.time for capture in self.remaining), default=None)
-
-
 def forget_document(reader: RowReader, document: bytes) -> Iterator[Removal]:
-    """Remove a document and all captures of it."""
+    """Remove a document and all its captures."""
     yield from finish_cancelling(reader)
     view = View(reader)
     captures = [
@@ -90,7 +76,7 @@ def forget_document(reader: RowReader, document: bytes) -> Iterator[Removal]:
 
 
 def forget_url(reader: RowReader, key: bytes) -> Iterator[Removal]:
-    """Remove the captures of a URL key, and the documents that no other URL has or had."""
+    """Remove the captures of a URL key, and the documents without any other capture."""
     yield from finish_cancelling(reader)
     view = View(reader)
     words = WordIndexCleaner(reader, view.scheme, lambda capture: capture.key != key)
@@ -109,7 +95,7 @@ def cancel_sweep(reader: RowReader, sweep: Sweep) -> Iterator[Removal]:
         yield Removal(changes)
     start = b""
     words = WordIndexCleaner(reader, View(reader).scheme, lambda capture: capture.sweep != sweep.number)
-    while captures := _captures_of(reader, sweep.number, start):
+    while captures := _next_captures(reader, sweep.number, start):
         start = capture_row.row_key(captures[-1])
         yield _remove(reader, captures, words)
     changes = Changes()
@@ -121,8 +107,8 @@ def finish_cancelling(reader: RowReader) -> Iterator[Removal]:
     """Finish the cancellations that a crash interrupted.
 
     Every writer does this before it opens a sweep, ingests or forgets. Queries and commits need not wait for it: the
-    remaining captures are hidden. Only the sweep's name is not free yet. The removals count nothing, because the next
-    command did not ask for them.
+    remaining captures are hidden, and only the sweep's name is still occupied. The removals count nothing, because
+    they do not belong to the command that finishes them.
     """
     for sweep in sweeps.all_sweeps(reader):
         if sweep.state is SweepState.CANCELLING:
@@ -130,15 +116,10 @@ def finish_cancelling(reader: RowReader) -> Iterator[Removal]:
                 yield Removal(removal.changes)
 
 
-def _captures_of(reader: RowReader, sweep: int, start: bytes) -> list[Capture]:
+def _next_captures(reader: RowReader, sweep: int, start: bytes) -> list[Capture]:
     """Return the next captures of a sweep, from the row `start`."""
-    captures: list[Capture] = []
-    for row, value in reader.scan(Family.CAPTURES, start=start):
-        if capture_row.decode_key(row)[1] == sweep:
-            captures.append(capture_row.decode(row, value))
-            if len(captures) >= CAPTURES_A_BATCH:
-                break
-    return captures
+    rows = (row for row in reader.scan(Family.CAPTURES, start=start) if capture_row.decode_key(row[0])[1] == sweep)
+    return [capture_row.decode(*row) for row in islice(rows, CAPTURES_PER_REMOVAL)]
 
 
 def _remove(
@@ -164,6 +145,20 @@ def _remove(
     return Removal(changes, len(captures), len(deleted), rejoined)
 
 
+class _AtUrl(msgspec.Struct, frozen=True):
+    """The captures of one document at one URL key, before a removal."""
+
+    key: bytes
+    location: bytes | None  # the value of its row
+    removed: list[Capture]
+    remaining: list[Capture]
+
+    @property
+    def first_seen(self) -> int | None:
+        """When the URL first had the document, by the remaining captures (ms); None if none remains."""
+        return min((capture.time for capture in self.remaining), default=None)
+
+
 def _remove_from_urls(
     reader: RowReader,
     changes: Changes,
@@ -181,34 +176,21 @@ def _remove_from_urls(
             continue
         row = document_row.decode(document, value)
         at_urls = list(_at_urls(reader, document, removed[document]))
-        for at_url in at_urls:
-            _update_location(changes, document, at_url)
+        _update_locations(changes, document, at_urls)
         first_seen = _first_seen(reader, row, at_urls)
-        is_deleted = first_seen is None or document in also
-        affected.append(_removed_document(document, at_urls, is_deleted=is_deleted))
-        if first_seen is None or is_deleted:
+        spellings = {at.key: {c.url for c in at.removed} - {c.url for c in at.remaining} for at in at_urls}
+        urls = {key: urls for key, urls in spellings.items() if urls}
+        if first_seen is None or document in also:
             deleted[document] = row.sketch
+            affected.append(RemovedDocument(document, urls, None))
             continue
+        affected.append(RemovedDocument(document, urls, {at.key for at in at_urls if not at.remaining}))
         if first_seen != row.first_seen:
             changes.put(Family.DOCUMENTS, document, document_row.seen_at(value, first_seen))
-        remaining = chain.from_iterable(at_url.remaining for at_url in at_urls)
-        elsewhere = captures_elsewhere(reader, document, {at_url.key for at_url in at_urls})
-        text = texts.after_removal(row.sketch, removed[document], chain(remaining, elsewhere))
-        if text:
-            changes.put(Family.TEXTS, document, text)
-        elif text is not None:
-            changes.delete(Family.TEXTS, document)
+        remaining = chain.from_iterable(at.remaining for at in at_urls)
+        elsewhere = captures_elsewhere(reader, document, {at.key for at in at_urls})
+        texts.update(changes, row.sketch, removed[document], chain(remaining, elsewhere))
     return deleted, affected
-
-
-def _removed_document(document: bytes, at_urls: Sequence[_AtUrl], *, is_deleted: bool) -> RemovedDocument:
-    urls: dict[bytes, set[str]] = {}
-    for at_url in at_urls:
-        spellings = {c.url for c in at_url.removed} - {c.url for c in at_url.remaining}
-        if spellings:
-            urls[at_url.key] = spellings
-    left = {at_url.key for at_url in at_urls if not at_url.remaining}
-    return RemovedDocument(document, urls, None if is_deleted else left)
 
 
 def _subtract_counts(reader: RowReader, changes: Changes, captures: Sequence[Capture]) -> None:
@@ -223,9 +205,9 @@ def _subtract_counts(reader: RowReader, changes: Changes, captures: Sequence[Cap
 
 
 def _at_urls(reader: RowReader, document: bytes, removed: Sequence[Capture]) -> Iterator[_AtUrl]:
-    """Yield the captures of a document at the URL keys of the removed ones.
+    """Yield the captures of a document at the URL keys of its removed captures.
 
-    Its other URLs are not read: an error page may have millions.
+    The document's other URLs are not read: an error page can have millions.
     """
     by_key: dict[bytes, list[Capture]] = {}
     for capture in removed:
@@ -237,25 +219,25 @@ def _at_urls(reader: RowReader, document: bytes, removed: Sequence[Capture]) -> 
         removed_rows = {capture_row.row_key(capture) for capture in by_key[key]}
         others = (capture_row.decode(*row) for row in history if row[0] not in removed_rows)
         remaining = [capture for capture in others if capture.document == document]
-        yield _AtUrl(key=key, location=location, removed=by_key[key], remaining=remaining)
+        yield _AtUrl(key, location, by_key[key], remaining)
 
 
-def _update_location(changes: Changes, document: bytes, at_url: _AtUrl) -> None:
-    first_seen = at_url.first_seen
-    if first_seen is None:
-        changes.delete(Family.LOCATIONS, document + at_url.key)
-    elif at_url.location is not None and location_row.encode(first_seen) != at_url.location:
-        changes.put(Family.LOCATIONS, document + at_url.key, location_row.encode(first_seen))
+def _update_locations(changes: Changes, document: bytes, at_urls: Sequence[_AtUrl]) -> None:
+    for at in at_urls:
+        if at.first_seen is None:
+            changes.delete(Family.LOCATIONS, document + at.key)
+        elif at.location not in {None, location_row.encode(at.first_seen)}:
+            changes.put(Family.LOCATIONS, document + at.key, location_row.encode(at.first_seen))
 
 
 def _first_seen(reader: RowReader, row: DocumentRow, at_urls: Sequence[_AtUrl]) -> int | None:
     """Return when the remaining URLs first had a document (ms); None if no URL remains.
 
-    No URL had it before `row.first_seen`. If none of `at_urls` had it then, another URL did, and the time stays: the
-    scan of the locations, which may be many, ends early.
+    No URL had it before `row.first_seen`. If none of `at_urls` had it then, another URL did, and the time stays. The
+    scan of the locations, which can be many, ends early.
     """
-    updated = {at_url.key: at_url.first_seen for at_url in at_urls}
-    is_unaffected = all(at_url.location != location_row.encode(row.first_seen) for at_url in at_urls)
+    updated = {at.key: at.first_seen for at in at_urls}
+    is_unaffected = all(at.location != location_row.encode(row.first_seen) for at in at_urls)
     first: int | None = None
     for location, value in reader.scan(Family.LOCATIONS, row.sketch.document):
         key = location[ID_BYTES:]
@@ -281,7 +263,7 @@ def _delete_rows(reader: RowReader, changes: Changes, deleted: Mapping[bytes, Sk
 
 
 def _rejoin(reader: RowReader, changes: Changes, deleted: Collection[bytes]) -> int:
-    """Rebuild the components of deleted documents without them; return how many documents remain in these."""
+    """Rebuild the components of deleted documents without them; return how many documents they still contain."""
     view = View(reader)
     components = {root: view.members(root) for root in {view.root(document) for document in deleted}}
     nodes = [node for members in components.values() for node in members]

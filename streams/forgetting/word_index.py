@@ -1,14 +1,14 @@
 """Find the entries of the word index to delete when documents are removed from URLs.
 
-An entry names a document on a site, and several URLs may have added it. If the text is stored, the entries of every
-URL are computed again, and those are deleted that no remaining URL of the site has added. If it is not stored, or its
-words are not those in the index (because the text was cut at another `tokens_max`), the site's entries are searched
-for the document.
+An entry belongs to a document on a site, and several URLs can have added it. If the text is stored, the entries of
+every URL are computed again, and the entries that no remaining URL of the site has added are deleted. If it is not
+stored, or its words are not those in the index (because the text was cut at another `tokens_max`), the site's entries
+are searched for the document.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import islice
 
@@ -31,25 +31,20 @@ _TERMS_CACHED = 16  # (document, site) pairs; a document may have many URLs on a
 class RemovedDocument(msgspec.Struct, frozen=True):
     """A document that is removed from URLs.
 
-    `urls` has the removed spellings of a URL by URL key: one spelling may be removed and another stay. `left` has the
-    URL keys that the document leaves; None if it is deleted.
+    `urls` are the removed spellings of each URL, by URL key; other spellings can remain. `left` are the URL keys from
+    which the document is removed completely; None if the document is deleted.
     """
 
     document: bytes
     urls: Mapping[bytes, set[str]]
     left: Collection[bytes] | None
 
-    @property
-    def prefix(self) -> bytes:
-        """The prefix of the document id."""
-        return self.document[:PREFIX_BYTES]
-
 
 class WordIndexCleaner:
-    """Finds the entries to delete, for one batch of removed captures after another."""
+    """Finds the entries to delete, for all removals of one command."""
 
     def __init__(self, reader: RowReader, scheme: Scheme, remains: Callable[[Capture], bool]) -> None:
-        """`remains` returns whether a capture is still stored after all batches."""
+        """`remains` returns whether a capture is still stored after all removals."""
         self._reader = reader
         self._sketcher = Sketcher(scheme)
         self._remains = remains
@@ -61,10 +56,10 @@ class WordIndexCleaner:
         searched: dict[bytes, set[bytes]] = {}  # by site, the document prefixes to search for
         affected = [item for item in removed if item.urls or item.left is None]
         for item, text_words in zip(affected, self._read_text_words(affected), strict=True):
-            for site in self._sites(item):
+            for site in {site_key(key) for key in item.urls or _url_keys(self._reader, item.document)}:
                 entries = self._stale_at_site(item, site, text_words)
                 if entries is None:
-                    searched.setdefault(site, set()).add(item.prefix)
+                    searched.setdefault(site, set()).add(item.document[:PREFIX_BYTES])
                 else:
                     stale |= entries
         for site, prefixes in searched.items():
@@ -73,21 +68,16 @@ class WordIndexCleaner:
 
     def _stale_at_site(self, item: RemovedDocument, site: bytes, text_words: set[int] | None) -> set[bytes] | None:
         """Return the entries of one document on one site to delete; None if the index must be searched for them."""
-        stays_at_site = self._stays_at_site(item, site)
-        if text_words is None or not self._are_indexed(site, text_words, item.prefix):
-            # While the document stays, the entries may be those of its remaining URLs; they go with the last one.
-            return set() if stays_at_site else None
+        document, left = item.document, item.left
+        remains = left is not None and any(key not in left for key in _url_keys(self._reader, document, site))
+        indexed = sorted(_entry(site, word, document) for word in text_words or ())
+        if text_words is None or None in self._reader.get_many(Family.WORDS, indexed):
+            # While the document remains on the site, the entries can belong to its other URLs.
+            return set() if remains else None
         pages = [(key, url) for key, urls in item.urls.items() if site_key(key) == site for url in urls]
         removed_terms = {term for terms in page_terms(pages, self._sketcher) for term in terms}
-        remaining = text_words | self._remaining_terms(item.document, site) if stays_at_site else set()
-        return {_entry(site, term, item.prefix) for term in (removed_terms | text_words) - remaining}
-
-    def _sites(self, item: RemovedDocument) -> set[bytes]:
-        return {site_key(key) for key in item.urls or _url_keys(self._reader, item.document)}
-
-    def _stays_at_site(self, item: RemovedDocument, site: bytes) -> bool:
-        left = item.left
-        return left is not None and any(key not in left for key in _url_keys(self._reader, item.document, site))
+        remaining = text_words | self._remaining_terms(document, site) if remains else set()
+        return {_entry(site, term, document) for term in (removed_terms | text_words) - remaining}
 
     def _read_remaining_terms(self, document: bytes, site: bytes) -> set[int]:
         """Return the terms of the remaining URLs of a document on a site."""
@@ -105,10 +95,6 @@ class WordIndexCleaner:
             limits = indexed_words(batch.shingles).tolist()
             for row, words, count, limit in zip(rows, batch.words, batch.word_counts.tolist(), limits, strict=True):
                 yield set(words[: min(count, limit)].tolist()) if row is not None else None
-
-    def _are_indexed(self, site: bytes, words: Iterable[int], prefix: bytes) -> bool:
-        """Whether the index has all these words of a document."""
-        return None not in self._reader.get_many(Family.WORDS, sorted(_entry(site, word, prefix) for word in words))
 
 
 def captures_elsewhere(reader: RowReader, document: bytes, excluded: Collection[bytes]) -> Iterator[Capture]:
@@ -128,5 +114,5 @@ def _read_captures(reader: RowReader, document: bytes, keys: Iterator[bytes]) ->
             yield from (capture for capture in captures if capture.document == document)
 
 
-def _entry(site: bytes, term: int, prefix: bytes) -> bytes:
-    return site + term.to_bytes(4, "big") + prefix
+def _entry(site: bytes, term: int, document: bytes) -> bytes:
+    return site + term.to_bytes(4, "big") + document[:PREFIX_BYTES]

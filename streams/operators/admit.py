@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import msgspec
-
 from state.changes import Changes
 from state.codecs import document_row, location_row
 from state.families import Family
@@ -17,37 +15,36 @@ _WORD_BYTES = 8
 Rows = Mapping[bytes, bytes]
 
 
-class AdmitResult(msgspec.Struct, frozen=True):
-    """The result of `admit`; `new` are the payloads of documents seen for the first time, in order."""
-
-    changes: Changes
-    new: list[DocumentPayload]
-
-
 def needs(sightings: Sequence[Sighting]) -> tuple[list[bytes], list[bytes]]:
     """Return the document ids and the location keys whose rows `admit` needs, ascending."""
     documents = {sighting.document for sighting in sightings}
     return sorted(documents), sorted(sighting.document + sighting.key for sighting in sightings)
 
 
-def admit(sightings: Sequence[Sighting], documents: Rows, locations: Rows, texts: Rows) -> AdmitResult:
-    """Store the new documents and locations; `documents`, `locations` and `texts` are the rows stored already.
+def admit(
+    sightings: Sequence[Sighting], documents: Rows, locations: Rows, texts: Rows
+) -> tuple[Changes, list[DocumentPayload]]:
+    """Return the changes that store new documents and locations, and the payloads of the new documents.
 
-    A sighting without a payload is of a document that is stored, or that another sighting of the batch adds.
+    `documents`, `locations` and `texts` are the stored rows. The document of a sighting without a payload is stored,
+    or another sighting of the batch adds it.
     """
     changes, new = Changes(), []
     for sighting in sightings:
+        document, payload = sighting.document, sighting.payload
         if _put_document(changes, sighting, documents):
-            assert sighting.payload is not None
-            new.append(sighting.payload)
-        _put_text(changes, sighting, texts)
-        _put_location(changes, sighting, locations)
-        _put_entries(changes, Family.WORDS, sighting.words, _WORD_BYTES, sighting.document)
-    return AdmitResult(changes, new)
+            assert payload is not None
+            new.append(payload)
+        if payload is not None and payload.text:
+            _put_earlier(changes, Family.TEXTS, document, payload.text, texts)
+        first_seen = location_row.encode(sighting.time)
+        _put_earlier(changes, Family.LOCATIONS, document + sighting.key, first_seen, locations)
+        _put_entries(changes, Family.WORDS, sighting.words, _WORD_BYTES, document)
+    return changes, new
 
 
 def _put_document(changes: Changes, sighting: Sighting, stored: Rows) -> bool:
-    """Put the row of a new document, or of a known one that this sighting precedes; return whether it is new."""
+    """Put the row of a document that is new, or that was first seen later; return whether it is new."""
     rows = changes.family(Family.DOCUMENTS)
     row = rows.get(sighting.document) or stored.get(sighting.document)
     if row is not None:
@@ -61,21 +58,12 @@ def _put_document(changes: Changes, sighting: Sighting, stored: Rows) -> bool:
     return True
 
 
-def _put_text(changes: Changes, sighting: Sighting, stored: Rows) -> None:
-    if sighting.payload is None or not sighting.payload.text:
-        return
-    rows = changes.family(Family.TEXTS)
-    row = rows.get(sighting.document) or stored.get(sighting.document)
-    if row is None or sighting.payload.text < row:  # rows of one text are ordered by the time of their page
-        rows[sighting.document] = sighting.payload.text
-
-
-def _put_location(changes: Changes, sighting: Sighting, stored: Rows) -> None:
-    rows = changes.family(Family.LOCATIONS)
-    location, first_seen = sighting.document + sighting.key, location_row.encode(sighting.time)
-    row = rows.get(location) or stored.get(location)
-    if row is None or first_seen < row:
-        rows[location] = first_seen
+def _put_earlier(changes: Changes, family: Family, key: bytes, value: bytes, stored: Rows) -> None:
+    """Put a row unless the existing one is of an earlier time; values of one key are ordered by time."""
+    rows = changes.family(family)
+    row = rows.get(key) or stored.get(key)
+    if row is None or value < row:
+        rows[key] = value
 
 
 def _put_entries(changes: Changes, family: Family, entries: bytes, width: int, document: bytes) -> None:
@@ -85,7 +73,7 @@ def _put_entries(changes: Changes, family: Family, entries: bytes, width: int, d
 
 
 def find_copies(sightings: Sequence[Sighting], documents: Rows, locations: Rows) -> list[Sighting]:
-    """Return the sightings of a known document at a URL that never had it; arguments as for `admit`."""
+    """Return the sightings of stored documents at URLs that never had them; arguments as for `admit`."""
     known_documents, known_locations = set(documents), set(locations)
     copies = []
     for sighting in sightings:

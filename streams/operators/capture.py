@@ -11,10 +11,11 @@ from state.codecs import capture_row
 from state.families import Family
 from state.model import Capture
 from streams.operators.messages import Sighting, SketchedPage
-from streams.page import NOT_MODIFIED, SUCCESS_STATUSES, Rejected
+from streams.page import NOT_MODIFIED, SUCCESS_STATUSES, Page, Rejected
+from streams.sketch.sketcher import fingerprint
 
 Instant = tuple[bytes, int, int, int]
-"""The URL key, sweep and time (ms) of a revisit, and the second of the capture that it repeats (-1: unknown)."""
+"""The URL key, sweep and time (ms) of a revisit, and the second of its original (-1: unknown)."""
 
 
 class CaptureResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -23,15 +24,57 @@ class CaptureResult(msgspec.Struct, frozen=True, kw_only=True):
     changes: Changes
     sightings: list[Sighting]
     captures: list[Capture]  # one per row written
-    repeated: list[bytes]  # rows that may have existed already: pages supplied twice or late
+    repeated: list[bytes]  # keys of rows that can exist already: pages supplied twice or late
     unchanged: int
 
 
-class ResolveResult(msgspec.Struct, frozen=True):
-    """The result of `resolve`: the pages in order, and a rejection of each revisit whose original is unknown."""
+def new_capture(
+    page: Page, sweep: int, document: bytes | None = None, raw: bytes = b"", extractor: int = 0
+) -> Capture:
+    """Return the capture of a page."""
+    return Capture(
+        key=page.key,
+        url=page.url,
+        sweep=sweep,
+        time=page.time,
+        status=page.status,
+        document=document,
+        raw=raw,
+        redirect=page.redirect,
+        extractor=extractor,
+    )
 
-    pages: list[SketchedPage]
-    unresolved: list[Rejected]
+
+def fingerprint_page(page: Page) -> bytes:
+    """Return 8 bytes over everything that the title and the text of a page are extracted from."""
+    title = b"title\0" + page.title.encode("utf-8", "replace") + b"\0" if page.title else b""
+    if page.text is not None:
+        return fingerprint(title + b"text\0" + page.text.encode("utf-8", "replace"))
+    return fingerprint(title + f"{page.mime}\0{page.charset}\0".encode() + (page.body or b""))
+
+
+def find_unchanged(pages: Sequence[Page], last: Mapping[bytes, Capture], sweep: int) -> list[SketchedPage | None]:
+    """Recognise the pages whose URL served the same bytes last time, so that they need no sketch.
+
+    Return a capture without a payload for each unchanged page of a sweep, and None for the others. `last` is the last
+    capture of each URL that has captures. The same bytes give the same document: a state has one extractor and
+    tokeniser. A page from before the last capture is sketched: the text of a document is that of its earliest page.
+    """
+    return [_find_unchanged(page, last.get(page.key), sweep) for page in pages]
+
+
+def _find_unchanged(page: Page, previous: Capture | None, sweep: int) -> SketchedPage | None:
+    if previous is None or previous.document is None or previous.status not in SUCCESS_STATUSES:
+        return None
+    if page.status not in SUCCESS_STATUSES or (page.body or page.text) is None or page.time < previous.time:
+        return None
+    if page.revisit_of is not None or page.redirect is not None or page.refused is not None:
+        return None
+    raw = fingerprint_page(page)
+    if raw != previous.raw:
+        return None
+    capture = new_capture(page, sweep, previous.document, raw, previous.extractor)
+    return SketchedPage(capture=capture, origin=page.origin)
 
 
 def needs(pages: Sequence[SketchedPage]) -> list[bytes]:
@@ -40,14 +83,14 @@ def needs(pages: Sequence[SketchedPage]) -> list[bytes]:
 
 
 def revisit_instants(pages: Sequence[SketchedPage]) -> list[Instant]:
-    """Return the instants for which `resolve` needs the captures before, ascending."""
+    """Return the instants up to which `resolve` needs the captures, ascending."""
     return sorted({_instant(page, page.revisit_of) for page in pages if page.revisit_of is not None})
 
 
-def _instant(page: SketchedPage, repeated_key: bytes) -> Instant:
+def _instant(page: SketchedPage, original_key: bytes) -> Instant:
     # Crawlers often write one of the two times to the second only.
     second = -1 if page.revisit_time is None else page.revisit_time // 1000
-    return repeated_key, page.capture.sweep, page.capture.time, second
+    return original_key, page.capture.sweep, page.capture.time, second
 
 
 def matches_second(capture: Capture, second: int) -> bool:
@@ -55,21 +98,23 @@ def matches_second(capture: Capture, second: int) -> bool:
     return capture.time // 1000 == second if second >= 0 else capture.document is not None
 
 
-def resolve(pages: Sequence[SketchedPage], before: Mapping[Instant, Sequence[Capture]]) -> ResolveResult:
-    """Give each revisit the document of the capture that it repeats: by its time, else the URL's last document.
+def resolve(
+    pages: Sequence[SketchedPage], before: Mapping[Instant, Sequence[Capture]]
+) -> tuple[list[SketchedPage], list[Rejected]]:
+    """Give each revisit the document of its original: the capture of the given time, else the last with a document.
 
-    `before` has the stored captures up to each of the `revisit_instants`. Later captures do not count, so that a
-    revisit supplied twice gets the same answer twice. A revisit of a capture without a document (a picture, an error)
-    gets no document; a revisit of an unknown capture is also reported as `revisit_unresolved`.
+    Return all pages, and a rejection of each revisit whose original is unknown. If the original has no document (a
+    picture, an error), the revisit gets none. `before` are the stored captures up to each of the `revisit_instants`;
+    later captures do not count, so that a revisit supplied twice gets the same answer twice.
     """
     batch: dict[bytes, list[Capture]] = {}
     resolved: list[SketchedPage] = []
     unresolved: list[Rejected] = []
     for page in pages:
-        capture, repeated_key = page.capture, page.revisit_of
-        if repeated_key is not None:
-            instant = _instant(page, repeated_key)
-            originals = [*batch.get(repeated_key, ()), *before.get(instant, ())]
+        capture, original_key = page.capture, page.revisit_of
+        if original_key is not None:
+            instant = _instant(page, original_key)
+            originals = [*batch.get(original_key, ()), *before.get(instant, ())]
             originals = [c for c in originals if (c.sweep, c.time) <= (capture.sweep, capture.time)]
             if page.revisit_time is not None:
                 originals = [c for c in originals if matches_second(c, instant[3])]
@@ -81,7 +126,7 @@ def resolve(pages: Sequence[SketchedPage], before: Mapping[Instant, Sequence[Cap
             page = msgspec.structs.replace(page, capture=capture, revisit_of=None)  # noqa: PLW2901 - the same page
         batch.setdefault(capture.key, []).append(capture)
         resolved.append(page)
-    return ResolveResult(resolved, unresolved)
+    return resolved, unresolved
 
 
 def _repeat(capture: Capture, originals: Sequence[Capture]) -> Capture:
@@ -90,16 +135,16 @@ def _repeat(capture: Capture, originals: Sequence[Capture]) -> Capture:
     if not with_document:
         return capture
     last = max(with_document, key=_order)
-    # The tie remains that of the record as written, whatever the revisit turns out to repeat.
+    # The tie remains that of the record as written, whichever document the revisit gets.
     tie = capture.tie or capture_row.tie(capture)
     return msgspec.structs.replace(capture, document=last.document, raw=last.raw, extractor=last.extractor, tie=tie)
 
 
 def capture(pages: Sequence[SketchedPage], last: Mapping[bytes, Capture]) -> CaptureResult:
-    """Write the capture of each page; `last` is the last capture of each URL that has one.
+    """Write the capture of each page; `last` is the last capture of each URL that has captures.
 
     A document is passed on if the URL did not have it last time, or if this capture is older than the last one:
-    pages may come in any order and more than once.
+    pages can come in any order and more than once.
     """
     latest = dict(last)
     changes = Changes()
@@ -125,11 +170,9 @@ def capture(pages: Sequence[SketchedPage], last: Mapping[bytes, Capture]) -> Cap
             continue
         if previous is not None and previous.document == new.document and previous.time <= new.time:
             unchanged += 1
-        else:
-            sighting = Sighting(
-                document=new.document, key=new.key, time=new.time, words=page.words, payload=page.payload
-            )
-            sightings.append(sighting)
+            continue
+        sighting = Sighting(document=new.document, key=new.key, time=new.time, words=page.words, payload=page.payload)
+        sightings.append(sighting)
     return CaptureResult(
         changes=changes, sightings=sightings, captures=captures, repeated=repeated, unchanged=unchanged
     )

@@ -35,12 +35,9 @@ class MemberTransfer(msgspec.Struct, frozen=True):
     members: tuple[bytes, ...]
 
 
-class Step(msgspec.Struct, frozen=True):
-    """The changes and the messages of one step."""
-
-    changes: Changes
-    unions: list[Union]
-    transfers: list[MemberTransfer]
+Message = Union | MemberTransfer
+Step = tuple[Changes, Message | None]
+"""The changes of one step, and the message that follows from it."""
 
 
 def union(x: bytes, y: bytes) -> Union:
@@ -54,21 +51,20 @@ def union_step(message: Union, parent: bytes | None, members: Sequence[bytes]) -
     """Take one step at the larger node: `parent` is None for a root, and `members` are those listed under a root."""
     node, smaller = message.larger, message.smaller
     changes = Changes()
-    if parent is None:
-        changes.put(Family.PARENTS, node, smaller)
-        for member in members:
-            changes.delete(Family.MEMBERS, node + member)
-        return Step(changes, [], [MemberTransfer(smaller, (node, *members))])
-    assert parent < node, "a parent is smaller than its child"
-    next_unions = [] if parent == smaller else [union(parent, smaller)]
-    return Step(changes, next_unions, [])
+    if parent is not None:
+        assert parent < node, "a parent is smaller than its child"
+        return changes, None if parent == smaller else union(parent, smaller)
+    changes.put(Family.PARENTS, node, smaller)
+    for member in members:
+        changes.delete(Family.MEMBERS, node + member)
+    return changes, MemberTransfer(smaller, (node, *members))
 
 
 def transfer_step(message: MemberTransfer, parent: bytes | None) -> Step:
-    """List the members under the node, or forward them to its parent if it is not a root any more."""
+    """List the members under a root, or forward them to the parent of another node."""
     changes = Changes()
     if parent is not None:
-        return Step(changes, [], [MemberTransfer(parent, message.members)])
+        return changes, MemberTransfer(parent, message.members)
     for member in message.members:
         changes.put(Family.MEMBERS, message.root + member)
-    return Step(changes, [], [])
+    return changes, None

@@ -14,12 +14,12 @@ from streams.operators.capture import Instant, matches_second
 from streams.operators.messages import Sighting
 
 Rows = dict[bytes, bytes]
-CAPTURES_READ_MAX = 16  # per revisit without a time: captures without a document that are skipped
-CAPTURES_READ_FOR_TIME_MAX = 1_024  # per revisit that gives the time of the capture it repeats
+CAPTURES_READ_MAX = 16  # per revisit without a time; captures without a document are skipped
+CAPTURES_READ_FOR_TIME_MAX = 1_024  # per revisit with the time of its original
 
 
 def read_rows(store: RowReader, family: Family, keys: Sequence[bytes]) -> Rows:
-    """Return the rows of these keys, without the keys that have none."""
+    """Return the rows that exist, by key."""
     values = store.get_many(family, keys)
     return {key: value for key, value in zip(keys, values, strict=True) if value is not None}
 
@@ -28,27 +28,22 @@ def read_admission_rows(store: RowReader, sightings: Sequence[Sighting]) -> tupl
     """Return the rows that `admit` needs: documents, their locations and their texts."""
     ids, location_keys = admit.needs(sightings)
     documents = read_rows(store, Family.DOCUMENTS, ids)
-    known_keys = [key for key in location_keys if key[:ID_BYTES] in documents]
-    return (
-        documents,
-        read_rows(store, Family.LOCATIONS, known_keys),
-        read_rows(store, Family.TEXTS, sorted(documents)),
-    )
+    locations = read_rows(store, Family.LOCATIONS, [key for key in location_keys if key[:ID_BYTES] in documents])
+    return documents, locations, read_rows(store, Family.TEXTS, sorted(documents))
 
 
 def read_last_captures(store: HistoryReader, keys: Sequence[bytes]) -> dict[bytes, Capture]:
-    """Return the last capture of each URL that has one."""
+    """Return the last capture of each URL that has captures, by URL key."""
     rows = store.last_under(Family.CAPTURES, [capture_row.history_prefix(key) for key in keys])
     return {key: capture_row.decode(*row) for key, row in zip(keys, rows, strict=True) if row}
 
 
 def read_captures_before(store: HistoryReader, instants: Sequence[Instant]) -> dict[Instant, list[Capture]]:
-    """Return the captures up to each instant, latest first, ending with the first that the revisit may repeat."""
+    """Return the captures up to each instant, latest first, ending with the first that can be the original."""
     captures: dict[Instant, list[Capture]] = {}
-    for instant in instants:
-        key, sweep, time, second = instant
+    for key, sweep, time, second in instants:
         start = capture_row.encode_key(key, sweep, time, capture_row.TIE_MAX)
-        history = captures[instant] = []
+        history = captures[key, sweep, time, second] = []
         limit = CAPTURES_READ_MAX if second < 0 else CAPTURES_READ_FOR_TIME_MAX
         for row in islice(store.scan_reverse(Family.CAPTURES, capture_row.history_prefix(key), start), limit):
             history.append(capture_row.decode(*row))

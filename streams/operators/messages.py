@@ -19,21 +19,21 @@ class DocumentPayload(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SketchedPage(msgspec.Struct, frozen=True, kw_only=True):
-    """A page after sketching: its capture, and the payload of its document unless that is known to be stored."""
+    """A page after sketching: its capture, and the payload of its document unless the document is stored already."""
 
     capture: Capture
     payload: DocumentPayload | None = None
     words: bytes = b""  # 8 bytes (site, word) per entry of the words index
-    revisit_of: bytes | None = None  # key of the URL whose capture this page repeats
+    revisit_of: bytes | None = None  # URL key of the capture that this page repeats
     origin: Origin = Origin("", 0)
-    revisit_time: int | None = None  # ms, of the repeated capture; None if the record does not give it
+    revisit_time: int | None = None  # ms, of that capture; None if the record does not give it
 
 
 class Sighting(msgspec.Struct, frozen=True, kw_only=True):
-    """A document at a URL whose last capture did not have it: from `capture` to `admit`."""
+    """A document that a URL did not have last time: from `capture` to `admit`."""
 
     document: bytes
-    key: bytes  # url key
+    key: bytes  # URL key
     time: int  # ms
     words: bytes
     payload: DocumentPayload | None
@@ -48,7 +48,7 @@ class CandidatePair(msgspec.Struct, frozen=True):
 
 
 class BucketProbe(msgspec.Struct, frozen=True):
-    """Those buckets of a new document that have the same owner: from `admit` to `probe`."""
+    """The buckets of a new document that one partition owns: from `admit` to `probe`."""
 
     document: bytes
     buckets: bytes  # 1 + rows bytes each
@@ -60,5 +60,5 @@ class VerifyRequest(msgspec.Struct, frozen=True, kw_only=True):
     document: bytes
     row: bytes  # of `documents`
     prefix: bytes
-    key: bytes = b""  # url key of a page with the document; set only if results are reported
-    time: int = 0  # ms, of that page
+    key: bytes = b""  # URL key of a page that has the document; set only if results are reported
+    time: int = 0  # ms, of this page

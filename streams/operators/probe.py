@@ -1,8 +1,8 @@
 """probe: looks up the buckets of new documents, nominates the documents in them, and adds the new ones.
 
-A bucket stores the `postings_max` smallest prefixes ever added to it. Such a bottom-k set does not depend on the
-order of arrival. A full bucket is hot: it still nominates the documents that it stores, so a crowded cluster
-continues to grow at the cost of a small one. The postings that it drops are counted.
+A bucket stores the `postings_max` smallest prefixes ever added to it. This bottom-k set does not depend on the order
+of arrival. A full bucket still nominates the documents that it stores, so a crowded cluster continues to grow, at a
+bounded cost. The postings that it drops are counted.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from streams.operators.messages import BucketProbe, CandidatePair, DocumentPaylo
 class BucketBatch(msgspec.Struct, frozen=True, eq=False):
     """The distinct buckets of a batch of new documents, as columns.
 
-    `keys` are the buckets, ascending. Bucket i has the documents with the indexes `rows[starts[i]:starts[i + 1]]`.
+    `keys` are the buckets, ascending. Bucket i contains the documents with the indexes `rows[starts[i]:starts[i+1]]`.
     """
 
     documents: list[bytes]
@@ -60,18 +60,16 @@ def group_buckets(new: Sequence[DocumentPayload | BucketProbe], bucket_bytes: in
     return BucketBatch(documents, keys, starts, rows)
 
 
-def probe(
-    batch: BucketBatch, stored: Sequence[bytes | None], *, postings_max: int, candidates_max: int
-) -> ProbeResult:
+def probe(batch: BucketBatch, stored: Sequence[bytes | None], postings_max: int, candidates_max: int) -> ProbeResult:
     """Nominate candidates and add postings; `stored` is the posting list of each of `batch.keys`, or None.
 
-    Each document gets at most `candidates_max` pairs, those with the most collisions first.
+    Each document gets at most `candidates_max` pairs: the candidates with the most collisions, best first.
     """
     assert len(stored) == len(batch.keys)
     changes = Changes()
     puts = changes.family(Family.BANDS)
     prefixes = [document[:PREFIX_BYTES] for document in batch.documents]
-    nominations = _Nominations()
+    met: list[tuple[list[int], bytes]] = []
     postings_dropped = 0
     starts, rows = batch.starts.tolist(), batch.rows.tolist()
     # A fast path for nearly every bucket of unrelated pages: one new document in an empty bucket.
@@ -87,71 +85,62 @@ def probe(
         postings_dropped += max(0, len(union) - postings_max)
         if postings != value:
             puts[key] = postings
-        nominations.add(new_rows, postings)
-    pairs, candidates_dropped = nominations.best(batch.documents, candidates_max)
+        met.append((new_rows, postings))
+    pairs, candidates_dropped = _best_pairs(batch.documents, met, candidates_max)
     return ProbeResult(changes, pairs, postings_dropped, candidates_dropped)
 
 
-class _Nominations:
-    """Which documents of a batch met which postings. A posting list is stored once, however many documents met it.
+def _best_pairs(
+    documents: list[bytes], met: list[tuple[list[int], bytes]], candidates_max: int
+) -> tuple[list[CandidatePair], int]:
+    """Return each document's pairs with the most collisions (ties: smaller prefix), and how many were dropped.
 
-    Columns: document `rows[i]` met the postings `postings[buckets[i]]`.
+    `met` are the documents in each bucket, as indexes, and the bucket's postings.
     """
-
-    def __init__(self) -> None:
-        self.rows: list[int] = []
-        self.buckets: list[int] = []
-        self.postings: list[bytes] = []
-
-    def add(self, rows: list[int], postings: bytes) -> None:
-        self.rows += rows
-        self.buckets += [len(self.postings)] * len(rows)
-        self.postings.append(postings)
-
-    def best(self, documents: list[bytes], candidates_max: int) -> tuple[list[CandidatePair], int]:
-        """Return the prefixes that each document met most often, ties by prefix; and how many were dropped."""
-        if not self.rows:
-            return [], 0
-        rows, prefixes, collisions = self._count_collisions()
-        own = _as_numbers(_as_table([document[:PREFIX_BYTES] for document in documents]))
-        is_other = prefixes != own[rows]
-        rows, prefixes, collisions = rows[is_other], prefixes[is_other], collisions[is_other]
-        order = np.lexsort((prefixes, -collisions, rows))
-        rows, prefixes, collisions = rows[order], prefixes[order], collisions[order]
-        rank = np.arange(len(rows)) - np.searchsorted(rows, rows)  # within the document's candidates
-        best = rank < candidates_max
-        columns = zip(rows[best].tolist(), prefixes[best].tolist(), collisions[best].tolist(), strict=True)
-        pairs = [
-            CandidatePair(documents[row], prefix.to_bytes(PREFIX_BYTES, "big"), count)
-            for row, prefix, count in columns
-        ]
-        return pairs, len(rows) - len(pairs)
-
-    def _count_collisions(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """Return a row, a prefix as a number, and their collisions, for each pair that met.
-
-        buckets  0: [a, b]   1: [b, c]         document 0 is in buckets 0 and 1, document 1 in bucket 1
-        met      (0, a) (0, b) (0, b) (0, c) (1, b) (1, c)
-        result   (0, a): 1   (0, b): 2   (0, c): 1   (1, b): 1   (1, c): 1
-        """
-        distinct, codes = np.unique(_as_numbers(_as_table(self.postings)), return_inverse=True)
-        sizes = np.array([len(postings) // PREFIX_BYTES for postings in self.postings], np.int64)
-        starts = np.cumsum(sizes) - sizes
-        buckets = np.array(self.buckets, np.int64)
-        met = codes[_ranges(starts[buckets], sizes[buckets])]
-        rows = np.repeat(np.array(self.rows, np.int64), sizes[buckets])
-        pairs, collisions = np.unique(rows * len(distinct) + met, return_counts=True)
-        row, code = np.divmod(pairs, len(distinct))
-        return row, distinct[code], collisions
+    if not met:
+        return [], 0
+    rows, prefixes, collisions = _count_collisions(met)
+    own = _as_numbers(_as_table([document[:PREFIX_BYTES] for document in documents]))
+    is_other = prefixes != own[rows]
+    rows, prefixes, collisions = rows[is_other], prefixes[is_other], collisions[is_other]
+    order = np.lexsort((prefixes, -collisions, rows))
+    rows, prefixes, collisions = rows[order], prefixes[order], collisions[order]
+    rank = np.arange(len(rows)) - np.searchsorted(rows, rows)  # within the document's candidates
+    best = rank < candidates_max
+    columns = zip(rows[best].tolist(), prefixes[best].tolist(), collisions[best].tolist(), strict=True)
+    pairs = [
+        CandidatePair(documents[row], prefix.to_bytes(PREFIX_BYTES, "big"), count) for row, prefix, count in columns
+    ]
+    return pairs, len(rows) - len(pairs)
 
 
-def _as_table(prefixes: Sequence[bytes]) -> NDArray[np.uint8]:
-    """Return concatenated prefixes as uint8[n, PREFIX_BYTES]."""
-    return np.frombuffer(b"".join(prefixes), np.uint8).reshape(-1, PREFIX_BYTES)
+def _count_collisions(
+    met: list[tuple[list[int], bytes]],
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Return the columns row, prefix as a number, and collisions, of every pair that shares a bucket.
+
+    met         [([0], ab), ([0, 1], bc)]: document 0 in a bucket with the postings a and b, 0 and 1 in one with b, c
+    collisions  (0, a) (0, b) (0, b) (0, c) (1, b) (1, c)
+    result      (0, a): 1   (0, b): 2   (0, c): 1   (1, b): 1   (1, c): 1
+    """
+    distinct, codes = np.unique(_as_numbers(_as_table([postings for _, postings in met])), return_inverse=True)
+    sizes = np.array([len(postings) // PREFIX_BYTES for _, postings in met], np.int64)
+    starts = np.cumsum(sizes) - sizes
+    buckets = np.repeat(np.arange(len(met)), [len(rows) for rows, _ in met])
+    prefix_codes = codes[_ranges(starts[buckets], sizes[buckets])]
+    rows = np.repeat(np.array([row for rows, _ in met for row in rows], np.int64), sizes[buckets])
+    pairs, collisions = np.unique(rows * len(distinct) + prefix_codes, return_counts=True)
+    pair_rows, pair_codes = np.divmod(pairs, len(distinct))
+    return pair_rows, distinct[pair_codes], collisions
+
+
+def _as_table(postings: Sequence[bytes]) -> NDArray[np.uint8]:
+    """Return the prefixes in a list of posting lists as uint8[n, PREFIX_BYTES]."""
+    return np.frombuffer(b"".join(postings), np.uint8).reshape(-1, PREFIX_BYTES)
 
 
 def _as_numbers(table: NDArray[np.uint8]) -> NDArray[np.int64]:
-    """Return rows of at most 7 bytes as numbers with the same order."""
+    """Return rows of at most 7 bytes as numbers, in the same order."""
     wide = np.zeros((len(table), 8), np.uint8)
     wide[:, 8 - table.shape[1] :] = table
     return wide.view(">i8").ravel().astype(np.int64)

@@ -1,6 +1,6 @@
 """routing: defines the owner of every key and the destination of every message, for the Kafka engine.
 
-    stage      owner key          operators         takes                        sends
+    stage      owner key          operators         receives                     sends
     captures   URL                resolve, capture  SketchedPage                 Sighting; SketchedPage to its own URL
     documents  document prefix    admit             Sighting                     BucketProbe
                                   gather            CandidatePair                VerifyRequest
@@ -8,15 +8,14 @@
     buckets    bucket             probe             BucketProbe                  CandidatePair
     joins      document prefix    join              Union, MemberTransfer        Union, MemberTransfer
 
-Only one stage writes each family of the state, and the owner of a partition processes its messages one after another.
-The prefix of a document decides who owns it, because a posting has nothing but the prefix. A sketch travels once per
+Each family of the state is written by one stage only, and a partition's owner processes its messages one by one. The
+prefix of a document determines its owner, because a posting consists of the prefix only. A sketch is sent once per
 candidate: probe sends the candidates' prefixes to the owner of the new document, and gather sends the new document's
 sketch to the candidates' owners.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from enum import StrEnum
 
 import mmh3
@@ -25,11 +24,11 @@ from state.model import PREFIX_BYTES
 from streams.operators.join import MemberTransfer, Union
 from streams.operators.messages import BucketProbe, CandidatePair, Sighting, SketchedPage, VerifyRequest
 
-_SEED = 0x0A11  # differs from the seed of every other use of the hash
+_SEED = 0x0A11  # not used for any other hash
 
 
 class Stage(StrEnum):
-    """Operators that share owners. The Kafka engine has one topic per stage, with the stage's name."""
+    """Operators that share owners. Each stage is a topic of the Kafka engine."""
 
     CAPTURES = "captures"
     DOCUMENTS = "documents"
@@ -43,44 +42,31 @@ Destination = tuple[Stage, int]
 
 
 def partition_of(key: bytes, partitions: int) -> int:
-    """Return the partition that owns a key. State on disk is laid out by it, so it must never change."""
+    """Return the partition that owns a key. It must never change, because state on disk is divided by it."""
     assert partitions > 0
     return mmh3.hash(key, _SEED, signed=False) % partitions
 
 
-def owner(message: Message, bucket_bytes: int) -> tuple[Stage, bytes]:
-    """Return the stage of a message, and the key whose owner processes it."""
+def destination(message: Message, bucket_bytes: int, partitions: int) -> Destination:
+    """Return the stage that processes a message, and the partition that owns its key."""
     match message:
         case SketchedPage():
-            return Stage.CAPTURES, message.capture.key if message.revisit_of is None else message.revisit_of
+            stage, key = Stage.CAPTURES, message.capture.key if message.revisit_of is None else message.revisit_of
         case Sighting() | CandidatePair():
-            return Stage.DOCUMENTS, message.document[:PREFIX_BYTES]
+            stage, key = Stage.DOCUMENTS, message.document[:PREFIX_BYTES]
         case VerifyRequest():
-            return Stage.DOCUMENTS, message.prefix
+            stage, key = Stage.DOCUMENTS, message.prefix
         case BucketProbe():
-            return Stage.BUCKETS, message.buckets[:bucket_bytes]
+            stage, key = Stage.BUCKETS, message.buckets[:bucket_bytes]
         case Union():
-            return Stage.JOINS, message.larger[:PREFIX_BYTES]
+            stage, key = Stage.JOINS, message.larger[:PREFIX_BYTES]
         case MemberTransfer():
-            return Stage.JOINS, message.root[:PREFIX_BYTES]
-
-
-def destination(message: Message, bucket_bytes: int, partitions: int) -> Destination:
-    """Return the stage and the partition that a message is sent to."""
-    stage, key = owner(message, bucket_bytes)
+            stage, key = Stage.JOINS, message.root[:PREFIX_BYTES]
     return stage, partition_of(key, partitions)
 
 
-def pack(messages: Iterable[Message], bucket_bytes: int, partitions: int) -> dict[Destination, list[Message]]:
-    """Group messages by destination, in order, so that each destination gets one packet per batch."""
-    packets: dict[Destination, list[Message]] = {}
-    for message in messages:
-        packets.setdefault(destination(message, bucket_bytes, partitions), []).append(message)
-    return packets
-
-
 def bucket_probes(document: bytes, buckets: bytes, bucket_bytes: int, partitions: int) -> list[BucketProbe]:
-    """Split the buckets of a document into one message per owner."""
+    """Divide the buckets of a document into one message per owner."""
     assert len(buckets) % bucket_bytes == 0
     shares: dict[int, list[bytes]] = {}
     for at in range(0, len(buckets), bucket_bytes):

@@ -1,20 +1,19 @@
-"""sketch: turns pages into captures and document payloads. It has no state, so it can run on every core."""
+"""sketch: turns pages into captures and document payloads. It reads no state, so it can run on every core."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import msgspec
 import numpy as np
 
 from state.codecs import document_row
 from state.codecs.text_row import TextCodec
-from state.model import Capture, DocumentRow, Sketch
+from state.model import Capture, DocumentRow
 from state.scheme import Scheme
 from streams.errors import BadUrl
+from streams.operators.capture import fingerprint_page, new_capture
 from streams.operators.messages import DocumentPayload, SketchedPage
-from streams.operators.unchanged import fingerprint_page
 from streams.page import NOT_MODIFIED, SUCCESS_STATUSES, Page, Rejected
 from streams.settings import Limits, Policy
 from streams.sketch import sketcher as sketching
@@ -37,11 +36,7 @@ SketchResults = list[list[SketchedPage | Rejected]]
 """The result of each page of a task."""
 
 
-class _ExtractedPage(NamedTuple):
-    at: int  # index of the page in the task
-    page: Page
-    capture: Capture
-    extracted: Extracted
+_ExtractedPage = tuple[int, Page, Extracted]  # with the index of the page in the task
 
 
 class SketchStage:
@@ -63,97 +58,79 @@ class SketchStage:
         extracted: list[_ExtractedPage] = []
         for page in task.pages:
             try:
-                repeated_key = self._repeated_key(page)
+                original_key = self._original_key(page)
             except BadUrl as error:
                 results.append([Rejected("bad_url", str(error), page.origin, page.url[:200])])
                 continue
-            capture = _capture(page, task.sweep)
-            results.append([self._without_document(page, capture, repeated_key)])
+            results.append([self._without_document(page, task.sweep, original_key)])
             if page.refused is not None:
                 results[-1].append(Rejected(*page.refused, page.origin, page.url))
             has_content = page.body is not None or page.text is not None
-            if repeated_key is not None or page.status not in SUCCESS_STATUSES or not has_content:
+            if original_key is not None or page.status not in SUCCESS_STATUSES or not has_content:
                 continue
             try:
                 text = extract(page, self.limits.page_bytes_max, self.scheme.extractor)
             except TextError as error:
                 results[-1].append(Rejected(error.reason, error.detail, page.origin, page.url))
             else:
-                extracted.append(_ExtractedPage(len(results) - 1, page, capture, text))
-        self._sketch(results, extracted)
+                extracted.append((len(results) - 1, page, text))
+        self._sketch(results, extracted, task.sweep)
         return results
 
-    def _repeated_key(self, page: Page) -> bytes | None:
-        """Return the key of the URL whose capture a page repeats; a page that is "not modified" repeats its own."""
+    def _original_key(self, page: Page) -> bytes | None:
+        """Return the key of the URL whose capture a revisit repeats; None for another page."""
         if page.revisit_of is not None:
             return url_key(page.revisit_of, self.limits.url_bytes_max)
         return page.key if page.status == NOT_MODIFIED else None
 
-    def _without_document(self, page: Page, capture: Capture, repeated_key: bytes | None) -> SketchedPage:
+    def _without_document(self, page: Page, sweep: int, original_key: bytes | None) -> SketchedPage:
         words = b""
-        if self.policy.index_find and repeated_key not in {None, page.key}:
+        if self.policy.index_find and original_key not in {None, page.key}:
             # A revisit of another URL has no text here: only the words of its own URL can be indexed.
             words = index_words(page.key, page.url, np.empty(0, np.uint32), self.sketcher)
         return SketchedPage(
-            capture=capture,
+            capture=new_capture(page, sweep),
             words=words,
-            revisit_of=repeated_key,
+            revisit_of=original_key,
             origin=page.origin,
             revisit_time=page.revisit_time,
         )
 
-    def _sketch(self, results: SketchResults, pages: Sequence[_ExtractedPage]) -> None:
+    def _sketch(self, results: SketchResults, pages: Sequence[_ExtractedPage], sweep: int) -> None:
         """Sketch the extracted texts, and replace the results of their pages."""
         words_max = TEXT_WORDS_MAX if self.policy.index_find else 0
-        batch = self.sketcher.sketch_batch([item.extracted.text for item in pages], words_max)
+        batch = self.sketcher.sketch_batch([extracted.text for _, _, extracted in pages], words_max)
         buckets = sketching.buckets(batch.signatures, self.scheme)
         samples, words = self._index_entries(batch, pages)
         shingles = batch.shingles.tolist()
-        for i, (at, page, capture, extracted) in enumerate(pages):
-            has_document = shingles[i] > 0 and extracted.meta_refresh is None
-            capture = msgspec.structs.replace(  # noqa: PLW2901 - the same capture, completed
-                capture,
-                document=batch.documents[i] if has_document else None,
-                raw=fingerprint_page(page),
-                redirect=extracted.meta_refresh or capture.redirect,
-                extractor=int(extracted.extractor),
-            )
-            if has_document:
-                payload = self._payload(batch.sketch(i), capture, buckets[i].tobytes(), samples[i], extracted)
-                sketched = SketchedPage(capture=capture, payload=payload, words=words[i], origin=page.origin)
-                results[at] = [sketched]
+        for i, (at, page, extracted) in enumerate(pages):
+            document = batch.documents[i] if shingles[i] and extracted.meta_refresh is None else None
+            capture = new_capture(page, sweep, document, fingerprint_page(page), int(extracted.extractor))
+            if extracted.meta_refresh:
+                capture = msgspec.structs.replace(capture, redirect=extracted.meta_refresh)
+            if document is not None:
+                payload = DocumentPayload(
+                    document=document,
+                    row=document_row.encode(DocumentRow(batch.sketch(i), page.time)),
+                    buckets=buckets[i].tobytes(),
+                    samples=samples[i],
+                    text=self._encode_text(extracted, capture),
+                )
+                results[at] = [SketchedPage(capture=capture, payload=payload, words=words[i], origin=page.origin)]
                 continue
             results[at] = [SketchedPage(capture=capture, origin=page.origin)]
             if extracted.meta_refresh is None:
                 results[at].append(Rejected("no_text", "the page has no words", page.origin, page.url))
 
+    def _encode_text(self, extracted: Extracted, capture: Capture) -> bytes:
+        if not self.policy.keep_texts:
+            return b""
+        return self._texts.encode(extracted.title, extracted.text, capture.time, capture.raw)
+
     def _index_entries(self, batch: SketchBatch, pages: Sequence[_ExtractedPage]) -> tuple[list[bytes], list[bytes]]:
         """Return the entries of the samples index and of the words index, page by page."""
         if not self.policy.index_find:
             return [b""] * len(batch), [b""] * len(batch)
-        urls = [(item.page.key, item.page.url) for item in pages]
+        urls = [(page.key, page.url) for _, page, _ in pages]
         counts = np.minimum(batch.word_counts, indexed_words(batch.shingles))
         return index_samples_of(batch), index_words_of(urls, batch.words, counts, self.sketcher)
-
-    def _payload(
-        self, sketch: Sketch, capture: Capture, buckets: bytes, samples: bytes, extracted: Extracted
-    ) -> DocumentPayload:
-        text = b""
-        if self.policy.keep_texts:
-            text = self._texts.encode(extracted.title, extracted.text, capture.time, capture.raw)
-        row = document_row.encode(DocumentRow(sketch, capture.time))
-        return DocumentPayload(document=sketch.document, row=row, buckets=buckets, samples=samples, text=text)
-
-
-def _capture(page: Page, sweep: int) -> Capture:
-    """Return the capture of a page before its text is known."""
-    return Capture(
-        key=page.key,
-        url=page.url,
-        sweep=sweep,
-        time=page.time,
-        status=page.status,
-        document=None,
-        raw=b"",
-        redirect=page.redirect,
-    )

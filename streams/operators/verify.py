@@ -1,4 +1,4 @@
-"""verify: compares the sketches of candidate pairs, and writes an edge for each pair at or above the threshold."""
+"""verify: compares the sketches of candidate pairs, and writes an edge for every pair at or above the threshold."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from streams.sketch.sketcher import Comparison, Comparisons, compare_pairs, to_c
 
 
 class NearPairs(msgspec.Struct, frozen=True, kw_only=True):
-    """The pairs at or above the threshold: row `rows[i]` of `figures` compares ids[lefts[i]] with ids[rights[i]]."""
+    """The pairs at or above the threshold: `rows[i]` of `figures` compares `ids[lefts[i]]` with `ids[rights[i]]`."""
 
     ids: list[bytes]
     lefts: NDArray[np.int64]
@@ -45,8 +45,8 @@ def verify(
 ) -> VerifyResult:
     """Compare each pair once.
 
-    `documents` are the sketches of the pairs' documents by id, and `candidates` those of their candidates by prefix;
-    several documents may share a prefix. A candidate without a sketch has been deleted since, and is skipped.
+    `documents` are the sketches of the pairs' documents by id; `candidates` are the sketches of their candidates by
+    prefix, which several documents can share. A candidate without a sketch has been deleted since, and is skipped.
     """
     candidates = {pair.prefix: candidates.get(pair.prefix, ()) for pair in pairs}
     sketches = {sketch.document: sketch for group in (documents.values(), *candidates.values()) for sketch in group}
@@ -59,7 +59,14 @@ def verify(
     figures = compare_pairs(columns, columns, lefts, rights)
     rows = np.flatnonzero(figures.resemblance >= threshold)
     near = NearPairs(ids=ids, lefts=lefts[rows], rights=rights[rows], rows=rows, figures=figures)
-    return VerifyResult(_edges(near), _unions(near), len(compared), near)
+    changes = Changes()
+    shares = (figures.resemblance[rows], figures.containment[rows], figures.contained[rows])
+    changes.family(Family.EDGES).update(edge_row.encode_many(ids, near.lefts, near.rights, *shares))
+    # The fewest unions that give the same components: n near-copies need n - 1, not one per pair.
+    sets = DisjointSets[int]()
+    near_pairs = zip(near.lefts.tolist(), near.rights.tolist(), strict=True)
+    unions = [union(ids[left], ids[right]) for left, right in near_pairs if sets.union(left, right)]
+    return VerifyResult(changes, unions, len(compared), near)
 
 
 def _index_pairs(
@@ -77,22 +84,11 @@ def _index_pairs(
     }
 
 
-def _edges(near: NearPairs) -> Changes:
-    changes, figures, rows = Changes(), near.figures, near.rows
-    shares = (figures.resemblance[rows], figures.containment[rows], figures.contained[rows])
-    changes.family(Family.EDGES).update(edge_row.encode_many(near.ids, near.lefts, near.rights, *shares))
-    return changes
-
-
-def _unions(near: NearPairs) -> list[Union]:
-    """Return as few unions as give the same components: n near-copies need n - 1 unions, not one per pair."""
-    sets = DisjointSets[int]()
-    pairs = zip(near.lefts.tolist(), near.rights.tolist(), strict=True)
-    return [union(near.ids[left], near.ids[right]) for left, right in pairs if sets.union(left, right)]
-
-
 def find_closest(near: NearPairs, documents: Collection[bytes]) -> dict[bytes, tuple[bytes, Comparison]]:
-    """Return the nearest document of each of `documents` that has one (ties: the smaller id), and the figures."""
+    """Return the nearest other document of each of `documents` (ties: the smaller id), and the figures.
+
+    Documents without a near pair are left out.
+    """
     best: dict[bytes, tuple[float, bytes, int, bool]] = {}
     resemblance = near.figures.resemblance[near.rows].tolist()
     for at, (left, right) in enumerate(zip(near.lefts.tolist(), near.rights.tolist(), strict=True)):
@@ -102,13 +98,13 @@ def find_closest(near: NearPairs, documents: Collection[bytes]) -> dict[bytes, t
             if document in documents and (document not in best or rank < best[document]):
                 best[document] = rank
     return {
-        document: (other, _oriented(near.figures.comparison(int(near.rows[at])), is_swapped))
+        document: (other, _orient(near.figures.comparison(int(near.rows[at])), is_swapped))
         for document, (_, other, at, is_swapped) in best.items()
     }
 
 
-def _oriented(figures: Comparison, is_swapped: bool) -> Comparison:
-    """Return the comparison of a with b; if swapped, that of b with a."""
+def _orient(figures: Comparison, is_swapped: bool) -> Comparison:
+    """Return the comparison of a with b, or if swapped that of b with a."""
     if not is_swapped:
         return figures
     return msgspec.structs.replace(

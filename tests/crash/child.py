@@ -30,7 +30,7 @@ def take(folder: str, sweep: str, workers: str, *paths: str) -> None:
 
 
 def cancel(folder: str, sweep: str) -> None:
-    removal.CAPTURES_A_BATCH = 8
+    removal.CAPTURES_PER_REMOVAL = 8
     with Store(Path(folder)) as store:
         print("ready", flush=True)
         target = sweeps.named(store, sweep)

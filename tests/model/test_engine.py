@@ -378,12 +378,12 @@ def components(nodes: set[bytes], pairs: set[tuple[bytes, bytes]]) -> list[set[b
 
 @pytest.mark.parametrize("machine", [Engine, LimitedEngine])
 def test_engine_equals_model(machine: type[Engine], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(removal, "CAPTURES_A_BATCH", 3)
+    monkeypatch.setattr(removal, "CAPTURES_PER_REMOVAL", 3)
     run_state_machine_as_test(machine, settings=hypothesis_settings(max_examples=25, stateful_step_count=30))
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("machine", [Engine, LimitedEngine])
 def test_engine_equals_model_for_long(machine: type[Engine], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(removal, "CAPTURES_A_BATCH", 3)
+    monkeypatch.setattr(removal, "CAPTURES_PER_REMOVAL", 3)
     run_state_machine_as_test(machine, settings=hypothesis_settings(max_examples=300, stateful_step_count=60))

@@ -59,7 +59,7 @@ def _pages(pages: Sequence[SketchedPage], number: int, rows: MemoryStore, rules:
         start = capture_row.encode_key(key, sweep, time, capture_row.TIE_MAX)
         found = rows.scan_reverse(Family.CAPTURES, capture_row.history_prefix(key), start)
         before[instant] = [capture_row.decode(*row) for row in found]
-    resolved = capture.resolve(pages, before).pages
+    resolved, _ = capture.resolve(pages, before)
     own: list[SketchedPage] = []
     elsewhere: list[SketchedPage] = []
     for page in resolved:
@@ -78,11 +78,11 @@ def _documents(messages: Sequence[Message], rows: MemoryStore, rules: Rules) -> 
     known = {key: value for key in ids if (value := rows.get(Family.DOCUMENTS, key)) is not None}
     located = {key: value for key in places if (value := rows.get(Family.LOCATIONS, key)) is not None}
     texts = {key: value for key in known if (value := rows.get(Family.TEXTS, key)) is not None}
-    admitted = admit.admit(sightings, known, located, texts)
-    changes, limits = admitted.changes, Counter[str]()
+    changes, admitted = admit.admit(sightings, known, located, texts)
+    limits = Counter[str]()
     outputs: list[Message] = []
     width = rules.scheme.bucket_bytes
-    for payload in admitted.new:
+    for payload in admitted:
         outputs += routing.bucket_probes(payload.document, payload.buckets, width, rules.partitions)
 
     new = changes.family(Family.DOCUMENTS)
@@ -128,13 +128,14 @@ def _joins(messages: Sequence[join.Union | join.MemberTransfer], rows: MemorySto
     for message in messages:
         if isinstance(message, join.Union):
             members = [key[ID_BYTES:] for key, _ in batch.scan(Family.MEMBERS, message.larger)]
-            taken = join.union_step(message, batch.get(Family.PARENTS, message.larger), members)
+            step_changes, following = join.union_step(message, batch.get(Family.PARENTS, message.larger), members)
         else:
-            taken = join.transfer_step(message, batch.get(Family.PARENTS, message.root))
-        changes.update(taken.changes)
-        outputs += [*taken.unions, *taken.transfers]
+            step_changes, following = join.transfer_step(message, batch.get(Family.PARENTS, message.root))
+        changes.update(step_changes)
+        if following is not None:
+            outputs.append(following)
         if batch is not rows:
-            batch.merge(taken.changes)
+            batch.merge(step_changes)
     return Step(changes, outputs, Counter())
 
 

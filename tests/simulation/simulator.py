@@ -172,7 +172,10 @@ class Simulation:
         return copy is self._copy(partition) and self.rng.random() >= self.faults.twice
 
     def _packets(self, messages: Sequence[Message]) -> list[Packet]:
-        packed = routing.pack(messages, self.rules.scheme.bucket_bytes, self.rules.partitions)
+        packed: dict[Destination, list[Message]] = {}
+        for message in messages:
+            at = routing.destination(message, self.rules.scheme.bucket_bytes, self.rules.partitions)
+            packed.setdefault(at, []).append(message)
         if self.packed:
             return list(packed.items())
         single = [(place, [message]) for place, messages in packed.items() for message in messages]

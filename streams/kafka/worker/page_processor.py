@@ -36,10 +36,10 @@ from streams.kafka.wire.producer import DeadLetter, dead_letter
 from streams.kafka.worker.runner import Message, Runner
 from streams.kafka.worker.stages import Outcome, process_captures
 from streams.operators import lookups
+from streams.operators.capture import find_unchanged
 from streams.operators.messages import SketchedPage
 from streams.operators.routing import partition_of
 from streams.operators.sketch import SketchResults, Task
-from streams.operators.unchanged import find_unchanged
 from streams.page import Origin, Page, Rejected, with_time
 from streams.readers.read_limits import ReadLimits
 from streams.timestamps import MILLIS_MAX

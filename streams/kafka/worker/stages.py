@@ -89,9 +89,11 @@ def process_captures(partition: Partition, pages: Sequence[SketchedPage], contex
     """Write captures; send sightings of new documents, and resolved revisits to the owners of their URLs."""
     outcome = Outcome(context)
     store = partition.store
-    resolved = capture.resolve(pages, lookups.read_captures_before(store, capture.revisit_instants(pages)))
+    resolved, unresolved = capture.resolve(
+        pages, lookups.read_captures_before(store, capture.revisit_instants(pages))
+    )
     own: list[SketchedPage] = []
-    for page in resolved.pages:
+    for page in resolved:
         if routing.partition_of(page.capture.key, context.partitions) == partition.number:
             own.append(page)
         else:
@@ -99,7 +101,7 @@ def process_captures(partition: Partition, pages: Sequence[SketchedPage], contex
     captured = capture.capture(own, lookups.read_last_captures(store, capture.needs(own)))
     outcome.send(captured.sightings)
     outcome.changes = captured.changes
-    outcome.rejected += resolved.unresolved
+    outcome.rejected += unresolved
     outcome.counts.update(captures=len(captured.captures), unchanged=captured.unchanged)
     return outcome
 
@@ -114,11 +116,11 @@ def process_documents(partition: Partition, messages: Sequence[Any], context: Co
     store = partition.store
     sightings = [message for message in messages if isinstance(message, Sighting)]
     documents, old_locations, texts = lookups.read_admission_rows(store, sightings)
-    admitted = admit.admit(sightings, documents, old_locations, texts)
-    for new in admitted.new:
-        outcome.send(routing.bucket_probes(new.document, new.buckets, context.bucket_bytes, context.partitions))
-    outcome.changes = admitted.changes
-    outcome.counts.update(sightings=len(sightings), documents=len(admitted.new))
+    outcome.changes, new = admit.admit(sightings, documents, old_locations, texts)
+    for payload in new:
+        probes = routing.bucket_probes(payload.document, payload.buckets, context.bucket_bytes, context.partitions)
+        outcome.send(probes)
+    outcome.counts.update(sightings=len(sightings), documents=len(new))
     # The steps below change no locations.
     locations = Locations(store, outcome.changes) if context.writes_results(Topic.NEAR_DUPLICATES) else None
     _request_verification(outcome, store, [m for m in messages if isinstance(m, CandidatePair)], locations, context)
@@ -136,7 +138,7 @@ def _request_verification(
     """Send the sketches of new documents to the owners of their candidates."""
     documents = sorted({pair.document for pair in pairs})
     rows = {**lookups.read_rows(store, Family.DOCUMENTS, documents), **outcome.changes.family(Family.DOCUMENTS)}
-    page_of = gather.no_page if locations is None else locations.earliest
+    page_of = locations.earliest if locations is not None else None
     requests, dropped = gather.gather(pairs, rows, context.candidates_max, page_of)
     outcome.send(requests)
     outcome.counts["candidates_dropped"] += dropped
@@ -190,9 +192,7 @@ def process_buckets(partition: Partition, probes: Sequence[BucketProbe], context
     return outcome
 
 
-def process_joins(
-    partition: Partition, messages: Sequence[join.Union | join.MemberTransfer], context: Context
-) -> Outcome:
+def process_joins(partition: Partition, messages: Sequence[join.Message], context: Context) -> Outcome:
     """Take the union-find steps of this partition; send the steps that concern other partitions.
 
     All local steps that follow from a message are taken before the next message, so the result does not depend on how
@@ -201,11 +201,11 @@ def process_joins(
     outcome = Outcome(context)
     forest = Forest(partition.store, outcome.changes)
 
-    def is_local(message: join.Union | join.MemberTransfer) -> bool:
+    def is_local(message: join.Message) -> bool:
         return routing.destination(message, context.bucket_bytes, context.partitions)[1] == partition.number
 
     for message in messages:
-        for remote in forest.run([message], is_local):
+        if (remote := forest.run(message, is_local)) is not None:
             outcome.send(_split(remote))
     outcome.counts["unions"] += len(forest.links)
     if context.writes_results(Topic.CLUSTERS):
@@ -214,7 +214,7 @@ def process_joins(
     return outcome
 
 
-def _split(message: join.Union | join.MemberTransfer) -> list[join.Union | join.MemberTransfer]:
+def _split(message: join.Message) -> list[join.Message]:
     """Split a transfer with a long member list into several transfers."""
     if isinstance(message, join.Union):
         return [message]

@@ -60,8 +60,7 @@ def run(sightings: list[Sighting], rows: Rows) -> tuple[Changes, list[DocumentPa
         {key: rows[f][key] for key in keys if key in rows.get(f, {})}
         for f, keys in ((Family.DOCUMENTS, documents), (Family.LOCATIONS, places), (Family.TEXTS, documents))
     ]
-    admitted = admit(sightings, *held)
-    return admitted.changes, admitted.new
+    return admit(sightings, *held)
 
 
 def keep(rows: Rows, changes: Changes, *, merged: bool) -> None:

@@ -1,8 +1,9 @@
-"""capture: what is written of a page, and which documents are sent on."""
+"""capture: every page is written, and a document is passed on if its URL did not have it last time."""
 
 from __future__ import annotations
 
 from itertools import permutations
+from typing import Any
 
 import msgspec
 import pytest
@@ -13,29 +14,36 @@ from state.changes import Changes
 from state.codecs import capture_row
 from state.families import Family
 from state.model import Capture
-from streams.operators.capture import CaptureResult, capture, needs, resolve, revisit_instants
+from streams.operators.capture import (
+    CaptureResult,
+    capture,
+    find_unchanged,
+    fingerprint_page,
+    needs,
+    resolve,
+    revisit_instants,
+)
 from streams.operators.messages import Sighting, SketchedPage
+from streams.page import Origin, Page
 
 URL, OTHER = b"org,a)/x", b"org,a)/y"
 DOCUMENTS = {name: name.encode() * 16 for name in "ABC"}
 
 
 def seen(document: str | None, time: int, key: bytes = URL, sweep: int = 1, status: int = 200) -> SketchedPage:
-    held = DOCUMENTS[document] if document else None
-    url = "https://a.org/" + key[-1:].decode()
+    document_id = DOCUMENTS[document] if document else None
+    raw, url = (document_id or b"")[:8], "https://a.org/" + key[-1:].decode()
     return SketchedPage(
-        capture=Capture(
-            key=key, url=url, sweep=sweep, time=time, status=status, document=held, raw=held[:8] if held else b""
-        )
+        capture=Capture(key=key, url=url, sweep=sweep, time=time, status=status, document=document_id, raw=raw)
     )
 
 
-def revisit(of: bytes, time: int, key: bytes = URL, sweep: int = 1) -> SketchedPage:
-    return msgspec.structs.replace(seen(None, time, key, sweep), revisit_of=of)
+def revisit(original: bytes, time: int, key: bytes = URL, sweep: int = 1) -> SketchedPage:
+    return msgspec.structs.replace(seen(None, time, key, sweep), revisit_of=original)
 
 
 def last_of(captures: list[Capture]) -> dict[bytes, Capture]:
-    return {held.key: held for held in sorted(captures, key=lambda c: (c.sweep, c.time, c.tie))}
+    return {capture.key: capture for capture in sorted(captures, key=lambda c: (c.sweep, c.time, c.tie))}
 
 
 def written(captured: CaptureResult) -> list[Capture]:
@@ -46,7 +54,7 @@ def sent(captured: CaptureResult) -> list[tuple[bytes, bytes, int]]:
     return [(sighting.document, sighting.key, sighting.time) for sighting in captured.sightings]
 
 
-def test_asks_for_each_url_once() -> None:
+def test_every_url_is_looked_up_once() -> None:
     pages = [seen("A", 1), seen("B", 2), seen("A", 3, OTHER), revisit(OTHER, 4)]
     assert needs(pages) == [URL, OTHER]
     assert revisit_instants(pages) == [(OTHER, 1, 4, -1)]
@@ -60,24 +68,26 @@ def test_asks_for_each_url_once() -> None:
         ("AB", "AB", 0),
         ("ABA", "ABA", 0),
         ("AABB", "AB", 2),
-        ("A-A", "AA", 0),  # a URL that was gone in between holds it anew
+        ("A-A", "AA", 0),  # the URL had no document in between
         ("-", "", 0),
     ],
 )
-def test_sends_what_the_url_did_not_hold_last_time(history: str, documents: str, unchanged: int) -> None:
-    """The same in one batch and in one batch a page."""
+def test_a_document_is_passed_on_if_the_url_did_not_have_it_last_time(
+    history: str, documents: str, unchanged: int
+) -> None:
+    """One batch and one batch per page give the same."""
     pages = [seen(name.replace("-", "") or None, 10 + n) for n, name in enumerate(history)]
     together = capture(pages, {})
     assert [d for d, _, _ in sent(together)] == [DOCUMENTS[name] for name in documents]
     assert together.unchanged == unchanged
     assert len(written(together)) == len(together.captures) == len(history)
-    apart: list[tuple[bytes, bytes, int]] = []
-    held: list[Capture] = []
+    sent_one_by_one: list[tuple[bytes, bytes, int]] = []
+    stored: list[Capture] = []
     for page in pages:
-        one = capture([page], last_of(held))
-        apart += sent(one)
-        held += written(one)
-    assert apart == sent(together)
+        result = capture([page], last_of(stored))
+        sent_one_by_one += sent(result)
+        stored += written(result)
+    assert sent_one_by_one == sent(together)
 
 
 @given(
@@ -88,33 +98,32 @@ def test_sends_what_the_url_did_not_hold_last_time(history: str, documents: str,
     ),
     order=st.randoms(use_true_random=False),
 )
-def test_any_order_and_repeats_give_the_same_rows_and_first_sights(
+def test_any_order_and_repeats_give_the_same_rows_and_first_sightings(
     pages: list[tuple[str | None, int, bytes]], order: object
 ) -> None:
     made = [seen(name, 100 * sweep + n, key, sweep) for n, (name, sweep, key) in enumerate(pages)]
     expected = {(p.capture.document, p.capture.key): p.capture.time for p in reversed(made) if p.capture.document}
     for page in made:
-        held = page.capture
-        if held.document:
-            place = (held.document, held.key)
-            expected[place] = min(expected[place], held.time)
+        if page.capture.document:
+            location = (page.capture.document, page.capture.key)
+            expected[location] = min(expected[location], page.capture.time)
     shuffled = made + made[:2]
     order.shuffle(shuffled)  # type: ignore[attr-defined]
     rows: dict[bytes, bytes] = {}
-    found: dict[tuple[bytes, bytes], int] = {}
+    first_seen: dict[tuple[bytes, bytes], int] = {}
     for page in shuffled:
         captured = capture([page], last_of([capture_row.decode(*row) for row in rows.items()]))
         assert set(captured.repeated) >= {row for row in captured.changes.family(Family.CAPTURES) if row in rows}
         rows.update(captured.changes.family(Family.CAPTURES))
         for sighting in captured.sightings:
-            place = (sighting.document, sighting.key)
-            found[place] = min(sighting.time, found.get(place, sighting.time))
+            location = (sighting.document, sighting.key)
+            first_seen[location] = min(sighting.time, first_seen.get(location, sighting.time))
     assert rows == capture(made, {}).changes.family(Family.CAPTURES)
-    assert found == expected
+    assert first_seen == expected
 
 
-def test_what_came_back_within_one_instant_is_kept_apart() -> None:
-    """http, its redirect and the page share a key and a second; the page is the last capture."""
+def test_captures_of_one_url_at_the_same_instant_are_distinct() -> None:
+    """A redirect from http and two pages share a key and a second; a page is the last capture."""
     hop = SketchedPage(
         capture=Capture(
             key=URL,
@@ -135,74 +144,133 @@ def test_what_came_back_within_one_instant_is_kept_apart() -> None:
 
 
 class TestRevisits:
-    def test_one_takes_the_document_of_the_capture_that_it_repeats(self) -> None:
+    def test_a_revisit_gets_the_document_of_the_original(self) -> None:
         before = {(URL, 1, 20, -1): [seen("A", 10).capture]}
-        found = resolve([revisit(URL, 20)], before)
-        assert found.unresolved == []
-        (page,) = found.pages
+        resolved, unresolved = resolve([revisit(URL, 20)], before)
+        assert unresolved == []
+        (page,) = resolved
         assert page.revisit_of is None
         assert (page.capture.document, page.capture.raw, page.capture.time) == (DOCUMENTS["A"], b"A" * 8, 20)
         assert capture([page], {URL: seen("A", 10).capture}).unchanged == 1
 
-    def test_one_of_a_page_in_the_same_batch(self) -> None:
-        found = resolve([seen("A", 1), seen("B", 5), revisit(URL, 3, OTHER), revisit(URL, 9)], {})
-        assert [page.capture.document for page in found.pages[2:]] == [DOCUMENTS["A"], DOCUMENTS["B"]]
+    def test_the_original_can_be_in_the_same_batch(self) -> None:
+        resolved, _ = resolve([seen("A", 1), seen("B", 5), revisit(URL, 3, OTHER), revisit(URL, 9)], {})
+        assert [page.capture.document for page in resolved[2:]] == [DOCUMENTS["A"], DOCUMENTS["B"]]
 
-    def test_one_of_a_revisit(self) -> None:
-        found = resolve([seen("A", 1), revisit(URL, 2, OTHER), revisit(OTHER, 3, OTHER)], {})
-        assert found.pages[-1].capture.document == DOCUMENTS["A"]
+    def test_the_original_can_be_a_revisit(self) -> None:
+        resolved, _ = resolve([seen("A", 1), revisit(URL, 2, OTHER), revisit(OTHER, 3, OTHER)], {})
+        assert resolved[-1].capture.document == DOCUMENTS["A"]
 
-    def test_one_of_nothing_known_is_kept_and_reported(self) -> None:
-        found = resolve([revisit(OTHER, 20)], {})
-        assert [r.reason for r in found.unresolved] == ["revisit_unresolved"]
-        assert found.pages[0].capture.document is None
-        assert len(written(capture(found.pages, {}))) == 1
+    def test_a_revisit_without_an_original_is_stored_and_reported(self) -> None:
+        resolved, unresolved = resolve([revisit(OTHER, 20)], {})
+        assert [r.reason for r in unresolved] == ["revisit_unresolved"]
+        assert resolved[0].capture.document is None
+        assert len(written(capture(resolved, {}))) == 1
 
-    def test_one_of_a_picture_is_no_loss(self) -> None:
-        found = resolve([revisit(URL, 20)], {(URL, 1, 20, -1): [seen(None, 10).capture]})
-        assert (found.unresolved, found.pages[0].capture.document) == ([], None)
+    def test_a_revisit_of_a_picture_is_not_reported(self) -> None:
+        resolved, unresolved = resolve([revisit(URL, 20)], {(URL, 1, 20, -1): [seen(None, 10).capture]})
+        assert unresolved == []
+        assert resolved[0].capture.document is None
 
-    def test_one_looks_past_a_redirect_or_an_error(self) -> None:
+    def test_redirects_and_errors_are_skipped(self) -> None:
         before = [seen(None, 15, status=301).capture, seen("A", 10).capture]
-        assert resolve([revisit(URL, 20)], {(URL, 1, 20, -1): before}).pages[0].capture.document == DOCUMENTS["A"]
+        assert resolve([revisit(URL, 20)], {(URL, 1, 20, -1): before})[0][0].capture.document == DOCUMENTS["A"]
 
-    def test_one_handed_in_again_later_finds_the_same(self) -> None:
-        """What the URL holds now is not what it held then."""
-        first = resolve([revisit(URL, 20)], {(URL, 1, 20, -1): [seen("A", 10).capture]})
-        once = capture(first.pages, {URL: seen("A", 10).capture})
-        again = resolve([seen("B", 30), revisit(URL, 20)], {(URL, 1, 20, -1): [first.pages[0].capture]})
-        twice = capture(again.pages[1:], {URL: seen("B", 30).capture})
+    def test_a_revisit_supplied_again_gets_the_same_document(self) -> None:
+        """The URL has another document by then."""
+        first, _ = resolve([revisit(URL, 20)], {(URL, 1, 20, -1): [seen("A", 10).capture]})
+        once = capture(first, {URL: seen("A", 10).capture})
+        again, _ = resolve([seen("B", 30), revisit(URL, 20)], {(URL, 1, 20, -1): [first[0].capture]})
+        twice = capture(again[1:], {URL: seen("B", 30).capture})
         assert twice.changes.family(Family.CAPTURES) == once.changes.family(Family.CAPTURES)
 
-    def test_one_that_was_not_known_at_first_keeps_its_row(self) -> None:
+    def test_a_revisit_that_is_resolved_later_keeps_its_row_key(self) -> None:
         early, late = (
-            resolve([revisit(URL, 20, OTHER)], before).pages
+            resolve([revisit(URL, 20, OTHER)], before)[0]
             for before in ({}, {(URL, 1, 20, -1): [seen("A", 10).capture]})
         )
         rows = [set(capture(pages, {}).changes.family(Family.CAPTURES)) for pages in (early, late)]
         assert rows[0] == rows[1]
 
+    @pytest.mark.parametrize(("second", "document"), [(10, "A"), (20, "B"), (15, None)])
+    def test_a_revisit_with_a_time_repeats_the_capture_of_that_second(
+        self, second: int, document: str | None
+    ) -> None:
+        """If that capture was deleted or never supplied, no older one is used."""
+        before = [seen("B", 20_400).capture, seen("A", 10_000).capture]
+        page = msgspec.structs.replace(revisit(URL, 30_000), revisit_time=1_000 * second)
+        assert revisit_instants([page]) == [(URL, 1, 30_000, second)]
+        resolved, unresolved = resolve([page], {(URL, 1, 30_000, second): before})
+        assert resolved[0].capture.document == (DOCUMENTS[document] if document else None)
+        assert len(unresolved) == (document is None)
 
-def test_nothing_in_nothing_out() -> None:
+    @pytest.mark.parametrize(("status", "document"), [(200, "A"), (304, "A"), (301, None), (404, None)])
+    def test_one_of_an_error_or_a_redirect_holds_nothing(self, status: int, document: str | None) -> None:
+        page = msgspec.structs.replace(seen(None, 20, status=status), revisit_of=URL)
+        resolved, unresolved = resolve([page], {(URL, 1, 20, -1): [seen("A", 10).capture]})
+        assert resolved[0].capture.document == (DOCUMENTS[document] if document else None)
+        assert not unresolved
+
+
+def test_no_pages_give_no_changes() -> None:
     captured = capture([], {})
     assert len(captured.changes) == 0
     assert captured == CaptureResult(changes=captured.changes, sightings=[], captures=[], repeated=[], unchanged=0)
     assert isinstance(captured.changes, Changes)
     assert all(isinstance(sighting, Sighting) for sighting in captured.sightings)
 
-    @pytest.mark.parametrize(("second", "document"), [(10, "A"), (20, "B"), (15, None)])
-    def test_one_that_says_when_repeats_what_was_held_then(self, second: int, document: str | None) -> None:
-        """Not an older version, where that one was forgotten or never came."""
-        before = [seen("B", 20_400).capture, seen("A", 10_000).capture]
-        page = msgspec.structs.replace(revisit(URL, 30_000), revisit_time=1_000 * second)
-        assert revisit_instants([page]) == [(URL, 1, 30_000, second)]
-        found = resolve([page], {(URL, 1, 30_000, second): before})
-        assert found.pages[0].capture.document == (DOCUMENTS[document] if document else None)
-        assert len(found.unresolved) == (document is None)
 
-    @pytest.mark.parametrize(("status", "document"), [(200, "A"), (304, "A"), (301, None), (404, None)])
-    def test_one_of_an_error_or_a_redirect_holds_nothing(self, status: int, document: str | None) -> None:
-        page = msgspec.structs.replace(seen(None, 20, status=status), revisit_of=URL)
-        found = resolve([page], {(URL, 1, 20, -1): [seen("A", 10).capture]})
-        assert found.pages[0].capture.document == (DOCUMENTS[document] if document else None)
-        assert not found.unresolved
+DOCUMENT = b"d" * 16
+PAGE = Page(url="https://a.org/", time=5, body=b"<p>text", mime="text/html", origin=Origin("a.warc", 7))
+PREVIOUS = Capture(
+    key=PAGE.key,
+    url=PAGE.url,
+    sweep=1,
+    time=2,
+    status=200,
+    document=DOCUMENT,
+    raw=fingerprint_page(PAGE),
+    extractor=1,
+)
+
+
+def is_recognised(page: Page, previous: Capture | None = PREVIOUS) -> bool:
+    return find_unchanged([page], {} if previous is None else {previous.key: previous}, 2)[0] is not None
+
+
+def test_an_unchanged_page_repeats_the_document() -> None:
+    (unchanged,) = find_unchanged([PAGE], {PAGE.key: PREVIOUS}, 2)
+    assert unchanged is not None
+    assert unchanged.capture == msgspec.structs.replace(PREVIOUS, sweep=2, time=5)
+    assert unchanged.payload is None
+    assert unchanged.origin == PAGE.origin
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"body": b"<p>other"},
+        {"mime": "text/plain"},
+        {"charset": "latin-1"},
+        {"title": "a title"},
+        {"status": 404},
+        {"body": None},
+        {"body": None, "text": "<p>text"},
+        {"url": "https://a.org/other", "key": b"org,a)/other"},
+    ],
+)
+def test_a_changed_page_is_not_recognised(changed: dict[str, Any]) -> None:
+    assert not is_recognised(msgspec.structs.replace(PAGE, **changed))
+
+
+def test_the_previous_capture_must_have_a_document_and_a_successful_status() -> None:
+    assert is_recognised(PAGE)
+    assert not is_recognised(PAGE, None)
+    assert not is_recognised(PAGE, msgspec.structs.replace(PREVIOUS, document=None))
+    assert not is_recognised(PAGE, msgspec.structs.replace(PREVIOUS, status=404))
+
+
+def test_unchanged_pages_are_in_the_order_of_the_pages() -> None:
+    other = Page(url="https://a.org/new", time=5, text="new")
+    results = find_unchanged([other, PAGE, other], {PAGE.key: PREVIOUS}, 2)
+    assert [unchanged is not None for unchanged in results] == [False, True, False]

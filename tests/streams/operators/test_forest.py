@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from state.changes import Changes
 from state.families import Family
 from streams.operators.forest import DisjointSets, Forest, join_all, rejoin
-from streams.operators.join import MemberTransfer, union
+from streams.operators.join import MemberTransfer, Union, union
 from tests.memory import MemoryStore
 from tests.streams.operators.graphs import components, ids, listed, pairs
 
@@ -66,9 +66,10 @@ def test_components_are_rebuilt_without_deleted_documents(
     assert changes.deletes.get(Family.EDGES, set()) == {a + b for a, b in edges if not deleted.isdisjoint((a, b))}
 
 
-def test_messages_that_are_not_local_are_returned() -> None:
+def test_a_message_that_is_not_local_is_returned() -> None:
     forest = Forest(MemoryStore(), Changes())
-    outgoing = forest.run([union(A, B), union(B, C)], lambda message: not isinstance(message, MemberTransfer))
+    unions = [union(A, B), union(B, C)]
+    outgoing = [forest.run(message, lambda message: isinstance(message, Union)) for message in unions]
     assert outgoing == [MemberTransfer(A, (B,)), MemberTransfer(B, (C,))]
     assert forest.links == outgoing
 

@@ -1,4 +1,4 @@
-"""join: single steps, and any unions in any order, with repeats, equal brute force."""
+"""join: single steps; unions in any order and with repeats give the components of brute force."""
 
 from __future__ import annotations
 
@@ -10,46 +10,45 @@ from hypothesis import strategies as st
 
 from state.changes import merge
 from state.families import Family
-from streams.operators.join import MemberTransfer, Step, Union, transfer_step, union, union_step
+from streams.operators.join import MemberTransfer, Union, transfer_step, union, union_step
 from tests.memory import MemoryStore
 from tests.streams.operators.graphs import components, listed, pairs
 
 A, B, C, D = (letter.encode() * 16 for letter in "ABCD")
 
 
-def puts(step: Step, family: Family) -> dict[bytes, bytes]:
-    return step.changes.family(family)
-
-
-def test_a_union_goes_to_the_larger() -> None:
+def test_a_union_is_sent_to_the_larger_document() -> None:
     assert union(A, B) == union(B, A) == Union(B, A)
     with pytest.raises(AssertionError):
         union(A, A)
 
 
-def test_a_root_points_at_the_smaller_and_hands_its_members_on() -> None:
-    step = union_step(union(A, C), None, [D])
-    assert puts(step, Family.PARENTS) == {C: A}
-    assert step.changes.deletes[Family.MEMBERS] == {C + D}
-    assert step.transfers == [MemberTransfer(A, (C, D))]
-    assert step.unions == []
+def test_a_root_gets_a_parent_and_transfers_its_members() -> None:
+    changes, following = union_step(union(A, C), None, [D])
+    assert changes.family(Family.PARENTS) == {C: A}
+    assert changes.deletes[Family.MEMBERS] == {C + D}
+    assert following == MemberTransfer(A, (C, D))
 
 
 @pytest.mark.parametrize(
-    ("parent", "smaller", "onward"),
-    [(B, A, [Union(B, A)]), (A, B, [Union(B, A)]), (A, A, [])],
+    ("parent", "smaller", "expected"),
+    [(B, A, Union(B, A)), (A, B, Union(B, A)), (A, A, None)],
 )
-def test_a_node_that_is_no_root_goes_on_with_its_parent(parent: bytes, smaller: bytes, onward: list[Union]) -> None:
-    step = union_step(union(smaller, D), parent, [])
-    assert (step.unions, step.transfers, len(step.changes)) == (onward, [], 0)
+def test_the_union_of_another_node_continues_with_its_parent(
+    parent: bytes, smaller: bytes, expected: Union | None
+) -> None:
+    changes, following = union_step(union(smaller, D), parent, [])
+    assert following == expected
+    assert len(changes) == 0
 
 
-def test_a_root_keeps_what_it_is_handed_and_another_node_forwards_it() -> None:
-    kept = transfer_step(MemberTransfer(A, (C, D)), None)
-    assert puts(kept, Family.MEMBERS) == {A + C: b"", A + D: b""}
-    assert kept.transfers == []
-    forwarded = transfer_step(MemberTransfer(B, (C, D)), A)
-    assert (len(forwarded.changes), forwarded.transfers) == (0, [MemberTransfer(A, (C, D))])
+def test_a_root_lists_transferred_members_and_another_node_forwards_them() -> None:
+    changes, following = transfer_step(MemberTransfer(A, (C, D)), None)
+    assert changes.family(Family.MEMBERS) == {A + C: b"", A + D: b""}
+    assert following is None
+    changes, following = transfer_step(MemberTransfer(B, (C, D)), A)
+    assert following == MemberTransfer(A, (C, D))
+    assert len(changes) == 0
 
 
 @given(pairs, st.integers(0, 2**32))
@@ -66,11 +65,11 @@ def test_messages_in_any_order_and_with_repeats_give_the_components(
         before = dict(store.rows[Family.PARENTS])
         if isinstance(message, Union):
             members = [key[16:] for key, _ in store.scan(Family.MEMBERS, message.larger)]
-            step = union_step(message, store.get(Family.PARENTS, message.larger), members)
+            changes, following = union_step(message, store.get(Family.PARENTS, message.larger), members)
         else:
-            step = transfer_step(message, store.get(Family.PARENTS, message.root))
-        store.merge(step.changes)
-        queue += [*step.unions, *step.transfers]
+            changes, following = transfer_step(message, store.get(Family.PARENTS, message.root))
+        store.merge(changes)
+        queue += [following] if following is not None else []
         for node, parent in store.rows[Family.PARENTS].items():
             assert parent < node
             assert parent <= before.get(node, parent), "pointers only decrease"

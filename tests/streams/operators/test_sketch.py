@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from streams.operators.capture import fingerprint_page
 from streams.operators.messages import SketchedPage
 from streams.operators.sketch import SketchStage, Task
-from streams.operators.unchanged import fingerprint_page
 from streams.page import Page, Rejected
 from tests.samples import NOW, settings
 

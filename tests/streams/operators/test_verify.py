@@ -21,13 +21,13 @@ RNG = random.Random(6)
 
 def _texts() -> list[list[str]]:
     text = [f"w{n}" for n in range(60)]
-    found = [text]
+    versions = [text]
     for _ in range(7):
         text = list(text)
         for _ in range(2):
             text[RNG.randrange(60)] = f"v{RNG.randrange(10**6)}"
-        found.append(text)
-    return found
+        versions.append(text)
+    return versions
 
 
 TEXTS = _texts()
@@ -39,10 +39,10 @@ BY_ID = {sketch.document: sketch for sketch in SKETCHES}
 
 
 def by_prefix(sketches: list[Sketch]) -> dict[bytes, list[Sketch]]:
-    found: dict[bytes, list[Sketch]] = {}
+    groups: dict[bytes, list[Sketch]] = {}
     for sketch in sketches:
-        found.setdefault(sketch.document[:5], []).append(sketch)
-    return found
+        groups.setdefault(sketch.document[:5], []).append(sketch)
+    return groups
 
 
 def pair(a: Sketch, b: Sketch) -> CandidatePair:
@@ -54,24 +54,24 @@ def share(a: bytes, b: bytes) -> float:
 
 
 @pytest.mark.parametrize("threshold", [0.2, 0.5, 0.7, 0.9])
-def test_edges_are_those_of_plain_sets(threshold: float) -> None:
+def test_edges_equal_those_of_plain_sets(threshold: float) -> None:
     pairs = [pair(a, b) for a, b in combinations(SKETCHES, 2)]
-    found = verify(pairs, BY_ID, by_prefix(SKETCHES), threshold)
-    edges = [edge_row.decode(*row) for row in found.changes.family(Family.EDGES).items()]
+    result = verify(pairs, BY_ID, by_prefix(SKETCHES), threshold)
+    edges = [edge_row.decode(*row) for row in result.changes.family(Family.EDGES).items()]
     expected = {(a, b): share(a, b) for a, b in combinations(sorted(SHINGLES), 2) if share(a, b) >= threshold}
     assert {(edge.a, edge.b): edge.resemblance for edge in edges} == pytest.approx(expected, abs=1e-4)
     for edge in edges:
         common = len(SHINGLES[edge.a] & SHINGLES[edge.b])
         assert edge.containment == pytest.approx(common / len(SHINGLES[edge.a]), abs=1e-4)
         assert edge.contained == pytest.approx(common / len(SHINGLES[edge.b]), abs=1e-4)
-    assert found.compared == len(pairs)
+    assert result.compared == len(pairs)
 
 
-def test_unions_join_what_edges_join_and_no_more() -> None:
+def test_unions_give_the_components_of_the_edges() -> None:
     pairs = [pair(a, b) for a, b in combinations(SKETCHES, 2)]
-    found = verify(pairs, BY_ID, by_prefix(SKETCHES), 0.5)
-    edges = [(key[:16], key[16:]) for key in found.changes.family(Family.EDGES)]
-    unions = [(union.smaller, union.larger) for union in found.unions]
+    result = verify(pairs, BY_ID, by_prefix(SKETCHES), 0.5)
+    edges = [(key[:16], key[16:]) for key in result.changes.family(Family.EDGES)]
+    unions = [(union.smaller, union.larger) for union in result.unions]
     assert set(unions) <= set(edges)
     assert components(unions) == components(edges)
     assert len(unions) == sum(len(group) - 1 for group in components(edges))
@@ -85,7 +85,7 @@ def components(pairs: list[tuple[bytes, bytes]]) -> list[list[bytes]]:
     return sorted(sorted(group) for group in groups)
 
 
-def test_either_way_round_and_twice_is_one_comparison_with_the_same_row() -> None:
+def test_repeated_and_swapped_pairs_are_compared_once() -> None:
     a, b = SKETCHES[:2]
     one = verify([pair(a, b)], BY_ID, by_prefix([b]), 0.5)
     other = verify([pair(b, a)], BY_ID, by_prefix([a]), 0.5)
@@ -95,9 +95,9 @@ def test_either_way_round_and_twice_is_one_comparison_with_the_same_row() -> Non
     assert len(both.unions) == 1
 
 
-def test_a_candidate_that_was_forgotten_is_passed_over() -> None:
-    found = verify([pair(*SKETCHES[:2])], BY_ID, {}, 0.5)
-    assert (len(found.changes), found.unions, found.compared) == (0, [], 0)
+def test_a_deleted_candidate_is_skipped() -> None:
+    result = verify([pair(*SKETCHES[:2])], BY_ID, {}, 0.5)
+    assert (len(result.changes), result.unions, result.compared) == (0, [], 0)
 
 
 def test_a_document_is_not_compared_with_itself() -> None:
@@ -105,8 +105,7 @@ def test_a_document_is_not_compared_with_itself() -> None:
     assert verify([pair(a, a)], BY_ID, by_prefix([a]), 0.5).compared == 0
 
 
-def test_documents_of_one_prefix_are_told_apart() -> None:
-    """A prefix may stand for two documents: both are compared."""
+def test_all_documents_with_the_prefix_are_compared() -> None:
     a, b, c = SKETCHES[:3]
     clash = Sketch(
         document=b.document[:5] + bytes(11),
@@ -116,11 +115,11 @@ def test_documents_of_one_prefix_are_told_apart() -> None:
         shingles=c.shingles,
         tokens=c.tokens,
     )
-    found = verify([pair(a, b)], BY_ID, {b.document[:5]: [b, clash]}, 0.1)
-    assert found.compared == 2
-    assert len(found.changes.family(Family.EDGES)) == 2
+    result = verify([pair(a, b)], BY_ID, {b.document[:5]: [b, clash]}, 0.1)
+    assert result.compared == 2
+    assert len(result.changes.family(Family.EDGES)) == 2
 
 
-def test_nothing_in_nothing_out() -> None:
-    found = verify([], {}, {}, 0.5)
-    assert (len(found.changes), found.unions, found.compared) == (0, [], 0)
+def test_no_pairs_give_no_changes() -> None:
+    result = verify([], {}, {}, 0.5)
+    assert (len(result.changes), result.unions, result.compared) == (0, [], 0)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streams.engine.cursor import Cursor
-from streams.engine.ingest import Progress
+from streams.engine.ingest import Cursor, Progress
 from streams.terminal.progress_bars import format_rate, ingest_bar
 
 
