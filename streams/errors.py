@@ -5,16 +5,9 @@ from __future__ import annotations
 from state.errors import LostfoundError, StateError
 
 __all__ = [
-    "BadRecord",
-    "BadUrl",
-    "InputError",
-    "LostfoundError",
-    "NotFound",
-    "ReadError",
-    "SettingsError",
-    "StateError",
+    "BadRecord", "BadUrl", "InputError", "LostfoundError", "NotFound", "ReadError", "SettingsError", "StateError",
     "WorkerDied",
-]
+]  # fmt: skip
 
 
 class SettingsError(LostfoundError):

@@ -28,20 +28,6 @@ from streams.errors import BadUrl
 if TYPE_CHECKING:
     from tldextract import TLDExtract
 
-__all__ = [
-    "URL_BYTES_MAX",
-    "directory_prefix",
-    "domain_prefix",
-    "domain_ranges",
-    "host_prefix",
-    "key_host",
-    "key_url",
-    "key_words",
-    "path_words",
-    "registered_domain",
-    "url_key",
-]
-
 URL_BYTES_MAX = 60_000  # the maximum of the setting: queries accept any URL that an ingest may have accepted
 HOSTS_CACHED = 65_536
 _PORTS = {"http:": "80", "https:": "443"}
@@ -80,7 +66,7 @@ def key_host(key: bytes, *, port: bool = False) -> str:
 
 
 def host_prefix(key: bytes) -> bytes:
-    """Return the prefix of all keys of this host and port, up to the `)`; raise BadUrl if there is no host."""
+    """Return the prefix of all keys of this host and port, up to the `)`; raise BadUrl if it has no host."""
     prefix = codec.host_prefix(key)
     if len(prefix) < 2:
         raise BadUrl(f"not a URL key: {key[:80]!r} has no host closed by ')'", "make keys with url_key()")

@@ -14,7 +14,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterator
 
 TAGS_MAX = 30_000  # some tags walk all elements that are open: about a second at this many
 REOPENED_MAX = 1_000_000  # elements that unclosed formatting may be copied to, at some 400 bytes each
@@ -25,7 +25,7 @@ INDENT_CHARS_MAX = 100_000_000  # a line of a nested list starts with two spaces
 
 _SMALL_BYTES, _SMALL_TAGS = 20_000, 1_500  # pages within these two are within all of the above
 
-_TAG = re.compile(r"<(?:!--|(?:[!?]|/?([a-zA-Z][^\s/>]*))[^>]*>)")
+_TAG = re.compile(r"<(?:!--|(?:[!?]|(/?)([a-zA-Z][^\s/>]*))[^>]*>)")
 _NO_TEXT = frozenset(
     ["script", "style", "title", "template", "noscript", "textarea", "select", "iframe", "noembed", "noframes", "xmp"]
 )
@@ -61,35 +61,52 @@ def weigh(markup: str) -> Weight:
     return Weight(heavy, meta + META_CHARS_MAX if meta else 0)  # in bytes, which are at least as many as characters
 
 
-def strip_tags(markup: str, skipped: Collection[str] = ()) -> str:
-    """Return the text between tags, without that of `skipped` elements, in time linear in the length.
+class _Token(NamedTuple):
+    kind: str  # "start" tag, "end" tag, or "other" for comments and declarations
+    name: str  # of the element, in lower case; empty for "other"
+    start: int
+    end: int
 
-    An attribute that contains a `>` leaves its rest as text, which is rare and harmless.
+
+def _tokens(markup: str) -> Iterator[_Token]:
+    """Yield the tags, comments and declarations of a page; the content of elements without text is passed over."""
+    closed = markup.rfind(">") + 1  # every tag that starts before this has an end, so the search stays linear
+    end = 0
+    while (tag := _TAG.search(markup, end, closed)) is not None:
+        start, end = tag.span()
+        if tag[0] == "<!--":
+            close = markup.find("-->", end)
+            end = close + 3 if close >= 0 else len(markup)
+        if not tag[2]:
+            yield _Token("other", "", start, end)
+            continue
+        name = tag[2].lower()
+        if name in _NO_TEXT and not tag[1]:
+            end_tag = re.compile("</" + name, re.IGNORECASE).search(markup, end)
+            end = end_tag.start() if end_tag else len(markup)
+        yield _Token("end" if tag[1] else "start", name, start, end)
+
+
+def strip_tags(markup: str, skipped: Collection[str] = ()) -> str:
+    """Return the text between tags, without the content of `skipped` elements, in time linear in the length.
+
+    If an attribute contains a `>`, the rest of the tag counts as text, which is rare and harmless.
     """
     parts: list[str] = []
-    end = markup.rfind(">") + 1  # so that every tag matched below has an end
-    at, skipping, depth = 0, "", 0
-    while (tag := _TAG.search(markup, at, end)) is not None:
+    text_start, skipping, depth = 0, "", 0
+    for kind, name, start, end in _tokens(markup):
         if not skipping:
-            parts.append(markup[at : tag.start()])
-        at = tag.end()
-        if tag[0] == "<!--":
-            close = markup.find("-->", at)
-            at = close + 3 if close >= 0 else len(markup)
-            continue
-        name, closing = (tag[1] or "").lower(), tag[0][1] == "/"
-        if name in _NO_TEXT and not closing:
-            end_tag = re.compile("</" + name, re.IGNORECASE).search(markup, at)
-            at = end_tag.start() if end_tag else len(markup)
-        elif skipping and name == skipping:
-            depth += -1 if closing else 1
+            parts.append(markup[text_start:start])
+            if name in skipped and kind == "start":
+                skipping, depth = name, 1
+        elif name == skipping:
+            depth += 1 if kind == "start" else -1
             skipping = skipping if depth else ""
-        elif name in skipped and not closing and not skipping:
-            skipping, depth = name, 1
         if name and name not in _INLINE:
             parts.append("\n")
+        text_start = end
     if not skipping:
-        parts.append(markup[at:])
+        parts.append(markup[text_start:])
     lines = html.unescape(_HUGE_NUMBER.sub(" ", "".join(parts))).split("\n")
     return "\n".join(stripped for line in lines if (stripped := " ".join(line.split())))
 

@@ -97,13 +97,10 @@ def text_words(
 
     `Sketcher.sketch_batch` makes the same choice in its one pass.
     """
-    from streams.sketch.kernel import GRAMMAR_WEIGHT, WORD_SHARE
+    from streams.sketch.kernel import choose_words
 
-    tokens = int(counts.sum())
-    weights = np.log1p(counts)
-    weights[counts > max(3, tokens // WORD_SHARE)] = GRAMMAR_WEIGHT
-    ranks = -np.log((words.astype(np.float64) + 1.0) / 2.0**32) / weights
-    return words[np.argsort(ranks, kind="stable")[:limit]]
+    chosen = np.empty(limit, dtype=np.uint32)
+    return chosen[: choose_words(words, counts, chosen)]
 
 
 def indexed_words(shingles: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -1,52 +1,107 @@
-"""Turns text into a sketch in one pass, compiled by numba; `streams.sketch.sketcher` imports this on first use.
+"""Sketches text in one pass, compiled by numba; `streams.sketch.sketcher` imports it on first use.
 
     UTF-8 bytes ─▶ folded bytes and the bounds of words ─▶ token hashes + canonical bytes
                 ─▶ rolling hash over w tokens ─▶ h, a mixed 64-bit value per shingle
-                      ├─ v = h >> 32 names the shingle: counted, kept in the sample where v mod 2^k == 0
-                      └─ h mod 2^32 places it: times `bins`, the upper half is its bin, the lower half its rank there
+                      ├─ v = h >> 32 identifies the shingle: counted, and sampled if v mod 2^k == 0
+                      └─ (h mod 2^32) * bins: the upper half is the shingle's bin, the lower half its rank in the bin
 
-So a shingle's bin and rank say nothing about whether it is sampled, and the two estimates stay independent.
+A shingle's bin and rank therefore say nothing about whether it is sampled: the two estimates are independent.
 
 The signature is one-permutation hashing (Li, Owen, Zhang 2012) with optimal densification (Shrivastava 2017): an
-empty bin takes the winner of another bin, found by hashing. A bin keeps 8 bits of a hash of (its number, the winner's
-v), so that a document of one shingle does not repeat one byte. The sample is Broder's V_k(A), k the least that fits.
+empty bin takes the winner of another bin, chosen by hashing. A bin stores 8 bits of a hash of (its number, v of the
+winner), so that a document of one shingle does not repeat one byte. The sample is Broder's V_k(A) with the smallest k
+that fits.
 
-All loops are in unsigned 64-bit arithmetic, where numba neither wraps indices nor turns to floats, and words are read
-eight bytes at a time, little end first, which the compiler makes one load.
+Loops use unsigned 64-bit arithmetic: numba then neither wraps negative indices nor converts to floats. Words are read
+as little-endian blocks of eight bytes, which the compiler turns into one load each. Functions that Python calls get
+plain tuples of arrays and name them inside, because a call with a named tuple costs three times as much.
 """
 
-# Compiled functions take numba's types, which annotations cannot name, and columns one by one.
+# Compiled functions have numba's types, which annotations cannot express.
 # mypy: allow-untyped-defs
 # ruff: noqa: ANN001, ANN201, ANN202
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numba
 import numpy as np
 from numba import uint8, uint32, uint64
+from numpy.typing import NDArray
+
+from streams.sketch import unicode_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-WORD_SHARE = 80  # a word that is more than one token in this many is mostly grammar
+WORD_SHARE = 80  # a word that makes up more than 1/80 of the tokens is mostly grammar
 GRAMMAR_WEIGHT = 0.05
 _LOG_2 = math.log1p(1.0)
 
-_EMPTY = np.uint64(0xFFFF_FFFF_FFFF_FFFF)
-_MULTIPLIER = np.uint64(0x9E37_79B9_7F4A_7C15)
+_MAX = np.uint64(0xFFFF_FFFF_FFFF_FFFF)  # also the winner of an empty bin
 _LOW_32 = np.uint64(0xFFFF_FFFF)
+_MULTIPLIER = np.uint64(0x9E37_79B9_7F4A_7C15)
+_SEPARATOR, _MARK, _SOLO, _IGNORED = (
+    np.uint64(kind)
+    for kind in (unicode_table.SEPARATOR, unicode_table.MARK, unicode_table.SOLO, unicode_table.IGNORED)
+)
+_HARD, _FOLD_MASK = np.uint64(unicode_table.HARD), np.uint64(unicode_table.FOLD_MASK)
+_CLASS_SHIFT, _CLASS_MASK = np.uint64(unicode_table.CLASS_SHIFT), np.uint64(unicode_table.CLASS_MASK)
+_SHARP_S = np.uint64(unicode_table.SHARP_S)
+# ASCII letters in lower case and digits; 0 for separators.
+_ASCII_FOLD = np.array([ord(char.lower()) if char.isalnum() else 0 for char in map(chr, range(128))], dtype=np.uint8)
+
+
+class Parameters(NamedTuple):
+    """Constants of one sketcher."""
+
+    shingle_words: int
+    sample_max: int
+    tokens_max: int
+    token_seed: np.uint64
+    shingle_seed: np.uint64
+    probe_seed: np.uint64
+    base: np.uint64  # of the rolling hash
+    leaving_power: np.uint64  # base**shingle_words mod 2**64, the factor of the token that leaves the rolling hash
+    bin_seeds: NDArray[np.uint32]
+    characters: NDArray[np.uint32]  # see `streams.sketch.unicode_table`
+
+
+class Scratch(NamedTuple):
+    """Working memory for one text at a time, except for `canonical`, which collects a batch."""
+
+    folded: NDArray[np.uint8]
+    bounds: NDArray[np.uint32]  # the start and the end of each word in `folded`
+    hashes: NDArray[np.uint64]  # one per token
+    slots: NDArray[np.uint32]  # a hash set, 0 for an empty slot
+    counts: NDArray[np.uint32]  # one per slot
+    distinct: NDArray[np.uint32]  # the shingles, then the slots of the words
+    winners: NDArray[np.uint64]  # per bin: the least rank << 32 | v
+    canonical: NDArray[np.uint8]
+
+
+class Columns(NamedTuple):
+    """Sketches of n texts; `streams.sketch.sketcher.SketchBatch` describes the columns."""
+
+    signatures: NDArray[np.uint8]
+    samples: NDArray[np.uint32]
+    sample_sizes: NDArray[np.int64]
+    exponents: NDArray[np.int64]
+    shingles: NDArray[np.int64]
+    tokens: NDArray[np.int64]
+    words: NDArray[np.uint32]
+    word_counts: NDArray[np.int64]
 
 
 def jit(**options: Any) -> Callable[[Any], Any]:
-    """Return `numba.njit`, with a cache on disk if a folder for one can be written."""
+    """Return `numba.njit`, with a cache on disk if a folder for it is writable."""
 
     def decorate(function: Any) -> Any:
         try:
             return numba.njit(cache=True, nogil=True, **options)(function)
-        except RuntimeError:  # neither this folder nor the user's cache folder can be written
+        except RuntimeError:  # neither this folder nor the user's cache folder is writable
             return numba.njit(nogil=True, **options)(function)
 
     return decorate
@@ -63,166 +118,161 @@ def _mix(h):
 
 
 @jit(inline="always")
-def _load(data, i):
-    low = (
-        uint64(data[i])
-        | uint64(data[i + uint64(1)]) << uint64(8)
-        | uint64(data[i + uint64(2)]) << uint64(16)
-        | uint64(data[i + uint64(3)]) << uint64(24)
-    )
-    high = (
-        uint64(data[i + uint64(4)])
-        | uint64(data[i + uint64(5)]) << uint64(8)
-        | uint64(data[i + uint64(6)]) << uint64(16)
-        | uint64(data[i + uint64(7)]) << uint64(24)
-    )
-    return low | high << uint64(32)
-
-
-@jit()
-def _fold_ascii(data, start, end, ascii_fold, folded, bounds):
-    """Fold bytes known to be ASCII; `bounds` gets each word's start and end in turn. Returns their count."""
-    count, inside = uint64(0), False
-    size = uint64(end - start)
-    first = uint64(start)
-    for n in range(size):
-        i = uint64(n)
-        byte = ascii_fold[data[first + i]]
-        folded[i] = byte
-        word = byte != uint8(0)
-        bounds[count] = i
-        count += uint64(word != inside)
-        inside = word
-    bounds[count] = size
-    return np.int64(count + uint64(inside))
-
-
-@jit()
-def _fold(data, start, end, normal, ascii_fold, table, folded, bounds):
-    """Fold valid UTF-8, as `_fold_ascii` does. A character that is a word ends the one before it and itself, but for
-    the marks that follow. Returns -1 where a character must be normalised first (never where `normal` says it is).
-    """
-    i, end, o, count = uint64(start), uint64(end), uint64(0), uint64(0)
-    inside = after_solo = False
-    while i < end:
-        byte = uint64(data[i])
-        if byte < uint64(0x80):
-            if after_solo:
-                bounds[count] = o
-                count += uint64(1)
-                inside = after_solo = False
-            while byte < uint64(0x80):
-                fold = ascii_fold[byte]
-                word = fold != uint8(0)
-                folded[o] = fold
-                bounds[count] = o
-                count += uint64(word != inside)
-                inside = word
-                o += uint64(1)
-                i += uint64(1)
-                if i == end:
-                    break
-                byte = uint64(data[i])
-            continue
-        size = uint64(2) + uint64(byte >= uint64(0xE0)) + uint64(byte >= uint64(0xF0))
-        point = byte & (uint64(0x7F) >> size)
-        for n in range(1, size):
-            point = point << uint64(6) | uint64(data[i + uint64(n)]) & uint64(0x3F)
-        i += size
-        entry = uint64(table[point])
-        if entry >> uint64(31) and not normal:
-            return -1
-        kind = entry >> uint64(24) & uint64(7)
-        if kind == uint64(4):  # IGNORED
-            continue
-        solo, mark = kind == uint64(3), kind == uint64(2)
-        word = kind != uint64(0)
-        if inside and (not word or solo or (after_solo and not mark)):
-            bounds[count] = o
-            count += uint64(1)
-            inside = False
-        after_solo = solo or (after_solo and mark)
-        bounds[count] = o
-        count += uint64(word and not inside)
-        inside = word
-        if point == uint64(0xDF):  # sharp s
-            folded[o] = folded[o + uint64(1)] = uint8(0x73)
-            o += uint64(2)
-        elif word:
-            o = _put(entry & uint64(0x1FFFFF), folded, o)
-    bounds[count] = o
-    return np.int64(count + uint64(inside))
+def _load_8_bytes(data, i):
+    block = uint64(0)
+    for n in range(8):
+        block |= uint64(data[i + uint64(n)]) << uint64(8 * n)
+    return block
 
 
 @jit(inline="always")
-def _put(point, out, o):
-    """Write a code point as UTF-8 at `o`; returns where the next one goes."""
+def _copy_8_bytes(source, i, target, j):
+    for n in range(8):
+        target[j + uint64(n)] = source[i + uint64(n)]
+
+
+@jit()
+def _fold_ascii(data, start, end, folded, length, bounds, edges, in_word):
+    """Fold bytes that are ASCII; `length` bytes and `edges` bounds are written already.
+
+    Return the new number of bounds, and whether the last byte is in a word.
+    """
+    for n in range(end - start):
+        i = uint64(n)
+        byte = _ASCII_FOLD[data[start + i]]
+        is_word = byte != uint8(0)
+        folded[length + i] = byte
+        bounds[edges] = length + i
+        edges += uint64(is_word != in_word)
+        in_word = is_word
+    return edges, in_word
+
+
+@jit()
+def _fold(data, start, end, is_ascii, normalised, characters, scratch):
+    """Fold valid UTF-8 into `scratch.folded` and fill `scratch.bounds`; return the number of words.
+
+    A solo character and the marks that follow it are a word. Return -1 if the text must be normalised first; never
+    if it is `normalised`.
+    """
+    folded, bounds = scratch.folded, scratch.bounds
+    i, end, length, edges = uint64(start), uint64(end), uint64(0), uint64(0)
+    in_word = after_solo = False
+    while i < end:
+        if data[i] < uint8(0x80):
+            if after_solo:
+                bounds[edges] = length
+                edges += uint64(1)
+                in_word = after_solo = False
+            ascii_end = end if is_ascii else i + uint64(1)
+            while ascii_end < end and data[ascii_end] < uint8(0x80):
+                ascii_end += uint64(1)
+            edges, in_word = _fold_ascii(data, i, ascii_end, folded, length, bounds, edges, in_word)
+            length += ascii_end - i
+            i = ascii_end
+            continue
+        point, i = _decode_utf8(data, i)
+        entry = uint64(characters[point])
+        if entry & _HARD and not normalised:
+            return -1
+        kind = entry >> _CLASS_SHIFT & _CLASS_MASK
+        if kind == _IGNORED:
+            continue
+        is_solo, is_mark, is_word = kind == _SOLO, kind == _MARK, kind != _SEPARATOR
+        if in_word and (not is_word or is_solo or (after_solo and not is_mark)):
+            bounds[edges] = length
+            edges += uint64(1)
+            in_word = False
+        after_solo = is_solo or (after_solo and is_mark)
+        bounds[edges] = length
+        edges += uint64(is_word and not in_word)
+        in_word = is_word
+        if point == _SHARP_S:
+            folded[length] = folded[length + uint64(1)] = uint8(0x73)
+            length += uint64(2)
+        elif is_word:
+            length = _encode_utf8(entry & _FOLD_MASK, folded, length)
+    bounds[edges] = length
+    return np.int64(edges + uint64(in_word)) // 2
+
+
+@jit(inline="always")
+def _decode_utf8(data, i):
+    """Return the code point of the sequence of two to four bytes at `i`, and the index after it."""
+    first = uint64(data[i])
+    size = uint64(2) + uint64(first >= uint64(0xE0)) + uint64(first >= uint64(0xF0))
+    point = first & (uint64(0x7F) >> size)
+    for n in range(1, size):
+        point = point << uint64(6) | uint64(data[i + uint64(n)]) & uint64(0x3F)
+    return point, i + size
+
+
+@jit(inline="always")
+def _encode_utf8(point, out, length):
+    """Append a code point to the `length` bytes of `out`; return the new length."""
     if point < uint64(0x80):
-        out[o] = uint8(point)
-        return o + uint64(1)
+        out[length] = uint8(point)
+        return length + uint64(1)
     if point < uint64(0x800):
-        out[o] = uint8(uint64(0xC0) | point >> uint64(6))
-        o += uint64(1)
+        out[length] = uint8(uint64(0xC0) | point >> uint64(6))
+        length += uint64(1)
     else:
         if point < uint64(0x10000):
-            out[o] = uint8(uint64(0xE0) | point >> uint64(12))
-            o += uint64(1)
+            out[length] = uint8(uint64(0xE0) | point >> uint64(12))
+            length += uint64(1)
         else:
-            out[o] = uint8(uint64(0xF0) | point >> uint64(18))
-            out[o + uint64(1)] = uint8(uint64(0x80) | point >> uint64(12) & uint64(0x3F))
-            o += uint64(2)
-        out[o] = uint8(uint64(0x80) | point >> uint64(6) & uint64(0x3F))
-        o += uint64(1)
-    out[o] = uint8(uint64(0x80) | point & uint64(0x3F))
-    return o + uint64(1)
+            out[length] = uint8(uint64(0xF0) | point >> uint64(18))
+            out[length + uint64(1)] = uint8(uint64(0x80) | point >> uint64(12) & uint64(0x3F))
+            length += uint64(2)
+        out[length] = uint8(uint64(0x80) | point >> uint64(6) & uint64(0x3F))
+        length += uint64(1)
+    out[length] = uint8(uint64(0x80) | point & uint64(0x3F))
+    return length + uint64(1)
 
 
 @jit()
-def _tokens(folded, bounds, count, seed, canonical, at, hashes):
-    """Hash each word, and write it at `canonical[at:]`, one space after each. Returns the end of what was written.
+def _hash_words(scratch, count, seed, start):
+    """Hash each word and copy it to `canonical[start:]`, followed by a space. Return the end of the last copy.
 
-    Copies run up to 7 bytes over; the next word overwrites them.
+    Copies overrun by up to 7 bytes, which the next word overwrites.
     """
-    o = uint64(at)
+    folded, bounds, hashes, canonical = scratch.folded, scratch.bounds, scratch.hashes, scratch.canonical
+    end = uint64(start)
     for t in range(count):
-        start, end = uint64(bounds[uint64(2) * uint64(t)]), uint64(bounds[uint64(2) * uint64(t) + uint64(1)])
+        i, stop = uint64(bounds[uint64(2) * uint64(t)]), uint64(bounds[uint64(2) * uint64(t) + uint64(1)])
         h = seed
-        while start + uint64(8) < end:
-            for n in range(8):
-                canonical[o + uint64(n)] = folded[start + uint64(n)]
-            h = (h ^ _load(folded, start)) * _MULTIPLIER
+        while i + uint64(8) < stop:
+            _copy_8_bytes(folded, i, canonical, end)
+            h = (h ^ _load_8_bytes(folded, i)) * _MULTIPLIER
             h ^= h >> uint64(32)
-            start += uint64(8)
-            o += uint64(8)
-        for n in range(8):
-            canonical[o + uint64(n)] = folded[start + uint64(n)]
-        size = end - start  # 1 to 8
-        h = (h ^ (_load(folded, start) & (_EMPTY >> (uint64(64) - uint64(8) * size)))) * _MULTIPLIER
+            i += uint64(8)
+            end += uint64(8)
+        _copy_8_bytes(folded, i, canonical, end)
+        size = stop - i  # 1 to 8
+        h = (h ^ (_load_8_bytes(folded, i) & (_MAX >> (uint64(64) - uint64(8) * size)))) * _MULTIPLIER
         hashes[uint64(t)] = h ^ (h >> uint64(32))
-        canonical[o + size] = uint8(0x20)
-        o += size + uint64(1)
-    return o
+        canonical[end + size] = uint8(0x20)
+        end += size + uint64(1)
+    return np.int64(end)
 
 
 @jit()
-def tokenise(
-    data, start, end, is_ascii, normal, tokens_max, seed, ascii_fold, table, folded, bounds, canonical, at, hashes
-):
-    """Canonical tokens of one text: (tokens, end of its canonical bytes, whether it must be normalised first)."""
-    if is_ascii:
-        edges = _fold_ascii(data, start, end, ascii_fold, folded, bounds)
-    else:
-        edges = _fold(data, start, end, normal, ascii_fold, table, folded, bounds)
-        if edges < 0:
-            return 0, at, True
-    tokens = min(edges // 2, tokens_max)
-    written = np.int64(_tokens(folded, bounds, tokens, seed, canonical, at, hashes))
-    return tokens, written, False
+def tokenise(data, start, end, is_ascii, normalised, canonical_start, parameters, scratch):
+    """Split the text `data[start:end]` into tokens: fill `hashes`, and `canonical` from `canonical_start` on.
+
+    Return the number of tokens, the end of the canonical bytes, and whether the text must be normalised first.
+    """
+    parameters, scratch = Parameters(*parameters), Scratch(*scratch)
+    words = _fold(data, start, end, is_ascii, normalised, parameters.characters, scratch)
+    if words < 0:
+        return 0, canonical_start, True
+    tokens = min(words, parameters.tokens_max)
+    return tokens, _hash_words(scratch, tokens, parameters.token_seed, canonical_start), False
 
 
 @jit()
-def runs(ascending):
-    """Return the distinct values, and the count of each."""
+def count_runs(ascending):
+    """Return the distinct values of an ascending array and the count of each."""
     distinct = np.empty(ascending.size, np.uint32)
     counts = np.empty(ascending.size, np.int64)
     n = -1
@@ -235,50 +285,68 @@ def runs(ascending):
     return distinct[: n + 1].copy(), counts[: n + 1].copy()
 
 
-@jit()
-def shingle(hashes, tokens, words, base, leaving_power, seed, bins, slots, distinct, winners):
-    """Values of all shingles, each once, in `distinct`; each bin's winner (rank << 32 | v) in `winners`.
-
-    `leaving_power` is base**words mod 2**64, the factor of the token that leaves the rolling hash. A text shorter
-    than a shingle gives one shingle of all its tokens. Returns the number of distinct shingles.
-    """
-    winners[:] = _EMPTY
-    if tokens == 0:
-        return 0
+@jit(inline="always")
+def _clear(slots, values_max):
+    """Empty a hash set for up to `values_max` values; return the mask of its slot numbers."""
     size = uint64(16)
-    while size < uint64(2 * tokens):
+    while size < uint64(2 * values_max):
         size *= uint64(2)
     slots[: np.int64(size)] = uint32(0)
-    mask = size - uint64(1)
+    return size - uint64(1)
+
+
+@jit(inline="always")
+def _find_slot(slots, mask, value):
+    """Return the slot that contains `value`, or else the empty slot where it belongs."""
+    slot = uint64(value) & mask
+    while slots[slot] != uint32(0) and slots[slot] != value:
+        slot = (slot + uint64(1)) & mask
+    return slot
+
+
+@jit(inline="always")
+def _upper_32(h):
+    return max(uint32(h >> uint64(32)), uint32(1))  # 0 marks an empty slot
+
+
+@jit()
+def shingle(tokens, parameters, scratch):
+    """Fill `distinct` with the values of all shingles, and `winners`; return the number of distinct shingles.
+
+    A text with fewer tokens than a shingle gives one shingle of all its tokens.
+    """
+    parameters, scratch = Parameters(*parameters), Scratch(*scratch)
+    hashes, slots, distinct, winners = scratch.hashes, scratch.slots, scratch.distinct, scratch.winners
+    shingle_words, base = parameters.shingle_words, parameters.base
+    winners[:] = _MAX
+    if tokens == 0:
+        return 0
+    mask = _clear(slots, tokens)
     rolling, count = uint64(0), uint64(0)
-    for n in range(min(words, tokens) - 1):
+    first = min(shingle_words, tokens) - 1
+    for n in range(first):
         rolling = rolling * base + hashes[uint64(n)]
-    for n in range(min(words, tokens) - 1, tokens):
-        i = uint64(n)
-        rolling = rolling * base + hashes[i]
-        if n >= words:
-            rolling -= leaving_power * hashes[i - uint64(words)]
-        h = _mix(rolling ^ seed)
-        v = max(uint32(h >> uint64(32)), uint32(1))  # 0 marks an empty slot
-        slot = uint64(v) & mask
-        seen = slots[slot]
-        while seen != uint32(0) and seen != v:
-            slot = (slot + uint64(1)) & mask
-            seen = slots[slot]
-        slots[slot] = v
-        distinct[count] = v
-        count += uint64(seen != v)
-        placed = (h & _LOW_32) * uint64(bins)
-        winner = (placed << uint64(32)) | uint64(v)
-        winners[placed >> uint64(32)] = min(winners[placed >> uint64(32)], winner)
+    for n in range(first, tokens):
+        rolling = rolling * base + hashes[uint64(n)]
+        if n >= shingle_words:
+            rolling -= parameters.leaving_power * hashes[uint64(n) - uint64(shingle_words)]
+        h = _mix(rolling ^ parameters.shingle_seed)
+        value = _upper_32(h)
+        slot = _find_slot(slots, mask, value)
+        distinct[count] = value
+        count += uint64(slots[slot] != value)
+        slots[slot] = value
+        bin_and_rank = (h & _LOW_32) * uint64(winners.size)
+        index = bin_and_rank >> uint64(32)
+        winners[index] = min(winners[index], bin_and_rank << uint64(32) | uint64(value))
     return np.int64(count)
 
 
 @jit()
-def take_sample(distinct, count, sample_max, sample):
-    """The values of `distinct` that are 0 mod 2**k, ascending, k the least with at most `sample_max`: (size, k).
+def draw_sample(distinct, count, sample_max, sample):
+    """Fill `sample` with the values that are 0 mod 2**k, ascending, for the smallest k that leaves `sample_max`.
 
-    Reorders `distinct`.
+    Return the size of the sample and k. Reorders `distinct`.
     """
     exponent, left = 0, uint64(count)
     while left > uint64(sample_max):
@@ -290,7 +358,7 @@ def take_sample(distinct, count, sample_max, sample):
             remaining += uint64((value & bit) == uint32(0))
         left = remaining
         exponent += 1
-    for n in range(left):  # at most sample_max: counting the smaller ones sorts without a branch
+    for n in range(left):  # at most sample_max values: counting the smaller ones sorts without a branch
         value, rank = distinct[uint64(n)], uint32(0)
         for m in range(left):
             rank += uint32(distinct[uint64(m)] < value)
@@ -300,11 +368,11 @@ def take_sample(distinct, count, sample_max, sample):
 
 @jit()
 def sign(winners, bin_seeds, seed, signature):
-    """The signature's bytes; at least one bin must have a winner."""
+    """Fill the signature; at least one bin must have a winner."""
     bins = uint64(winners.size)
     for n in range(bins):
         winner, probe = winners[uint64(n)], uint64(0)
-        while winner == _EMPTY:  # ends: each probe meets a winner with a chance of at least 1 / bins
+        while winner == _MAX:  # ends: each probe meets a winner with a probability of at least 1 / bins
             h = _mix(seed ^ (uint64(n) << uint64(32) | probe))
             winner = winners[(h >> uint64(32)) * bins >> uint64(32)]
             probe += uint64(1)
@@ -315,81 +383,82 @@ def sign(winners, bin_seeds, seed, signature):
 
 
 @jit()
-def choose_words(hashes, tokens, slots, places, tally, ranks, chosen):
-    """The words of a text that are indexed: those of least rank, see `index_terms`, which has the same in numpy.
-
-    Fills `chosen`, ascending by rank, and returns how many there are.
-    """
-    size = uint64(16)
-    while size < uint64(2 * tokens):
-        size *= uint64(2)
-    slots[: np.int64(size)] = uint32(0)
-    mask = size - uint64(1)
-    distinct = uint64(0)
+def _count_words(tokens, scratch):
+    """Count the distinct words: fill `slots`, `counts` and, with the slots of the words, `distinct`."""
+    hashes, slots, counts, distinct = scratch.hashes, scratch.slots, scratch.counts, scratch.distinct
+    mask = _clear(slots, tokens)
+    size = uint64(0)
     for n in range(tokens):
-        word = max(uint32(hashes[uint64(n)] >> uint64(32)), uint32(1))  # 0 marks an empty slot
-        slot = uint64(word) & mask
-        seen = slots[slot]
-        while seen != uint32(0) and seen != word:
-            slot = (slot + uint64(1)) & mask
-            seen = slots[slot]
+        word = _upper_32(hashes[uint64(n)])
+        slot = _find_slot(slots, mask, word)
+        is_new = slots[slot] != word
         slots[slot] = word
-        places[distinct] = uint32(slot)
-        distinct += uint64(seen != word)
-        tally[slot] = tally[slot] * uint32(seen == word) + uint32(1)
-    frequent = uint32(max(3, tokens // WORD_SHARE))
-    taken = 0
-    for n in range(distinct):
-        slot = uint64(places[uint64(n)])
-        weight = GRAMMAR_WEIGHT
-        if tally[slot] <= frequent:
-            weight = math.log1p(float(tally[slot])) if tally[slot] > uint32(1) else _LOG_2
-        chance = (float(slots[slot]) + 1.0) / 4294967296.0
-        if taken == chosen.size and 1.0 - chance >= ranks[taken - 1] * weight:
-            continue  # -log(chance) >= 1 - chance, so most words need no logarithm
-        rank = -math.log(chance) / weight
-        if taken == chosen.size and rank >= ranks[taken - 1]:
-            continue
-        at = taken if taken < chosen.size else taken - 1
-        while at > 0 and ranks[at - 1] > rank:
-            ranks[at], chosen[at] = ranks[at - 1], chosen[at - 1]
-            at -= 1
-        ranks[at], chosen[at] = rank, slots[slot]
-        taken = min(taken + 1, chosen.size)
-    return taken
+        distinct[size] = uint32(slot)
+        size += uint64(is_new)
+        counts[slot] = counts[slot] * uint32(not is_new) + uint32(1)
+    return size
 
 
 @jit()
-def sketch_columns(
-    data, offsets, is_ascii, normal, limits, seeds, bin_seeds, ascii_fold, table,
-    folded, bounds, hashes, slots, distinct, winners, canonical, tally, ranks,
-    ends, signatures, samples, sizes, exponents, shingles, tokens, words, word_counts, hard,
-):  # fmt: skip
-    """Sketch texts `data[offsets[i]:offsets[i + 1]]` into columns. `sketcher` says what each array is."""
-    shingle_words, sample_max, tokens_max = limits
-    token_seed, shingle_seed, probe_seed, base, leaving_power = seeds
-    at = 0
+def _keep_least(word, count, grammar_count, ranks, chosen, size):
+    """Insert a word into the `size` words `chosen` so far if its rank is among the least; return the new size."""
+    weight = GRAMMAR_WEIGHT
+    if count <= grammar_count:
+        weight = math.log1p(float(count)) if count > 1 else _LOG_2
+    chance = (float(word) + 1.0) / 4294967296.0
+    is_full = size == chosen.size
+    if is_full and 1.0 - chance >= ranks[size - 1] * weight:
+        return size  # -log(chance) >= 1 - chance, so most words need no logarithm
+    rank = -math.log(chance) / weight
+    if is_full and rank >= ranks[size - 1]:
+        return size
+    at = size - 1 if is_full else size
+    while at > 0 and ranks[at - 1] > rank:
+        ranks[at], chosen[at] = ranks[at - 1], chosen[at - 1]
+        at -= 1
+    ranks[at], chosen[at] = rank, word
+    return min(size + 1, chosen.size)
+
+
+@jit()
+def choose_words(words, counts, chosen):
+    """Fill `chosen` with the words of least rank, ascending by rank (see `index_terms`); return their number."""
+    grammar_count, ranks, size = max(3, counts.sum() // WORD_SHARE), np.empty(chosen.size), 0
+    for n in range(words.size):
+        size = _keep_least(words[n], counts[n], grammar_count, ranks, chosen, size)
+    return size
+
+
+@jit()
+def _choose_text_words(tokens, scratch, chosen):
+    """Do the same as `choose_words`, from the hashes of a text's tokens."""
+    distinct = _count_words(tokens, scratch)
+    grammar_count, ranks, size = max(3, tokens // WORD_SHARE), np.empty(chosen.size), 0
+    for n in range(distinct):
+        slot = uint64(scratch.distinct[uint64(n)])
+        size = _keep_least(scratch.slots[slot], scratch.counts[slot], grammar_count, ranks, chosen, size)
+    return size
+
+
+@jit()
+def sketch_texts(data, offsets, is_ascii, normalised, parameters, scratch, columns, ends, unnormal):
+    """Sketch the texts `data[offsets[i]:offsets[i + 1]]` into `columns`.
+
+    `ends` gets the end of each text's canonical bytes, `unnormal` whether a text must be normalised first.
+    """
+    numbers, memory, columns = Parameters(*parameters), Scratch(*scratch), Columns(*columns)
+    end = 0
     for i in range(offsets.size - 1):
-        tokens[i], at, hard[i] = tokenise(
-            data, offsets[i], offsets[i + 1], is_ascii[i], normal, tokens_max, token_seed,
-            ascii_fold, table, folded, bounds, canonical, at, hashes,
-        )  # fmt: skip
-        ends[i] = at
-        count = shingle(
-            hashes,
-            tokens[i],
-            shingle_words,
-            base,
-            leaving_power,
-            shingle_seed,
-            winners.size,
-            slots,
-            distinct,
-            winners,
+        tokens, end, unnormal[i] = tokenise(
+            data, offsets[i], offsets[i + 1], is_ascii[i], normalised, end, parameters, scratch
         )
-        shingles[i] = count
-        sizes[i], exponents[i] = take_sample(distinct, count, sample_max, samples[i])
+        columns.tokens[i], ends[i] = tokens, end
+        count = shingle(tokens, parameters, scratch)
+        columns.shingles[i] = count
+        columns.sample_sizes[i], columns.exponents[i] = draw_sample(
+            memory.distinct, count, numbers.sample_max, columns.samples[i]
+        )
         if count:
-            sign(winners, bin_seeds, probe_seed, signatures[i])
-        if words.shape[1]:
-            word_counts[i] = choose_words(hashes, tokens[i], slots, distinct, tally, ranks, words[i])
+            sign(memory.winners, numbers.bin_seeds, numbers.probe_seed, columns.signatures[i])
+        if columns.words.shape[1]:
+            columns.word_counts[i] = _choose_text_words(tokens, memory, columns.words[i])

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 SEPARATOR, WORD, MARK, SOLO, IGNORED = range(5)
 HARD = 1 << 31
 UNASSIGNED = 1 << 30
-CLASS_SHIFT = 24
+CLASS_SHIFT, CLASS_MASK = 24, 7
 FOLD_MASK = (1 << 21) - 1
 
 CODE_POINTS = 0x110000
