@@ -78,12 +78,12 @@ def _problem(family: Family, key: bytes, what: str) -> Problem:
 
 def _undecodable(store: HistoryReader) -> Iterator[Problem]:
     for family, read in (
-        (Family.META, lambda: meta.read_scheme(store)),
-        (Family.META, lambda: meta.counters(store)),
-        (Family.SWEEPS, lambda: sweeps.all_sweeps(store)),
+        (Family.META, meta.read_scheme),
+        (Family.META, meta.counters),
+        (Family.SWEEPS, sweeps.all_sweeps),
     ):
         try:
-            read()
+            read(store)
         except (ValueError, msgspec.DecodeError) as error:
             yield _problem(family, b"", f"does not decode: {error}")
 

@@ -46,10 +46,6 @@ def _location(_: View, key: bytes, value: bytes) -> dict[str, Any]:
     return {"document": key[:ID_BYTES], "key": url_key, "first_seen": location_row.decode(value)}
 
 
-def _bucket(_: View, key: bytes, value: bytes) -> dict[str, Any]:
-    return {"bucket": key, "postings": [prefix.hex() for prefix in posting_list.decode(value)]}
-
-
 def _posting(_: View, key: bytes, __: bytes) -> dict[str, Any]:
     return {"entry": key[:-PREFIX_BYTES], "posting": key[-PREFIX_BYTES:]}
 
@@ -82,7 +78,7 @@ _DECODERS: dict[Family, Callable[[View, bytes, bytes], dict[str, Any]]] = {
     Family.CAPTURES: _capture,
     Family.DOCUMENTS: _document,
     Family.LOCATIONS: _location,
-    Family.BANDS: _bucket,
+    Family.BANDS: lambda _, key, value: {"bucket": key, "postings": [p.hex() for p in posting_list.decode(value)]},
     Family.SAMPLES: _posting,
     Family.WORDS: _posting,
     Family.EDGES: lambda _, key, value: msgspec.structs.asdict(edge_row.decode(key, value)),

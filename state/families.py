@@ -18,8 +18,8 @@ One more column family, which only the store uses, is the prefix index of `captu
 
 from __future__ import annotations
 
-from enum import Enum, StrEnum
-from typing import Annotated, NamedTuple
+from enum import StrEnum
+from typing import Annotated, Literal, NamedTuple
 
 import msgspec
 from msgspec import Meta
@@ -57,58 +57,42 @@ class StoreLimits(msgspec.Struct, frozen=True):
     background_jobs: Limit = 2
 
 
-class Compression(Enum):
-    """How blocks are compressed."""
-
-    NONE = "none"
-    LZ4 = "lz4"
-    ZSTD_BELOW = "lz4, and zstd in the last level"  # a seventh smaller; writing and seeking take twice as long
-
-
 class Storage(NamedTuple):
-    """How RocksDB stores a family; `STORAGE` gives the reasons."""
+    """How RocksDB stores a family."""
 
     write_buffer_mib: int = 8
     bloom_bits: int = 0  # bits per filter entry; 0: no filter, because the family is only scanned
     prefix_bytes: int = 0  # length of the key prefixes in the filters, which speed up scans under a prefix
     whole_keys: bool = True  # filters contain whole keys, in addition to any prefixes
     tiered: bool = False  # merge eight files of similar size, instead of each level into the next
-    compression: Compression = Compression.ZSTD_BELOW
+    # "lz4+zstd" uses zstd in the last level: a seventh smaller, but writing and seeking take twice as long.
+    compression: Literal["none", "lz4", "lz4+zstd"] = "lz4+zstd"
     block_kib: int = 16  # each read of a row decompresses a whole block, so 4 if reads are of single, distant rows
 
 
+_SCATTERED = Storage(compression="lz4", block_kib=4)  # for reads of single, distant rows
+
 # More rows than in all other families together, so they are merged as rarely as possible. Only searches scan them,
 # under a prefix, and filters exclude most files. Six bits, because the cache also holds the filters of `bands`.
-_WRITE_MOSTLY = Storage(
-    write_buffer_mib=32, bloom_bits=6, whole_keys=False, tiered=True, compression=Compression.LZ4, block_kib=4
-)
+_WRITE_MOSTLY = _SCATTERED._replace(write_buffer_mib=32, bloom_bits=6, whole_keys=False, tiered=True)
 
-STORAGE: dict[Family, Storage] = {
+STORAGE: dict[Family, Storage] = {family: Storage() for family in Family} | {
     # One seek, to the newest capture, per page whose URL has captures. URLs share long prefixes and compress well.
-    Family.CAPTURES: Storage(write_buffer_mib=16, compression=Compression.LZ4, block_kib=4),
+    Family.CAPTURES: _SCATTERED._replace(write_buffer_mib=16),
     # Most look-ups are of absent ids, which the filter answers. Postings contain prefixes of ids, so scans under a
     # prefix are in random order. Sketches are noise, which does not compress.
-    Family.DOCUMENTS: Storage(
-        write_buffer_mib=32, bloom_bits=10, prefix_bytes=PREFIX_BYTES, compression=Compression.NONE, block_kib=4
+    Family.DOCUMENTS: _SCATTERED._replace(
+        write_buffer_mib=32, bloom_bits=10, prefix_bytes=PREFIX_BYTES, compression="none"
     ),
-    Family.LOCATIONS: Storage(
-        write_buffer_mib=16,
-        bloom_bits=10,
-        prefix_bytes=PREFIX_BYTES,
-        whole_keys=False,
-        compression=Compression.LZ4,
-        block_kib=4,
+    Family.LOCATIONS: _SCATTERED._replace(
+        write_buffer_mib=16, bloom_bits=10, prefix_bytes=PREFIX_BYTES, whole_keys=False
     ),
     # One look-up per band and document, nearly all of absent keys: a large buffer with a filter, and filters in the
     # files. Twelve bits, because each of about five files can have a false positive, which costs a block read.
     Family.BANDS: Storage(write_buffer_mib=64, bloom_bits=12, block_kib=4),
     Family.SAMPLES: _WRITE_MOSTLY._replace(prefix_bytes=4),
     Family.WORDS: _WRITE_MOSTLY._replace(prefix_bytes=8),
-    Family.EDGES: Storage(),
     Family.PARENTS: Storage(bloom_bits=10),
-    Family.MEMBERS: Storage(),
     # The largest family, read in random order, already compressed with a trained dictionary.
-    Family.TEXTS: Storage(write_buffer_mib=32, bloom_bits=10, tiered=True, compression=Compression.NONE, block_kib=4),
-    Family.SWEEPS: Storage(),
-    Family.META: Storage(),
+    Family.TEXTS: Storage(write_buffer_mib=32, bloom_bits=10, tiered=True, compression="none", block_kib=4),
 }

@@ -32,8 +32,7 @@ def write(folder: Path, manifest: str) -> None:
 
     If another writer has opened the folder since, CURRENT names another manifest and `check` ignores the inventory.
     """
-    sizes = {file.name: file.stat().st_size for pattern in _PATTERNS for file in folder.glob(pattern)}
-    (folder / NAME).write_bytes(msgspec.json.encode(Inventory(manifest, sizes)))
+    (folder / NAME).write_bytes(msgspec.json.encode(Inventory(manifest, _file_sizes(folder))))
 
 
 def remove(folder: Path) -> None:
@@ -46,7 +45,8 @@ def check(folder: Path) -> None:
         inventory = msgspec.json.decode((folder / NAME).read_bytes(), type=Inventory)
         if inventory.current != current_manifest(folder):
             return
-        wrong = [name for name, size in inventory.bytes.items() if _size(folder / name) != size]
+        sizes = _file_sizes(folder)
+        wrong = [name for name, size in inventory.bytes.items() if sizes.get(name) != size]
         if wrong and (folder / NAME).exists():  # otherwise a writer has just opened the folder
             raise StateCorrupt(
                 f"the state in {folder} is damaged: {len(wrong)} of its {len(inventory.bytes)} files are missing or"
@@ -65,5 +65,5 @@ def current_manifest(folder: Path) -> str:
         return ""
 
 
-def _size(file: Path) -> int:
-    return file.stat().st_size if file.exists() else -1
+def _file_sizes(folder: Path) -> dict[str, int]:
+    return {file.name: file.stat().st_size for pattern in _PATTERNS for file in folder.glob(pattern)}

@@ -1,4 +1,4 @@
-"""The stored records as plain values: codecs encode them, everything above works with them."""
+"""The stored records as plain values."""
 
 from __future__ import annotations
 
@@ -9,41 +9,36 @@ import numpy as np
 from numpy.typing import NDArray
 
 ID_BYTES = 16
-PREFIX_BYTES = 5  # of a document id, in postings: with 2**40 values clashes are rare, and verifying rejects them
+PREFIX_BYTES = 5  # of a document id, in postings; clashes of 40 bits are rare, and verification rejects them
 
 
 class Sketch(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """The stored summary of a document's shingles.
-
-    `signature` is uint8[bins], the low 8 bits of each bin's minimum (one-permutation hashing, densified).
-    `sample` is uint32[<= sample_max], ascending: the shingle values v with v mod 2**exponent == 0. With
-    `exponent` 0 it contains every shingle and comparisons are exact.
-    """
+    """The stored summary of a document's shingles."""
 
     document: bytes  # 16 bytes: mmh3 128 of the canonical tokens
-    signature: NDArray[np.uint8]
-    sample: NDArray[np.uint32]
-    exponent: int
+    signature: NDArray[np.uint8]  # [bins]: low 8 bits of each bin's minimum (densified one-permutation hashing)
+    sample: NDArray[np.uint32]  # [<= sample_max], ascending: the shingle values v with v mod 2**exponent == 0
+    exponent: int  # 0: the sample contains every shingle, and comparisons are exact
     shingles: int  # distinct shingles
     tokens: int
 
 
 class DocumentRow(msgspec.Struct, frozen=True, eq=False):
-    """A stored document: its sketch and when it was first seen. Its title and text are in the family `texts`."""
+    """A stored document; its title and text are in the family `texts`."""
 
     sketch: Sketch
-    first_seen: int  # ms since the epoch, UTC, of its earliest capture
+    first_seen: int  # time of its earliest capture, ms since the epoch, UTC
 
 
 class Capture(msgspec.Struct, frozen=True, kw_only=True):
     """The stored record of one page: URL, time, sweep and response."""
 
-    key: bytes  # url key, SURT order
+    key: bytes  # URL key, in SURT order
     url: str  # as the crawler wrote it
     sweep: int
     time: int  # ms since the epoch, UTC
     status: int  # HTTP status
-    document: bytes | None  # None: a redirect, an error without text, a page that was rejected later
+    document: bytes | None  # None for a redirect, an error without text, or a page that was rejected later
     raw: bytes  # 8 bytes: fingerprint of the raw bytes; b"" for an empty body
     redirect: str | None = None
     extractor: int = 0  # Extractor
@@ -56,11 +51,11 @@ class Extractor(IntEnum):
     NONE = 0
     TEXT = 1  # supplied as text by the crawler
     HTML = 2
-    HTML_FALLBACK = 3  # all text, because the main content was empty or the markup too heavy
+    HTML_FALLBACK = 3  # all text, because the main content was empty or there was too much markup
 
 
 class SweepState(IntEnum):
-    """The state of a sweep as it is stored and shown; `state.sweep_life` defines how it changes."""
+    """The stored state of a sweep; `state.sweep_life` defines how it changes."""
 
     OPEN = 1
     COMMITTED = 2

@@ -17,10 +17,10 @@ from __future__ import annotations
 
 import mmh3
 
-from state.families import Compression, Storage
+from state.families import Storage
 
 COLUMN_FAMILY = "captures-prefixes"
-STORAGE = Storage(bloom_bits=10, compression=Compression.NONE, block_kib=4)
+STORAGE = Storage(bloom_bits=10, compression="none", block_kib=4)
 
 
 def prefix_of(row: bytes) -> bytes:

@@ -21,7 +21,7 @@ import rocksdict as rocks
 from state import inventory, prefix_index
 from state.changes import Changes
 from state.errors import StateCorrupt, StateError, StateLocked, StateMissing
-from state.families import STORAGE, Compression, Family, Storage, StoreLimits
+from state.families import STORAGE, Family, Storage, StoreLimits
 from state.rows import Row
 
 MIB = 1 << 20
@@ -88,9 +88,9 @@ class Store:
             _create_folder(path)
         base.set_max_open_files(-1)  # so that a reader can still read files that the writer has replaced
         base.set_keep_log_file_num(2)
-        access = (
-            rocks.AccessType.read_write() if writable else rocks.AccessType.secondary(str(self._secondary_folder))
-        )
+        access = rocks.AccessType.read_write()
+        if self._secondary_folder is not None:
+            access = rocks.AccessType.secondary(str(self._secondary_folder))
         storages = {family.value: storage for family, storage in STORAGE.items()}
         storages |= {"default": Storage(), prefix_index.COLUMN_FAMILY: prefix_index.STORAGE}
         options = {name: _options(storage, self._cache, limits) for name, storage in storages.items()}
@@ -186,10 +186,8 @@ class Store:
             entries: Any = self._prefix_index.get([prefix_index.index_key(prefix) for prefix in prefixes])
         except Exception as error:
             raise _state_error(self.path, error) from error
-        return [
-            entry is not None or not prefix_index.is_indexed(prefix)
-            for entry, prefix in zip(entries, prefixes, strict=True)
-        ]
+        pairs = zip(entries, prefixes, strict=True)
+        return [entry is not None or not prefix_index.is_indexed(prefix) for entry, prefix in pairs]
 
     def scan_prefixes(self, family: Family, prefixes: Sequence[bytes], limit: int | None = None) -> list[list[Row]]:
         # All prefixes share one cursor, because opening a cursor takes longer than reading a row.
@@ -385,11 +383,9 @@ def _options(storage: Storage, cache: Any, limits: StoreLimits) -> Any:
     if storage.tiered:
         options.set_compaction_style(rocks.DBCompactionStyle.universal())
         options.set_level_zero_file_num_compaction_trigger(_TIERED_FILES)
-    if storage.compression is Compression.NONE:
-        options.set_compression_type(rocks.DBCompressionType.none())
-    else:
-        options.set_compression_type(rocks.DBCompressionType.lz4())
-    if storage.compression is Compression.ZSTD_BELOW:
+    is_compressed = storage.compression != "none"
+    options.set_compression_type(rocks.DBCompressionType.lz4() if is_compressed else rocks.DBCompressionType.none())
+    if storage.compression == "lz4+zstd":
         options.set_bottommost_compression_type(rocks.DBCompressionType.zstd())
     options.set_level_compaction_dynamic_level_bytes(True)
     options.set_max_bytes_for_level_base(256 * MIB)
@@ -418,9 +414,8 @@ def _state_error(path: Path, error: Exception) -> StateError:
     """Translate an error by its text, because rocksdict raises plain Exception for everything."""
     text = str(error)
     if "corrupt" in text.lower() or "checksum" in text.lower() or "No such file" in text:
-        return StateCorrupt(
-            f"the state in {path} is damaged: {text}", "restore a backup, or ingest into a new folder"
-        )
+        hint = "restore a backup, or ingest into a new folder"
+        return StateCorrupt(f"the state in {path} is damaged: {text}", hint)
     hint = "check that its disk works and is not full; committed data is safe"
     return StateError(f"cannot use the state in {path}: {text}", hint)
 
@@ -433,8 +428,6 @@ def _open_error(path: Path, error: Exception) -> StateError:
         message = f"the RocksDB in {path} has other column families than a lostfound state"
         return StateError(message, "name another --data-dir")
     if "Read-only file system" in text:
-        return StateError(
-            f"the state in {path} is on a read-only file system, and RocksDB writes its options on opening",
-            "mount it for writing, or name a copy with --data-dir",
-        )
+        message = f"the state in {path} is on a read-only file system, and RocksDB writes its options on opening"
+        return StateError(message, "mount it for writing, or name a copy with --data-dir")
     return StateError(f"cannot open the state in {path}: {text}", "run `lostfound state check`, or restore a backup")

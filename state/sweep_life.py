@@ -38,7 +38,7 @@ class Phase(Enum):
 
     @property
     def state(self) -> SweepState:
-        """The state that is stored and shown."""
+        """The stored state."""
         if self is Phase.COMMIT_REQUESTED:
             return SweepState.OPEN
         return SweepState.COMMITTED if self is Phase.MOVES_PUBLISHED else SweepState[self.name]
@@ -79,16 +79,6 @@ _ACTIONS = {
 }
 
 
-class Event(msgspec.Struct, frozen=True, kw_only=True):
-    """A step of the sweep with this name."""
-
-    step: Step
-    name: str
-    time: int = 0  # ms since the epoch, UTC
-    number: int = 0  # OPEN: of the new sweep; other steps: 0, or the number that the sweep must have
-    captures: int = 0  # COMMIT: how many captures the sweep has
-
-
 class Life(msgspec.Struct, frozen=True):
     """A sweep and its phase."""
 
@@ -101,34 +91,36 @@ class Life(msgspec.Struct, frozen=True):
         return cls(sweep, Phase[sweep.state.name])
 
 
-def apply(life: Life | None, event: Event) -> Life:
-    """Return the sweep after an event; `life` is the last sweep with the event's name, or None.
+def apply(life: Life | None, step: Step, name: str, *, time: int = 0, number: int = 0, captures: int = 0) -> Life:
+    """Return the sweep after a step; `life` is the last sweep with this name, or None.
 
-    Raises LostfoundError for a step that is not in the table, an invalid name, or the number of another sweep.
+    OPEN needs the number of the new sweep; in other steps, a number must be that of the sweep. COMMIT needs the
+    sweep's captures. Raises LostfoundError for a step that is not in the table, an invalid name, or another number.
     """
     phase = life.phase if life is not None else Phase.ABSENT
-    next_phase = TABLE.get((phase, event.step))
-    if event.step is Step.OPEN:
+    next_phase = TABLE.get((phase, step))
+    if step is Step.OPEN:
         if next_phase is None:
-            raise LostfoundError(f"there is already a sweep {event.name!r}", _HINT)
-        check_name(event.name)
-        assert event.number > (life.sweep.number if life is not None else 0), "a number is never used twice"
-        sweep = Sweep(number=event.number, name=event.name, state=SweepState.OPEN, opened=event.time)
+            raise LostfoundError(f"there is already a sweep {name!r}", _HINT)
+        check_name(name)
+        assert number > (life.sweep.number if life is not None else 0), "a number is never used twice"
+        sweep = Sweep(number=number, name=name, state=SweepState.OPEN, opened=time)
         return Life(sweep, next_phase)
     if life is None:
-        raise LostfoundError(f"there is no sweep {event.name!r}", _HINT)
+        raise LostfoundError(f"there is no sweep {name!r}", _HINT)
     if next_phase is None:
-        raise LostfoundError(f"sweep {event.name!r} is {phase.value} and cannot {_ACTIONS[event.step]}", _HINT)
+        raise LostfoundError(f"sweep {name!r} is {phase.value} and cannot {_ACTIONS[step]}", _HINT)
     sweep = life.sweep
-    if event.number not in (0, sweep.number):
+    if number not in (0, sweep.number):
         raise LostfoundError(
-            f"sweep {event.name!r} has number {sweep.number}, not {event.number}: the name was opened again", _HINT
+            f"sweep {name!r} has number {sweep.number}, not {number}: the name was opened again", _HINT
         )
-    if event.step is Step.COMMIT:
-        sweep = msgspec.structs.replace(sweep, committed=event.time, captures=event.captures)
-    if event.step is Step.FINISH_CANCEL:
-        sweep = msgspec.structs.replace(sweep, captures=0)
-    return Life(msgspec.structs.replace(sweep, state=next_phase.state), next_phase)
+    changed: dict[str, int] = {}
+    if step is Step.COMMIT:
+        changed = {"committed": time, "captures": captures}
+    elif step is Step.FINISH_CANCEL:
+        changed = {"captures": 0}
+    return Life(msgspec.structs.replace(sweep, state=next_phase.state, **changed), next_phase)
 
 
 def is_valid_name(name: str) -> bool:

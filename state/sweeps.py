@@ -19,7 +19,7 @@ from state.errors import StateCorrupt
 from state.families import Family
 from state.model import Sweep, SweepState
 from state.rows import RowReader, RowStore
-from state.sweep_life import Event, Life, Step, apply
+from state.sweep_life import Life, Step, apply
 
 _KEY = struct.Struct(">cI")
 _COUNT = struct.Struct(">Q")
@@ -40,15 +40,14 @@ def open_sweep(store: RowStore, name: str, now: int) -> Sweep:
     """Open a new sweep; raises LostfoundError when the name is taken or invalid."""
     sweep = named(store, name)
     number = max((s.number for s in all_sweeps(store)), default=0) + 1
-    event = Event(step=Step.OPEN, name=name, time=now, number=number)
-    return _write(store, apply(Life.of(sweep) if sweep else None, event).sweep)
+    life = Life.of(sweep) if sweep else None
+    return _write(store, apply(life, Step.OPEN, name, time=now, number=number).sweep)
 
 
 def commit(store: RowStore, sweep: Sweep, now: int) -> Sweep:
     """Commit a sweep, which makes the URLs that it lacks missing; raises LostfoundError unless it is open."""
     captures = sum(hosts(store, sweep.number).values())
-    event = Event(step=Step.COMMIT, name=sweep.name, time=now, number=sweep.number, captures=captures)
-    return _write(store, apply(Life.of(sweep), event).sweep)
+    return _write(store, apply(Life.of(sweep), Step.COMMIT, sweep.name, time=now, captures=captures).sweep)
 
 
 def _write(store: RowStore, sweep: Sweep) -> Sweep:
@@ -60,7 +59,7 @@ def _write(store: RowStore, sweep: Sweep) -> Sweep:
 
 def begin_cancel(sweep: Sweep, changes: Changes) -> Sweep:
     """Hide a sweep from all answers before its captures are removed; raises LostfoundError if it is cancelled."""
-    cancelling = apply(Life.of(sweep), Event(step=Step.CANCEL, name=sweep.name, number=sweep.number)).sweep
+    cancelling = apply(Life.of(sweep), Step.CANCEL, sweep.name).sweep
     if cancelling != sweep:
         put(changes, cancelling)
     return cancelling
@@ -69,7 +68,7 @@ def begin_cancel(sweep: Sweep, changes: Changes) -> Sweep:
 def finish_cancel(store: RowReader, sweep: Sweep, changes: Changes) -> Sweep:
     """Free the name of a sweep whose captures are removed, and delete its counts per host."""
     changes.delete_all(Family.SWEEPS, [host_key(sweep.number, host) for host in hosts(store, sweep.number)])
-    cancelled = apply(Life.of(sweep), Event(step=Step.FINISH_CANCEL, name=sweep.name, number=sweep.number)).sweep
+    cancelled = apply(Life.of(sweep), Step.FINISH_CANCEL, sweep.name).sweep
     put(changes, cancelled)
     return cancelled
 

@@ -1,4 +1,4 @@
-"""A small sound state: two committed sweeps and an open one, with near-copies, moves, redirects and refusals."""
+"""A small sound state: two committed sweeps and an open one, with near-duplicates, moves, redirects and rejected pages."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ HOSTS = ["https://docs.example.org", "https://www.example.net:8443"]
 
 @pytest.fixture(scope="session")
 def sound_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The state's folder; read it, or copy it."""
+    """The folder of the sound state, for tests that do not change it."""
     folder = tmp_path_factory.mktemp("sound")
     rng = random.Random(3)
     texts = [words(rng, 120) for _ in range(8)]
@@ -44,14 +44,14 @@ def sound_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def sound_store(sound_folder: Path) -> Iterator[Store]:
-    """A reader of it."""
+    """A reader of the sound state."""
     with Store(sound_folder, writable=False) as store:
         yield store
 
 
 @pytest.fixture
 def sound(sound_store: Store) -> MemoryStore:
-    """A copy in memory, to break."""
+    """A copy in memory, which tests can change."""
     memory, changes = MemoryStore(), Changes()
     for family in Family:
         changes.family(family).update(sound_store.scan(family))

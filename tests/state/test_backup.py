@@ -15,7 +15,7 @@ from state.store import Store
 from tests.samples import NOW, page, take
 
 
-def test_backup_while_writing_is_a_sound_state(tmp_path: Path) -> None:
+def test_a_backup_during_an_ingest_is_a_sound_state(tmp_path: Path) -> None:
     """Copies made while another thread ingests are sound, each with the sweeps that were committed then."""
     failed: list[BaseException] = []
     with Store(tmp_path / "state") as store:
@@ -41,11 +41,11 @@ def test_backup_while_writing_is_a_sound_state(tmp_path: Path) -> None:
             assert len(sweeps.all_sweeps(copy)) >= 1
 
 
-def test_backup_brings_the_dead_letters_and_refuses_a_folder_that_is_there(tmp_path: Path) -> None:
+def test_a_backup_contains_the_dead_letters_and_refuses_an_existing_folder(tmp_path: Path) -> None:
     with Store(tmp_path / "state") as store:
         take(store, store.path / "crawl.jsonl", [page("https://a.org/", "some text"), {"url": "no"}], "0")
         backup(store, tmp_path / "copy")
         assert (tmp_path / "copy" / "dead-letters.jsonl").read_bytes().count(b"\n") == 1
-        assert not (tmp_path / "copy" / "crawl.jsonl").exists()  # input, where the data folder is that of a crawl
+        assert not (tmp_path / "copy" / "crawl.jsonl").exists()  # an input file in the data folder
         with pytest.raises(LostfoundError, match="already exists"):
             backup(store, tmp_path / "copy")

@@ -1,4 +1,4 @@
-"""Changes of a batch, and merging facts: in any order, any number of times."""
+"""Changes of a batch, and facts that merge in any order and any number of times."""
 
 from __future__ import annotations
 
@@ -46,16 +46,14 @@ def written(*changes: Changes) -> dict[bytes, bytes]:
 
 
 @given(operations)
-def test_the_last_change_of_a_key_stands(todo: list[tuple[str, bytes, bytes]]) -> None:
+def test_the_last_change_of_a_key_applies(todo: list[tuple[str, bytes, bytes]]) -> None:
     changes = apply(Changes(), todo)
     assert written(changes) == result(todo)
     assert len(changes) == len({key for _, key, _ in todo})
 
 
 @given(operations, operations)
-def test_changes_added_later_stand(
-    first: list[tuple[str, bytes, bytes]], later: list[tuple[str, bytes, bytes]]
-) -> None:
+def test_later_changes_apply(first: list[tuple[str, bytes, bytes]], later: list[tuple[str, bytes, bytes]]) -> None:
     changes = apply(Changes(), first)
     changes.update(apply(Changes(), later))
     assert written(changes) == result([*first, *later])
@@ -71,7 +69,7 @@ values = {
 
 @pytest.mark.parametrize("family", list(Family))
 @given(data=st.data())
-def test_merging_commutes_and_repeats(family: Family, data: st.DataObject) -> None:
+def test_merging_is_commutative_and_idempotent(family: Family, data: st.DataObject) -> None:
     facts = data.draw(st.lists(values.get(family, st.binary(max_size=8)), min_size=1, max_size=4))
     merged = {
         reduce(lambda rows_left, fact: merge(family, rows_left, fact), order, None)
@@ -85,7 +83,7 @@ def test_merging_commutes_and_repeats(family: Family, data: st.DataObject) -> No
         assert merge(family, merge(family, a, b), c) == merge(family, a, merge(family, b, c))
 
 
-def test_what_merging_keeps() -> None:
+def test_merging_applies_the_rule_of_the_family() -> None:
     assert merge(Family.PARENTS, b"b", b"a") == b"a"
     assert merge(Family.LOCATIONS, b"\0\2", b"\0\1") == b"\0\1"
     assert merge(Family.BANDS, b"aaaaa", b"bbbbb") == b"aaaaabbbbb"

@@ -211,7 +211,7 @@ def an_edge_between_two_clusters(store: MemoryStore, changes: Changes) -> tuple[
 
 
 @breaks
-def parents_in_a_circle(store: MemoryStore, changes: Changes) -> tuple[Family, str]:
+def parents_in_a_cycle(store: MemoryStore, changes: Changes) -> tuple[Family, str]:
     row, parent = first(store, Family.PARENTS)
     changes.put(Family.PARENTS, parent, row)
     return Family.PARENTS, "is not smaller"
@@ -232,7 +232,7 @@ def a_parent_is_cut(store: MemoryStore, changes: Changes) -> tuple[Family, str]:
 
 
 @breaks
-def a_parent_that_is_not_kept(store: MemoryStore, changes: Changes) -> tuple[Family, str]:
+def a_parent_that_is_not_stored(store: MemoryStore, changes: Changes) -> tuple[Family, str]:
     changes.put(Family.PARENTS, first(store, Family.PARENTS)[0], UNKNOWN)
     return Family.PARENTS, "not stored"
 

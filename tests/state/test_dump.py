@@ -27,7 +27,7 @@ def test_dump_shows_every_row(sound_store: Store, family: Family) -> None:
 
 
 def test_dump_shows_no_dictionary(sound: MemoryStore) -> None:
-    """It holds pieces of texts, of forgotten ones too."""
+    """A dictionary contains pieces of texts, even of deleted ones."""
     changes = Changes()
     meta.put_dictionary(changes, 1, b"pieces of a text")
     sound.write(changes)
@@ -36,7 +36,7 @@ def test_dump_shows_no_dictionary(sound: MemoryStore) -> None:
 
 
 def test_dump_shows_no_seed(sound: MemoryStore) -> None:
-    """A private one is a secret."""
+    """A private seed is a secret."""
     (row,) = dump(sound, Family.META, b"scheme")
     assert json.loads(row["value"]) == {n: v for n, v in msgspec.structs.asdict(Scheme()).items() if n != "seed"}
 

@@ -1,4 +1,4 @@
-"""A copy of a state that lacks files, or holds parts of them, is refused."""
+"""A copy of a state with missing or truncated files is refused."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from state.store import Store
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A state of several tables."""
+    """A state with several tables."""
     folder = tmp_path / "state"
     for n in range(3):
         with Store(folder) as store:
@@ -49,7 +49,7 @@ def cut(file: Path) -> None:
     ],
 )
 @pytest.mark.parametrize("writable", [False, True])
-def test_what_is_not_whole_is_refused(
+def test_an_incomplete_copy_is_refused(
     folder: Path, pattern: str, harm: Callable[[Path], None], writable: bool
 ) -> None:
     file = one(folder, pattern)
@@ -58,7 +58,7 @@ def test_what_is_not_whole_is_refused(
         Store(folder, writable=writable)
 
 
-def test_a_backup_is_watched_as_well(folder: Path, tmp_path: Path) -> None:
+def test_an_incomplete_copy_of_a_backup_is_refused(folder: Path, tmp_path: Path) -> None:
     with Store(folder, writable=False) as store:
         backup(store, tmp_path / "copy")
     with Store(tmp_path / "copy", writable=False) as store:
@@ -68,7 +68,7 @@ def test_a_backup_is_watched_as_well(folder: Path, tmp_path: Path) -> None:
         Store(tmp_path / "copy", writable=False)
 
 
-def test_nothing_is_said_of_a_state_that_is_written_to_or_was_killed(folder: Path, tmp_path: Path) -> None:
+def test_a_state_that_was_not_closed_is_not_checked(folder: Path, tmp_path: Path) -> None:
     with Store(folder):
         assert not (folder / inventory.NAME).exists()
         with Store(folder, writable=False) as reader:
@@ -101,7 +101,7 @@ def test_a_writer_that_opens_before_the_inventory_is_written_invalidates_it(
     writer.close()
 
 
-def test_a_list_of_another_manifest_says_nothing(folder: Path) -> None:
+def test_an_inventory_of_another_manifest_is_ignored(folder: Path) -> None:
     old = (folder / inventory.NAME).read_bytes()
     with Store(folder) as store:
         store.flush()

@@ -1,4 +1,4 @@
-"""Large blocks are mapped by themselves, so that they are returned when they are freed."""
+"""Large blocks are mapped one by one, so that the kernel gets them back when they are freed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Heap(ctypes.Structure):
 library = ctypes.CDLL(None)
 library.mallinfo2.restype = Heap
 tune_malloc()
-for _ in range(2):  # untuned, freeing the first block makes glibc keep the second one in its heap
+for _ in range(2):  # without tuning, glibc keeps the second block in its heap
     before = library.mallinfo2().mapped
     block = bytearray(8 << 20)
     mapped = library.mallinfo2().mapped - before

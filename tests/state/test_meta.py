@@ -1,4 +1,4 @@
-"""Facts about the state itself, and the schemes and formats that it refuses."""
+"""Facts about the state itself, and schemes and formats that do not match."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from state.scheme import Scheme
 from state.store import Store
 
 
-def test_a_new_state_takes_the_first_scheme_that_it_is_asked_for(store: Store) -> None:
+def test_a_new_state_records_the_first_scheme(store: Store) -> None:
     wanted = Scheme(bands=7, seed=5)
     assert meta.read_scheme(store) == Scheme()
     assert list(store.scan(Family.META)) == [], "reading claims nothing"
@@ -21,7 +21,7 @@ def test_a_new_state_takes_the_first_scheme_that_it_is_asked_for(store: Store) -
     assert meta.read_scheme(store) == wanted
 
 
-def test_another_scheme_is_refused_by_both_names(store: Store) -> None:
+def test_another_scheme_is_refused_with_the_difference(store: Store) -> None:
     stored, wanted = Scheme(), Scheme(bands=12, shingle_words=5, seed=918_273_645_546)
     meta.claim_scheme(store, stored)
     with pytest.raises(StateRefused) as refused:
@@ -34,7 +34,7 @@ def test_another_scheme_is_refused_by_both_names(store: Store) -> None:
     assert "918273645546" not in message, "a private seed stays private"
 
 
-def test_a_newer_format_is_refused_by_name(store: Store) -> None:
+def test_a_newer_format_is_refused(store: Store) -> None:
     meta.claim_scheme(store, Scheme())
     changes = Changes()
     changes.put(Family.META, b"format", b"2")
@@ -53,7 +53,7 @@ def test_the_id_changes_with_every_field(field: str) -> None:
     assert len(other.id) == 16
 
 
-def test_names_in_meta_come_back(store: Store) -> None:
+def test_facts_are_read_as_they_were_written(store: Store) -> None:
     changes = Changes()
     meta.put_counters(changes, {"pages": 3})
     meta.put_cursor(changes, "1:abc", b"here")

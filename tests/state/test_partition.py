@@ -1,4 +1,4 @@
-"""A partition of the state: packed changelog, replay, and the offset that is never ahead of what is there."""
+"""A partition replays its changelog, and its offset is never ahead of its rows."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_a_repeated_capture_counts_once(partition: Partition) -> None:
 
 def test_the_offset_stops_before_a_gap_until_the_gap_is_replayed(partition: Partition) -> None:
     partition.write(captured(1), [0])
-    partition.write(captured(2), [2])  # offset 1 is by another writer
+    partition.write(captured(2), [2])  # another writer wrote offset 1
     assert partition.offset == 0
     assert partition.records_ahead == 1
     for offset in (1, 2):

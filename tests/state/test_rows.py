@@ -1,7 +1,7 @@
 """The contract of `state.rows`: every store answers like a sorted dict.
 
 `STORES` lists a factory per implementation. Each takes a folder and the rows of one family, and yields a store
-that holds them. To test another store, write its factory and add it to the list.
+with these rows. To test another store, write its factory and add it to the list.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def under(rows: Rows, prefix: bytes) -> list[Row]:
 
 
 keys = st.binary(max_size=3).map(lambda key: bytes(byte % 4 * 85 for byte in key))
-"""Short keys of four byte values, so that prefixes are shared and 0 and 255 are among them."""
+"""Short keys of four byte values, including 0 and 255, so that keys share prefixes."""
 some_rows = st.dictionaries(keys, st.binary(max_size=2), max_size=12)
 some_keys = st.lists(keys, max_size=4)
 limits = st.integers(0, 4)
@@ -116,7 +116,7 @@ def test_an_empty_store_has_no_rows(factory: Factory, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("factory", STORES)
-def test_a_store_says_where_its_rows_are(factory: Factory, tmp_path: Path) -> None:
+def test_a_store_has_a_path(factory: Factory, tmp_path: Path) -> None:
     with factory(tmp_path, {}) as store:
         assert store.path.name
 

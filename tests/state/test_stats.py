@@ -1,4 +1,4 @@
-"""Sizes, counters and hot buckets of one small sound state."""
+"""Sizes, counters and hot buckets of a small sound state."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from state.stats import hot, stats
 from state.store import Store
 
 
-def test_stats(sound_store: Store) -> None:
+def test_stats_match_the_state(sound_store: Store) -> None:
     result = stats(sound_store)
     assert result.documents == len(list(sound_store.scan(Family.DOCUMENTS)))
     assert result.scheme == meta.read_scheme(sound_store).id

@@ -1,4 +1,4 @@
-"""The store on a real RocksDB: reading, one write at a time and whole, one writer and many readers."""
+"""The store on a real RocksDB: reads, atomic writes, one writer and many readers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def put(store: Store | MemoryStore, family: Family, **rows: bytes) -> None:
     store.write(changes)
 
 
-def test_families_are_apart(store: Store) -> None:
+def test_families_are_separate(store: Store) -> None:
     put(store, Family.META, a=b"1")
     put(store, Family.TEXTS, a=b"2", b=b"3")
     assert list(store.scan(Family.META)) == [(b"a", b"1")]
@@ -35,7 +35,7 @@ def test_families_are_apart(store: Store) -> None:
     assert list(store.scan(Family.PARENTS)) == []
 
 
-def test_a_scan_does_not_see_what_is_written_meanwhile(store: Store) -> None:
+def test_a_scan_does_not_see_later_writes(store: Store) -> None:
     put(store, Family.META, a=b"1", b=b"1")
     scan = store.scan(Family.META)
     assert next(scan) == (b"a", b"1")
@@ -43,7 +43,7 @@ def test_a_scan_does_not_see_what_is_written_meanwhile(store: Store) -> None:
     assert list(scan) == [(b"b", b"1")]
 
 
-def test_what_was_written_is_there_after_reopening(tmp_path: Path) -> None:
+def test_rows_remain_after_reopening(tmp_path: Path) -> None:
     with Store(tmp_path, SMALL) as store:
         put(store, Family.META, a=b"1")
     with Store(tmp_path, SMALL) as store:
@@ -84,7 +84,7 @@ def test_a_write_is_atomic(tmp_path: Path) -> None:
         assert all(len(list(store.scan(family))) == 20 for family in Family)
 
 
-def test_readers_see_what_is_committed_when_they_open_or_catch_up(tmp_path: Path) -> None:
+def test_readers_see_commits_up_to_opening_or_catching_up(tmp_path: Path) -> None:
     with Store(tmp_path, SMALL) as writer:
         put(writer, Family.META, a=b"1")
         with Store(tmp_path, SMALL, writable=False) as one, Store(tmp_path, SMALL, writable=False) as other:
@@ -101,7 +101,7 @@ def test_readers_see_what_is_committed_when_they_open_or_catch_up(tmp_path: Path
                 put(one, Family.META, a=b"3")
 
 
-def test_a_reader_leaves_nothing_behind(tmp_path: Path) -> None:
+def test_a_reader_leaves_no_files(tmp_path: Path) -> None:
     with Store(tmp_path, SMALL) as writer:
         before = {path.name for path in tmp_path.iterdir()}
         reader = Store(tmp_path, SMALL, writable=False)
@@ -127,7 +127,7 @@ def test_a_reader_without_a_state_is_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "nowhere").exists()
 
 
-def test_a_folder_that_is_no_state_is_refused(tmp_path: Path) -> None:
+def test_a_folder_with_another_content_is_refused(tmp_path: Path) -> None:
     (tmp_path / "CURRENT").write_text("rubbish")
     for writable in (True, False):
         with pytest.raises(StateError, match="cannot open the state"):
@@ -216,18 +216,18 @@ def test_a_prefix_index_counts_as_part_of_its_family(tmp_path: Path) -> None:
         assert many.bytes_on_disk(Family.CAPTURES) > few + 8 * 20_000
 
 
-def test_damage_is_not_taken_for_a_lock(tmp_path: Path) -> None:
+def test_damage_is_not_reported_as_a_lock(tmp_path: Path) -> None:
     with Store(tmp_path, SMALL) as store:
         put(store, Family.META, **{f"k{n:05d}": os.urandom(30) for n in range(4_000)})
         store.flush()
     for file in tmp_path.glob("*.sst"):
-        data = file.read_bytes()  # an index before the footer: a block whose checksum does not fit
+        data = file.read_bytes()  # damages the index block, which is before the footer
         file.write_bytes(data[:-400] + bytes(byte ^ 0xFF for byte in data[-400:-60]) + data[-60:])
     with pytest.raises(StateError, match="block checksum"):
         Store(tmp_path, SMALL)
 
 
-def test_checkpoint_is_a_copy_of_one_instant(tmp_path: Path) -> None:
+def test_a_checkpoint_does_not_contain_later_writes(tmp_path: Path) -> None:
     with Store(tmp_path / "one", SMALL) as store:
         put(store, Family.META, a=b"1")
         store.checkpoint(tmp_path / "two")
@@ -250,7 +250,7 @@ def test_sizes_are_reported(store: Store) -> None:
     assert {"cache", "buffers", "tables"} <= store.bytes_in_memory().keys()
 
 
-def test_a_read_only_file_system_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_read_only_file_system_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Store(tmp_path / "state", SMALL).close()
 
     class Refusing:
@@ -269,7 +269,7 @@ def test_a_writer_that_must_not_create_a_state_is_refused(tmp_path: Path) -> Non
     assert not (tmp_path / "none").exists()
 
 
-def test_a_path_that_cannot_be_a_folder_is_named(tmp_path: Path) -> None:
+def test_a_path_that_cannot_be_a_folder_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     for path in (tmp_path / "file", tmp_path / "file" / "below"):
         with pytest.raises(StateError, match=str(path)):
@@ -289,7 +289,7 @@ def test_a_path_that_cannot_be_a_folder_is_named(tmp_path: Path) -> None:
         lambda store: store.get_many(Family.WORDS, [b"k%05d" % n for n in range(0, 4_000, 100)]),
     ],
 )
-def test_damage_is_reported_and_not_taken_for_the_end(tmp_path: Path, read: Callable[[Store], object]) -> None:
+def test_damage_is_not_mistaken_for_the_end_of_the_rows(tmp_path: Path, read: Callable[[Store], object]) -> None:
     path = tmp_path / "state"
     with Store(path) as store:
         put(store, Family.WORDS, **{f"k{n:05d}": os.urandom(30) for n in range(4_000)})

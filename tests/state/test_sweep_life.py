@@ -8,7 +8,7 @@ import pytest
 
 from state.errors import LostfoundError
 from state.model import Sweep, SweepState
-from state.sweep_life import TABLE, Event, Life, Phase, Step, apply, check_name
+from state.sweep_life import TABLE, Life, Phase, Step, apply, check_name
 
 NOW = 1_700_000_000_000
 TO_PHASE = {
@@ -21,31 +21,31 @@ TO_PHASE = {
 }
 
 
-def event(step: Step, number: int = 0, captures: int = 0) -> Event:
-    return Event(step=step, name="2026-11", time=NOW, number=number, captures=captures)
+def after(life: Life | None, step: Step, number: int = 0, captures: int = 0) -> Life:
+    return apply(life, step, "2026-11", time=NOW, number=number, captures=captures)
 
 
 def life_in(phase: Phase) -> Life | None:
     if phase is Phase.ABSENT:
         return None
-    life = apply(None, event(Step.OPEN, number=1))
+    life = after(None, Step.OPEN, number=1)
     for step in TO_PHASE[phase]:
-        life = apply(life, event(step, captures=7 if step is Step.COMMIT else 0))
+        life = after(life, step, captures=7 if step is Step.COMMIT else 0)
     return life
 
 
 @pytest.mark.parametrize(("phase", "step"), list(product(Phase, Step)))
 def test_the_table_decides_every_step(phase: Phase, step: Step) -> None:
-    life, step_event = life_in(phase), event(step, number=2 if step is Step.OPEN else 0)
+    life, number = life_in(phase), 2 if step is Step.OPEN else 0
     if (phase, step) in TABLE:
-        assert apply(life, step_event).phase is TABLE[phase, step]
+        assert after(life, step, number).phase is TABLE[phase, step]
     else:
         with pytest.raises(LostfoundError, match="'2026-11'"):
-            apply(life, step_event)
+            after(life, step, number)
 
 
 def test_opening_records_the_name_the_number_and_the_time() -> None:
-    life = apply(None, event(Step.OPEN, number=3))
+    life = after(None, Step.OPEN, number=3)
     assert life.sweep == Sweep(number=3, name="2026-11", state=SweepState.OPEN, opened=NOW)
 
 
@@ -64,21 +64,21 @@ def test_a_requested_commit_is_shown_as_open() -> None:
 
 def test_a_cancelled_sweep_has_no_captures() -> None:
     committed = life_in(Phase.COMMITTED)
-    cancelled = apply(apply(committed, event(Step.CANCEL)), event(Step.FINISH_CANCEL))
+    cancelled = after(after(committed, Step.CANCEL), Step.FINISH_CANCEL)
     assert cancelled.sweep.captures == 0
 
 
 def test_a_cancelled_name_is_free_but_its_number_is_not() -> None:
     cancelled = life_in(Phase.CANCELLED)
-    assert apply(cancelled, event(Step.OPEN, number=2)).sweep.number == 2
+    assert after(cancelled, Step.OPEN, number=2).sweep.number == 2
     with pytest.raises(AssertionError, match="never used twice"):
-        apply(cancelled, event(Step.OPEN, number=1))
+        after(cancelled, Step.OPEN, number=1)
 
 
 def test_a_late_step_of_another_sweep_with_the_name_is_refused() -> None:
-    life = apply(None, event(Step.OPEN, number=2))
+    life = after(None, Step.OPEN, number=2)
     with pytest.raises(LostfoundError, match="has number 2, not 1: the name was opened again"):
-        apply(life, event(Step.COMMIT, number=1))
+        after(life, Step.COMMIT, number=1)
 
 
 @pytest.mark.parametrize("state", SweepState)
@@ -100,7 +100,7 @@ def test_a_stored_sweep_resumes_its_life(state: SweepState) -> None:
 )
 def test_a_refusal_names_the_sweep_and_its_phase(phase: Phase, step: Step, message: str) -> None:
     with pytest.raises(LostfoundError, match=message):
-        apply(life_in(phase), event(step, number=1 if step is Step.OPEN else 0))
+        after(life_in(phase), step, number=1 if step is Step.OPEN else 0)
 
 
 @pytest.mark.parametrize("name", ["", "x" * 201, "a\nb", "tab\t", "\x1b[31m"])
@@ -108,4 +108,4 @@ def test_an_invalid_name_is_refused(name: str) -> None:
     with pytest.raises(LostfoundError, match="is not a valid sweep name"):
         check_name(name)
     with pytest.raises(LostfoundError, match="is not a valid sweep name"):
-        apply(None, Event(step=Step.OPEN, name=name, number=1))
+        apply(None, Step.OPEN, name, number=1)

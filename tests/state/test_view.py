@@ -1,4 +1,4 @@
-"""The view of one small sound state."""
+"""The view of a small sound state."""
 
 from __future__ import annotations
 

@@ -113,10 +113,7 @@ class SweepTable:
         life = Life(sweep, self._phases[sweep.number]) if sweep is not None else None
         number = len(self.sweeps) + 1 if event.event == "open" else event.number
         return sweep_life.apply(
-            life,
-            sweep_life.Event(
-                step=STEPS[event.event], name=event.name, time=event.time, number=number, captures=event.captures
-            ),
+            life, STEPS[event.event], event.name, time=event.time, number=number, captures=event.captures
         )
 
     def rows(self) -> dict[bytes, bytes]:
