@@ -107,7 +107,7 @@ def apply(life: Life | None, step: Step, name: str, *, time: int = 0, number: in
         sweep = Sweep(number=number, name=name, state=SweepState.OPEN, opened=time)
         return Life(sweep, next_phase)
     if life is None:
-        raise LostfoundError(f"there is no sweep {name!r}", _HINT)
+        raise LostfoundError(f"sweep {name!r} does not exist", _HINT)
     if next_phase is None:
         raise LostfoundError(f"sweep {name!r} is {phase.value} and cannot {_ACTIONS[step]}", _HINT)
     sweep = life.sweep

@@ -91,7 +91,7 @@ def test_a_stored_sweep_resumes_its_life(state: SweepState) -> None:
 @pytest.mark.parametrize(
     ("phase", "step", "message"),
     [
-        (Phase.ABSENT, Step.CANCEL, "there is no sweep '2026-11'"),
+        (Phase.ABSENT, Step.CANCEL, "sweep '2026-11' does not exist"),
         (Phase.OPEN, Step.OPEN, "there is already a sweep '2026-11'"),
         (Phase.COMMITTED, Step.COMMIT, "sweep '2026-11' is committed and cannot be committed"),
         (Phase.CANCELLED, Step.CANCEL, "sweep '2026-11' is cancelled and cannot be cancelled"),

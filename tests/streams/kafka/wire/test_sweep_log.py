@@ -79,8 +79,8 @@ def test_events_that_may_be_requested(table: SweepTable, kind: str, name: str) -
         ),
         ("commit", "committed", "sweep 'committed' is committed and cannot be committed"),
         ("commit", "cancelling", "sweep 'cancelling' is cancelling and cannot be committed"),
-        ("commit", "cancelled", "there is no sweep 'cancelled'"),
-        ("cancel", "", "there is no sweep ''"),
+        ("commit", "cancelled", "sweep 'cancelled' does not exist"),
+        ("cancel", "", "sweep '' does not exist"),
         ("reached", "open", "the event 'reached' cannot be requested"),
     ],
 )
