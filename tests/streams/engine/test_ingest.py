@@ -36,7 +36,7 @@ def test_a_sweep_of_new_pages(store: Store, tmp_path: Path) -> None:
     assert sound(store)
 
 
-def test_the_same_again_changes_nothing_and_says_so(store: Store, tmp_path: Path) -> None:
+def test_the_same_input_again_changes_nothing(store: Store, tmp_path: Path) -> None:
     take(store, tmp_path / "a.jsonl", PAGES, "one")
     before = everything(store)
     again = take(store, tmp_path / "a.jsonl", PAGES, "one")
@@ -59,7 +59,7 @@ def test_unchanged_changed_and_returned_pages(store: Store, tmp_path: Path) -> N
 
 
 def test_every_page_is_counted_once(store: Store, tmp_path: Path) -> None:
-    """New, a copy of what is there, unchanged, or refused: at once and by small batches alike."""
+    """A page is new, a copy, unchanged or rejected, whatever the size of the batches is."""
     copies = [page(f"https://b.org/{n}", " ".join(TEXTS[n % 3]), NOW + 50 + n) for n in range(5)]
     first = take(store, tmp_path / "a.jsonl", [*PAGES, *copies, BAD], "one")
     assert (first.new, first.copies, first.unchanged, first.rejected) == (7, 5, 0, {"bad_url": 1})
@@ -97,24 +97,24 @@ def test_redirects_errors_and_pages_without_words(store: Store, tmp_path: Path) 
     done = take(store, tmp_path / "a.jsonl", lines, "one")
     assert (done.pages, done.new, done.rejected, done.redirects_and_errors) == (4, 0, {"no_text": 1}, 3)
     view = View(store)
-    held = {path: view.captures(url_key(f"https://a.org/{path}"))[0] for path in ("old", "gone", "empty", "hop")}
-    assert held["old"].redirect == "https://a.org/new"
-    assert held["gone"].status == 410
-    assert held["hop"].redirect == "https://a.org/there"
-    assert all(capture.document is None for capture in held.values())
+    captures = {path: view.captures(url_key(f"https://a.org/{path}"))[0] for path in ("old", "gone", "empty", "hop")}
+    assert captures["old"].redirect == "https://a.org/new"
+    assert captures["gone"].status == 410
+    assert captures["hop"].redirect == "https://a.org/there"
+    assert all(capture.document is None for capture in captures.values())
     assert letters(store)[0]["url"] == "https://a.org/empty"
     assert sound(store)
 
 
-def test_a_page_that_grew_too_big_keeps_its_url_alive(store: Store, tmp_path: Path) -> None:
-    given = settings({"limits": {"page_bytes_max": 1_000}})
-    take(store, tmp_path / "1.jsonl", PAGES[:3], "one", given)
+def test_a_page_that_became_too_big_is_still_alive(store: Store, tmp_path: Path) -> None:
+    custom = settings({"limits": {"page_bytes_max": 1_000}})
+    take(store, tmp_path / "1.jsonl", PAGES[:3], "one", custom)
     grown = page("https://a.org/0", "word " * 1_000, NOW + 1)
-    done = take(store, tmp_path / "2.jsonl", [grown, *PAGES[1:3]], "two", given)
+    done = take(store, tmp_path / "2.jsonl", [grown, *PAGES[1:3]], "two", custom)
     assert (done.pages, done.unchanged, done.rejected, done.redirects_and_errors) == (3, 2, {"too_big": 1}, 0)
     assert letters(store)[0]["url"] == "https://a.org/0"
     assert [c.document is None for c in View(store).captures(url_key("https://a.org/0"))] == [False, True]
-    assert Finder(View(store), given).find("https://a.org/0").status == "alive"
+    assert Finder(View(store), custom).find("https://a.org/0").status == "alive"
     assert sound(store)
 
 
@@ -136,7 +136,7 @@ def test_a_redirect_to_https_in_the_same_second_does_not_hide_the_page(store: St
     assert sound(store)
 
 
-def test_a_page_handed_in_twice_counts_once(store: Store, tmp_path: Path) -> None:
+def test_a_page_supplied_twice_counts_once(store: Store, tmp_path: Path) -> None:
     take(store, tmp_path / "a.jsonl", [PAGES[0], PAGES[1], PAGES[0]], "one", keep_open=True)
     take(store, tmp_path / "b.jsonl", [PAGES[1], PAGES[2]], "two", keep_open=True)
     take(store, tmp_path / "c.jsonl", [PAGES[1]], "one")
@@ -155,69 +155,69 @@ def test_late_pages_move_first_seen_back(store: Store, tmp_path: Path) -> None:
     assert sorted(int.from_bytes(v, "big") for _, v in store.scan(Family.LOCATIONS)) == [NOW - 9_000, NOW - 5_000]
 
 
-def test_bad_records_go_to_the_dead_letters_with_reason_and_place(store: Store, tmp_path: Path) -> None:
+def test_bad_records_are_dead_letters_with_reason_and_position(store: Store, tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     jsonl(path, [PAGES[0], BAD, PAGES[1]])
     path.write_bytes(path.read_bytes() + b"{broken\n" + b'{"url": "https://a.org/x"}\n')
     done = ingest(store, settings(), [str(path)], "one", now=NOW)
     assert (done.pages, done.new, done.rejected) == (5, 2, {"bad_url": 1, "bad_json": 1, "no_content": 1})
-    assert [(held["reason"], held["offset"], held["sweep"]) for held in letters(store)] == [
+    assert [(letter["reason"], letter["offset"], letter["sweep"]) for letter in letters(store)] == [
         ("bad_url", 1, "one"),
         ("bad_json", 3, "one"),
         ("no_content", 4, "one"),
     ]
-    assert all(held["source"] == str(path) for held in letters(store))
+    assert all(letter["source"] == str(path) for letter in letters(store))
     assert meta.counters(store)["rejected"] == 3
 
 
-def test_bad_records_stop_when_asked_to_and_what_came_before_is_kept(store: Store, tmp_path: Path) -> None:
-    wanted = settings({"ingest": {"batch_pages": 1}})
+def test_an_ingest_can_stop_at_a_bad_record_and_keep_the_batches_before(store: Store, tmp_path: Path) -> None:
+    custom = settings({"ingest": {"batch_pages": 1}})
     with pytest.raises(BadRecord, match=r"a\.jsonl at 1: bad_url") as stopped:
-        take(store, tmp_path / "a.jsonl", [PAGES[0], BAD, PAGES[1]], "one", wanted, fail_on_rejected=True)
+        take(store, tmp_path / "a.jsonl", [PAGES[0], BAD, PAGES[1]], "one", custom, fail_on_rejected=True)
     assert "repair the input" in stopped.value.hint
     assert len(list(store.scan(Family.CAPTURES))) == 1
     assert letters(store) == []
-    done = take(store, tmp_path / "a.jsonl", [PAGES[0], PAGES[2], PAGES[1]], "one", wanted, fail_on_rejected=True)
+    done = take(store, tmp_path / "a.jsonl", [PAGES[0], PAGES[2], PAGES[1]], "one", custom, fail_on_rejected=True)
     assert (done.status, done.pages) == ("resumed", 3)
     assert sound(store)
 
 
 @pytest.mark.parametrize("writes", range(1, 6))
 @pytest.mark.parametrize("before", [True, False])
-def test_stopped_at_every_batch_boundary_it_goes_on(
+def test_an_ingest_resumes_after_a_stop_at_any_batch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, writes: int, before: bool
 ) -> None:
-    """Another input may come in between; its dead letters stay."""
-    wanted = settings({"ingest": {"batch_pages": 2}})
+    """Another input can be ingested in between; its dead letters remain."""
+    custom = settings({"ingest": {"batch_pages": 2}})
     lines = [PAGES[0], BAD, PAGES[1], PAGES[2], BAD, PAGES[3], PAGES[4], PAGES[5]]
     other = [page("https://other.org/", "a page of another sweep"), BAD]
     with Store(tmp_path / "plain") as plain:
-        take(plain, tmp_path / "a.jsonl", lines, "one", wanted)
-        take(plain, tmp_path / "b.jsonl", other, "two", wanted)
+        take(plain, tmp_path / "a.jsonl", lines, "one", custom)
+        take(plain, tmp_path / "b.jsonl", other, "two", custom)
         expected = everything(plain)
         expected_letters = letters(plain)
     with Store(tmp_path / "stopped") as store:
         with monkeypatch.context() as patch:
             stop_after(patch, writes, before=before)
             with pytest.raises(Stop):
-                take(store, tmp_path / "a.jsonl", lines, "one", wanted)
-        take(store, tmp_path / "b.jsonl", other, "two", wanted)
-        done = take(store, tmp_path / "a.jsonl", lines, "one", wanted)
+                take(store, tmp_path / "a.jsonl", lines, "one", custom)
+        take(store, tmp_path / "b.jsonl", other, "two", custom)
+        done = take(store, tmp_path / "a.jsonl", lines, "one", custom)
         assert done.committed
         assert done.pages == len(lines)
         assert sound(store)
-        found = everything(store)
+        rows = everything(store)
         for family in Family:
             if family is not Family.META:
-                assert found[family] == expected[family]
+                assert rows[family] == expected[family]
         assert meta.counters(store) == json.loads(expected[Family.META][b"counters"])
         assert sorted(map(str, letters(store))) == sorted(map(str, expected_letters))
 
 
-def test_dead_letters_taken_away_before_a_run_that_is_stopped(
+def test_a_stopped_run_leaves_no_dead_letters_in_a_new_file(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What that run left is no part of the file that the state knows the length of: none of it is kept."""
+    """The state has the length of the deleted file, and the lines of the stopped run are truncated."""
     take(store, tmp_path / "a.jsonl", [BAD] * 3, "one")
     (store.path / "dead-letters.jsonl").unlink()
     with monkeypatch.context() as patch:
@@ -225,20 +225,20 @@ def test_dead_letters_taken_away_before_a_run_that_is_stopped(
         with pytest.raises(Stop):
             take(store, tmp_path / "b.jsonl", [{"url": "elsewhere"}] * 4, "two")
     take(store, tmp_path / "c.jsonl", [BAD], "three")
-    assert [held["sweep"] for held in letters(store)] == ["three"]
+    assert [letter["sweep"] for letter in letters(store)] == ["three"]
 
 
-def test_batches_of_any_size_give_the_same(tmp_path: Path) -> None:
-    found = []
+def test_batches_of_any_size_give_the_same_state(tmp_path: Path) -> None:
+    states = []
     near = set()
-    for pages_a_batch in (1, 3, 512):
-        with Store(tmp_path / str(pages_a_batch)) as store:
-            wanted = settings({"ingest": {"batch_pages": pages_a_batch}})
-            near.add(take(store, tmp_path / "a.jsonl", PAGES, "one", wanted).near_duplicates)
-            held = everything(store)
-            held.pop(Family.META)
-            found.append(held)
-    assert found[0] == found[1] == found[2]
+    for pages_per_batch in (1, 3, 512):
+        with Store(tmp_path / str(pages_per_batch)) as store:
+            custom = settings({"ingest": {"batch_pages": pages_per_batch}})
+            near.add(take(store, tmp_path / "a.jsonl", PAGES, "one", custom).near_duplicates)
+            rows = everything(store)
+            rows.pop(Family.META)
+            states.append(rows)
+    assert states[0] == states[1] == states[2]
     assert near == {1}
 
 
@@ -248,49 +248,49 @@ def test_opening_a_sweep_twice_is_refused(store: Store) -> None:
         open_sweep(store, "one", NOW)
 
 
-def test_pages_without_a_time_are_of_now(store: Store, tmp_path: Path) -> None:
+def test_pages_without_a_time_get_the_time_of_the_opening(store: Store, tmp_path: Path) -> None:
     take(store, tmp_path / "a.jsonl", [{"url": "https://a.org/", "text": "some words"}], "one", now=NOW + 7)
     assert View(store).captures(url_key("https://a.org/"))[0].time == NOW + 7
 
 
-def test_progress_is_told(store: Store, tmp_path: Path) -> None:
-    told: list[tuple[int, int, int]] = []
+def test_progress_is_reported(store: Store, tmp_path: Path) -> None:
+    reports: list[tuple[int, int, int]] = []
 
     def report(progress: Progress) -> None:
-        told.append((progress.bytes_read, progress.bytes_all, progress.counts.pages))
+        reports.append((progress.bytes_read, progress.bytes_all, progress.counts.pages))
 
-    wanted = settings({"ingest": {"batch_pages": 2}})
+    custom = settings({"ingest": {"batch_pages": 2}})
     path = tmp_path / "a.jsonl"
-    take(store, path, PAGES, "one", wanted, report=report)
-    assert [pages for _, _, pages in told] == [2, 4, 6, 7]
-    assert all(0 < read <= size == path.stat().st_size for read, size, _ in told)
+    take(store, path, PAGES, "one", custom, report=report)
+    assert [pages for _, _, pages in reports] == [2, 4, 6, 7]
+    assert all(0 < read <= size == path.stat().st_size for read, size, _ in reports)
 
 
-def test_workers_give_what_one_process_gives(tmp_path: Path) -> None:
+def test_several_processes_give_the_same_state_as_one(tmp_path: Path) -> None:
     lines = [page(f"https://a.org/{n}", " ".join(variant(RNG, TEXTS[n % 5])), NOW + n) for n in range(60)]
-    found = []
+    states = []
     for workers in (1, 3):
         with Store(tmp_path / str(workers)) as store:
             many = {"ingest": {"workers": workers, "workers_from_bytes": 0, "batch_pages": 7}}
             take(store, tmp_path / "a.jsonl", [*lines, BAD], "one", settings(many))
             assert sound(store)
-            found.append((everything(store), letters(store)))
-    assert found[0] == found[1]
+            states.append((everything(store), letters(store)))
+    assert states[0] == states[1]
 
 
-def test_without_texts_and_indexes_less_is_kept(store: Store, tmp_path: Path) -> None:
-    wanted = settings({"policy": {"keep_texts": False, "index_find": False}})
-    take(store, tmp_path / "a.jsonl", PAGES, "one", wanted)
+def test_texts_and_indexes_are_optional(store: Store, tmp_path: Path) -> None:
+    custom = settings({"policy": {"keep_texts": False, "index_find": False}})
+    take(store, tmp_path / "a.jsonl", PAGES, "one", custom)
     assert [list(store.scan(family)) for family in (Family.TEXTS, Family.WORDS, Family.SAMPLES)] == [[], [], []]
     assert sound(store)
 
 
-def test_limits_that_bite_are_counted(store: Store, tmp_path: Path) -> None:
+def test_reached_limits_are_counted(store: Store, tmp_path: Path) -> None:
     rng = random.Random(8)
     lines = [page(f"https://a.org/{n}", " ".join(variant(rng, TEXTS[0])), NOW + n) for n in range(30)]
-    wanted = settings({"limits": {"bucket_postings_max": 4, "candidates_max": 2, "tokens_max": 120}})
+    custom = settings({"limits": {"bucket_postings_max": 4, "candidates_max": 2, "tokens_max": 120}})
     lines.append(page("https://a.org/long", " ".join(words(rng, 121))))
-    take(store, tmp_path / "a.jsonl", lines, "one", wanted)
+    take(store, tmp_path / "a.jsonl", lines, "one", custom)
     counters = meta.counters(store)
     assert counters["bucket_postings_max"] > 0
     assert counters["candidates_max"] > 0

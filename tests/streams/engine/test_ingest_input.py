@@ -20,7 +20,7 @@ from tests.samples import NOW, jsonl, settings, take
 from tests.streams.engine.ingest_samples import BAD, PAGES, Stop, letters, sound, stop_after
 
 
-def test_an_open_sweep_takes_more_and_a_committed_one_does_not(store: Store, tmp_path: Path) -> None:
+def test_only_an_open_sweep_accepts_more_pages(store: Store, tmp_path: Path) -> None:
     first = take(store, tmp_path / "a.jsonl", PAGES[:2], "one", keep_open=True)
     assert (first.committed, first.status) == (False, "ingested")
     assert take(store, tmp_path / "a.jsonl", PAGES[:2], "one", keep_open=True).status == "nothing to do"
@@ -30,7 +30,7 @@ def test_an_open_sweep_takes_more_and_a_committed_one_does_not(store: Store, tmp
     assert sweeps.all_sweeps(store)[0].captures == 3
 
 
-def test_a_file_that_has_grown_is_read_on_while_the_sweep_is_open(store: Store, tmp_path: Path) -> None:
+def test_reading_resumes_at_the_end_of_a_file_that_has_grown(store: Store, tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     take(store, path, PAGES[:2], "one", keep_open=True)
     done = take(store, path, PAGES[:5], "one", keep_open=True)
@@ -54,9 +54,7 @@ def urls(store: Store) -> list[str]:
 
 
 @pytest.mark.parametrize("other", [PAGES[4:], PAGES[6:], PAGES[4:] * 9], ids=["as long", "shorter", "longer"])
-def test_a_file_that_was_written_anew_is_read_from_its_start(
-    store: Store, tmp_path: Path, other: list[dict[str, Any]]
-) -> None:
+def test_a_rewritten_file_is_read_from_its_start(store: Store, tmp_path: Path, other: list[dict[str, Any]]) -> None:
     path = tmp_path / "today.jsonl"
     take(store, path, PAGES[:3], "one", keep_open=True)
     done = take(store, path, other, "one", keep_open=True)
@@ -66,7 +64,7 @@ def test_a_file_that_was_written_anew_is_read_from_its_start(
     assert sound(store)
 
 
-def test_a_committed_sweep_says_so_when_its_file_holds_more(store: Store, tmp_path: Path) -> None:
+def test_more_input_for_a_committed_sweep_is_refused(store: Store, tmp_path: Path) -> None:
     path = tmp_path / "today.jsonl"
     take(store, path, PAGES[:3], "one")
     assert take(store, path, PAGES[:3], "one").status == "nothing to do"
@@ -75,7 +73,7 @@ def test_a_committed_sweep_says_so_when_its_file_holds_more(store: Store, tmp_pa
             take(store, path, lines, "one")
 
 
-def test_a_line_that_was_cut_off_is_read_once_it_is_whole(store: Store, tmp_path: Path) -> None:
+def test_a_truncated_line_is_read_once_it_is_complete(store: Store, tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     whole = jsonl(path, PAGES[:4]).read_bytes()
     path.write_bytes(whole[: whole.index(b"\n") + 100])
@@ -88,13 +86,13 @@ def test_a_line_that_was_cut_off_is_read_once_it_is_whole(store: Store, tmp_path
     assert len(letters(store)) == 1
 
 
-def no_end(progress: Progress) -> None:
-    """Stop what reads the dead letters that it writes."""
+def fail_if_endless(progress: Progress) -> None:
+    """Fail if the ingest reads the dead letters that it writes."""
     assert sum(progress.counts.rejected.values()) < 5
 
 
 @pytest.mark.parametrize("spelt", ["var", "link"])
-def test_a_state_below_the_input_is_no_input(tmp_path: Path, spelt: str) -> None:
+def test_a_state_below_the_input_is_not_read(tmp_path: Path, spelt: str) -> None:
     folder = tmp_path / "crawl"
     jsonl(folder / "a.jsonl", [PAGES[0], BAD])
     (folder / "var").mkdir()
@@ -102,23 +100,25 @@ def test_a_state_below_the_input_is_no_input(tmp_path: Path, spelt: str) -> None
     (folder / "link.jsonl").symlink_to(folder / "var" / "dead-letters.jsonl")
     with Store((folder if spelt == "var" else tmp_path) / spelt) as store:
         for name in ("one", "two"):
-            done = ingest(store, settings(), [str(folder)], name, now=NOW, report=no_end)
+            done = ingest(store, settings(), [str(folder)], name, now=NOW, report=fail_if_endless)
             assert (done.pages, done.rejected) == (2, {"bad_url": 1})
-        assert ingest(store, settings(), [str(folder)], "two", now=NOW, report=no_end).status == "nothing to do"
+        assert (
+            ingest(store, settings(), [str(folder)], "two", now=NOW, report=fail_if_endless).status == "nothing to do"
+        )
         assert len(letters(store)) == 2
 
 
 def test_crawl_files_in_the_folder_of_the_state_are_read_when_it_is_named(tmp_path: Path) -> None:
-    """With `--data-dir .`, and of a folder in it."""
+    """As with `--data-dir .`."""
     with Store(tmp_path) as store:
         take(store, tmp_path / "a.jsonl", [PAGES[0], BAD], "one")
         jsonl(tmp_path / "crawl" / "b.jsonl", PAGES[1:3])
         for path, count in ((tmp_path, 4), (tmp_path / "crawl", 2)):
-            done = ingest(store, settings(), [str(path)], path.name, now=NOW, report=no_end)
+            done = ingest(store, settings(), [str(path)], path.name, now=NOW, report=fail_if_endless)
             assert done.pages == count
 
 
-def test_the_dead_letters_are_no_input_by_any_name(
+def test_the_dead_letters_are_refused_by_any_name(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     take(store, tmp_path / "a.jsonl", [PAGES[0], BAD], "one")
@@ -133,45 +133,47 @@ def test_the_dead_letters_are_no_input_by_any_name(
     ):
         given = name / path.name if name.is_dir() else name
         with pytest.raises(InputError, match="own dead-letter file") as refused:
-            ingest(store, settings(), [str(given)], "two", now=NOW, report=no_end)
+            ingest(store, settings(), [str(given)], "two", now=NOW, report=fail_if_endless)
         assert "fix the records it lists" in refused.value.hint
     with path.open() as file:
         monkeypatch.setattr(sys, "stdin", file)
         with pytest.raises(InputError, match="own dead-letter file"):
-            ingest(store, settings(), ["-"], "two", now=NOW, report=no_end)
+            ingest(store, settings(), ["-"], "two", now=NOW, report=fail_if_endless)
     assert [sweep.name for sweep in sweeps.all_sweeps(store)] == ["one"]
 
 
-def piped(monkeypatch: pytest.MonkeyPatch, data: bytes) -> None:
-    """Make this, which a pipe's buffer can hold, what comes from standard input."""
+def set_standard_input(monkeypatch: pytest.MonkeyPatch, data: bytes) -> None:
+    """Replace standard input by a pipe with data that fits into its buffer."""
     reader, writer = os.pipe()
     os.write(writer, data)
     os.close(writer)
     monkeypatch.setattr(sys, "stdin", os.fdopen(reader))
 
 
-def test_another_pipe_after_one_that_was_stopped_is_read_from_its_start(
+def test_another_pipe_after_a_stopped_one_is_read_from_its_start(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wanted = settings({"ingest": {"batch_pages": 2}})
+    custom = settings({"ingest": {"batch_pages": 2}})
     first, other = (jsonl(tmp_path / "a.jsonl", lines).read_bytes() for lines in (PAGES[:4], PAGES[4:]))
     for second, status, pages, read_now in ((first, "resumed", 4, 2), (other, "ingested", 3, 3)):
-        piped(monkeypatch, first)
+        set_standard_input(monkeypatch, first)
         with monkeypatch.context() as patch:
             stop_after(patch, 1, before=False)
             with pytest.raises(Stop):
-                ingest(store, wanted, ["-"], status, now=NOW, keep_open=True)
-        piped(monkeypatch, second)
-        done = ingest(store, wanted, ["-"], status, now=NOW)
+                ingest(store, custom, ["-"], status, now=NOW, keep_open=True)
+        set_standard_input(monkeypatch, second)
+        done = ingest(store, custom, ["-"], status, now=NOW)
         assert (done.status, done.pages, done.read_now) == (status, pages, read_now)
-    piped(monkeypatch, other)
-    assert ingest(store, wanted, ["-"], "ingested", now=NOW).status == "nothing to do"
-    piped(monkeypatch, first)
+    set_standard_input(monkeypatch, other)
+    assert ingest(store, custom, ["-"], "ingested", now=NOW).status == "nothing to do"
+    set_standard_input(monkeypatch, first)
     with pytest.raises(InputError, match="accepts no more pages"):
-        ingest(store, wanted, ["-"], "ingested", now=NOW)
+        ingest(store, custom, ["-"], "ingested", now=NOW)
 
 
-def test_pipes_one_after_another(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_several_pipes_can_be_ingested_into_one_sweep(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for n in (0, 2):
         data = jsonl(tmp_path / "a.jsonl", PAGES[n : n + 2]).read_bytes()
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
@@ -180,15 +182,15 @@ def test_pipes_one_after_another(store: Store, tmp_path: Path, monkeypatch: pyte
     assert len(list(store.scan(Family.CAPTURES))) == 4
 
 
-def test_what_cannot_be_read_opens_no_sweep(store: Store, tmp_path: Path) -> None:
+def test_unreadable_input_opens_no_sweep(store: Store, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
-    for paths, error, said in (
+    for paths, error, message in (
         ([tmp_path / "none.jsonl"], ReadError, "cannot read"),
         ([tmp_path / "empty"], InputError, "no crawl file found in"),
         ([tmp_path / os.fsdecode(b"\xff.jsonl")], InputError, "is not UTF-8"),
     ):
-        if error is InputError and "UTF" in said:
+        if error is InputError and "UTF" in message:
             jsonl(paths[0], PAGES[:1])
-        with pytest.raises(error, match=said):
+        with pytest.raises(error, match=message):
             ingest(store, settings(), list(map(str, paths)), "one", now=NOW)
     assert sweeps.all_sweeps(store) == []

@@ -1,4 +1,4 @@
-"""Worker processes: results in order, errors handed on, none left behind."""
+"""The pool returns results in order and raises errors; all its processes end."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def workers(count: int) -> SketchPool:
 
 
 @pytest.mark.parametrize("count", [1, 2])
-def test_an_error_of_a_task_is_raised_where_its_result_is_asked_for(count: int) -> None:
+def test_an_error_of_a_task_is_raised_by_its_result(count: int) -> None:
     broken = Task(1, [None])  # type: ignore[list-item]
     with workers(count) as pool:
         if count > 1:
@@ -42,7 +42,7 @@ def test_an_error_of_a_task_is_raised_where_its_result_is_asked_for(count: int) 
 
 
 def test_a_worker_that_is_killed_fails_its_task_and_ends_with_the_others() -> None:
-    """Whatever it was at: waiting, reading a task, or in the middle of a result."""
+    """It can be waiting, reading a task or writing a result."""
     large = Task(1, [Page(url=f"https://a.org/{n}", time=NOW, text=f"{n} " * 50_000) for n in range(40)])
     for pause in (0.0, 0.05, 0.2):
         with workers(2) as pool:
@@ -63,17 +63,17 @@ def task(number: int) -> Task:
 
 
 @pytest.mark.parametrize("count", [1, 2])
-def test_results_come_for_each_task_in_order(count: int) -> None:
+def test_results_are_in_the_order_of_the_tasks(count: int) -> None:
     with workers(count) as pool:
         results = [pool.submit(task(number)) for number in range(6)]
         for number, result in enumerate(results):
-            pages = [page for each in result.result(timeout=60) for page in each]
+            pages = [page for page_results in result.result(timeout=60) for page in page_results]
             assert all(isinstance(page, SketchedPage) for page in pages)
             keys = [page.capture.key for page in pages if isinstance(page, SketchedPage)]
             assert keys == [f"org,a)/{number}/{n}".encode() for n in range(5)]
 
 
-def test_both_kinds_give_the_same() -> None:
+def test_one_process_and_several_give_the_same_results() -> None:
     with workers(1) as here, workers(2) as pool:
         assert here.submit(task(3)).result() == pool.submit(task(3)).result(timeout=60)
 
@@ -95,7 +95,7 @@ if __name__ == "__main__":
 """
 
 
-def alive(pid: int) -> bool:
+def is_alive(pid: int) -> bool:
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0] != "Z"
     except OSError:
@@ -112,17 +112,17 @@ def test_workers_end_with_their_parent(tmp_path: Path, by: signal.Signals) -> No
     assert parent.stdout is not None
     pids = [int(pid) for pid in parent.stdout.readline().split()]
     assert len(pids) >= 1
-    assert all(map(alive, pids))
+    assert all(map(is_alive, pids))
     parent.send_signal(by)
     parent.wait(timeout=30)
     parent.stdout.close()
     until = time.monotonic() + 20
-    while any(map(alive, pids)) and time.monotonic() < until:
+    while any(map(is_alive, pids)) and time.monotonic() < until:
         time.sleep(0.05)
-    assert not any(map(alive, pids))
+    assert not any(map(is_alive, pids))
 
 
-def test_the_current_folder_holds_no_modules_of_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_modules_in_the_current_folder_are_not_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("types", "json", "streams"):
         (tmp_path / f"{name}.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'a')\nraise SystemExit\n")
     monkeypatch.chdir(tmp_path)

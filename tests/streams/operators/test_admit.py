@@ -1,4 +1,4 @@
-"""admit: a document the first time, every URL it is seen at, and nothing when it is handed in again."""
+"""admit: a document is stored once, with all its URLs; a batch that is supplied again changes nothing."""
 
 from __future__ import annotations
 
@@ -39,48 +39,52 @@ def payload(name: str, time: int, text: bytes = b"text") -> DocumentPayload:
 
 
 def titled(key: str, text: bytes) -> Sighting:
-    """The document A at a URL, in a page with a text of its own."""
+    """Return a sighting of document A with another text row."""
     return Sighting(document=b"A" * 16, key=key.encode(), time=5, words=b"", payload=payload("A", 5, text))
 
 
-def sighting(name: str, key: str, time: int, *, brings: bool = True) -> Sighting:
+def sighting(name: str, key: str, time: int, *, has_payload: bool = True) -> Sighting:
     made = payload(name, time)
     return Sighting(
         document=made.document,
         key=key.encode(),
         time=time,
         words=b"sitewrd" + key[:1].encode(),
-        payload=made if brings else None,
+        payload=made if has_payload else None,
     )
 
 
 def run(sightings: list[Sighting], rows: Rows) -> tuple[Changes, list[DocumentPayload]]:
-    documents, places = needs(sightings)
-    held = [
-        {key: rows[f][key] for key in keys if key in rows.get(f, {})}
-        for f, keys in ((Family.DOCUMENTS, documents), (Family.LOCATIONS, places), (Family.TEXTS, documents))
+    documents, locations = needs(sightings)
+    stored = [
+        {key: rows[family][key] for key in keys if key in rows.get(family, {})}
+        for family, keys in (
+            (Family.DOCUMENTS, documents),
+            (Family.LOCATIONS, locations),
+            (Family.TEXTS, documents),
+        )
     ]
-    return admit(sightings, *held)
+    return admit(sightings, *stored)
 
 
-def keep(rows: Rows, changes: Changes, *, merged: bool) -> None:
+def store(rows: Rows, changes: Changes, *, merged: bool) -> None:
     for family, puts in changes.puts.items():
-        held = rows.setdefault(family, {})
+        family_rows = rows.setdefault(family, {})
         for key, value in puts.items():
-            held[key] = merge(family, held.get(key), value) if merged else value
+            family_rows[key] = merge(family, family_rows.get(key), value) if merged else value
 
 
-def test_of_several_texts_of_a_document_the_smallest_is_kept_in_any_order_and_batches() -> None:
+def test_the_smallest_text_row_of_a_document_is_stored_in_any_order_and_batches() -> None:
     pages = [titled("x", b"text b"), titled("y", b"text a"), titled("z", b"text c")]
     for order in permutations(pages):
         for cut in range(4):
             rows: Rows = {}
             for part in (list(order[:cut]), list(order[cut:])):
-                keep(rows, run(part, rows)[0], merged=False)
+                store(rows, run(part, rows)[0], merged=False)
             assert rows[Family.TEXTS] == {b"A" * 16: b"text a"}
 
 
-def test_a_new_document_is_kept_whole_and_sent_on() -> None:
+def test_a_new_document_is_stored_and_returned() -> None:
     one = sighting("A", "x", 5)
     changes, new = run([one], {})
     assert new == [one.payload]
@@ -94,34 +98,34 @@ def test_a_new_document_is_kept_whole_and_sent_on() -> None:
     }
 
 
-def test_one_document_at_many_urls_is_sent_on_once() -> None:
+def test_a_document_at_many_urls_is_new_once() -> None:
     rows: Rows = {}
     changes, new = run([sighting("A", "x", 5), sighting("A", "y", 6), sighting("B", "x", 7)], rows)
-    assert [each.document for each in new] == [b"A" * 16, b"B" * 16]
-    keep(rows, changes, merged=False)
+    assert [payload.document for payload in new] == [b"A" * 16, b"B" * 16]
+    store(rows, changes, merged=False)
     changes, new = run([sighting("A", "z", 8)], rows)
     assert new == []
     assert set(changes.family(Family.LOCATIONS)) == {b"A" * 16 + b"z"}
     assert changes.family(Family.DOCUMENTS) == {}
 
 
-def test_an_earlier_sight_moves_first_seen_back_and_a_later_one_does_not() -> None:
+def test_only_an_earlier_sighting_moves_first_seen_back() -> None:
     rows: Rows = {}
     for time, expected in ((50, 50), (70, 50), (30, 30)):
-        keep(rows, run([sighting("A", "x", time)], rows)[0], merged=False)
+        store(rows, run([sighting("A", "x", time)], rows)[0], merged=False)
         assert document_row.first_seen(rows[Family.DOCUMENTS][b"A" * 16]) == expected
         assert rows[Family.LOCATIONS][b"A" * 16 + b"x"] == expected.to_bytes(8, "big")
 
 
-def test_a_document_without_text_keeps_none() -> None:
+def test_a_document_without_text_has_no_text_row() -> None:
     one = Sighting(document=b"A" * 16, key=b"x", time=1, words=b"", payload=payload("A", 1, text=b""))
     assert Family.TEXTS not in {f for f, puts in run([one], {})[0].puts.items() if puts}
 
 
-def test_an_arrival_that_brings_nothing_is_of_a_document_that_is_there() -> None:
+def test_a_sighting_without_a_payload_updates_a_stored_document() -> None:
     rows: Rows = {}
-    keep(rows, run([sighting("A", "x", 5)], rows)[0], merged=False)
-    changes, new = run([sighting("A", "y", 2, brings=False)], rows)
+    store(rows, run([sighting("A", "x", 5)], rows)[0], merged=False)
+    changes, new = run([sighting("A", "y", 2, has_payload=False)], rows)
     assert new == []
     assert document_row.first_seen(changes.family(Family.DOCUMENTS)[b"A" * 16]) == 2
 
@@ -132,10 +136,10 @@ sightings = st.lists(
 
 
 @given(sightings, st.integers(0, 2**32))
-def test_any_order_batches_and_repeats_give_the_same(todo: list[Sighting], seed: int) -> None:
+def test_any_order_batches_and_repeats_give_the_same_rows(todo: list[Sighting], seed: int) -> None:
     rng = random.Random(seed)
     expected: Rows = {}
-    keep(expected, run(todo, expected)[0], merged=False)
+    store(expected, run(todo, expected)[0], merged=False)
     shuffled = todo + rng.choices(todo, k=3)
     rng.shuffle(shuffled)
     rows: Rows = {}
@@ -144,18 +148,18 @@ def test_any_order_batches_and_repeats_give_the_same(todo: list[Sighting], seed:
         size = rng.randint(1, 3)
         batch, shuffled = shuffled[:size], shuffled[size:]
         changes, new = run(batch, rows)
-        keep(rows, changes, merged=rng.random() < 0.5)
-        sent += [each.document for each in new]
+        store(rows, changes, merged=rng.random() < 0.5)
+        sent += [payload.document for payload in new]
     assert rows == expected
-    assert sorted(sent) == sorted({each.document for each in todo})
+    assert sorted(sent) == sorted({sighting.document for sighting in todo})
 
 
 @given(sightings)
-def test_a_batch_handed_in_again_changes_nothing(todo: list[Sighting]) -> None:
+def test_a_batch_that_is_supplied_again_changes_nothing(todo: list[Sighting]) -> None:
     rows: Rows = {}
-    keep(rows, run(todo, rows)[0], merged=False)
+    store(rows, run(todo, rows)[0], merged=False)
     before = {family: dict(puts) for family, puts in rows.items()}
     changes, new = run(todo, rows)
     assert new == []
-    keep(rows, changes, merged=True)
+    store(rows, changes, merged=True)
     assert rows == before
