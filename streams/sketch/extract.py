@@ -31,13 +31,13 @@ TITLE_CHARS_MAX = 200
 REFRESH_SECONDS_MAX = 15  # a page that redirects later than this counts as a page itself
 _HEAD_CHARS = 1 << 16  # searched for a meta refresh
 _SNIFF_BYTES = 1024
-_GUESS_BYTES, _GUESS_TELLING_BYTES = 1 << 16, 16
+_GUESS_BYTES, _GUESS_NON_ASCII_MIN = 1 << 16, 16
 _ASCII = bytes(range(128))
 
 SKIPPED = {"resiliparse-all": (), "resiliparse-body": ("nav", "footer", "aside")}
 
 _HTML_TYPES = frozenset(["text/html", "application/xhtml+xml", "application/xml", "text/xml"])
-_SEVEN_BIT = frozenset(["iso2022_jp", "utf-16-le", "utf-16-be"])  # valid UTF-8 byte for byte, and mean something else
+_LOOKS_LIKE_UTF8 = frozenset(["iso2022_jp", "utf-16-le", "utf-16-be"])  # their bytes can be valid UTF-8 too
 _BOMS = ((b"\xef\xbb\xbf", "utf-8"), (b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
 _MAGIC = (b"%PDF-", b"\x89PNG", b"GIF8", b"\xff\xd8\xff", b"PK\x03\x04", b"\x1f\x8b", b"RIFF", b"\x7fELF", b"\0\0\0")
 _META_CHARSET = re.compile(rb"<meta[^<>]{0,200}?charset\s*=\s*[\"']?\s*([\w.:-]{1,40})", re.IGNORECASE)
@@ -47,7 +47,7 @@ _LOOKS_LIKE_HTML = re.compile(
     r"<(?:html|head|script|iframe|h1|div|font|table|a|style|title|b|body|br|p|meta)[\s/>])",
     re.IGNORECASE,
 )
-# "Shared declarative refresh steps" of the HTML standard. Nothing is tried twice: in `60` the target is not `0`.
+# "Shared declarative refresh steps" of the HTML standard, without backtracking: in `60` the target is not `0`.
 _REFRESH = re.compile(
     r"\s*+(?=[0-9.])0*+([0-9]{0,9}+)[0-9.]*+(?=[;,\s])\s*+[;,]?+\s*+(?:url\s*+=\s*+)?+"
     r"(?:\"([^\"]++)|'([^']++)|([^\"'].*+))",
@@ -117,31 +117,31 @@ def decode(body: bytes, charset: str = "") -> str:
     for bom, encoding in _BOMS:
         if body.startswith(bom):
             return body[len(bom) :].decode(encoding, "replace")
-    declared = _known(charset) or _known(_in_meta(body))
-    if declared not in _SEVEN_BIT:
+    declared = _html5_name(charset) or _html5_name(_meta_charset(body))
+    if declared not in _LOOKS_LIKE_UTF8:
         try:
             return body.decode()
         except UnicodeDecodeError:
             pass
     if declared in {"", "utf-8"}:
         # Few bytes are not enough for a guess; browsers then use windows-1252.
-        telling = len(body[:_GUESS_BYTES].translate(None, _ASCII)) >= _GUESS_TELLING_BYTES
-        declared = _known(detect_encoding(body, max_len=_GUESS_BYTES) or "") if telling else "cp1252"
+        is_enough = len(body[:_GUESS_BYTES].translate(None, _ASCII)) >= _GUESS_NON_ASCII_MIN
+        declared = _html5_name(detect_encoding(body, max_len=_GUESS_BYTES) or "") if is_enough else "cp1252"
     return body.decode(declared or "cp1252", "replace")
 
 
-def _known(charset: str) -> str:
+def _html5_name(charset: str) -> str:
     from resiliparse.parse.encoding import map_encoding_to_html5
 
     name = map_encoding_to_html5(charset.strip().strip("\"'"), fallback_utf8=False) if charset else None
     return name or ""
 
 
-def _in_meta(body: bytes) -> str:
+def _meta_charset(body: bytes) -> str:
     match = _META_CHARSET.search(body, 0, _SNIFF_BYTES)
     named = match[1].decode("ascii", "replace") if match else ""
     # A declaration that is readable as ASCII cannot be UTF-16; the standard then prescribes UTF-8.
-    return "utf-8" if _known(named) in {"utf-16-le", "utf-16-be"} else named
+    return "utf-8" if _html5_name(named) in {"utf-16-le", "utf-16-be"} else named
 
 
 def _is_html(mime: str, body: bytes, charset: str) -> bool:
@@ -167,7 +167,7 @@ def _extract_text(text: str, title: str, chars_max: int) -> Extracted:
         text = text.replace("\0", " ")
     if not text or text.isspace():
         raise TextError("no_text", "empty")
-    return Extracted(text, _tidy(title), Extractor.TEXT)
+    return Extracted(text, _one_line(title), Extractor.TEXT)
 
 
 def _extract_html(source: str, url: str, title: str, skipped: tuple[str, ...]) -> Extracted:
@@ -178,7 +178,7 @@ def _extract_html(source: str, url: str, title: str, skipped: tuple[str, ...]) -
     weight = html_guard.weigh(source)
     if weight.heavy:
         text = html_guard.strip_tags(source, skipped) or html_guard.strip_tags(source)
-        extracted = Extracted(text, _tidy(title or html_guard.title_of(source)), Extractor.HTML_FALLBACK)
+        extracted = Extracted(text, _one_line(title or html_guard.title_of(source)), Extractor.HTML_FALLBACK)
     else:
         extracted = _parse(source, url, title, skipped, weight.meta_chars)
     if not extracted.text and extracted.meta_refresh is None:
@@ -202,7 +202,7 @@ def _parse(source: str, url: str, title: str, skipped: tuple[str, ...], meta_cha
     head = source[: min(_HEAD_CHARS, meta_chars)]
     return Extracted(
         text,
-        _tidy(title or tree.title or ""),
+        _one_line(title or tree.title or ""),
         kind,
         _meta_refresh(tree, url) if any(word in head for word in ("refresh", "Refresh", "REFRESH")) else None,
     )
@@ -213,11 +213,11 @@ def _meta_refresh(tree: Any, url: str) -> str | None:
     match = _REFRESH.match(meta.getattr("content") or "") if meta else None
     if match is None or int(match[1] or 0) > REFRESH_SECONDS_MAX:
         return None
-    target = _absolute(url, match[2] or match[3] or match[4])
+    target = _resolve(url, match[2] or match[3] or match[4])
     return target if _key(target) not in {b"", _key(url)} else None  # a page that reloads itself is not a redirect
 
 
-def _absolute(url: str, reference: str) -> str:
+def _resolve(url: str, reference: str) -> str:
     """Return the absolute URL of a reference, or an empty string if it cannot be parsed."""
     try:
         return urljoin(url, reference.strip())
@@ -233,6 +233,6 @@ def _key(url: str) -> bytes:
         return b""
 
 
-def _tidy(title: str) -> str:
+def _one_line(title: str) -> str:
     """Return a title on one line, of bounded length."""
     return " ".join(title[: 10 * TITLE_CHARS_MAX].replace("\0", " ").split())[:TITLE_CHARS_MAX]

@@ -61,15 +61,11 @@ def weigh(markup: str) -> Weight:
     return Weight(heavy, meta + META_CHARS_MAX if meta else 0)  # in bytes, which are at least as many as characters
 
 
-class _Token(NamedTuple):
-    kind: str  # "start" tag, "end" tag, or "other" for comments and declarations
-    name: str  # of the element, in lower case; empty for "other"
-    start: int
-    end: int
+def _tokens(markup: str) -> Iterator[tuple[str, str, int, int]]:
+    """Yield (kind, name, start, end) of each "start" tag, "end" tag and "other" markup, such as comments.
 
-
-def _tokens(markup: str) -> Iterator[_Token]:
-    """Yield the tags, comments and declarations of a page; the content of elements without text is passed over."""
+    Names are in lower case. A start tag includes the content of an element without text, such as <script>.
+    """
     closed = markup.rfind(">") + 1  # every tag that starts before this has an end, so the search stays linear
     end = 0
     while (tag := _TAG.search(markup, end, closed)) is not None:
@@ -78,13 +74,13 @@ def _tokens(markup: str) -> Iterator[_Token]:
             close = markup.find("-->", end)
             end = close + 3 if close >= 0 else len(markup)
         if not tag[2]:
-            yield _Token("other", "", start, end)
+            yield "other", "", start, end
             continue
         name = tag[2].lower()
         if name in _NO_TEXT and not tag[1]:
             end_tag = re.compile("</" + name, re.IGNORECASE).search(markup, end)
             end = end_tag.start() if end_tag else len(markup)
-        yield _Token("end" if tag[1] else "start", name, start, end)
+        yield "end" if tag[1] else "start", name, start, end
 
 
 def strip_tags(markup: str, skipped: Collection[str] = ()) -> str:

@@ -3,19 +3,17 @@
     words    site 4 │ word 4 │ document prefix 5     at most WORDS_MAX entries per document and URL
     samples           value 4 │ document prefix 5    at most SAMPLES_MAX entries per document
 
-Both must be chosen alike for two documents that share words (a coordinated sample), from the document alone: how
-common a word is on its site is not known while pages arrive. A word that turns out to be common is skipped when the
-index is read, because a limit on its postings is reached.
+Both are coordinated samples: documents that share words choose the same ones, from the document alone, since the
+frequency of a word on its site is unknown while pages arrive. A lookup skips a word whose postings exceed a limit.
 
-- **Words**: those with the least ranks of -ln(u)/weight (weighted sampling without replacement, Efraimidis and
-  Spirakis 2006), where u in (0, 1] is a function of the word only. The weight grows with the word's count, so that a
-  page's subject is more likely kept than a passing word, and is small for words that fill more than one token in
-  SHARE, which are mostly grammar.
-- **Path words**, hashed as words of the text are, so that the words of an old path also find them in new texts.
+- **Words** with the least ranks -ln(u)/weight (weighted sampling without replacement, Efraimidis and Spirakis 2006).
+  u in (0, 1] is a function of the word only. The weight grows with the word's count, which favours the subject of the
+  page; it is small for words that are more than one token in WORD_SHARE, which are mostly grammar.
+- **Path words**, hashed like words of the text, so that the words of an old path also find new texts.
 - **The page's name**: the last segment of the path without its separators (`parent_services` and `parentservices`
   are one), as a word of its own kind: few pages of a site share it, and a page often keeps it when it moves.
-- **Sampled shingles** divisible by the greatest powers of two: a long document, whose sample is thin, still holds
-  those of the page that was folded into it.
+- **Sampled shingles** divisible by the greatest powers of two: the thin sample of a long document still contains
+  those of a page that was merged into it.
 """
 
 from __future__ import annotations
@@ -48,7 +46,7 @@ _INDEXES = frozenset({"", "index", "default", "home", "readme", "main"})
 
 
 def site_key(key: bytes) -> bytes:
-    """4 bytes that name the site of a url key: its registered domain, whatever the host."""
+    """Return a 4-byte hash of the registered domain of a URL key."""
     return _site(host_prefix(key))
 
 
@@ -58,21 +56,21 @@ def _site(host: bytes) -> bytes:
 
 
 def page_name(url: str) -> str:
-    """The last segment of a URL's path that says something, lower case, without separators and extension."""
+    """Return the last meaningful segment of a URL's path, in lower case, without separators and extension."""
     return next(_names(url), "")
 
 
 def segment_names(url: str) -> list[str]:
-    """Names that the segments of a URL's path would give a page, the last first, each with and without a final s.
+    """Return the page names that the path segments of a URL would give, last first, with and without a final s.
 
-    A page that is folded into the one above it, or into a chapter, often finds it under such a name.
+    A page that was merged into its parent page or a chapter is often found under such a name.
     """
     forms = ((name, name.removesuffix("s"), name.removesuffix("s") + "s") for name in _names(url))
     return list(dict.fromkeys(chain.from_iterable(forms)))
 
 
 def is_index(key: bytes) -> bool:
-    """Whether the URLs of a key are a folder's own page: `/docs/`, `/docs/index.html`."""
+    """Return whether a URL key is the index page of a directory: `/docs/`, `/docs/index.html`."""
     return _name(key.split(b"?", 1)[0].rpartition(b"/")[2].decode("ascii", "replace").lower()) in _INDEXES
 
 
@@ -86,17 +84,14 @@ def _name(segment: str) -> str:
 
 
 def name_hash(name: str) -> int:
-    """The word that stands for a page's name: never that of the same letters in a text."""
+    """Return the word hash of a page's name, which differs from that of the same letters in a text."""
     return int(mmh3.hash("/" + name, signed=False))
 
 
 def text_words(
     words: NDArray[np.uint32], counts: NDArray[np.int64], limit: int = TEXT_WORDS_MAX
 ) -> NDArray[np.uint32]:
-    """The words of a text that are indexed, or the `limit` likeliest ones, from all its word hashes and their counts.
-
-    `Sketcher.sketch_batch` makes the same choice in its one pass.
-    """
+    """Choose the words of a text to index from its word hashes and counts, as `Sketcher.sketch_batch` does."""
     from streams.sketch.kernel import choose_words
 
     chosen = np.empty(limit, dtype=np.uint32)
@@ -104,7 +99,7 @@ def text_words(
 
 
 def indexed_words(shingles: NDArray[np.int64]) -> NDArray[np.int64]:
-    """How many words are indexed of texts with so many shingles: a long one is about more, and takes others in."""
+    """Return the number of words to index per text: longer texts cover more subjects and absorb other pages."""
     return np.clip(shingles // _SHINGLES_A_WORD, TEXT_WORDS_MIN, TEXT_WORDS_MAX)
 
 
@@ -115,28 +110,28 @@ def path_terms(url: str, sketcher: Sketcher) -> list[int]:
 
 
 def last_words(words: Sequence[str]) -> list[str]:
-    """Those words of a path that are indexed, the last first."""
+    """Return the words of a path to index, last first."""
     return list(dict.fromkeys(reversed(words)))[:PATH_WORDS_MAX]
 
 
-def _path_terms(words: Sequence[str], url: str, known: Mapping[str, list[int]]) -> list[int]:
-    # In scripts without spaces a word has several hashes, as it is several words of a text.
-    hashes = [number for word in words for number in known[word]][:PATH_WORDS_MAX]
+def _path_terms(words: Sequence[str], url: str, hashes_of: Mapping[str, list[int]]) -> list[int]:
+    # A word in a script without spaces is several tokens, with a hash per token.
+    hashes = [number for word in words for number in hashes_of[word]][:PATH_WORDS_MAX]
     name = page_name(url)
     return [*hashes, name_hash(name)] if name else hashes
 
 
 def page_terms(pages: Sequence[tuple[bytes, str]], sketcher: Sketcher) -> list[list[int]]:
-    """What of the entries of pages, given by key and URL, is of their URLs alone."""
+    """Return the terms that pages, given as (key, URL), get from their URLs alone."""
     words = [last_words(key_words(key)) for key, _ in pages]
-    known = sketcher.words_hashes(chain.from_iterable(words))
-    return [_path_terms(page_words, url, known) for page_words, (_, url) in zip(words, pages, strict=True)]
+    hashes = sketcher.words_hashes(chain.from_iterable(words))
+    return [_path_terms(page_words, url, hashes) for page_words, (_, url) in zip(words, pages, strict=True)]
 
 
 def index_words(key: bytes, url: str, chosen: NDArray[np.uint32], sketcher: Sketcher) -> bytes:
-    """The entries of one page for the `words` index: site and word, 8 bytes each, without the document's prefix.
+    """Return a page's entries for the `words` index: site and word, 8 bytes each, without the document prefix.
 
-    `key` is the URL's key, `chosen` what `text_words` gives, which the sketcher has made on its way.
+    `chosen` is the result of `text_words`, or of the sketcher.
     """
     return index_words_of([(key, url)], chosen[None, :], np.array([len(chosen)]), sketcher)[0]
 
@@ -144,17 +139,14 @@ def index_words(key: bytes, url: str, chosen: NDArray[np.uint32], sketcher: Sket
 def index_words_of(
     pages: Sequence[tuple[bytes, str]], chosen: NDArray[np.uint32], counts: NDArray[np.int64], sketcher: Sketcher
 ) -> list[bytes]:
-    """The entries of many pages, given by key and URL, as `index_words` gives them.
-
-    `chosen` is uint32[n, words], of which the first `counts[i]` are those of page i.
-    """
+    """Return the `index_words` of pages given as (key, URL); row i of `chosen` has `counts[i]` words."""
     terms = page_terms(pages, sketcher)
     sizes = np.fromiter(map(len, terms), dtype=np.int64, count=len(terms))
     rows = np.arange(len(pages))
-    taken = np.arange(chosen.shape[1]) < counts[:, None]
+    is_chosen = np.arange(chosen.shape[1]) < counts[:, None]
     owners = np.concatenate((np.repeat(rows, np.minimum(counts, chosen.shape[1])), np.repeat(rows, sizes)))
-    values = np.concatenate((chosen[taken], np.fromiter(chain.from_iterable(terms), np.uint32, int(sizes.sum()))))
-    # A page's words once each and in order: pages above, words below.
+    values = np.concatenate((chosen[is_chosen], np.fromiter(chain.from_iterable(terms), np.uint32, int(sizes.sum()))))
+    # Sort and deduplicate the words per page: the page is in the upper half, the word in the lower half.
     both = np.sort(owners.astype(np.uint64) << np.uint64(32) | values)
     both = both[np.flatnonzero(np.diff(both, prepend=both[:1] + np.uint64(1)))]
     owners = (both >> np.uint64(32)).astype(np.int64)
@@ -165,19 +157,19 @@ def index_words_of(
 
 
 def most_sampled(sketch: Sketch, limit: int = SAMPLES_MAX) -> list[int]:
-    """The sampled shingles divisible by the greatest powers of two, those first."""
+    """Return the sampled shingles divisible by the greatest powers of two, in this order."""
     values = sketch.sample.astype(np.int64)
     order = np.argsort(-(values & -values), kind="stable")
     return [int(value) for value in values[order[:limit]]]
 
 
 def index_samples(sketch: Sketch) -> bytes:
-    """The entries of one document for the `samples` index: 4 bytes each, without the document's prefix."""
+    """Return a document's entries for the `samples` index: 4 bytes each, without the document prefix."""
     return np.array(most_sampled(sketch), ">u4").tobytes()
 
 
 def index_samples_of(batch: SketchBatch) -> list[bytes]:
-    """The entries of each document of a batch, as `index_samples` gives them."""
+    """Return the `index_samples` of each document of a batch."""
     values = batch.samples.astype(np.int64)
     filled = np.arange(values.shape[1]) < batch.sample_sizes[:, None]
     order = np.argsort(np.where(filled, -(values & -values), 1), axis=1, kind="stable")[:, :SAMPLES_MAX]

@@ -101,26 +101,26 @@ def test_not_a_key() -> None:
 def test_what_is_below_a_public_suffix_is_not_its_own() -> None:
     key = url_key("http://police.uk/a")
     other = url_key("http://www.met.police.uk/a")
-    for one, held in ((key, True), (url_key("http://police.uk:81/"), True), (other, False)):
-        assert any(start <= one < stop for start, stop in domain_ranges(key)) == held
+    for one, in_ranges in ((key, True), (url_key("http://police.uk:81/"), True), (other, False)):
+        assert any(start <= one < stop for start, stop in domain_ranges(key)) == in_ranges
 
 
 def test_domain_ranges_hold_the_domain_and_nothing_else() -> None:
     ranges = domain_ranges(url_key("http://www.apache.org/"))
 
-    def held(url: str) -> bool:
+    def in_ranges(url: str) -> bool:
         key = url_key(url)
         return any(start <= key < stop for start, stop in ranges)
 
     assert all(
         map(
-            held,
+            in_ranges,
             ["http://apache.org/", "https://a.b.apache.org/", "http://apache.org:81/~", "http://x.apache.org:9/"],
         )
     )
     assert not any(
         map(
-            held,
+            in_ranges,
             ["http://apachecon.org/", "http://apache-x.org/", "http://apache2.org/", "http://org/", "http://a.org/"],
         )
     )

@@ -82,7 +82,9 @@ def test_a_charset_named_in_the_page() -> None:
     assert of(body).text == "Привет"
     old = '<META HTTP-EQUIV="Content-Type" CONTENT="text/html; charset=euc-jp"><p>日本'.encode("euc-jp")
     assert of(old).text == "日本"
-    assert of(b'<meta charset="utf-16"><p>plain words').text == "plain words"  # nobody could have read that in UTF-16
+    assert (
+        of(b'<meta charset="utf-16"><p>plain words').text == "plain words"
+    )  # in UTF-16 this tag would be unreadable
     assert of('<meta charset="utf-16be"><p>naïve'.encode()).text == "naïve"
     assert len(decode("Как дела, что нового? Всё хорошо.".encode("koi8-r"))) == 33  # guessed, whatever it is
 
@@ -228,7 +230,7 @@ HOSTILE = {
 
 
 def survived(source: bytes | str, mime: str = "text/html", charset: str = "") -> str:
-    """The text, or the reason why there is none."""
+    """Return "text", or the reason of the TextError."""
     try:
         got = of(source, mime, charset)
     except TextError as error:

@@ -91,13 +91,13 @@ def test_any_page_is_indexed_within_limits(text: str, path: str) -> None:
 
 def test_samples_keep_the_rarest_of_the_modulus(sketcher: Sketcher) -> None:
     long = sketcher.sketch(" ".join(f"w{n * n}" for n in range(5000)))
-    kept = index_terms.most_sampled(long)
-    assert len(kept) == index_terms.SAMPLES_MAX
-    assert set(kept) <= set(long.sample.tolist())
-    power = [value & -value for value in kept]
+    chosen = index_terms.most_sampled(long)
+    assert len(chosen) == index_terms.SAMPLES_MAX
+    assert set(chosen) <= set(long.sample.tolist())
+    power = [value & -value for value in chosen]
     assert power == sorted(power, reverse=True)
     entries = index_terms.index_samples(long)
-    assert np.frombuffer(entries, dtype=">u4").tolist() == kept
+    assert np.frombuffer(entries, dtype=">u4").tolist() == chosen
 
 
 @given(st.lists(st.sampled_from(["the", "crawl", "near", "duplicate", "naïve", "漢字", "x1"]), max_size=400))
@@ -112,8 +112,8 @@ def test_the_sketcher_chooses_the_same_words(tokens: list[str]) -> None:
 @given(st.lists(st.text("abcdef ", max_size=900), max_size=4))
 def test_a_batch_indexes_the_same_samples(texts: list[str]) -> None:
     batch = Sketcher(Scheme()).sketch_batch(texts)
-    each = [index_terms.index_samples(batch.sketch(i)) for i in range(len(texts))]
-    assert index_terms.index_samples_of(batch) == each
+    expected = [index_terms.index_samples(batch.sketch(i)) for i in range(len(texts))]
+    assert index_terms.index_samples_of(batch) == expected
 
 
 def test_many_pages_are_indexed_as_each_is(sketcher: Sketcher) -> None:

@@ -209,7 +209,7 @@ def test_a_shingle_changes_half_the_bits_of_its_value() -> None:
 def test_sampled_or_not_a_shingle_wins_its_bin_as_often() -> None:
     """Whether a shingle is sampled must say nothing about the signature: else the two estimates would not be two."""
     rng = np.random.default_rng(4)
-    kept = []
+    outcomes = []
     for _ in range(300):
         words = [f"{x:x}" for x in rng.integers(0, 2**40, 403)]
         base = SKETCHER.sketch(" ".join(words))
@@ -217,11 +217,11 @@ def test_sampled_or_not_a_shingle_wins_its_bin_as_often() -> None:
             added = " ".join([*words, *(f"{x:x}" for x in rng.integers(0, 2**40, 1))])
             sketch = SKETCHER.sketch(added)
             new = np.setdiff1d(SKETCHER.shingle_hashes(added), SKETCHER.shingle_hashes(" ".join(words)))[0]
-            kept.append((int(new) % 2 == 0, (sketch.signature != base.signature).any()))
+            outcomes.append((int(new) % 2 == 0, (sketch.signature != base.signature).any()))
             if extra == 3:
                 break
-    even = np.array([won for is_even, won in kept if is_even]).mean()
-    odd = np.array([won for is_even, won in kept if not is_even]).mean()
+    even = np.array([won for is_even, won in outcomes if is_even]).mean()
+    odd = np.array([won for is_even, won in outcomes if not is_even]).mean()
     assert abs(even - odd) < 0.12
 
 
@@ -231,7 +231,7 @@ def test_importing_the_sketcher_does_not_load_numba() -> None:
 
 
 def test_it_works_where_nothing_can_be_cached() -> None:
-    """No writable cache folder: compiled anew each time, and still right."""
+    """No writable cache folder: functions are compiled at each start, with the same results."""
     code = (
         "import numba.core.caching as c\n"
         "def none(*a): raise RuntimeError('no locator')\n"

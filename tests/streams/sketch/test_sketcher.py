@@ -34,8 +34,8 @@ def estimates(
 ) -> dict[str, tuple[float, float, float, float]]:
     """(truth, bias, root mean square error, stated error) of each figure."""
     a, b = (SKETCHER.sketch_batch(texts) for texts in pairs(np.random.default_rng(5), count, common, only_a, only_b))
-    each = np.arange(count)
-    got = compare_pairs(a, b, each, each)
+    rows = np.arange(count)
+    got = compare_pairs(a, b, rows, rows)
     truths = {
         "resemblance": common / (common + only_a + only_b),
         "containment": common / (common + only_a),
@@ -95,29 +95,29 @@ WORDS = st.lists(st.sampled_from(["the", "same", "few", "words", "again", "and",
 @given(WORDS, WORDS)
 def test_comparing_is_symmetric_bounded_and_one_with_itself(a: list[str], b: list[str]) -> None:
     one, other = SKETCHER.sketch(" ".join(a)), SKETCHER.sketch(" ".join(b))
-    there, back = compare(one, other), compare(other, one)
-    assert there.resemblance == pytest.approx(back.resemblance, abs=1e-3)
-    assert there.containment == pytest.approx(back.contained, abs=1e-3)
-    for value in (there.resemblance, there.containment, there.contained):
+    forward, backward = compare(one, other), compare(other, one)
+    assert forward.resemblance == pytest.approx(backward.resemblance, abs=1e-3)
+    assert forward.containment == pytest.approx(backward.contained, abs=1e-3)
+    for value in (forward.resemblance, forward.containment, forward.contained):
         assert 0 <= value <= 1
-    assert np.isfinite([there.resemblance_error, there.containment_error, there.contained_error]).all()
+    assert np.isfinite([forward.resemblance_error, forward.containment_error, forward.contained_error]).all()
     if a:
         assert compare(one, one).resemblance == 1
     if not a:
-        assert there == back
-        assert there.resemblance == 0
+        assert forward == backward
+        assert forward.resemblance == 0
 
 
 def test_many_are_each_one_alone() -> None:
     rng = np.random.default_rng(2)
     texts = [text for n in (5, 70, 500, 3000) for text in pairs(rng, 2, n, n // 5, n)[1]]
-    asked = SKETCHER.sketch(texts[3])
+    sketch = SKETCHER.sketch(texts[3])
     others = [SKETCHER.sketch(text) for text in texts]
-    many = compare_many(asked, others)
+    many = compare_many(sketch, others)
     assert len(many) == len(others)
     for i, other in enumerate(others):
-        assert many.comparison(i) == compare(asked, other)
-    assert len(compare_many(asked, [])) == 0
+        assert many.comparison(i) == compare(sketch, other)
+    assert len(compare_many(sketch, [])) == 0
     columns, batch = to_columns(others), SKETCHER.sketch_batch(texts)
     assert columns.documents == batch.documents
     assert np.array_equal(columns.shingles, batch.shingles)
@@ -147,12 +147,12 @@ def test_bands_find_pairs_as_often_as_resemblance_says(shingles: int) -> None:
             buckets(SKETCHER.sketch_batch(texts).signatures, SCHEME)
             for texts in pairs(np.random.default_rng(9), 800, common, shingles - common, shingles - common)
         )
-        found = (a == b).all(axis=2).any(axis=1).mean()
+        share = (a == b).all(axis=2).any(axis=1).mean()
         exact = common / (2 * shingles - common)
         expected = 1 - (1 - exact**SCHEME.rows) ** SCHEME.bands
-        assert abs(found - expected) < (0.05 if shingles >= 100 else 0.12), (resemblance, found, expected)
+        assert abs(share - expected) < (0.05 if shingles >= 100 else 0.12), (resemblance, share, expected)
         if resemblance == 0.8:
-            assert found >= 0.975
+            assert share >= 0.975
 
 
 def test_fingerprints() -> None:
