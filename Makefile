@@ -1,5 +1,5 @@
-# `make run` sets everything up and processes real pages; `make test` checks the project. All files that these make are
-# in the git-ignored .venv/ and var/; `make clean` deletes them.
+# `make run` sets everything up and processes real pages; `make test` checks the project. Both write only to .venv/ and
+# var/, which git ignores; `make clean` deletes the files.
 
 SHELL := /bin/bash
 MAKEFLAGS += --no-print-directory
@@ -14,9 +14,9 @@ PYTHON ?= $(shell for candidate in python3 python3.13 python3.12 python3.11; do 
 	$$candidate -c 'import sys, ensurepip, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
 	&& echo $$candidate && break; done)
 JOBS ?= 2
-# Without a terminal as input, however make was started.
+# Standard input is never a terminal, however make was started.
 PYTEST = $(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal </dev/null
-# Of two makes in one checkout, the second waits until the first has installed everything (not where flock is missing).
+# If flock exists, a second make in the same checkout waits until the first one has installed everything.
 LOCK := mkdir -p var && $(if $(shell command -v flock),flock var/.make.lock)
 
 .PHONY: help run test test-data test-setup lint bench bench-kafka bench-scale soak soak-kafka fuzz broker picture clean

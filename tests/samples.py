@@ -1,4 +1,4 @@
-"""Pages that tests make, written as crawlers write them and taken in as users take them in."""
+"""Sample pages of the tests, written as crawlers write them and ingested as by the command line."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NOW = 1_700_000_000_000
 
 
 def settings(overrides: Mapping[str, Mapping[str, Any]] | None = None) -> Settings:
-    """The defaults, in one process."""
+    """Return the default settings with one process, and with these overrides."""
     tables: dict[str, dict[str, Any]] = {"ingest": {"workers": 1}}
     for section, values in (overrides or {}).items():
         tables.setdefault(section, {}).update(values)
@@ -50,7 +50,7 @@ def words(rng: random.Random, count: int, vocabulary: int = 5_000) -> list[str]:
 
 
 def variant(rng: random.Random, text: list[str], changes: int = 1) -> list[str]:
-    """The same words but for some."""
+    """Return the words with some of them replaced."""
     changed = list(text)
     for _ in range(changes):
         changed[rng.randrange(len(changed))] = f"other{rng.randrange(10**9)}"
@@ -64,7 +64,7 @@ def jsonl(path: Path, lines: Iterable[Line]) -> Path:
 
 
 def begin_cancel(store: RowStore, sweep: Sweep) -> Sweep:
-    """Leave a sweep as a crash in the middle of its cancellation does."""
+    """Begin to cancel a sweep and stop, as after a crash."""
     changes = Changes()
     cancelling = sweeps.begin_cancel(sweep, changes)
     store.write(changes)
