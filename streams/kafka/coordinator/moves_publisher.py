@@ -1,8 +1,8 @@
 """Publishes moves: when a sweep is committed, what `find` answers for the URLs that this sweep is the first to miss.
 
-The worker that owns partition 0 publishes them, then appends "moves_published" to the sweep log. If it stops in between,
-the next owner starts again: it queries the same URLs in the same order, and its messages have the same keys. If two
-workers publish at the same time, messages are only repeated.
+The worker that owns partition 0 publishes them, then appends "moves_published" to the sweep log. If it stops in
+between, the next owner queries the same URLs in the same order, and its messages have the same keys. If two workers
+publish at the same time, messages are only repeated.
 """
 
 from __future__ import annotations
