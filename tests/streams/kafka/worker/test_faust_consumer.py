@@ -1,4 +1,4 @@
-"""Faust's consumer while partitions change hands, with a log in memory for the broker."""
+"""Test the corrected Faust consumer during rebalances, with a log in memory instead of a broker."""
 
 from __future__ import annotations
 
@@ -17,37 +17,37 @@ from streams.kafka.worker.faust_consumer import Consumer, FlowControl, Transport
 PAGES, LINKS = TP("pages", 0), TP("links", 0)
 
 
-class Log:
-    """Stands for the consumer's thread: partitions of `ends` messages, read from a place that a seek moves."""
+class FakeThread:
+    """Replaces the consumer's thread: partitions with `ends` messages, and a position that a seek changes."""
 
     def __init__(self, committed: Mapping[TP, int | None], ends: Mapping[TP, int]) -> None:
         self.committed, self.ends = committed, ends
-        self.places = {tp: offset or 0 for tp, offset in committed.items()}
-        self.pace = 0.0  # seconds that each answer takes
-        self.fetching = 0.0  # and a fetch
+        self.positions = {tp: offset or 0 for tp, offset in committed.items()}
+        self.response_seconds = 0.0
+        self.fetch_seconds = 0.0
 
     async def getmany(self, active: set[TP], timeout: float) -> dict[TP, list[SimpleNamespace]]:  # noqa: ASYNC109
-        await asyncio.sleep(self.fetching or self.pace)
-        found = {}
+        await asyncio.sleep(self.fetch_seconds or self.response_seconds)
+        fetched = {}
         for tp in list(active) or list(self.ends):
-            found[tp] = [_record(tp, offset) for offset in range(self.places[tp], self.ends[tp])]
-            self.places[tp] = self.ends[tp]
-        return {tp: records for tp, records in found.items() if records}
+            fetched[tp] = [_record(tp, offset) for offset in range(self.positions[tp], self.ends[tp])]
+            self.positions[tp] = self.ends[tp]
+        return {tp: records for tp, records in fetched.items() if records}
 
     async def seek_to_committed(self) -> Mapping[TP, int | None]:
         for tp, offset in self.committed.items():
-            await asyncio.sleep(self.pace)
+            await asyncio.sleep(self.response_seconds)
             if offset:
-                self.places[tp] = offset
+                self.positions[tp] = offset
         return self.committed
 
     async def earliest_offsets(self, *tps: TP) -> dict[TP, int]:
-        await asyncio.sleep(self.pace)
+        await asyncio.sleep(self.response_seconds)
         return dict.fromkeys(tps, 0)
 
-    async def seek_wait(self, places: Mapping[TP, int]) -> None:
-        await asyncio.sleep(self.pace)
-        self.places.update(places)
+    async def seek_wait(self, offsets: Mapping[TP, int]) -> None:
+        await asyncio.sleep(self.response_seconds)
+        self.positions.update(offsets)
 
     def highwater(self, tp: TP) -> int:
         return self.ends[tp]
@@ -64,25 +64,25 @@ def _record(tp: TP, offset: int) -> SimpleNamespace:
 
 
 @asynccontextmanager
-async def consuming(log: Log) -> AsyncIterator[tuple[Consumer, list[tuple[TP, int]]]]:
-    """A consumer whose messages go through a loop as Faust's fetcher has it, and what that loop was handed."""
-    taken: list[tuple[TP, int]] = []
+async def consuming(thread: FakeThread) -> AsyncIterator[tuple[Consumer, list[tuple[TP, int]]]]:
+    """Yield a consumer whose messages pass through Faust's fetch loop, and the messages that the loop delivers."""
+    delivered: list[tuple[TP, int]] = []
 
-    async def take(message: Any) -> None:
-        taken.append((message.tp, message.offset))
+    async def deliver(message: Any) -> None:
+        delivered.append((message.tp, message.offset))
 
     app: Any = faust.App("test", broker="kafka://127.0.0.1:1", web_enabled=False)
     app.client_only = False
-    consumer = Consumer(Transport([], app), take, None, None, loop=asyncio.get_running_loop())
-    consumer._thread = cast("Any", log)
+    consumer = Consumer(Transport([], app), deliver, None, None, loop=asyncio.get_running_loop())
+    consumer._thread = cast("Any", thread)
     app._consumer = consumer
-    consumer.resume_partitions(log.assignment())
+    consumer.resume_partitions(thread.assignment())
     consumer.resume_flow()
     fetcher: Any = SimpleNamespace(_stopped=asyncio.Event())
-    draining = asyncio.create_task(consumer._drain_messages(fetcher))
-    yield consumer, taken
-    draining.cancel()
-    await asyncio.gather(draining, return_exceptions=True)
+    drain = asyncio.create_task(consumer._drain_messages(fetcher))
+    yield consumer, delivered
+    drain.cancel()
+    await asyncio.gather(drain, return_exceptions=True)
 
 
 async def until(condition: Any) -> None:
@@ -92,19 +92,19 @@ async def until(condition: Any) -> None:
 
 
 @pytest.mark.parametrize("committed", [3, None])
-def test_a_seek_brings_all_messages_after_it_again(committed: int | None) -> None:
+def test_all_messages_after_the_position_of_a_seek_are_delivered_again(committed: int | None) -> None:
     async def run() -> None:
-        log = Log({PAGES: committed, LINKS: 5}, {PAGES: 9, LINKS: 9})
-        log.pace = 0.01
-        async with consuming(log) as (consumer, taken):
-            await until(lambda: taken)
-            # What a rebalance leaves behind: the offset of a message that never reached an agent.
+        thread = FakeThread({PAGES: committed, LINKS: 5}, {PAGES: 9, LINKS: 9})
+        thread.response_seconds = 0.01
+        async with consuming(thread) as (consumer, delivered):
+            await until(lambda: delivered)
+            # A rebalance leaves the offset of a message that never reached an agent.
             consumer._read_offset[PAGES] = 7
-            taken.clear()
+            delivered.clear()
             await consumer.perform_seek()
-            sought = len(taken)
-            await until(lambda: len(taken) >= sought + 9 - (committed or 0) + 4)
-        after = taken[sought:]
+            sought = len(delivered)
+            await until(lambda: len(delivered) >= sought + 9 - (committed or 0) + 4)
+        after = delivered[sought:]
         assert [offset for tp, offset in after if tp == PAGES] == list(range(committed or 0, 9))
         assert [offset for tp, offset in after if tp == LINKS] == list(range(5, 9))
         assert not any(consumer._gap.values())
@@ -112,55 +112,55 @@ def test_a_seek_brings_all_messages_after_it_again(committed: int | None) -> Non
     asyncio.run(run())
 
 
-def test_a_batch_fetched_before_a_seek_is_not_handed_on_after_it() -> None:
+def test_a_batch_fetched_before_a_seek_is_not_delivered_after_it() -> None:
     async def run() -> None:
-        log = Log({PAGES: 3}, {PAGES: 9})
-        async with consuming(log) as (consumer, taken):
-            await until(lambda: len(taken) == 6)
-            log.ends = {PAGES: 20}
-            held = aiter(consumer.getmany(1.0))
-            first = await anext(held)
+        thread = FakeThread({PAGES: 3}, {PAGES: 9})
+        async with consuming(thread) as (consumer, delivered):
+            await until(lambda: len(delivered) == 6)
+            thread.ends = {PAGES: 20}
+            messages = aiter(consumer.getmany(1.0))
+            first = await anext(messages)
             assert first[1].offset == 9
             await consumer.perform_seek()
             with pytest.raises(StopAsyncIteration):
-                await anext(held)
+                await anext(messages)
 
     asyncio.run(run())
 
 
 def test_a_seek_waits_for_a_fetch() -> None:
     async def run() -> None:
-        log = Log({PAGES: 3, LINKS: 5}, {PAGES: 3, LINKS: 9})
-        log.fetching = 0.05
-        async with consuming(log) as (consumer, taken):
+        thread = FakeThread({PAGES: 3, LINKS: 5}, {PAGES: 3, LINKS: 9})
+        thread.fetch_seconds = 0.05
+        async with consuming(thread) as (consumer, delivered):
             await until(consumer._position.locked)
             consumer.pause_partitions({PAGES, LINKS})
             await consumer.seek_wait({LINKS: 6})
-            await asyncio.sleep(2 * log.fetching)
-            assert log.places[LINKS] == 6
-            assert not taken
+            await asyncio.sleep(2 * thread.fetch_seconds)
+            assert thread.positions[LINKS] == 6
+            assert not delivered
 
     asyncio.run(run())
 
 
-def test_a_fetch_of_partitions_that_are_paused_brings_no_others() -> None:
+def test_a_fetch_from_paused_partitions_returns_no_other_partitions() -> None:
     async def run() -> None:
-        log = Log({PAGES: 3, LINKS: 5}, {PAGES: 3, LINKS: 9})
-        log.fetching = 0.05
-        async with consuming(log) as (consumer, taken):
+        thread = FakeThread({PAGES: 3, LINKS: 5}, {PAGES: 3, LINKS: 9})
+        thread.fetch_seconds = 0.05
+        async with consuming(thread) as (consumer, delivered):
             consumer.pause_partitions({LINKS})
             await until(consumer._position.locked)
             consumer.pause_partitions({PAGES})
-            await asyncio.sleep(2 * log.fetching)
-            assert log.places[LINKS] == 5
-            assert not taken
+            await asyncio.sleep(2 * thread.fetch_seconds)
+            assert thread.positions[LINKS] == 5
+            assert not delivered
 
     asyncio.run(run())
 
 
-def test_new_partitions_begin_with_nothing_read() -> None:
+def test_the_last_offset_read_of_a_newly_assigned_partition_is_forgotten() -> None:
     async def run() -> None:
-        async with consuming(Log({PAGES: 3}, {PAGES: 3})) as (consumer, _):
+        async with consuming(FakeThread({PAGES: 3}, {PAGES: 3})) as (consumer, _):
             consumer._read_offset[PAGES] = 7
             seen = []
 
@@ -175,46 +175,46 @@ def test_new_partitions_begin_with_nothing_read() -> None:
     asyncio.run(run())
 
 
-def test_only_what_was_done_since_the_last_rebalance_is_acknowledged() -> None:
+def test_only_messages_processed_since_the_last_rebalance_are_acknowledged() -> None:
     async def run() -> None:
-        async with consuming(Log({PAGES: 3}, {PAGES: 3})) as (consumer, _):
+        async with consuming(FakeThread({PAGES: 3}, {PAGES: 3})) as (consumer, _):
             topics: Any = consumer.app.topics
             topics._acking_topics.add(PAGES.topic)
             consumer.app.consumer_generation_id = 2
-            done, passed, old = (consumer._to_message(PAGES, _record(PAGES, offset)) for offset in (3, 4, 5))
-            for message in (done, old):
+            processed, skipped, old = (consumer._to_message(PAGES, _record(PAGES, offset)) for offset in (3, 4, 5))
+            for message in (processed, old):
                 consumer.track_message(message)
                 message.tracked = True
             old.generation_id = 1
-            assert [consumer.ack(message) for message in (done, passed, old)] == [True, False, False]
+            assert [consumer.ack(message) for message in (processed, skipped, old)] == [True, False, False]
             assert consumer._acked[PAGES] == [3]
             assert not consumer.unacked
 
     asyncio.run(run())
 
 
-def test_what_waits_is_counted_by_topic() -> None:
+def test_waiting_messages_are_counted_by_topic() -> None:
     async def run() -> None:
-        async with consuming(Log({PAGES: 3, LINKS: None}, {PAGES: 9, LINKS: 4})) as (consumer, _):
+        async with consuming(FakeThread({PAGES: 3, LINKS: None}, {PAGES: 9, LINKS: 4})) as (consumer, _):
             await consumer.perform_seek()
             assert consumer.waiting_messages() == {"pages": 6, "links": 4}
 
     asyncio.run(run())
 
 
-def test_a_seek_that_nobody_answers_is_an_error() -> None:
+def test_a_seek_without_a_response_is_an_error() -> None:
     async def run() -> None:
-        log = Log({PAGES: 3}, {PAGES: 3})
-        async with consuming(log) as (consumer, _):
+        thread = FakeThread({PAGES: 3}, {PAGES: 3})
+        async with consuming(thread) as (consumer, _):
             consumer.app.conf.broker_request_timeout = 0.1
-            log.pace = 10.0
+            thread.response_seconds = 10.0
             with pytest.raises(TimeoutError):
                 await consumer.perform_seek()
 
     asyncio.run(run())
 
 
-def test_resuming_twice_empties_the_queues_once() -> None:
+def test_a_second_resume_does_not_empty_the_queues() -> None:
     async def run() -> None:
         control = FlowControl()
         queue = faust.App("test", broker="kafka://127.0.0.1:1").FlowControlQueue(maxsize=5, clear_on_resume=True)
