@@ -142,7 +142,7 @@ class Chaos:
         """Start again what ended with 75, send again what could not be sent."""
         for name, process in list(self.workers.items()):
             if (code := process.poll()) is not None:
-                assert code == RESTART or "no broker answers" in self.log(name), f"{code}: {self.log(name)}"
+                assert code == RESTART or "cannot be reached" in self.log(name), f"{code}: {self.log(name)}"
                 self.restarts += 1
                 self.workers[name] = self.made.worker(name)
         for sending in list(self.publishing):
