@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
@@ -17,8 +17,7 @@ from streams.kafka.collection import readmission, repair
 from streams.kafka.rows.row_query import RowQuery, RowSource, run_query
 from streams.kafka.rows.sharded_store import ShardedStore
 from streams.kafka.rows.worker_client import WorkerClient, token_from_environment
-from streams.kafka.wire.barrier import ADMISSION_STAGES, CLUSTERING_STAGES, wait_until_drained
-from streams.kafka.wire.consumer_lag import ConsumerLag
+from streams.kafka.wire.consumer_lag import ADMISSION_STAGES, CLUSTERING_STAGES, ConsumerLag, wait_until_drained
 from streams.kafka.wire.packed_messages import Retraction, Topic
 from streams.kafka.worker.runner import Runner
 
@@ -43,7 +42,7 @@ class Collection:
     def local_stores(self) -> dict[int, Store]:
         """Return the stores of the partitions that this worker serves."""
         opened = self.runner.partitions
-        return {number: opened.by_number[number].store for number in opened.active if number in opened.by_number}
+        return {number: part.store for number, part in opened.by_number.items() if number in opened.active}
 
     def query_local(self, query: RowQuery) -> Any:
         """Execute a query on partitions of this worker; raise StateError if another worker serves one of them."""
@@ -76,22 +75,21 @@ class Collection:
         return self._clients[url]
 
     def apply_retraction(self, changes: Changes) -> None:
-        """Have the owners of all rows apply changes that overwrite; return once the clusters are consistent again.
+        """Have the owners of all rows apply changes that delete or overwrite; return once clusters are consistent.
 
-        Pages are processed and clusters joined meanwhile: `readmission` and `repair` undo the effects of these races.
+        Pages are processed and clusters joined meanwhile; `readmission` and `repair` undo the effects of these races.
         """
         store = self.store()
         parts = store.divide(changes)
         removed = readmission.read_removed_rows(store, parts.values())
         self._send_retraction(parts)
         if removed.locations or removed.documents:
-            self._drain(ADMISSION_STAGES)
-            sends = self._build_readmissions(removed)
-            asyncio.run_coroutine_threadsafe(self.runner.producer.send(sends), self._loop).result()
+            self._await(wait_until_drained(self.lag, ADMISSION_STAGES))
+            self._await(self.runner.producer.send(self._build_readmissions(removed)))
         repair.repair_clusters(
             self.store(),
             parts,
-            drain=lambda: self._drain(CLUSTERING_STAGES),
+            drain=lambda: self._await(wait_until_drained(self.lag, CLUSTERING_STAGES)),
             commit=lambda repairs: self._send_retraction(store.divide(repairs)),
         )
 
@@ -107,12 +105,11 @@ class Collection:
                 log.info("waiting to read the rows that a retraction raced with", error=str(error))
                 time.sleep(1)
 
-    def _send_retraction(self, parts: Mapping[int, Changes]) -> None:
-        sends = repair.build_retractions(self.store(), parts)
-        asyncio.run_coroutine_threadsafe(self._retract(sends), self._loop).result(RETRACTION_SECONDS_MAX)
+    def _await(self, coroutine: Coroutine[Any, Any, None], seconds_max: float | None = None) -> None:
+        asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(seconds_max)
 
-    def _drain(self, stages: Sequence[Topic]) -> None:
-        asyncio.run_coroutine_threadsafe(wait_until_drained(self.lag, stages), self._loop).result()
+    def _send_retraction(self, parts: Mapping[int, Changes]) -> None:
+        self._await(self._retract(repair.build_retractions(self.store(), parts)), RETRACTION_SECONDS_MAX)
 
     async def _retract(self, sends: Mapping[tuple[Topic, int], Sequence[Retraction]]) -> None:
         """Send retractions, and return once their owners have applied them."""

@@ -3,8 +3,8 @@
     GET  /livez      200 while the process runs
     GET  /readyz     200 if partitions are assigned and recovered and the disk has room; 503 says what is missing
     GET  /metrics    for Prometheus
-    POST /rows       a row query, msgpack: of partitions of this worker, or of the whole collection
-    POST /retract    changes that overwrite, as a changelog record: for `forget`
+    POST /rows       a row query, msgpack: for partitions of this worker, or for the whole collection
+    POST /retract    changes that delete or overwrite rows, as a changelog record: for `forget`
     POST /sweeps     an event for the log of sweeps, JSON; a cancellation also removes the sweep's captures
 
 The POST paths are for workers and the command line of the same collection, because they expose and change everything.
@@ -38,7 +38,7 @@ from streams.forgetting import Forgotten
 from streams.kafka.collection.collection import Collection
 from streams.kafka.rows.row_query import RowQuery
 from streams.kafka.rows.worker_client import is_authorized, token_from_environment
-from streams.kafka.wire.barrier import wait_until_drained
+from streams.kafka.wire.consumer_lag import wait_until_drained
 from streams.kafka.wire.packed_messages import Topic
 from streams.kafka.wire.sweep_log import Event
 
@@ -47,7 +47,6 @@ DISK_FREE_BYTES_MIN = 256 << 20  # with less, a worker is not ready: RocksDB wou
 BODY_BYTES_MAX = 64 << 20
 _decode_query = msgspec.msgpack.Decoder(RowQuery).decode
 _encode = msgspec.msgpack.Encoder().encode
-_HINT = "set LOSTFOUND_TOKEN to the same value for all workers and for this command"
 Handler = Callable[[web.Request], Awaitable[web.Response]]
 
 
@@ -68,9 +67,7 @@ class Server:
         site.router.add_get("/metrics", self._metrics)
         site.router.add_post("/rows", _with_error_responses(_with_authorization(self._rows, token)))
         for path, handler in (("/retract", self._retract), ("/sweeps", self._sweeps)):
-            site.router.add_post(
-                path, _with_error_responses(_with_authorization(handler, token) if token else _refuse_changes)
-            )
+            site.router.add_post(path, _with_error_responses(_with_authorization(handler, token, changes=True)))
         self._web = web.AppRunner(site, access_log=None)
         await self._web.setup()
         for listening in sockets:
@@ -124,13 +121,13 @@ class Server:
     async def _rows(self, request: web.Request) -> web.Response:
         query, collection = _decode_query(await request.read()), self._ready_collection()
         if query.partitions is not None:
-            return _msgpack_response(await asyncio.to_thread(collection.query_local, query))
-        return _msgpack_response(await asyncio.to_thread(lambda: collection.store().query(query)))
+            return _respond(await asyncio.to_thread(collection.query_local, query))
+        return _respond(await asyncio.to_thread(lambda: collection.store().query(query)))
 
     async def _retract(self, request: web.Request) -> web.Response:
         _, changes = changelog_record.decode(await request.read())
         await asyncio.to_thread(self._ready_collection().apply_retraction, changes)
-        return _msgpack_response(None)
+        return _respond(None)
 
     async def _sweeps(self, request: web.Request) -> web.Response:
         event = msgspec.json.decode(await request.read(), type=Event)
@@ -143,8 +140,8 @@ class Server:
                 ends = await collection.lag.end_offsets(Topic.PAGES)
                 await sweep_log.append(msgspec.structs.replace(event, end_offsets=ends))
             case _:
-                return _msgpack_response(await self._cancel(event))
-        return _msgpack_response(None)
+                return _respond(await self._cancel(event))
+        return _respond(None)
 
     async def _cancel(self, event: Event) -> Forgotten:
         """Hide a sweep, and remove its captures once all its messages in flight are processed.
@@ -158,11 +155,15 @@ class Server:
             await sweep_log.append(msgspec.structs.replace(event, number=number))
             await sweep_log.wait_until(lambda table: table.sweeps[number].state >= SweepState.CANCELLING)
             await wait_until_drained(self.collection.lag)
-            forgotten = await asyncio.to_thread(_remove_sweep, self.collection, sweep_log.table.sweeps[number])
+            forgotten = await asyncio.to_thread(self._remove_captures, sweep_log.table.sweeps[number])
             now = time.time_ns() // 1_000_000
             await sweep_log.append(Event(event="cancelled", name=event.name, time=now, number=number))
             await sweep_log.wait_until(lambda table: table.sweeps[number].state is SweepState.CANCELLED)
         return forgotten
+
+    def _remove_captures(self, sweep: Sweep) -> Forgotten:
+        collection = self.collection
+        return forgetting.apply(forgetting.cancel_sweep(collection.store(), sweep), collection.apply_retraction)
 
 
 @contextmanager
@@ -188,11 +189,7 @@ def listen(host: str, port: int) -> Iterator[list[socket.socket]]:
         yield sockets
 
 
-def _remove_sweep(collection: Collection, sweep: Sweep) -> Forgotten:
-    return forgetting.apply(forgetting.cancel_sweep(collection.store(), sweep), collection.apply_retraction)
-
-
-def _msgpack_response(value: Any) -> web.Response:
+def _respond(value: Any) -> web.Response:
     return web.Response(body=_encode(value), content_type="application/msgpack")
 
 
@@ -212,38 +209,36 @@ def _is_local_request(request: web.Request) -> bool:
     return _is_loopback(host) and "Origin" not in request.headers
 
 
-def _with_authorization(handler: Handler, token: str) -> Handler:
-    """Return a handler that checks the token before the body is read."""
+def _with_authorization(handler: Handler, token: str, *, changes: bool = False) -> Handler:
+    """Return a handler that checks the token before the body is read.
+
+    A handler of `changes` requires a token: without one, any program or web page on this machine could request them.
+    """
 
     async def authorized(request: web.Request) -> web.Response:
-        if not token and not _is_local_request(request):
-            return _unauthorized("without a token, a worker answers only programs on its own machine", _HINT)
-        if not is_authorized(request.headers.get("Authorization"), token):
-            return _unauthorized("the token is missing or wrong", "set LOSTFOUND_TOKEN to the token of the workers")
-        return await handler(request)
+        hint = "set LOSTFOUND_TOKEN to the same value for all workers and for this command"
+        if not token and changes:
+            error = "without a token, a worker accepts no changes"
+        elif not token and not _is_local_request(request):
+            error = "without a token, a worker answers only programs on its own machine"
+        elif not is_authorized(request.headers.get("Authorization"), token):
+            error, hint = "the token is missing or wrong", "set LOSTFOUND_TOKEN to the token of the workers"
+        else:
+            return await handler(request)
+        return web.json_response({"error": error, "hint": hint}, status=401, headers={"WWW-Authenticate": "Bearer"})
 
     return authorized
-
-
-async def _refuse_changes(_request: web.Request) -> web.Response:
-    """Refuse a change: without a token, any program or web page on this machine could request one."""
-    return _unauthorized("without a token, a worker accepts no changes", _HINT)
-
-
-def _unauthorized(error: str, hint: str) -> web.Response:
-    return web.json_response({"error": error, "hint": hint}, status=401, headers={"WWW-Authenticate": "Bearer"})
 
 
 def _with_error_responses(handler: Handler) -> Handler:
     """Return a handler that answers with the error if one is raised."""
 
-    async def answering(request: web.Request) -> web.Response:
+    async def answer(request: web.Request) -> web.Response:
         try:
             return await handler(request)
         except web.HTTPException:
             raise  # already a response, such as 413
         except LostfoundError as error:
-            # A state that cannot answer now, or an invalid request.
             status = 503 if isinstance(error, StateError) else 409
             body = {"error": str(error), "hint": error.hint}
         except (msgspec.DecodeError, ValueError) as error:
@@ -253,4 +248,4 @@ def _with_error_responses(handler: Handler) -> Handler:
             status, body = 500, {"error": repr(error)[:500], "hint": "see the worker's log"}
         return web.json_response(body, status=status)
 
-    return answering
+    return answer

@@ -45,9 +45,7 @@ class RemovedRows(msgspec.Struct, frozen=True, kw_only=True):
     locations: set[bytes]  # keys of the deleted locations: a document id and a URL key
     documents: Rows
     texts: Rows
-    words: Mapping[
-        bytes, set[bytes]
-    ]  # entries of the word index without their suffix, by that suffix: a document prefix
+    words: Mapping[bytes, set[bytes]]  # entries of the word index, by their suffix (a document prefix) and without it
 
 
 def read_removed_rows(store: RowReader, parts: Iterable[Changes]) -> RemovedRows:
@@ -73,7 +71,12 @@ def build_readmissions(store: RowReader, removed: RemovedRows, context: Context)
 
     The result is empty if no page raced with the retraction.
     """
-    added = _location_keys(store, removed.documents)  # after the retraction
+    added = {
+        key
+        for batch in _batches(removed.documents)
+        for rows in store.scan_prefixes(Family.LOCATIONS, batch)
+        for key, _ in rows
+    }
     present = added | _read_rows(store, Family.LOCATIONS, removed.locations).keys()
     documents = {location[:ID_BYTES] for location in removed.locations} | removed.documents.keys()
     stored = _read_rows(store, Family.DOCUMENTS, documents)
@@ -88,27 +91,19 @@ def build_readmissions(store: RowReader, removed: RemovedRows, context: Context)
         if payload is not None or document in stored:
             words = sorted(removed.words.get(document[:PREFIX_BYTES], ()))
             site_words = b"".join(entry for entry in words if entry.startswith(site_key(capture.key)))
-            outcome.send(
-                [Sighting(document=document, key=capture.key, time=capture.time, words=site_words, payload=payload)]
+            sighting = Sighting(
+                document=document, key=capture.key, time=capture.time, words=site_words, payload=payload
             )
+            outcome.send([sighting])
     for document in stored.keys() & removed.documents.keys():
         buckets = _buckets(document, stored[document], context)
         outcome.send(routing.bucket_probes(document, buckets, context.bucket_bytes, context.partitions))
     return outcome.sends
 
 
-def _location_keys(store: RowReader, documents: Collection[bytes]) -> set[bytes]:
-    return {
-        key
-        for batch in _batches(sorted(documents))
-        for rows in store.scan_prefixes(Family.LOCATIONS, batch)
-        for key, _ in rows
-    }
-
-
 def _first_captures(store: RowReader, url_keys: Collection[bytes], locations: Collection[bytes]) -> Iterator[Capture]:
-    """Yield the first capture of each location: of a document at a URL."""
-    for batch in _batches(sorted(url_keys)):
+    """Yield the first capture of each document at each URL."""
+    for batch in _batches(url_keys):
         for rows in store.scan_prefixes(Family.CAPTURES, [capture_row.history_prefix(key) for key in batch]):
             first: dict[bytes, Capture] = {}
             for capture in (capture_row.decode(*row) for row in rows):
@@ -119,7 +114,7 @@ def _first_captures(store: RowReader, url_keys: Collection[bytes], locations: Co
 
 
 def _payload(removed: RemovedRows, capture: Capture, texts: RemainingTexts, context: Context) -> DocumentPayload:
-    """Return a deleted document as the page of a capture would have sent it."""
+    """Return the payload of a deleted document that the page of a capture would have sent."""
     document = capture.document or b""
     row = removed.documents[document]
     sketch = document_row.decode(document, row).sketch
@@ -140,10 +135,11 @@ def _buckets(document: bytes, row: bytes, context: Context) -> bytes:
 
 def _read_rows(store: RowReader, family: Family, keys: Collection[bytes]) -> Rows:
     rows: Rows = {}
-    for batch in _batches(sorted(keys)):
+    for batch in _batches(keys):
         rows.update(read_rows(store, family, batch))
     return rows
 
 
-def _batches(keys: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
-    return (keys[start : start + _BATCH] for start in range(0, len(keys), _BATCH))
+def _batches(keys: Iterable[bytes]) -> Iterator[Sequence[bytes]]:
+    ordered = sorted(keys)
+    return (ordered[start : start + _BATCH] for start in range(0, len(ordered), _BATCH))

@@ -3,7 +3,7 @@
 Forgetting reads a cluster and computes its changes; they are applied later, and joins continue in between. Three
 rules keep the clusters consistent with the edges:
 
-    a pointer set in between stays     its owner compares; the next look at the cluster sees where it leads
+    a pointer set in between stays     its owner compares; the next check of the cluster sees where it leads
     a posting added in between stays   its owner removes only the postings of deleted documents
     clusters are checked again         after all messages in flight, until pointers and member lists match the edges
 
@@ -35,9 +35,9 @@ log = structlog.get_logger(__name__)
 def build_retractions(store: RowReader, parts: Mapping[int, Changes]) -> dict[tuple[Topic, int], list[Retraction]]:
     """Return the messages for changes by partition, with the pointers and postings that they may remove.
 
-    These are the pointers between the documents that they dissolve, and the postings of the documents that they
-    delete. Changes that delete no document are one part of changes too large for one request: it is not known which
-    documents' postings they remove, so they may remove all.
+    These are the pointers between documents whose pointers change, and the postings of deleted documents. Changes
+    without a deleted document are one part of changes too large for one request. Which documents' postings they
+    remove is unknown, so they may remove all.
     """
     nodes = set().union(*(_repointed(changes) for changes in parts.values()))
     ids = sorted(nodes)
@@ -81,25 +81,32 @@ def repair_clusters(
     `drain` returns once all messages in flight are processed; `commit` applies changes. Raise StateError if joins
     change the clusters faster than they are repaired.
     """
-    touched = set().union(*(_repointed(changes) for changes in parts.values()))
-    if not touched:
+    start = set().union(*(_repointed(changes) for changes in parts.values()))
+    if not start:
         return
     deleted = _deleted_documents(parts)
     for _ in range(ROUNDS_MAX):
         drain()
-        component = _read_component(store, touched, deleted)
+        component = _read_component(store, start, deleted)
         if torn := component.torn():
             # Their joins may still be in flight: only documents that remain torn need a repair.
             drain()
-            component = _read_component(store, touched, deleted)
+            component = _read_component(store, start, deleted)
             torn &= component.torn()
         if not torn:
             return
         log.info("rejoining clusters that changed during a retraction", documents=len(component.roots))
         changes = Changes()
-        component.rejoin(store, changes)
+        forest.rejoin(
+            store,
+            changes,
+            nodes=component.roots,
+            listed=component.members,
+            edges=sorted(component.edges),
+            deleted=component.deleted,
+        )
         commit(changes)
-        touched |= component.roots.keys()
+        start |= component.roots.keys()
     raise StateError(
         f"clusters are still inconsistent after {ROUNDS_MAX} repair rounds",
         "the data was deleted; rerun the command when ingest is quieter",
@@ -124,18 +131,13 @@ class _Component(msgspec.Struct, frozen=True):
         torn |= {node for node, root in self.roots.items() if root != node and (root, node) not in self.members}
         return torn
 
-    def rejoin(self, store: RowReader, changes: Changes) -> None:
-        """Dissolve the component, and join it by the edges between documents that still exist."""
-        edges = sorted(self.edges)
-        forest.rejoin(store, changes, nodes=self.roots, listed=self.members, edges=edges, deleted=self.deleted)
 
-
-def _read_component(store: RowReader, touched: Collection[bytes], deleted: Collection[bytes]) -> _Component:
+def _read_component(store: RowReader, start: Collection[bytes], deleted: Collection[bytes]) -> _Component:
     view = View(store)
     roots: dict[bytes, bytes] = {}
     members: set[tuple[bytes, bytes]] = set()
     edges: set[tuple[bytes, bytes]] = set()
-    frontier = sorted(touched)
+    frontier = sorted(start)
     while frontier:
         roots.update(zip(frontier, view.roots(frontier), strict=True))
         for links, family in ((members, Family.MEMBERS), (edges, Family.EDGES)):

@@ -14,7 +14,7 @@ from aiokafka.errors import KafkaError
 from state import sweeps
 from streams.errors import StateError
 from streams.kafka.collection.collection import Collection
-from streams.kafka.wire.barrier import Barrier
+from streams.kafka.wire.consumer_lag import Barrier
 from streams.kafka.wire.sweep_log import Event
 
 POLL_SECONDS = 0.5

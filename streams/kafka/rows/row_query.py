@@ -14,7 +14,7 @@ import struct
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial, reduce
-from itertools import islice
+from itertools import groupby, islice
 from operator import itemgetter
 from typing import Any
 
@@ -103,16 +103,8 @@ def merge_answers(query: RowQuery, indexes: Iterable[Iterable[int]], answers: It
 
 def merge_rows(family: Family, scans: Iterable[Iterable[Row]]) -> Iterator[Row]:
     """Merge sorted rows of several partitions into one sorted sequence without duplicate keys."""
-    previous: Row | None = None
-    for row in heapq.merge(*scans, key=itemgetter(0)):
-        if previous is not None and previous[0] == row[0]:
-            previous = (row[0], merge_values(family, previous[1], row[1]))
-            continue
-        if previous is not None:
-            yield previous
-        previous = row
-    if previous is not None:
-        yield previous
+    for key, rows in groupby(heapq.merge(*scans, key=itemgetter(0)), key=itemgetter(0)):
+        yield key, reduce(partial(merge_values, family), (value for _, value in rows))
 
 
 def merge_values(family: Family, one: bytes, other: bytes) -> bytes:

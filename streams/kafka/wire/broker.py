@@ -7,8 +7,9 @@ import logging
 import os
 import re
 import ssl
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from logging.handlers import BufferingHandler
 from typing import Any
 
 import msgspec
@@ -55,9 +56,11 @@ class Broker(msgspec.Struct, frozen=True, kw_only=True):
 
     def client(self) -> dict[str, Any]:
         """Return the arguments of an aiokafka client."""
-        arguments: dict[str, Any] = {"bootstrap_servers": self.bootstrap, "security_protocol": self.protocol}
-        if context := self.tls():
-            arguments["ssl_context"] = context
+        arguments = {
+            "bootstrap_servers": self.bootstrap,
+            "security_protocol": self.protocol,
+            "ssl_context": self.tls(),
+        }
         if self.protocol.startswith("SASL"):
             arguments |= {
                 "sasl_mechanism": self.mechanism,
@@ -67,38 +70,28 @@ class Broker(msgspec.Struct, frozen=True, kw_only=True):
         return arguments
 
 
-class _ClientErrors(logging.Handler):
-    """Collects logged messages."""
-
-    def __init__(self) -> None:
-        super().__init__(logging.ERROR)
-        self.messages: list[str] = []
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Collect the message of a record."""
-        self.messages.append(record.getMessage())
-
-
 @contextmanager
-def capture_client_errors() -> Iterator[list[str]]:
+def capture_client_errors() -> Iterator[list[logging.LogRecord]]:
     """Collect the errors that aiokafka logs: why a connection fails is only in its log."""
-    handler, log = _ClientErrors(), logging.getLogger("aiokafka")
+    log = logging.getLogger("aiokafka")
     level, propagate = log.level, log.propagate
+    handler = BufferingHandler(capacity=1 << 20)
+    handler.setLevel(logging.ERROR)
     if level > logging.ERROR:  # the log is silenced: keep the errors out of its other handlers
         log.setLevel(logging.ERROR)
         log.propagate = False
     log.addHandler(handler)
     try:
-        yield handler.messages
+        yield handler.buffer
     finally:
         log.removeHandler(handler)
         log.setLevel(level)
         log.propagate = propagate
 
 
-def unreachable(broker: Broker, error: Exception, client_errors: list[str]) -> InputError:
+def unreachable(broker: Broker, error: Exception, client_errors: list[logging.LogRecord]) -> InputError:
     """Return the error for a failed connection, with the last error that the client logged."""
-    reason = client_errors[-1] if client_errors else str(error)
+    reason = client_errors[-1].getMessage() if client_errors else str(error)
     default = f"check --bootstrap or KAFKA_BOOTSTRAP; KAFKA_SECURITY_PROTOCOL is {broker.protocol}"
     hint = next((hint for word, hint in _HINTS if word in reason), default)
     return InputError(f"the broker at {broker.bootstrap} cannot be reached: {reason}", hint)
@@ -124,20 +117,16 @@ def from_environment(bootstrap: str | None, environment: Mapping[str, str] | Non
     variables = os.environ if environment is None else environment
     protocol = variables.get("KAFKA_SECURITY_PROTOCOL", "PLAINTEXT").upper()
     mechanism = variables.get("KAFKA_SASL_MECHANISM", "PLAIN" if protocol.startswith("SASL") else "").upper()
-    if protocol not in _PROTOCOLS:
-        raise InputError(
-            f"KAFKA_SECURITY_PROTOCOL is {protocol!r}, which is not supported", f"use one of {', '.join(_PROTOCOLS)}"
-        )
-    if protocol.startswith("SASL") and mechanism not in _MECHANISMS:
-        raise InputError(
-            f"KAFKA_SASL_MECHANISM is {mechanism!r}, which is not supported", f"use one of {', '.join(_MECHANISMS)}"
-        )
+    checks: list[tuple[str, str, Sequence[str]]] = [("KAFKA_SECURITY_PROTOCOL", protocol, _PROTOCOLS)]
+    if protocol.startswith("SASL"):
+        checks.append(("KAFKA_SASL_MECHANISM", mechanism, _MECHANISMS))
+    for name, value, supported in checks:
+        if value not in supported:
+            raise InputError(f"{name} is {value!r}, which is not supported", f"use one of {', '.join(supported)}")
     addresses = bootstrap or variables.get("KAFKA_BOOTSTRAP") or DEFAULT_BOOTSTRAP
-    for address in addresses.split(","):
-        if not _is_address(address.strip()):
-            raise InputError(
-                f"{address.strip()!r} is not a broker address", "use HOST:PORT, several separated by commas"
-            )
+    for address in map(str.strip, addresses.split(",")):
+        if not _is_address(address):
+            raise InputError(f"{address!r} is not a broker address", "use HOST:PORT, several separated by commas")
     return Broker(
         bootstrap=addresses,
         protocol=protocol,

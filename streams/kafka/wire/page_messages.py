@@ -62,17 +62,14 @@ _decode_msgpack = msgspec.msgpack.Decoder(PageMessage).decode
 _decode_pack = msgspec.msgpack.Decoder(list[PageMessage]).decode
 _encode_msgpack = msgspec.msgpack.Encoder().encode
 _decode_object = msgspec.json.Decoder(dict[str, Any]).decode
-
-
 Decoded = tuple[Page | Rejected, str]
-"""A page or why it is rejected, and the name of its sweep; empty if the message names none."""
+"""A page, or why it is rejected; and the name of its sweep, empty if the message names none."""
 
 
 def to_message(page: Page, crawl: str) -> PageMessage:
     """Return the message of a page of the sweep `crawl`."""
     fields = {name: getattr(page, name) for name in _PAGE_FIELDS}
-    origin = page.origin
-    return PageMessage(**fields, crawl=crawl, source=origin.source, member=origin.member, offset=origin.offset)
+    return PageMessage(**fields, **msgspec.structs.asdict(page.origin), crawl=crawl)
 
 
 def encode_pack(pack: Sequence[PageMessage]) -> tuple[bytes, list[tuple[str, bytes]]]:
@@ -123,46 +120,38 @@ def decode(
 
 
 def _to_page(message: PageMessage, limits: ReadLimits, message_origin: Origin) -> Decoded:
-    url = message.url
     origin = Origin(message.source, message.offset, message.member) if message.source else message_origin
     try:
-        key = url_key(url, limits.url_bytes_max)
+        return _check_page(message, limits, origin), message.crawl
+    except Refused as error:
+        return Rejected(error.reason, error.detail, origin, message.url[: limits.url_bytes_max]), message.crawl
+
+
+def _check_page(message: PageMessage, limits: ReadLimits, origin: Origin) -> Page | Rejected:
+    """Return the page of a message; raise Refused for an invalid field or pointer."""
+    try:
+        key = url_key(message.url, limits.url_bytes_max)
     except BadUrl as error:
-        return Rejected("bad_url", str(error), origin, url[: limits.url_bytes_max]), message.crawl
-    target = None if message.redirect is None else resolve_redirect(url, message.redirect, limits)
+        raise Refused("bad_url", str(error)) from error
+    target = None if message.redirect is None else resolve_redirect(message.url, message.redirect, limits)
     if target is None and message.redirect is not None:
-        truncated = url[: limits.url_bytes_max]
-        return Rejected("bad_url", "its redirect target is not a URL", origin, truncated), message.crawl
-    if fault := _field_fault(message):
-        return Rejected(*fault, origin, url), message.crawl
+        raise Refused("bad_url", "its redirect target is not a URL")
+    for time in (message.time, message.revisit_time or 0):
+        if not 0 <= time <= MILLIS_MAX:
+            raise Refused("bad_time", f"{time} is not a time in ms")
+    if not 0 <= message.status <= 999:
+        raise Refused("bad_field", f"{message.status} is not an HTTP status")
+    if message.refused is not None and message.refused[0] not in REASONS:
+        raise Refused("bad_field", f"{message.refused[0][:40]!r} is not a reason for a dead letter")
     if message.warc_filename is not None and message.body is None and message.text is None:
-        return _read_record(message, key, limits, origin), message.crawl
+        location = (message.warc_filename, message.warc_record_offset, message.warc_record_length)
+        record = warc_pointer.read_record(warc_pointer.parse_pointer(*location), key, limits, origin)
+        if isinstance(record, Page) and not record.time:
+            return msgspec.structs.replace(record, time=message.time)
+        return record
     mime, charset = parse_content_type(message.mime)
     fields = {name: getattr(message, name) for name in _PAGE_FIELDS}
     fields |= {"redirect": target, "mime": mime, "charset": message.charset or charset}
     if (size := len(message.body or message.text or "")) > limits.page_bytes_max:
         fields |= {"body": None, "text": None, "refused": page_too_big(size, limits)}
-    return Page(**fields, key=key, origin=origin), message.crawl
-
-
-def _field_fault(message: PageMessage) -> tuple[str, str] | None:
-    """Return the reason and the detail for an invalid field, or None."""
-    for time in (message.time, message.revisit_time or 0):
-        if not 0 <= time <= MILLIS_MAX:
-            return "bad_time", f"{time} is not a time in ms"
-    if not 0 <= message.status <= 999:
-        return "bad_field", f"{message.status} is not an HTTP status"
-    if message.refused is not None and message.refused[0] not in REASONS:
-        return "bad_field", f"{message.refused[0][:40]!r} is not a reason for a dead letter"
-    return None
-
-
-def _read_record(message: PageMessage, key: bytes, limits: ReadLimits, origin: Origin) -> Page | Rejected:
-    try:
-        pointer = warc_pointer.parse_pointer(
-            message.warc_filename, message.warc_record_offset, message.warc_record_length
-        )
-        page = warc_pointer.read_record(pointer, key, limits, origin)
-    except Refused as error:
-        return Rejected(error.reason, error.detail, origin, message.url)
-    return msgspec.structs.replace(page, time=page.time or message.time) if isinstance(page, Page) else page
+    return Page(**fields, key=key, origin=origin)

@@ -16,10 +16,6 @@ from streams.settings import KafkaSettings
 WEEK_MS = 7 * 24 * 3600 * 1000
 # Every reader needs the records of these in the same order.
 ONE_PARTITION = frozenset({Topic.SWEEPS, Topic.DEAD_LETTERS})
-# The state is rebuilt from these: never deleted or compacted, since a record is a batch of facts, not a key's value.
-PERMANENT = frozenset({Topic.CHANGELOG, Topic.SWEEPS})
-# Only the latest message per document matters (its current cluster).
-COMPACTED = frozenset({Topic.CLUSTERS})
 
 
 class PartitionCounts(msgspec.Struct, frozen=True):
@@ -42,10 +38,13 @@ def full_name(settings: KafkaSettings, topic: Topic) -> str:
 
 def topic_config(topic: Topic, settings: KafkaSettings) -> dict[str, str]:
     """Return the configuration of a topic, by Kafka's names."""
+    # The state is rebuilt from these. They are never compacted: a record is a batch of facts, not the value of a key.
+    is_permanent = topic in (Topic.CHANGELOG, Topic.SWEEPS)
+    is_compacted = topic is Topic.CLUSTERS  # only the latest message per document matters: its current cluster
     return {
-        "cleanup.policy": "compact" if topic in COMPACTED else "delete",
+        "cleanup.policy": "compact" if is_compacted else "delete",
         "max.message.bytes": str(settings.message_bytes_max),
-        "retention.ms": "-1" if topic in PERMANENT | COMPACTED else str(WEEK_MS),
+        "retention.ms": "-1" if is_permanent or is_compacted else str(WEEK_MS),
         "retention.bytes": "-1",
     }
 

@@ -8,7 +8,7 @@ written by hand and against transmission faults.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -16,15 +16,8 @@ from state.codecs import capture_row, changelog_record, document_row
 from state.families import Family
 from state.model import ID_BYTES, PREFIX_BYTES, Capture
 from state.scheme import Scheme
+from streams.operators import messages
 from streams.operators.join import MemberTransfer, Union
-from streams.operators.messages import (
-    BucketProbe,
-    CandidatePair,
-    DocumentPayload,
-    Sighting,
-    SketchedPage,
-    VerifyRequest,
-)
 from streams.timestamps import MILLIS_MAX
 
 SAMPLE_BYTES, WORD_BYTES = 4, 8
@@ -60,7 +53,7 @@ def _capture_fault(capture: Capture) -> str:
     return ""
 
 
-def _payload_fault(payload: DocumentPayload | None, document: bytes | None, scheme: Scheme) -> str:
+def _payload_fault(payload: messages.DocumentPayload | None, document: bytes | None, scheme: Scheme) -> str:
     if payload is None:
         return ""
     if payload.document != document:
@@ -81,39 +74,35 @@ def _row_fault(document: bytes, row: bytes, bins: int) -> str:
     return "" if len(signature) == bins else f"a sketch with {len(signature)} bins instead of {bins}"
 
 
-def _transfer_fault(transfer: MemberTransfer, _scheme: Scheme) -> str:
-    valid = all(len(member) == ID_BYTES and member > transfer.root for member in transfer.members)
-    return _id_fault(transfer.root) or ("" if valid else "members that are not greater than their root")
+def _members_fault(root: bytes, members: Sequence[bytes]) -> str:
+    valid = all(len(member) == ID_BYTES and member > root for member in members)
+    return _id_fault(root) or ("" if valid else "members that are not documents with greater ids than their root")
 
 
 _CHECKS: dict[type, Callable[[Any, Scheme], str]] = {
-    SketchedPage: lambda page, scheme: (
+    messages.SketchedPage: lambda page, scheme: (
         _location_fault(page.capture.key, page.capture.time)
         or _capture_fault(page.capture)
         or _list_fault(page.words, WORD_BYTES)
         or _payload_fault(page.payload, page.capture.document, scheme)
     ),
-    Sighting: lambda sighting, scheme: (
+    messages.Sighting: lambda sighting, scheme: (
         _id_fault(sighting.document)
         or _location_fault(sighting.key, sighting.time)
         or _list_fault(sighting.words, WORD_BYTES)
         or _payload_fault(sighting.payload, sighting.document, scheme)
     ),
-    CandidatePair: lambda pair, _: _id_fault(pair.document, pair.prefix),
-    VerifyRequest: lambda request, scheme: (
+    messages.CandidatePair: lambda pair, _: _id_fault(pair.document, pair.prefix),
+    messages.VerifyRequest: lambda request, scheme: (
         _id_fault(request.document, request.prefix) or _row_fault(request.document, request.row, scheme.bins)
     ),
-    BucketProbe: lambda probe, scheme: (
+    messages.BucketProbe: lambda probe, scheme: (
         _id_fault(probe.document)
-        or _list_fault(probe.buckets, scheme.bucket_bytes)
         or ("" if probe.buckets else "no buckets")
+        or _list_fault(probe.buckets, scheme.bucket_bytes)
     ),
-    Union: lambda union, _: (
-        _id_fault(union.larger)
-        or _id_fault(union.smaller)
-        or ("" if union.larger > union.smaller else "ids in the wrong order")
-    ),
-    MemberTransfer: _transfer_fault,
+    Union: lambda union, _: _members_fault(union.smaller, [union.larger]),
+    MemberTransfer: lambda transfer, _: _members_fault(transfer.root, transfer.members),
 }
 
 

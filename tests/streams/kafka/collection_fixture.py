@@ -17,7 +17,7 @@ from state.store import Store
 from streams.kafka.collection import readmission, repair
 from streams.kafka.rows.row_query import RowQuery, run_query
 from streams.kafka.rows.sharded_store import ShardedStore
-from streams.kafka.wire.barrier import ADMISSION_STAGES, CLUSTERING_STAGES, wait_until_drained
+from streams.kafka.wire.consumer_lag import ADMISSION_STAGES, CLUSTERING_STAGES, wait_until_drained
 from streams.kafka.wire.packed_messages import MESSAGE_TYPES, Topic
 from streams.kafka.wire.sweep_log import Event, SweepTable
 from streams.kafka.worker import stages
