@@ -44,7 +44,7 @@ class Collection:
         self.table = SweepTable()
         self.context = stages.Context(settings, PARTITIONS)
         self.logs: defaultdict[tuple[Topic, int], list[Any]] = defaultdict(list)
-        self.taken: defaultdict[tuple[Topic, int], int] = defaultdict(int)
+        self.positions: defaultdict[tuple[Topic, int], int] = defaultdict(int)
         self._sketch = SketchStage(SETTINGS.scheme, SETTINGS.policy, SETTINGS.limits)
 
     def events(self, *events: Event) -> None:
@@ -72,24 +72,25 @@ class Collection:
         """Return a predicate for the keys that a partition owns."""
         return lambda key: partition_of(key, PARTITIONS) == number
 
-    def take(self, topics: Iterable[Topic] = tuple(MESSAGE_TYPES)) -> None:
-        """Process all messages of some topics, including those that are sent meanwhile."""
+    def process(self, topics: Iterable[Topic] = tuple(MESSAGE_TYPES)) -> None:
+        """Process all messages of some topics, including those sent while it runs."""
         topics = list(topics)
-        while any(self._take(topic, number) for topic in topics for number in self.parts):
+        while any(self.process_some(topic, number) for topic in topics for number in self.parts):
             pass
 
     def advance(self, steps_max: int, topics: Sequence[Topic] = tuple(MESSAGE_TYPES)) -> None:
         """Process a few messages of random partitions, if there is an `rng`."""
         if self._rng is not None:
             for _ in range(self._rng.randint(0, steps_max)):
-                self._take(self._rng.choice(topics), self._rng.randrange(PARTITIONS))
+                self.process_some(self._rng.choice(topics), self._rng.randrange(PARTITIONS))
 
-    def _take(self, topic: Topic, number: int) -> bool:
-        start = self.taken[topic, number]
+    def process_some(self, topic: Topic, number: int) -> bool:
+        """Process the next messages of a partition; return whether there were any."""
+        start = self.positions[topic, number]
         values = self.logs[topic, number][start:]
         if self._rng is not None:
             values = values[: self._rng.randint(1, 3)]
-        self.taken[topic, number] += len(values)
+        self.positions[topic, number] += len(values)
         if values:
             partition = self.parts[number]
             outcome = stages.STAGES[topic](partition, values, self.context)
@@ -129,7 +130,7 @@ class Collection:
         self.advance(30)
         self.send(sends)
         self.advance(10)
-        self.take([Topic.RETRACTIONS])
+        self.process([Topic.RETRACTIONS])
 
     def _drain(self, topics: Sequence[Topic]) -> None:
         asyncio.run(wait_until_drained(self, topics))  # type: ignore[arg-type]
@@ -141,5 +142,5 @@ class Collection:
 
     async def has_reached(self, topic: Topic, offsets: list[int]) -> bool:
         """Process a topic; return whether the stages have reached some offsets."""
-        self.take([topic])
-        return all(self.taken[topic, number] >= end for number, end in enumerate(offsets))
+        self.process([topic])
+        return all(self.positions[topic, number] >= end for number, end in enumerate(offsets))

@@ -87,46 +87,48 @@ def test_a_port_in_use_is_refused() -> None:
 TEXT = "a page of the sweep that is cancelled, number"
 
 
-def cancel(made: Collection, name: str) -> None:
-    runner: Any = SimpleNamespace(sweep_log=FakeSweepLog(made.table))
-    collection: Any = SimpleNamespace(
-        runner=runner, app=None, lag=made, store=made.store, apply_retraction=made.apply_retraction
+def cancel(collection: Collection, name: str) -> None:
+    runner: Any = SimpleNamespace(sweep_log=FakeSweepLog(collection.table))
+    served: Any = SimpleNamespace(
+        runner=runner, app=None, lag=collection, store=collection.store, apply_retraction=collection.apply_retraction
     )
-    asyncio.run(Server(collection)._cancel(Event(event="cancel", name=name, time=5)))
+    asyncio.run(Server(served)._cancel(Event(event="cancel", name=name, time=5)))
 
 
 @pytest.mark.parametrize("stages", range(5))
 def test_cancelling_a_sweep_with_messages_in_flight_removes_all_its_rows(tmp_path: Path, stages: int) -> None:
-    made = Collection(tmp_path)
-    made.events(Event(event="open", name="good", time=1), Event(event="open", name="bad", time=2))
-    made.sketch(1, {f"https://a.example/{at}": f"{at} good pages {at} stay where they are {at}" for at in range(4)})
-    made.take()
+    collection = Collection(tmp_path)
+    collection.events(Event(event="open", name="good", time=1), Event(event="open", name="bad", time=2))
+    collection.sketch(
+        1, {f"https://a.example/{at}": f"{at} good pages {at} stay where they are {at}" for at in range(4)}
+    )
+    collection.process()
     families = [family for family in Family if family not in (Family.META, Family.SWEEPS)]
-    before = {family: list(made.store().scan(family)) for family in families}
-    made.sketch(2, {f"https://spam.example/{at}": f"{TEXT} {at}" for at in range(6)})
+    before = {family: list(collection.store().scan(family)) for family in families}
+    collection.sketch(2, {f"https://spam.example/{at}": f"{TEXT} {at}" for at in range(6)})
     for topic in (Topic.CAPTURES, Topic.DOCUMENTS, Topic.BUCKETS, Topic.DOCUMENTS)[:stages]:
-        for number in made.parts:
-            made._take(topic, number)
-    cancel(made, "bad")
-    made.take()
-    assert {family: list(made.store().scan(family)) for family in families} == before
-    assert made.table.find("bad") is None
+        for number in collection.parts:
+            collection.process_some(topic, number)
+    cancel(collection, "bad")
+    collection.process()
+    assert {family: list(collection.store().scan(family)) for family in families} == before
+    assert collection.table.find("bad") is None
 
 
 def test_postings_that_a_cancelled_sweep_had_crowded_out_return(tmp_path: Path) -> None:
     """As in the embedded engine; the check of each partition passes."""
     settings = load(overrides={"limits": {"bucket_postings_max": 2}})
-    made = Collection(tmp_path, settings=settings)
-    made.events(Event(event="open", name="good", time=1), Event(event="open", name="flood", time=2))
+    collection = Collection(tmp_path, settings=settings)
+    collection.events(Event(event="open", name="good", time=1), Event(event="open", name="flood", time=2))
     words = " ".join(f"word{number}" for number in range(150))
-    made.sketch(1, {f"https://a.example/{at}": f"{words} {at}" for at in range(2)})
-    made.take()
-    before = dict(made.store().scan(Family.BANDS))
-    made.sketch(2, {f"https://spam.example/{at}": f"{words} more{at}" for at in range(12)})
-    made.take()
-    assert dict(made.store().scan(Family.BANDS)).items() & before.items() < before.items()
-    cancel(made, "flood")
-    assert dict(made.store().scan(Family.BANDS)) == before
-    for number, partition in made.parts.items():
-        assert list(check(partition.store, postings_max=2, owns=made.owns(number))) == []
-    assert sum(stats(partition.store).documents for partition in made.parts.values()) == 2
+    collection.sketch(1, {f"https://a.example/{at}": f"{words} {at}" for at in range(2)})
+    collection.process()
+    before = dict(collection.store().scan(Family.BANDS))
+    collection.sketch(2, {f"https://spam.example/{at}": f"{words} more{at}" for at in range(12)})
+    collection.process()
+    assert dict(collection.store().scan(Family.BANDS)).items() & before.items() < before.items()
+    cancel(collection, "flood")
+    assert dict(collection.store().scan(Family.BANDS)) == before
+    for number, partition in collection.parts.items():
+        assert list(check(partition.store, postings_max=2, owns=collection.owns(number))) == []
+    assert sum(stats(partition.store).documents for partition in collection.parts.values()) == 2

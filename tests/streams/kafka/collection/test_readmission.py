@@ -28,11 +28,11 @@ TEXT = "the same page that two sweeps find while one of them is cancelled"
 KEEPING = (Topic.CAPTURES, Topic.DOCUMENTS)
 
 
-def assert_complete(made: Collection) -> None:
+def assert_complete(collection: Collection) -> None:
     """Assert that the document of every capture is stored, with its location and postings, and nothing else is."""
-    for number, partition in made.parts.items():
-        assert list(check(partition.store, postings_max=1_000, owns=made.owns(number))) == []
-    store = made.store()
+    for number, partition in collection.parts.items():
+        assert list(check(partition.store, postings_max=1_000, owns=collection.owns(number))) == []
+    store = collection.store()
     captures = {capture_row.decode(*row) for row in store.scan(Family.CAPTURES)}
     locations = {capture.document + capture.key for capture in captures if capture.document}
     assert {location for location, _ in store.scan(Family.LOCATIONS)} == locations
@@ -54,25 +54,25 @@ def assert_complete(made: Collection) -> None:
     assert stored == buckets
 
 
-def before_taking(made: Collection, monkeypatch: pytest.MonkeyPatch, happens: Callable[[], None]) -> None:
-    """Run `happens` after forgetting has read its rows and before its changes are applied."""
-    send = made.send_retraction
+def before_retraction(collection: Collection, monkeypatch: pytest.MonkeyPatch, action: Callable[[], None]) -> None:
+    """Run `action` after forgetting has read its rows and before its changes are applied."""
+    send = collection.send_retraction
 
     def late(parts: Mapping[int, Changes]) -> None:
         if any(changes.deletes.get(Family.CAPTURES) for changes in parts.values()):
-            happens()
+            action()
         send(parts)
 
-    monkeypatch.setattr(made, "send_retraction", late)
+    monkeypatch.setattr(collection, "send_retraction", late)
 
 
 def collection_of_one(folder: Path) -> Collection:
     """A collection of two sweeps; the first one has a page."""
-    made = Collection(folder)
-    made.events(Event(event="open", name="one", time=1), Event(event="open", name="two", time=2))
-    made.sketch(1, {URL: TEXT})
-    made.take()
-    return made
+    collection = Collection(folder)
+    collection.events(Event(event="open", name="one", time=1), Event(event="open", name="two", time=2))
+    collection.sketch(1, {URL: TEXT})
+    collection.process()
+    return collection
 
 
 @pytest.mark.parametrize("url", [URL, OTHER])
@@ -82,27 +82,29 @@ def test_a_page_with_the_same_text_arrives_during_a_retraction(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, url: str, stages: int, cancel: bool
 ) -> None:
     """The page passes some stages after the history was read and before the retraction is applied."""
-    made = collection_of_one(tmp_path)
-    (entry,) = dict(made.store().scan(Family.DOCUMENTS))
-    words = dict(made.store().scan(Family.WORDS))
+    collection = collection_of_one(tmp_path)
+    (entry,) = dict(collection.store().scan(Family.DOCUMENTS))
+    words = dict(collection.store().scan(Family.WORDS))
 
     def meanwhile() -> None:
-        made.sketch(2, {url: TEXT.upper()})
-        made.take(KEEPING[:stages])
+        collection.sketch(2, {url: TEXT.upper()})
+        collection.process(KEEPING[:stages])
 
-    before_taking(made, monkeypatch, meanwhile)
+    before_retraction(collection, monkeypatch, meanwhile)
     if cancel:
-        forgetting.apply(forgetting.cancel_sweep(made.store(), made.table.sweeps[1]), made.apply_retraction)
+        forgetting.apply(
+            forgetting.cancel_sweep(collection.store(), collection.table.sweeps[1]), collection.apply_retraction
+        )
     else:
-        forgetting.apply(forgetting.forget_url(made.store(), url_key(URL)), made.apply_retraction)
-    made.take()
-    assert_complete(made)
-    view = View(made.store())
+        forgetting.apply(forgetting.forget_url(collection.store(), url_key(URL)), collection.apply_retraction)
+    collection.process()
+    assert_complete(collection)
+    view = View(collection.store())
     (capture,) = view.captures(url_key(url))
     assert (capture.sweep, capture.document) == (2, entry)
     assert view.titles_and_texts([entry])[0] in {("", TEXT.upper()), ("", Sketcher(SETTINGS.scheme).canonical(TEXT))}
     if url == URL:
-        assert dict(made.store().scan(Family.WORDS)) == words
+        assert dict(collection.store().scan(Family.WORDS)) == words
 
 
 @pytest.mark.parametrize("topics", [[], [Topic.CAPTURES], KEEPING])
@@ -110,39 +112,39 @@ def test_a_revisit_of_a_deleted_url_arrives_during_a_retraction(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, topics: Sequence[Topic]
 ) -> None:
     """A revisit has no text."""
-    made = collection_of_one(tmp_path)
+    collection = collection_of_one(tmp_path)
 
     def meanwhile() -> None:
-        made.pages(2, [Page(url=OTHER, time=1_700_000_000_002, revisit_of=URL)])
-        made.take(topics)
+        collection.pages(2, [Page(url=OTHER, time=1_700_000_000_002, revisit_of=URL)])
+        collection.process(topics)
 
-    before_taking(made, monkeypatch, meanwhile)
-    forgetting.apply(forgetting.forget_url(made.store(), url_key(URL)), made.apply_retraction)
-    made.take()
-    assert_complete(made)
-    (capture,) = View(made.store()).captures(url_key(OTHER))
+    before_retraction(collection, monkeypatch, meanwhile)
+    forgetting.apply(forgetting.forget_url(collection.store(), url_key(URL)), collection.apply_retraction)
+    collection.process()
+    assert_complete(collection)
+    (capture,) = View(collection.store()).captures(url_key(OTHER))
     assert (capture.document is not None) == bool(topics), "a revisit of a deleted URL has no document"
 
 
 def test_a_page_arrives_after_its_document_and_before_its_postings_are_deleted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = collection_of_one(tmp_path)
-    (entry,) = dict(made.store().scan(Family.DOCUMENTS))
-    owner = next(number for number in made.parts if made.owns(number)(entry[:PREFIX_BYTES]))
-    advance = made.advance
+    collection = collection_of_one(tmp_path)
+    (entry,) = dict(collection.store().scan(Family.DOCUMENTS))
+    owner = next(number for number in collection.parts if collection.owns(number)(entry[:PREFIX_BYTES]))
+    advance = collection.advance
 
     def first_one(steps_max: int) -> None:
-        if made._take(Topic.RETRACTIONS, owner):
-            made.sketch(2, {OTHER: TEXT})
-            made.take([Topic.CAPTURES, Topic.DOCUMENTS, Topic.BUCKETS])
+        if collection.process_some(Topic.RETRACTIONS, owner):
+            collection.sketch(2, {OTHER: TEXT})
+            collection.process([Topic.CAPTURES, Topic.DOCUMENTS, Topic.BUCKETS])
         advance(steps_max)
 
-    monkeypatch.setattr(made, "advance", first_one)
-    forgetting.apply(forgetting.forget_url(made.store(), url_key(URL)), made.apply_retraction)
-    made.take()
-    assert_complete(made)
-    assert set(dict(made.store().scan(Family.DOCUMENTS))) == {entry}
+    monkeypatch.setattr(collection, "advance", first_one)
+    forgetting.apply(forgetting.forget_url(collection.store(), url_key(URL)), collection.apply_retraction)
+    collection.process()
+    assert_complete(collection)
+    assert set(dict(collection.store().scan(Family.DOCUMENTS))) == {entry}
 
 
 @pytest.mark.parametrize("seed", range(16))
@@ -150,22 +152,24 @@ def test_cancelling_a_sweep_while_another_has_the_same_pages(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
     rng = Random(seed)
-    made = Collection(tmp_path, rng)
-    made.events(*(Event(event="open", name=name, time=1) for name in ("bad", "good")))
+    collection = Collection(tmp_path, rng)
+    collection.events(*(Event(event="open", name=name, time=1) for name in ("bad", "good")))
     pages = similar_pages(rng, 12)
-    made.sketch(1, pages)
-    made.take()
+    collection.sketch(1, pages)
+    collection.process()
     some = dict(rng.sample(sorted(pages.items()), 8))
     moved = {url.replace("a.example", "b.example"): text for url, text in rng.sample(sorted(pages.items()), 3)}
     new = {url.replace("a.example", "c.example"): f"{text} new" for url, text in rng.sample(sorted(pages.items()), 3)}
 
     def meanwhile() -> None:
         for texts in (some, moved, new):
-            made.sketch(2, texts)
-        made.advance(rng.choice((0, 20, 200)))
+            collection.sketch(2, texts)
+        collection.advance(rng.choice((0, 20, 200)))
 
-    before_taking(made, monkeypatch, meanwhile)
-    forgetting.apply(forgetting.cancel_sweep(made.store(), made.table.sweeps[1]), made.apply_retraction)
-    made.take()
-    assert_complete(made)
-    assert_consistent(made, set(), {*some, *moved, *new})
+    before_retraction(collection, monkeypatch, meanwhile)
+    forgetting.apply(
+        forgetting.cancel_sweep(collection.store(), collection.table.sweeps[1]), collection.apply_retraction
+    )
+    collection.process()
+    assert_complete(collection)
+    assert_consistent(collection, set(), {*some, *moved, *new})

@@ -32,9 +32,9 @@ def similar_pages(rng: Random, pages: int) -> dict[str, str]:
     return {f"https://a.example/{number}": f"{base} {text(rng, 1)}{number}" for number in range(pages)}
 
 
-def assert_consistent(made: Collection, gone: set[bytes], urls: set[str]) -> None:
+def assert_consistent(collection: Collection, gone: set[bytes], urls: set[str]) -> None:
     """Assert that all clusters match the edges and have exactly the remaining URLs."""
-    view = View(made.store())
+    view = View(collection.store())
     by_edges = query.clusters_by_policy(view, threshold=0.0, containment=False, sweep=None, min_size=1)
     clusters = list(query.clusters(view, min_size=1))
     assert sorted(sorted(cluster.documents) for cluster in clusters) == sorted(
@@ -50,38 +50,38 @@ def assert_consistent(made: Collection, gone: set[bytes], urls: set[str]) -> Non
 @pytest.mark.parametrize("seed", range(16))
 def test_forgetting_while_unions_are_in_flight(tmp_path: Path, seed: int) -> None:
     rng = Random(seed)
-    made = Collection(tmp_path, rng)
-    made.events(Event(event="open", name="first", time=1))
+    collection = Collection(tmp_path, rng)
+    collection.events(Event(event="open", name="first", time=1))
     pages = similar_pages(rng, 16)
     urls = list(pages)
     rng.shuffle(urls)
-    made.sketch(1, {url: pages[url] for url in urls[:10]})
-    made.take()
-    view = View(made.store())
+    collection.sketch(1, {url: pages[url] for url in urls[:10]})
+    collection.process()
+    view = View(collection.store())
     documents = {url: view.captures(url_key(url))[-1].document or b"" for url in urls[:10]}
     roots = {url for url, document in documents.items() if view.root(document) == document}
     # Deleting a root or a document between two parts of a cluster needs a rejoin.
     going = [rng.choice(sorted(roots)), rng.choice(urls[:10])][: rng.randint(1, 2)]
-    made.sketch(1, {url: pages[url] for url in urls[10:]})
-    made.advance(60, [Topic.CAPTURES, Topic.DOCUMENTS, Topic.BUCKETS])
+    collection.sketch(1, {url: pages[url] for url in urls[10:]})
+    collection.advance(60, [Topic.CAPTURES, Topic.DOCUMENTS, Topic.BUCKETS])
     for url in dict.fromkeys(going):
-        forgetting.apply(forgetting.forget_url(made.store(), url_key(url)), made.apply_retraction)
-    made.take()
-    assert_consistent(made, {documents[url] for url in going}, set(urls) - set(going))
+        forgetting.apply(forgetting.forget_url(collection.store(), url_key(url)), collection.apply_retraction)
+    collection.process()
+    assert_consistent(collection, {documents[url] for url in going}, set(urls) - set(going))
 
 
 @pytest.mark.parametrize(("parents", "stays"), [({}, True), ({b"c" * 16: b"a" * 16}, False), (None, False)])
 def test_a_pointer_set_after_the_changes_were_computed_stays(
     tmp_path: Path, parents: dict[bytes, bytes] | None, stays: bool
 ) -> None:
-    made = Collection(tmp_path)
+    collection = Collection(tmp_path)
     node, other = b"c" * 16, b"a" * 16
     number = routing.partition_of(node[:5], PARTITIONS)
-    made.send({(Topic.JOINS, number): [Union(node, other)]})
-    made.take()
+    collection.send({(Topic.JOINS, number): [Union(node, other)]})
+    collection.process()
     changes = Changes()
     changes.delete(Family.PARENTS, node)
     (record,) = changelog_record.encode(changes, kind=changelog_record.RETRACTION)
-    made.send({(Topic.RETRACTIONS, number): [Retraction(record, parents)]})
-    made.take()
-    assert (made.store().get(Family.PARENTS, node) == other) is stays
+    collection.send({(Topic.RETRACTIONS, number): [Retraction(record, parents)]})
+    collection.process()
+    assert (collection.store().get(Family.PARENTS, node) == other) is stays
