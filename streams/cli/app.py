@@ -10,13 +10,13 @@ from types import FrameType
 
 import click
 
-from streams.cli.command_demo import demo
-from streams.cli.command_find import find
-from streams.cli.commands_copies import captures, cluster, clusters, similar
+from streams.cli.command_context import Context
+from streams.cli.commands_demo import demo
+from streams.cli.commands_find import find
 from streams.cli.commands_kafka import publish, topics, worker
+from streams.cli.commands_query import captures, cluster, clusters, similar
 from streams.cli.commands_state import forget, state
 from streams.cli.commands_sweep import ingest, sweep
-from streams.cli.context import Context
 from streams.cli.exit_codes import Exit, exit_code_of
 from streams.cli.options import common_options
 from streams.cli.output import print_error

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from streams.cli.context import Context, now_ms
+from streams.cli.command_context import Context, now_ms
 from streams.cli.exit_codes import exit_code_of
 from streams.cli.options import combine, common_options, json_option, sweep_input_options
 from streams.cli.output import print_error, write_json

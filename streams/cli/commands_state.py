@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from streams.cli.context import Context
+from streams.cli.command_context import Context
 from streams.cli.exit_codes import Exit
 from streams.cli.options import common_options, json_option, server_options
 from streams.cli.output import print_results, write_json

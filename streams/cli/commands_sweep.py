@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from streams.cli.context import Context, now_ms
+from streams.cli.command_context import Context, now_ms
 from streams.cli.options import common_options, json_option, server_options, sweep_input_options
 from streams.cli.output import to_json_object, write_json
 from streams.errors import InputError

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
-from streams.cli.context import Context
+from streams.cli.command_context import Context
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -24,7 +24,7 @@ import numpy as np
 from state.model import PREFIX_BYTES, DocumentRow
 from streams.find import score as scoring
 from streams.find.batch_lru import BatchLru
-from streams.find.context import DeadUrl, FindContext
+from streams.find.find_context import DeadUrl, FindContext
 from streams.find.missing_rule import Life
 from streams.find.path_similarity import path_features, path_similarity_to
 from streams.find.text_similarity import TextFeatures

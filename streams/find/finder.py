@@ -18,7 +18,7 @@ from state.view import View
 from streams.errors import BadUrl
 from streams.find import score as scoring
 from streams.find.answer import Answer, Candidate
-from streams.find.context import FindContext
+from streams.find.find_context import FindContext
 from streams.find.missing_rule import Life, absent_since
 from streams.find.ranking import Ranker
 from streams.find.redirects import folder_neighbours, follow_redirects

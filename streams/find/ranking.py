@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from streams.find import score as scoring
-from streams.find.context import DeadUrl, FindContext
+from streams.find.find_context import DeadUrl, FindContext
 from streams.find.missing_rule import Life
 from streams.find.path_similarity import path_features, path_similarity_to
 from streams.find.rewrite_rules import Prediction

@@ -6,7 +6,7 @@ from urllib.parse import urljoin
 
 import msgspec
 
-from streams.find.context import FindContext
+from streams.find.find_context import FindContext
 from streams.find.missing_rule import Life, redirect_key
 from streams.sketch.index_terms import page_name
 from streams.urls import directory_prefix, url_key

@@ -8,7 +8,7 @@ import msgspec
 
 from streams.find import score as scoring
 from streams.find.answer import Candidate, Evidence
-from streams.find.context import DeadUrl
+from streams.find.find_context import DeadUrl
 from streams.find.missing_rule import Life
 from streams.find.ranking import RankedCandidate
 from streams.find.redirects import RedirectTarget

@@ -13,7 +13,7 @@ import msgspec
 
 from streams.find import score as scoring
 from streams.find.candidates import CandidateSelector
-from streams.find.context import DeadUrl, FindContext
+from streams.find.find_context import DeadUrl, FindContext
 from streams.find.missing_rule import Life, absent_since
 from streams.find.ranking import TOP, PageComparer, RankedCandidate, Ranker, best_first
 

@@ -15,7 +15,7 @@ import pytest
 
 from state.errors import StateCorrupt, StateError, StateLocked, StateMissing, StateRefused
 from streams.cli import app
-from streams.cli.context import Context
+from streams.cli.command_context import Context
 from streams.cli.exit_codes import Exit, exit_code_of
 from streams.errors import BadRecord, BadUrl, InputError, LostfoundError, SettingsError
 from tests.streams.cli.conftest import COMMAND, ROOT, Lostfound

@@ -7,7 +7,7 @@ from typing import Any
 from state.model import Capture
 from streams.find import Evidence
 from streams.find import score as scoring
-from streams.find.context import DeadUrl
+from streams.find.find_context import DeadUrl
 from streams.find.missing_rule import Life
 from streams.find.ranking import RankedCandidate
 from streams.find.redirects import RedirectTarget

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from streams.cli.context import Context
+from streams.cli.command_context import Context
 from streams.cli.exit_codes import Exit
 from streams.cli.options import SHARE, combine, json_option, server_options
 from streams.cli.output import print_results, to_json_object, write_json

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from streams.cli.context import Context
+from streams.cli.command_context import Context
 from streams.cli.exit_codes import Exit
 from streams.cli.options import SHARE, json_option, server_options
 from streams.errors import InputError

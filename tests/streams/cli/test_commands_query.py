@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from streams.cli import commands_copies
+from streams.cli import commands_query
 from tests.streams.cli.conftest import SAMPLE, SITE, SWEEPS, Lostfound
 
 FAQ, FAQ_MIRROR = f"{SITE}/faq.html", f"{SITE}/mirror/faq.html"
@@ -71,7 +71,7 @@ def test_clusters_are_listed_largest_first(lostfound: Lostfound, sample_state: P
 def test_a_truncated_table_says_so(lostfound: Lostfound, sample_state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     count = len(lostfound("clusters", "--json").rows)
     assert lostfound("clusters").err == ""
-    monkeypatch.setattr(commands_copies, "TABLE_ROWS_MAX", count - 1)
+    monkeypatch.setattr(commands_query, "TABLE_ROWS_MAX", count - 1)
     assert f"only the {count - 1} largest clusters are shown" in lostfound("clusters").err
     assert lostfound("clusters", "--limit", count - 1).err == ""
 

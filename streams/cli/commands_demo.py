@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from streams.cli.context import Context, now_ms
+from streams.cli.command_context import Context, now_ms
 from streams.cli.options import common_options
 
 
