@@ -1,4 +1,4 @@
-"""What a collection answers, as JSON lines: the same of a folder and of workers, or something is wrong."""
+"""The answers of a collection as JSON lines, to compare the two engines."""
 
 from __future__ import annotations
 
@@ -16,32 +16,32 @@ from streams.settings import Settings
 Answers = dict[str, list[str]]
 
 
-def answers(view: View, settings: Settings, *, every: int = 1) -> Answers:
-    """Clusters and sweeps whole; `find` of every so many missing URLs; histories and likenesses of some of them."""
+def answers(view: View, settings: Settings, *, sample_every: int = 1) -> Answers:
+    """Return all clusters and sweeps; `find` every n-th missing URL, and read the captures of every eighth of these."""
     missing = list(missing_urls(view, settings.find.soft_404_urls))
-    urls = missing[::every]
-    found: Answers = {"missing": missing, "sweeps": [_line(_timeless(sweep)) for sweep in view.sweeps()]}
-    found["clusters"] = [_line(to_json_object(each)) for each in query.clusters(view, min_size=1)]
-    found["clusters at 0.9"] = [
-        _line(to_json_object(each))
-        for each in query.clusters_by_policy(view, threshold=0.9, containment=True, sweep=None, min_size=1)
+    urls = missing[::sample_every]
+    lines: Answers = {"missing": missing, "sweeps": [_line(_without_times(sweep)) for sweep in view.sweeps()]}
+    lines["clusters"] = [_line(to_json_object(cluster)) for cluster in query.clusters(view, min_size=1)]
+    lines["clusters at 0.9"] = [
+        _line(to_json_object(cluster))
+        for cluster in query.clusters_by_policy(view, threshold=0.9, containment=True, sweep=None, min_size=1)
     ]
-    found["find"] = [answer.to_json().decode() for answer in Finder(view, settings).find_many(iter(urls))]
-    found["captures"] = [_line(to_json_object(version)) for url in urls[::8] for version in query.captures(view, url)]
-    found["similar"] = list(_similar(view, settings, urls[::8]))
-    return found
+    lines["find"] = [answer.to_json().decode() for answer in Finder(view, settings).find_many(iter(urls))]
+    lines["captures"] = [_line(to_json_object(version)) for url in urls[::8] for version in query.captures(view, url)]
+    lines["similar"] = list(_similar(view, settings, urls[::8]))
+    return lines
 
 
-def differences(one: Answers, other: Answers) -> list[str]:
-    """Where two differ: the question, how many lines, and the first pair of lines."""
-    found = []
-    for question in sorted(one.keys() | other.keys()):
-        left, right = one.get(question, []), other.get(question, [])
+def differences(first: Answers, second: Answers) -> list[str]:
+    """Return the questions with different answers: their numbers of lines, and the first two pairs of lines."""
+    report = []
+    for question in sorted(first.keys() | second.keys()):
+        left, right = first.get(question, []), second.get(question, [])
         if left != right:
-            unlike = [(a, b) for a, b in zip(left, right, strict=False) if a != b]
-            found.append(f"{question}: {len(left)} and {len(right)} lines, {len(unlike)} differ")
-            found += [f"  - {a[:2000]}\n  + {b[:2000]}" for a, b in unlike[:2]]
-    return found
+            different = [(a, b) for a, b in zip(left, right, strict=False) if a != b]
+            report.append(f"{question}: {len(left)} and {len(right)} lines, {len(different)} differ")
+            report += [f"  - {a[:2000]}\n  + {b[:2000]}" for a, b in different[:2]]
+    return report
 
 
 def _similar(view: View, settings: Settings, urls: Sequence[str]) -> Iterator[str]:
@@ -51,8 +51,8 @@ def _similar(view: View, settings: Settings, urls: Sequence[str]) -> Iterator[st
         yield from (_line(to_json_object(match)) for match in query.similar(view, settings, row.sketch, limit=20))
 
 
-def _timeless(sweep: Sweep) -> Sweep:
-    """A sweep without the times at which it was opened and committed: these are the clock's."""
+def _without_times(sweep: Sweep) -> Sweep:
+    """Return a sweep without its times of opening and commit, which depend on the clock."""
     return msgspec.structs.replace(sweep, opened=0, committed=0)
 
 

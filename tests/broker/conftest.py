@@ -1,4 +1,4 @@
-"""Fixtures on a real broker; what runs on it is in `tests.broker.running`."""
+"""Fixtures of tests with a real broker and real processes (`tests.broker.running`)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.broker.running import CONFIG, UNLIMITED, Clusters, Collection, broker
 
 @pytest.fixture(scope="session", autouse=True)
 def token() -> Iterator[str]:
-    """The token of all workers and commands, without which nothing can be changed."""
+    """The token of all workers and commands; changes of the state need it."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LOSTFOUND_TOKEN", "the-token-of-the-tests")
         yield "the-token-of-the-tests"
@@ -25,7 +25,7 @@ def token() -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The broker that KAFKA_BOOTSTRAP names, or one of our own for this run."""
+    """The address of the broker: KAFKA_BOOTSTRAP, or a broker for this run of the tests."""
     if named := os.environ.get("KAFKA_BOOTSTRAP"):
         yield named
         return
@@ -34,23 +34,23 @@ def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.fixture
-def collection(tmp_path: Path, bootstrap: str) -> Iterator[Callable[..., Collection]]:
-    """Makes collections; whatever still runs at the end is killed."""
-    made: list[Collection] = []
+def make_collection(tmp_path: Path, bootstrap: str) -> Iterator[Callable[..., Collection]]:
+    """Create collections; kill their remaining processes at the end."""
+    collections: list[Collection] = []
 
-    def make(partitions: int, **more: Any) -> Collection:
-        made.append(Collection(tmp_path, bootstrap, partitions, **more))
-        return made[-1]
+    def make(partitions: int, **options: Any) -> Collection:
+        collections.append(Collection(tmp_path, bootstrap, partitions, **options))
+        return collections[-1]
 
     yield make
-    for each in made:
-        each.kill()
+    for collection in collections:
+        collection.kill()
 
 
 @pytest.fixture(scope="session")
 def embedded(tmp_path_factory: pytest.TempPathFactory) -> Callable[[dict[str, Path]], Clusters]:
-    """The clusters of the embedded engine for sweeps by name, by the same settings."""
-    known: dict[tuple[str, ...], Clusters] = {}
+    """Return the embedded engine's clusters of some sweeps, with the same settings."""
+    cache: dict[tuple[str, ...], Clusters] = {}
     config = tmp_path_factory.mktemp("settings") / "lostfound.toml"
     config.write_text(CONFIG.format(take_pages=256, answer_seconds_max=2.0) + UNLIMITED)
     settings = load(config)
@@ -58,11 +58,11 @@ def embedded(tmp_path_factory: pytest.TempPathFactory) -> Callable[[dict[str, Pa
     def clusters(sweeps: dict[str, Path]) -> Clusters:
         from streams.engine.ingest import ingest
 
-        if (key := tuple(sweeps)) not in known:
+        if (key := tuple(sweeps)) not in cache:
             with Store(tmp_path_factory.mktemp("embedded")) as store:
                 for name, path in sweeps.items():
                     ingest(store, settings, [str(path)], name, now=1_000)
-                known[key] = clusters_of(View(store))
-        return known[key]
+                cache[key] = clusters_of(View(store))
+        return cache[key]
 
     return clusters

@@ -1,4 +1,4 @@
-"""Topics of results, read and held against their schemas."""
+"""Read the topics of results and validate their messages against the JSON schemas."""
 
 from __future__ import annotations
 
@@ -14,36 +14,36 @@ SCHEMAS = Path(__file__).parents[2] / "docs" / "schemas"
 
 
 def check(topic: str, message: dict[str, Any]) -> None:
-    """A message fits its schema, and has no field that the schema does not name."""
+    """Assert that a message matches its schema and has exactly the fields of the schema."""
     schema = json.loads((SCHEMAS / f"{topic}.json").read_text())
     Draft202012Validator.check_schema(schema)
     Draft202012Validator(schema, format_checker=Draft202012Validator.FORMAT_CHECKER).validate(message)
     assert set(message) == set(schema["properties"])
 
 
-def read(made: Any, topic: str) -> list[tuple[str, dict[str, Any]]]:
-    """All messages of a topic of results with their keys, each checked."""
-    found = [(key, json.loads(value)) for key, value in asyncio.run(_read(made, topic))]
-    for _, message in found:
+def read(collection: Any, topic: str) -> list[tuple[str, dict[str, Any]]]:
+    """Return all messages of a topic of results with their keys, after validation."""
+    messages = [(key, json.loads(value)) for key, value in asyncio.run(_read(collection, topic))]
+    for _, message in messages:
         check(topic, message)
-    return found
+    return messages
 
 
-async def _read(made: Any, topic: str) -> list[tuple[str, bytes]]:
-    consumer = AIOKafkaConsumer(bootstrap_servers=made.bootstrap, auto_offset_reset="earliest")
+async def _read(collection: Any, topic: str) -> list[tuple[str, bytes]]:
+    consumer = AIOKafkaConsumer(bootstrap_servers=collection.bootstrap, auto_offset_reset="earliest")
     await consumer.start()
     try:
-        count = 1 if topic == "dead-letters" else made.partitions
-        places = [TopicPartition(f"{made.prefix}-{topic}", number) for number in range(count)]
-        consumer.assign(places)
-        ends = await consumer.end_offsets(places)
+        count = 1 if topic == "dead-letters" else collection.partitions
+        partitions = [TopicPartition(f"{collection.prefix}-{topic}", number) for number in range(count)]
+        consumer.assign(partitions)
+        ends = await consumer.end_offsets(partitions)
         # Sorted by partition, because the order in which partitions are fetched differs between reads.
-        found: dict[TopicPartition, list[tuple[str, bytes]]] = {place: [] for place in places}
-        while any([await consumer.position(place) < end for place, end in ends.items()]):
-            for place, records in (await consumer.getmany(timeout_ms=500)).items():
+        messages: dict[TopicPartition, list[tuple[str, bytes]]] = {partition: [] for partition in partitions}
+        while any([await consumer.position(partition) < end for partition, end in ends.items()]):
+            for partition, records in (await consumer.getmany(timeout_ms=500)).items():
                 for record in records:
                     assert dict(record.headers)["schema"] == f"lostfound.{topic}/1".encode()
-                    found[place].append((record.key.decode(), record.value))
-        return [message for place in places for message in found[place]]
+                    messages[partition].append((record.key.decode(), record.value))
+        return [message for partition in partitions for message in messages[partition]]
     finally:
         await consumer.stop()

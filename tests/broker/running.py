@@ -1,4 +1,4 @@
-"""A real broker, and `lostfound` as processes of their own on it."""
+"""Run a real broker, and `lostfound` in child processes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ SCRIPT = ROOT / "docker" / "broker" / "broker.sh"
 HOME = ROOT / "var" / "broker"
 START_SECONDS_MAX = 90.0
 WORK_SECONDS_MAX = 150.0
-# Sessions short enough that a killed worker's partitions move on within a test.
+# Sessions are short, so that the partitions of a killed worker move within a test.
 CONFIG = """
 [kafka]
 session_seconds = 6.0
@@ -43,7 +43,7 @@ commit_seconds = 0.3
 take_pages = {take_pages}
 answer_seconds_max = {answer_seconds_max}
 """
-# The promise of the same answer holds where no limit bit: what comes first then makes no difference.
+# The engines give the same answers only if no limit is reached: limits make the order of messages matter.
 UNLIMITED = """
 [limits]
 candidates_max = 1000
@@ -53,7 +53,7 @@ Clusters = list[tuple[tuple[str, ...], tuple[str, ...]]]
 
 
 def free_port() -> int:
-    """A port that is free together with the one after it."""
+    """Return a free port whose successor is free too."""
     while True:
         with closing(socket.socket()) as first, closing(socket.socket()) as second:
             first.bind(("127.0.0.1", 0))
@@ -64,16 +64,16 @@ def free_port() -> int:
 
 
 def of_folders(folders: Mapping[int, Store], scheme: Scheme, sweeps: Mapping[bytes, bytes]) -> ShardedStore:
-    """A collection whose partitions are all open in this process."""
+    """Return a view of all partitions, which are open in this process."""
     workers = dict.fromkeys(folders, partial(run_query, folders))
     return ShardedStore("partitions", scheme, workers, partitions=len(folders), sweep_rows=sweeps)
 
 
 class Broker:
-    """A broker of our own: a folder and a port that stay through kills and starts."""
+    """A broker whose folder and port stay the same through kills and restarts."""
 
     def __init__(self, folder: Path, port: int, *more: object) -> None:
-        """With `more` arguments of the script."""
+        """`more` are further arguments of the script."""
         self.folder, self.port, self.more = folder, port, more
         self.process: subprocess.Popen[bytes] | None = None
 
@@ -82,30 +82,32 @@ class Broker:
         return f"127.0.0.1:{self.port}"
 
     def start(self) -> None:
-        """Start it, and return once it listens."""
+        """Start the broker, and return when it listens."""
         self.folder.mkdir(parents=True, exist_ok=True)
         with (self.folder / "log").open("ab") as log:
-            command = [str(each) for each in (SCRIPT, "run", HOME, self.folder / "data", self.port, *self.more)]
+            command = [
+                str(argument) for argument in (SCRIPT, "run", HOME, self.folder / "data", self.port, *self.more)
+            ]
             self.process = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
         until = time.monotonic() + START_SECONDS_MAX
         while True:
-            said = (self.folder / "log").read_text()[-4000:]
-            assert self.process.poll() is None, said
-            assert time.monotonic() < until, said
+            log_end = (self.folder / "log").read_text()[-4000:]
+            assert self.process.poll() is None, log_end
+            assert time.monotonic() < until, log_end
             with closing(socket.socket()) as probe:
                 if probe.connect_ex(("127.0.0.1", self.port)) == 0:
                     return
             time.sleep(0.1)
 
     def kill(self) -> None:
-        """End it without a word."""
+        """End the broker with SIGKILL."""
         if self.process is not None:
             self.process.kill()
             self.process.wait()
 
 
 def need_archives() -> None:
-    """Skip, or fail where the real broker must be."""
+    """Skip the test without a broker; fail in CI, which must have one."""
     if not (HOME / "libs" / ".complete").exists():
         assert not os.environ.get("CI"), "CI must have the real broker: `make test` fetches its archives"
         pytest.skip("no Kafka archives in var/broker: `make test` fetches them")
@@ -113,7 +115,7 @@ def need_archives() -> None:
 
 @contextmanager
 def broker_on(folder: Path, port: int, *more: object) -> Iterator[str]:
-    """A broker of our own while it is entered."""
+    """Run a broker for the duration of the context."""
     need_archives()
     broker = Broker(folder, port, *more)
     try:
@@ -124,7 +126,7 @@ def broker_on(folder: Path, port: int, *more: object) -> Iterator[str]:
 
 
 class Collection:
-    """One collection on the broker: topics of a prefix of its own, workers, and what they came to."""
+    """One collection on the broker: topics with their own prefix, workers, and their results."""
 
     def __init__(
         self,
@@ -145,7 +147,7 @@ class Collection:
         self("topics", "create", "--partitions", partitions)
 
     def __call__(self, *arguments: object, code: int = 0) -> str:
-        """Run a command to its end and return what it said."""
+        """Run a command on the broker, and return its output."""
         done = subprocess.run(
             self.command(*arguments), capture_output=True, text=True, timeout=WORK_SECONDS_MAX, check=False, cwd=ROOT
         )
@@ -153,7 +155,7 @@ class Collection:
         return done.stdout + (done.stderr if code else "")
 
     def ask(self, *arguments: object, code: int = 0) -> str:
-        """Run a command that knows no broker."""
+        """Run a command without a broker, and return its output."""
         main = "from streams.cli import main; main()"
         command = [sys.executable, "-c", main, *map(str, arguments), "--config", str(self.config)]
         done = subprocess.run(
@@ -163,7 +165,7 @@ class Collection:
         return done.stdout + (done.stderr if code else "")
 
     def ask_settled(self, *arguments: object) -> str:
-        """Run a command until it is answered: while partitions change hands it is refused."""
+        """Repeat a command until it succeeds: it fails during a rebalance."""
         until = time.monotonic() + START_SECONDS_MAX
         while True:
             try:
@@ -173,37 +175,37 @@ class Collection:
                 time.sleep(0.3)
 
     def serve(self, name: str) -> str:
-        """Start a worker that goes on, and return its URL once it is ready."""
+        """Start a worker that keeps running, and return its URL when it is ready."""
         return self.serve_all([name])[0]
 
     def serve_all(self, names: Sequence[str], host: str = "127.0.0.1") -> list[str]:
-        """Start workers that go on, and return their URLs once all are ready."""
+        """Start workers that keep running, and return their URLs when all are ready."""
         ports = [free_port() for _ in names]
-        where = zip(names, ports, strict=True)
-        started = [self.worker(name, "--host", host, "--port", port) for name, port in where]
+        names_and_ports = zip(names, ports, strict=True)
+        started = [self.worker(name, "--host", host, "--port", port) for name, port in names_and_ports]
         urls = [url_for(host, port) for port in ports]
         for name, process, url in zip(names, started, urls, strict=True):
-            self._ready(name, process, url)
+            self._wait_until_ready(name, process, url)
         return urls
 
-    def _ready(self, name: str, process: subprocess.Popen[bytes], url: str) -> None:
+    def _wait_until_ready(self, name: str, process: subprocess.Popen[bytes], url: str) -> None:
         until = time.monotonic() + START_SECONDS_MAX
         while True:
             assert process.poll() is None, (self.folder / f"{name}.log").read_text()[-4000:]
             assert time.monotonic() < until, (self.folder / f"{name}.log").read_text()[-4000:]
-            with suppress(OSError), urllib.request.urlopen(f"{url}/readyz", timeout=2) as answer:
-                if answer.status == 200:
+            with suppress(OSError), urllib.request.urlopen(f"{url}/readyz", timeout=2) as response:
+                if response.status == 200:
                     return
             time.sleep(0.2)
 
     def command(self, *arguments: object) -> list[str]:
-        """A command line with this collection's broker and prefix."""
+        """Return a command line with this collection's broker and prefix."""
         common = ["--bootstrap", self.bootstrap, "--prefix", self.prefix, "--config", self.config]
         main = "from streams.cli import main; main()"
         return [sys.executable, "-c", main, *map(str, (*arguments, *common))]
 
     def worker(self, name: str, *more: object) -> subprocess.Popen[bytes]:
-        """Start a worker with a folder of its own."""
+        """Start a worker with its own folder."""
         with (self.folder / f"{name}.log").open("ab") as log:
             process = subprocess.Popen(
                 self.command("worker", "-vv", "--data-dir", self.folder / name, "--port", 0, *more),
@@ -215,43 +217,43 @@ class Collection:
         return process
 
     def work(self, *names: str) -> None:
-        """Let workers take everything there is, and see that they end well."""
+        """Run workers until no messages are left; assert that they exit with 0."""
         processes = {name: self.worker(name, "--until-idle") for name in names}
         for name, process in processes.items():
             code = process.wait(WORK_SECONDS_MAX)
             assert code == 0, (self.folder / f"{name}.log").read_text()[-4000:]
 
     def clusters(self, *names: str) -> Clusters:
-        """Clusters of all partitions, each from the worker that got furthest with it."""
+        """Return the clusters of all partitions; see `folders`."""
         with self.folders(*names) as stores:
             return clusters_of(View(of_folders(stores, load().scheme, {})))
 
     @contextmanager
     def folders(self, *names: str) -> Iterator[dict[int, Store]]:
-        """The partitions' stores, each from the worker that got furthest with it; nobody may be writing."""
-        with ExitStack() as held:
+        """Open the newest copy of each partition among these workers; none of them may be running."""
+        with ExitStack() as stack:
             stores: dict[int, Store] = {}
             for name in names:
                 for path in sorted((self.folder / name / "partitions").glob("*")):
-                    store = held.enter_context(Store(path, writable=False))
-                    other = stores.get(int(path.name))
-                    if other is None or _offset(other) < _offset(store):
+                    store = stack.enter_context(Store(path, writable=False))
+                    further = stores.get(int(path.name))
+                    if further is None or _offset(further) < _offset(store):
                         stores[int(path.name)] = store
             assert sorted(stores) == list(range(self.partitions))
             yield stores
 
     def check(self, *names: str) -> None:
-        """See that every partition is sound where it got furthest; a copy that was left midway need not be."""
+        """Assert that the newest copy of every partition is consistent; older copies need not be."""
         with self.folders(*names) as stores:
             for number, store in stores.items():
                 assert meta.partition(store) == (number, self.partitions)
-                owns = partial(_owns, number, self.partitions)
+                owns = partial(_is_owner, number, self.partitions)
                 assert list(check(store, postings_max=load(self.config).limits.bucket_postings_max, owns=owns)) == []
             last = stores[self.partitions - 1].path
         self.ask("state", "check", "--data-dir", last)
 
     def stop(self) -> None:
-        """Ask all workers to stop, and see that they end well."""
+        """Stop all workers with SIGTERM, and assert that they exit with 0 or were killed before."""
         for process in self.running:
             if process.poll() is None:
                 process.terminate()
@@ -259,14 +261,14 @@ class Collection:
             assert process.wait(WORK_SECONDS_MAX) in (0, -signal.SIGKILL)
 
     def kill(self) -> None:
-        """End whatever still runs."""
+        """Kill the processes that are still running."""
         for process in self.running:
             if process.poll() is None:
                 process.send_signal(signal.SIGKILL)
                 process.wait()
 
 
-def _owns(number: int, count: int, key: bytes) -> bool:
+def _is_owner(number: int, count: int, key: bytes) -> bool:
     return partition_of(key, count) == number
 
 
@@ -275,5 +277,5 @@ def _offset(store: Store) -> bytes:
 
 
 def clusters_of(view: View) -> Clusters:
-    found = query.clusters(view, min_size=1)
-    return sorted((tuple(sorted(each.documents)), tuple(each.urls)) for each in found)
+    clusters = query.clusters(view, min_size=1)
+    return sorted((tuple(sorted(cluster.documents)), tuple(cluster.urls)) for cluster in clusters)

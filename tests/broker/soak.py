@@ -1,8 +1,7 @@
-"""The chaos for as long as one likes, under a steady load, with a plot of lag and memory: `make soak-kafka`.
+"""Run the chaos test for SOAK_MINUTES (60) under a steady load, and plot lag and memory: `make soak-kafka`.
 
-SOAK_MINUTES (60) say how long, LOSTFOUND_CHAOS_SEED what happens. At the end all must be done and be the same as the
-embedded engine's, and neither a worker nor the broker may have held more than GROWTH_MAX times as much memory in the
-second half as in the first.
+LOSTFOUND_CHAOS_SEED selects the faults. At the end, the clusters must equal those of the embedded engine, and the peak
+memory of the workers and of the broker in the second half may be at most GROWTH_MAX times that of the first half.
 """
 
 from __future__ import annotations
@@ -25,17 +24,17 @@ from streams.kafka.wire.topics import PartitionCounts
 from streams.settings import load
 from tests.broker.chaos import PARTITIONS, Chaos, corpus, expected
 
-SECONDS_A_SAMPLE = 2.0
-SECONDS_A_STEP = (10.0, 40.0)
-PAGES_A_SWEEP = 1_000
-SWEEPS_A_MINUTE = 4
-LAG_MAX = 2_000  # messages; no further sweep is sent while there are more
+SECONDS_PER_SAMPLE = 2.0
+SECONDS_PER_FAULT = (10.0, 40.0)
+PAGES_PER_SWEEP = 1_000
+SWEEPS_PER_MINUTE = 4
+LAG_MAX = 2_000  # messages; the next sweep waits until the lag is below
 GROWTH_MAX = 1.3
 OUT = Path(__file__).parents[2] / "bench" / "out"
 
 
 class Sample(NamedTuple):
-    """What was seen at a time, in s since the start: messages not done, bytes by worker and start of the broker."""
+    """A measurement: seconds since the start, consumer lag in messages, and resident bytes by process."""
 
     seconds: float
     lag: int | None
@@ -43,7 +42,7 @@ class Sample(NamedTuple):
 
 
 class Watcher(threading.Thread):
-    """Samples lag and memory until it is ended."""
+    """Sample lag and memory until `ended` is set."""
 
     def __init__(self, chaos: Chaos) -> None:
         super().__init__(daemon=True)
@@ -54,32 +53,32 @@ class Watcher(threading.Thread):
         asyncio.run(self._watch())
 
     async def _watch(self) -> None:
-        made = self.chaos.made
-        settings = load(made.config, {"kafka": {"prefix": made.prefix}}).kafka
+        collection = self.chaos.collection
+        settings = load(collection.config, {"kafka": {"prefix": collection.prefix}}).kafka
         while not self.ended.is_set():
             try:
                 async with ConsumerLag(
-                    Address(bootstrap=made.bootstrap), settings, PartitionCounts(PARTITIONS, PARTITIONS)
+                    Address(bootstrap=collection.bootstrap), settings, PartitionCounts(PARTITIONS, PARTITIONS)
                 ) as lag:
                     while not self.ended.is_set():
                         behind = sum((await asyncio.wait_for(lag.by_topic(), 5.0)).values())
-                        # A coordinator that has just started says of no partition how far the group is.
-                        self._keep(behind if await asyncio.wait_for(lag.committed_offsets(), 5.0) else None)
-                        await asyncio.sleep(SECONDS_A_SAMPLE)
+                        # A group coordinator that has just started does not know the committed offsets yet.
+                        self._add_sample(behind if await asyncio.wait_for(lag.committed_offsets(), 5.0) else None)
+                        await asyncio.sleep(SECONDS_PER_SAMPLE)
             except (KafkaError, OSError, TimeoutError, KeyError):
-                self._keep(None)  # the broker is away
-                await asyncio.sleep(SECONDS_A_SAMPLE)
+                self._add_sample(None)  # the broker does not answer
+                await asyncio.sleep(SECONDS_PER_SAMPLE)
 
-    def _keep(self, lag: int | None) -> None:
+    def _add_sample(self, lag: int | None) -> None:
         processes = {f"{name}:{process.pid}": process.pid for name, process in list(self.chaos.workers.items())}
         if self.chaos.broker.process is not None:
             processes["broker"] = self.chaos.broker.process.pid
-        held = {name: size for name, pid in processes.items() if (size := resident(pid)) is not None}
-        self.samples.append(Sample(time.monotonic() - self.started, lag, held))
+        sizes = {name: size for name, pid in processes.items() if (size := resident(pid)) is not None}
+        self.samples.append(Sample(time.monotonic() - self.started, lag, sizes))
 
 
 def resident(pid: int) -> int | None:
-    """Bytes of memory that a process holds; None for one that has ended."""
+    """Return the resident bytes of a process, or None if it has ended."""
     try:
         for line in Path(f"/proc/{pid}/status").read_text().splitlines():
             if line.startswith("VmRSS:"):
@@ -90,21 +89,21 @@ def resident(pid: int) -> int | None:
 
 
 def growth(samples: list[Sample]) -> dict[str, float]:
-    """The most that a worker, and the broker, held in the second half of the time, against the first.
+    """Return the peak memory of any worker, and of the broker, in the second half relative to the first half.
 
-    Of all workers together: one that had little to do grows when it takes over from another.
+    Workers are not compared one by one: an idle worker grows when it takes over partitions from another.
     """
     half = samples[-1].seconds / 2
-    most: dict[tuple[str, bool], int] = {}
+    peaks: dict[tuple[str, bool], int] = {}
     for sample in samples:
         for name, size in sample.bytes_by_process.items():
             key = ("broker" if name == "broker" else "worker", sample.seconds > half)
-            most[key] = max(most.get(key, 0), size)
-    return {kind: most[kind, True] / most[kind, False] for kind in ("broker", "worker")}
+            peaks[key] = max(peaks.get(key, 0), size)
+    return {kind: peaks[kind, True] / peaks[kind, False] for kind in ("broker", "worker")}
 
 
 def plot(samples: list[Sample], steps: list[tuple[float, str]], path: Path) -> None:
-    """Lag above, memory below, steps as lines through both."""
+    """Plot the lag above and memory below, with faults as vertical lines."""
     import matplotlib as mpl
 
     mpl.use("Agg")
@@ -113,44 +112,46 @@ def plot(samples: list[Sample], steps: list[tuple[float, str]], path: Path) -> N
     figure, (above, below) = plt.subplots(2, 1, figsize=(14, 8), sharex=True, constrained_layout=True)
     minutes = [sample.seconds / 60 for sample in samples]
     above.plot(minutes, [float("nan") if s.lag is None else s.lag for s in samples], color="#1f5f99", linewidth=1)
-    above.set_ylabel("messages not done")
+    above.set_ylabel("consumer lag, messages")
     above.set_ylim(bottom=0)
-    above.set_title("Load on workers that are killed, stopped, wiped, while the broker restarts")
+    above.set_title("Steady load while workers are killed, stopped and wiped, and the broker restarts")
     for name in dict.fromkeys(name for sample in samples for name in sample.bytes_by_process):
         points = [(s.seconds / 60, s.bytes_by_process[name] / 2**20) for s in samples if name in s.bytes_by_process]
         if name == "broker":
             below.plot(*zip(*points, strict=True), color="#999999", linewidth=1, label="broker")
         else:
             below.plot(*zip(*points, strict=True), linewidth=1)
-    below.set_ylabel("resident memory, MiB (a line a process)")
+    below.set_ylabel("resident memory, MiB (one line per process)")
     below.set_xlabel("minutes")
     below.set_ylim(bottom=0)
     below.legend(loc="lower right")
     top = above.get_ylim()[1]
-    for seconds, what in steps:
+    for seconds, fault in steps:
         for axes in (above, below):
             axes.axvline(seconds / 60, color="#cc7722", linewidth=0.5, alpha=0.6)
-        above.text(seconds / 60, top, what, rotation=90, fontsize=7, va="top", ha="right", color="#884400")
+        above.text(seconds / 60, top, fault, rotation=90, fontsize=7, va="top", ha="right", color="#884400")
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=110)
 
 
-def load_on(chaos: Chaos, watcher: Watcher, seconds: float, sweeps: dict[str, Path]) -> list[tuple[float, str]]:
-    """Send sweeps as they are taken, with a step every now and then; returns what happened when."""
+def run_under_load(
+    chaos: Chaos, watcher: Watcher, seconds: float, sweeps: dict[str, Path]
+) -> list[tuple[float, str]]:
+    """Publish sweeps at a steady rate with faults in between; return the time and name of each fault."""
     steps: list[tuple[float, str]] = []
     waiting = list(sweeps.items())
-    next_step = watcher.started + chaos.rng.uniform(*SECONDS_A_STEP)
+    next_step = watcher.started + chaos.rng.uniform(*SECONDS_PER_FAULT)
     while (now := time.monotonic()) < watcher.started + seconds:
         lag = watcher.samples[-1].lag if watcher.samples else None
-        due = (now - watcher.started) / 60 * SWEEPS_A_MINUTE >= len(sweeps) - len(waiting)
+        due = (now - watcher.started) / 60 * SWEEPS_PER_MINUTE >= len(sweeps) - len(waiting)
         if waiting and due and lag is not None and lag < LAG_MAX:
             chaos.publish(*waiting.pop(0))
         if now >= next_step and chaos.published:
             began = time.monotonic() - watcher.started
             steps.append((began, chaos.step()))
             print(f"{began / 60:6.1f} min  {steps[-1][1]:7} lag {lag}", flush=True)
-            next_step = time.monotonic() + chaos.rng.uniform(*SECONDS_A_STEP)
-        chaos.tend()
+            next_step = time.monotonic() + chaos.rng.uniform(*SECONDS_PER_FAULT)
+        chaos.restart_failed()
         time.sleep(0.5)
     return steps
 
@@ -160,12 +161,14 @@ def main() -> int:
     seed = int(os.environ.get("LOSTFOUND_CHAOS_SEED", "1"))
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
-        sweeps = corpus(folder / "corpus", seed, sweeps=max(4, int(minutes * SWEEPS_A_MINUTE)), pages=PAGES_A_SWEEP)
+        sweeps = corpus(
+            folder / "corpus", seed, sweeps=max(4, int(minutes * SWEEPS_PER_MINUTE)), pages=PAGES_PER_SWEEP
+        )
         chaos = Chaos(folder, seed, take_pages=64)
         try:
             watcher = Watcher(chaos)
             watcher.start()
-            steps = load_on(chaos, watcher, minutes * 60, sweeps)
+            steps = run_under_load(chaos, watcher, minutes * 60, sweeps)
             chaos.settle()
             watcher.ended.set()
             watcher.join(30)
@@ -175,26 +178,26 @@ def main() -> int:
 
 
 def judge(chaos: Chaos, folder: Path, samples: list[Sample], steps: list[tuple[float, str]]) -> int:
-    """Say how it went, draw it, and return the exit code."""
+    """Print, plot and save the results; return the exit code."""
     plot(samples, steps, OUT / "soak-kafka.png")
-    there = chaos.clusters()
-    same = there == expected(folder / "embedded", chaos.made.config, chaos.published)
-    grown = growth(samples)
+    clusters = chaos.clusters()
+    same = clusters == expected(folder / "embedded", chaos.collection.config, chaos.published)
+    growth_by_kind = growth(samples)
     lags = [sample.lag for sample in samples if sample.lag is not None]
     result: dict[str, Any] = {
         "minutes": samples[-1].seconds / 60,
         "sweeps": len(chaos.published),
-        "clusters": len(there),
+        "clusters": len(clusters),
         "same_clusters": same,
         "steps": len(steps),
         "restarts_after_75": chaos.restarts,
         "lag_max": max(lags),
         "memory_mib_max": max(max(s.bytes_by_process.values(), default=0) for s in samples) >> 20,
-        "growth": {name: round(factor, 3) for name, factor in grown.items()},
+        "growth": {name: round(factor, 3) for name, factor in growth_by_kind.items()},
     }
     (OUT / "soak-kafka.json").write_text(json.dumps(result, indent=2) + "\n")
     print(json.dumps(result, indent=2))
-    return 0 if same and all(factor <= GROWTH_MAX for factor in grown.values()) else 1
+    return 0 if same and all(factor <= GROWTH_MAX for factor in growth_by_kind.values()) else 1
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The real broker: it starts without Docker, answers, and keeps what it acknowledged through a SIGKILL."""
+"""Test the real broker: it starts without Docker, answers, and keeps acknowledged messages through a SIGKILL."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SCRIPT = ROOT / "docker" / "broker" / "broker.sh"
 HOME = ROOT / "var" / "broker"
 START_SECONDS_MAX = 90.0
 
-# CI fetches the archives first (`make test`); without them a hand-run suite says so, CI fails.
+# `make test` fetches the archives. Without them these tests are skipped, but fail in CI.
 needs_archives = pytest.mark.skipif(
     not (HOME / "libs" / ".complete").exists() and not os.environ.get("CI"),
     reason="no Kafka archives in var/broker: `make test` fetches them",
@@ -30,7 +30,7 @@ needs_archives = pytest.mark.skipif(
 
 
 def free_ports() -> int:
-    """A port that is free together with the one after it."""
+    """Return a free port whose successor is free too."""
     while True:
         with closing(socket.socket()) as first, closing(socket.socket()) as second:
             first.bind(("127.0.0.1", 0))
@@ -44,7 +44,7 @@ def free_ports() -> int:
 
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Callable[[], tuple[subprocess.Popen[bytes], str]]]:
-    """Starts the broker on one data directory and port, as often as it is called."""
+    """Start the broker; every call uses the same data directory and port."""
     port = free_ports()
     running: list[subprocess.Popen[bytes]] = []
 
@@ -101,7 +101,7 @@ async def create(bootstrap: str, topic: str) -> None:
 
 
 @needs_archives
-def test_keeps_what_it_acknowledged_through_a_kill(
+def test_acknowledged_messages_survive_a_kill(
     start: Callable[[], tuple[subprocess.Popen[bytes], str]],
 ) -> None:
     values = [b"page %d" % number for number in range(50)]
@@ -117,13 +117,13 @@ def test_keeps_what_it_acknowledged_through_a_kill(
 
 
 @pytest.mark.parametrize("arguments", [[], ["start"], ["run", "home"]])
-def test_wrong_use_shows_the_usage(arguments: list[str]) -> None:
+def test_wrong_arguments_print_the_usage(arguments: list[str]) -> None:
     done = subprocess.run([SCRIPT, *arguments], capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert "broker.sh run HOME DATA PORT" in done.stderr
 
 
-def test_without_archives_it_says_how_to_get_them(tmp_path: Path) -> None:
+def test_missing_archives_are_reported_with_the_command_to_fetch_them(tmp_path: Path) -> None:
     done = subprocess.run(
         [SCRIPT, "run", tmp_path, tmp_path / "data", "1"], capture_output=True, text=True, check=False
     )

@@ -1,4 +1,4 @@
-"""Whatever happens to workers, broker and folders under load: once it settles, all is done and the same."""
+"""Test that clusters equal those of the embedded engine after faults of workers, broker and folders under load."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ RANDOM_STEPS = 2
 @pytest.fixture
 def chaos(tmp_path: Path) -> Iterator[Chaos]:
     need_archives()
-    made = Chaos(tmp_path, SEED)
-    yield made
-    made.close()
+    chaos_run = Chaos(tmp_path, SEED)
+    yield chaos_run
+    chaos_run.close()
 
 
-def test_after_anything_the_clusters_are_the_embedded_engines(chaos: Chaos, tmp_path: Path) -> None:
+def test_clusters_equal_the_embedded_engine_after_any_faults(chaos: Chaos, tmp_path: Path) -> None:
     sweeps = corpus(tmp_path / "corpus", SEED, sweeps=3, pages=150)
-    # Each thing once, in an order of the seed, and some more.
+    # Every fault once, in a random order, and some more.
     steps: list[str | None] = ["kill", "add", "broker", "stop", "wipe", "twice", *[None] * RANDOM_STEPS]
     chaos.rng.shuffle(steps)
-    happened: list[str] = []
+    faults: list[str] = []
     try:
-        happened.extend(run(chaos, sweeps, steps))
+        faults.extend(run(chaos, sweeps, steps))
         chaos.settle()
-        assert chaos.clusters() == expected(tmp_path / "embedded", chaos.made.config, sweeps)
+        assert chaos.clusters() == expected(tmp_path / "embedded", chaos.collection.config, sweeps)
     except BaseException:
-        print(f"\nto replay: LOSTFOUND_CHAOS_SEED={SEED} pytest {Path(__file__).name}; {happened} in {tmp_path}")
+        print(f"\nto replay: LOSTFOUND_CHAOS_SEED={SEED} pytest {Path(__file__).name}; {faults} in {tmp_path}")
         raise

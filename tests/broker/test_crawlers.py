@@ -1,4 +1,4 @@
-"""Messages as crawlers send them: in their own forms, packed by any means, or pointing to a WARC record."""
+"""Test messages of crawlers: other JSON formats, every compression codec, and pointers to WARC records."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ def page(name: str, **fields: Any) -> bytes:
     return json.dumps({"url": f"http://crawled.example/{name}", **fields}).encode()
 
 
-async def send(made: Any, messages: list[tuple[str | None, bytes, list[tuple[str, bytes]]]]) -> None:
-    for packed_by, value, headers in messages:
-        producer = AIOKafkaProducer(bootstrap_servers=made.bootstrap, compression_type=packed_by)
+async def send(collection: Any, messages: list[tuple[str | None, bytes, list[tuple[str, bytes]]]]) -> None:
+    for codec, value, headers in messages:
+        producer = AIOKafkaProducer(bootstrap_servers=collection.bootstrap, compression_type=codec)
         await producer.start()
         try:
-            await producer.send_and_wait(f"{made.prefix}-pages", value, key=b"k", partition=1, headers=headers)
+            await producer.send_and_wait(f"{collection.prefix}-pages", value, key=b"k", partition=1, headers=headers)
         finally:
             await producer.stop()
 
 
 async def crawl(bootstrap: str, topic: str, partitions: int, values: list[bytes]) -> None:
-    """Write to a topic as a crawler would that knows nothing of us: its own name and count, no keys, no headers."""
+    """Write like a crawler that does not know lostfound: its own topic and partition count, no keys, no headers."""
     admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap)
     producer = AIOKafkaProducer(bootstrap_servers=bootstrap)
     await admin.start()
@@ -46,36 +46,36 @@ async def crawl(bootstrap: str, topic: str, partitions: int, values: list[bytes]
         await admin.close()
 
 
-def test_pages_come_from_a_crawlers_own_topic(collection: Callable[..., Any], tmp_path: Path) -> None:
-    made = collection(2)
-    topic = f"{made.prefix}.crawled_firehose"
+def test_workers_read_a_topic_of_a_crawler(make_collection: Callable[..., Any], tmp_path: Path) -> None:
+    collection = make_collection(2)
+    topic = f"{collection.prefix}.crawled_firehose"
     setting = f'pages_topic = "{topic}"\ndefault_format = "scrapy-cluster"\n'
-    made.config.write_text(made.config.read_text().replace("[kafka]\n", f"[kafka]\n{setting}"))
-    assert f"the topic of pages {topic} does not exist" in made("topics", "create", code=2)
+    collection.config.write_text(collection.config.read_text().replace("[kafka]\n", f"[kafka]\n{setting}"))
+    assert f"the topic of pages {topic} does not exist" in collection("topics", "create", code=2)
     values = [page(f"scrapy-{n}", body=f"<p>{n} {TEXT}", status_code=200, crawlid="weekly") for n in range(12)]
     values.append(b"no page")
-    asyncio.run(crawl(made.bootstrap, topic, 5, values))
-    assert "with 2 partitions" in made("topics", "create")
-    made("publish", sample(tmp_path), "--sweep", "weekly")
-    made.work("a", "b")
-    assert {url for _, urls in made.clusters("a", "b") for url in urls} == {
+    asyncio.run(crawl(collection.bootstrap, topic, 5, values))
+    assert "with 2 partitions" in collection("topics", "create")
+    collection("publish", write_sample(tmp_path), "--sweep", "weekly")
+    collection.work("a", "b")
+    assert {url for _, urls in collection.clusters("a", "b") for url in urls} == {
         *(f"http://crawled.example/scrapy-{n}" for n in range(12)),
         "http://crawled.example/published",
     }
-    ((_, letter),) = read(made, "dead-letters")
+    ((_, letter),) = read(collection, "dead-letters")
     assert (letter["reason"], letter["source"], letter["partition"]) == ("bad_message", topic, 12 % 5)
-    sweep = json.loads(made.ask_settled("sweep", "list", "--json", "--server", made.serve("a")))
+    sweep = json.loads(collection.ask_settled("sweep", "list", "--json", "--server", collection.serve("a")))
     assert (sweep["sweep"], sweep["state"], sweep["captures"]) == ("weekly", "committed", 13)
 
 
-def sample(folder: Path) -> Path:
-    """A crawl file of one page."""
+def write_sample(folder: Path) -> Path:
+    """Write a crawl file of one page."""
     (folder / "one.jsonl").write_bytes(page("published", text=TEXT * 3) + b"\n")
     return folder / "one.jsonl"
 
 
-def test_pages_come_as_crawlers_send_them(collection: Callable[..., Any], tmp_path: Path) -> None:
-    made = collection(2)
+def test_workers_read_the_message_formats_of_crawlers(make_collection: Callable[..., Any], tmp_path: Path) -> None:
+    collection = make_collection(2)
     block = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n<p>" + TEXT.encode()
     record = (
         b"WARC/1.0\r\nWARC-Type: response\r\nWARC-Target-URI: http://crawled.example/warc\r\n"
@@ -84,8 +84,8 @@ def test_pages_come_as_crawlers_send_them(collection: Callable[..., Any], tmp_pa
     )
     (tmp_path / "warcs").mkdir()
     (tmp_path / "warcs" / "a.warc").write_bytes(record)
-    config = made.config.read_text()
-    made.config.write_text(config + f'\n[ingest]\nwarc_folder = "{tmp_path / "warcs"}"\n')
+    config = collection.config.read_text()
+    collection.config.write_text(config + f'\n[ingest]\nwarc_folder = "{tmp_path / "warcs"}"\n')
     pointer = {"warc_record_offset": 0, "warc_record_length": len(record)}
     body = base64.b64encode(TEXT.encode()).decode()
     messages: list[tuple[str | None, bytes, list[tuple[str, bytes]]]] = [
@@ -98,12 +98,12 @@ def test_pages_come_as_crawlers_send_them(collection: Callable[..., Any], tmp_pa
         (None, page("out", warc_filename="../a.warc", **pointer), []),
         (None, page("net", warc_filename="http://crawled.example/a.warc", **pointer), []),
     ]
-    asyncio.run(send(made, messages))
-    made.work("a")
-    held = {url for _, urls in made.clusters("a") for url in urls}
+    asyncio.run(send(collection, messages))
+    collection.work("a")
+    urls = {url for _, urls in collection.clusters("a") for url in urls}
     names = ("plain", "gzip", "snappy", "lz4", "zstd", "scrapy", "ache", "warc")
-    assert held == {f"http://crawled.example/{name}" for name in names}
-    letters = [message for _, message in read(made, "dead-letters")]
+    assert urls == {f"http://crawled.example/{name}" for name in names}
+    letters = [message for _, message in read(collection, "dead-letters")]
     assert [(letter["reason"], letter["url"]) for letter in letters] == [
         ("bad_pointer", "http://crawled.example/out"),
         ("bad_pointer", "http://crawled.example/net"),

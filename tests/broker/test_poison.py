@@ -1,4 +1,4 @@
-"""Malformed messages of every kind, on every partition, among good ones: refused by name, and nothing stops."""
+"""Test malformed messages of every kind on every partition: workers reject them with a reason and keep running."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from tests.broker.test_worker import SWEEPS, publish_all, read
 
 Poison = tuple[str, bytes | None, list[tuple[str, bytes | None]]]
 URL = "http://a.example/"
-ID, LATER = b"d" * 16, b"e" * 16
+ID, LATER_ID = b"d" * 16, b"e" * 16
 PACKED: list[tuple[str, bytes | None]] = [("content-type", b"application/msgpack")]
 NUL, DEEP = b"\0" * 100, 100_000
 
@@ -44,7 +44,7 @@ def json_pages() -> Iterator[bytes | None]:
     for fields in (
         {"url": 7},
         {"url": None, "text": "a"},
-        {"url": "mailto:nobody", "text": "a"},
+        {"url": "mailto:reader", "text": "a"},
         {"url": "http://a.example/" + "x" * 5000, "text": "a"},
         {"url": "http://[", "text": "a"},
         {"url": URL},
@@ -87,15 +87,15 @@ def packed_pages() -> Iterator[bytes]:
         {"origin": Origin("s" * 1_000_000, 1, "m" * 1_000_000), "url": "nowhere"},
     ):
         yield msgspec.msgpack.encode(page_messages.to_message(msgspec.structs.replace(good, **fields), "2023-03"))
-    held = msgspec.msgpack.decode(msgspec.msgpack.encode(page_messages.to_message(good, "2023-03")))
-    for wrong in ({"time": "now"}, {"url": 7}, {"body": 7}, {"status": None}, {"crawl": "x" * 300}):
-        yield msgspec.msgpack.encode(held | wrong)
+    good_message = msgspec.msgpack.decode(msgspec.msgpack.encode(page_messages.to_message(good, "2023-03")))
+    for bad_fields in ({"time": "now"}, {"url": 7}, {"body": 7}, {"status": None}, {"crawl": "x" * 300}):
+        yield msgspec.msgpack.encode(good_message | bad_fields)
 
 
-def between() -> Iterator[tuple[Topic, msgspec.Struct]]:
-    """Values of the right kind that no operator can have made."""
+def impossible_messages() -> Iterator[tuple[Topic, msgspec.Struct]]:
+    """Messages between operators with the right types and impossible values."""
     scheme = Scheme()
-    held = Capture(key=b"example,a)/", url=URL, sweep=1, time=5, status=200, document=None, raw=b"")
+    valid = Capture(key=b"example,a)/", url=URL, sweep=1, time=5, status=200, document=None, raw=b"")
     for fields in (
         {"key": b""},
         {"key": b"a\0b"},
@@ -109,12 +109,12 @@ def between() -> Iterator[tuple[Topic, msgspec.Struct]]:
         {"redirect": "x" * 70_000},
         {"tie": 1 << 20},
     ):
-        yield Topic.CAPTURES, SketchedPage(capture=msgspec.structs.replace(held, **fields))
+        yield Topic.CAPTURES, SketchedPage(capture=msgspec.structs.replace(valid, **fields))
     payload = DocumentPayload(
         document=ID, row=b"\1no row", buckets=b"b" * scheme.bucket_bytes, samples=b"s" * 4, text=b""
     )
-    yield Topic.CAPTURES, SketchedPage(capture=msgspec.structs.replace(held, document=LATER), payload=payload)
-    yield Topic.CAPTURES, SketchedPage(capture=held, payload=None, words=b"cut")
+    yield Topic.CAPTURES, SketchedPage(capture=msgspec.structs.replace(valid, document=LATER_ID), payload=payload)
+    yield Topic.CAPTURES, SketchedPage(capture=valid, payload=None, words=b"cut")
     yield Topic.DOCUMENTS, Sighting(document=b"short", key=b"example,a)/", time=5, words=b"", payload=None)
     yield Topic.DOCUMENTS, Sighting(document=ID, key=b"example,a)/", time=-5, words=b"", payload=None)
     yield Topic.DOCUMENTS, Sighting(document=ID, key=b"example,a)/", time=5, words=b"cut", payload=None)
@@ -135,11 +135,11 @@ def between() -> Iterator[tuple[Topic, msgspec.Struct]]:
     yield Topic.BUCKETS, BucketProbe(ID, b"cut")
     yield Topic.BUCKETS, BucketProbe(ID, b"")
     yield Topic.BUCKETS, BucketProbe(b"short", b"b" * scheme.bucket_bytes)
-    yield Topic.JOINS, Union(ID, LATER)
+    yield Topic.JOINS, Union(ID, LATER_ID)
     yield Topic.JOINS, Union(ID, ID)
     yield Topic.JOINS, Union(b"short", b"")
     yield Topic.JOINS, MemberTransfer(ID, (b"short",))
-    yield Topic.JOINS, MemberTransfer(LATER, (ID,))
+    yield Topic.JOINS, MemberTransfer(LATER_ID, (ID,))
     for family, kind in ((Family.META, changelog_record.RETRACTION), (Family.TEXTS, changelog_record.FACTS)):
         changes = Changes()
         changes.put(family, b"changelog", b"\xff" * 8)
@@ -151,26 +151,30 @@ def between() -> Iterator[tuple[Topic, msgspec.Struct]]:
 
 
 def poison() -> list[Poison]:
-    found: list[Poison] = [("pages", value, []) for value in json_pages()]
-    found += [("pages", value, PACKED) for value in packed_pages()]
+    messages: list[Poison] = [("pages", value, []) for value in json_pages()]
+    messages += [("pages", value, PACKED) for value in packed_pages()]
     good = b'{"url": "http://a.example/", "text": "a"}'
-    found += [
+    messages += [
         ("pages", good, [("schema", b"lostfound.pages/9")]),
         ("pages", good, [("schema", None)]),
         ("pages", good, [("schema", b"\xff\xfe" * 100_000)]),
         ("pages", good, [("content-type", b"text/plain")]),
-        ("pages", good, [("format", b"nobody's")]),
+        ("pages", good, [("format", b"unknown")]),
         ("pages", b"{}", [("format", b"ache")]),
         ("pages", b'{"url": "http://a.example/", "html": ["x"], "content_type": ["x"]}', [("format", b"ache")]),
         ("pages", b'{"url": 7, "body": 7}', [("format", b"scrapy-cluster")]),
     ]
     scheme = Scheme().id
     for topic in packed_messages.MESSAGE_TYPES:
-        right = packed_messages.headers(topic, scheme)
-        other = [("schema", f"lostfound.{topic.value}/2".encode()), ("scheme", scheme.encode())]
-        found += [(topic.value, b"\x90", []), (topic.value, b"\x90", list(other)), (topic.value, None, list(right))]
-        found.append((topic.value, b"\x90", [("schema", None), ("scheme", None)]))
-        found.append((topic.value, b"\x90", list(packed_messages.headers(topic, "another"))))
+        valid_headers = packed_messages.headers(topic, scheme)
+        wrong_version = [("schema", f"lostfound.{topic.value}/2".encode()), ("scheme", scheme.encode())]
+        messages += [
+            (topic.value, b"\x90", []),
+            (topic.value, b"\x90", list(wrong_version)),
+            (topic.value, None, list(valid_headers)),
+        ]
+        messages.append((topic.value, b"\x90", [("schema", None), ("scheme", None)]))
+        messages.append((topic.value, b"\x90", list(packed_messages.headers(topic, "another"))))
         for value in (
             b"\xc1",
             b"{}",
@@ -178,40 +182,42 @@ def poison() -> list[Poison]:
             b"\xdd\xff\xff\xff\xff",
             b"\x91\x92\0" + b"\x91" * DEEP,
         ):
-            found.append((topic.value, value, list(right)))
-    for topic, fine in between():
-        (packed,) = packed_messages.pack([fine], 1 << 25)
-        found.append((topic.value, packed, list(packed_messages.headers(topic, scheme))))
-    return found
+            messages.append((topic.value, value, list(valid_headers)))
+    for topic, message in impossible_messages():
+        (packed,) = packed_messages.pack([message], 1 << 25)
+        messages.append((topic.value, packed, list(packed_messages.headers(topic, scheme))))
+    return messages
 
 
-async def send(made: Any, given: list[Poison], partition: int) -> None:
-    producer = AIOKafkaProducer(bootstrap_servers=made.bootstrap, max_request_size=32 << 20)
+async def send(collection: Any, messages: list[Poison], partition: int) -> None:
+    producer = AIOKafkaProducer(bootstrap_servers=collection.bootstrap, max_request_size=32 << 20)
     await producer.start()
     try:
-        for topic, value, headers in given:
-            # A null value needs a key to be a record at all.
+        for topic, value, headers in messages:
+            # Kafka accepts a record without a value only if it has a key.
             await producer.send_and_wait(
-                f"{made.prefix}-{topic}", value, key=b"k", partition=partition, headers=headers
+                f"{collection.prefix}-{topic}", value, key=b"k", partition=partition, headers=headers
             )
     finally:
         await producer.stop()
 
 
-def test_poison_goes_to_the_dead_letters_and_stops_nothing(
-    collection: Callable[..., Any], embedded: Callable[..., Any]
+def test_poison_becomes_dead_letters_and_stops_no_worker(
+    make_collection: Callable[..., Any], embedded: Callable[..., Any]
 ) -> None:
-    made = collection(3)
-    given = poison()
-    asyncio.run(send(made, given, 0))
-    publish_all(made)
-    for number in (1, 2):
-        asyncio.run(send(made, given, number))
-    asyncio.run(send(made, [("sweeps", value, []) for value in (None, b"", b"no json", b"[]", b'{"event": 7}')], 0))
-    made.work("a", "b")
-    letters = [json.loads(value) for value in asyncio.run(read(made, "dead-letters"))]
+    collection = make_collection(3)
+    messages = poison()
+    asyncio.run(send(collection, messages, 0))
+    publish_all(collection)
+    for partition in (1, 2):
+        asyncio.run(send(collection, messages, partition))
+    asyncio.run(
+        send(collection, [("sweeps", value, []) for value in (None, b"", b"no json", b"[]", b'{"event": 7}')], 0)
+    )
+    collection.work("a", "b")
+    letters = [json.loads(value) for value in asyncio.run(read(collection, "dead-letters"))]
     assert all(letter["reason"] and letter["detail"] and letter["source"] for letter in letters)
-    refused = {(letter["partition"], letter["source"], letter["offset"]) for letter in letters}
-    assert len(refused) == 3 * len(given)
-    assert made.clusters("a", "b") == embedded(SWEEPS)
-    made.check("a", "b")
+    positions = {(letter["partition"], letter["source"], letter["offset"]) for letter in letters}
+    assert len(positions) == 3 * len(messages)
+    assert collection.clusters("a", "b") == embedded(SWEEPS)
+    collection.check("a", "b")

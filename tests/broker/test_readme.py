@@ -1,4 +1,4 @@
-"""What the README says of clusters, run as it stands there but for the prefix, the port and the folder."""
+"""Run the commands of the README's section on clusters, with another prefix, port and folder."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SECONDS_MAX = 120
 
 
 def commands(names: dict[str, str]) -> list[str]:
-    """The lines of the section's shell block, without comments, and with other names."""
+    """Return the commands of the section's shell block, without comments and with some names replaced."""
     section = (ROOT / "README.md").read_text(encoding="utf-8").split("## On a cluster")[1]
     block = re.search(r"```sh\n(.*?)```", section, re.DOTALL)
     assert block
@@ -37,30 +37,34 @@ def free_port() -> str:
         return str(probe.getsockname()[1])
 
 
-def test_the_commands_of_the_readme(collection: Callable[..., Any], tmp_path: Path) -> None:
-    made = collection(1)
-    env = {**os.environ, "KAFKA_BOOTSTRAP": made.bootstrap}
-    names = {"--prefix web": f"--prefix {made.prefix}-web", "8081": free_port(), "var/worker-1": str(tmp_path / "1")}
+def test_the_commands_of_the_readme_work(make_collection: Callable[..., Any], tmp_path: Path) -> None:
+    collection = make_collection(1)
+    env = {**os.environ, "KAFKA_BOOTSTRAP": collection.bootstrap}
+    names = {
+        "--prefix web": f"--prefix {collection.prefix}-web",
+        "8081": free_port(),
+        "var/worker-1": str(tmp_path / "1"),
+    }
 
-    def say(line: str) -> str:
+    def run(line: str) -> str:
         done = subprocess.run(
             [*LOSTFOUND, *shlex.split(line)[1:]], cwd=ROOT, env=env, text=True, capture_output=True, check=False
         )
         return done.stdout
 
-    def say_until(line: str, wanted: str) -> None:
-        """Pages take a moment on their way, and so does a worker that starts."""
+    def run_until(line: str, expected: str) -> None:
+        """Repeat a command until its output contains `expected`: pages and starting workers take a moment."""
         until = time.monotonic() + SECONDS_MAX
-        while wanted not in (said := say(line)):
-            assert time.monotonic() < until, said
+        while expected not in (output := run(line)):
+            assert time.monotonic() < until, output
 
     create, work, publish, sweeps, clusters = commands(names)
-    assert "with 8 partitions" in say(create)
+    assert "with 8 partitions" in run(create)
     worker = subprocess.Popen([*LOSTFOUND, *shlex.split(work.removesuffix("&"))[1:]], cwd=ROOT, env=env)
     try:
-        assert "published 17 pages of sweep 2025-09" in say(publish)
-        say_until(sweeps, "committed")
-        say_until(clusters, "https://www.windvane.example/")
+        assert "published 17 pages of sweep 2025-09" in run(publish)
+        run_until(sweeps, "committed")
+        run_until(clusters, "https://www.windvane.example/")
     finally:
         worker.send_signal(signal.SIGKILL)
         worker.wait()

@@ -1,4 +1,4 @@
-"""Results as topics: what others read is complete, fits its schema, and is what the embedded engine would say."""
+"""Test the topics of results: complete, valid by their schemas, and equal to the embedded engine's results."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from streams.settings import Settings, load
 from streams.urls import url_key
 from tests.broker.results import read
 from tests.broker.test_poison import poison, send
-from tests.broker.test_worker import SWEEPS, ends, wait_for
+from tests.broker.test_worker import SWEEPS, end_offsets, wait_for
 
 
-def mirrored(messages: list[tuple[str, dict[str, Any]]]) -> set[tuple[str, ...]]:
-    """Clusters of two documents or more, as whoever follows the topic has them."""
+def clusters_from_topic(messages: list[tuple[str, dict[str, Any]]]) -> set[tuple[str, ...]]:
+    """Return the clusters of two or more documents that follow from the messages of the topic."""
     into: dict[str, str] = {}
     for key, message in messages:
         assert key == message["document"]
@@ -47,33 +47,34 @@ def mirrored(messages: list[tuple[str, dict[str, Any]]]) -> set[tuple[str, ...]]
 
 
 def clusters(view: View) -> set[tuple[str, ...]]:
-    return {tuple(sorted(each.documents)) for each in query.clusters(view) if each.document_count > 1}
+    return {tuple(sorted(cluster.documents)) for cluster in query.clusters(view) if cluster.document_count > 1}
 
 
 def check_pairs(view: View, settings: Settings, messages: list[tuple[str, dict[str, Any]]]) -> None:
-    """Every finding is a pair that is kept, with its figures.
+    """Assert that every near-duplicate message matches an edge with the same figures.
 
-    Of every pair one document asked for the other, whichever came first, and what was told of it is as close at least.
+    At least one document of every edge has a message about a document that is at least as close. Which of the two
+    depends on the order of arrival.
     """
-    found = (edge_row.decode(*row) for row in view.store.scan(Family.EDGES))
-    pairs = {frozenset((edge.a.hex(), edge.b.hex())): edge for edge in found}
+    edges = (edge_row.decode(*row) for row in view.store.scan(Family.EDGES))
+    pairs = {frozenset((edge.a.hex(), edge.b.hex())): edge for edge in edges}
     closest: dict[str, float] = {}
-    known: dict[tuple[str, str, str], dict[str, Any]] = {}
+    first_results: dict[tuple[str, str, str], dict[str, Any]] = {}
     for key, message in messages:
         other = message["closest"]["document"]
         assert key == message["url"]
         captures = view.captures(url_key(message["url"]))
         assert bytes.fromhex(message["document"]) in {capture.document for capture in captures}
-        told = {name: value for name, value in message.items() if name != "cluster"}
-        assert known.setdefault((key, message["document"], other), told) == told
+        without_cluster = {name: value for name, value in message.items() if name != "cluster"}
+        assert first_results.setdefault((key, message["document"], other), without_cluster) == without_cluster
         if other == message["document"]:
             assert (message["resemblance"], message["exact"]) == (1.0, True)
             assert message["closest"]["url"] != message["url"]
             continue
         edge = pairs[frozenset((message["document"], other))]
         assert abs(message["resemblance"] - edge.resemblance) < 1e-4
-        turned = edge.a.hex() != message["document"]
-        assert abs(message["containment"] - (edge.contained if turned else edge.containment)) < 1e-4
+        is_reversed = edge.a.hex() != message["document"]
+        assert abs(message["containment"] - (edge.contained if is_reversed else edge.containment)) < 1e-4
         assert (message["resemblance_error"] == 0) == message["exact"]
         assert message["resemblance"] >= settings.policy.threshold
         closest[message["document"]] = max(message["resemblance"], closest.get(message["document"], 0.0))
@@ -81,81 +82,85 @@ def check_pairs(view: View, settings: Settings, messages: list[tuple[str, dict[s
         assert max(closest.get(document, 0.0) for document in pair) >= edge.resemblance - 1e-4
 
 
-def test_results_say_what_the_embedded_engine_says(collection: Callable[..., Any], tmp_path: Path) -> None:
-    made = collection(3, take_pages=4)
-    settings = load(made.config)
-    given = poison()
-    asyncio.run(send(made, given, 1))
+def test_results_equal_those_of_the_embedded_engine(make_collection: Callable[..., Any], tmp_path: Path) -> None:
+    collection = make_collection(3, take_pages=4)
+    settings = load(collection.config)
+    bad_messages = poison()
+    asyncio.run(send(collection, bad_messages, 1))
     expected: list[Any] = []
     with Store(tmp_path / "embedded") as store:
         for name, path in SWEEPS.items():
-            made("publish", path, "--sweep", name)
+            collection("publish", path, "--sweep", name)
             if name == sorted(SWEEPS)[1]:
                 for records in (2, 12):
-                    killed_after(made, records)
+                    kill_worker_after(collection, records)
             if name == max(SWEEPS):
-                # Without moves at first: what a worker leaves that is killed between a commit and its moves.
-                with writing(made, ["near-duplicates", "clusters"]):
-                    made.work("a")
-                assert len(read(made, "moves")) == len(expected)
-            if name != min(SWEEPS):  # which misses nothing
-                made.work("a")
+                # The first run writes no moves, like a worker that was killed between a commit and its moves.
+                with result_topics(collection, ["near-duplicates", "clusters"]):
+                    collection.work("a")
+                assert len(read(collection, "moves")) == len(expected)
+            if name != min(SWEEPS):  # no page is missing in the first sweep
+                collection.work("a")
             ingest(store, settings, [str(path)], name, now=1_000)
             view = View(store)
             expected += [msgspec.to_builtins(move) for move in find_moves(view, settings, view.sweeps()[-1])]
-            told = [message for _, message in read(made, "moves")]
-            assert sorted(told, key=place) == sorted(expected, key=place)
+            moves = [message for _, message in read(collection, "moves")]
+            assert sorted(moves, key=sweep_and_url) == sorted(expected, key=sweep_and_url)
         assert expected
-        assert mirrored(read(made, "clusters")) == clusters(view)
-        check_pairs(view, settings, read(made, "near-duplicates"))
-    letters = read(made, "dead-letters")
-    # Of what was told again after a kill, key and content are the same.
-    assert len({key for key, _ in letters}) == len({(key, str(message)) for key, message in letters}) == len(given)
+        assert clusters_from_topic(read(collection, "clusters")) == clusters(view)
+        check_pairs(view, settings, read(collection, "near-duplicates"))
+    letters = read(collection, "dead-letters")
+    # Dead letters that were repeated after a kill have the same key and content.
+    assert (
+        len({key for key, _ in letters})
+        == len({(key, str(message)) for key, message in letters})
+        == len(bad_messages)
+    )
 
 
-def killed_after(made: Any, records: int) -> None:
-    """Let a worker be killed once so many records of the changelog are written."""
-    process = made.worker("a")
-    wait_for(lambda: sum(ends(made, "state-changelog")) >= records)
+def kill_worker_after(collection: Any, records: int) -> None:
+    """Kill a worker when the changelog has this number of records."""
+    process = collection.worker("a")
+    wait_for(lambda: sum(end_offsets(collection, "state-changelog")) >= records)
     process.send_signal(signal.SIGKILL)
     process.wait()
 
 
-def place(move: dict[str, Any]) -> tuple[str, str]:
+def sweep_and_url(move: dict[str, Any]) -> tuple[str, str]:
     return move["sweep"], move["url"]
 
 
-def test_forgetting_is_told_and_nothing_is_told_twice(collection: Callable[..., Any]) -> None:
-    made = collection(2)
+def test_forgetting_is_published_and_moves_are_not_repeated(make_collection: Callable[..., Any]) -> None:
+    collection = make_collection(2)
     for name, path in SWEEPS.items():
-        made("publish", path, "--sweep", name)
-    made.work("a")
-    moved, url = read(made, "moves"), made.serve("a")
-    before = mirrored(read(made, "clusters"))
+        collection("publish", path, "--sweep", name)
+    collection.work("a")
+    moves, url = read(collection, "moves"), collection.serve("a")
+    before = clusters_from_topic(read(collection, "clusters"))
     document = min(before)[0]
-    made.ask("forget", document, "--server", url)
-    told = read(made, "clusters")
-    assert told[-1][1]["change"] in {"joined", "left", "forgotten"}
-    assert any(message["change"] == "forgotten" and key == document for key, message in told)
-    listed = made.ask("clusters", "--json", "--server", url).splitlines()
-    held = {tuple(sorted(each["documents"])) for each in map(json.loads, listed) if each["document_count"] > 1}
-    assert mirrored(told) == held
-    assert held != before
-    assert read(made, "moves") == moved
+    collection.ask("forget", document, "--server", url)
+    changes = read(collection, "clusters")
+    assert changes[-1][1]["change"] in {"joined", "left", "forgotten"}
+    assert any(message["change"] == "forgotten" and key == document for key, message in changes)
+    rows = collection.ask("clusters", "--json", "--server", url).splitlines()
+    after = {tuple(sorted(row["documents"])) for row in map(json.loads, rows) if row["document_count"] > 1}
+    assert clusters_from_topic(changes) == after
+    assert after != before
+    assert read(collection, "moves") == moves
 
 
-def test_results_that_are_off_have_no_topics(collection: Callable[..., Any], embedded: Callable[..., Any]) -> None:
-    made = collection(1)
-    with writing(made, []):
-        made.prefix += "off"
-        made("topics", "create", "--partitions", 1)
+def test_disabled_results_have_no_topics(make_collection: Callable[..., Any], embedded: Callable[..., Any]) -> None:
+    collection = make_collection(1)
+    with result_topics(collection, []):
+        collection.prefix += "off"
+        collection("topics", "create", "--partitions", 1)
         for name, path in SWEEPS.items():
-            made("publish", path, "--sweep", name)
-        made.work("a")
-    assert made.clusters("a") == embedded(SWEEPS)
-    there = asyncio.run(topic_names(made.bootstrap))
-    assert f"{made.prefix}-sweeps" in there
-    assert not {f"{made.prefix}-{topic.value}" for topic in RESULTS} & there
+            collection("publish", path, "--sweep", name)
+        collection.work("a")
+    assert collection.clusters("a") == embedded(SWEEPS)
+    topics = asyncio.run(topic_names(collection.bootstrap))
+    assert f"{collection.prefix}-sweeps" in topics
+    assert not {f"{collection.prefix}-{topic.value}" for topic in RESULTS} & topics
 
 
 async def topic_names(bootstrap: str) -> set[str]:
@@ -168,9 +173,9 @@ async def topic_names(bootstrap: str) -> set[str]:
 
 
 @contextmanager
-def writing(made: Any, results: list[str]) -> Iterator[None]:
-    """Have commands write these topics of results only."""
-    before = made.config.read_text()
-    made.config.write_text(before.replace("[kafka]\n", f"[kafka]\nresults = {json.dumps(results)}\n"))
+def result_topics(collection: Any, results: list[str]) -> Iterator[None]:
+    """Make commands write only these topics of results."""
+    before = collection.config.read_text()
+    collection.config.write_text(before.replace("[kafka]\n", f"[kafka]\nresults = {json.dumps(results)}\n"))
     yield
-    made.config.write_text(before)
+    collection.config.write_text(before)

@@ -1,4 +1,4 @@
-"""The same answers as the embedded engine's: of real sites, for any number of partitions and workers."""
+"""Test that both engines give the same answers on real sites, for any number of partitions and workers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.broker.answers import Answers, answers, differences
 from tests.broker.running import of_folders
 
 SETTLED_SECONDS_MAX = 300.0
-ASKED_EVERY = 16  # over HTTP, of the missing URLs: each takes some hundred round trips
+SAMPLE_EVERY = 16  # of the missing URLs; one of them costs about a hundred round trips over HTTP
 
 
 def sweeps_of(shared_data: Path, site: str) -> dict[str, Path]:
@@ -30,24 +30,24 @@ def sweeps_of(shared_data: Path, site: str) -> dict[str, Path]:
 
 @pytest.fixture(scope="session")
 def embedded_answers(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Answers]:
-    """What the embedded engine answers, by the settings of a file."""
-    known: dict[tuple[str, str, int], Answers] = {}
+    """Return the answers of the embedded engine with the settings of a file."""
+    cache: dict[tuple[str, str, int], Answers] = {}
 
-    def asked(sweeps: dict[str, Path], config: Path, every: int) -> Answers:
-        key = (config.read_text(), str(sorted(sweeps.values())), every)
-        if key not in known:
+    def compute(sweeps: dict[str, Path], config: Path, sample_every: int) -> Answers:
+        key = (config.read_text(), str(sorted(sweeps.values())), sample_every)
+        if key not in cache:
             settings = load(config)
             with Store(tmp_path_factory.mktemp("embedded")) as store:
                 for name, path in sweeps.items():
                     ingest(store, settings, [str(path)], name, now=1_000)
-                known[key] = answers(View(store), settings, every=every)
-        return known[key]
+                cache[key] = answers(View(store), settings, sample_every=sample_every)
+        return cache[key]
 
-    return asked
+    return compute
 
 
 def settle(url: str, sweeps: int) -> None:
-    """Wait until every sweep is committed."""
+    """Wait until all sweeps are committed."""
     until = time.monotonic() + SETTLED_SECONDS_MAX
     while True:
         states: object
@@ -56,7 +56,7 @@ def settle(url: str, sweeps: int) -> None:
                 sweep.state for sweep in View(WorkerClient(url, 30.0, token_from_environment()).store()).sweeps()
             ]
         except LostfoundError as error:
-            states = error  # partitions are changing hands
+            states = error  # a rebalance is in progress
         if states == [SweepState.COMMITTED] * sweeps:
             return
         assert time.monotonic() < until, states
@@ -68,8 +68,8 @@ def settle(url: str, sweeps: int) -> None:
 @pytest.mark.parametrize("workers", [1, 3])
 @pytest.mark.parametrize("partitions", [1, 3, 8])
 @pytest.mark.parametrize("site", ["flink", "symfony"])
-def test_every_site_partition_and_worker(
-    collection: Callable[..., Any],
+def test_every_number_of_partitions_and_workers_gives_the_same_answers(
+    make_collection: Callable[..., Any],
     embedded_answers: Callable[..., Answers],
     shared_data: Path,
     site: str,
@@ -77,37 +77,41 @@ def test_every_site_partition_and_worker(
     workers: int,
     limits: bool,
 ) -> None:
-    made = collection(partitions, answer_seconds_max=20.0, limits=limits)
-    same(made, embedded_answers, sweeps_of(shared_data, site), workers)
+    collection = make_collection(partitions, answer_seconds_max=20.0, limits=limits)
+    check_answers(collection, embedded_answers, sweeps_of(shared_data, site), workers)
 
 
 def test_the_sweeps_of_a_real_site_give_the_same_answers(
-    collection: Callable[..., Any], embedded_answers: Callable[..., Answers], shared_data: Path
+    make_collection: Callable[..., Any], embedded_answers: Callable[..., Answers], shared_data: Path
 ) -> None:
-    made = collection(8, answer_seconds_max=20.0)
-    same(made, embedded_answers, sweeps_of(shared_data, "flink"), 3)
+    collection = make_collection(8, answer_seconds_max=20.0)
+    check_answers(collection, embedded_answers, sweeps_of(shared_data, "flink"), 3)
 
 
-def same(made: Any, embedded_answers: Callable[..., Answers], sweeps: dict[str, Path], workers: int) -> None:
-    """Have workers take the sweeps; ask some things over HTTP, then everything of the folders that they leave."""
+def check_answers(
+    collection: Any, embedded_answers: Callable[..., Answers], sweeps: dict[str, Path], workers: int
+) -> None:
+    """Ingest the sweeps with workers; compare sampled answers over HTTP, and all answers from the workers' folders."""
     names = [f"w{number}" for number in range(workers)]
-    urls = made.serve_all(names)
+    urls = collection.serve_all(names)
     for name, path in sweeps.items():
-        made("publish", path, "--sweep", name)
+        collection("publish", path, "--sweep", name)
     settle(urls[-1], len(sweeps))
-    settings = load(made.config)
-    whole = View(WorkerClient(urls[-1], 60.0, token_from_environment()).store())
-    rows = dict(whole.store.scan(Family.SWEEPS, b"s"))
-    compare(answers(whole, settings, every=ASKED_EVERY), embedded_answers(sweeps, made.config, ASKED_EVERY))
-    made.stop()
-    made.check(*names)
-    with made.folders(*names) as stores:
-        compare(
+    settings = load(collection.config)
+    view = View(WorkerClient(urls[-1], 60.0, token_from_environment()).store())
+    rows = dict(view.store.scan(Family.SWEEPS, b"s"))
+    assert_same_answers(
+        answers(view, settings, sample_every=SAMPLE_EVERY), embedded_answers(sweeps, collection.config, SAMPLE_EVERY)
+    )
+    collection.stop()
+    collection.check(*names)
+    with collection.folders(*names) as stores:
+        assert_same_answers(
             answers(View(of_folders(stores, settings.scheme, rows)), settings),
-            embedded_answers(sweeps, made.config, 1),
+            embedded_answers(sweeps, collection.config, 1),
         )
 
 
-def compare(there: Answers, here: Answers) -> None:
-    assert len(here["find"]) > 10
-    assert not (found := differences(here, there)), "\n".join(found)
+def assert_same_answers(actual: Answers, expected: Answers) -> None:
+    assert len(expected["find"]) > 10
+    assert not (report := differences(expected, actual)), "\n".join(report)

@@ -1,4 +1,4 @@
-"""TLS, SASL and the token: everything works with them, nothing without, and no secret is told."""
+"""Test TLS, SASL and the token: commands need them, and no secret is printed or logged."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SAMPLE = Path(__file__).parents[2] / "streams" / "demo" / "sample" / "2023-03.js
 PASSWORD = "correct-horse-battery"
 TOKEN = "a-token-of-the-tests"
 NEEDS_TOKEN = ("/rows", "/retract", "/sweeps")
-# Each listener speaks one protocol; certificates are of the address, signed by themselves.
+# Each listener speaks one protocol; the certificates are self-signed for the address.
 PROPERTIES = """
 listeners=PLAINTEXT://127.0.0.1:{0},CONTROLLER://127.0.0.1:{1},SASL_PLAINTEXT://127.0.0.1:{2},SASL_SSL://127.0.0.1:{3},SSL://127.0.0.1:{4}
 advertised.listeners=PLAINTEXT://127.0.0.1:{0},SASL_PLAINTEXT://127.0.0.1:{2},SASL_SSL://127.0.0.1:{3},SSL://127.0.0.1:{4}
@@ -39,7 +39,7 @@ listener.name.ssl.ssl.client.auth=required
 
 
 class Secured:
-    """A broker that speaks every protocol, each on a port of its own."""
+    """A broker with one port per security protocol."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -62,52 +62,57 @@ class Secured:
             check=True, capture_output=True,
         )  # fmt: skip
 
-    def ways(self) -> dict[str, tuple[int, dict[str, str]]]:
-        """Port and environment of each way in."""
+    def protocols(self) -> dict[str, tuple[int, dict[str, str]]]:
+        """Return the port and the environment of each protocol."""
         user = {"KAFKA_SASL_USERNAME": "me", "KAFKA_SASL_PASSWORD": PASSWORD}
         authority = {"KAFKA_SSL_CAFILE": str(self.folder / "cert.pem")}
-        own = {"KAFKA_SSL_CERTFILE": str(self.folder / "cert.pem"), "KAFKA_SSL_KEYFILE": str(self.folder / "key.pem")}
-        scram = {"KAFKA_SASL_MECHANISM": "SCRAM-SHA-512"}
+        client_certificate = {
+            "KAFKA_SSL_CERTFILE": str(self.folder / "cert.pem"),
+            "KAFKA_SSL_KEYFILE": str(self.folder / "key.pem"),
+        }
+        scram_mechanism = {"KAFKA_SASL_MECHANISM": "SCRAM-SHA-512"}
         return {
             "sasl": (self.sasl, {"KAFKA_SECURITY_PROTOCOL": "SASL_PLAINTEXT"} | user),
-            "sasl_ssl": (self.sasl_ssl, {"KAFKA_SECURITY_PROTOCOL": "SASL_SSL"} | user | authority | scram),
-            "ssl": (self.ssl, {"KAFKA_SECURITY_PROTOCOL": "SSL"} | authority | own),
+            "sasl_ssl": (self.sasl_ssl, {"KAFKA_SECURITY_PROTOCOL": "SASL_SSL"} | user | authority | scram_mechanism),
+            "ssl": (self.ssl, {"KAFKA_SECURITY_PROTOCOL": "SSL"} | authority | client_certificate),
         }
 
 
 @pytest.fixture(scope="module")
 def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
-    made = Secured(tmp_path_factory.mktemp("secured"))
-    with broker_on(made.folder, made.plain, made.folder / "more"):
-        made.add_scram_user()
-        yield made
+    secured_broker = Secured(tmp_path_factory.mktemp("secured"))
+    with broker_on(secured_broker.folder, secured_broker.plain, secured_broker.folder / "more"):
+        secured_broker.add_scram_user()
+        yield secured_broker
 
 
 @pytest.fixture
-def way(
+def secured_collection(
     request: pytest.FixtureRequest, secured: Secured, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Collection]:
-    """A collection that is reached in one of the ways; every process has the environment for it."""
-    port, environment = secured.ways()[request.param]
+    """A collection over one protocol; all processes have the environment for it."""
+    port, environment = secured.protocols()[request.param]
     for name, value in (environment | {"LOSTFOUND_TOKEN": TOKEN}).items():
         monkeypatch.setenv(name, value)
-    made = Collection(tmp_path, f"127.0.0.1:{port}", 2)
-    yield made
-    made.kill()
+    collection = Collection(tmp_path, f"127.0.0.1:{port}", 2)
+    yield collection
+    collection.kill()
 
 
-@pytest.mark.parametrize("way", ["sasl", "sasl_ssl", "ssl"], indirect=True)
-def test_everything_works_in_each_way_and_nothing_without(way: Collection, monkeypatch: pytest.MonkeyPatch) -> None:
-    way("publish", SAMPLE, "--sweep", "a")
-    way.work("a")
-    assert way.clusters("a")
-    log = (way.folder / "a.log").read_text()
+@pytest.mark.parametrize("secured_collection", ["sasl", "sasl_ssl", "ssl"], indirect=True)
+def test_every_protocol_works_and_wrong_credentials_are_reported(
+    secured_collection: Collection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secured_collection("publish", SAMPLE, "--sweep", "a")
+    secured_collection.work("a")
+    assert secured_collection.clusters("a")
+    log = (secured_collection.folder / "a.log").read_text()
     assert PASSWORD not in log
     assert TOKEN not in log
     commands: Iterator[list[Any]] = cycle(
         [["topics", "create"], ["publish", SAMPLE, "--sweep", "b"], ["worker", "--port", 0]]
     )
-    for name, value, said in (
+    for name, value, expected in (
         ("KAFKA_SASL_PASSWORD", "another-secret", "KAFKA_SASL_PASSWORD"),
         ("KAFKA_SSL_CAFILE", "", "KAFKA_SSL_CAFILE"),
         ("KAFKA_SSL_CERTFILE", "", "cannot be reached"),
@@ -116,30 +121,34 @@ def test_everything_works_in_each_way_and_nothing_without(way: Collection, monke
         with monkeypatch.context() as wrong:
             if name in os.environ:
                 wrong.setenv(name, value)
-                # Each command begins with the same connection: one of them a case is enough.
-                told = refused(way, *next(commands))
-                assert said in told
-                assert "another-secret" not in told
+                # All commands connect in the same way, so one command per case is enough.
+                error = failing_output(secured_collection, *next(commands))
+                assert expected in error
+                assert "another-secret" not in error
 
 
-def refused(made: Collection, *arguments: object) -> str:
-    """What a command says that ends with code 2, with everything logged."""
-    done = subprocess.run(made.command(*arguments, "-vv"), capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 2, done.stdout + done.stderr
-    assert "Traceback" not in done.stderr
-    return done.stderr
+def failing_output(collection: Collection, *arguments: object) -> str:
+    """Run a command that must fail with exit code 2; return its error output at the highest log level."""
+    process = subprocess.run(
+        collection.command(*arguments, "-vv"), capture_output=True, text=True, timeout=60, check=False
+    )
+    assert process.returncode == 2, process.stdout + process.stderr
+    assert "Traceback" not in process.stderr
+    return process.stderr
 
 
-def test_workers_want_their_token(collection: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    made = collection(2)
-    made("publish", SAMPLE, "--sweep", "a")
+def test_workers_require_the_token(make_collection: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    collection = make_collection(2)
+    collection("publish", SAMPLE, "--sweep", "a")
     monkeypatch.delenv("LOSTFOUND_TOKEN")
-    assert "LOSTFOUND_TOKEN" in refused(made, "worker", "--host", "0.0.0.0", "--port", 0)
+    assert "LOSTFOUND_TOKEN" in failing_output(collection, "worker", "--host", "0.0.0.0", "--port", 0)
     monkeypatch.setenv("LOSTFOUND_TOKEN", TOKEN)
-    urls = [made.serve("a"), made.serve("b")]
-    # Of two workers, each has to ask the other for its part.
+    urls = [collection.serve("a"), collection.serve("b")]
+    # Each of the two workers has to query the other.
     for url in urls:
-        assert json.loads(made.ask_settled("clusters", "--json", "--min-size", "1", "--limit", "1", "--server", url))
+        assert json.loads(
+            collection.ask_settled("clusters", "--json", "--min-size", "1", "--limit", "1", "--server", url)
+        )
         assert [post(url, path) for path in NEEDS_TOKEN] == [401, 401, 401]
         assert [post(url, path, f"Bearer {TOKEN}x") for path in NEEDS_TOKEN] == [401, 401, 401]
         for open_to_all in ("/livez", "/readyz", "/metrics"):
@@ -148,21 +157,23 @@ def test_workers_want_their_token(collection: Callable[..., Any], monkeypatch: p
     for token in ("", "another", "with spaces"):
         monkeypatch.setenv("LOSTFOUND_TOKEN", token)
         for command in (["clusters"], ["forget", "https://a.example/"], ["sweep", "open", "c"]):
-            assert "LOSTFOUND_TOKEN" in made.ask(*command, "--server", urls[0], code=2)
-    assert TOKEN not in (made.folder / "a.log").read_text()
+            assert "LOSTFOUND_TOKEN" in collection.ask(*command, "--server", urls[0], code=2)
+    assert TOKEN not in (collection.folder / "a.log").read_text()
 
 
-def test_without_a_token_nothing_is_changed(collection: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_token_nothing_is_changed(
+    make_collection: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("LOSTFOUND_TOKEN")
-    made = collection(1)
-    made("publish", SAMPLE, "--sweep", "a")
-    made.work("a")
-    url = made.serve("a")
-    before = made.ask("clusters", "--json", "--min-size", "1", "--server", url)
+    collection = make_collection(1)
+    collection("publish", SAMPLE, "--sweep", "a")
+    collection.work("a")
+    url = collection.serve("a")
+    before = collection.ask("clusters", "--json", "--min-size", "1", "--server", url)
     assert before
     for command in (["forget", "https://www.windvane.example/"], ["sweep", "cancel", "a"]):
-        assert "LOSTFOUND_TOKEN" in made.ask(*command, "--server", url, code=2)
-    assert made.ask("clusters", "--json", "--min-size", "1", "--server", url) == before
+        assert "LOSTFOUND_TOKEN" in collection.ask(*command, "--server", url, code=2)
+    assert collection.ask("clusters", "--json", "--min-size", "1", "--server", url) == before
 
 
 def post(url: str, path: str, authorization: str = "") -> int:

@@ -1,4 +1,4 @@
-"""Unchanged pages on a real broker: a second sweep of the same pages is not sketched, and the result is the same."""
+"""Test on a real broker that unchanged pages are not sketched again, and that the results stay the same."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def metric(url: str, name: str) -> float:
 
 
 def write_sweep(path: Path, day: int, changed: int) -> None:
-    """Write a sweep in which the first pages are `changed` ones."""
+    """Write a sweep in which the first `changed` pages have a new text."""
     lines = []
     for page in range(PAGES):
         version = f"version {day}" if page < changed else ""
@@ -37,21 +37,23 @@ def write_sweep(path: Path, day: int, changed: int) -> None:
     path.write_text("".join(lines))
 
 
-def test_a_second_sweep_of_unchanged_pages_is_not_sketched(collection: Callable[..., Any], tmp_path: Path) -> None:
-    made = collection(3)
-    urls = made.serve_all(["a", "b"])
+def test_a_second_sweep_of_unchanged_pages_is_not_sketched(
+    make_collection: Callable[..., Any], tmp_path: Path
+) -> None:
+    collection = make_collection(3)
+    urls = collection.serve_all(["a", "b"])
     sweeps = {"first": tmp_path / "first.jsonl", "second": tmp_path / "second.jsonl"}
     write_sweep(sweeps["first"], 1, changed=0)
     write_sweep(sweeps["second"], 2, changed=5)
     for count, (name, path) in enumerate(sweeps.items(), start=1):
-        made("publish", path, "--sweep", name)
+        collection("publish", path, "--sweep", name)
         settle(urls[0], count)
     assert sum(metric(url, "lostfound_pages_total") for url in urls) == 2 * PAGES
     assert sum(metric(url, "lostfound_pages_not_sketched_total") for url in urls) == PAGES - 5
     assert sum(metric(url, "lostfound_captures_total") for url in urls) == 2 * PAGES
-    made.stop()
-    made.check("a", "b")
+    collection.stop()
+    collection.check("a", "b")
     with Store(tmp_path / "embedded") as store:
         for name, path in sweeps.items():
-            ingest(store, load(made.config), [str(path)], name, now=1_000)
-        assert made.clusters("a", "b") == clusters_of(View(store))
+            ingest(store, load(collection.config), [str(path)], name, now=1_000)
+        assert collection.clusters("a", "b") == clusters_of(View(store))

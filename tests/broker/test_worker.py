@@ -1,4 +1,4 @@
-"""The Faust engine on a real broker, with real processes: the clusters of the embedded engine, whatever happens."""
+"""Test the Faust engine on a real broker with real processes: its clusters equal those of the embedded engine."""
 
 from __future__ import annotations
 
@@ -20,133 +20,139 @@ SAMPLE = ROOT / "streams" / "demo" / "sample"
 SWEEPS = {name: SAMPLE / f"{name}.jsonl" for name in ("2023-03", "2024-05", "2025-09")}
 
 
-def publish_all(made: Any) -> None:
+def publish_all(collection: Any) -> None:
     for name, path in SWEEPS.items():
-        made("publish", path, "--sweep", name)
+        collection("publish", path, "--sweep", name)
 
 
 @pytest.mark.parametrize(("partitions", "workers"), [(1, ["a"]), (3, ["a"]), (3, ["a", "b"])])
 def test_same_clusters_as_the_embedded_engine(
-    collection: Callable[..., Any], embedded: Callable[..., Any], partitions: int, workers: list[str]
+    make_collection: Callable[..., Any], embedded: Callable[..., Any], partitions: int, workers: list[str]
 ) -> None:
-    made = collection(partitions)
-    publish_all(made)
-    made.work(*workers)
-    assert made.clusters(*workers) == embedded(SWEEPS)
+    collection = make_collection(partitions)
+    publish_all(collection)
+    collection.work(*workers)
+    assert collection.clusters(*workers) == embedded(SWEEPS)
 
 
-def test_same_clusters_of_a_real_site(
-    collection: Callable[..., Any], embedded: Callable[..., Any], shared_data: Path
+def test_same_clusters_as_the_embedded_engine_on_a_real_site(
+    make_collection: Callable[..., Any], embedded: Callable[..., Any], shared_data: Path
 ) -> None:
     paths = sorted((shared_data / "moves" / "flink").glob("sweep-[12]-*.jsonl.zst"))
     sweeps = {path.name: path for path in paths}
-    made = collection(3)
+    collection = make_collection(3)
     for name, path in sweeps.items():
-        made("publish", path, "--sweep", name)
-    made.work("a", "b")
-    assert made.clusters("a", "b") == embedded(sweeps)
+        collection("publish", path, "--sweep", name)
+    collection.work("a", "b")
+    assert collection.clusters("a", "b") == embedded(sweeps)
 
 
-def test_a_worker_killed_midway_loses_nothing(collection: Callable[..., Any], embedded: Callable[..., Any]) -> None:
-    made = collection(3, take_pages=4)
-    publish_all(made)
-    # By work done, not by time: machines differ.
+def test_a_killed_worker_loses_no_pages(make_collection: Callable[..., Any], embedded: Callable[..., Any]) -> None:
+    collection = make_collection(3, take_pages=4)
+    publish_all(collection)
+    # Wait for records, not for seconds, because machines differ in speed.
     for records in (2, 12):
-        process = made.worker("a")
-        wait_for(partial(_recorded, made, records))
+        process = collection.worker("a")
+        wait_for(partial(has_records, collection, records))
         process.send_signal(signal.SIGKILL)
         process.wait()
-    made.work("a", "b")
-    assert made.clusters("a", "b") == embedded(SWEEPS)
+    collection.work("a", "b")
+    assert collection.clusters("a", "b") == embedded(SWEEPS)
 
 
-def test_pages_published_twice_change_nothing(collection: Callable[..., Any], embedded: Callable[..., Any]) -> None:
-    made = collection(2)
-    publish_all(made)
-    made.work("a")
-    publish_all(made)
-    made.work("a")
-    assert made.clusters("a") == embedded(SWEEPS)
-
-
-def test_a_wiped_folder_comes_back_from_the_changelog(
-    collection: Callable[..., Any], embedded: Callable[..., Any]
+def test_pages_published_twice_change_nothing(
+    make_collection: Callable[..., Any], embedded: Callable[..., Any]
 ) -> None:
-    made = collection(2)
-    publish_all(made)
-    made.work("a")
-    shutil.rmtree(made.folder / "a")
-    made.work("a")
-    assert made.clusters("a") == embedded(SWEEPS)
+    collection = make_collection(2)
+    publish_all(collection)
+    collection.work("a")
+    publish_all(collection)
+    collection.work("a")
+    assert collection.clusters("a") == embedded(SWEEPS)
 
 
-def test_sketching_runs_apart_from_the_state(collection: Callable[..., Any], embedded: Callable[..., Any]) -> None:
-    made = collection(2)
-    publish_all(made)
-    sketching = made.worker("s", "--operators", "sketch")
-    wait_for(lambda: sum(ends(made, "captures")) > 0)
-    made.work("a")
+def test_a_deleted_folder_is_restored_from_the_changelog(
+    make_collection: Callable[..., Any], embedded: Callable[..., Any]
+) -> None:
+    collection = make_collection(2)
+    publish_all(collection)
+    collection.work("a")
+    shutil.rmtree(collection.folder / "a")
+    collection.work("a")
+    assert collection.clusters("a") == embedded(SWEEPS)
+
+
+def test_a_worker_that_only_sketches_feeds_the_others(
+    make_collection: Callable[..., Any], embedded: Callable[..., Any]
+) -> None:
+    collection = make_collection(2)
+    publish_all(collection)
+    sketching = collection.worker("s", "--operators", "sketch")
+    wait_for(lambda: sum(end_offsets(collection, "captures")) > 0)
+    collection.work("a")
     sketching.terminate()
     assert sketching.wait(40) == 0
-    assert made.clusters("a") == embedded(SWEEPS)
+    assert collection.clusters("a") == embedded(SWEEPS)
 
 
-def test_topics_of_another_count_are_refused(collection: Callable[..., Any]) -> None:
-    made = collection(2)
-    made("topics", "create", "--partitions", 3, code=2)
-    made("topics", "create", "--partitions", 2)
+def test_topics_with_another_number_of_partitions_are_refused(make_collection: Callable[..., Any]) -> None:
+    collection = make_collection(2)
+    collection("topics", "create", "--partitions", 3, code=2)
+    collection("topics", "create", "--partitions", 2)
 
 
-def test_a_topic_of_one_partition_that_has_more_is_refused(collection: Callable[..., Any]) -> None:
-    made = collection(2)
-    full = f"{made.prefix}-sweeps"
+def test_a_single_partition_topic_with_two_partitions_is_refused(make_collection: Callable[..., Any]) -> None:
+    collection = make_collection(2)
+    full = f"{collection.prefix}-sweeps"
 
-    async def remake() -> None:
-        admin = AIOKafkaAdminClient(bootstrap_servers=made.bootstrap)
+    async def add_partition() -> None:
+        admin = AIOKafkaAdminClient(bootstrap_servers=collection.bootstrap)
         await admin.start()
         try:
             await admin.create_partitions({full: NewPartitions(2)})
         finally:
             await admin.close()
 
-    asyncio.run(remake())
-    assert f"the topic {full} has 2 partitions and must have 1" in made("topics", "create", code=2)
+    asyncio.run(add_partition())
+    assert f"the topic {full} has 2 partitions and must have 1" in collection("topics", "create", code=2)
 
 
-def _recorded(made: Any, least: int) -> bool:
-    return sum(ends(made, "state-changelog")) >= least
+def has_records(collection: Any, count_min: int) -> bool:
+    return sum(end_offsets(collection, "state-changelog")) >= count_min
 
 
-def wait_for(happened: Callable[[], bool], seconds_max: float = 90.0) -> None:
+def wait_for(condition: Callable[[], bool], seconds_max: float = 90.0) -> None:
     until = time.monotonic() + seconds_max
-    while not happened():
+    while not condition():
         assert time.monotonic() < until
         time.sleep(0.1)
 
 
-def ends(made: Any, topic: str) -> list[int]:
+def end_offsets(collection: Any, topic: str) -> list[int]:
     async def ask() -> list[int]:
-        consumer = AIOKafkaConsumer(bootstrap_servers=made.bootstrap)
+        consumer = AIOKafkaConsumer(bootstrap_servers=collection.bootstrap)
         await consumer.start()
         try:
-            places = [TopicPartition(f"{made.prefix}-{topic}", number) for number in range(made.partitions)]
-            return list((await consumer.end_offsets(places)).values())
+            partitions = [
+                TopicPartition(f"{collection.prefix}-{topic}", number) for number in range(collection.partitions)
+            ]
+            return list((await consumer.end_offsets(partitions)).values())
         finally:
             await consumer.stop()
 
     return asyncio.run(ask())
 
 
-async def read(made: Any, topic: str) -> list[bytes]:
-    consumer = AIOKafkaConsumer(bootstrap_servers=made.bootstrap, auto_offset_reset="earliest")
+async def read(collection: Any, topic: str) -> list[bytes]:
+    consumer = AIOKafkaConsumer(bootstrap_servers=collection.bootstrap, auto_offset_reset="earliest")
     await consumer.start()
     try:
-        place = TopicPartition(f"{made.prefix}-{topic}", 0)
-        consumer.assign([place])
-        end = (await consumer.end_offsets([place]))[place]
-        found: list[bytes] = []
-        while len(found) < end:
-            found += [record.value for record in (await consumer.getmany(timeout_ms=1000)).get(place, [])]
-        return found
+        partition = TopicPartition(f"{collection.prefix}-{topic}", 0)
+        consumer.assign([partition])
+        end = (await consumer.end_offsets([partition]))[partition]
+        values: list[bytes] = []
+        while len(values) < end:
+            values += [record.value for record in (await consumer.getmany(timeout_ms=1000)).get(partition, [])]
+        return values
     finally:
         await consumer.stop()
