@@ -109,8 +109,7 @@ def process_captures(partition: Partition, pages: Sequence[SketchedPage], contex
 def process_documents(partition: Partition, messages: Sequence[Any], context: Context) -> Outcome:
     """Store new documents, request the verification of their candidates, and verify candidates stored here.
 
-    The three kinds of messages share one topic, so that a candidate always precedes the requests to verify it in its
-    owner's log.
+    The messages share one topic, so that in its owner's log a candidate precedes the requests to verify it.
     """
     outcome = Outcome(context)
     store = partition.store
