@@ -1,4 +1,4 @@
-"""A killed ingest or cancellation leaves a sound state, and the same command finishes the work.
+"""Test that a killed ingest or cancellation leaves a consistent state, and that the same command finishes the work.
 
 A child process is killed after a random number of its output lines plus some milliseconds. In the end, the state equals
 that of an uninterrupted run: row for row, except that parent pointers are compared by the root that they lead to. The
@@ -173,7 +173,7 @@ def start() -> Iterator[Callable[..., Child]]:
             child.process.wait()
 
 
-def is_sound(folder: Path) -> bool:
+def is_consistent(folder: Path) -> bool:
     with Store(folder) as store:
         return list(check(store, postings_max=32)) == []
 
@@ -195,7 +195,7 @@ def kill_and_resume(
                 kills += 1
                 if not (folder / "CURRENT").exists():
                     continue  # killed before the state was created
-                assert is_sound(folder), f"after {kills} kills"
+                assert is_consistent(folder), f"after {kills} kills"
             else:
                 assert child.end() == 0
                 break
@@ -225,7 +225,7 @@ def test_killed_many_times_more(seed: int, start: Callable[..., Child], crawl: C
 
 
 def test_killed_while_cancelling(start: Callable[..., Child], crawl: Crawl, tmp_path: Path) -> None:
-    """The next cancellation or any other writer finishes it; only the first sweep is left."""
+    """The next writer finishes the cancellation; only the first sweep is left."""
     folder = tmp_path / "state"
     for number, path in enumerate(crawl.files):
         assert start("ingest", folder, number, 1, path).end() == 0
@@ -235,7 +235,7 @@ def test_killed_while_cancelling(start: Callable[..., Child], crawl: Crawl, tmp_
         child.read(1)
         time.sleep(rng.random() * 0.1)
         child.end(signal.SIGKILL)
-        assert is_sound(folder)
+        assert is_consistent(folder)
     with Store(folder) as store:
         apply(finish_cancelling(store), store.write)
         assert sweeps.all_sweeps(store)[1].state in {SweepState.CANCELLED, SweepState.COMMITTED}
@@ -259,7 +259,7 @@ def command(folder: Path, config: Path, *arguments: str) -> subprocess.Popen[byt
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_ctrl_c_while_ingesting(workers: int, crawl: Crawl, tmp_path: Path) -> None:
-    """A terminal sends SIGINT to the command and all its workers at once."""
+    """Send SIGINT to the command and all its workers, as a terminal does."""
     folder, config = tmp_path / "state", tmp_path / "settings.toml"
     config.write_text(f"[ingest]\nworkers = {workers}\nworkers_from_bytes = 0\nbatch_pages = 4\n")
     ingesting = ["ingest", str(crawl.files[0]), "--sweep", "0", "--json"]
@@ -275,7 +275,7 @@ def test_ctrl_c_while_ingesting(workers: int, crawl: Crawl, tmp_path: Path) -> N
     while group_alive(child.pid):
         assert time.monotonic() < until, "processes are still running"
         time.sleep(0.02)
-    assert is_sound(folder)
+    assert is_consistent(folder)
     child = command(folder, config, *ingesting)
     out, err = child.communicate(timeout=120)
     assert child.returncode == 0, err
@@ -297,12 +297,12 @@ def test_a_killed_worker_ends_the_ingest_with_an_error_message(crawl: Crawl, tmp
     while not killed and time.monotonic() < until:
         if (folder / "dead-letters.jsonl").exists():
             tasks = Path(f"/proc/{child.pid}/task").glob("*/children")
-            below = {int(pid) for task in tasks for pid in task.read_text().split()}
-            killed = [p for p in below if b"spawn_main" in Path(f"/proc/{p}/cmdline").read_bytes()][:1]
+            children = {int(pid) for task in tasks for pid in task.read_text().split()}
+            killed = [p for p in children if b"spawn_main" in Path(f"/proc/{p}/cmdline").read_bytes()][:1]
         time.sleep(0.002)
     os.kill(killed[0], signal.SIGKILL)
     _, err = child.communicate(timeout=60)
     assert child.returncode == 2, err
     assert b"a process that sketches pages was killed" in err
     assert b"Traceback" not in err
-    assert is_sound(folder)
+    assert is_consistent(folder)

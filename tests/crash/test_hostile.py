@@ -1,4 +1,4 @@
-"""Hostile pages through the whole ingest: bounded time and memory, a reason for each, and the stream goes on."""
+"""Test that hostile pages need bounded time and memory, have a reason, and do not affect other pages."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ RESIDENT = 900 * MIB
 SECONDS = 150
 
 
-class Done(NamedTuple):
-    """What became of an ingest in a process with limits."""
+class MeasuredIngest(NamedTuple):
+    """The result of an ingest in a process with limited memory."""
 
     summary: dict[str, Any]
-    resident: int  # bytes, at most
+    resident: int  # peak, in bytes
     seconds: float
 
 
@@ -55,14 +55,14 @@ try:
     main()
 except SystemExit as ended:
     code = ended.code
-# Not ru_maxrss: a child starts with that of the process which forked it.
+# Not ru_maxrss: a child process inherits its value from its parent.
 peak = next(line for line in open("/proc/self/status") if line.startswith("VmHWM"))
 print(peak.split()[1], file=sys.stderr)
 sys.exit(code)
 """
 
 
-def run(folder: Path, *paths: Path) -> Done:
+def run(folder: Path, *paths: Path) -> MeasuredIngest:
     config = folder / "settings.toml"
     config.write_text("[ingest]\nworkers = 1\n")
     began = time.monotonic()
@@ -78,7 +78,7 @@ def run(folder: Path, *paths: Path) -> Done:
     )
     assert done.returncode == 0, done.stderr[-3000:]
     resident = int(done.stderr.split()[-1]) * 1024
-    return Done(json.loads(done.stdout), resident, time.monotonic() - began)
+    return MeasuredIngest(json.loads(done.stdout), resident, time.monotonic() - began)
 
 
 def letters(folder: Path) -> Counter[str]:
@@ -90,11 +90,13 @@ def letters(folder: Path) -> Counter[str]:
 
 def good(number: int) -> dict[str, Any]:
     return page(
-        f"https://good.org/{number}", f"page {number} is good and is kept whatever came before it", NOW + number
+        f"https://good.org/{number}",
+        f"page {number} is good and is ingested in spite of bad pages before it",
+        NOW + number,
     )
 
 
-def good_pages_are_kept(folder: Path, count: int) -> None:
+def assert_good_pages(folder: Path, count: int) -> None:
     with Store(folder / "state") as store:
         assert list(check(store, postings_max=settings().limits.bucket_postings_max)) == []
         view = View(store)
@@ -107,13 +109,13 @@ def line(**fields: Any) -> bytes:
 
 
 def bad_lines() -> Iterator[tuple[bytes, set[str]]]:
-    """A hostile line, and the reasons of which it must have one; none where it is kept, in bounded work."""
+    """Yield hostile lines with the allowed reasons; no reason or an empty reason means that the page is accepted."""
     rng = random.Random(9)
-    yield line(text="spam " * 10_000), set()  # 10,000 shingles all alike
+    yield line(text="spam " * 10_000), set()  # 10,000 equal shingles
     yield line(text="spam"), set()
     yield line(text=" ".join(f"w{rng.getrandbits(40)}" for _ in range(400_000))), set()  # cut at tokens_max
     yield line(text="x" * 3_000_000), set()  # one word
-    yield line(text="\u0e01" * 1_000_000), set()  # no space in a script without spaces
+    yield line(text="\u0e01" * 1_000_000), set()  # a script without spaces
     yield line(text="\u0301" * 500_000), {"no_text", ""}  # nothing but accents
     yield line(html="<div>" * 1_000_000 + "deep"), {"parse_failed", "no_text", "too_big", ""}
     yield line(html="<b><i>" * 300_000 + "unclosed"), {"parse_failed", "no_text", ""}
@@ -167,7 +169,7 @@ def bad_lines() -> Iterator[tuple[bytes, set[str]]]:
     yield b'{"url": "https://bad.org/x", "text": "cut', {"bad_json", "truncated"}
 
 
-def test_hostile_lines(tmp_path: Path) -> None:
+def test_hostile_lines_are_rejected_or_bounded(tmp_path: Path) -> None:
     hostile = list(bad_lines())
     path = tmp_path / "hostile.jsonl"
     with path.open("wb") as file:
@@ -184,11 +186,13 @@ def test_hostile_lines(tmp_path: Path) -> None:
     for number, (data, reasons) in enumerate(hostile):
         assert by_line.get(2 * number, "") in (reasons or {""}), data[:100]
     assert not any(offset % 2 for offset in by_line)
-    good_pages_are_kept(tmp_path, len(hostile))
+    assert_good_pages(tmp_path, len(hostile))
 
 
-def warc(body: bytes, number: int, encoding: str = "", kind: str = "text/html") -> bytes:
-    head = f"HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\n" + (f"Content-Encoding: {encoding}\r\n" if encoding else "")
+def warc(body: bytes, number: int, encoding: str = "", content_type: str = "text/html") -> bytes:
+    head = f"HTTP/1.1 200 OK\r\nContent-Type: {content_type}\r\n" + (
+        f"Content-Encoding: {encoding}\r\n" if encoding else ""
+    )
     block = head.encode() + b"\r\n" + body
     fields = (
         f"WARC/1.0\r\nWARC-Type: response\r\nWARC-Target-URI: https://bad.org/{number}\r\n"
@@ -199,14 +203,14 @@ def warc(body: bytes, number: int, encoding: str = "", kind: str = "text/html") 
 
 
 def bomb(size: int, level: int = 9) -> bytes:
-    """Zeros, packed."""
+    """Return compressed zeros."""
     packer = zlib.compressobj(level, zlib.DEFLATED, 31)
     chunk = bytes(MIB)
     return b"".join(packer.compress(chunk) for _ in range(size // MIB)) + packer.flush()
 
 
-def test_hostile_records(tmp_path: Path) -> None:
-    """A page of 100 MB, bombs inside HTTP and around it, wrong lengths, rubbish between."""
+def test_hostile_records_are_rejected_or_bounded(tmp_path: Path) -> None:
+    """Ingest a page of 100 MB, bombs inside and around HTTP, wrong lengths, and garbage between records."""
     path = tmp_path / "hostile.warc.gz"
     with path.open("wb") as file:
         file.write(gzip.compress(warc(b"<p>" + b"large page " * (100 * MIB // 11), 1), 1))
@@ -226,17 +230,17 @@ def test_hostile_records(tmp_path: Path) -> None:
     lines.write_bytes(b"".join(json.dumps(good(n)).encode() + b"\n" for n in range(3)))
     done = run(tmp_path, path, lines)
     assert done.resident < RESIDENT
-    found = letters(tmp_path)
-    assert found["too_big"] >= 3
-    assert found["bad_encoding"] == found["bad_length"] == found["garbage"] == 1
-    good_pages_are_kept(tmp_path, 3)
+    counts = letters(tmp_path)
+    assert counts["too_big"] >= 3
+    assert counts["bad_encoding"] == counts["bad_length"] == counts["garbage"] == 1
+    assert_good_pages(tmp_path, 3)
     with Store(tmp_path / "state") as store:
         view = View(store)
         assert all(view.captures(url_key(f"https://bad.org/{n}"))[0].document for n in (6, 7, 9))
 
 
-def test_thousands_of_pages_all_alike(tmp_path: Path) -> None:
-    """A crowd of near-copies of one template: each costs no more than a few comparisons."""
+def test_thousands_of_similar_pages_are_bounded(tmp_path: Path) -> None:
+    """Ingest many near-duplicates of one template: each of them costs only a few comparisons."""
     rng = random.Random(2)
     template = [f"w{n}" for n in range(200)]
     path = tmp_path / "alike.jsonl"
@@ -257,10 +261,10 @@ def test_thousands_of_pages_all_alike(tmp_path: Path) -> None:
         assert max(len(value) // 5 for _, value in store.scan(Family.BANDS)) <= limits.bucket_postings_max
         roots = {View(store).root(key) for key, _ in store.scan(Family.DOCUMENTS)}
         assert len(roots) < 100
-    good_pages_are_kept(tmp_path, 1)
+    assert_good_pages(tmp_path, 1)
 
 
-def test_what_no_utf8_can_hold_reaches_the_state_and_comes_back(store: Store, tmp_path: Path) -> None:
+def test_invalid_characters_do_not_break_the_state(store: Store, tmp_path: Path) -> None:
     lines = [
         html("https://a.org/", "<title>\ufffd\ufeff</title><p>some words of a page &#xD800; here"),
         redirect("https://a.org/r", "https://a.org/\u00e9?\u4e2d=%ff%00"),
@@ -290,22 +294,22 @@ CRAWLS = [
 
 
 @pytest.mark.parametrize("name", CRAWLS)
-def test_real_crawls_are_taken_in_or_refused_with_a_reason(
+def test_real_crawls_are_ingested_or_rejected_with_a_reason(
     store: Store, tmp_path: Path, shared_data: Path, name: str
 ) -> None:
     path = tmp_path / name
     path.symlink_to(shared_data / "crawls" / name)
     done = ingest(store, settings(), [str(path)], "one", now=NOW)
     assert list(check(store, postings_max=32)) == []
-    held = len(list(store.scan(Family.CAPTURES)))
-    assert held or done.rejected
+    captures = len(list(store.scan(Family.CAPTURES)))
+    assert captures or done.rejected
     assert sum(done.rejected.values()) == sum(letters(tmp_path).values())
     again = ingest(store, settings(), [str(path)], "two", now=NOW + 1)
     assert list(check(store, postings_max=32)) == []
     assert (again.new, again.pages) == (0, done.pages)
 
 
-def test_revisits_point_at_what_they_repeat(store: Store, tmp_path: Path, shared_data: Path) -> None:
+def test_revisits_of_a_real_crawl_are_resolved(store: Store, tmp_path: Path, shared_data: Path) -> None:
     path = shared_data / "crawls" / "govuk-2014-revisits.warc.gz"
     done = ingest(store, settings(), [str(path)], "one", now=NOW)
     assert done.rejected.get("revisit_unresolved", 0) <= 1

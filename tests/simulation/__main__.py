@@ -1,4 +1,4 @@
-"""Replays one history: `python -m tests.simulation pages|joins|limited SEED`."""
+"""Replay one history: `python -m tests.simulation pages|joins|limited SEED`."""
 
 from __future__ import annotations
 
@@ -12,4 +12,4 @@ if __name__ == "__main__":
     if len(sys.argv) != 3 or sys.argv[1] not in KINDS or not sys.argv[2].isdigit():
         sys.exit(f"usage: python -m tests.simulation {'|'.join(KINDS)} SEED")
     KINDS[sys.argv[1]](int(sys.argv[2]))
-    print(f"{sys.argv[1]} {sys.argv[2]}: as it should be")
+    print(f"{sys.argv[1]} {sys.argv[2]}: passed")

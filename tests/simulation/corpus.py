@@ -1,4 +1,4 @@
-"""Pages of a simulation: short texts with many near-copies among them, at URLs that change, come back and redirect."""
+"""Generate pages for a simulation: short near-duplicate texts at URLs that change, recur and redirect."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from streams.sketch import sketcher as sketching
 from streams.sketch.index_terms import index_samples
 from streams.urls import url_key
 
-# Few rows a band: pairs collide that are alike and pairs that are not, each in some bands only.
+# Few rows per band: similar and dissimilar pairs collide, but only in some bands.
 SCHEME = Scheme(bands=8, rows=2)
 FAMILIES, VARIANTS = 12, 8
 
 
 class Text(msgspec.Struct, frozen=True):
-    """A document of the pool."""
+    """A document for the generated pages."""
 
     text: str
     payload: DocumentPayload
@@ -30,11 +30,11 @@ class Text(msgspec.Struct, frozen=True):
 
 @cache
 def pool() -> list[list[Text]]:
-    """Families of documents that are alike; the same in every run."""
+    """Return families of similar documents, the same in every run."""
     rng = random.Random(7)
     vocabulary = [f"word{n}" for n in range(400)]
     sketcher = sketching.Sketcher(SCHEME)
-    found = []
+    families = []
     for _ in range(FAMILIES):
         words = rng.choices(vocabulary, k=rng.randint(12, 40))
         texts = []
@@ -42,8 +42,8 @@ def pool() -> list[list[Text]]:
             texts.append(" ".join(words))
             words = list(words)
             words[rng.randrange(len(words))] = rng.choice(vocabulary)
-        found.append([_text(text, sketcher) for text in texts])
-    return found
+        families.append([_text(text, sketcher) for text in texts])
+    return families
 
 
 def _text(text: str, sketcher: sketching.Sketcher) -> Text:
@@ -57,39 +57,39 @@ def _text(text: str, sketcher: sketching.Sketcher) -> Text:
 
 
 def _words(url: str, text: str) -> bytes:
-    """Two entries of a words index, as good as any: what they are made from is no matter here."""
+    """Return two arbitrary entries of a words index: their origin does not matter to a simulation."""
     return mmh3.hash_bytes(f"{url} {text}")
 
 
 def pages(rng: random.Random, *, revisits: bool) -> list[SketchedPage]:
-    """Pages in order of sweep and time: URLs keep, change and share documents, fail and redirect."""
+    """Generate pages in order of sweep and time: URLs keep, change and share documents, fail and redirect."""
     texts = [
         text for family in rng.sample(pool(), rng.randint(1, 5)) for text in rng.sample(family, rng.randint(1, 8))
     ]
     urls = [f"https://{rng.choice('ab')}.example.org/p{n}" for n in range(rng.randint(2, 14))]
-    now: dict[str, Text] = {}
-    found = []
+    current_texts: dict[str, Text] = {}
+    result = []
     for number in range(rng.randint(4, 40)):
         url, time = rng.choice(urls), 1_000 * (number + 1)
         sweep = 1 + number // 14
-        kind = rng.random()
-        if kind < 0.1:
-            found.append(SketchedPage(capture=_capture(url, sweep, time, rng.choice([301, 404, 500]))))
-        elif kind < 0.25 and revisits and url in now:
+        draw = rng.random()
+        if draw < 0.1:
+            result.append(SketchedPage(capture=_capture(url, sweep, time, rng.choice([301, 404, 500]))))
+        elif draw < 0.25 and revisits and url in current_texts:
             other = f"{url}/copy" if rng.random() < 0.4 else url
-            found.append(SketchedPage(capture=_capture(other, sweep, time, 200), revisit_of=url_key(url)))
+            result.append(SketchedPage(capture=_capture(other, sweep, time, 200), revisit_of=url_key(url)))
         else:
-            if url not in now or kind < 0.7:
-                now[url] = rng.choice(texts)
-            found.append(_page(url, sweep, time, now[url]))
-    return found
+            if url not in current_texts or draw < 0.7:
+                current_texts[url] = rng.choice(texts)
+            result.append(_page(url, sweep, time, current_texts[url]))
+    return result
 
 
 def _page(url: str, sweep: int, time: int, text: Text) -> SketchedPage:
     payload = msgspec.structs.replace(text.payload, row=document_row.seen_at(text.payload.row, time))
-    held = _capture(url, sweep, time, 200)
-    held = msgspec.structs.replace(held, document=payload.document, raw=payload.document[:8])
-    return SketchedPage(capture=held, payload=payload, words=_words(url, text.text))
+    capture = _capture(url, sweep, time, 200)
+    capture = msgspec.structs.replace(capture, document=payload.document, raw=payload.document[:8])
+    return SketchedPage(capture=capture, payload=payload, words=_words(url, text.text))
 
 
 def _capture(url: str, sweep: int, time: int, status: int) -> Capture:

@@ -1,4 +1,4 @@
-"""What a simulation of one seed is fed, and what its end must equal. `python -m tests.simulation KIND SEED` replays."""
+"""Run simulations by seed and check their final state; `python -m tests.simulation KIND SEED` replays one."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ SETTINGS: Settings = load(
         "limits": {"bucket_postings_max": 10_000, "candidates_max": 10_000},
     }
 )
-# All that the pages say. Texts are left out: of two pages of one document either text may be kept.
+# The families that do not depend on the order of events. If pages of one document differ in their texts, the order
+# decides which text is stored.
 FACTS = [
     Family.CAPTURES,
     Family.DOCUMENTS,
@@ -41,7 +42,7 @@ FACTS = [
 
 
 def replayable(history: Callable[[int], None]) -> Callable[[int], None]:
-    """Say how to see a failure again."""
+    """Add the command that replays a history to its failures."""
 
     @wraps(history)
     def run(seed: int) -> None:
@@ -55,7 +56,7 @@ def replayable(history: Callable[[int], None]) -> Callable[[int], None]:
 
 
 def embedded(pages: list[SketchedPage], batch: int) -> MemoryStore:
-    """The state after a plain run of the embedded engine."""
+    """Return the state after a run of the embedded engine."""
     store = MemoryStore()
     engine = Engine(store, SETTINGS)
     for at in range(0, len(pages), batch):
@@ -65,19 +66,19 @@ def embedded(pages: list[SketchedPage], batch: int) -> MemoryStore:
 
 
 def facts(partitions: list[MemoryStore], family: Family) -> dict[bytes, bytes]:
-    """One family of all partitions; where two hold a key, they must hold the same."""
-    found: dict[bytes, bytes] = {}
+    """Return the rows of a family in all partitions; assert that each key has one owner, or equal values for edges."""
+    facts_by_key: dict[bytes, bytes] = {}
     for rows in partitions:
         for key, value in rows.scan(family):
-            assert family is Family.EDGES or key not in found, f"{family}: {key!r} has two owners"
-            assert found.get(key, value) == value, f"{family}: {key!r} differs between owners"
-            found[key] = merge(family, found.get(key), value)
-    return found
+            assert family is Family.EDGES or key not in facts_by_key, f"{family}: {key!r} has two owners"
+            assert facts_by_key.get(key, value) == value, f"{family}: {key!r} differs between owners"
+            facts_by_key[key] = merge(family, facts_by_key.get(key), value)
+    return facts_by_key
 
 
 @replayable
 def pages(seed: int) -> None:
-    """Pages through all operators, limits out of reach: everything equals the embedded engine's state."""
+    """Process pages with all operators and without limits: the state equals that of the embedded engine."""
     rng = random.Random(f"pages {seed}")
     ordered = rng.random() < 0.5
     feed = corpus.pages(rng, revisits=ordered)
@@ -86,33 +87,33 @@ def pages(seed: int) -> None:
         rng.shuffle(feed)
     rules = Rules(SETTINGS.scheme, rng.randint(1, 16), THRESHOLD)
     simulation = Simulation(seed, feed, rules, ordered=ordered)
-    ended = simulation.run()
+    final_partitions = simulation.run()
     assert not +simulation.limits
-    for partitions in (ended, simulation.rebuilt()):
+    for partitions in (final_partitions, simulation.rebuild()):
         for family in FACTS:
             assert facts(partitions, family) == dict(expected.scan(family)), family
-        found = clusters(partitions)
-        assert found == clusters([expected])
-        assert members(partitions, set(found)) == found
+        clusters_by_root = clusters(partitions)
+        assert clusters_by_root == clusters([expected])
+        assert members(partitions, set(clusters_by_root)) == clusters_by_root
 
 
 @replayable
 def joins(seed: int) -> None:
-    """Unions alone, many of few documents: components equal brute force."""
+    """Process many unions of few documents: the components equal brute force."""
     rng = random.Random(f"joins {seed}")
     nodes = [rng.randbytes(ID_BYTES) for _ in range(rng.randint(2, 80))]
     unions = [join.union(*rng.sample(nodes, 2)) for _ in range(rng.randint(1, 2 * len(nodes)))]
     simulation = Simulation(seed, unions, Rules(Scheme(), rng.randint(1, 16)), ordered=False)
-    ended = simulation.run()
+    final_partitions = simulation.run()
     expected = components([(u.larger, u.smaller) for u in unions])
-    for partitions in (ended, simulation.rebuilt()):
-        found = clusters(partitions)
-        assert {root: found.get(root) for root in expected} == expected
+    for partitions in (final_partitions, simulation.rebuild()):
+        clusters_by_root = clusters(partitions)
+        assert {root: clusters_by_root.get(root) for root in expected} == expected
         assert members(partitions, set(expected)) == expected
 
 
 def components(pairs: list[tuple[bytes, bytes]]) -> dict[bytes, set[bytes]]:
-    """Connected components by their smallest node, by brute force."""
+    """Return the connected components by their smallest node, by brute force."""
     groups: list[set[bytes]] = []
     for pair in pairs:
         touched = [group for group in groups if group & set(pair)]
@@ -122,29 +123,31 @@ def components(pairs: list[tuple[bytes, bytes]]) -> dict[bytes, set[bytes]]:
 
 @replayable
 def limited(seed: int) -> None:
-    """Limits that bite: what is not bounded stays the same, what is says so, and no cluster is wrong."""
+    """Process pages with low limits: edges may be missing if a limit was reached, and clusters follow the edges."""
     rng = random.Random(f"limited {seed}")
     feed = corpus.pages(rng, revisits=False)
     expected = embedded(feed, 100)
     rng.shuffle(feed)
-    most = rng.randint(1, 3)
-    rules = Rules(SETTINGS.scheme, rng.randint(1, 16), THRESHOLD, postings_max=most, candidates_max=rng.randint(1, 2))
+    postings_max = rng.randint(1, 3)
+    rules = Rules(
+        SETTINGS.scheme, rng.randint(1, 16), THRESHOLD, postings_max=postings_max, candidates_max=rng.randint(1, 2)
+    )
     simulation = Simulation(seed, feed, rules, ordered=False)
-    ended = simulation.run()
+    final_partitions = simulation.run()
     for family in (Family.CAPTURES, Family.DOCUMENTS, Family.LOCATIONS, Family.SAMPLES, Family.WORDS):
-        assert facts(ended, family) == dict(expected.scan(family)), family
-    for bucket, value in facts(ended, Family.BANDS).items():
-        least = posting_list.decode(expected.get(Family.BANDS, bucket) or b"")[:most]
-        assert posting_list.decode(value)[:most] == least, (
-            "a full bucket keeps its smallest prefixes, whatever came first"
+        assert facts(final_partitions, family) == dict(expected.scan(family)), family
+    for bucket, value in facts(final_partitions, Family.BANDS).items():
+        smallest = posting_list.decode(expected.get(Family.BANDS, bucket) or b"")[:postings_max]
+        assert posting_list.decode(value)[:postings_max] == smallest, (
+            "a full bucket keeps its smallest prefixes, in any order of events"
         )
-    edges = facts(ended, Family.EDGES)
+    edges = facts(final_partitions, Family.EDGES)
     assert edges.items() <= dict(expected.scan(Family.EDGES)).items()
-    found = clusters(ended)
-    assert found == components_of(ended, edges)
-    assert members(ended, set(found)) == found
+    clusters_by_root = clusters(final_partitions)
+    assert clusters_by_root == components_of(final_partitions, edges)
+    assert members(final_partitions, set(clusters_by_root)) == clusters_by_root
     if edges != dict(expected.scan(Family.EDGES)):
-        assert +simulation.limits, "an edge is missing and no limit says that it bit"
+        assert +simulation.limits, "an edge is missing, but no limit was reached"
 
 
 def components_of(partitions: list[MemoryStore], edges: dict[bytes, bytes]) -> dict[bytes, set[bytes]]:

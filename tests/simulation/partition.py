@@ -1,7 +1,6 @@
-"""What the owner of one partition of one topic does with a batch: the operators, over the rows that it owns.
+"""Process a batch of one stage at one partition, as a distributed engine would.
 
-A model for an engine that spreads them: it reads rows, calls the operators, and returns what they change and send. It
-writes and sends nothing.
+The functions read rows, call the operators, and return changes and messages; they write and send nothing.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from tests.memory import MemoryStore
 
 
 class Rules(NamedTuple):
-    """What all partitions agree on."""
+    """Settings shared by all partitions."""
 
     scheme: Scheme
     partitions: int
@@ -32,7 +31,7 @@ class Rules(NamedTuple):
 
 
 class Step(NamedTuple):
-    """What a batch changes and sends, and which limits bit."""
+    """The changes and messages of a batch, and how often it reached each limit."""
 
     changes: Changes
     outputs: list[Message]
@@ -53,30 +52,30 @@ def step(stage: Stage, number: int, messages: Sequence[Message], rows: MemorySto
 
 
 def _pages(pages: Sequence[SketchedPage], number: int, rows: MemoryStore, rules: Rules) -> Step:
-    before: dict[capture.Instant, list[Capture]] = {}
+    captures_before: dict[capture.Instant, list[Capture]] = {}
     for instant in capture.revisit_instants(pages):
         key, sweep, time, _ = instant
         start = capture_row.encode_key(key, sweep, time, capture_row.TIE_MAX)
-        found = rows.scan_reverse(Family.CAPTURES, capture_row.history_prefix(key), start)
-        before[instant] = [capture_row.decode(*row) for row in found]
-    resolved, _ = capture.resolve(pages, before)
-    own: list[SketchedPage] = []
-    elsewhere: list[SketchedPage] = []
+        rows_before = rows.scan_reverse(Family.CAPTURES, capture_row.history_prefix(key), start)
+        captures_before[instant] = [capture_row.decode(*row) for row in rows_before]
+    resolved, _ = capture.resolve(pages, captures_before)
+    owned: list[SketchedPage] = []
+    other_pages: list[SketchedPage] = []
     for page in resolved:
-        mine = routing.partition_of(page.capture.key, rules.partitions) == number
-        (own if mine else elsewhere).append(page)
-    keys = capture.needs(own)
-    found_last = rows.last_under(Family.CAPTURES, [capture_row.history_prefix(key) for key in keys])
-    last = {key: capture_row.decode(*row) for key, row in zip(keys, found_last, strict=True) if row}
-    captured = capture.capture(own, last)
-    return Step(captured.changes, [*captured.sightings, *elsewhere], Counter())
+        is_owner = routing.partition_of(page.capture.key, rules.partitions) == number
+        (owned if is_owner else other_pages).append(page)
+    keys = capture.needs(owned)
+    last_rows = rows.last_under(Family.CAPTURES, [capture_row.history_prefix(key) for key in keys])
+    last = {key: capture_row.decode(*row) for key, row in zip(keys, last_rows, strict=True) if row}
+    captured = capture.capture(owned, last)
+    return Step(captured.changes, [*captured.sightings, *other_pages], Counter())
 
 
 def _documents(messages: Sequence[Message], rows: MemoryStore, rules: Rules) -> Step:
     sightings = [m for m in messages if isinstance(m, Sighting)]
-    ids, places = admit.needs(sightings)
+    ids, location_keys = admit.needs(sightings)
     known = {key: value for key in ids if (value := rows.get(Family.DOCUMENTS, key)) is not None}
-    located = {key: value for key in places if (value := rows.get(Family.LOCATIONS, key)) is not None}
+    located = {key: value for key in location_keys if (value := rows.get(Family.LOCATIONS, key)) is not None}
     texts = {key: value for key in known if (value := rows.get(Family.TEXTS, key)) is not None}
     changes, admitted = admit.admit(sightings, known, located, texts)
     limits = Counter[str]()
@@ -87,36 +86,36 @@ def _documents(messages: Sequence[Message], rows: MemoryStore, rules: Rules) -> 
 
     new = changes.family(Family.DOCUMENTS)
     pairs = [m for m in messages if isinstance(m, CandidatePair)]
-    asking = {
+    rows_by_document = {
         pair.document: value
         for pair in pairs
         if (value := new.get(pair.document) or rows.get(Family.DOCUMENTS, pair.document)) is not None
     }
-    questions, limits["candidates_max"] = gather.gather(pairs, asking, rules.candidates_max)
-    outputs += questions
+    requests, limits["candidates_max"] = gather.gather(pairs, rows_by_document, rules.candidates_max)
+    outputs += requests
 
-    answered = _verify([m for m in messages if isinstance(m, VerifyRequest)], rows, new, rules)
-    changes.update(answered.changes)
-    return Step(changes, [*outputs, *answered.unions], limits)
+    verified = _verify([m for m in messages if isinstance(m, VerifyRequest)], rows, new, rules)
+    changes.update(verified.changes)
+    return Step(changes, [*outputs, *verified.unions], limits)
 
 
 def _verify(
-    questions: Sequence[VerifyRequest], rows: MemoryStore, new: dict[bytes, bytes], rules: Rules
+    requests: Sequence[VerifyRequest], rows: MemoryStore, new: dict[bytes, bytes], rules: Rules
 ) -> verify.VerifyResult:
-    asking = {q.document: document_row.decode(q.document, q.row).sketch for q in questions}
+    sketches = {request.document: document_row.decode(request.document, request.row).sketch for request in requests}
     candidates: dict[bytes, list[Sketch]] = {}
-    for prefix in {q.prefix for q in questions}:
-        held = dict(rows.scan(Family.DOCUMENTS, prefix))
-        held.update((key, value) for key, value in new.items() if key.startswith(prefix))
-        candidates[prefix] = [document_row.decode(key, value).sketch for key, value in held.items()]
-    pairs = [CandidatePair(q.document, q.prefix, 1) for q in questions]
-    return verify.verify(pairs, asking, candidates, rules.threshold)
+    for prefix in {request.prefix for request in requests}:
+        stored = dict(rows.scan(Family.DOCUMENTS, prefix))
+        stored.update((key, value) for key, value in new.items() if key.startswith(prefix))
+        candidates[prefix] = [document_row.decode(key, value).sketch for key, value in stored.items()]
+    pairs = [CandidatePair(request.document, request.prefix, 1) for request in requests]
+    return verify.verify(pairs, sketches, candidates, rules.threshold)
 
 
 def _buckets(messages: Sequence[BucketProbe], rows: MemoryStore, rules: Rules) -> Step:
     batch = probe.group_buckets(messages, rules.scheme.bucket_bytes)
-    held = rows.get_many(Family.BANDS, batch.keys)
-    probed = probe.probe(batch, held, postings_max=rules.postings_max, candidates_max=rules.candidates_max)
+    posting_lists = rows.get_many(Family.BANDS, batch.keys)
+    probed = probe.probe(batch, posting_lists, postings_max=rules.postings_max, candidates_max=rules.candidates_max)
     limits = Counter(bucket_postings_max=probed.postings_dropped, candidates_max=probed.candidates_dropped)
     return Step(probed.changes, list(probed.pairs), limits)
 
@@ -140,23 +139,23 @@ def _joins(messages: Sequence[join.Union | join.MemberTransfer], rows: MemorySto
 
 
 def clusters(partitions: Sequence[MemoryStore]) -> dict[bytes, set[bytes]]:
-    """Documents by root, as the pointers of all partitions say."""
+    """Return the documents by root, according to the parent pointers of all partitions."""
     parents = dict(row for rows in partitions for row in rows.scan(Family.PARENTS))
     documents = {key for rows in partitions for key, _ in rows.scan(Family.DOCUMENTS)} | parents.keys()
-    found: dict[bytes, set[bytes]] = {}
+    documents_by_root: dict[bytes, set[bytes]] = {}
     for node in documents:
         root = node
         while root in parents:
             root = parents[root]
-        found.setdefault(root, {root}).add(node)
-    return found
+        documents_by_root.setdefault(root, {root}).add(node)
+    return documents_by_root
 
 
 def members(partitions: Sequence[MemoryStore], roots: set[bytes]) -> dict[bytes, set[bytes]]:
-    """What is listed under each of these roots, and the root."""
-    found = {root: {root} for root in roots}
+    """Return the member rows of these roots, and the roots themselves."""
+    members_by_root = {root: {root} for root in roots}
     for rows in partitions:
         for key, _ in rows.scan(Family.MEMBERS):
             if key[:ID_BYTES] in roots:
-                found[key[:ID_BYTES]].add(key[ID_BYTES:])
-    return found
+                members_by_root[key[:ID_BYTES]].add(key[ID_BYTES:])
+    return members_by_root

@@ -1,18 +1,18 @@
-"""A seeded simulation of the operators spread over partitions: brokers' logs, workers that crash, partitions that move.
+"""Simulate the operators on a distributed engine with message logs, crashing workers and moving partitions.
 
-Each event is drawn from one random generator, so a seed is a whole history. A worker handles a batch in small steps
-(each output sent, changelog, local write, acknowledgement), and anything may happen between two of them:
+One random generator draws all events, so a seed determines the whole history. A worker processes a batch in small
+steps (send each output, append to the changelog, write its copy, acknowledge), with possible faults in between:
 
-- messages of different senders arrive in any order, and some twice;
-- a worker crashes: what it had begun is forgotten, what it had not acknowledged is handed out again; its copies of
-  the state stay on its disk, or are lost;
-- a page whose URL served the same document last time is written at once, without its sketch, by the worker that owns
-  its URL; it may be delivered again all the same;
-- a partition moves: the new owner catches up a copy that it has, or reads the changelog from the start. The old owner
-  may go on for a while with what it had begun: send, append to the changelog, write its copy; its acknowledgement is
-  refused.
+- Messages of different senders arrive in any order, and some of them twice.
+- A worker crashes. It forgets its batches, and messages without an acknowledgement are delivered again. Its copies of
+  the state stay on disk, or are lost.
+- The owner of a URL writes the capture of an unchanged page at once, without a sketch. The page may still be delivered
+  again.
+- A partition moves. The new owner updates an old copy or reads the changelog from the start. The former owner may
+  continue its batch for a while: send, append to the changelog and write its copy. Its acknowledgement is rejected.
 
-The owed rules stand in `streams.operators`. After a number of faults the simulation lets all finish.
+`streams.operators` documents the rules that make this correct. The number of crashes and moves is limited; then the
+simulation processes all remaining messages.
 """
 
 from __future__ import annotations
@@ -32,36 +32,36 @@ from streams.operators.routing import Destination, Message, Stage
 from tests.memory import MemoryStore
 from tests.simulation.partition import Rules, step
 
-EVENTS_MAX = 500_000  # a run has some thousands; one that does not end is a failure
+EVENTS_MAX = 500_000  # a usual run has a few thousand; more means that it does not end
 
 
 class Faults(NamedTuple):
-    """How likely what is, an event; `budget` is how many crashes and moves there are in all."""
+    """Probabilities of faults per event; `budget` is the total number of crashes and moves."""
 
     budget: int
     chance: float
-    twice: float
+    duplicate: float
     reorder: float
     wipe: float
     zombie: float
-    haste: float  # of workers that have lost a partition
+    zombie_speed: float  # of former owners
 
     @staticmethod
-    def drawn(rng: random.Random) -> Faults:
-        """From none at all to many."""
+    def draw(rng: random.Random) -> Faults:
+        """Draw a mix from no faults to many."""
         return Faults(
             budget=rng.choice([0, 3, 30, 200]),
             chance=rng.choice([0.002, 0.02, 0.2]),
-            twice=rng.choice([0.0, 0.02, 0.2]),
+            duplicate=rng.choice([0.0, 0.02, 0.2]),
             reorder=rng.choice([0.0, 0.2, 0.9]),
             wipe=rng.choice([0.0, 0.3, 1.0]),
             zombie=rng.choice([0.0, 0.5, 1.0]),
-            haste=rng.choice([0.5, 0.05, 0.005]),
+            zombie_speed=rng.choice([0.5, 0.05, 0.005]),
         )
 
 
 class Copy:
-    """A worker's copy of a partition's state, and how many records of the changelog it holds without a gap."""
+    """A worker's copy of a partition, and the number of changelog records that it contains without a gap."""
 
     def __init__(self) -> None:
         self.rows = MemoryStore()
@@ -74,11 +74,13 @@ class Copy:
 
 
 class Task:
-    """A batch under way at one worker."""
+    """A batch in progress at one worker."""
 
-    def __init__(self, place: Destination, copy: Copy, end: int, changes: Changes, outputs: list[Packet]) -> None:
-        self.place, self.copy, self.end, self.changes, self.outputs = place, copy, end, changes, outputs
-        self.logged: int | None = None  # the number of its record in the changelog
+    def __init__(
+        self, destination: Destination, copy: Copy, end: int, changes: Changes, outputs: list[Packet]
+    ) -> None:
+        self.destination, self.copy, self.end, self.changes, self.outputs = destination, copy, end, changes, outputs
+        self.logged: int | None = None  # the index of its record in the changelog
         self.written = False
 
 
@@ -86,15 +88,15 @@ Packet = tuple[Destination, list[Message]]
 
 
 class Simulation:
-    """One history. `feed` are the messages from outside; those of one place stay in order when `ordered`."""
+    """One history. `feed` is the input; with `ordered`, messages to one destination keep their order."""
 
-    steps = ("_send_next", "_log", "_write")  # and then the acknowledgement
+    steps = ("_send_next", "_log", "_write")  # the acknowledgement follows
 
     def __init__(self, seed: int, feed: Iterable[Message], rules: Rules, *, ordered: bool) -> None:
         self.rng = rng = random.Random(seed)
         self.rules = rules
-        self.faults = Faults.drawn(rng)
-        self.packed = rng.random() < 0.7
+        self.faults = Faults.draw(rng)
+        self.sends_batches = rng.random() < 0.7
         self.batch_max = rng.choice([1, 3, 20])
         self.ordered = ordered
         self.limits: Counter[str] = Counter()
@@ -102,11 +104,11 @@ class Simulation:
         self.feed = list(feed)[::-1]
         self.workers = range(rng.randint(1, 4))
         self.owners = [rng.choice(self.workers) for _ in range(rules.partitions)]
-        self.places: list[Destination] = [(stage, p) for stage in Stage for p in range(rules.partitions)]
-        self.logs: dict[Destination, list[list[Message]]] = {place: [] for place in self.places}
-        self.acked = dict.fromkeys(self.places, 0)
-        self.fetched = dict.fromkeys(self.places, 0)  # by the owner; what lies before stays as it is
-        self.settled = dict.fromkeys(self.places, 0)  # by anyone, ever
+        self.destinations: list[Destination] = [(stage, p) for stage in Stage for p in range(rules.partitions)]
+        self.logs: dict[Destination, list[list[Message]]] = {destination: [] for destination in self.destinations}
+        self.acknowledged = dict.fromkeys(self.destinations, 0)
+        self.fetched = dict.fromkeys(self.destinations, 0)  # by the current owner
+        self.settled = dict.fromkeys(self.destinations, 0)  # by any owner; no message is inserted before this offset
         self.changelogs: list[list[Changes]] = [[] for _ in range(rules.partitions)]
         self.copies: dict[tuple[int, int], Copy] = {}
         self.tasks: dict[Destination, Task] = {}
@@ -115,23 +117,23 @@ class Simulation:
             self._take_over(partition, worker)
 
     def run(self) -> list[MemoryStore]:
-        """Let everything happen until nothing is left; the rows of each partition at its owner."""
+        """Draw events until all messages are processed; return the rows of each partition at its owner."""
         for _ in range(EVENTS_MAX):
-            busy = [p for p in self.places if p in self.tasks or self.fetched[p] < len(self.logs[p])]
+            busy = [p for p in self.destinations if p in self.tasks or self.fetched[p] < len(self.logs[p])]
             if not (busy or self.feed or self.zombies):
                 return [self._copy(p).rows for p in range(self.rules.partitions)]
             if self.faults.budget and self.rng.random() < self.faults.chance:
                 self._fault()
             elif self.feed and (not busy or self.rng.random() < 0.2):
-                self._take_feed()
-            elif self.zombies and (not busy or self.rng.random() < self.faults.haste):
+                self._send_feed()
+            elif self.zombies and (not busy or self.rng.random() < self.faults.zombie_speed):
                 self._advance_zombie()
             else:
                 self._advance(self.rng.choice(busy))
         raise AssertionError(f"not done after {EVENTS_MAX} events")
 
-    def rebuilt(self) -> list[MemoryStore]:
-        """The rows of each partition, from its changelog alone."""
+    def rebuild(self) -> list[MemoryStore]:
+        """Return the rows of each partition, rebuilt from its changelog alone."""
         copies = [Copy() for _ in self.changelogs]
         for copy, changelog in zip(copies, self.changelogs, strict=True):
             copy.catch_up(changelog)
@@ -140,7 +142,7 @@ class Simulation:
     def _copy(self, partition: int) -> Copy:
         return self.copies[self.owners[partition], partition]
 
-    def _take_feed(self) -> None:
+    def _send_feed(self) -> None:
         messages = [self.feed.pop() for _ in range(min(len(self.feed), self.rng.randint(1, 4)))]
         for packet in self._packets([message for message in messages if not self._write_unchanged(message)]):
             self._send(packet, in_order=self.ordered)
@@ -152,12 +154,12 @@ class Simulation:
         key = message.capture.key
         partition = routing.partition_of(key, self.rules.partitions)
         stale = [copy for (_, number), copy in self.copies.items() if number == partition]
-        is_stale = (
-            self.rng.random() < self.faults.zombie
-        )  # a former owner that has not noticed, and cannot acknowledge
+        # A stale copy belongs to a former owner that has not noticed the move and cannot acknowledge.
+        is_stale = self.rng.random() < self.faults.zombie
         copy = self.rng.choice(stale) if is_stale else self._copy(partition)
         if any(
-            task.copy is copy and task.place[0] is Stage.CAPTURES for task in [*self.tasks.values(), *self.zombies]
+            task.copy is copy and task.destination[0] is Stage.CAPTURES
+            for task in [*self.tasks.values(), *self.zombies]
         ):
             return False  # a batch of the same stage has the partition's lock
         last = read_last_captures(copy.rows, [key]).get(key)
@@ -169,53 +171,57 @@ class Simulation:
         while self._take_step(task):
             pass
         self.unchanged += 1
-        return copy is self._copy(partition) and self.rng.random() >= self.faults.twice
+        return copy is self._copy(partition) and self.rng.random() >= self.faults.duplicate
 
     def _packets(self, messages: Sequence[Message]) -> list[Packet]:
-        packed: dict[Destination, list[Message]] = {}
+        messages_by_destination: dict[Destination, list[Message]] = {}
         for message in messages:
-            at = routing.destination(message, self.rules.scheme.bucket_bytes, self.rules.partitions)
-            packed.setdefault(at, []).append(message)
-        if self.packed:
-            return list(packed.items())
-        single = [(place, [message]) for place, messages in packed.items() for message in messages]
+            destination = routing.destination(message, self.rules.scheme.bucket_bytes, self.rules.partitions)
+            messages_by_destination.setdefault(destination, []).append(message)
+        if self.sends_batches:
+            return list(messages_by_destination.items())
+        single = [
+            (destination, [message])
+            for destination, messages in messages_by_destination.items()
+            for message in messages
+        ]
         if not self.ordered:
             self.rng.shuffle(single)
         return single
 
     def _send(self, packet: Packet, *, in_order: bool = False) -> None:
-        """Append to a log; or, as if others had been slower, before what nobody has fetched yet."""
-        place, messages = packet
-        log = self.logs[place]
-        for _ in range(2 if self.rng.random() < self.faults.twice else 1):
+        """Append a packet to its log, or insert it among the unfetched packets to simulate concurrent senders."""
+        destination, messages = packet
+        log = self.logs[destination]
+        for _ in range(2 if self.rng.random() < self.faults.duplicate else 1):
             if in_order or self.rng.random() >= self.faults.reorder:
                 log.append(messages)
             else:
-                log.insert(self.rng.randint(self.settled[place], len(log)), messages)
+                log.insert(self.rng.randint(self.settled[destination], len(log)), messages)
 
-    def _advance(self, place: Destination) -> None:
-        """One small step of a batch, or the begin of one."""
-        task = self.tasks.get(place)
+    def _advance(self, destination: Destination) -> None:
+        """Run one step of a batch, or begin a batch."""
+        task = self.tasks.get(destination)
         if task is None:
-            self._begin(place)
+            self._begin(destination)
         elif not self._take_step(task):
-            self.acked[place] = task.end
-            del self.tasks[place]
+            self.acknowledged[destination] = task.end
+            del self.tasks[destination]
 
     def _take_step(self, task: Task) -> bool:
-        """The next step that is left of a batch; False when none is."""
+        """Run the next step of a batch; return False if all steps are done."""
         return any(getattr(self, name)(task) for name in self.steps)
 
-    def _begin(self, place: Destination) -> None:
-        start = self.fetched[place]
-        end = min(len(self.logs[place]), start + self.rng.randint(1, self.batch_max))
-        messages = [message for packet in self.logs[place][start:end] for message in packet]
-        copy = self._copy(place[1])
-        taken = step(place[0], place[1], messages, copy.rows, self.rules)
-        self.limits.update(taken.limits)
-        self.fetched[place] = end
-        self.settled[place] = max(self.settled[place], end)
-        self.tasks[place] = Task(place, copy, end, taken.changes, self._packets(taken.outputs))
+    def _begin(self, destination: Destination) -> None:
+        start = self.fetched[destination]
+        end = min(len(self.logs[destination]), start + self.rng.randint(1, self.batch_max))
+        messages = [message for packet in self.logs[destination][start:end] for message in packet]
+        copy = self._copy(destination[1])
+        result = step(destination[0], destination[1], messages, copy.rows, self.rules)
+        self.limits.update(result.limits)
+        self.fetched[destination] = end
+        self.settled[destination] = max(self.settled[destination], end)
+        self.tasks[destination] = Task(destination, copy, end, result.changes, self._packets(result.outputs))
 
     def _send_next(self, task: Task) -> bool:
         if not task.outputs:
@@ -226,7 +232,7 @@ class Simulation:
     def _log(self, task: Task) -> bool:
         if task.logged is not None:
             return False
-        changelog = self.changelogs[task.place[1]]
+        changelog = self.changelogs[task.destination[1]]
         task.logged = len(changelog)
         changelog.append(task.changes)
         return True
@@ -241,7 +247,7 @@ class Simulation:
         return True
 
     def _advance_zombie(self) -> None:
-        """A step of a batch whose worker has lost the partition and does not know: its acknowledgement is refused."""
+        """Run a step of a batch at a former owner; its acknowledgement is rejected."""
         task = self.rng.choice(self.zombies)
         if not self._take_step(task):
             self.zombies.remove(task)
@@ -256,30 +262,30 @@ class Simulation:
             self._take_over(partition, worker)
 
     def _crash(self, worker: int) -> None:
-        """The worker is gone; its partitions go to others, or back to it once it has started again."""
+        """Crash a worker; its partitions move to other workers, or the worker restarts with them."""
         self.zombies = [task for task in self.zombies if task.copy not in self._copies_of(worker)]
         lost = [partition for partition, owner in enumerate(self.owners) if owner == worker]
         for partition in lost:
             self._drop_tasks(partition, zombies=False)
         if self.rng.random() < self.faults.wipe:
             self.copies = {key: copy for key, copy in self.copies.items() if key[0] != worker}
-        stays = self.rng.random() < 0.5
+        restarts = self.rng.random() < 0.5
         for partition in lost:
-            self._take_over(partition, worker if stays else self.rng.choice(self.workers))
+            self._take_over(partition, worker if restarts else self.rng.choice(self.workers))
 
     def _copies_of(self, worker: int) -> list[Copy]:
-        return [copy for (held_by, _), copy in self.copies.items() if held_by == worker]
+        return [copy for (owner, _), copy in self.copies.items() if owner == worker]
 
     def _drop_tasks(self, partition: int, *, zombies: bool) -> None:
-        for place in [place for place in self.tasks if place[1] == partition]:
-            task = self.tasks.pop(place)
+        for destination in [destination for destination in self.tasks if destination[1] == partition]:
+            task = self.tasks.pop(destination)
             if zombies and not task.written:
                 self.zombies.append(task)
 
     def _take_over(self, partition: int, worker: int) -> None:
-        """Read the changelog to its end, and begin after what was acknowledged."""
+        """Read the changelog to its end, and continue after the last acknowledgement."""
         self.owners[partition] = worker
         copy = self.copies.setdefault((worker, partition), Copy())
         copy.catch_up(self.changelogs[partition])
         for stage in Stage:
-            self.fetched[stage, partition] = self.acked[stage, partition]
+            self.fetched[stage, partition] = self.acknowledged[stage, partition]

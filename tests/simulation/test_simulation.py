@@ -1,4 +1,4 @@
-"""Operators spread over partitions, with crashes, duplicates and moves, give what the embedded engine gives."""
+"""Test that the operators on many partitions, with crashes, duplicates and moves, equal the embedded engine."""
 
 from __future__ import annotations
 
@@ -26,41 +26,41 @@ def label(seeds: range) -> str:
 
 
 @pytest.mark.parametrize("seeds", batches(0, SUITE), ids=label)
-def test_pages(seeds: range) -> None:
+def test_pages_equal_the_embedded_engine(seeds: range) -> None:
     for seed in seeds:
         pages(seed)
 
 
 @pytest.mark.parametrize("seeds", batches(0, SUITE), ids=label)
-def test_joins(seeds: range) -> None:
+def test_joins_equal_brute_force(seeds: range) -> None:
     for seed in seeds:
         joins(seed)
 
 
-def test_limits() -> None:
+def test_reached_limits_leave_a_consistent_state() -> None:
     for seed in range(BATCH):
         limited(seed)
 
 
-def changelog_first(patch: pytest.MonkeyPatch) -> None:
+def append_to_changelog_first(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Simulation, "steps", ("_log", "_write", "_send_next"))
 
 
-def no_outputs_again(patch: pytest.MonkeyPatch) -> None:
-    """A batch is taken for done once its changes are written."""
+def never_send_outputs(patch: pytest.MonkeyPatch) -> None:
+    """Treat a batch as complete when its changes are written."""
     patch.setattr(Simulation, "steps", ("_log", "_write"))
 
 
-def last_write_wins(patch: pytest.MonkeyPatch) -> None:
+def overwrite_instead_of_merging(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(memory, "merge", lambda _family, _old, new: new)
 
 
-def transfers_kept_by_former_roots(patch: pytest.MonkeyPatch) -> None:
+def keep_transfers_at_former_roots(patch: pytest.MonkeyPatch) -> None:
     step = join.transfer_step
     patch.setattr(join, "transfer_step", lambda message, _parent: step(message, None))
 
 
-def copies_on_disk_trusted(patch: pytest.MonkeyPatch) -> None:
+def trust_copies_on_disk(patch: pytest.MonkeyPatch) -> None:
     def catch_up(copy: Copy, changelog: list[Changes]) -> None:
         for record in changelog if copy.applied == 0 else []:
             copy.rows.merge(record)
@@ -70,27 +70,27 @@ def copies_on_disk_trusted(patch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    "broken",
+    "break_rule",
     [
-        changelog_first,
-        no_outputs_again,
-        last_write_wins,
-        transfers_kept_by_former_roots,
-        copies_on_disk_trusted,
+        append_to_changelog_first,
+        never_send_outputs,
+        overwrite_instead_of_merging,
+        keep_transfers_at_former_roots,
+        trust_copies_on_disk,
     ],
 )
-def test_broken_rules_are_found(
-    broken: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
+def test_the_simulation_detects_broken_rules(
+    break_rule: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    broken(monkeypatch)
-    with pytest.raises(AssertionError) as found:
-        test_pages(range(SUITE))
-    assert "replay: .venv/bin/python -m tests.simulation pages" in "".join(found.value.__notes__)
+    break_rule(monkeypatch)
+    with pytest.raises(AssertionError) as error:
+        test_pages_equal_the_embedded_engine(range(SUITE))
+    assert "replay: .venv/bin/python -m tests.simulation pages" in "".join(error.value.__notes__)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("seeds", batches(SUITE, SUITE + LONG), ids=label)
-def test_many_more(seeds: range) -> None:
+def test_many_more_histories(seeds: range) -> None:
     for seed in seeds:
         pages(seed)
         joins(seed)

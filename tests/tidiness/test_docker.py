@@ -1,4 +1,4 @@
-"""The image and the compose file, by every means short of a Docker engine, which test machines may not have."""
+"""Test the image and the compose file without a Docker engine, which test machines may not have."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def test_images_are_pinned() -> None:
     assert all(re.search(r":v?\d+\.\d+", name) for name in named)
 
 
-def test_the_image_runs_without_root_and_says_how_it_is() -> None:
+def test_the_image_runs_without_root_and_has_a_health_check() -> None:
     last = DOCKERFILE.rsplit("\nFROM ", 1)[1]
     assert re.search(r"^USER lostfound$", last, re.MULTILINE)
     assert re.search(r"^HEALTHCHECK .*CMD", last, re.MULTILINE)
 
 
-def test_what_the_image_copies_is_there_and_not_ignored() -> None:
+def test_the_image_copies_existing_files_that_are_not_ignored() -> None:
     allowed = {line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
     copied = [words.split()[:-1] for words in re.findall(r"^COPY (?!--from)(.*)$", DOCKERFILE, re.MULTILINE)]
     sources = {source for words in copied for source in words}
@@ -36,7 +36,7 @@ def test_what_the_image_copies_is_there_and_not_ignored() -> None:
     assert all((ROOT / source).exists() for source in sources)
 
 
-def test_the_brokers_with_and_without_docker_are_of_one_version() -> None:
+def test_the_brokers_with_and_without_docker_have_the_same_version() -> None:
     pom = ET.parse(ROOT / "docker" / "broker" / "pom.xml")
     space = {"m": "http://maven.apache.org/POM/4.0.0"}
     archives = {
@@ -46,17 +46,17 @@ def test_the_brokers_with_and_without_docker_are_of_one_version() -> None:
     assert f"image: apache/kafka:{archives['kafka_2.13']}" in COMPOSE
 
 
-def test_compose_reads_the_file() -> None:
+def test_docker_compose_accepts_the_file() -> None:
     docker = shutil.which("docker")
     if docker is None or subprocess.run([docker, "compose", "version"], capture_output=True, check=False).returncode:
-        pytest.skip("no docker compose here to read the file with")
+        pytest.skip("no docker compose")
     command = [docker, "compose", "-f", str(ROOT / "docker" / "compose.yaml"), "--profile", "command", "config", "-q"]
     environment = {**os.environ, "LOSTFOUND_TOKEN": "any"}
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     assert done.returncode == 0, done.stderr
 
 
-def test_no_worker_listens_to_all_without_a_token() -> None:
+def test_no_worker_listens_on_all_addresses_without_a_token() -> None:
     services = re.split(r"^  (?=\S)", COMPOSE, flags=re.MULTILINE)
     listening = [service for service in services if "0.0.0.0" in service]
     assert listening

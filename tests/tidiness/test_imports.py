@@ -1,4 +1,4 @@
-"""House rules about who knows whom, read from the source as Python sees it."""
+"""Test the rules about imports between modules, by parsing the source."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ HEAVY = {"numba", "rocksdict", "rich", "structlog", "faust", "aiokafka", "fastwa
 
 
 def imports(path: Path, *, top_only: bool = False) -> Iterator[str]:
-    """Full names of the modules that a file imports; with `top_only` those that importing it runs."""
+    """Yield the full names of imported modules; with `top_only`, only imports outside functions."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     nodes = _outside_functions(tree) if top_only else ast.walk(tree)
     for node in nodes:
@@ -51,7 +51,7 @@ def name_of(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
-def test_there_are_modules_to_look_at() -> None:
+def test_modules_are_found() -> None:
     assert len(MODULES) > 20
 
 
@@ -59,17 +59,17 @@ def test_state_never_imports_streams() -> None:
     assert not {name for name in importers("streams") if name.startswith("state/")}
 
 
-def test_only_the_store_knows_rocksdb() -> None:
+def test_only_the_store_imports_rocksdb() -> None:
     assert importers("rocksdict") == {"state/store.py"}
 
 
-def test_only_the_faust_engine_knows_faust() -> None:
+def test_only_the_faust_engine_imports_faust() -> None:
     assert not {name for name in importers("faust") if not name.startswith("streams/kafka/")}
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "streams" / "operators").glob("*.py")), ids=name_of)
 def test_operators_do_no_input_or_output(path: Path) -> None:
-    """No clock, no chance, no disk, no broker: what an operator needs comes in as an argument."""
+    """An operator uses no clock, random numbers, disk or broker: it receives everything as arguments."""
     forbidden = {
         "time",
         "datetime",
@@ -87,7 +87,7 @@ def test_operators_do_no_input_or_output(path: Path) -> None:
 
 
 def test_importing_an_operator_loads_no_store_and_no_broker() -> None:
-    """Nor do the modules that it imports; every operator is imported in an interpreter of its own."""
+    """Import every operator in its own interpreter, to include indirect imports."""
     forbidden = {"rocksdict", "state.store", "faust", "aiokafka"}
     source = "import importlib, sys; importlib.import_module(sys.argv[1]); print(*sys.modules, sep='\\n')"
     names = [f"streams.operators.{path.stem}" for path in sorted((ROOT / "streams" / "operators").glob("[a-z]*.py"))]
@@ -102,7 +102,7 @@ def test_importing_an_operator_loads_no_store_and_no_broker() -> None:
 
 @pytest.mark.parametrize("path", sorted((ROOT / "streams" / "cli").glob("*.py")), ids=name_of)
 def test_commands_import_heavy_libraries_late(path: Path) -> None:
-    if path.name == "log_output.py":  # imported late themselves
+    if path.name == "log_output.py":  # the commands import it late
         return
     assert not {name.split(".")[0] for name in imports(path, top_only=True)} & HEAVY
 

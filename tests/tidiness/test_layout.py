@@ -1,4 +1,4 @@
-"""House rules about files: lengths, places, what the wheel holds, and that settings are documented."""
+"""Test the rules about files: lengths, folders, the contents of the wheel, and comments of settings."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def name_of(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
-def kept_files() -> list[str]:
-    """What git tracks or would track; the tests also run from an unpacked archive without git."""
+def tracked_files() -> list[str]:
+    """Return the files that git tracks or would track; skip without git, as in an unpacked archive."""
     done = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
         cwd=ROOT,
@@ -32,7 +32,7 @@ def kept_files() -> list[str]:
         check=False,
     )
     if done.returncode:
-        pytest.skip("not a git checkout: no list of kept files")
+        pytest.skip("not a git checkout: no list of tracked files")
     return [name for name in done.stdout.splitlines() if (ROOT / name).exists()]
 
 
@@ -55,26 +55,28 @@ def test_functions_fit_a_screen(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", MODULES, ids=name_of)
-def test_modules_say_what_they_are(path: Path) -> None:
+def test_modules_have_a_docstring(path: Path) -> None:
     assert ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
 
 
 @pytest.mark.parametrize("folder", ["docker", "config"])
-def test_folders_named_like_libraries_hold_no_python(folder: str) -> None:
+def test_folders_named_like_libraries_contain_no_python(folder: str) -> None:
     assert not list((ROOT / folder).rglob("*.py"))
 
 
-def test_nothing_is_left_to_be_done_later() -> None:
+def test_no_task_marks_are_left() -> None:
     marks = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b")
-    named = [n for n in kept_files() if n.endswith((".py", ".sh", ".toml", ".md", ".yaml", "Makefile", "Dockerfile"))]
-    found = [
-        n for n in named if n != name_of(Path(__file__)) and marks.search((ROOT / n).read_text(encoding="utf-8"))
+    sources = [
+        n for n in tracked_files() if n.endswith((".py", ".sh", ".toml", ".md", ".yaml", "Makefile", "Dockerfile"))
     ]
-    assert not found
+    marked = [
+        n for n in sources if n != name_of(Path(__file__)) and marks.search((ROOT / n).read_text(encoding="utf-8"))
+    ]
+    assert not marked
 
 
-def test_kept_files_are_small_text() -> None:
-    large = [name for name in kept_files() if (ROOT / name).stat().st_size > 400_000]
+def test_tracked_files_are_small() -> None:
+    large = [name for name in tracked_files() if (ROOT / name).stat().st_size > 400_000]
     assert not large
 
 
@@ -97,23 +99,23 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return built
 
 
-def test_the_wheel_holds_the_two_packages_and_nothing_else(wheel: Path) -> None:
+def test_the_wheel_contains_only_the_two_packages(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     assert {name.split("/")[0] for name in names if ".dist-info/" not in name} == {"state", "streams"}
-    kept = {name_of(path) for path in MODULES}
-    assert kept <= set(names)
+    modules = {name_of(path) for path in MODULES}
+    assert modules <= set(names)
     assert {"streams/lostfound.toml", "streams/demo/sample/2023-03.jsonl"} <= set(names)
 
 
-def test_the_built_wheel_works_by_itself(wheel: Path, tmp_path: Path) -> None:
-    """Unpacked where no checkout is in reach: a missing data file or module would show."""
+def test_the_wheel_works_without_the_checkout(wheel: Path, tmp_path: Path) -> None:
+    """Unpack the wheel away from the checkout and run it, to notice missing data files or modules."""
     zipfile.ZipFile(wheel).extractall(tmp_path / "site")
     code = (
         "import sys; sys.path.insert(0, sys.argv.pop(1))\n"
         "import streams; assert 'site' in streams.__file__, streams.__file__\n"
         "from streams.cli import main; main()"
     )
-    # -I keeps the checkout off the path; the editable install's own hook would bring it back after ours.
+    # -I keeps the checkout off the path. The hook of the editable install adds it again, but after the wheel.
     command = [sys.executable, "-I", "-c", code, str(tmp_path / "site")]
     sample = tmp_path / "site" / "streams" / "demo" / "sample" / "2023-03.jsonl"
     done = subprocess.run(
