@@ -77,7 +77,7 @@ class Chaos:
         self.publishing.append((name, path, process))
 
     def add(self) -> None:
-        """Start one more worker, unless there are WORKERS[1]."""
+        """Start one more worker, up to WORKERS[1] of them."""
         if len(self.workers) < WORKERS[1]:
             name = f"w{len(self.names)}"
             self.names.append(name)
@@ -158,16 +158,16 @@ class Chaos:
 
     def settle(self) -> None:
         """Wait until everything is published; then restart the workers and let them finish all messages."""
-        until = time.monotonic() + SETTLED_SECONDS_MAX
+        deadline = time.monotonic() + SETTLED_SECONDS_MAX
         while self.publishing:
             self.restart_failed()
-            assert time.monotonic() < until
+            assert time.monotonic() < deadline
             time.sleep(0.2)
         for process in self.workers.values():
             process.terminate()
         for name, process in self.workers.items():
             assert process.wait(60) in EXIT_CODES, self.log(name)
-        self.collection.work(*sorted(self.workers))
+        self.collection.run_workers(*sorted(self.workers))
 
     def offsets(self) -> tuple[dict[str, list[int]], dict[str, list[int]]]:
         """Return the committed offsets and the end offsets of all partitions, by topic."""
@@ -202,8 +202,8 @@ class Chaos:
         self.broker.kill()
 
 
-def expected(folder: Path, config: Path, sweeps: dict[str, Path]) -> Clusters:
-    """The clusters of the embedded engine."""
+def embedded_clusters(folder: Path, config: Path, sweeps: dict[str, Path]) -> Clusters:
+    """Return the clusters of the embedded engine."""
     with Store(folder) as store:
         for name, path in sweeps.items():
             ingest(store, load(config), [str(path)], name, now=NOW)

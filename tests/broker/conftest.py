@@ -12,7 +12,7 @@ import pytest
 from state.store import Store
 from state.view import View
 from streams.settings import load
-from tests.broker.running import CONFIG, UNLIMITED, Clusters, Collection, broker_on, clusters_of, free_port
+from tests.broker.running import CONFIG, UNLIMITED, Clusters, Collection, clusters_of, free_port, running_broker
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -29,7 +29,7 @@ def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     if named := os.environ.get("KAFKA_BOOTSTRAP"):
         yield named
         return
-    with broker_on(tmp_path_factory.mktemp("broker"), free_port()) as address:
+    with running_broker(tmp_path_factory.mktemp("broker"), free_port()) as address:
         yield address
 
 

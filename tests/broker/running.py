@@ -63,7 +63,7 @@ def free_port() -> int:
                 return port
 
 
-def of_folders(folders: Mapping[int, Store], scheme: Scheme, sweeps: Mapping[bytes, bytes]) -> ShardedStore:
+def sharded_store(folders: Mapping[int, Store], scheme: Scheme, sweeps: Mapping[bytes, bytes]) -> ShardedStore:
     """Return a view of all partitions, which are open in this process."""
     workers = dict.fromkeys(folders, partial(run_query, folders))
     return ShardedStore("partitions", scheme, workers, partitions=len(folders), sweep_rows=sweeps)
@@ -89,11 +89,11 @@ class Broker:
                 str(argument) for argument in (SCRIPT, "run", HOME, self.folder / "data", self.port, *self.more)
             ]
             self.process = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
-        until = time.monotonic() + START_SECONDS_MAX
+        deadline = time.monotonic() + START_SECONDS_MAX
         while True:
             log_end = (self.folder / "log").read_text()[-4000:]
             assert self.process.poll() is None, log_end
-            assert time.monotonic() < until, log_end
+            assert time.monotonic() < deadline, log_end
             with closing(socket.socket()) as probe:
                 if probe.connect_ex(("127.0.0.1", self.port)) == 0:
                     return
@@ -106,7 +106,7 @@ class Broker:
             self.process.wait()
 
 
-def need_archives() -> None:
+def require_archives() -> None:
     """Skip the test without a broker; fail in CI, which must have one."""
     if not (HOME / "libs" / ".complete").exists():
         assert not os.environ.get("CI"), "CI must have the real broker: `make test` fetches its archives"
@@ -114,9 +114,9 @@ def need_archives() -> None:
 
 
 @contextmanager
-def broker_on(folder: Path, port: int, *more: object) -> Iterator[str]:
+def running_broker(folder: Path, port: int, *more: object) -> Iterator[str]:
     """Run a broker for the duration of the context."""
-    need_archives()
+    require_archives()
     broker = Broker(folder, port, *more)
     try:
         broker.start()
@@ -154,7 +154,7 @@ class Collection:
         assert done.returncode == code, done.stdout + done.stderr
         return done.stdout + (done.stderr if code else "")
 
-    def ask(self, *arguments: object, code: int = 0) -> str:
+    def run(self, *arguments: object, code: int = 0) -> str:
         """Run a command without a broker, and return its output."""
         main = "from streams.cli import main; main()"
         command = [sys.executable, "-c", main, *map(str, arguments), "--config", str(self.config)]
@@ -164,14 +164,14 @@ class Collection:
         assert done.returncode == code, done.stdout + done.stderr
         return done.stdout + (done.stderr if code else "")
 
-    def ask_settled(self, *arguments: object) -> str:
+    def run_until_success(self, *arguments: object) -> str:
         """Repeat a command until it succeeds: it fails during a rebalance."""
-        until = time.monotonic() + START_SECONDS_MAX
+        deadline = time.monotonic() + START_SECONDS_MAX
         while True:
             try:
-                return self.ask(*arguments)
+                return self.run(*arguments)
             except AssertionError:
-                assert time.monotonic() < until
+                assert time.monotonic() < deadline
                 time.sleep(0.3)
 
     def serve(self, name: str) -> str:
@@ -182,17 +182,17 @@ class Collection:
         """Start workers that keep running, and return their URLs when all are ready."""
         ports = [free_port() for _ in names]
         names_and_ports = zip(names, ports, strict=True)
-        started = [self.worker(name, "--host", host, "--port", port) for name, port in names_and_ports]
+        processes = [self.worker(name, "--host", host, "--port", port) for name, port in names_and_ports]
         urls = [url_for(host, port) for port in ports]
-        for name, process, url in zip(names, started, urls, strict=True):
+        for name, process, url in zip(names, processes, urls, strict=True):
             self._wait_until_ready(name, process, url)
         return urls
 
     def _wait_until_ready(self, name: str, process: subprocess.Popen[bytes], url: str) -> None:
-        until = time.monotonic() + START_SECONDS_MAX
+        deadline = time.monotonic() + START_SECONDS_MAX
         while True:
             assert process.poll() is None, (self.folder / f"{name}.log").read_text()[-4000:]
-            assert time.monotonic() < until, (self.folder / f"{name}.log").read_text()[-4000:]
+            assert time.monotonic() < deadline, (self.folder / f"{name}.log").read_text()[-4000:]
             with suppress(OSError), urllib.request.urlopen(f"{url}/readyz", timeout=2) as response:
                 if response.status == 200:
                     return
@@ -216,7 +216,7 @@ class Collection:
         self.running.append(process)
         return process
 
-    def work(self, *names: str) -> None:
+    def run_workers(self, *names: str) -> None:
         """Run workers until no messages are left; assert that they exit with 0."""
         processes = {name: self.worker(name, "--until-idle") for name in names}
         for name, process in processes.items():
@@ -226,7 +226,7 @@ class Collection:
     def clusters(self, *names: str) -> Clusters:
         """Return the clusters of all partitions; see `folders`."""
         with self.folders(*names) as stores:
-            return clusters_of(View(of_folders(stores, load().scheme, {})))
+            return clusters_of(View(sharded_store(stores, load().scheme, {})))
 
     @contextmanager
     def folders(self, *names: str) -> Iterator[dict[int, Store]]:
@@ -236,8 +236,8 @@ class Collection:
             for name in names:
                 for path in sorted((self.folder / name / "partitions").glob("*")):
                     store = stack.enter_context(Store(path, writable=False))
-                    further = stores.get(int(path.name))
-                    if further is None or _offset(further) < _offset(store):
+                    newest = stores.get(int(path.name))
+                    if newest is None or _offset(newest) < _offset(store):
                         stores[int(path.name)] = store
             assert sorted(stores) == list(range(self.partitions))
             yield stores
@@ -250,7 +250,7 @@ class Collection:
                 owns = partial(_is_owner, number, self.partitions)
                 assert list(check(store, postings_max=load(self.config).limits.bucket_postings_max, owns=owns)) == []
             last = stores[self.partitions - 1].path
-        self.ask("state", "check", "--data-dir", last)
+        self.run("state", "check", "--data-dir", last)
 
     def stop(self) -> None:
         """Stop all workers with SIGTERM, and assert that they exit with 0 or were killed before."""

@@ -22,7 +22,7 @@ from streams.kafka.wire.broker import Broker as Address
 from streams.kafka.wire.consumer_lag import ConsumerLag
 from streams.kafka.wire.topics import PartitionCounts
 from streams.settings import load
-from tests.broker.chaos import PARTITIONS, Chaos, corpus, expected
+from tests.broker.chaos import PARTITIONS, Chaos, corpus, embedded_clusters
 
 SECONDS_PER_SAMPLE = 2.0
 SECONDS_PER_FAULT = (10.0, 40.0)
@@ -147,9 +147,9 @@ def run_under_load(
         if waiting and due and lag is not None and lag < LAG_MAX:
             chaos.publish(*waiting.pop(0))
         if now >= next_step and chaos.published:
-            began = time.monotonic() - watcher.started
-            steps.append((began, chaos.step()))
-            print(f"{began / 60:6.1f} min  {steps[-1][1]:7} lag {lag}", flush=True)
+            elapsed = time.monotonic() - watcher.started
+            steps.append((elapsed, chaos.step()))
+            print(f"{elapsed / 60:6.1f} min  {steps[-1][1]:7} lag {lag}", flush=True)
             next_step = time.monotonic() + chaos.rng.uniform(*SECONDS_PER_FAULT)
         chaos.restart_failed()
         time.sleep(0.5)
@@ -172,23 +172,23 @@ def main() -> int:
             chaos.settle()
             watcher.ended.set()
             watcher.join(30)
-            return judge(chaos, folder, watcher.samples, steps)
+            return report_results(chaos, folder, watcher.samples, steps)
         finally:
             chaos.close()
 
 
-def judge(chaos: Chaos, folder: Path, samples: list[Sample], steps: list[tuple[float, str]]) -> int:
+def report_results(chaos: Chaos, folder: Path, samples: list[Sample], steps: list[tuple[float, str]]) -> int:
     """Print, plot and save the results; return the exit code."""
     plot(samples, steps, OUT / "soak-kafka.png")
     clusters = chaos.clusters()
-    same = clusters == expected(folder / "embedded", chaos.collection.config, chaos.published)
+    is_same = clusters == embedded_clusters(folder / "embedded", chaos.collection.config, chaos.published)
     growth_by_kind = growth(samples)
     lags = [sample.lag for sample in samples if sample.lag is not None]
     result: dict[str, Any] = {
         "minutes": samples[-1].seconds / 60,
         "sweeps": len(chaos.published),
         "clusters": len(clusters),
-        "same_clusters": same,
+        "same_clusters": is_same,
         "steps": len(steps),
         "restarts_after_75": chaos.restarts,
         "lag_max": max(lags),
@@ -197,7 +197,7 @@ def judge(chaos: Chaos, folder: Path, samples: list[Sample], steps: list[tuple[f
     }
     (OUT / "soak-kafka.json").write_text(json.dumps(result, indent=2) + "\n")
     print(json.dumps(result, indent=2))
-    return 0 if same and all(factor <= GROWTH_MAX for factor in growth_by_kind.values()) else 1
+    return 0 if is_same and all(factor <= GROWTH_MAX for factor in growth_by_kind.values()) else 1
 
 
 if __name__ == "__main__":

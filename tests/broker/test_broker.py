@@ -55,8 +55,8 @@ def start(tmp_path: Path) -> Iterator[Callable[[], tuple[subprocess.Popen[bytes]
         )
         log.close()
         running.append(process)
-        until = time.monotonic() + START_SECONDS_MAX
-        while time.monotonic() < until:
+        deadline = time.monotonic() + START_SECONDS_MAX
+        while time.monotonic() < deadline:
             assert process.poll() is None, (tmp_path / "broker.log").read_text()
             with closing(socket.socket()) as probe:
                 if probe.connect_ex(("127.0.0.1", port)) == 0:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.broker.chaos import Chaos, corpus, expected, run
-from tests.broker.running import need_archives
+from tests.broker.chaos import Chaos, corpus, embedded_clusters, run
+from tests.broker.running import require_archives
 
 SEED = int(os.environ.get("LOSTFOUND_CHAOS_SEED", "7"))
 RANDOM_STEPS = 2
@@ -17,7 +17,7 @@ RANDOM_STEPS = 2
 
 @pytest.fixture
 def chaos(tmp_path: Path) -> Iterator[Chaos]:
-    need_archives()
+    require_archives()
     chaos_run = Chaos(tmp_path, SEED)
     yield chaos_run
     chaos_run.close()
@@ -32,7 +32,7 @@ def test_clusters_equal_the_embedded_engine_after_any_faults(chaos: Chaos, tmp_p
     try:
         faults.extend(run(chaos, sweeps, steps))
         chaos.settle()
-        assert chaos.clusters() == expected(tmp_path / "embedded", chaos.collection.config, sweeps)
+        assert chaos.clusters() == embedded_clusters(tmp_path / "embedded", chaos.collection.config, sweeps)
     except BaseException:
         print(f"\nto replay: LOSTFOUND_CHAOS_SEED={SEED} pytest {Path(__file__).name}; {faults} in {tmp_path}")
         raise

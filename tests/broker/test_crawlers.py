@@ -57,14 +57,14 @@ def test_workers_read_a_topic_of_a_crawler(make_collection: Callable[..., Any], 
     asyncio.run(crawl(collection.bootstrap, topic, 5, values))
     assert "with 2 partitions" in collection("topics", "create")
     collection("publish", write_sample(tmp_path), "--sweep", "weekly")
-    collection.work("a", "b")
+    collection.run_workers("a", "b")
     assert {url for _, urls in collection.clusters("a", "b") for url in urls} == {
         *(f"http://crawled.example/scrapy-{n}" for n in range(12)),
         "http://crawled.example/published",
     }
     ((_, letter),) = read(collection, "dead-letters")
     assert (letter["reason"], letter["source"], letter["partition"]) == ("bad_message", topic, 12 % 5)
-    sweep = json.loads(collection.ask_settled("sweep", "list", "--json", "--server", collection.serve("a")))
+    sweep = json.loads(collection.run_until_success("sweep", "list", "--json", "--server", collection.serve("a")))
     assert (sweep["sweep"], sweep["state"], sweep["captures"]) == ("weekly", "committed", 13)
 
 
@@ -99,7 +99,7 @@ def test_workers_read_the_message_formats_of_crawlers(make_collection: Callable[
         (None, page("net", warc_filename="http://crawled.example/a.warc", **pointer), []),
     ]
     asyncio.run(send(collection, messages))
-    collection.work("a")
+    collection.run_workers("a")
     urls = {url for _, urls in collection.clusters("a") for url in urls}
     names = ("plain", "gzip", "snappy", "lz4", "zstd", "scrapy", "ache", "warc")
     assert urls == {f"http://crawled.example/{name}" for name in names}

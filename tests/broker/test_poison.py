@@ -214,7 +214,7 @@ def test_poison_becomes_dead_letters_and_stops_no_worker(
     asyncio.run(
         send(collection, [("sweeps", value, []) for value in (None, b"", b"no json", b"[]", b'{"event": 7}')], 0)
     )
-    collection.work("a", "b")
+    collection.run_workers("a", "b")
     letters = [json.loads(value) for value in asyncio.run(read(collection, "dead-letters"))]
     assert all(letter["reason"] and letter["detail"] and letter["source"] for letter in letters)
     positions = {(letter["partition"], letter["source"], letter["offset"]) for letter in letters}

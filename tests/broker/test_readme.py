@@ -54,9 +54,9 @@ def test_the_commands_of_the_readme_work(make_collection: Callable[..., Any], tm
 
     def run_until(line: str, expected: str) -> None:
         """Repeat a command until its output contains `expected`: pages and starting workers take a moment."""
-        until = time.monotonic() + SECONDS_MAX
+        deadline = time.monotonic() + SECONDS_MAX
         while expected not in (output := run(line)):
-            assert time.monotonic() < until, output
+            assert time.monotonic() < deadline, output
 
     create, work, publish, sweeps, clusters = commands(names)
     assert "with 8 partitions" in run(create)

@@ -97,10 +97,10 @@ def test_results_equal_those_of_the_embedded_engine(make_collection: Callable[..
             if name == max(SWEEPS):
                 # The first run writes no moves, like a worker that was killed between a commit and its moves.
                 with result_topics(collection, ["near-duplicates", "clusters"]):
-                    collection.work("a")
+                    collection.run_workers("a")
                 assert len(read(collection, "moves")) == len(expected)
             if name != min(SWEEPS):  # no page is missing in the first sweep
-                collection.work("a")
+                collection.run_workers("a")
             ingest(store, settings, [str(path)], name, now=1_000)
             view = View(store)
             expected += [msgspec.to_builtins(move) for move in find_moves(view, settings, view.sweeps()[-1])]
@@ -134,15 +134,15 @@ def test_forgetting_is_published_and_moves_are_not_repeated(make_collection: Cal
     collection = make_collection(2)
     for name, path in SWEEPS.items():
         collection("publish", path, "--sweep", name)
-    collection.work("a")
+    collection.run_workers("a")
     moves, url = read(collection, "moves"), collection.serve("a")
     before = clusters_from_topic(read(collection, "clusters"))
     document = min(before)[0]
-    collection.ask("forget", document, "--server", url)
+    collection.run("forget", document, "--server", url)
     changes = read(collection, "clusters")
     assert changes[-1][1]["change"] in {"joined", "left", "forgotten"}
     assert any(message["change"] == "forgotten" and key == document for key, message in changes)
-    rows = collection.ask("clusters", "--json", "--server", url).splitlines()
+    rows = collection.run("clusters", "--json", "--server", url).splitlines()
     after = {tuple(sorted(row["documents"])) for row in map(json.loads, rows) if row["document_count"] > 1}
     assert clusters_from_topic(changes) == after
     assert after != before
@@ -156,7 +156,7 @@ def test_disabled_results_have_no_topics(make_collection: Callable[..., Any], em
         collection("topics", "create", "--partitions", 1)
         for name, path in SWEEPS.items():
             collection("publish", path, "--sweep", name)
-        collection.work("a")
+        collection.run_workers("a")
     assert collection.clusters("a") == embedded(SWEEPS)
     topics = asyncio.run(topic_names(collection.bootstrap))
     assert f"{collection.prefix}-sweeps" in topics

@@ -18,7 +18,7 @@ from streams.engine.ingest import ingest
 from streams.kafka.rows.worker_client import WorkerClient, token_from_environment
 from streams.settings import load
 from tests.broker.answers import Answers, answers, differences
-from tests.broker.running import of_folders
+from tests.broker.running import sharded_store
 
 SETTLED_SECONDS_MAX = 300.0
 SAMPLE_EVERY = 16  # of the missing URLs; one of them costs about a hundred round trips over HTTP
@@ -48,7 +48,7 @@ def embedded_answers(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., 
 
 def settle(url: str, sweeps: int) -> None:
     """Wait until all sweeps are committed."""
-    until = time.monotonic() + SETTLED_SECONDS_MAX
+    deadline = time.monotonic() + SETTLED_SECONDS_MAX
     while True:
         states: object
         try:
@@ -59,7 +59,7 @@ def settle(url: str, sweeps: int) -> None:
             states = error  # a rebalance is in progress
         if states == [SweepState.COMMITTED] * sweeps:
             return
-        assert time.monotonic() < until, states
+        assert time.monotonic() < deadline, states
         time.sleep(0.3)
 
 
@@ -107,7 +107,7 @@ def check_answers(
     collection.check(*names)
     with collection.folders(*names) as stores:
         assert_same_answers(
-            answers(View(of_folders(stores, settings.scheme, rows)), settings),
+            answers(View(sharded_store(stores, settings.scheme, rows)), settings),
             embedded_answers(sweeps, collection.config, 1),
         )
 

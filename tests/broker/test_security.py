@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.broker.running import HOME, Collection, broker_on, free_port
+from tests.broker.running import HOME, Collection, free_port, running_broker
 
 SAMPLE = Path(__file__).parents[2] / "streams" / "demo" / "sample" / "2023-03.jsonl"
 PASSWORD = "correct-horse-battery"
@@ -81,7 +81,7 @@ class Secured:
 @pytest.fixture(scope="module")
 def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
     secured_broker = Secured(tmp_path_factory.mktemp("secured"))
-    with broker_on(secured_broker.folder, secured_broker.plain, secured_broker.folder / "more"):
+    with running_broker(secured_broker.folder, secured_broker.plain, secured_broker.folder / "more"):
         secured_broker.add_scram_user()
         yield secured_broker
 
@@ -104,7 +104,7 @@ def test_every_protocol_works_and_wrong_credentials_are_reported(
     secured_collection: Collection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     secured_collection("publish", SAMPLE, "--sweep", "a")
-    secured_collection.work("a")
+    secured_collection.run_workers("a")
     assert secured_collection.clusters("a")
     log = (secured_collection.folder / "a.log").read_text()
     assert PASSWORD not in log
@@ -147,7 +147,7 @@ def test_workers_require_the_token(make_collection: Callable[..., Any], monkeypa
     # Each of the two workers has to query the other.
     for url in urls:
         assert json.loads(
-            collection.ask_settled("clusters", "--json", "--min-size", "1", "--limit", "1", "--server", url)
+            collection.run_until_success("clusters", "--json", "--min-size", "1", "--limit", "1", "--server", url)
         )
         assert [post(url, path) for path in NEEDS_TOKEN] == [401, 401, 401]
         assert [post(url, path, f"Bearer {TOKEN}x") for path in NEEDS_TOKEN] == [401, 401, 401]
@@ -157,7 +157,7 @@ def test_workers_require_the_token(make_collection: Callable[..., Any], monkeypa
     for token in ("", "another", "with spaces"):
         monkeypatch.setenv("LOSTFOUND_TOKEN", token)
         for command in (["clusters"], ["forget", "https://a.example/"], ["sweep", "open", "c"]):
-            assert "LOSTFOUND_TOKEN" in collection.ask(*command, "--server", urls[0], code=2)
+            assert "LOSTFOUND_TOKEN" in collection.run(*command, "--server", urls[0], code=2)
     assert TOKEN not in (collection.folder / "a.log").read_text()
 
 
@@ -167,13 +167,13 @@ def test_without_a_token_nothing_is_changed(
     monkeypatch.delenv("LOSTFOUND_TOKEN")
     collection = make_collection(1)
     collection("publish", SAMPLE, "--sweep", "a")
-    collection.work("a")
+    collection.run_workers("a")
     url = collection.serve("a")
-    before = collection.ask("clusters", "--json", "--min-size", "1", "--server", url)
+    before = collection.run("clusters", "--json", "--min-size", "1", "--server", url)
     assert before
     for command in (["forget", "https://www.windvane.example/"], ["sweep", "cancel", "a"]):
-        assert "LOSTFOUND_TOKEN" in collection.ask(*command, "--server", url, code=2)
-    assert collection.ask("clusters", "--json", "--min-size", "1", "--server", url) == before
+        assert "LOSTFOUND_TOKEN" in collection.run(*command, "--server", url, code=2)
+    assert collection.run("clusters", "--json", "--min-size", "1", "--server", url) == before
 
 
 def post(url: str, path: str, authorization: str = "") -> int:

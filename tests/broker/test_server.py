@@ -27,12 +27,12 @@ class BothEngines(NamedTuple):
 
 
 @pytest.fixture
-def both(make_collection: Callable[..., Any], tmp_path: Path) -> BothEngines:
+def engines(make_collection: Callable[..., Any], tmp_path: Path) -> BothEngines:
     collection = make_collection(3)
     folder = tmp_path / "embedded"
     for name in SWEEPS:
         collection("publish", SAMPLE / f"{name}.jsonl", "--sweep", name)
-        collection.ask("ingest", SAMPLE / f"{name}.jsonl", "--sweep", name, "--data-dir", folder)
+        collection.run("ingest", SAMPLE / f"{name}.jsonl", "--sweep", name, "--data-dir", folder)
     urls = [collection.serve("a"), collection.serve("b")]
     settle(collection, urls)
     return BothEngines(collection, folder, urls)
@@ -40,15 +40,15 @@ def both(make_collection: Callable[..., Any], tmp_path: Path) -> BothEngines:
 
 def settle(collection: Any, urls: list[str]) -> None:
     """Wait until both workers are ready and every sweep is committed."""
-    until = time.monotonic() + 90
+    deadline = time.monotonic() + 90
     while True:
         output = ""
         try:
-            output = collection.ask("sweep", "list", "--json", "--server", urls[0])
+            output = collection.run("sweep", "list", "--json", "--server", urls[0])
             rows = [json.loads(line) for line in output.splitlines()]
         except AssertionError as error:
             rows, output = [], str(error)  # a rebalance is in progress
-        assert time.monotonic() < until, output
+        assert time.monotonic() < deadline, output
         if len(rows) == len(SWEEPS) and all(row["state"] == "committed" for row in rows):
             break
         time.sleep(0.3)
@@ -64,34 +64,36 @@ def test_workers_query_each_other_over_ipv6(make_collection: Callable[..., Any])
         collection("publish", SAMPLE / f"{name}.jsonl", "--sweep", name)
     urls = collection.serve_all(["a", "b"], host="::1")
     settle(collection, urls)
-    first, second = (collection.ask_settled("clusters", "--json", "--server", url) for url in urls)
+    first, second = (collection.run_until_success("clusters", "--json", "--server", url) for url in urls)
     assert first == second
     assert len(first.splitlines()) > 1
 
 
-def test_every_query_gives_the_same_answer(both: BothEngines) -> None:
-    collection = both.collection
+def test_every_query_gives_the_same_answer(engines: BothEngines) -> None:
+    collection = engines.collection
     urls = sorted({json.loads(line)["url"] for name in SWEEPS for line in (SAMPLE / f"{name}.jsonl").open()})
     first = [json.loads(line)["url"] for line in (SAMPLE / "2023-03.jsonl").open()]
     commands: list[list[str]] = [["clusters", "--min-size", "1"], ["clusters", "--threshold", "0.9", "--containment"]]
     commands += [["captures", urls[0]], ["cluster", first[0]], ["similar", first[0]], ["find", *first[:6]]]
     for i, command in enumerate(commands):
-        expected = collection.ask(*command, "--json", "--data-dir", both.folder)
-        actual = collection.ask(*command, "--json", "--server", both.urls[i % 2])
+        expected = collection.run(*command, "--json", "--data-dir", engines.folder)
+        actual = collection.run(*command, "--json", "--server", engines.urls[i % 2])
         assert expected == actual, command
         assert expected
 
 
-def test_forgetting_and_cancelling_reach_all_partitions(both: BothEngines) -> None:
-    collection = both.collection
+def test_forgetting_and_cancelling_reach_all_partitions(engines: BothEngines) -> None:
+    collection = engines.collection
     url = json.loads((SAMPLE / "2025-09.jsonl").open().readline())["url"]
     for command in (["forget", url], ["sweep", "cancel", "2024-05"]):
-        expected = collection.ask(*command, "--data-dir", both.folder)
-        assert collection.ask(*command, "--server", both.urls[1]) == expected
+        expected = collection.run(*command, "--data-dir", engines.folder)
+        assert collection.run(*command, "--server", engines.urls[1]) == expected
         query = ["clusters", "--min-size", "1", "--json"]
-        assert collection.ask(*query, "--server", both.urls[0]) == collection.ask(*query, "--data-dir", both.folder)
-    collection.ask("captures", url, "--server", both.urls[0], code=1)
-    assert "2024-05" not in collection.ask("sweep", "list", "--server", both.urls[0])
+        assert collection.run(*query, "--server", engines.urls[0]) == collection.run(
+            *query, "--data-dir", engines.folder
+        )
+    collection.run("captures", url, "--server", engines.urls[0], code=1)
+    assert "2024-05" not in collection.run("sweep", "list", "--server", engines.urls[0])
 
 
 def test_cancelling_a_sweep_also_drops_its_pages_in_flight(
@@ -105,16 +107,16 @@ def test_cancelling_a_sweep_also_drops_its_pages_in_flight(
             words = " ".join(f"word{at // 4}x{n}" for n in range(200))
             out.write(json.dumps({"url": f"https://spam{at % 50}.example/{at}", "text": f"{words} {at}"}) + "\n")
     collection("publish", spam, "--sweep", "spam", "--keep-open")
-    until = time.monotonic() + 60
+    deadline = time.monotonic() + 60
     while metric_total(url, "lostfound_captures_total") < 100:
-        assert time.monotonic() < until
+        assert time.monotonic() < deadline
         time.sleep(0.1)
-    collection.ask("sweep", "cancel", "spam", "--server", url)
+    collection.run("sweep", "cancel", "spam", "--server", url)
     while metric_total(url, "lostfound_waiting_messages"):
-        assert time.monotonic() < until
+        assert time.monotonic() < deadline
         time.sleep(0.3)
-    collection.ask("clusters", "--min-size", "1", "--server", url, code=1)
-    assert collection.ask("sweep", "list", "--json", "--server", url) == ""
+    collection.run("clusters", "--min-size", "1", "--server", url, code=1)
+    assert collection.run("sweep", "list", "--json", "--server", url) == ""
 
 
 def metric_total(url: str, name: str) -> float:
@@ -124,24 +126,24 @@ def metric_total(url: str, name: str) -> float:
     return sum(float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith(name))
 
 
-def test_the_error_about_a_silent_worker_names_it(both: BothEngines) -> None:
-    collection = both.collection
+def test_the_error_about_a_silent_worker_names_it(engines: BothEngines) -> None:
+    collection = engines.collection
     silent = collection.running[-1]
     silent.send_signal(signal.SIGSTOP)
     try:
-        error = collection.ask("clusters", "--server", both.urls[0], code=4)
-        assert both.urls[1] in error
+        error = collection.run("clusters", "--server", engines.urls[0], code=4)
+        assert engines.urls[1] in error
     finally:
         silent.send_signal(signal.SIGCONT)
 
 
-def test_a_worker_serves_metrics_and_liveness(both: BothEngines) -> None:
-    with urllib.request.urlopen(f"{both.urls[0]}/metrics") as answer:
+def test_a_worker_serves_metrics_and_liveness(engines: BothEngines) -> None:
+    with urllib.request.urlopen(f"{engines.urls[0]}/metrics") as answer:
         text = answer.read().decode()
     assert 'lostfound_partitions{role="active"}' in text
     assert "lostfound_ready 1.0" in text
     assert "lostfound_waiting_messages{" in text
-    with urllib.request.urlopen(f"{both.urls[0]}/livez") as answer:
+    with urllib.request.urlopen(f"{engines.urls[0]}/livez") as answer:
         assert answer.status == 200
 
 
@@ -150,13 +152,13 @@ def test_a_worker_without_partitions_answers_for_the_collection(make_collection:
     collection("publish", SAMPLE / "2023-03.jsonl", "--sweep", "2023-03")
     urls = collection.serve_all(["a", "b", "c"])
     query = ["clusters", "--min-size", "1", "--json", "--server"]
-    until = time.monotonic() + 60
+    deadline = time.monotonic() + 60
     while '"state":"committed"' not in (
-        output := collection.ask_settled("sweep", "list", "--json", "--server", urls[2])
+        output := collection.run_until_success("sweep", "list", "--json", "--server", urls[2])
     ):
-        assert time.monotonic() < until, output
+        assert time.monotonic() < deadline, output
         time.sleep(0.3)
-    answers = [collection.ask_settled(*query, url) for url in urls]
+    answers = [collection.run_until_success(*query, url) for url in urls]
     assert answers[0]
     assert answers == answers[:1] * 3
 
@@ -165,14 +167,14 @@ def test_an_open_sweep_is_committed_by_command(make_collection: Callable[..., An
     collection = make_collection(2)
     collection("publish", SAMPLE / "2023-03.jsonl", "--sweep", "2023-03", "--keep-open")
     url = collection.serve("a")
-    assert '"state":"open"' in collection.ask("sweep", "list", "--json", "--server", url)
-    assert "already" in collection.ask("sweep", "open", "2023-03", "--server", url, code=2)
-    assert "is not a valid sweep name" in collection.ask("sweep", "open", "a\nb", "--server", url, code=2)
-    collection.ask("sweep", "commit", "2023-03", "--server", url)
-    until = time.monotonic() + 60
-    while '"state":"committed"' not in (output := collection.ask("sweep", "list", "--json", "--server", url)):
-        assert time.monotonic() < until
+    assert '"state":"open"' in collection.run("sweep", "list", "--json", "--server", url)
+    assert "already" in collection.run("sweep", "open", "2023-03", "--server", url, code=2)
+    assert "is not a valid sweep name" in collection.run("sweep", "open", "a\nb", "--server", url, code=2)
+    collection.run("sweep", "commit", "2023-03", "--server", url)
+    deadline = time.monotonic() + 60
+    while '"state":"committed"' not in (output := collection.run("sweep", "list", "--json", "--server", url)):
+        assert time.monotonic() < deadline
         time.sleep(0.3)
     assert json.loads(output)["captures"] == sum(1 for _ in (SAMPLE / "2023-03.jsonl").open())
-    assert "cannot be committed" in collection.ask("sweep", "commit", "2023-03", "--server", url, code=2)
+    assert "cannot be committed" in collection.run("sweep", "commit", "2023-03", "--server", url, code=2)
     collection("publish", SAMPLE / "2023-03.jsonl", "--sweep", "2023-03")

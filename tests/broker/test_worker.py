@@ -31,7 +31,7 @@ def test_same_clusters_as_the_embedded_engine(
 ) -> None:
     collection = make_collection(partitions)
     publish_all(collection)
-    collection.work(*workers)
+    collection.run_workers(*workers)
     assert collection.clusters(*workers) == embedded(SWEEPS)
 
 
@@ -43,7 +43,7 @@ def test_same_clusters_as_the_embedded_engine_on_a_real_site(
     collection = make_collection(3)
     for name, path in sweeps.items():
         collection("publish", path, "--sweep", name)
-    collection.work("a", "b")
+    collection.run_workers("a", "b")
     assert collection.clusters("a", "b") == embedded(sweeps)
 
 
@@ -56,7 +56,7 @@ def test_a_killed_worker_loses_no_pages(make_collection: Callable[..., Any], emb
         wait_for(partial(has_records, collection, records))
         process.send_signal(signal.SIGKILL)
         process.wait()
-    collection.work("a", "b")
+    collection.run_workers("a", "b")
     assert collection.clusters("a", "b") == embedded(SWEEPS)
 
 
@@ -65,9 +65,9 @@ def test_pages_published_twice_change_nothing(
 ) -> None:
     collection = make_collection(2)
     publish_all(collection)
-    collection.work("a")
+    collection.run_workers("a")
     publish_all(collection)
-    collection.work("a")
+    collection.run_workers("a")
     assert collection.clusters("a") == embedded(SWEEPS)
 
 
@@ -76,9 +76,9 @@ def test_a_deleted_folder_is_restored_from_the_changelog(
 ) -> None:
     collection = make_collection(2)
     publish_all(collection)
-    collection.work("a")
+    collection.run_workers("a")
     shutil.rmtree(collection.folder / "a")
-    collection.work("a")
+    collection.run_workers("a")
     assert collection.clusters("a") == embedded(SWEEPS)
 
 
@@ -89,7 +89,7 @@ def test_a_worker_that_only_sketches_feeds_the_others(
     publish_all(collection)
     sketching = collection.worker("s", "--operators", "sketch")
     wait_for(lambda: sum(end_offsets(collection, "captures")) > 0)
-    collection.work("a")
+    collection.run_workers("a")
     sketching.terminate()
     assert sketching.wait(40) == 0
     assert collection.clusters("a") == embedded(SWEEPS)
@@ -122,14 +122,14 @@ def has_records(collection: Any, count_min: int) -> bool:
 
 
 def wait_for(condition: Callable[[], bool], seconds_max: float = 90.0) -> None:
-    until = time.monotonic() + seconds_max
+    deadline = time.monotonic() + seconds_max
     while not condition():
-        assert time.monotonic() < until
+        assert time.monotonic() < deadline
         time.sleep(0.1)
 
 
 def end_offsets(collection: Any, topic: str) -> list[int]:
-    async def ask() -> list[int]:
+    async def read_offsets() -> list[int]:
         consumer = AIOKafkaConsumer(bootstrap_servers=collection.bootstrap)
         await consumer.start()
         try:
@@ -140,7 +140,7 @@ def end_offsets(collection: Any, topic: str) -> list[int]:
         finally:
             await consumer.stop()
 
-    return asyncio.run(ask())
+    return asyncio.run(read_offsets())
 
 
 async def read(collection: Any, topic: str) -> list[bytes]:

@@ -137,9 +137,9 @@ class Child:
         self.process.stdout.read()
         self.process.stdout.close()
         code = self.process.wait(timeout=60)
-        until = time.monotonic() + 20
+        deadline = time.monotonic() + 20
         while group_alive(self.process.pid):
-            assert time.monotonic() < until, "processes are still running"
+            assert time.monotonic() < deadline, "processes are still running"
             time.sleep(0.02)
         return code
 
@@ -185,10 +185,10 @@ def kill_and_resume(
     kills = 0
     for number, path in enumerate(crawl.files):
         batches = crawl.pages[number] // 16
-        allowed = kills + CHAIN // 2 if number == 0 else CHAIN
+        kills_max = kills + CHAIN // 2 if number == 0 else CHAIN
         while True:
             child = start("ingest", folder, number, workers, path)
-            if kills < allowed:
+            if kills < kills_max:
                 child.read(rng.randint(0, max(1, batches // 2)))
                 time.sleep(rng.random() * 0.04)
                 child.end(signal.SIGKILL)
@@ -264,8 +264,8 @@ def test_ctrl_c_while_ingesting(workers: int, crawl: Crawl, tmp_path: Path) -> N
     config.write_text(f"[ingest]\nworkers = {workers}\nworkers_from_bytes = 0\nbatch_pages = 4\n")
     ingesting = ["ingest", str(crawl.files[0]), "--sweep", "0", "--json"]
     child = command(folder, config, *ingesting)
-    until = time.monotonic() + 60
-    while not (folder / "dead-letters.jsonl").exists() and time.monotonic() < until:
+    deadline = time.monotonic() + 60
+    while not (folder / "dead-letters.jsonl").exists() and time.monotonic() < deadline:
         time.sleep(0.005)
     os.killpg(child.pid, signal.SIGINT)
     out, err = child.communicate(timeout=60)
@@ -273,7 +273,7 @@ def test_ctrl_c_while_ingesting(workers: int, crawl: Crawl, tmp_path: Path) -> N
     assert b"Traceback" not in err
     assert out == b""
     while group_alive(child.pid):
-        assert time.monotonic() < until, "processes are still running"
+        assert time.monotonic() < deadline, "processes are still running"
         time.sleep(0.02)
     assert is_consistent(folder)
     child = command(folder, config, *ingesting)
@@ -292,9 +292,9 @@ def test_a_killed_worker_ends_the_ingest_with_an_error_message(crawl: Crawl, tmp
     folder, config = tmp_path / "state", tmp_path / "settings.toml"
     config.write_text("[ingest]\nworkers = 2\nworkers_from_bytes = 0\nbatch_pages = 2\n")
     child = command(folder, config, "ingest", str(crawl.files[0]), "--sweep", "0")
-    until = time.monotonic() + 60
+    deadline = time.monotonic() + 60
     killed: list[int] = []
-    while not killed and time.monotonic() < until:
+    while not killed and time.monotonic() < deadline:
         if (folder / "dead-letters.jsonl").exists():
             tasks = Path(f"/proc/{child.pid}/task").glob("*/children")
             children = {int(pid) for task in tasks for pid in task.read_text().split()}

@@ -65,7 +65,7 @@ sys.exit(code)
 def run(folder: Path, *paths: Path) -> MeasuredIngest:
     config = folder / "settings.toml"
     config.write_text("[ingest]\nworkers = 1\n")
-    began = time.monotonic()
+    started = time.monotonic()
     done = subprocess.run(
         [sys.executable, "-c", MEASURED, "ingest", *map(str, paths), "--sweep", "one", "--json"],
         cwd=ROOT,
@@ -78,7 +78,7 @@ def run(folder: Path, *paths: Path) -> MeasuredIngest:
     )
     assert done.returncode == 0, done.stderr[-3000:]
     resident = int(done.stderr.split()[-1]) * 1024
-    return MeasuredIngest(json.loads(done.stdout), resident, time.monotonic() - began)
+    return MeasuredIngest(json.loads(done.stdout), resident, time.monotonic() - started)
 
 
 def letters(folder: Path) -> Counter[str]:

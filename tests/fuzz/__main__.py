@@ -225,10 +225,10 @@ TARGETS = {"readers": check_readers, "urls": check_urls, "codecs": check_codecs}
 
 
 def run(target: str, number: int) -> str:
-    began = time.monotonic()
+    started = time.monotonic()
     outcome = TARGETS[target](random.Random(number))
-    took = time.monotonic() - began
-    assert took < SECONDS_MAX, f"{took:.1f} s"
+    seconds = time.monotonic() - started
+    assert seconds < SECONDS_MAX, f"{seconds:.1f} s"
     return outcome
 
 

@@ -206,9 +206,9 @@ class Engine(RuleBasedStateMachine):
         for capture in sorted(self.captures, key=lambda c: (c.sweep, c.time, c.status < 300)):
             last[capture.url] = capture
         texts = {document: text for text, document in IDS.items()}
-        alive = [capture for capture in last.values() if capture.document]
-        times = self._times(len(alive))
-        lines = [page(c.url, texts[c.document or b""], t) for c, t in zip(alive, times, strict=True)]
+        current = [capture for capture in last.values() if capture.document]
+        times = self._times(len(current))
+        lines = [page(c.url, texts[c.document or b""], t) for c, t in zip(current, times, strict=True)]
         if lines:
             self._take(lines, keep_open=False)
 
@@ -296,12 +296,12 @@ class Engine(RuleBasedStateMachine):
         assert len(captures) == len(set(captures))
         assert set(captures) == self.captures
         for sweep in sweeps.all_sweeps(self.store):
-            mine = [capture for capture in self.captures if capture.sweep == sweep.number]
+            sweep_captures = [capture for capture in self.captures if capture.sweep == sweep.number]
             counts = {host: n for host, n in sweeps.hosts(self.store, sweep.number).items() if n}
-            assert sum(counts.values()) == len(mine)
-            assert set(counts) == {host_prefix(url_key(capture.url)) for capture in mine}
+            assert sum(counts.values()) == len(sweep_captures)
+            assert set(counts) == {host_prefix(url_key(capture.url)) for capture in sweep_captures}
             if sweep.state is SweepState.COMMITTED:
-                assert sweep.captures == len(mine)
+                assert sweep.captures == len(sweep_captures)
 
     @invariant()
     def holds_the_documents(self) -> None:
