@@ -1,4 +1,4 @@
-"""Errors of `streams`; errors of the state are in `state.errors`."""
+"""Define the errors of `streams`; `state.errors` defines those of the state."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class SettingsError(LostfoundError):
 
 
 class InputError(LostfoundError):
-    """The input cannot be used: a path, a URL, the name of a sweep."""
+    """The input, such as a path, a URL or the name of a sweep, cannot be used."""
 
 
 class NotFound(InputError):
@@ -23,7 +23,7 @@ class NotFound(InputError):
 
 
 class BadUrl(InputError, ValueError):
-    """Not an http or https URL with a host that can be looked up, or too long."""
+    """The URL is too long, or is not an http or https URL with a valid host name."""
 
 
 class ReadError(InputError):
@@ -31,8 +31,8 @@ class ReadError(InputError):
 
 
 class BadRecord(LostfoundError):
-    """A record was rejected and the ingest stops at bad records; gives the position and the reason."""
+    """A record was rejected and the ingest stops at bad records; the message has the position and the reason."""
 
 
 class WorkerDied(LostfoundError):
-    """A process that sketches pages was killed; committed batches remain."""
+    """A process that sketches pages was killed; committed batches are kept."""

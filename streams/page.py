@@ -1,4 +1,4 @@
-"""What moves between the stages: plain frozen values."""
+"""Define the values that pass between stages: pages, rejected records, and the reasons for rejection."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ NOT_MODIFIED = 304
 class Origin(msgspec.Struct, frozen=True):
     """The position of a record in the input, for dead letters and for resuming.
 
-    `offset` is a byte offset for WARC and ARC (of the record, in the compressed file) and a line number, from 0,
-    for JSONL; `member` names the file inside a WACZ.
+    `offset` is the record's byte offset in the (compressed) file for WARC and ARC, and the line number from 0 for
+    JSONL. `member` is the name of the file inside a WACZ.
     """
 
     source: str
@@ -23,27 +23,25 @@ class Origin(msgspec.Struct, frozen=True):
 
 
 class Page(msgspec.Struct, frozen=True, kw_only=True):
-    """One fetch supplied by a crawler, decoded from its transfer and content encoding but not yet parsed.
+    """One fetch supplied by a crawler, without transfer and content encoding but not yet parsed.
 
-    Exactly one of `body` (bytes as served) and `text` (already extracted) is set, unless the record is a redirect,
-    an error or a revisit, or its content is refused: then both are None.
-
-    Raises BadUrl if `key` is not given and `url` has none.
+    Exactly one of `body` (bytes as served) and `text` (extracted by the crawler) is set. Both are None for redirects,
+    errors, revisits and refused content. Raises BadUrl if `key` is not given and `url` has no key.
     """
 
     url: str
-    key: bytes = b""  # the key of `url`; a reader that has parsed the URL passes it, else it is computed here
+    key: bytes = b""  # the key of `url`, computed if not given
     time: int  # ms since the epoch, UTC
     status: int = 200
     body: bytes | None = None
     text: str | None = None
-    mime: str = ""  # lower case, without parameters; empty when unknown
-    charset: str = ""  # as declared by the server; empty when unknown
-    redirect: str | None = None  # absolute target of a 3xx
-    revisit_of: str | None = None  # a revisit record: the URL whose capture it repeats
-    revisit_time: int | None = None  # ms; None where the record does not say
+    mime: str = ""  # lower case, without parameters; empty if unknown
+    charset: str = ""  # as declared by the server; empty if unknown
+    redirect: str | None = None  # the absolute target of a 3xx
+    revisit_of: str | None = None  # for a revisit record, the URL whose capture it repeats
+    revisit_time: int | None = None  # the time of that capture in ms; None if the record does not give it
     title: str = ""
-    refused: tuple[str, str] | None = None  # why its content is not taken: reason and detail, as of a Rejected
+    refused: tuple[str, str] | None = None  # why the content is refused: reason and detail as in Rejected
     origin: Origin = Origin("", 0)
 
     def __post_init__(self) -> None:
@@ -52,41 +50,41 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def with_time(page: Page, time: int) -> Page:
-    """Return the page with this time, in ms, if its record has none."""
+    """Return the page, with this time in ms if its record has none."""
     return page if page.time else msgspec.structs.replace(page, time=time)
 
 
-# Why a record or page is a dead letter. A page whose content alone is unusable is stored too, without text.
+# Why a record or page is a dead letter. If only its content is unusable, the page is still stored, without text.
 REASONS: dict[str, str] = {
     "bad_base64": "the `body` of a line is not base64; the URL is stored without text",
     "bad_encoding": "the body cannot be decoded as its Content-Encoding says; the URL is stored without text",
     "bad_field": "a field has the wrong type or a value out of range",
-    "bad_header": "the header of a record cannot be read: it is too long, or has no valid length",
+    "bad_header": "the header of a record is too long, or does not contain a valid length",
     "bad_json": "a line is not a JSON object",
     "bad_length": "a record does not end where its length says; reading resumes at the next record",
-    "bad_pointer": "a pointer does not lead to a WARC record with a page of this URL, or leads out of `warc_folder`",
-    "bad_time": "the fetch time cannot be read; if missing, it is the sweep's opening (on Kafka the message's time)",
+    "bad_pointer": "a pointer does not refer to a WARC record of this URL, or refers to a file outside `warc_folder`",
+    "bad_time": "the fetch time is invalid; a missing time becomes the sweep's opening (on Kafka the message's time)",
     "bad_url": "not an http or https URL with a host, or longer than `url_bytes_max`",
     "bad_utf8": "a line is not UTF-8",
-    "bad_zip": "an unreadable zip, too big a directory, or a WARC in it encrypted or neither stored nor deflated",
+    "bad_zip": "a zip is unreadable, has a huge directory, or has a WARC that is encrypted or neither stored nor deflated",
     "corrupt": "compressed data is damaged; reading resumes at the next gzip member or zstd frame",
-    "garbage": "bytes between records that are not a record",
-    "no_archive": "a WACZ without a WARC in it",
-    "no_content": "a line with neither `html`, `text`, `body` nor a redirect",
+    "garbage": "the bytes between two records do not form a record",
+    "no_archive": "a WACZ contains no WARC",
+    "no_content": "a line has no `html`, `text`, `body` or redirect",
     "no_text": "the page has no words; the URL is stored without text",
-    "no_url": "a record or line without a URL",
+    "no_url": "a record or line has no URL",
     "not_text": "the page is neither HTML nor text, or is a binary file; the URL is stored without text",
     "parse_failed": "the HTML parser failed; the URL is stored without text",
     "revisit_unresolved": "the capture that a `revisit` repeats is not in the state; the URL is stored without text",
-    "segmented": "a part of a page that is split over several WARC records",
+    "segmented": "the record is one of several WARC records that contain parts of one page",
     "too_big": "longer than `page_bytes_max` (the URL is stored without text), `line_bytes_max` or `skip_bytes_max`",
-    "truncated": "the input ends within a record, which is read again once the file has grown",
-    "unknown_format": "not one of the formats that can be read, or a zip inside a WACZ",
+    "truncated": "the input ends within a record; the record is read again after the file has grown",
+    "unknown_format": "the format of the file is not supported, or the file is a zip inside a WACZ",
 }
 
 
 class Rejected(msgspec.Struct, frozen=True):
-    """A record or page that goes to the dead letters; `reason` is a short stable word, `detail` is for people."""
+    """A record or page that becomes a dead letter; `reason` is a key of `REASONS`, `detail` is for people."""
 
     reason: str
     detail: str

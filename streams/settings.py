@@ -1,4 +1,4 @@
-"""Load the settings: every default from `config/lostfound.toml`, and the differences from a file of the user."""
+"""Load the settings: the defaults from `config/lostfound.toml`, then the values in the user's file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from state.families import StoreLimits
 from state.scheme import TOKENISER, Scheme
 from state.sweep_life import is_valid_name
 from streams.errors import SettingsError
-from streams.sketch.extract import SKIPPED as EXTRACTORS
+from streams.sketch.extract import SKIPPED_TAGS as EXTRACTORS
 
 Count = Annotated[int, Meta(ge=1)]
 Seconds = Annotated[float, Meta(ge=0.001, le=3600.0)]
@@ -21,7 +21,7 @@ Share = Annotated[float, Meta(ge=0.0, le=1.0)]
 
 
 class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The definition of a near-duplicate, and what is stored in addition to sketches."""
+    """The threshold of a near-duplicate, and the optional data stored with sketches."""
 
     threshold: Annotated[float, Meta(ge=0.1, le=1.0)]
     keep_texts: bool
@@ -29,7 +29,7 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Bounds on one page, bucket or answer."""
+    """Limits per page, per bucket and per answer."""
 
     page_bytes_max: Count
     line_bytes_max: Count
@@ -43,7 +43,7 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class IngestSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Sizes of micro-batches, the number of processes, and the folder of the WARC files that lines point into."""
+    """Sizes of micro-batches, the number of processes, and the folder of WARC files that JSONL lines refer to."""
 
     batch_pages: Annotated[int, Meta(ge=1, le=100_000)]
     batch_bytes: Count
@@ -53,7 +53,7 @@ class IngestSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class FindSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Bounds of the search for moved pages."""
+    """Limits of the search for moved pages."""
 
     candidates_max: Count
     compared_max: Count
@@ -91,7 +91,7 @@ class KafkaSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """All settings; a field per section of the file."""
+    """All settings, with one field per section of the file."""
 
     scheme: Scheme
     policy: Policy
@@ -110,19 +110,19 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         if scheme.extractor not in EXTRACTORS:
             raise ValueError(f"scheme.extractor is {scheme.extractor!r}, not one of {', '.join(EXTRACTORS)}")
         if scheme.tokeniser != TOKENISER:
-            raise ValueError(f"scheme.tokeniser is {scheme.tokeniser}, but this version only has {TOKENISER}")
+            raise ValueError(f"scheme.tokeniser is {scheme.tokeniser}, but this version supports only {TOKENISER}")
 
 
 def default_file() -> Path:
-    """Return the file of defaults: next to the package in a wheel, in `config/` in a checkout."""
+    """Return the path of the default settings: in a wheel beside this module, in a checkout in `config/`."""
     packaged = Path(__file__).with_name("lostfound.toml")
     return packaged if packaged.exists() else Path(__file__).parents[1] / "config" / "lostfound.toml"
 
 
 def load(path: Path | None = None, overrides: dict[str, dict[str, Any]] | None = None) -> Settings:
-    """Return the defaults, overridden by the user's file, and both overridden by `overrides`.
+    """Return the defaults, overridden by the file at `path`, then by `overrides`.
 
-    Raises SettingsError, with the name of the setting, if it is unknown or out of range.
+    Raise SettingsError with the name of the setting if it is unknown or out of range.
     """
     tables = _read(default_file())
     for layer in (_read(path) if path else {}, overrides or {}):
@@ -130,7 +130,7 @@ def load(path: Path | None = None, overrides: dict[str, dict[str, Any]] | None =
             if not isinstance(values, dict):
                 raise SettingsError(f"{path}: {section} is outside a section", "put it under [section]")
             tables.setdefault(section, {}).update(values)
-    # Stored states and messages contain these two structs as well, so the structs themselves allow unknown fields.
+    # These two structs allow unknown fields, because stored states and messages contain them too.
     for section, struct in (("scheme", Scheme), ("store", StoreLimits)):
         if unknown := tables[section].keys() - set(struct.__struct_fields__):
             raise _invalid(path, f"{section} has no setting {', '.join(sorted(unknown))}")
@@ -141,9 +141,8 @@ def load(path: Path | None = None, overrides: dict[str, dict[str, Any]] | None =
 
 
 def _invalid(path: Path | None, detail: str) -> SettingsError:
-    return SettingsError(
-        f"{path or 'settings'}: {detail}", "config/lostfound.toml lists every setting with its unit and limits"
-    )
+    hint = "config/lostfound.toml lists every setting with its unit and limits"
+    return SettingsError(f"{path or 'settings'}: {detail}", hint)
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -1,12 +1,9 @@
-"""Extracts the text of a page: detects charset and type, chooses a parser, and refuses pages without text.
+"""Extract the text of a page: detect its charset and type, choose a parser, and refuse pages without text.
 
-The scheme's `extractor` decides which parts of an HTML page count:
+The scheme's `extractor` selects the text of an HTML page (docs/decisions/extractor.md compares them):
 
     resiliparse-all   all visible text
-    resiliparse-body  all visible text except <nav>, <footer> and <aside>; all of it if that leaves nothing
-
-docs/decisions/extractor.md compares their effect on resemblance. Whatever a page contains, the only error raised is
-`TextError`, with a reason for the dead letters.
+    resiliparse-body  all visible text except <nav>, <footer> and <aside>, or all of it if nothing else is left
 """
 
 from __future__ import annotations
@@ -28,26 +25,24 @@ if TYPE_CHECKING:
 PAGE_BYTES_MAX = 10 << 20
 DEFAULT_EXTRACTOR = "resiliparse-body"
 TITLE_CHARS_MAX = 200
-REFRESH_SECONDS_MAX = 15  # a page that redirects later than this counts as a page itself
-_HEAD_CHARS = 1 << 16  # searched for a meta refresh
+REFRESH_SECONDS_MAX = 15  # a slower refresh is not a redirect
+_HEAD_CHARS = 1 << 16  # the part of a page that is searched for a meta refresh
 _SNIFF_BYTES = 1024
 _GUESS_BYTES, _GUESS_NON_ASCII_MIN = 1 << 16, 16
 _ASCII = bytes(range(128))
-
-SKIPPED = {"resiliparse-all": (), "resiliparse-body": ("nav", "footer", "aside")}
-
+SKIPPED_TAGS = {"resiliparse-all": (), "resiliparse-body": ("nav", "footer", "aside")}
 _HTML_TYPES = frozenset(["text/html", "application/xhtml+xml", "application/xml", "text/xml"])
-_LOOKS_LIKE_UTF8 = frozenset(["iso2022_jp", "utf-16-le", "utf-16-be"])  # their bytes can be valid UTF-8 too
+_VALID_AS_UTF8 = frozenset(["iso2022_jp", "utf-16-le", "utf-16-be"])  # their bytes can also be valid UTF-8
 _BOMS = ((b"\xef\xbb\xbf", "utf-8"), (b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
 _MAGIC = (b"%PDF-", b"\x89PNG", b"GIF8", b"\xff\xd8\xff", b"PK\x03\x04", b"\x1f\x8b", b"RIFF", b"\x7fELF", b"\0\0\0")
 _META_CHARSET = re.compile(rb"<meta[^<>]{0,200}?charset\s*=\s*[\"']?\s*([\w.:-]{1,40})", re.IGNORECASE)
-# The tags of the standard for sniffing (WHATWG), and <meta>.
+# The tags of WHATWG's MIME Sniffing standard, and <meta>.
 _LOOKS_LIKE_HTML = re.compile(
     r"\s*(?:<\?xml[^>]{0,200}>\s*)?(?:<!--|<!doctype\s+html|"
     r"<(?:html|head|script|iframe|h1|div|font|table|a|style|title|b|body|br|p|meta)[\s/>])",
     re.IGNORECASE,
 )
-# "Shared declarative refresh steps" of the HTML standard, without backtracking: in `60` the target is not `0`.
+# The "shared declarative refresh steps" of the HTML standard, without backtracking: `60` is not `6` and a URL `0`.
 _REFRESH = re.compile(
     r"\s*+(?=[0-9.])0*+([0-9]{0,9}+)[0-9.]*+(?=[;,\s])\s*+[;,]?+\s*+(?:url\s*+=\s*+)?+"
     r"(?:\"([^\"]++)|'([^']++)|([^\"'].*+))",
@@ -56,7 +51,7 @@ _REFRESH = re.compile(
 
 
 class TextError(LostfoundError):
-    """A page without usable text: `reason` is a short stable word for the dead letters, `detail` is for people."""
+    """The text cannot be extracted: `reason` is a key of `REASONS`, `detail` is for people."""
 
     def __init__(self, reason: str, detail: str) -> None:
         super().__init__(f"{reason}: {detail}")
@@ -65,7 +60,7 @@ class TextError(LostfoundError):
 
 
 class Extracted(msgspec.Struct, frozen=True):
-    """The text of a page; `meta_refresh` is the absolute URL that it redirects to within a few seconds."""
+    """The text of a page; `meta_refresh` is the absolute URL to which the page redirects."""
 
     text: str
     title: str
@@ -74,10 +69,10 @@ class Extracted(msgspec.Struct, frozen=True):
 
 
 def extract(page: Page, page_bytes_max: int = PAGE_BYTES_MAX, extractor: str = DEFAULT_EXTRACTOR) -> Extracted:
-    """Return the text of a page that has a body or a text, in time and memory bounded by its size.
+    """Return the text of a page with a body or a text; time and memory are bounded by its size.
 
-    Raises TextError with reason `too_big`, `not_text` (pictures, PDF, archives), `no_text` or `parse_failed`;
-    SettingsError if the extractor is unknown.
+    Raise SettingsError if the extractor is unknown. The only other error is TextError, with reason `too_big`,
+    `not_text` (images, PDF, archives), `no_text` or `parse_failed`.
     """
     if page.text is not None:
         return _extract_text(page.text, page.title, page_bytes_max)
@@ -91,9 +86,9 @@ def extract_body(
     body: bytes, mime: str = "", charset: str = "", url: str = "", title: str = "",
     *, page_bytes_max: int = PAGE_BYTES_MAX, extractor: str = DEFAULT_EXTRACTOR,
 ) -> Extracted:  # fmt: skip
-    """Return the text of HTML or plain text as served; everything but the body may be unknown.
+    """Return the text of an HTML or plain-text body as served. Raises the same errors as `extract`.
 
-    `url` resolves the target of a meta refresh; `title` replaces the title in the HTML. Raises like `extract`.
+    The other arguments can be empty: `url` is the base URL of a meta refresh, `title` replaces the title in the HTML.
     """
     if len(body) > page_bytes_max:
         raise TextError("too_big", f"{len(body)} bytes, more than page_bytes_max = {page_bytes_max}")
@@ -101,16 +96,16 @@ def extract_body(
     decoded = decode(body, charset)
     if not is_html:
         return _extract_text(decoded, title, page_bytes_max)
-    if extractor not in SKIPPED:
-        raise SettingsError(f"unknown extractor {extractor!r}", f"choose one of {', '.join(SKIPPED)}")
-    return _extract_html(decoded, url, title, SKIPPED[extractor])
+    if extractor not in SKIPPED_TAGS:
+        raise SettingsError(f"unknown extractor {extractor!r}", f"choose one of {', '.join(SKIPPED_TAGS)}")
+    return _extract_html(decoded, url, title, SKIPPED_TAGS[extractor])
 
 
 def decode(body: bytes, charset: str = "") -> str:
-    """Decode a body; never raises.
+    """Decode a body by its byte order mark, else as UTF-8, else by the declared charset, else by a guess.
 
-    A byte order mark decides. Next comes UTF-8 if the bytes are valid UTF-8, whatever is declared: wrong declarations
-    are common and accidental UTF-8 is not. Then the charset of the server, of the page, and a guess.
+    Valid UTF-8 is decoded as such despite other declarations: wrong declarations are common, accidental UTF-8 is not.
+    The server's charset takes precedence over the page's. This function never raises.
     """
     from resiliparse.parse.encoding import detect_encoding
 
@@ -118,15 +113,15 @@ def decode(body: bytes, charset: str = "") -> str:
         if body.startswith(bom):
             return body[len(bom) :].decode(encoding, "replace")
     declared = _html5_name(charset) or _html5_name(_meta_charset(body))
-    if declared not in _LOOKS_LIKE_UTF8:
+    if declared not in _VALID_AS_UTF8:
         try:
             return body.decode()
         except UnicodeDecodeError:
             pass
     if declared in {"", "utf-8"}:
-        # Few bytes are not enough for a guess; browsers then use windows-1252.
-        is_enough = len(body[:_GUESS_BYTES].translate(None, _ASCII)) >= _GUESS_NON_ASCII_MIN
-        declared = _html5_name(detect_encoding(body, max_len=_GUESS_BYTES) or "") if is_enough else "cp1252"
+        # A guess from too few bytes is unreliable; browsers then use windows-1252.
+        can_guess = len(body[:_GUESS_BYTES].translate(None, _ASCII)) >= _GUESS_NON_ASCII_MIN
+        declared = _html5_name(detect_encoding(body, max_len=_GUESS_BYTES) or "") if can_guess else "cp1252"
     return body.decode(declared or "cp1252", "replace")
 
 
@@ -139,24 +134,24 @@ def _html5_name(charset: str) -> str:
 
 def _meta_charset(body: bytes) -> str:
     match = _META_CHARSET.search(body, 0, _SNIFF_BYTES)
-    named = match[1].decode("ascii", "replace") if match else ""
-    # A declaration that is readable as ASCII cannot be UTF-16; the standard then prescribes UTF-8.
-    return "utf-8" if _html5_name(named) in {"utf-16-le", "utf-16-be"} else named
+    charset = match[1].decode("ascii", "replace") if match else ""
+    # A page whose declaration is readable as ASCII is not UTF-16; the standard prescribes UTF-8.
+    return "utf-8" if _html5_name(charset) in {"utf-16-le", "utf-16-be"} else charset
 
 
 def _is_html(mime: str, body: bytes, charset: str) -> bool:
     if body.startswith(_MAGIC):
-        raise TextError("not_text", f"the body starts like a binary file ({mime or 'no type given'})")
+        raise TextError("not_text", f"the body starts like a binary file (media type: {mime or 'unknown'})")
     if mime in _HTML_TYPES:
         return True
     if mime.startswith("text/"):
         return False
     if mime not in {"", "application/octet-stream", "unknown/unknown"}:
-        raise TextError("not_text", f"of type {mime[:100]}")
+        raise TextError("not_text", f"media type {mime[:100]} is neither HTML nor text")
     if _LOOKS_LIKE_HTML.match(decode(body[:_SNIFF_BYTES], charset)):
         return True
     if b"\0" in body[:_SNIFF_BYTES] and not body.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise TextError("not_text", "binary, and no type given")
+        raise TextError("not_text", "the body is binary and its media type is unknown")
     return False
 
 
@@ -166,7 +161,7 @@ def _extract_text(text: str, title: str, chars_max: int) -> Extracted:
     if "\0" in text:
         text = text.replace("\0", " ")
     if not text or text.isspace():
-        raise TextError("no_text", "empty")
+        raise TextError("no_text", "the page is empty")
     return Extracted(text, _one_line(title), Extractor.TEXT)
 
 
@@ -174,15 +169,15 @@ def _extract_html(source: str, url: str, title: str, skipped: tuple[str, ...]) -
     if "\0" in source:
         source = source.replace("\0", " ")
     if not source or source.isspace():
-        raise TextError("no_text", "empty")
+        raise TextError("no_text", "the page is empty")
     weight = html_guard.weigh(source)
     if weight.heavy:
         text = html_guard.strip_tags(source, skipped) or html_guard.strip_tags(source)
-        extracted = Extracted(text, _one_line(title or html_guard.title_of(source)), Extractor.HTML_FALLBACK)
+        extracted = Extracted(text, _one_line(title or html_guard.find_title(source)), Extractor.HTML_FALLBACK)
     else:
         extracted = _parse(source, url, title, skipped, weight.meta_chars)
     if not extracted.text and extracted.meta_refresh is None:
-        raise TextError("no_text", "no visible text")
+        raise TextError("no_text", "the page has no visible text")
     return extracted
 
 
@@ -193,18 +188,16 @@ def _parse(source: str, url: str, title: str, skipped: tuple[str, ...], meta_cha
     try:
         tree = HTMLTree.parse(source)
         text = extract_plain_text(tree, list_bullets=False, skip_elements=list(skipped)).strip()
-        kind = Extractor.HTML
+        used = Extractor.HTML
         if skipped and not text:
             text = extract_plain_text(tree, list_bullets=False).strip()
-            kind = Extractor.HTML_FALLBACK
+            used = Extractor.HTML_FALLBACK
     except HTMLParserException as error:
         raise TextError("parse_failed", str(error)) from error
     head = source[: min(_HEAD_CHARS, meta_chars)]
+    has_refresh = any(word in head for word in ("refresh", "Refresh", "REFRESH"))
     return Extracted(
-        text,
-        _one_line(title or tree.title or ""),
-        kind,
-        _meta_refresh(tree, url) if any(word in head for word in ("refresh", "Refresh", "REFRESH")) else None,
+        text, _one_line(title or tree.title or ""), used, _meta_refresh(tree, url) if has_refresh else None
     )
 
 
@@ -213,20 +206,14 @@ def _meta_refresh(tree: Any, url: str) -> str | None:
     match = _REFRESH.match(meta.getattr("content") or "") if meta else None
     if match is None or int(match[1] or 0) > REFRESH_SECONDS_MAX:
         return None
-    target = _resolve(url, match[2] or match[3] or match[4])
-    return target if _key(target) not in {b"", _key(url)} else None  # a page that reloads itself is not a redirect
-
-
-def _resolve(url: str, reference: str) -> str:
-    """Return the absolute URL of a reference, or an empty string if it cannot be parsed."""
     try:
-        return urljoin(url, reference.strip())
+        target = urljoin(url, (match[2] or match[3] or match[4]).strip())
     except ValueError:
-        return ""
+        return None
+    return target if _key_or_empty(target) not in {b"", _key_or_empty(url)} else None  # not if it reloads itself
 
 
-def _key(url: str) -> bytes:
-    """Return the key of a URL, or empty bytes if it has none."""
+def _key_or_empty(url: str) -> bytes:
     try:
         return url_key(url)
     except BadUrl:
@@ -234,5 +221,4 @@ def _key(url: str) -> bytes:
 
 
 def _one_line(title: str) -> str:
-    """Return a title on one line, of bounded length."""
     return " ".join(title[: 10 * TITLE_CHARS_MAX].replace("\0", " ").split())[:TITLE_CHARS_MAX]

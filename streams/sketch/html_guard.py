@@ -1,10 +1,10 @@
-"""Diverts HTML that would overload the parser, and strips its tags instead.
+"""Detect HTML that would overload the parser, and strip its tags instead.
 
-The standard makes some HTML quadratic or worse to parse. Measured with lexbor: 27 kB of `<b id=1><b id=2>...`
-before `<p>x<p>x...` became 2.2 million elements and 860 MB, since each paragraph reopens all of them; 700 kB of
-`<b></i>` took 17 s, as each end tag walks all open elements; a tag with 100,000 attributes did not finish in 20 s.
-Therefore the work for a page is bounded from above before it is parsed, by counts that no markup can evade. A page
-over a bound, hostile or merely huge, has its tags stripped in linear time, which gives nearly the same text.
+The HTML standard requires quadratic time or worse for some pages. In lexbor, 27 kB of `<b id=1><b id=2>...` before
+`<p>x<p>x...` became 2.2 million elements and 860 MB, because each paragraph reopens all of them; 700 kB of `<b></i>`
+took 17 s, because each end tag visits all open elements; a tag with 100,000 attributes took more than 20 s.
+Counts that no markup can evade therefore give an upper bound of the work before a page is parsed. The tags of a page
+over a limit, whether hostile or merely huge, are stripped in linear time. The resulting text is nearly the same.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-TAGS_MAX = 30_000  # some tags walk all elements that are open: about a second at this many
-REOPENED_MAX = 1_000_000  # elements that unclosed formatting may be copied to, at some 400 bytes each
-ATTRIBUTE_STEPS_MAX = 200_000_000  # a new attribute is compared with the tag's others
-ROOTS_MAX = 100  # each further <html> or <body> hands its attributes to the first
-META_CHARS_MAX = 8_192  # a <meta> tag is read up to here
-INDENT_CHARS_MAX = 100_000_000  # a line of a nested list starts with two spaces a level
+TAGS_MAX = 30_000  # some tags visit all open elements, which takes about a second for this many
+REOPENED_MAX = 1_000_000  # copies of unclosed formatting elements, about 400 bytes each
+ATTRIBUTE_STEPS_MAX = 200_000_000  # each new attribute is compared with the tag's other attributes
+ROOTS_MAX = 100  # the attributes of each further <html> or <body> are added to the first
+META_CHARS_MAX = 8_192  # the part of a <meta> tag that is read
+INDENT_CHARS_MAX = 100_000_000  # a line in nested lists is indented by two spaces per level
 
-_SMALL_BYTES, _SMALL_TAGS = 20_000, 1_500  # pages within these two are within all of the above
+_SMALL_BYTES, _SMALL_TAGS = 20_000, 1_500  # a page within these two limits is within all of the above
 
 _TAG = re.compile(r"<(?:!--|(?:[!?]|(/?)([a-zA-Z][^\s/>]*))[^>]*>)")
 _NO_TEXT = frozenset(
@@ -31,26 +31,26 @@ _NO_TEXT = frozenset(
 )
 _INLINE = frozenset(
     """a abbr b bdi bdo big cite code data del dfn em font i ins kbd mark nobr q s samp small span strike strong
-    sub sup time tt u var""".split()  # noqa: SIM905 - a list would fill the screen
+    sub sup time tt u var""".split()  # noqa: SIM905 - a list would take one line per element
 )
 _HUGE_NUMBER = re.compile(r"&#[0-9]{8,}")
 _TITLE = re.compile(r"<title[^<>]{0,200}>([^<]{0,2000})", re.IGNORECASE)
 
 
 class Weight(NamedTuple):
-    """What the counts say about markup before it is parsed."""
+    """An estimate of the work to parse a page."""
 
-    heavy: bool  # parsing might take more than a second or some hundred megabytes
-    meta_chars: int  # all relevant <meta> tags are within this many characters of the start
+    heavy: bool  # parsing might take more than a second or several hundred megabytes
+    meta_chars: int  # this many characters from the start contain all relevant <meta> tags
 
 
 def weigh(markup: str) -> Weight:
-    """Estimate the work that a page would cause the parser."""
+    """Estimate the work to parse a page."""
     if len(markup) <= _SMALL_BYTES and markup.count("<") <= _SMALL_TAGS:
         return Weight(False, len(markup))
     from streams.sketch.html_weight import weigh_markup
 
-    tags, formatting, attribute_steps, roots, lists, meta = weigh_markup(markup.encode("utf-8", "replace"))
+    tags, formatting, attribute_steps, roots, lists, meta_end = weigh_markup(markup.encode("utf-8", "replace"))
     heavy = (
         tags > TAGS_MAX
         or tags * formatting > REOPENED_MAX
@@ -58,7 +58,8 @@ def weigh(markup: str) -> Weight:
         or roots > ROOTS_MAX
         or 2 * lists * tags > INDENT_CHARS_MAX
     )
-    return Weight(heavy, meta + META_CHARS_MAX if meta else 0)  # in bytes, which are at least as many as characters
+    # `meta_end` counts bytes; there are at least as many bytes as characters.
+    return Weight(heavy, meta_end + META_CHARS_MAX if meta_end else 0)
 
 
 def _tokens(markup: str) -> Iterator[tuple[str, str, int, int]]:
@@ -66,9 +67,9 @@ def _tokens(markup: str) -> Iterator[tuple[str, str, int, int]]:
 
     Names are in lower case. A start tag includes the content of an element without text, such as <script>.
     """
-    closed = markup.rfind(">") + 1  # every tag that starts before this has an end, so the search stays linear
+    last_end = markup.rfind(">") + 1  # every tag that starts before this is closed, so the search stays linear
     end = 0
-    while (tag := _TAG.search(markup, end, closed)) is not None:
+    while (tag := _TAG.search(markup, end, last_end)) is not None:
         start, end = tag.span()
         if tag[0] == "<!--":
             close = markup.find("-->", end)
@@ -84,9 +85,9 @@ def _tokens(markup: str) -> Iterator[tuple[str, str, int, int]]:
 
 
 def strip_tags(markup: str, skipped: Collection[str] = ()) -> str:
-    """Return the text between tags, without the content of `skipped` elements, in time linear in the length.
+    """Return the text between tags, without the content of `skipped` elements, in linear time.
 
-    If an attribute contains a `>`, the rest of the tag counts as text, which is rare and harmless.
+    If an attribute contains a `>`, the rest of the tag becomes text, which is rare and harmless.
     """
     parts: list[str] = []
     text_start, skipping, depth = 0, "", 0
@@ -107,7 +108,7 @@ def strip_tags(markup: str, skipped: Collection[str] = ()) -> str:
     return "\n".join(stripped for line in lines if (stripped := " ".join(line.split())))
 
 
-def title_of(markup: str) -> str:
+def find_title(markup: str) -> str:
     """Return the title without parsing, or an empty string."""
     match = _TITLE.search(markup)
     return html.unescape(_HUGE_NUMBER.sub(" ", match[1])) if match else ""

@@ -1,6 +1,6 @@
-"""Counts in HTML that bound the work of a parser, compiled by numba; `streams.sketch.html_guard` judges them."""
+"""Count the tags and attributes that bound the work of an HTML parser, compiled by numba."""
 
-# Compiled functions take numba's types, which annotations cannot name.
+# Annotations cannot express the numba types of compiled functions.
 # mypy: allow-untyped-defs
 # ruff: noqa: ANN001, ANN202
 
@@ -19,32 +19,32 @@ _HTML, _BODY, _UL, _OL, _META = (
 
 
 def weigh_markup(data: bytes) -> tuple[int, int, int, int, int, int]:
-    """Return counts that bound a parser's work on `data` from above, see `streams.sketch.html_guard`.
+    """Return upper bounds of the numbers that determine a parser's work on `data`, for `streams.sketch.html_guard`.
 
-    They are: tags, formatting elements that may be open at once, comparisons of attributes, <html> and <body> tags,
-    lists, and the number of bytes up to the end of the last <meta (0 without one).
+    These are: tags, formatting elements open at once, comparisons of attributes, <html> and <body> tags, lists, and
+    the number of bytes up to the end of the last `<meta` (0 without one).
     """
-    counts = _weigh(np.frombuffer(data + b"<", dtype=np.uint8), _FORMATTING_NAMES)
-    tags, formatting, steps, roots, lists, meta = (int(count) for count in counts)
-    return tags, formatting, steps, roots, lists, meta
+    counts = _count(np.frombuffer(data + b"<", dtype=np.uint8), _FORMATTING_NAMES)
+    tags, formatting, attribute_steps, roots, lists, meta_end = (int(count) for count in counts)
+    return tags, formatting, attribute_steps, roots, lists, meta_end
 
 
 @jit()
-def _weigh(data, names):
-    tags = formatting = steps = roots = lists = meta = uint64(0)
-    words, apart = uint64(0), False
-    bare = np.zeros(names.size, dtype=np.uint8)
+def _count(data, names):
+    tags = formatting = attribute_steps = roots = lists = meta_end = uint64(0)
+    attributes, after_separator = uint64(0), False
+    bare_counts = np.zeros(names.size, dtype=np.uint8)
     for n in range(data.size - 1):
         i = uint64(n)
         byte = data[i]
         if byte != uint8(0x3C):
-            # White space, a slash or a quote may separate two attributes.
-            separates = byte <= uint8(0x20) or byte == uint8(0x2F) or byte == uint8(0x22) or byte == uint8(0x27)
-            words += uint64(apart and not separates)
-            apart = separates
+            # White space, a slash or a quote can separate two attributes.
+            is_separator = byte <= uint8(0x20) or byte == uint8(0x2F) or byte == uint8(0x22) or byte == uint8(0x27)
+            attributes += uint64(after_separator and not is_separator)
+            after_separator = is_separator
             continue
-        steps += words * words
-        words, apart = uint64(0), False
+        attribute_steps += attributes * attributes
+        attributes, after_separator = uint64(0), False
         tags += uint64(data[i + uint64(1)] == uint8(0x2F) or (data[i + uint64(1)] | uint8(0x20)) - uint8(0x61) < 26)
         name, end = uint64(0), i + uint64(1)
         while (data[end] | uint8(0x20)) - uint8(0x61) < 26 and end < i + uint64(8):
@@ -52,11 +52,11 @@ def _weigh(data, names):
             end += uint64(1)
         roots += uint64(name in (_HTML, _BODY))
         lists += uint64(name in (_UL, _OL))
-        meta = end if name == _META else meta
-        whole = not (uint8(0x61) <= data[end] | uint8(0x20) <= uint8(0x7A))
+        meta_end = end if name == _META else meta_end
+        is_complete = not (uint8(0x61) <= data[end] | uint8(0x20) <= uint8(0x7A))
         for k in range(names.size):
-            # At most three elements of one name without attributes stay open.
-            if whole and names[k] == name and (data[end] != uint8(0x3E) or bare[k] < 3):
+            # At most three elements with the same name and no attributes stay open.
+            if is_complete and names[k] == name and (data[end] != uint8(0x3E) or bare_counts[k] < 3):
                 formatting += uint64(1)
-                bare[k] += data[end] == uint8(0x3E)
-    return tags, formatting, steps + words * words, roots, lists, meta
+                bare_counts[k] += data[end] == uint8(0x3E)
+    return tags, formatting, attribute_steps + attributes * attributes, roots, lists, meta_end

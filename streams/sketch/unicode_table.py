@@ -1,20 +1,17 @@
-"""The class and the folded form of each character, for the tokeniser: a table frozen at one Unicode version.
+"""Load the character table of the tokeniser: the class and folded form of each character in one Unicode version.
 
-Python's own tables grow with each release, so two workers on different Pythons would split the same text into
-different tokens. The table is therefore stored beside this module (`unicode_table.bin`). It has the Unicode version
-of the oldest supported Python, and treats characters added later as separators.
+Python's tables grow with each release, so workers on different Pythons would split the same text into different
+tokens. The table in `unicode_table.bin` is frozen at the Unicode version of the oldest supported Python; characters
+added later are separators. Each entry is a uint32:
 
-An entry is a uint32:
-
-    bit 31     HARD: the character must be normalised together with its neighbours first
+    bit 31     HARD: the character must first be normalised together with its neighbours
     bit 30     UNASSIGNED in this Unicode version
     bits 24-26 the class: SEPARATOR, WORD, MARK, SOLO or IGNORED
-    bits 0-20  the code point that it folds to (NFKC and case folding, where that is one character)
+    bits 0-20  the folded code point (NFKC and case folding, if the result is one character)
 
-The file: 3 bytes of Unicode version, one per number, then zlib of the runs' lengths (uint32, big-endian) followed by
-the runs' values, each the entry minus its code point (so that a run of letters has one value).
-
-`python -m tests.streams.sketch.build_unicode_table` writes the file from the tables of the running Python.
+The file contains the three numbers of the Unicode version, one byte each, and then, compressed by zlib, two arrays of
+big-endian uint32: the lengths of the runs and their values. A value is the entry minus its code point, so that a run
+of letters has one value. `python -m tests.streams.sketch.build_unicode_table` writes it from the running Python.
 """
 
 from __future__ import annotations
@@ -33,20 +30,20 @@ UNASSIGNED = 1 << 30
 CLASS_SHIFT, CLASS_MASK = 24, 7
 FOLD_MASK = (1 << 21) - 1
 
+SHARP_S = 0xDF  # folds to "ss"; German is too common for slow normalisation, so the kernel writes the two letters
+
 CODE_POINTS = 0x110000
 FILE = Path(__file__).with_suffix(".bin")
-
-SHARP_S = 0xDF  # folds to "ss"; German is too common for the slow way, so the kernel writes the two letters itself
 
 
 @cache
 def load() -> NDArray[np.uint32]:
-    """Return the table, uint32[0x110000]; it is read once per process."""
+    """Return the table, uint32[0x110000], which is read once per process."""
     data = FILE.read_bytes()
     runs = np.frombuffer(zlib.decompress(data[3:]), dtype=">u4").astype(np.uint32)
     lengths, values = runs[: runs.size // 2], runs[runs.size // 2 :]
     if int(lengths.sum()) != CODE_POINTS:
-        raise ValueError(f"{FILE} is damaged: its runs do not cover all code points; install lostfound again")
+        raise ValueError(f"{FILE} is damaged: its runs do not cover all code points; reinstall lostfound")
     table = np.repeat(values, lengths)
     table += np.arange(CODE_POINTS, dtype=np.uint32)
     table.flags.writeable = False
@@ -54,12 +51,11 @@ def load() -> NDArray[np.uint32]:
 
 
 def unicode_version() -> str:
-    """Return the Unicode version of the stored table."""
-    return ".".join(str(n) for n in FILE.read_bytes()[:3])
+    return ".".join(str(number) for number in FILE.read_bytes()[:3])
 
 
 def nfkc_casefold(text: str) -> str:
-    """Return the form in which texts are compared: compatibility characters resolved, case folded, composed."""
+    """Return the canonical form of a text: compatibility characters resolved, case folded, composed."""
     folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
-    # Folding may decompose and composing may give capitals: a second round settles the few that do.
+    # Folding can decompose characters and composing can create capitals; a second round corrects these few.
     return unicodedata.normalize("NFKC", folded.casefold())

@@ -111,7 +111,7 @@ def test_no_bytes_make_it_raise(body: bytes, charset: str) -> None:
 def test_no_markup_makes_either_way_raise(parts: list[str]) -> None:
     source = "".join(parts)
     assert isinstance(html_guard.strip_tags(source, ("nav",)), str)
-    assert isinstance(html_guard.title_of(source), str)
+    assert isinstance(html_guard.find_title(source), str)
     assert survived(source) in {"text", "no_text", "not_text"}
 
 
@@ -281,5 +281,5 @@ def test_sweeping_tags_gives_the_text_that_parsing_gives() -> None:
         html_guard.strip_tags("a<b>b</b>c<p>d<!-- <p>e --><br>f<nav>x<nav>y</nav>z</nav>g", ("nav",))
         == "abc\nd\nf\ng"
     )
-    assert html_guard.title_of(PAGE).split() == ["The", "title"]
+    assert html_guard.find_title(PAGE).split() == ["The", "title"]
     assert not html_guard.weigh(PAGE * 30).heavy
