@@ -119,10 +119,19 @@ def _mix(h):
 
 @jit(inline="always")
 def _load_8_bytes(data, i):
-    block = uint64(0)
-    for n in range(8):
-        block |= uint64(data[i + uint64(n)]) << uint64(8 * n)
-    return block
+    low = (
+        uint64(data[i])
+        | uint64(data[i + uint64(1)]) << uint64(8)
+        | uint64(data[i + uint64(2)]) << uint64(16)
+        | uint64(data[i + uint64(3)]) << uint64(24)
+    )
+    high = (
+        uint64(data[i + uint64(4)])
+        | uint64(data[i + uint64(5)]) << uint64(8)
+        | uint64(data[i + uint64(6)]) << uint64(16)
+        | uint64(data[i + uint64(7)]) << uint64(24)
+    )
+    return low | high << uint64(32)
 
 
 @jit(inline="always")
@@ -132,24 +141,46 @@ def _copy_8_bytes(source, i, target, j):
 
 
 @jit()
-def _fold_ascii(data, start, end, folded, length, bounds, edges, in_word):
-    """Fold bytes that are ASCII; `length` bytes and `edges` bounds are written already.
-
-    Return the new number of bounds, and whether the last byte is in a word.
-    """
-    for n in range(end - start):
+def _fold_ascii(data, start, end, scratch):
+    """Do the same as `_fold` for a text known to be ASCII, a quarter faster."""
+    folded, bounds = scratch.folded, scratch.bounds
+    size, edges, in_word = uint64(end - start), uint64(0), False
+    for n in range(size):
         i = uint64(n)
-        byte = _ASCII_FOLD[data[start + i]]
+        byte = _ASCII_FOLD[data[uint64(start) + i]]
         is_word = byte != uint8(0)
-        folded[length + i] = byte
-        bounds[edges] = length + i
+        folded[i] = byte
+        bounds[edges] = i
         edges += uint64(is_word != in_word)
         in_word = is_word
-    return edges, in_word
+    bounds[edges] = size
+    return np.int64(edges + uint64(in_word)) // 2
+
+
+@jit(inline="always")
+def _fold_ascii_run(data, i, end, folded, length, bounds, edges, in_word):
+    """Fold the ASCII bytes from `i` to the first other byte or `end`; `data[i]` must be ASCII.
+
+    `length` folded bytes and `edges` bounds are written already. Return all four numbers, updated.
+    """
+    byte = uint64(data[i])
+    while byte < uint64(0x80):
+        fold = _ASCII_FOLD[byte]
+        is_word = fold != uint8(0)
+        folded[length] = fold
+        bounds[edges] = length
+        edges += uint64(is_word != in_word)
+        in_word = is_word
+        length += uint64(1)
+        i += uint64(1)
+        if i == end:
+            break
+        byte = uint64(data[i])
+    return i, length, edges, in_word
 
 
 @jit()
-def _fold(data, start, end, is_ascii, normalised, characters, scratch):
+def _fold(data, start, end, normalised, characters, scratch):
     """Fold valid UTF-8 into `scratch.folded` and fill `scratch.bounds`; return the number of words.
 
     A solo character and the marks that follow it are a word. Return -1 if the text must be normalised first; never
@@ -164,12 +195,7 @@ def _fold(data, start, end, is_ascii, normalised, characters, scratch):
                 bounds[edges] = length
                 edges += uint64(1)
                 in_word = after_solo = False
-            ascii_end = end if is_ascii else i + uint64(1)
-            while ascii_end < end and data[ascii_end] < uint8(0x80):
-                ascii_end += uint64(1)
-            edges, in_word = _fold_ascii(data, i, ascii_end, folded, length, bounds, edges, in_word)
-            length += ascii_end - i
-            i = ascii_end
+            i, length, edges, in_word = _fold_ascii_run(data, i, end, folded, length, bounds, edges, in_word)
             continue
         point, i = _decode_utf8(data, i)
         entry = uint64(characters[point])
@@ -263,7 +289,10 @@ def tokenise(data, start, end, is_ascii, normalised, canonical_start, parameters
     Return the number of tokens, the end of the canonical bytes, and whether the text must be normalised first.
     """
     parameters, scratch = Parameters(*parameters), Scratch(*scratch)
-    words = _fold(data, start, end, is_ascii, normalised, parameters.characters, scratch)
+    if is_ascii:
+        words = _fold_ascii(data, start, end, scratch)
+    else:
+        words = _fold(data, start, end, normalised, parameters.characters, scratch)
     if words < 0:
         return 0, canonical_start, True
     tokens = min(words, parameters.tokens_max)
@@ -297,11 +326,13 @@ def _clear(slots, values_max):
 
 @jit(inline="always")
 def _find_slot(slots, mask, value):
-    """Return the slot that contains `value`, or else the empty slot where it belongs."""
+    """Return the slot for `value`, and its content: `value`, or 0 if the slot is empty."""
     slot = uint64(value) & mask
-    while slots[slot] != uint32(0) and slots[slot] != value:
+    content = slots[slot]
+    while content != uint32(0) and content != value:
         slot = (slot + uint64(1)) & mask
-    return slot
+        content = slots[slot]
+    return slot, content
 
 
 @jit(inline="always")
@@ -332,10 +363,10 @@ def shingle(tokens, parameters, scratch):
             rolling -= parameters.leaving_power * hashes[uint64(n) - uint64(shingle_words)]
         h = _mix(rolling ^ parameters.shingle_seed)
         value = _upper_32(h)
-        slot = _find_slot(slots, mask, value)
-        distinct[count] = value
-        count += uint64(slots[slot] != value)
+        slot, content = _find_slot(slots, mask, value)
         slots[slot] = value
+        distinct[count] = value
+        count += uint64(content != value)
         bin_and_rank = (h & _LOW_32) * uint64(winners.size)
         index = bin_and_rank >> uint64(32)
         winners[index] = min(winners[index], bin_and_rank << uint64(32) | uint64(value))
@@ -390,8 +421,8 @@ def _count_words(tokens, scratch):
     size = uint64(0)
     for n in range(tokens):
         word = _upper_32(hashes[uint64(n)])
-        slot = _find_slot(slots, mask, word)
-        is_new = slots[slot] != word
+        slot, content = _find_slot(slots, mask, word)
+        is_new = content != word
         slots[slot] = word
         distinct[size] = uint32(slot)
         size += uint64(is_new)
