@@ -148,21 +148,21 @@ class Collection:
 
     def __call__(self, *arguments: object, code: int = 0) -> str:
         """Run a command on the broker, and return its output."""
-        done = subprocess.run(
+        process = subprocess.run(
             self.command(*arguments), capture_output=True, text=True, timeout=WORK_SECONDS_MAX, check=False, cwd=ROOT
         )
-        assert done.returncode == code, done.stdout + done.stderr
-        return done.stdout + (done.stderr if code else "")
+        assert process.returncode == code, process.stdout + process.stderr
+        return process.stdout + (process.stderr if code else "")
 
     def run(self, *arguments: object, code: int = 0) -> str:
         """Run a command without a broker, and return its output."""
         main = "from streams.cli import main; main()"
         command = [sys.executable, "-c", main, *map(str, arguments), "--config", str(self.config)]
-        done = subprocess.run(
+        process = subprocess.run(
             command, capture_output=True, text=True, timeout=WORK_SECONDS_MAX, check=False, cwd=ROOT
         )
-        assert done.returncode == code, done.stdout + done.stderr
-        return done.stdout + (done.stderr if code else "")
+        assert process.returncode == code, process.stdout + process.stderr
+        return process.stdout + (process.stderr if code else "")
 
     def run_until_success(self, *arguments: object) -> str:
         """Repeat a command until it succeeds: it fails during a rebalance."""

@@ -118,17 +118,17 @@ def test_acknowledged_messages_survive_a_kill(
 
 @pytest.mark.parametrize("arguments", [[], ["start"], ["run", "home"]])
 def test_wrong_arguments_print_the_usage(arguments: list[str]) -> None:
-    done = subprocess.run([SCRIPT, *arguments], capture_output=True, text=True, check=False)
-    assert done.returncode == 2
-    assert "broker.sh run HOME DATA PORT" in done.stderr
+    process = subprocess.run([SCRIPT, *arguments], capture_output=True, text=True, check=False)
+    assert process.returncode == 2
+    assert "broker.sh run HOME DATA PORT" in process.stderr
 
 
 def test_missing_archives_are_reported_with_the_command_to_fetch_them(tmp_path: Path) -> None:
-    done = subprocess.run(
+    process = subprocess.run(
         [SCRIPT, "run", tmp_path, tmp_path / "data", "1"], capture_output=True, text=True, check=False
     )
-    assert done.returncode == 1
-    assert f"broker.sh fetch {tmp_path}" in done.stderr
+    assert process.returncode == 1
+    assert f"broker.sh fetch {tmp_path}" in process.stderr
 
 
 def test_the_script_is_executable() -> None:

@@ -47,10 +47,10 @@ def test_the_commands_of_the_readme_work(make_collection: Callable[..., Any], tm
     }
 
     def run(line: str) -> str:
-        done = subprocess.run(
+        process = subprocess.run(
             [*LOSTFOUND, *shlex.split(line)[1:]], cwd=ROOT, env=env, text=True, capture_output=True, check=False
         )
-        return done.stdout
+        return process.stdout
 
     def run_until(line: str, expected: str) -> None:
         """Repeat a command until its output contains `expected`: pages and starting workers take a moment."""

@@ -21,11 +21,11 @@ def print_progress(progress: Progress) -> None:
     print(progress.counts.pages, flush=True)
 
 
-def take(folder: str, sweep: str, workers: str, *paths: str) -> None:
-    custom = settings({"ingest": {"workers": int(workers), "workers_from_bytes": 0, "batch_pages": 16}})
-    with Store(Path(folder), custom.store) as store:
+def ingest_paths(folder: str, sweep: str, workers: str, *paths: str) -> None:
+    small_batches = settings({"ingest": {"workers": int(workers), "workers_from_bytes": 0, "batch_pages": 16}})
+    with Store(Path(folder), small_batches.store) as store:
         print("ready", flush=True)
-        ingest(store, custom, paths, sweep, now=NOW, report=print_progress)
+        ingest(store, small_batches, paths, sweep, now=NOW, report=print_progress)
     print("done", flush=True)
 
 
@@ -40,5 +40,5 @@ def cancel(folder: str, sweep: str) -> None:
 
 
 if __name__ == "__main__":
-    steps: dict[str, Callable[..., None]] = {"ingest": take, "cancel": cancel}
+    steps: dict[str, Callable[..., None]] = {"ingest": ingest_paths, "cancel": cancel}
     steps[sys.argv[1]](*sys.argv[2:])

@@ -66,7 +66,7 @@ def run(folder: Path, *paths: Path) -> MeasuredIngest:
     config = folder / "settings.toml"
     config.write_text("[ingest]\nworkers = 1\n")
     started = time.monotonic()
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", MEASURED, "ingest", *map(str, paths), "--sweep", "one", "--json"],
         cwd=ROOT,
         env=os.environ | {"LOSTFOUND_DATA_DIR": str(folder / "state"), "LOSTFOUND_CONFIG": str(config)},
@@ -76,9 +76,9 @@ def run(folder: Path, *paths: Path) -> MeasuredIngest:
         preexec_fn=limited,
         check=False,
     )
-    assert done.returncode == 0, done.stderr[-3000:]
-    resident = int(done.stderr.split()[-1]) * 1024
-    return MeasuredIngest(json.loads(done.stdout), resident, time.monotonic() - started)
+    assert process.returncode == 0, process.stderr[-3000:]
+    resident = int(process.stderr.split()[-1]) * 1024
+    return MeasuredIngest(json.loads(process.stdout), resident, time.monotonic() - started)
 
 
 def letters(folder: Path) -> Counter[str]:
@@ -175,9 +175,9 @@ def test_hostile_lines_are_rejected_or_bounded(tmp_path: Path) -> None:
     with path.open("wb") as file:
         for number, (data, _) in enumerate(hostile):
             file.write(data + b"\n" + json.dumps(good(number)).encode() + b"\n")
-    done = run(tmp_path, path)
-    assert done.summary["pages"] == 2 * len(hostile)
-    assert done.resident < RESIDENT
+    result = run(tmp_path, path)
+    assert result.summary["pages"] == 2 * len(hostile)
+    assert result.resident < RESIDENT
     by_line = {}
     for letter in map(json.loads, (tmp_path / "state" / "dead-letters.jsonl").read_text().splitlines()):
         by_line[letter["offset"]] = letter["reason"]
@@ -228,8 +228,8 @@ def test_hostile_records_are_rejected_or_bounded(tmp_path: Path) -> None:
         file.write(bomb(512 * MIB))
     lines = tmp_path / "z.jsonl"
     lines.write_bytes(b"".join(json.dumps(good(n)).encode() + b"\n" for n in range(3)))
-    done = run(tmp_path, path, lines)
-    assert done.resident < RESIDENT
+    result = run(tmp_path, path, lines)
+    assert result.resident < RESIDENT
     counts = letters(tmp_path)
     assert counts["too_big"] >= 3
     assert counts["bad_encoding"] == counts["bad_length"] == counts["garbage"] == 1
@@ -250,9 +250,9 @@ def test_thousands_of_similar_pages_are_bounded(tmp_path: Path) -> None:
             text[rng.randrange(200)] = f"page{number}"
             file.write(json.dumps(page(f"https://bad.org/{number}", " ".join(text), NOW)).encode() + b"\n")
         file.write(json.dumps(good(0)).encode() + b"\n")
-    done = run(tmp_path, path)
-    assert done.summary["new"] == 4_001
-    assert done.resident < RESIDENT
+    result = run(tmp_path, path)
+    assert result.summary["new"] == 4_001
+    assert result.resident < RESIDENT
     with Store(tmp_path / "state") as store:
         counters = meta.counters(store)
         limits = settings().limits
@@ -299,18 +299,18 @@ def test_real_crawls_are_ingested_or_rejected_with_a_reason(
 ) -> None:
     path = tmp_path / name
     path.symlink_to(shared_data / "crawls" / name)
-    done = ingest(store, settings(), [str(path)], "one", now=NOW)
+    summary = ingest(store, settings(), [str(path)], "one", now=NOW)
     assert list(check(store, postings_max=32)) == []
     captures = len(list(store.scan(Family.CAPTURES)))
-    assert captures or done.rejected
-    assert sum(done.rejected.values()) == sum(letters(tmp_path).values())
+    assert captures or summary.rejected
+    assert sum(summary.rejected.values()) == sum(letters(tmp_path).values())
     again = ingest(store, settings(), [str(path)], "two", now=NOW + 1)
     assert list(check(store, postings_max=32)) == []
-    assert (again.new, again.pages) == (0, done.pages)
+    assert (again.new, again.pages) == (0, summary.pages)
 
 
 def test_revisits_of_a_real_crawl_are_resolved(store: Store, tmp_path: Path, shared_data: Path) -> None:
     path = shared_data / "crawls" / "govuk-2014-revisits.warc.gz"
-    done = ingest(store, settings(), [str(path)], "one", now=NOW)
-    assert done.rejected.get("revisit_unresolved", 0) <= 1
+    summary = ingest(store, settings(), [str(path)], "one", now=NOW)
+    assert summary.rejected.get("revisit_unresolved", 0) <= 1
     assert meta.counters(store)["documents"] > 0

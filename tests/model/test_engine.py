@@ -126,13 +126,13 @@ class Engine(RuleBasedStateMachine):
     def _take(self, lines: list[Line], *, keep_open: bool = True) -> None:
         self.files += 1
         path = self.folder / f"{self.files}.jsonl"
-        done = take(self.store, path, lines, self.sweep, self.engine_settings, keep_open=keep_open)
-        assert done.status == "ingested"
-        assert done.pages == len(lines)
-        assert done.committed is not keep_open
+        summary = take(self.store, path, lines, self.sweep, self.engine_settings, keep_open=keep_open)
+        assert summary.status == "ingested"
+        assert summary.pages == len(lines)
+        assert summary.committed is not keep_open
         before = list(self.store.scan(Family.CAPTURES))
-        again = take(self.store, path, lines, self.sweep, self.engine_settings, keep_open=True)
-        assert again.status == "nothing to do"
+        repeated = take(self.store, path, lines, self.sweep, self.engine_settings, keep_open=True)
+        assert repeated.status == "nothing to do"
         assert list(self.store.scan(Family.CAPTURES)) == before
         number = self._number()
         for line in lines:
@@ -228,8 +228,8 @@ class Engine(RuleBasedStateMachine):
     def commit_sweep(self) -> None:
         sweep = sweeps.named(self.store, self.sweep)
         assert sweep is not None
-        done = commit(self.store, sweep, 1)
-        assert done.captures == sum(c.sweep == sweep.number for c in self.captures)
+        committed_sweep = commit(self.store, sweep, 1)
+        assert committed_sweep.captures == sum(c.sweep == sweep.number for c in self.captures)
         self.next_sweep()
 
     @rule(data=st.data())
@@ -249,16 +249,16 @@ class Engine(RuleBasedStateMachine):
         if not cancellable:
             return
         chosen = data.draw(st.sampled_from(cancellable))
-        write, done = Store.write, 0
+        write, write_count = Store.write, 0
 
-        def failing(store: Store, changes: Changes, *, sync: bool = False) -> None:
-            nonlocal done
-            done += 1
-            if done > writes:
+        def write_or_fail(store: Store, changes: Changes, *, sync: bool = False) -> None:
+            nonlocal write_count
+            write_count += 1
+            if write_count > writes:
                 raise InterruptedError
             write(store, changes, sync=sync)
 
-        with patch.object(Store, "write", failing), suppress(InterruptedError):
+        with patch.object(Store, "write", write_or_fail), suppress(InterruptedError):
             apply(cancel_sweep(self.store, chosen), self.store.write)
         self.captures = {capture for capture in self.captures if capture.sweep != chosen.number}
         sweeps_left = {c.sweep for c in View(self.store).all_captures()}
@@ -275,8 +275,8 @@ class Engine(RuleBasedStateMachine):
     @rule(text=st.sampled_from(TEXTS))
     def forget_a_document(self, text: str) -> None:
         removed = {capture for capture in self.captures if capture.document == IDS[text]}
-        done = apply(forget_document(self.store, IDS[text]), self.store.write)
-        assert (done.captures, done.documents) == (len(removed), bool(removed))
+        result = apply(forget_document(self.store, IDS[text]), self.store.write)
+        assert (result.captures, result.documents) == (len(removed), bool(removed))
         self.captures -= removed
 
     @rule()

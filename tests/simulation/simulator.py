@@ -88,11 +88,11 @@ Packet = tuple[Destination, list[Message]]
 
 
 class Simulation:
-    """One history. `feed` is the input; with `ordered`, messages to one destination keep their order."""
+    """One history. `input_messages` come from outside; with `ordered`, messages to one destination keep their order."""
 
     steps = ("_send_next", "_log", "_write")  # the acknowledgement follows
 
-    def __init__(self, seed: int, feed: Iterable[Message], rules: Rules, *, ordered: bool) -> None:
+    def __init__(self, seed: int, input_messages: Iterable[Message], rules: Rules, *, ordered: bool) -> None:
         self.rng = rng = random.Random(seed)
         self.rules = rules
         self.faults = Faults.draw(rng)
@@ -101,7 +101,7 @@ class Simulation:
         self.ordered = ordered
         self.limits: Counter[str] = Counter()
         self.unchanged = 0
-        self.feed = list(feed)[::-1]
+        self.input_messages = list(input_messages)[::-1]
         self.workers = range(rng.randint(1, 4))
         self.owners = [rng.choice(self.workers) for _ in range(rules.partitions)]
         self.destinations: list[Destination] = [(stage, p) for stage in Stage for p in range(rules.partitions)]
@@ -120,12 +120,12 @@ class Simulation:
         """Draw events until all messages are processed; return the rows of each partition at its owner."""
         for _ in range(EVENTS_MAX):
             busy = [p for p in self.destinations if p in self.tasks or self.fetched[p] < len(self.logs[p])]
-            if not (busy or self.feed or self.zombies):
+            if not (busy or self.input_messages or self.zombies):
                 return [self._copy(p).rows for p in range(self.rules.partitions)]
             if self.faults.budget and self.rng.random() < self.faults.chance:
                 self._fault()
-            elif self.feed and (not busy or self.rng.random() < 0.2):
-                self._send_feed()
+            elif self.input_messages and (not busy or self.rng.random() < 0.2):
+                self._send_input()
             elif self.zombies and (not busy or self.rng.random() < self.faults.zombie_speed):
                 self._advance_zombie()
             else:
@@ -142,8 +142,8 @@ class Simulation:
     def _copy(self, partition: int) -> Copy:
         return self.copies[self.owners[partition], partition]
 
-    def _send_feed(self) -> None:
-        messages = [self.feed.pop() for _ in range(min(len(self.feed), self.rng.randint(1, 4)))]
+    def _send_input(self) -> None:
+        messages = [self.input_messages.pop() for _ in range(min(len(self.input_messages), self.rng.randint(1, 4)))]
         for packet in self._packets([message for message in messages if not self._write_unchanged(message)]):
             self._send(packet, in_order=self.ordered)
 

@@ -26,9 +26,9 @@ def test_alerts_query_existing_metrics() -> None:
 
 
 def test_the_guide_explains_every_alert() -> None:
-    named = re.findall(r"- alert: (\w+)", ALERTS)
+    alerts = re.findall(r"- alert: (\w+)", ALERTS)
     section = GUIDE.partition("\n## Alerts\n")[2].partition("\n## ")[0]
-    assert re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE) == named
+    assert re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE) == alerts
 
 
 def test_the_guide_names_existing_metrics() -> None:

@@ -17,21 +17,21 @@ COMPOSE = (ROOT / "docker" / "compose.yaml").read_text(encoding="utf-8")
 
 
 def test_images_are_pinned() -> None:
-    named = re.findall(r"^FROM (\S+)", DOCKERFILE, re.MULTILINE) + re.findall(r"image: (\S+)", COMPOSE)
-    assert named
-    assert all(re.search(r":v?\d+\.\d+", name) for name in named)
+    images = re.findall(r"^FROM (\S+)", DOCKERFILE, re.MULTILINE) + re.findall(r"image: (\S+)", COMPOSE)
+    assert images
+    assert all(re.search(r":v?\d+\.\d+", image) for image in images)
 
 
 def test_the_image_runs_without_root_and_has_a_health_check() -> None:
-    last = DOCKERFILE.rsplit("\nFROM ", 1)[1]
-    assert re.search(r"^USER lostfound$", last, re.MULTILINE)
-    assert re.search(r"^HEALTHCHECK .*CMD", last, re.MULTILINE)
+    final_stage = DOCKERFILE.rsplit("\nFROM ", 1)[1]
+    assert re.search(r"^USER lostfound$", final_stage, re.MULTILINE)
+    assert re.search(r"^HEALTHCHECK .*CMD", final_stage, re.MULTILINE)
 
 
 def test_the_image_copies_existing_files_that_are_not_ignored() -> None:
     allowed = {line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
-    copied = [words.split()[:-1] for words in re.findall(r"^COPY (?!--from)(.*)$", DOCKERFILE, re.MULTILINE)]
-    sources = {source for words in copied for source in words}
+    copied_paths = [words.split()[:-1] for words in re.findall(r"^COPY (?!--from)(.*)$", DOCKERFILE, re.MULTILINE)]
+    sources = {source for words in copied_paths for source in words}
     assert sources == allowed
     assert all((ROOT / source).exists() for source in sources)
 
@@ -52,13 +52,13 @@ def test_docker_compose_accepts_the_file() -> None:
         pytest.skip("no docker compose")
     command = [docker, "compose", "-f", str(ROOT / "docker" / "compose.yaml"), "--profile", "command", "config", "-q"]
     environment = {**os.environ, "LOSTFOUND_TOKEN": "any"}
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
-    assert done.returncode == 0, done.stderr
+    process = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    assert process.returncode == 0, process.stderr
 
 
 def test_no_worker_listens_on_all_addresses_without_a_token() -> None:
     services = re.split(r"^  (?=\S)", COMPOSE, flags=re.MULTILINE)
-    listening = [service for service in services if "0.0.0.0" in service]
-    assert listening
-    assert all("<<: *worker" in service for service in listening)
+    exposed = [service for service in services if "0.0.0.0" in service]
+    assert exposed
+    assert all("<<: *worker" in service for service in exposed)
     assert "LOSTFOUND_TOKEN: ${LOSTFOUND_TOKEN:?" in COMPOSE.partition("\nservices:")[0]

@@ -24,16 +24,16 @@ def name_of(path: Path) -> str:
 
 def tracked_files() -> list[str]:
     """Return the files that git tracks or would track; skip without git, as in an unpacked archive."""
-    done = subprocess.run(
+    process = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
         cwd=ROOT,
         capture_output=True,
         text=True,
         check=False,
     )
-    if done.returncode:
+    if process.returncode:
         pytest.skip("not a git checkout: no list of tracked files")
-    return [name for name in done.stdout.splitlines() if (ROOT / name).exists()]
+    return [name for name in process.stdout.splitlines() if (ROOT / name).exists()]
 
 
 @pytest.mark.parametrize("path", MODULES, ids=name_of)
@@ -82,11 +82,13 @@ def test_tracked_files_are_small() -> None:
 
 def test_every_setting_has_a_comment() -> None:
     text = (ROOT / "config" / "lostfound.toml").read_text(encoding="utf-8")
-    bare = []
+    undocumented = []
     for section, values in tomllib.loads(text).items():
         body = text.split(f"[{section}]", 1)[1].split("\n[", 1)[0]
-        bare += [f"{section}.{name}" for name in values if not re.search(rf"^{name} = .*# \S", body, re.MULTILINE)]
-    assert not bare
+        undocumented += [
+            f"{section}.{name}" for name in values if not re.search(rf"^{name} = .*# \S", body, re.MULTILINE)
+        ]
+    assert not undocumented
 
 
 @pytest.fixture(scope="module")
@@ -118,12 +120,12 @@ def test_the_wheel_works_without_the_checkout(wheel: Path, tmp_path: Path) -> No
     # -I keeps the checkout off the path. The hook of the editable install adds it again, but after the wheel.
     command = [sys.executable, "-I", "-c", code, str(tmp_path / "site")]
     sample = tmp_path / "site" / "streams" / "demo" / "sample" / "2023-03.jsonl"
-    done = subprocess.run(
+    process = subprocess.run(
         [*command, "--data-dir", str(tmp_path / "data"), "ingest", str(sample), "--sweep", "first"],
         capture_output=True,
         text=True,
         check=False,
         cwd=tmp_path,
     )
-    assert done.returncode == 0, done.stderr
-    assert "15 pages" in done.stdout
+    assert process.returncode == 0, process.stderr
+    assert "15 pages" in process.stdout
