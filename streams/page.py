@@ -66,7 +66,7 @@ REASONS: dict[str, str] = {
     "bad_time": "the fetch time is invalid; a missing time becomes the sweep's opening (on Kafka the message's time)",
     "bad_url": "not an http or https URL with a host, or longer than `url_bytes_max`",
     "bad_utf8": "a line is not UTF-8",
-    "bad_zip": "a zip is unreadable, has a huge directory, or has a WARC that is encrypted or neither stored nor deflated",
+    "bad_zip": "a zip is unreadable, its directory too big, or a WARC in it encrypted or neither stored nor deflated",
     "corrupt": "compressed data is damaged; reading resumes at the next gzip member or zstd frame",
     "garbage": "the bytes between two records do not form a record",
     "no_archive": "a WACZ contains no WARC",
