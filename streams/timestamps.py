@@ -9,7 +9,7 @@ from email.utils import parsedate_to_datetime
 MILLIS_MAX = 253_402_300_799_999  # the end of the year 9999
 _SECONDS_MAX = 100_000_000_000  # smaller numbers are seconds (up to the year 5138), others milliseconds
 _HTTP_DATE_CHARS_MAX = 64
-_ARC_DEFAULT = "20000101000000"  # its end replaces missing digits
+_ARC_DEFAULT = "20000101000000"  # its last digits replace omitted ones
 _ARC_SLICES = ((0, 4), (4, 6), (6, 8), (8, 10), (10, 12), (12, 14))
 _FOURTEEN_DIGITS = 10**13
 

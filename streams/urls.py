@@ -191,7 +191,7 @@ def _domain_key(host: str) -> bytes:
 
 @cache
 def _suffixes() -> TLDExtract:
-    from tldextract import TLDExtract  # imported here since it takes 90 ms
+    from tldextract import TLDExtract  # this import takes 90 ms, so it is lazy
 
     return TLDExtract(suffix_list_urls=(), cache_dir=None)
 

@@ -210,7 +210,8 @@ def _meta_refresh(tree: Any, url: str) -> str | None:
         target = urljoin(url, (match[2] or match[3] or match[4]).strip())
     except ValueError:
         return None
-    return target if _key_or_empty(target) not in {b"", _key_or_empty(url)} else None  # not if it reloads itself
+    # A page that reloads itself is not a redirect.
+    return target if _key_or_empty(target) not in {b"", _key_or_empty(url)} else None
 
 
 def _key_or_empty(url: str) -> bytes:
