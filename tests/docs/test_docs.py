@@ -176,6 +176,13 @@ def test_the_architecture_has_a_table_of_the_modules_of_each_folder() -> None:
     assert listed == {name for name in modules if not name.endswith("__init__.py")}
 
 
+def test_the_architecture_names_files_that_exist() -> None:
+    text = (ROOT / "docs" / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"`((?:streams|state|config)/[\w/]+\.\w+)`", text))
+    assert len(named) > 20
+    assert not [name for name in named if not (ROOT / name).exists()]
+
+
 CONTRACT = (ROOT / "docs" / "json.md").read_text(encoding="utf-8")
 DOCUMENTED_STRUCTS = [
     Summary,

@@ -76,8 +76,8 @@ def messages(tree: ast.AST) -> Iterator[tuple[int, str]]:
                     yield argument.lineno, argument.value
                 elif isinstance(argument, ast.JoinedStr) and argument.values:
                     first, last = argument.values[0], argument.values[-1]
-                    start = first.value if isinstance(first, ast.Constant) else "x"
-                    end = last.value if isinstance(last, ast.Constant) else "x"
+                    start = str(first.value) if isinstance(first, ast.Constant) else "x"
+                    end = str(last.value) if isinstance(last, ast.Constant) else "x"
                     yield argument.lineno, f"{start} {end}"
 
 

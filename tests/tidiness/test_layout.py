@@ -8,12 +8,14 @@ import subprocess
 import sys
 import tomllib
 import zipfile
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[2]
 MODULES = sorted(path for package in ("streams", "state") for path in (ROOT / package).rglob("*.py"))
+TESTS = sorted((ROOT / "tests").rglob("*.py"))
 LINES_MAX = 500
 FUNCTION_LINES_MAX = 60  # a screen
 
@@ -36,7 +38,7 @@ def tracked_files() -> list[str]:
     return [name for name in process.stdout.splitlines() if (ROOT / name).exists()]
 
 
-@pytest.mark.parametrize("path", MODULES, ids=name_of)
+@pytest.mark.parametrize("path", MODULES + TESTS, ids=name_of)
 def test_modules_are_short(path: Path) -> None:
     assert len(path.read_text(encoding="utf-8").splitlines()) <= LINES_MAX
 
@@ -52,6 +54,12 @@ def test_functions_fit_a_screen(path: Path) -> None:
         and node.end_lineno - node.lineno > FUNCTION_LINES_MAX
     }
     assert not long
+
+
+def test_no_two_modules_share_a_name() -> None:
+    """`errors` is the exception: it means the errors of its package in both."""
+    names = Counter(path.stem for path in MODULES if path.stem not in {"__init__", "errors"})
+    assert not {name for name, count in names.items() if count > 1}
 
 
 @pytest.mark.parametrize("path", MODULES, ids=name_of)
