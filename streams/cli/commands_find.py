@@ -86,13 +86,8 @@ def find(
         elif as_csv:
             _write_csv(answers)
         elif redirects is not None:
-            from streams.find.redirect_maps import redirect_map, render
-
             confidence_min = settings.find.confidence_min if min_confidence is None else min_confidence
-            text, left_out = render(redirect_map(answers, confidence_min), redirects)
-            click.echo(text, nl=False)
-            for url, reason in left_out.items():
-                click.echo(f"left out {escape_text(url)}: {reason}", err=True)
+            _write_redirect_map(answers, redirects, confidence_min)
         else:
             from streams.terminal import layout, tables
 
@@ -103,6 +98,15 @@ def find(
     if reached := +finder.counters:
         structlog.get_logger(__name__).info("limits reached", **reached)
     return Exit.OK if statuses.total() > statuses["unknown"] else Exit.NOTHING
+
+
+def _write_redirect_map(answers: Iterable[Answer], map_format: str, confidence_min: float) -> None:
+    from streams.find.redirect_maps import redirect_map, render
+
+    text, left_out = render(redirect_map(answers, confidence_min), map_format)
+    click.echo(text, nl=False)
+    for url, reason in left_out.items():
+        click.echo(f"left out {escape_text(url)}: {reason}", err=True)
 
 
 def _check_url(argument: str) -> str:
