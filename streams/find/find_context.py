@@ -1,4 +1,4 @@
-"""The state that all steps of one `Finder` share: the view, caches, settings and limit counters; and dead URLs."""
+"""The view, caches, settings and limit counters that all steps of one `Finder` share, and the type of dead URLs."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from streams.settings import Settings
 from streams.sketch.sketcher import Sketcher
 
 _LIVES_CACHED, _ROWS_CACHED, _LOCATIONS_CACHED = 16_384, 8_192, 2_048
-_LOCATIONS_MAX = 16  # per document: the URLs that received it last
+_LOCATIONS_MAX = 16  # URLs per document: the last ones that received the document
 _LOCATIONS_READ, _VERSIONS_READ = 64, 8
 _STUB_SHARE = 0.4  # a last version shorter than this share of the longest version is a stub
 
 
 class DeadUrl(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """A URL that is missing since a sweep, and the document with which candidates are compared.
+    """A URL that went missing in a sweep, and the document with which candidates are compared.
 
     `row` is None if the URL never had a document; `features` is None if the text of the document is not stored.
     """
@@ -33,12 +33,12 @@ class DeadUrl(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     url: str
     row: DocumentRow | None
     features: TextFeatures | None
-    last_sweep: int  # with a page; `missing_since` if the URL never had one
-    missing_since: int  # sweep
+    last_sweep: int  # the last sweep with a page, or `missing_since` if the URL never had a page
+    missing_since: int  # the sweep in which the URL went missing
 
 
 class FindContext:
-    """The context of one state of the view: its LRU caches never refresh a value.
+    """What the steps share about one state of the view: the LRU caches never refresh a value.
 
     `counters` counts how often each limit of the search was reached.
     """
@@ -50,7 +50,7 @@ class FindContext:
         self.sketcher = Sketcher(view.scheme, settings.limits.tokens_max)
         self.sweeps = SweepIndex(view)
         self.soft_errors = SoftErrors(view, settings.find.soft_404_urls)
-        self.lives: BatchLru[bytes, Life] = BatchLru(self._read_lives, _LIVES_CACHED)  # soft 404s count as pages
+        self.lives: BatchLru[bytes, Life] = BatchLru(self._read_lives, _LIVES_CACHED)  # here, soft 404s are pages
         self.rows: BatchLru[bytes, DocumentRow | None] = BatchLru(view.documents, _ROWS_CACHED)
         self.texts = TextFeatureCache(view, self.sketcher)
         self.copies = CopyDetector(view, self.rows, self.sweeps.last_visit)
@@ -58,16 +58,16 @@ class FindContext:
         self.site_statistics = lru_cache(maxsize=64)(self._read_site)
 
     def checked_life(self, key: bytes) -> Life:
-        """Return the life of a URL in which soft 404s are not pages; this check is expensive and is not cached."""
+        """Return the life of a URL in which soft 404s are not pages. This check is expensive and is not cached."""
         (captures,) = self.view.histories([key])
         return read_life(key, captures, self.sweeps, self.soft_errors.is_suspected)
 
     def read_dead_url(self, life: Life, missing_since: int) -> DeadUrl:
-        """Read the document of a URL that is missing since a sweep."""
+        """Read the document of a URL that went missing in the sweep `missing_since`."""
         row = self._representative_row(life)
         return DeadUrl(
             key=life.key,
-            url=(life.last_answer or life.refusals[-1]).url,
+            url=(life.last_answer or life.failures[-1]).url,
             row=row,
             features=self.texts.features_of(row.sketch.document) if row else None,
             last_sweep=life.last_page.sweep if life.last_page else missing_since,
@@ -89,7 +89,7 @@ class FindContext:
             yield read_life(key, captures, self.sweeps, lambda _document, _key: False)
 
     def _read_locations(self, documents: list[bytes]) -> Iterator[list[bytes]]:
-        """Yield the keys of at most `_LOCATIONS_MAX` URLs per document, given by id or prefix."""
+        """Yield the keys of at most `_LOCATIONS_MAX` URLs for each document, which is given by its id or prefix."""
         for locations in self.view.locations_seen(documents, _LOCATIONS_READ):
             if len(locations) <= _LOCATIONS_MAX:
                 yield [key for key, _ in locations]

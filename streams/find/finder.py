@@ -1,7 +1,7 @@
 """Find where the page of a URL is now: the lost and found of Broder, Glassman, Manasse and Zweig (1997), extended.
 
-URL ─▶ life (alive? missing since which sweep?) ─▶ redirects ─▶ trace (collect, select, rank, follow stops)
-    ─▶ rewrite rules learned from the sure moves of all questions ─▶ confidence ─▶ answer
+URL ─▶ life (alive? missing since which sweep?) ─▶ redirects ─▶ trace (collect, select, rank, follow hops)
+    ─▶ rewrite rules learned from the sure moves of all URLs ─▶ confidence ─▶ answer
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ from streams.urls import host_prefix, url_key
 
 BLOCK = 2_000  # URLs that are traced before the rules learned from them are applied
 LEARN_CONFIDENCE_MIN = 0.35
-MOVES_MAX = 20_000  # rules are learned from the last moves
-NEIGHBOURS = 24  # missing neighbours that are traced too, to learn rules for a few URLs
+MOVES_MAX = 20_000  # rules are learned from this many of the last moves
+NEIGHBOURS = 24  # missing neighbours traced per URL, to learn rules if only a few URLs are given
 
 
 class _Case(msgspec.Struct, frozen=True):
-    """One URL before its answer. `life` is None if the URL is invalid, `search` is None if no page is missing."""
+    """One URL before its answer. `life` is None if the URL is invalid, and `search` if no page is missing."""
 
     url: str
     life: Life | None = None
@@ -47,7 +47,7 @@ class _Case(msgspec.Struct, frozen=True):
 
 
 class Finder:
-    """Answers questions about one state of a view: its LRU caches never refresh a value."""
+    """Answers questions about one state of a view: the LRU caches never refresh a value."""
 
     def __init__(self, view: View, settings: Settings) -> None:
         self._context = FindContext(view, settings)
@@ -57,15 +57,15 @@ class Finder:
         self._tracer = Tracer(self._context, self._ranker)
 
     def find(self, url: str) -> Answer:
-        """Return the answer for one URL by its own evidence, without rules."""
+        """Return the answer for one URL without rules, which are learned from other URLs."""
         return self._answer(self._search(url), NO_RULES)
 
     def find_many(self, urls: Iterable[str]) -> Iterator[Answer]:
-        """Yield answers for many URLs, in their order.
+        """Yield the answers for many URLs, in the order of the URLs.
 
-        Rewrite rules are learned from the last `MOVES_MAX` sure moves of this call. They support the answers of the
-        same block of URLs and of later blocks. For a few URLs, their missing neighbours are traced too, to learn
-        rules from them.
+        Rewrite rules learned from the last `MOVES_MAX` sure moves of this call support the answers of the same block
+        of URLs and of later blocks. If only a few URLs are given, the missing URLs in their folders are traced as
+        well, to learn rules from more moves.
         """
         remaining = iter(urls)
         moves: dict[str, str] = {}
@@ -85,12 +85,12 @@ class Finder:
             yield from (self._answer(case, rules) for case in cases)
 
     def missing_since(self, url: str) -> int | None:
-        """Return the number of the first sweep that missed a URL with a page; None if no sweep missed it."""
+        """Return the first sweep without a URL that had a page; None if there is no such sweep or page."""
         life = self._context.checked_life(url_key(url))
         return absent_since(life, self._context.sweeps) if life.pages else None
 
     def ranked_urls(self, url: str) -> list[str]:
-        """Return the URLs of all ranked candidates; if the new home is not among them, the look-ups missed it."""
+        """Return the URLs of all ranked candidates. If the new home is not among them, no look-up found it."""
         search = self._search(url).search
         return [candidate.life.pages[-1].url for candidate in search.trace.ranked] if search else []
 
@@ -102,7 +102,7 @@ class Finder:
         life = self._context.checked_life(key)
         if life.is_alive:
             return _Case(url, life, self._search_left_behind(life))
-        if life.last_answer is None and not life.refusals:
+        if life.last_answer is None and not life.failures:
             return _Case(url, life)
         redirect = follow_redirects(self._context, life)
         missing_since = life.missing_since
@@ -113,18 +113,18 @@ class Finder:
         return _Case(url, life, SearchResult(dead, trace, redirect))
 
     def _search_left_behind(self, life: Life) -> SearchResult | None:
-        """Search for the page of a URL whose host is no longer visited; None unless the best new URL is sure."""
+        """Search for the page of a URL whose host is no longer visited. Return None unless a new URL is sure."""
         missing_since = absent_since(life, self._context.sweeps)
         if missing_since is None or not life.pages:
             return None
         dead = self._context.read_dead_url(life, missing_since)
         trace = self._tracer.trace(dead)
         new = [candidate for candidate in trace.ranked if candidate.life.pages[0].sweep >= missing_since]
-        search = SearchResult(dead, Trace(new, trace.stops))
+        search = SearchResult(dead, Trace(new, trace.hops))
         return search if _direct_confidence(search) >= self._settings.confidence_min else None
 
     def _missing_neighbours(self, case: _Case) -> list[str]:
-        """Return missing URLs in the folder of a URL that has no sure answer, in order of key."""
+        """Return the missing URLs in the folder of a URL, in order of key, but none if the URL has a sure answer."""
         if case.life is None or case.search is None or _sure_move(case) is not None:
             return []
         keys = (key for key in folder_neighbours(self._context, case.life.key) if key != case.life.key)
@@ -140,7 +140,7 @@ class Finder:
         status, candidates, limit = "alive", [], self._settings.answers_max
         if search is not None:
             candidates = build_candidates(self._apply_rules(case.url, search, rules), limit)
-            if life.refusals and life.refusals[-1].document is not None and life.refusals[-1].redirect is None:
+            if life.failures and life.failures[-1].document is not None and life.failures[-1].redirect is None:
                 candidates = [*candidates[: max(1, limit - 1)], soft_404(life)][:limit]
             is_sure = bool(candidates) and candidates[0].confidence >= self._settings.confidence_min
             status = "moved" if is_sure else "gone"
@@ -154,7 +154,7 @@ class Finder:
             if (key := _target_key(prediction)) is not None and key != search.dead.key:
                 predictions.setdefault(key, prediction)
         ranked = self._ranker.apply_predictions(search.dead, search.trace.ranked, predictions)
-        return SearchResult(search.dead, Trace(ranked, search.trace.stops), search.redirect, predictions)
+        return SearchResult(search.dead, Trace(ranked, search.trace.hops), search.redirect, predictions)
 
     def _guesses(self, url: str, rules: Rules) -> list[Candidate]:
         """Return candidates for a URL that no sweep captured: living pages that rules predict."""
@@ -173,8 +173,8 @@ def _direct_confidence(search: SearchResult) -> float:
 
 
 def _sure_move(case: _Case) -> str | None:
-    """Return the sure target of a URL, to learn rules from; copied trees and pages with stops teach no rules."""
-    if case.search is None or not case.search.trace.ranked or case.search.trace.stops:
+    """Return the target of a sure move, to learn rules from. Copied trees and moves with hops teach no rules."""
+    if case.search is None or not case.search.trace.ranked or case.search.trace.hops:
         return None
     best = case.search.trace.ranked[0]
     is_sure = best.traits.replica <= scoring.REPLICA_FROM and _direct_confidence(case.search) >= LEARN_CONFIDENCE_MIN
@@ -190,7 +190,7 @@ def _target_key(prediction: Prediction) -> bytes | None:
 
 @cache
 def warm_up() -> None:
-    """Load what the first question would wait for, and exempt it from garbage collection; call at process start.
+    """Load what the first question would wait for, and exempt it from garbage collection. Call at process start.
 
     The compiler leaves a few hundred thousand objects that live as long as the process. A full collection walks all
     of them, which added 100 ms to about every hundredth question.

@@ -1,7 +1,7 @@
 """The rule that decides from the captures of a URL whether it is missing, and since which sweep.
 
 The table `IS_MISSING` is the rule: what the outcome of a sweep shows about a URL. Only committed sweeps make a URL
-missing; an open sweep can only show that it is alive. If a sweep has several captures of a URL, the last one counts,
+missing; an open sweep can only show that it is alive. If a sweep has several captures of a URL, the last one wins,
 but an answer that asks the crawler to retry later does not replace an earlier capture. A redirect to another spelling
 of the same URL, such as from http to https, is ignored.
 """
@@ -23,10 +23,10 @@ from streams.page import NOT_MODIFIED, SUCCESS_STATUSES
 from streams.sketch.index_terms import page_name
 from streams.urls import domain_ranges, host_prefix, key_url, url_key
 
-_LOCATIONS_READ_MIN = 64  # to recognise a soft 404
+_LOCATIONS_READ_MIN = 64  # locations read at least, to recognise a soft 404
 _HOSTS_COMPARED_MAX, _NEW_HOSTS_MAX = 64, 64
 _HOSTS_READ_MAX = 10_000  # in a sweep with more hosts, the new home of a host cannot be guessed
-_SERVER_ERRORS = 500
+_SERVER_ERROR_MIN = 500
 _RETRY_LATER = frozenset({408, 425, 429})
 
 
@@ -37,12 +37,12 @@ class Outcome(Enum):
     NO_TEXT = auto()  # a 304, or a 2xx answer without text: a PDF, a picture, an empty shell
     REFUSED = auto()  # a redirect, another 3xx or 4xx, or a soft 404
     RETRY_LATER = auto()  # 408, 425, 429 or 5xx
-    RETRY_LATER_AGAIN = auto()  # the next sweep with a capture after RETRY_LATER has one of these statuses too
+    RETRY_LATER_AGAIN = auto()  # one of these statuses again in the next sweep with a capture
     NOT_CAPTURED = auto()  # no capture, although the sweep covers the URL (`SweepIndex.covers`)
     NOT_COVERED = auto()  # no capture, and the sweep belongs to a different crawl
 
 
-IS_MISSING: dict[Outcome, bool | None] = {  # None: no change
+IS_MISSING: dict[Outcome, bool | None] = {  # None: the sweep changes nothing
     Outcome.PAGE: False,
     Outcome.NO_TEXT: False,
     Outcome.REFUSED: True,
@@ -67,22 +67,22 @@ class SweepIndex:
         return self._view.host_captures(sweep, host) > 0
 
     def covers(self, sweep: int, key: bytes, last_sweep: int) -> bool:
-        """Whether a sweep would have captured a URL if it still existed; `last_sweep` captured the URL last.
+        """Whether a sweep would have captured a URL that still existed; `last_sweep` is the last that did capture it.
 
-        A sweep covers a URL if it visited its host, another host of its registered domain, or any host that
-        `last_sweep` also visited: then both sweeps belong to the same crawl.
+        A sweep covers a URL if the sweep visited the URL's host, another host of the same registered domain, or any
+        host that `last_sweep` also visited, because both sweeps then belong to the same crawl.
         """
         if self.has_visited(sweep, host_prefix(key)):
             return True
         return bool(self.hosts_of_domain(sweep, key, 1)) or self._same_crawl(sweep, last_sweep)
 
     def last_visit(self, host: bytes) -> int:
-        """Return the last committed sweep that visited a host; if none did, the last committed sweep, or 0."""
+        """Return the last committed sweep that visited a host; if none did, the last committed sweep; else 0."""
         visits = (sweep for sweep in reversed(self.committed) if self.has_visited(sweep, host))
         return next(visits, self.committed[-1] if self.committed else 0)
 
     def hosts_of_domain(self, sweep: int, key: bytes, limit: int) -> list[bytes]:
-        """Return at most `limit` hosts of this key's registered domain that a sweep visited."""
+        """Return at most `limit` hosts of a key's registered domain that a sweep visited."""
         return self._hosts_of_domain(sweep, domain_ranges(key), limit)
 
     def _read_domain(self, sweep: int, ranges: tuple[tuple[bytes, bytes], ...], limit: int) -> list[bytes]:
@@ -93,7 +93,7 @@ class SweepIndex:
         return results
 
     def _read_new_hosts(self, sweep: int, previous: int) -> list[bytes]:
-        """Return hosts that a sweep visited and a previous one did not, those with most captures first."""
+        """Return hosts that a sweep visited and a previous one did not, the hosts with the most captures first."""
         counts = self._view.sweep_hosts(sweep, limit=_HOSTS_READ_MAX + 1)
         if len(counts) > _HOSTS_READ_MAX:
             return []
@@ -116,7 +116,7 @@ class Life(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     key: bytes
     pages: tuple[Capture, ...]  # captures with a page, one per sweep, in order
     textless_answer: Capture | None  # the last answer, if it has no text and is later than all pages
-    refusals: tuple[Capture, ...]  # captures after the last answer that show the URL as missing
+    failures: tuple[Capture, ...]  # captures after the last answer that show the URL as missing
     last_tried: int  # the last sweep with any capture of the URL, or 0
     missing_since: int | None  # the first committed sweep after the last answer that shows the URL as missing
 
@@ -138,13 +138,13 @@ class Life(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return next((page.document for page in self.pages if page.sweep == sweep), None)
 
     def documents_since(self, sweep: int) -> list[bytes]:
-        """Return the distinct documents of this sweep and of later ones, in order."""
+        """Return the distinct documents of a sweep and of later sweeps, in order."""
         documents = (page.document for page in self.pages if page.sweep >= sweep)
         return list(dict.fromkeys(document for document in documents if document is not None))
 
 
 class SoftErrors:
-    """Detects soft 404s, which are error pages with status 200; cached.
+    """Detects soft 404s, which are error pages with status 200, and caches the results.
 
     A document is suspected if `urls_min` or more unrelated URLs of one host serve it at the same time. URLs with the
     same page name are related: they are one page under old and new paths, versions or languages. URLs that serve the
@@ -163,7 +163,7 @@ class SoftErrors:
         return document is not None and self.is_suspected(document, life.key)
 
     def load(self, lives: Iterable[Life]) -> None:
-        """Read the data of `is_soft_404` for these URLs in one batch."""
+        """Read what `is_soft_404` needs for these URLs in one batch."""
         pages = ((life.last_page, life.key) for life in lives)
         self._suspected.many((page.document, host_prefix(key)) for page, key in pages if page and page.document)
 
@@ -177,9 +177,9 @@ class SoftErrors:
             yield is_common and self._count_simultaneous(document, names) >= self._urls_min
 
     def _count_simultaneous(self, document: bytes, names: dict[bytes, str]) -> int:
-        """Return the largest number of page names (by URL key) that serve a document in the same sweep.
+        """Return the largest number of distinct page names, given by URL key, under which one sweep saw a document.
 
-        A URL counts from its first to its last sweep with the document.
+        A URL is assumed to serve the document in all sweeps between the first and the last that saw it there.
         """
         spans: list[tuple[int, int, str]] = []
         for name, captures in zip(names.values(), self._view.histories(list(names)), strict=True):
@@ -197,14 +197,14 @@ def read_life(
     by_sweep = _decisive_captures(captures)
     pages: list[Capture] = []
     textless_answer: Capture | None = None
-    refusals: list[Capture] = []
+    failures: list[Capture] = []
     outcome = Outcome.NOT_COVERED
     for capture in by_sweep.values():
         outcome = _outcome(capture, outcome, is_soft_404)
         if IS_MISSING[outcome]:
-            refusals.append(capture)
+            failures.append(capture)
         elif IS_MISSING[outcome] is False:
-            refusals = []
+            failures = []
             textless_answer = capture if outcome is Outcome.NO_TEXT else None
             if outcome is Outcome.PAGE:
                 pages.append(capture)
@@ -212,7 +212,7 @@ def read_life(
         key=key,
         pages=tuple(pages),
         textless_answer=textless_answer,
-        refusals=tuple(refusals),
+        failures=tuple(failures),
         last_tried=max(by_sweep, default=0),
         missing_since=None,
     )
@@ -220,14 +220,14 @@ def read_life(
 
 
 def absent_since(life: Life, sweeps: SweepIndex) -> int | None:
-    """Return the first sweep without the URL, even if that sweep does not cover it: its whole host may have moved."""
+    """Return the first sweep without the URL, even if it does not cover the URL, whose host may have moved."""
     if life.missing_since is not None:
         return life.missing_since
     return next((sweep for sweep in sweeps.committed if sweep > life.last_tried), None)
 
 
 def redirect_key(capture: Capture) -> bytes | None:
-    """Return the key of the URL that a capture redirects to; None if it has no valid redirect."""
+    """Return the key of the URL that a capture redirects to; None if there is no valid redirect."""
     if capture.redirect is None:
         return None
     try:
@@ -248,7 +248,7 @@ def _outcome(capture: Capture, previous: Outcome, is_soft_404: Callable[[bytes, 
 
 
 def _decisive_captures(captures: list[Capture]) -> dict[int, Capture]:
-    """Return the capture that counts in each sweep, in order."""
+    """Return the decisive capture of each sweep, in order of the sweeps."""
     by_sweep: dict[int, Capture] = {}
     for capture in captures:
         is_self_redirect = redirect_key(capture) == capture.key
@@ -259,9 +259,9 @@ def _decisive_captures(captures: list[Capture]) -> dict[int, Capture]:
 
 def _missing_since(life: Life, by_sweep: dict[int, Capture], sweeps: SweepIndex) -> int | None:
     """Return the first committed sweep after the last answer that shows the URL as missing."""
-    refused_in = {capture.sweep for capture in life.refusals}
+    failed_in = {capture.sweep for capture in life.failures}
     for sweep in sweeps.committed:
-        if sweep in refused_in:
+        if sweep in failed_in:
             return sweep
         if life.last_answer and sweep > life.last_answer.sweep and sweep not in by_sweep:
             covered = sweeps.covers(sweep, life.key, life.last_answer.sweep)
@@ -271,15 +271,15 @@ def _missing_since(life: Life, by_sweep: dict[int, Capture], sweeps: SweepIndex)
 
 
 def _asks_to_retry(capture: Capture) -> bool:
-    return capture.redirect is None and (capture.status >= _SERVER_ERRORS or capture.status in _RETRY_LATER)
+    return capture.redirect is None and (capture.status >= _SERVER_ERROR_MIN or capture.status in _RETRY_LATER)
 
 
 def missing_urls(view: View, soft_404_urls: int) -> Iterator[str]:
-    """Yield URLs that once had a page but may be missing now, in order of key.
+    """Yield URLs that once had a page but are possibly missing now, in order of key.
 
     These are URLs without a capture in the last committed sweep, URLs whose last capture has no page, and URLs whose
-    page is at `soft_404_urls` or more URLs of its host. `find` then applies the rule, because some of them are not
-    missing: for example, the last sweep may have visited only other sites.
+    document was captured at `soft_404_urls` or more URLs of one host. `find` then applies the rule, because some of
+    these URLs are not missing: for example, the last sweep could have visited only other sites.
     """
     committed = [sweep.number for sweep in view.sweeps() if sweep.state is SweepState.COMMITTED]
     newest = max(committed, default=0)
@@ -293,6 +293,6 @@ def missing_urls(view: View, soft_404_urls: int) -> Iterator[str]:
 
 
 def _repeated_documents(view: View, urls_min: int) -> set[bytes]:
-    """Return documents at `urls_min` or more URLs of one host: these may be error pages with status 200."""
+    """Return documents captured at `urls_min` or more URLs of one host: possible error pages with status 200."""
     by_host = groupby(view.all_locations(), key=lambda location: (location[0], host_prefix(location[1])))
     return {document for (document, _), locations in by_host if sum(1 for _ in locations) >= urls_min}

@@ -15,11 +15,11 @@ from streams.find.text_similarity import OldText, Similarity
 from streams.sketch import sketcher
 from streams.urls import host_prefix
 
-TOP = 12  # candidates that are checked for error pages and copies, and that are passed on to the next stop
+TOP = 12  # candidates that are checked for error pages and copies, and passed on to the next hop
 
 
 class PageComparer:
-    """Compares one dead URL with documents and paths; a document is compared once."""
+    """Compares one dead URL with documents and paths; each document is compared only once."""
 
     def __init__(self, context: FindContext, dead: DeadUrl) -> None:
         self.dead, self._context = dead, context
@@ -121,7 +121,7 @@ class Ranker:
         return best_first(self._with_rule(dead, c, predictions.get(c.life.key)) for c in [*ranked, *more])
 
     def _with_rule(self, dead: DeadUrl, candidate: RankedCandidate, prediction: Prediction | None) -> RankedCandidate:
-        """Add the support of a rule to a candidate, but not to a copy; a folding rule only suggests candidates."""
+        """Add the support of a rule to a candidate, unless it is a copy or the rule is a folding rule."""
         if (
             prediction is None
             or prediction.rule.folded
@@ -149,8 +149,8 @@ class Ranker:
     def _mark_frozen_copies(self, dead: DeadUrl, ranked: list[RankedCandidate]) -> list[RankedCandidate]:
         """Mark candidates in a copy of a tree that is gone as a whole.
 
-        An identical candidate is a copy if a second candidate appeared in the sweep that missed the page and
-        resembles it: a site that archives an old version unchanged keeps a changed version of the page elsewhere.
+        An identical candidate is a copy if a second candidate resembles it and appeared in the sweep that found
+        the page missing: a site that archives an old version unchanged keeps a changed version elsewhere.
         """
         shares: dict[bytes, float] = {}
         trees: tuple[bytes, ...] = ()
@@ -166,9 +166,9 @@ class Ranker:
         return [c.with_traits(replica=shares.get(c.life.key, c.traits.replica)) for c in ranked]
 
     def _is_new_home(self, dead: DeadUrl, candidate: RankedCandidate, copied_trees: tuple[bytes, ...]) -> bool:
-        """Whether a candidate outside the copied trees appeared, resembles the old page, and is not another page.
+        """Whether a candidate outside the copied trees appeared, resembles the old page, and is not a third page.
 
-        Resemblance counts rather than containment, because a site that moved unchanged can have a new page for
+        Resemblance is compared rather than containment, because a site that moved unchanged can have a new page for
         printing that contains all others.
         """
         traits = candidate.traits
@@ -186,17 +186,17 @@ class Ranker:
 
 
 def best_first(candidates: Iterable[RankedCandidate]) -> list[RankedCandidate]:
-    """Sort candidates by score; ties by URL key."""
+    """Sort candidates by score, and those with the same score by URL key."""
     return sorted(candidates, key=lambda candidate: (-candidate.score, candidate.life.key))
 
 
 def _versions(dead: DeadUrl, life: Life) -> list[bytes]:
-    """Return the candidate's first and last document since the old URL is missing; these are compared."""
+    """Return the first and the last document of the candidate since the old URL went missing, to be compared."""
     versions = life.documents_since(dead.missing_since)
     return versions if len(versions) <= 2 else [versions[0], versions[-1]]
 
 
 def _is_url_variant(old: bytes, new: bytes) -> bool:
-    """Whether two URLs of one host have the same path words, at least one."""
+    """Whether two URLs are on one host and have the same path words, at least one word."""
     words = path_features(old).words
     return bool(words) and words == path_features(new).words and host_prefix(old) == host_prefix(new)

@@ -4,7 +4,7 @@
 |---------|------------------------------------|-----------------------------------------|
 | nginx   | `map` blocks for the http section  | host, path and query as requested       |
 | apache  | a text file for RewriteMap         | host, path and query as requested       |
-| netlify | a `_redirects` file                | path; also the host if there are several|
+| netlify | a `_redirects` file                | path, after the host if hosts differ     |
 | csv     | `old,new,confidence` with a header |                                         |
 
 URLs are written in WHATWG's normal form, which has no spaces, line ends or control characters. Characters with a
@@ -29,21 +29,21 @@ from streams.urls import url_key
 
 _NETLIFY_PATTERN = re.compile(r"\*|/:")  # netlify reads these as a splat or a placeholder
 _PRINTABLE_ASCII = re.compile(r"[!-~]+")
-_APACHE_LINE_MAX = 1000  # mod_rewrite reads 1024 bytes at a time, and takes the rest of a longer line for an entry
+_APACHE_LINE_MAX = 1000  # mod_rewrite reads 1024 bytes at a time, and takes the rest of a line for another entry
 _NGINX_WORD_MAX = 4000  # nginx accepts words of less than 4096 bytes, including quotes and escapes
 _NGINX_BUCKETS_MIN = 2048  # nginx's default for map_hash_max_size
 _NGINX_DOLLAR = "$moved_dollar"
 
 
 class RedirectMap(msgspec.Struct, frozen=True):
-    """Redirects old -> (new, confidence) in order of old URL, and the reason for each old URL that was dropped."""
+    """Redirects from old to (new URL, confidence), in order of old URL, and the reason for each dropped old URL."""
 
     moves: dict[str, tuple[str, float]]
     dropped: dict[str, str]
 
 
 def redirect_map(answers: Iterable[Answer], confidence_min: float = 0.5) -> RedirectMap:
-    """Return redirects from missing URLs to their best candidates at or above `confidence_min`, chains flattened.
+    """Return redirects from missing URLs to their best candidates from `confidence_min`, with flattened chains.
 
     If `confidence_min` is below the confidence that makes a URL `moved`, redirects of `gone` URLs are included at the
     caller's risk. A candidate with confidence 0, such as an error page, is never a target.
@@ -56,7 +56,7 @@ def redirect_map(answers: Iterable[Answer], confidence_min: float = 0.5) -> Redi
 def flatten(direct: Mapping[str, tuple[str, float]]) -> RedirectMap:
     """Follow each chain to its end; the confidence of a chain is the product of the confidences of its steps.
 
-    URLs with the same key count as one URL, because on most servers a redirect from http to https of one page would
+    URLs with the same key are treated as one, because on most servers a redirect from http to https of one page would
     be a loop. All URLs that lead into a loop are dropped.
     """
     steps: dict[bytes, tuple[bytes, str, float]] = {}  # target key, target and confidence by old key
@@ -88,7 +88,7 @@ def flatten(direct: Mapping[str, tuple[str, float]]) -> RedirectMap:
 
 
 def render(redirects: RedirectMap, form: str) -> tuple[str, dict[str, str]]:
-    """Return the text of a map in one of FORMS, and the reason for each dropped old URL; raise InputError."""
+    """Return the text of a map, and the reason for each dropped old URL. Raise InputError if the form is unknown."""
     if form not in FORMS:
         raise InputError(f"unknown form of redirect map {form!r}", f"use one of {', '.join(FORMS)}")
     write, find_fault = FORMS[form]
@@ -115,7 +115,7 @@ def _without_user(url: str) -> can_ada.URL:
 
 
 class _Row(NamedTuple):
-    """A redirect as browsers request it: `host` with a port unless it is the scheme's default, `query` with its `?`.
+    """A redirect as browsers request it: `host` includes a port if it is not the default, `query` includes its `?`.
 
     All fields are ASCII, so that one character is one byte.
     """
@@ -133,7 +133,7 @@ class _Row(NamedTuple):
 
 
 def _write_nginx(rows: list[_Row]) -> str:
-    """Write two maps: nginx ignores case in look-ups, so the second map returns the old path in its exact spelling.
+    """Write two maps: as nginx ignores case in look-ups, the second map returns the old path in its exact spelling.
 
     With one map, a page whose name differs from an old name only in case would also be redirected, and would be
     redirected to itself if the site changed all names to lower case.
@@ -162,7 +162,7 @@ def _find_nginx_fault(row: _Row, used: set[str]) -> str | None:
 
 def _nginx_words(row: _Row) -> tuple[str, str, str]:
     """Return the look-up key, the target, and the path with its query in the exact spelling, all quoted."""
-    # A $ in a value begins the name of a variable. nginx cannot escape it, so it is read from a variable.
+    # A $ in a value begins the name of a variable. As nginx has no escape for $, the $ is read from a variable.
     path = _quote(row.path + row.query).replace("$", f"${{{_NGINX_DOLLAR[1:]}}}")
     return _quote(row.lookup_key), _quote(row.target.replace("$", "%24")), path
 
@@ -215,7 +215,7 @@ def _write_csv(rows: list[_Row]) -> str:
     return out.getvalue()
 
 
-# By form: a function that writes rows, and one that returns why a row does not fit, given the used look-up keys.
+# Each form has a function that writes rows, and one that returns why a row does not fit, given the used keys.
 FORMS: dict[str, tuple[Callable[[list[_Row]], str], Callable[[_Row, set[str]], str | None]]] = {
     "nginx": (_write_nginx, _find_nginx_fault),
     "apache": (_write_apache, _find_apache_fault),

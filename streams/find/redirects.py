@@ -13,11 +13,11 @@ from streams.urls import directory_prefix, url_key
 
 _REDIRECTS_MAX = 8
 _NEIGHBOURS_READ = 256
-_CAPTURES_READ = 2_048  # only their keys
+_CAPTURES_READ = 2_048  # only the keys of the captures are read
 
 
 class RedirectTarget(msgspec.Struct, frozen=True):
-    """The end of the redirects from a URL; a catch-all redirect sends many unrelated URLs to one target."""
+    """The end of the redirects from a URL. A catch-all redirect sends many unrelated URLs to one target."""
 
     url: str
     life: Life
@@ -27,7 +27,7 @@ class RedirectTarget(msgspec.Struct, frozen=True):
 
 def follow_redirects(context: FindContext, life: Life) -> RedirectTarget | None:
     """Return the end of the redirects from a URL; None if they are invalid, too many or a loop."""
-    redirects = [capture for capture in life.refusals if capture.redirect]
+    redirects = [capture for capture in life.failures if capture.redirect]
     if not redirects:
         return None
     url, visited = redirects[-1].url, {life.key}
@@ -41,7 +41,7 @@ def follow_redirects(context: FindContext, life: Life) -> RedirectTarget | None:
             return None
         visited.add(key)
         target = context.checked_life(key)
-        redirects = [capture for capture in target.refusals if capture.redirect]
+        redirects = [capture for capture in target.failures if capture.redirect]
         if target.is_alive or not redirects:
             return RedirectTarget(url, target, _is_catch_all(context, life, key), steps)
     return None

@@ -18,14 +18,14 @@ from streams.timestamps import iso
 from streams.urls import domain_prefix, host_prefix
 
 _FOLDED_CONTAINMENT_MIN, _FOLDED_RESEMBLANCE_MAX = 0.5, 0.3
-_COEXISTED_SHOWN, _PATH_SHOWN, _COSINE_SHOWN = 0.2, 0.3, 0.2  # weaker evidence is not reported
-_UNSEEN_TARGET_CONFIDENCE = 0.6  # of a redirect to a URL that no sweep captured
-_GUESS_SHARE = 0.3  # of the rule's confidence, if the old URL was never captured
-_SAME_PAGE_ENDS = (b"/", b".html", b"/index", b"/")
+_COEXISTED_MIN, _PATH_MIN, _COSINE_MIN = 0.2, 0.3, 0.2  # weaker evidence is not reported
+_UNSEEN_TARGET_CONFIDENCE = 0.6  # given to a redirect whose target no sweep captured
+_GUESS_FACTOR = 0.3  # applied to the rule's confidence if the old URL was never captured
+_SAME_PAGE_SUFFIXES = (b"/", b".html", b"/index", b"/")  # stripped in this order
 
 
 class SearchResult(msgspec.Struct, frozen=True):
-    """The result of the search for one dead URL; `predictions` of rewrite rules are by URL key."""
+    """The search result for one dead URL; `predictions` maps URL keys to the predictions of rewrite rules."""
 
     dead: DeadUrl
     trace: Trace
@@ -34,18 +34,21 @@ class SearchResult(msgspec.Struct, frozen=True):
 
 
 def build_candidates(result: SearchResult, limit: int) -> list[Candidate]:
-    """Return at most `limit` candidates by score; the redirect comes first, or is sorted by confidence if doubted."""
+    """Return at most `limit` candidates by score.
+
+    A redirect target comes first, unless it is doubtful: then it is ranked by confidence.
+    """
     redirect = _redirect_candidate(result, result.redirect) if result.redirect else None
     ranked = result.trace.ranked
     others = [c for c in ranked if result.redirect is None or c.life.key != result.redirect.life.key]
     candidates: list[Candidate] = []
     remaining = 1.0
-    if redirect is not None and redirect.confidence > scoring.REDIRECT_DOUBTED:
+    if redirect is not None and redirect.confidence > scoring.DOUBTFUL_REDIRECT_CONFIDENCE:
         candidates.append(redirect)
         remaining -= redirect.confidence
     for index, other in enumerate(others[:limit]):
         confidence = _confidence(result, others, index)
-        # Only one candidate can be right, so the others share the probability that the first one leaves.
+        # Only one candidate can be right, so no other may have more than the probability that the first one leaves.
         confidence = min(confidence, remaining) if candidates else confidence
         candidates.append(_compared_candidate(result, other, confidence))
         remaining = min(remaining, 1.0 - candidates[0].confidence)
@@ -56,8 +59,11 @@ def build_candidates(result: SearchResult, limit: int) -> list[Candidate]:
 
 
 def soft_404(life: Life) -> Candidate:
-    """Return the old URL itself, which now serves the same page as many others: reported, but never a target."""
-    last = life.refusals[-1]
+    """Return the old URL as a candidate, because it now serves the same page as many others.
+
+    The candidate is reported but never used as a redirect target.
+    """
+    last = life.failures[-1]
     evidence = Evidence(
         "suspected_soft_404", detail="the URL serves a page that many unrelated URLs of its host serve"
     )
@@ -66,19 +72,19 @@ def soft_404(life: Life) -> Candidate:
 
 def guess(life: Life, prediction: Prediction) -> Candidate:
     """Return the page that a rule predicts for a URL that was never captured."""
-    confidence = round(_GUESS_SHARE * prediction.confidence, 4)
+    confidence = round(_GUESS_FACTOR * prediction.confidence, 4)
     return _uncompared_candidate(life.pages[-1].url, life, confidence, _rule_evidence(prediction))
 
 
 def _confidence(result: SearchResult, ranked: list[RankedCandidate], index: int) -> float:
-    candidate, stops = ranked[index], result.trace.stops
+    candidate, hops = ranked[index], result.trace.hops
     rivals = [other for other in ranked if other is not candidate and not _is_same_page(other, candidate)]
     second = rivals[0].score if rivals else 0.0
     confidence = scoring.confidence(candidate.score, second, candidate.traits)
-    for stop in stops:
-        confidence *= stop.confidence
-    if stops and candidate.traits.resemblance == 1.0:
-        # The text is identical, so doubts about the stops on the way do not matter.
+    for hop in hops:
+        confidence *= hop.confidence
+    if hops and candidate.traits.resemblance == 1.0:
+        # The text is identical, so doubts about the hops do not matter.
         second = max((scoring.score(rival.traits) for rival in rivals), default=0.0)
         direct = scoring.confidence(scoring.score(candidate.traits), second, candidate.traits)
         confidence = max(confidence, direct)
@@ -86,12 +92,12 @@ def _confidence(result: SearchResult, ranked: list[RankedCandidate], index: int)
 
 
 def _is_same_page(a: RankedCandidate, b: RankedCandidate) -> bool:
-    """Whether two URLs such as `/x` and `/x/` have one page: then neither casts doubt on the other."""
+    """Whether two URLs such as `/x` and `/x/` are the same page, in which case neither casts doubt on the other."""
     if a.life.pages[-1].document != b.life.pages[-1].document:
         return False
     key_a, key_b = a.life.key, b.life.key
-    for end in _SAME_PAGE_ENDS:
-        key_a, key_b = key_a.removesuffix(end), key_b.removesuffix(end)
+    for suffix in _SAME_PAGE_SUFFIXES:
+        key_a, key_b = key_a.removesuffix(suffix), key_b.removesuffix(suffix)
     return key_a == key_b
 
 
@@ -103,20 +109,20 @@ def _redirect_candidate(result: SearchResult, redirect: RedirectTarget) -> Candi
         return _uncompared_redirect(redirect, evidence)
     if redirect.is_catch_all and scoring.is_doubtful_redirect(ranked.traits):
         evidence = Evidence("redirect_of_many", detail=detail)
-        return _compared_candidate(result, ranked, scoring.REDIRECT_DOUBTED, evidence)
+        return _compared_candidate(result, ranked, scoring.DOUBTFUL_REDIRECT_CONFIDENCE, evidence)
     return _compared_candidate(result, ranked, scoring.REDIRECT_CONFIDENCE, evidence)
 
 
 def _uncompared_redirect(redirect: RedirectTarget, evidence: Evidence) -> Candidate:
-    """Return the candidate for a target that is dead, has no text, or is not in the crawl that missed the old URL."""
+    """Return a redirect target that is dead, has no text, or is not in the crawl that found the old URL missing."""
     url, life = redirect.url, redirect.life
-    if life.refusals and life.refusals[-1].document is not None:
+    if life.failures and life.failures[-1].document is not None:
         return _uncompared_candidate(url, life, 0.0, evidence, Evidence("suspected_soft_404"))
     if life.last_answer and not life.is_alive:
         return _uncompared_candidate(url, life, 0.0, evidence, Evidence("target_missing"))
     confidence = scoring.REDIRECT_CONFIDENCE if life.is_alive else _UNSEEN_TARGET_CONFIDENCE
     if redirect.is_catch_all:
-        confidence = scoring.REDIRECT_DOUBTED
+        confidence = scoring.DOUBTFUL_REDIRECT_CONFIDENCE
     doubts = [] if life.is_alive else [Evidence("not_captured")]
     return _uncompared_candidate(url, life, confidence, evidence, *doubts)
 
@@ -136,12 +142,12 @@ def _compared_candidate(
     result: SearchResult, candidate: RankedCandidate, confidence: float, *first_evidence: Evidence
 ) -> Candidate:
     pages, traits = candidate.life.pages, candidate.traits
-    is_compared = result.dead.row is not None
+    has_old_page = result.dead.row is not None
     return Candidate(
         url=pages[-1].url,
         confidence=round(confidence, 4),
-        resemblance=round(traits.resemblance, 4) if is_compared else None,
-        containment=round(traits.containment, 4) if is_compared else None,
+        resemblance=round(traits.resemblance, 4) if has_old_page else None,
+        containment=round(traits.containment, 4) if has_old_page else None,
         first_seen=iso(pages[0].time),
         last_seen=iso(pages[-1].time),
         evidence=[*first_evidence, *_evidence(result, candidate)],
@@ -150,19 +156,21 @@ def _compared_candidate(
 
 def _evidence(result: SearchResult, candidate: RankedCandidate) -> list[Evidence]:
     """Return the reasons for and against a candidate, as the ranking weighted them."""
+    # JSON names some traits differently: `words` is the cosine, `stood_beside` is `coexisted`, `copied_tree` is
+    # `replica`, and `stop` is a hop.
     traits, key = candidate.traits, candidate.life.key
-    evidence = [Evidence("stop", round(stop.confidence, 4), stop.url) for stop in result.trace.stops]
+    evidence = [Evidence("stop", round(hop.confidence, 4), hop.url) for hop in result.trace.hops]
     if traits.containment >= _FOLDED_CONTAINMENT_MIN and traits.resemblance < _FOLDED_RESEMBLANCE_MAX:
         evidence.append(Evidence("folded_in", round(traits.containment, 4)))
-    if traits.cosine is not None and traits.cosine >= _COSINE_SHOWN:
+    if traits.cosine is not None and traits.cosine >= _COSINE_MIN:
         evidence.append(Evidence("words", round(traits.cosine, 4)))
     if traits.appeared:
         evidence.append(Evidence("appeared", detail="in the sweep that missed the old URL"))
-    if traits.coexisted >= _COEXISTED_SHOWN:
+    if traits.coexisted >= _COEXISTED_MIN:
         evidence.append(Evidence("stood_beside", round(traits.coexisted, 4)))
     if traits.replica > 0:
         evidence.append(Evidence("copied_tree", round(traits.replica, 4)))
-    if traits.path >= _PATH_SHOWN:
+    if traits.path >= _PATH_MIN:
         evidence.append(Evidence("path", round(traits.path, 4)))
     if traits.rule > 0 and key in result.predictions:
         evidence.append(_rule_evidence(result.predictions[key]))

@@ -6,18 +6,18 @@
 `coexisted` is the resemblance to the candidate's document while the old URL was alive: the page did not move to a
 copy that already existed. `replica` is the share of living pages near the old one that have a copy at the same
 relative path near the candidate; above one half, the candidate belongs to a copied tree. If the old tree is gone as a
-whole, it is the share of its missing pages whose documents are in the candidate's tree. `path` is 0 for the old
-page's counterpart in a parallel tree, such as a translation. `url_variant` stands for a new form of the old URL,
-`/x/` for `/x.html`, that appeared when the old one went missing: a page that became a folder keeps its URL, whichever
-pages received its text.
+whole, `replica` is the share of that tree's missing pages whose documents are in the candidate's tree. `path` is 0
+for the old page's counterpart in a parallel tree, such as a translation. `url_variant` marks a new form of the old
+URL, such as `/x/` for `/x.html`, that appeared when the old URL went missing: a page that became a folder keeps its
+URL in this form, whichever pages received its text.
 
 If texts are not stored, the cosine is missing, and sketches supply the other figures:
 
     score = 1.6 containment x (1 - 0.85 coexisted) + 1.6 path + ...
 
-The confidence is logistic in five figures: the score; the margin to the second candidate, as a share of the score
-(the second score is at least 0.2, because not all pages were compared); whether the candidate appeared when the old
-URL went missing; whether it has almost none of the old content; and whether it is in a copied tree.
+The confidence is a logistic function of five figures: the score, the margin to the second candidate as a share of the
+score, and whether the candidate appeared when the old URL went missing, has almost none of the old content, and is in
+a copied tree. The second score is at least 0.2, because not all pages were compared.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ MIRRORED_FROM = 0.5  # share of a candidate's neighbours that have a living coun
 MIRROR_CONTENT_MAX = 0.5  # a candidate that contains more of the old text is not just a counterpart
 FROZEN_FROM = 0.8  # share of the pages missing together with the old one whose documents are near a candidate
 NEW_HOME_FROM = 0.4  # resemblance of a candidate that appeared elsewhere and shows that an identical one is a copy
-CHAIN = 0.8  # weight of the score from the last stop; the remaining weight is that of the direct score
+CHAIN = 0.8  # weight of the score from the last hop; the direct score has the remaining weight
 CHAIN_CONFIDENCE_MIN = 0.15
 HOPS_MAX = 4
-LEFT_BEHIND_MIN = 1.2  # a page on a host that is no longer visited moved only if a candidate scores this much
-REDIRECT_CONFIDENCE, REDIRECT_DOUBTED, REDIRECT_CONTENT_MIN = 0.97, 0.45, 0.25
+LEFT_BEHIND_MIN = 1.2  # a page on a host that is no longer visited is taken as moved if a candidate scores this much
+REDIRECT_CONFIDENCE, DOUBTFUL_REDIRECT_CONFIDENCE, REDIRECT_CONTENT_MIN = 0.97, 0.45, 0.25
 
 
 class Traits(NamedTuple):
-    """The figures of one candidate for one dead URL; shares from 0 to 1."""
+    """The figures of one candidate for one dead URL; all numbers are from 0 to 1."""
 
     resemblance: float = 0.0
     containment: float = 0.0  # all shingles weigh the same; shown in answers
@@ -65,7 +65,7 @@ SECOND_SCORE_MIN, LOW_CONTENT = 0.2, 0.1
 
 
 def shrunk_containment(containment: float, error: float) -> float:
-    """Shrink a containment estimated by sketches towards 0 by its standard error: most candidates contain little."""
+    """Shrink a containment estimated by sketches towards 0 by its standard error, as most contain little."""
     return containment / (1 + (error / CONTAINMENT_SPREAD) ** 2)
 
 

@@ -1,7 +1,7 @@
 """Follow a dead URL to the new home of its page, even if the page moved more than once.
 
-If the best candidate is dead too and the match is sure enough, it is a stop on the way: its last text and its URL are
-closer to the current page than the old ones. The search continues from the stop, and its scores count four fifths.
+If the best candidate is dead too and the match is sure enough, the candidate is a hop: its last text and its URL are
+closer to the current page than the old ones. The search continues from the hop, and these scores weigh 80 per cent.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from streams.find.missing_rule import Life, absent_since
 from streams.find.ranking import TOP, PageComparer, RankedCandidate, Ranker, best_first
 
 
-class Stop(NamedTuple):
-    """A dead URL that the page passed on its way, and the confidence of that step."""
+class Hop(NamedTuple):
+    """A dead URL to which the page moved on its way, and the confidence of that move."""
 
     url: str
     confidence: float
@@ -28,10 +28,10 @@ class Stop(NamedTuple):
 
 
 class Trace(msgspec.Struct, frozen=True):
-    """The result for one dead URL: living candidates, the best first, and the stops on the way to them."""
+    """The result for one dead URL: living candidates, the best first, and the hops on the way to them."""
 
     ranked: list[RankedCandidate]
-    stops: list[Stop]
+    hops: list[Hop]
 
 
 class Tracer:
@@ -40,25 +40,25 @@ class Tracer:
         self._selector = CandidateSelector(context)
 
     def trace(
-        self, dead: DeadUrl, extra_keys: Iterable[bytes] = (), visited: frozenset[bytes] = frozenset(), hops: int = 0
+        self, dead: DeadUrl, extra_keys: Iterable[bytes] = (), visited: frozenset[bytes] = frozenset(), depth: int = 0
     ) -> Trace:
-        """Trace one dead URL; `extra_keys` are candidates to rank in any case, `visited` are never candidates."""
+        """Trace one dead URL; `extra_keys` are always ranked, and URLs in `visited` never are."""
         visited |= {dead.key}
         comparer = PageComparer(self._context, dead)
         ranked = self._ranker.rank(comparer, self._selector.select(dead, extra_keys, visited))
         living = [candidate for candidate in ranked if candidate.life.is_alive]
-        stop = self._find_stop(dead, ranked) if hops < scoring.HOPS_MAX else None
-        if stop is None:
+        hop = self._find_hop(dead, ranked) if depth < scoring.HOPS_MAX else None
+        if hop is None:
             return Trace(living, [])
-        onward = self._follow(stop, living, visited, hops)
+        onward = self._follow(hop, living, visited, depth)
         if not onward.ranked:
             return Trace(living, [])
-        if stop.life.is_alive:
+        if hop.life.is_alive:
             living = [c for c in living if absent_since(c.life, self._context.sweeps) is None]
-        return Trace(self._blend(comparer, living, onward), [stop, *onward.stops])
+        return Trace(self._blend(comparer, living, onward), [hop, *onward.hops])
 
-    def _find_stop(self, dead: DeadUrl, ranked: list[RankedCandidate]) -> Stop | None:
-        """Return the best candidate if a later sweep missed it too, or its host is no longer visited."""
+    def _find_hop(self, dead: DeadUrl, ranked: list[RankedCandidate]) -> Hop | None:
+        """Return the best candidate if it is sure enough and is absent from a later sweep, which can be another crawl."""
         if not ranked:
             return None
         best = ranked[0]
@@ -68,18 +68,18 @@ class Tracer:
         second = ranked[1].score if len(ranked) > 1 else 0.0
         confidence = scoring.confidence(best.score, second, best.traits)
         is_sure = confidence >= scoring.CHAIN_CONFIDENCE_MIN
-        return Stop(best.life.pages[-1].url, confidence, best.life, missing_since) if is_sure else None
+        return Hop(best.life.pages[-1].url, confidence, best.life, missing_since) if is_sure else None
 
-    def _follow(self, stop: Stop, living: list[RankedCandidate], visited: frozenset[bytes], hops: int) -> Trace:
-        """Trace the page from a stop; no candidates if only the stop's host is gone and no new URL is sure."""
+    def _follow(self, hop: Hop, living: list[RankedCandidate], visited: frozenset[bytes], depth: int) -> Trace:
+        """Trace the page from a hop. Return no candidates if only the hop's host is gone and no new URL is sure."""
         extra_keys = [candidate.life.key for candidate in living[:TOP]]
-        dead = self._context.read_dead_url(stop.life, stop.missing_since)
-        onward = self.trace(dead, extra_keys, visited, hops + 1)
-        if not stop.life.is_alive:
+        dead = self._context.read_dead_url(hop.life, hop.missing_since)
+        onward = self.trace(dead, extra_keys, visited, depth + 1)
+        if not hop.life.is_alive:
             return onward
-        # The stop's host is no longer visited: the page moved only if a new URL appeared with the other hosts.
-        new = [candidate for candidate in onward.ranked if candidate.life.pages[0].sweep >= stop.missing_since]
-        return Trace(new if new and new[0].score >= scoring.LEFT_BEHIND_MIN else [], onward.stops)
+        # The hop's host is no longer visited: the page moved only if a new URL appeared on another host.
+        new = [candidate for candidate in onward.ranked if candidate.life.pages[0].sweep >= hop.missing_since]
+        return Trace(new if new and new[0].score >= scoring.LEFT_BEHIND_MIN else [], onward.hops)
 
     def _blend(self, comparer: PageComparer, living: list[RankedCandidate], onward: Trace) -> list[RankedCandidate]:
         """Return the candidates of both searches, scored by the weighted mean of the two scores."""

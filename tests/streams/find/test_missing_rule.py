@@ -86,7 +86,7 @@ def test_a_life_is_consistent(captures):
     ]
     result = read_life(key, rows, SweepIndex(as_view(view)), no_soft)
     assert all(c.status == 200 for c in result.pages)
-    assert not {c.status for c in result.refusals} & {200, 204, 304}
+    assert not {c.status for c in result.failures} & {200, 204, 304}
     assert result.textless_answer is None or result.textless_answer.status in {204, 304}
     assert result.last_tried == max((sweep for sweep, _ in captures), default=0)
     if result.pages and result.missing_since is not None:

@@ -14,7 +14,7 @@ from streams.find.redirects import RedirectTarget
 from streams.find.report import SearchResult, build_candidates, guess, soft_404
 from streams.find.rewrite_rules import Prediction, Rule
 from streams.find.score import Traits
-from streams.find.trace import Stop, Trace
+from streams.find.trace import Hop, Trace
 from streams.urls import url_key
 
 SITE = "https://site.example"
@@ -28,7 +28,7 @@ def capture(url: str, document: bytes | None = b"d" * 16, status: int = 200) -> 
 
 
 def life(url: str, *, pages: tuple[Capture, ...] | None = None, **fields: Any) -> Life:
-    history: dict[str, Any] = {"textless_answer": None, "refusals": (), "last_tried": 2, "missing_since": None}
+    history: dict[str, Any] = {"textless_answer": None, "failures": (), "last_tried": 2, "missing_since": None}
     return Life(key=url_key(url), pages=(capture(url),) if pages is None else pages, **{**history, **fields})
 
 
@@ -36,9 +36,9 @@ def ranked(url: str, traits: Traits, document: bytes = b"d" * 16) -> RankedCandi
     return RankedCandidate(life(url, pages=(capture(url, document),)), traits, scoring.score(traits))
 
 
-def result(*candidates: RankedCandidate, stops: tuple[Stop, ...] = (), **options: Any) -> SearchResult:
+def result(*candidates: RankedCandidate, hops: tuple[Hop, ...] = (), **options: Any) -> SearchResult:
     dead = DeadUrl(key=url_key(OLD), url=OLD, row=None, features=None, last_sweep=1, missing_since=2)
-    return SearchResult(dead, Trace(list(candidates), list(stops)), **options)
+    return SearchResult(dead, Trace(list(candidates), list(hops)), **options)
 
 
 def redirect(url: str, *, is_catch_all: bool = False, steps: int = 1, **fields: Any) -> RedirectTarget:
@@ -66,14 +66,14 @@ def test_two_spellings_of_one_page_do_not_lower_each_other():
     assert rival.confidence < alone.confidence
 
 
-def test_stops_lower_the_confidence_unless_the_text_is_identical():
-    stop = Stop(f"{SITE}/stop", 0.5, life(f"{SITE}/stop"), 3)
+def test_hops_lower_the_confidence_unless_the_text_is_identical():
+    hop = Hop(f"{SITE}/stop", 0.5, life(f"{SITE}/stop"), 3)
     direct = build_candidates(result(ranked(f"{SITE}/a", SURE)), 1)[0]
-    onward = build_candidates(result(ranked(f"{SITE}/a", SURE), stops=(stop,)), 1)[0]
+    onward = build_candidates(result(ranked(f"{SITE}/a", SURE), hops=(hop,)), 1)[0]
     assert abs(onward.confidence - direct.confidence / 2) < 1e-3
     assert onward.evidence[0] == Evidence("stop", 0.5, f"{SITE}/stop")
     identical = ranked(f"{SITE}/a", SURE._replace(resemblance=1.0))
-    assert build_candidates(result(identical, stops=(stop,)), 1)[0].confidence == direct.confidence
+    assert build_candidates(result(identical, hops=(hop,)), 1)[0].confidence == direct.confidence
 
 
 def test_a_redirect_comes_before_better_scores():
@@ -90,7 +90,7 @@ def test_a_catch_all_redirect_to_an_unlike_page_is_sorted_by_its_confidence():
     target = redirect(f"{SITE}/home", is_catch_all=True)
     first, second = build_candidates(result(ranked(f"{SITE}/a", SURE), compared, redirect=target), 5)
     assert first.url == f"{SITE}/a"
-    assert second.confidence == scoring.REDIRECT_DOUBTED
+    assert second.confidence == scoring.DOUBTFUL_REDIRECT_CONFIDENCE
     assert second.evidence[0].kind == "redirect_of_many"
 
 
@@ -106,7 +106,7 @@ def test_redirects_to_pages_that_were_not_compared():
     assert uncompared(is_catch_all=True) == (0.45, ["redirect"])
     assert uncompared(pages=()) == (0.6, ["redirect", "not_captured"])
     assert uncompared(missing_since=3) == (0.0, ["redirect", "target_missing"])
-    assert uncompared(refusals=(error,)) == (0.0, ["redirect", "suspected_soft_404"])
+    assert uncompared(failures=(error,)) == (0.0, ["redirect", "suspected_soft_404"])
 
 
 def test_evidence_shows_what_the_ranking_weighted():
@@ -125,7 +125,7 @@ def test_evidence_shows_what_the_ranking_weighted():
 
 
 def test_an_error_page_at_the_old_url_is_reported_without_confidence():
-    candidate = soft_404(life(OLD, refusals=(capture(OLD),), missing_since=2))
+    candidate = soft_404(life(OLD, failures=(capture(OLD),), missing_since=2))
     assert (candidate.url, candidate.confidence) == (OLD, 0.0)
     assert (candidate.first_seen, candidate.last_seen) == (None, "1970-01-02T00:00:00Z")
     assert [evidence.kind for evidence in candidate.evidence] == ["suspected_soft_404"]
