@@ -9,9 +9,9 @@ import sys
 
 
 def main() -> None:
-    """Run the `lostfound` command. An interrupt during the imports ends it without a traceback."""
-    # The process may be started with closed standard streams. Occupy their file descriptors: otherwise a file that we
-    # open could get one of them, and messages would be written into it.
+    """Run the `lostfound` command. An interrupt during the imports ends the process without a traceback."""
+    # The process may be started with closed standard streams. Occupy their file descriptors: otherwise, a file that
+    # is opened later could get one of them, and messages would be written into that file.
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115, PTH123 - open until exit

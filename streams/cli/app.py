@@ -28,7 +28,7 @@ _COMPLETE = "_LOSTFOUND_COMPLETE"
 
 
 class _Terminated(KeyboardInterrupt):
-    """SIGTERM, handled like Ctrl-C so that both leave the same state."""
+    """Raised on SIGTERM and handled like Ctrl-C, so that both leave the same state."""
 
 
 @click.group(commands=_COMMANDS, context_settings=_CONTEXT_SETTINGS)
@@ -38,12 +38,12 @@ def cli(_context: Context) -> None:
     """Cluster near-duplicate crawled pages and find where missing pages moved.
 
     Start with `lostfound ingest`, which reads crawl files into a sweep. Then use `clusters` or `similar` to list
-    copies, and `find` to look up where missing pages live now.
+    near-duplicates, and `find` to look up where missing pages live now.
     """
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run one command and return its exit code. Expected errors are printed as a message and a hint."""
+    """Run one command and return its exit code. Print expected errors as a message and a hint."""
     click_context: click.Context | None = None
     try:
         with cli.make_context("lostfound", list(arguments), obj=Context.from_environment()) as click_context:
@@ -98,8 +98,8 @@ def configure_process() -> None:
     from state.malloc_tuning import tune_malloc
 
     tune_malloc()
-    # By default, Python searches the current folder for modules first. That folder can contain a crawl, and with it
-    # files that a crawled site named like modules.
+    # By default, Python searches the current folder for modules first. That folder can contain a crawl, and in it
+    # files to which a crawled site gave the names of modules.
     os.environ["PYTHONSAFEPATH"] = "1"
 
 
@@ -121,5 +121,5 @@ def _flush_stdout(code: int) -> int:
 
 
 def _discard_stdout() -> None:
-    """Redirect stdout to /dev/null: the interpreter flushes it again at exit, and would report the error again."""
+    """Redirect stdout to /dev/null, because the interpreter flushes it again at exit and would repeat the error."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,4 +1,4 @@
-"""The options that all commands share, and how a command opens the state with them."""
+"""The options that all commands share, and the functions that open the state with these options."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Context:
-    """The common options. The command's override the group's, which override the environment."""
+    """The common options. Those after the command's name override those before it, which override the environment."""
 
     data_dir: Path = Path("var")
     config: Path | None = None
@@ -35,9 +35,9 @@ class Context:
         return cls(Path(data_dir or "var"), Path(config) if config else None)
 
     def settings(self, overrides: dict[str, dict[str, Any]] | None = None) -> Settings:
-        """Return the defaults, overridden by the user's file, then by `overrides`. Raises SettingsError.
+        """Return the defaults, overridden by the user's file, then by `overrides`. Raise SettingsError on errors.
 
-        Also configures the log, because every command starts by loading its settings.
+        Also configure the log, because every command starts by loading its settings.
         """
         from streams.cli.log_output import configure
         from streams.settings import load
@@ -47,7 +47,7 @@ class Context:
 
     @contextmanager
     def writer(self, *, create: bool = False) -> Iterator[tuple[Store, Settings]]:
-        """Open the local folder for writing; with `create`, create it if it does not exist. Raises StateError."""
+        """Open the local folder for writing; create it if `create` is set. Raise StateError if this fails."""
         from state import meta
         from state.store import Store
 
@@ -56,23 +56,23 @@ class Context:
             if create:
                 meta.claim_scheme(store, settings.scheme)
             else:
-                meta.read_scheme(store)  # refuses a newer format
+                meta.read_scheme(store)  # raises StateError if the format is newer
             yield store, settings
 
     @contextmanager
     def local_store(self) -> Iterator[tuple[Store, Settings]]:
-        """Open the local folder for reading, even if a server is set. Raises StateError."""
+        """Open the local folder for reading, even if a server is set. Raise StateError if this fails."""
         from state import meta
         from state.store import Store
 
         settings = self.settings()
         with Store(self.data_dir, settings.store, writable=False) as store:
-            meta.read_scheme(store)  # refuses a newer format
+            meta.read_scheme(store)  # raises StateError if the format is newer
             yield store, settings
 
     @contextmanager
     def reader(self) -> Iterator[tuple[View, Settings]]:
-        """Open the state for queries, which is possible while another process writes to it. Raises StateError."""
+        """Open the state for queries, even while another process writes to it. Raise StateError if this fails."""
         from state.view import View
 
         if self.server is None:
@@ -93,7 +93,7 @@ class Context:
         yield client.store(), client.retract
 
     def send_sweep_event(self, event: str, name: str, response_type: Any = None) -> Any:
-        """Send "open", "commit" or "cancel" for a sweep to the workers; return the response. Raises StateError."""
+        """Send "open", "commit" or "cancel" for a sweep to the workers. Return the response, or raise StateError."""
         import msgspec
 
         body = msgspec.json.encode({"event": event, "name": name, "time": now_ms()})
@@ -103,10 +103,10 @@ class Context:
         from streams.kafka.rows.worker_client import WorkerClient, token_from_environment
 
         assert self.server is not None
-        # Longer than workers wait for each other, so that the error names the worker that did not answer.
+        # Wait longer than workers wait for each other, so that the error names the worker that did not answer.
         return WorkerClient(self.server, 3 * settings.kafka.answer_seconds_max, token_from_environment())
 
 
 def now_ms() -> int:
-    """Return the time in ms since 1970. Only commands read the clock; the library gets the time as an argument."""
+    """Return the time in ms since 1970. Only commands read the clock and pass the time to the library."""
     return time.time_ns() // 1_000_000

@@ -14,8 +14,9 @@ from streams.cli.options import common_options
 def demo(context: Context, sample: bool) -> None:
     """Cluster six editions of a real manual and find moved pages.
 
-    Uses pip to download the source archives of the editions, which span eleven years. Archives and results are stored
-    in demo/ in the data folder. Without a network, a small sample of hand-written pages is used instead.
+    The source archives of the editions, which span eleven years, are downloaded with pip. Archives and results are
+    stored under demo/ in the data folder. Without network access, a small sample of hand-written pages is used
+    instead.
     """
     from streams.demo.run_demo import run_demo
 

@@ -38,7 +38,7 @@ CSV_COLUMNS = ("url", "status", "last_seen", "now_at", "confidence", "resemblanc
 @click.option(
     "--min-confidence",
     type=SHARE,
-    help="Minimum confidence of a redirect.  [default: find.confidence_min]",
+    help="Minimum confidence of a redirect.  [default: the setting find.confidence_min]",
 )
 @server_options
 def find(
@@ -53,8 +53,8 @@ def find(
 ) -> Exit:
     """Find where missing pages live now.
 
-    Reports whether each URL is alive, moved, gone or unknown. Each candidate for the new URL has a confidence and the
-    evidence for it.
+    Each URL is reported as alive, moved, gone or unknown. Each candidate for the new URL is listed with a confidence
+    and the evidence for it.
     """
     import structlog
 
@@ -110,7 +110,7 @@ def _write_redirect_map(answers: Iterable[Answer], map_format: str, confidence_m
 
 
 def _check_url(argument: str) -> str:
-    """Return a command-line URL as printable text. Raises BadUrl; only lines of --from-file may be invalid."""
+    """Return a command-line URL as printable text. Raise BadUrl if it is invalid."""
     from streams.urls import url_key
 
     url = argument.encode("utf-8", "replace").decode()
@@ -119,7 +119,7 @@ def _check_url(argument: str) -> str:
 
 
 def _read_urls(source: str) -> Iterator[str]:
-    """Yield the URLs of a file or stdin, without empty lines and lines that start with #."""
+    """Yield the URLs of a file or stdin, skipping empty lines and lines that start with #."""
     try:
         with click.open_file(source, encoding="utf-8-sig", errors="replace") as file:
             for line in file:

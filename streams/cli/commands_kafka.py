@@ -24,23 +24,26 @@ _kafka_options = combine(
         help="Address of the broker.  [env: KAFKA_BOOTSTRAP; default: 127.0.0.1:9092]",
     ),
     click.option(
-        "--prefix", "topic_prefix", metavar="NAME", help="Prefix of all topic names.  [default: kafka.prefix]"
+        "--prefix",
+        "topic_prefix",
+        metavar="NAME",
+        help="Prefix of all topic names.  [default: the setting kafka.prefix]",
     ),
 )
 _partitions_option = click.option(
     "--partitions",
     type=click.IntRange(1, 1024),
-    help="Number of partitions of new topics.  [default: kafka.partitions]",
+    help="Number of partitions of new topics.  [default: the setting kafka.partitions]",
 )
 
 
 def _load_settings(context: Context, bootstrap: str | None, topic_prefix: str | None) -> tuple[Settings, Broker]:
     """Return the settings, and the broker's address and credentials.
 
-    Raises InputError if the Kafka client is not installed.
+    Raise InputError if the Kafka client is not installed.
     """
     try:
-        import aiokafka  # noqa: F401 - only whether it is installed matters here
+        import aiokafka  # noqa: F401 - imported only to check that it is installed
     except ImportError as error:
         raise InputError("the Kafka client is not installed", "run `pip install 'lostfound[kafka]'`") from error
     from streams.kafka.wire.broker import from_environment
@@ -50,9 +53,9 @@ def _load_settings(context: Context, bootstrap: str | None, topic_prefix: str | 
 
 @click.command
 @_kafka_options
-@click.option("--operators", default="sketch,state", help="Operators to run: sketch, state or both.")
+@click.option("--operators", default="sketch,state", help="Operators to run, comma-separated: sketch, state.")
 @_partitions_option
-@click.option("--until-idle", is_flag=True, help="Exit when all messages in the topics have been processed.")
+@click.option("--until-idle", is_flag=True, help="Exit once all messages in the topics have been processed.")
 @click.option("--host", default="127.0.0.1", help="Address to listen on for queries.")
 @click.option(
     "--port",
@@ -98,7 +101,7 @@ def topics() -> None:
 @_partitions_option
 @common_options
 def create(context: Context, bootstrap: str | None, topic_prefix: str | None, partitions: int | None) -> None:
-    """Create the missing topics of a collection.
+    """Create any topics under the prefix that do not exist yet.
 
     The number of partitions cannot be changed later.
     """
@@ -127,7 +130,7 @@ def publish(
 ) -> None:
     """Send the pages of crawl files to Kafka.
 
-    Reads the same formats as `lostfound ingest`. Publishing the same files again changes nothing.
+    The input formats are those of `lostfound ingest`. Publishing the same files again changes nothing.
     """
     import asyncio
 

@@ -1,4 +1,4 @@
-"""`lostfound clusters`, `cluster`, `similar` and `captures`: queries about copies of pages."""
+"""`lostfound clusters`, `cluster`, `similar` and `captures`: queries about near-duplicates of pages."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 TABLE_ROWS_MAX = 1_000
 
 _policy_options = combine(
-    click.option("--threshold", type=SHARE, help="Minimum resemblance, not below the threshold used at ingest."),
+    click.option(
+        "--threshold", type=SHARE, help="Minimum resemblance; must be at least the threshold used at ingest."
+    ),
     click.option(
         "--containment",
         is_flag=True,
@@ -34,7 +36,12 @@ _policy_options = combine(
 
 
 @click.command
-@click.option("--min-size", type=click.IntRange(1), default=2, help="Minimum documents or URLs per cluster.")
+@click.option(
+    "--min-size",
+    type=click.IntRange(1),
+    default=2,
+    help="Minimum cluster size: the larger of its document and URL counts.",
+)
 @click.option("--limit", type=click.IntRange(1), help="Maximum number of clusters to list.")
 @_policy_options
 @json_option
@@ -94,7 +101,8 @@ def cluster(
 ) -> None:
     """Show the cluster of a URL or a document.
 
-    A URL stands for the last document captured at it. DOC is a document id, or at least its first ten digits.
+    For a URL, the document most recently captured there is used. DOC is a document id, or at least its first ten
+    digits.
     """
     from streams import query
     from streams.terminal import layout, tables
@@ -120,13 +128,13 @@ def cluster(
 
 @click.command
 @click.argument("source", metavar="FILE|URL|-")
-@click.option("--limit", type=click.IntRange(1), default=20, help="Maximum number of documents.")
+@click.option("--limit", type=click.IntRange(1), default=20, help="Maximum number of documents to list.")
 @json_option
 @server_options
 def similar(context: Context, source: str, limit: int, as_json: bool) -> Exit:
     """Find stored documents similar to a file, a URL or stdin.
 
-    The file is HTML or plain text. A URL stands for the last document captured at it. Each result has its
+    The file is HTML or plain text. For a URL, the document most recently captured there is used. Each result has its
     resemblance, its containment in both directions, and their standard errors.
     """
     from streams import query
@@ -163,10 +171,10 @@ def captures(context: Context, url: str, as_json: bool) -> Exit:
 def _parse_policy(
     view: View, settings: Settings, threshold: float | None, containment: bool, sweep_name: str | None
 ) -> dict[str, Any] | None:
-    """Return the arguments of `clusters_by_policy`; without options, return None, which selects the stored clusters.
+    """Return the arguments of `clusters_by_policy`; without options, return None, which means the stored clusters.
 
-    Raises InputError for an unknown sweep, and for a threshold below the one used at ingest, because edges below it
-    were never stored.
+    Raise InputError if the sweep is unknown, or if the threshold is below the one used at ingest: edges below the
+    latter were never stored.
     """
     if threshold is None and not containment and sweep_name is None:
         return None
@@ -175,7 +183,7 @@ def _parse_policy(
         threshold = ingest_threshold
     if containment and threshold == ingest_threshold:
         click.echo(
-            f"--containment has no effect at threshold {ingest_threshold}: every stored edge counts there", err=True
+            f"--containment has no effect at threshold {ingest_threshold}, where every stored edge is used", err=True
         )
     if threshold < ingest_threshold:
         raise InputError(
@@ -202,7 +210,7 @@ def _read_page(source: str, bytes_max: int) -> bytes:
 
 
 def _sketch_page(content: bytes, scheme: Scheme, settings: Settings) -> Sketch:
-    """Return the sketch of a page. Raises InputError if it has no text."""
+    """Return the sketch of a page. Raise InputError if the page has no text."""
     from streams.sketch.extract import TextError, extract_body
     from streams.sketch.sketcher import Sketcher
 

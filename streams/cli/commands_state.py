@@ -52,7 +52,7 @@ def check(context: Context, as_json: bool) -> Exit:
 
 
 def _partition_owner(partition: int, partition_count: int) -> Callable[[bytes], bool]:
-    """Return whether a key belongs to the partition, as a function of the key."""
+    """Return a function that tells whether a key belongs to the partition."""
     from streams.operators.routing import partition_of
 
     return lambda key: partition_of(key, partition_count) == partition
@@ -80,7 +80,7 @@ def stats(context: Context, as_json: bool) -> None:
 def backup(context: Context, target: Path) -> None:
     """Copy the state to TARGET, a new folder.
 
-    The copy is consistent, even during an ingest. To use it, name it as --data-dir.
+    The copy is consistent, even during an ingest. To use the copy, pass it as --data-dir.
     """
     from state.backup import backup as copy_state
 
@@ -91,7 +91,7 @@ def backup(context: Context, target: Path) -> None:
 
 @state.command
 @click.argument("family", required=False)
-@click.option("--prefix", "key_prefix", metavar="HEX", help="Only keys that start with these bytes.")
+@click.option("--prefix", "key_prefix", metavar="HEX", help="Write only rows whose keys start with these bytes.")
 @click.option("--limit", type=click.IntRange(1), help="Maximum number of rows per column family.")
 @common_options
 def dump(context: Context, family: str | None, key_prefix: str | None, limit: int | None) -> None:
@@ -123,7 +123,7 @@ def _dump_rows(store: Store, family: str | None, key_prefix: str, limit: int | N
 def hot(context: Context, as_json: bool) -> Exit:
     """List buckets and sampled shingles that have reached their limit.
 
-    Their cause is boilerplate text that many documents share, or a very large cluster.
+    Usually caused by boilerplate shared by many documents, or by a very large cluster.
     """
     from state.stats import hot as find_hot
     from streams.terminal import tables
@@ -143,8 +143,7 @@ def hot(context: Context, as_json: bool) -> Exit:
 def forget(context: Context, url_or_id: str, as_json: bool) -> Exit:
     """Delete a URL or a document with all its captures.
 
-    Only affected clusters are rebuilt. Deletion cannot be undone, except by ingesting the pages again in another
-    sweep.
+    Only the affected clusters are rebuilt. To restore the pages, ingest them again in another sweep.
     """
     from state.view import View
     from streams import forgetting, query

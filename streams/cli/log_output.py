@@ -1,4 +1,4 @@
-"""Logs to stderr, including the logs of libraries: readable text on a terminal, JSON elsewhere."""
+"""Write logs, including those of libraries, to stderr: as readable text on a terminal, as JSON elsewhere."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _PROCESSORS: list[structlog.typing.Processor] = [
 
 
 def configure(verbosity: int) -> None:
-    """Log warnings at verbosity 0, progress too at 1, and everything at 2, including the details of libraries.
+    """Log warnings at verbosity 0, progress as well at 1, and everything at 2, including the details of libraries.
 
-    At 0 the Kafka client logs nothing, because the command prints the error that results.
+    At verbosity 0, the Kafka client logs nothing, because the command itself prints the resulting error.
     """
     level = {0: logging.WARNING, 1: logging.INFO}.get(verbosity, logging.DEBUG)
     renderer: structlog.typing.Processor = (

@@ -15,7 +15,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class NumberRange(click.FloatRange):
-    """A range of numbers that does not contain NaN."""
+    """A range of numbers that excludes NaN."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return the number. Reject NaN, which passes every range check."""
@@ -27,7 +27,7 @@ SHARE = NumberRange(0, 1)
 
 
 def combine(*decorators: Callable[[Any], Any]) -> Callable[[F], F]:
-    """Return one decorator that applies several, as if they were stacked in this order."""
+    """Return a decorator that applies all the given decorators, as if they were stacked in this order."""
 
     def decorate(command: Any) -> Any:
         for decorator in reversed(decorators):
@@ -64,14 +64,14 @@ common_options = combine(
     click.pass_obj,
 )
 
-# For commands that work on a local folder or on the state of Kafka workers.
+# These options are for commands that use a local folder or the state of Kafka workers.
 server_options = combine(
     _context_option(
         "--server",
         metavar="URL",
         envvar="LOSTFOUND_SERVER",
         help="URL of any Kafka worker. Uses the workers' state instead of a local folder.  "
-        "[env: LOSTFOUND_SERVER; token: LOSTFOUND_TOKEN]",
+        "[env: LOSTFOUND_SERVER; the access token is read from LOSTFOUND_TOKEN]",
     ),
     common_options,
 )

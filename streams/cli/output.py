@@ -1,4 +1,4 @@
-"""Prints results, as tables or as JSON (docs/json.md is the contract), and errors."""
+"""Print results as tables or as JSON (docs/json.md is the contract), and print errors."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TIME_FIELDS = frozenset({"time", "opened", "committed", "first_seen", "last_seen
 
 
 def to_json_object(value: Any) -> dict[str, Any]:
-    """Return a struct's fields. Times become ISO 8601, or None if unknown."""
+    """Return the fields of a struct, with times in ISO 8601, or None for unknown times."""
     import msgspec
 
     from streams.timestamps import iso

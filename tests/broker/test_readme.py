@@ -1,4 +1,4 @@
-"""Run the commands of the README's section on clusters, with another prefix, port and folder."""
+"""Run the commands of the README's section on Kafka, with another prefix, port and folder."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SECONDS_MAX = 120
 
 def commands(names: dict[str, str]) -> list[str]:
     """Return the commands of the section's shell block, without comments and with some names replaced."""
-    section = (ROOT / "README.md").read_text(encoding="utf-8").split("## On a cluster")[1]
+    section = (ROOT / "README.md").read_text(encoding="utf-8").split("## Running on Kafka")[1]
     block = re.search(r"```sh\n(.*?)```", section, re.DOTALL)
     assert block
     text = re.sub(r"\s+# .*", "", block[1])
