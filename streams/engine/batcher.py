@@ -1,4 +1,4 @@
-"""Cut an input into micro-batches that are bounded in pages and in bytes."""
+"""Divide the input into micro-batches that are limited in pages and bytes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from streams.settings import Settings
 
 
 class Batch(msgspec.Struct, frozen=True):
-    """Items in the order of the input, and the position after them."""
+    """Items in input order, and the position after the last item."""
 
     items: list[Page | Rejected]
     position: Position
@@ -23,7 +23,7 @@ class Batch(msgspec.Struct, frozen=True):
 
 
 class Batcher:
-    """Iterates over the batches of files, after a position."""
+    """Iterates over the batches of files, from a position on."""
 
     def __init__(
         self, names: Sequence[str], settings: Settings, position: Position | None, mark: InputMark | None
@@ -34,11 +34,11 @@ class Batcher:
 
     @property
     def input_unchanged(self) -> bool:
-        """Whether the input still matches the mark; valid after the first batch, or at the end."""
+        """Whether the input still matches the mark. Valid after the first batch, or at the end of the input."""
         return self._reader.input_unchanged
 
     def has_items(self) -> bool:
-        """Whether there is an item after the position. This reads the item, so the batches will lack it."""
+        """Return whether there is an item after the position. The item is consumed: no batch will contain it."""
         return next(self._reader, None) is not None
 
     def __iter__(self) -> Iterator[Batch]:

@@ -1,10 +1,10 @@
-"""Write rejected records to a file of dead letters: one JSON object per line, with reason and origin.
+"""Write each rejected record to the dead-letter file as one line of JSON, with its reason and origin.
 
     {"reason", "detail", "url", "source", "member", "offset", "sweep"}
 
-The file is written before its batch is committed, and the state contains its length. After a crash, the bytes past
-that length belong to a batch that will be processed again, so they are truncated. The file may be deleted or replaced
-at any time. If the length is in the middle of a line, the file was replaced and is truncated before that line.
+A batch's lines are written before the batch is committed; the state records the length of the file. After a crash,
+lines past that length are removed, as their batch will be processed again. The file may be deleted or replaced. If
+the recorded length falls inside a line, the file must have been replaced; it is then truncated before that line.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import msgspec
 
 from streams.page import Rejected
 
-_LINE_BYTES_MAX = 1 << 20  # generous: details and URLs are bounded
+_LINE_BYTES_MAX = 1 << 20  # generous, because details and URLs are limited
 
 
 class DeadLetterLine(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,7 +30,7 @@ class DeadLetterLine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DeadLetters:
-    """The file of dead letters, for one sweep."""
+    """The dead-letter file; lines are written on behalf of one sweep."""
 
     def __init__(self, path: Path, sweep: str) -> None:
         self.path, self.sweep = path, sweep
@@ -40,7 +40,7 @@ class DeadLetters:
         return self.path.stat().st_size if self.path.exists() else 0
 
     def truncate(self, length: int) -> int:
-        """Truncate the file to at most `length` bytes, at the end of a line; return the new length."""
+        """Truncate the file to at most `length` bytes, at the end of a line. Return the new length."""
         if self.length() > length:
             with self.path.open("rb+") as file:
                 tail = file.seek(max(0, length - _LINE_BYTES_MAX))
@@ -48,7 +48,7 @@ class DeadLetters:
         return self.length()
 
     def append(self, rejected: Sequence[Rejected]) -> int:
-        """Append one line per record; return the new length in bytes."""
+        """Append one line per record. Return the new length of the file in bytes."""
         if rejected:
             with self.path.open("ab") as file:
                 file.write(msgspec.json.Encoder().encode_lines(map(self._line, rejected)))
@@ -67,5 +67,5 @@ class DeadLetters:
 
 
 def _encodable(text: str) -> str:
-    """Replace lone surrogates by question marks: hostile records contain them, and UTF-8 cannot encode them."""
+    """Replace lone surrogates by question marks: UTF-8 cannot encode them, and hostile records contain some."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode()

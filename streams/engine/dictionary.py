@@ -1,4 +1,4 @@
-"""Train the compression dictionary of stored texts, once there are enough texts."""
+"""Train the compression dictionary for stored texts once the state contains enough texts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TRAIN_FROM = 1_000  # documents
 
 
 class TextDictionary:
-    """The newest dictionary of a state; number 0 stands for no dictionary."""
+    """The newest dictionary of a state. Number 0 means that there is no dictionary."""
 
     def __init__(self, store: RowStore, *, keep_texts: bool) -> None:
         dictionaries = meta.dictionaries(store)
@@ -25,7 +25,7 @@ class TextDictionary:
         self._due = keep_texts and not dictionaries
 
     def train_if_due(self, documents: int) -> None:
-        """Train and store a dictionary if the state has enough documents; try only once per run."""
+        """Train and store a dictionary if none exists and there are enough documents. Try only once per run."""
         if not self._due or documents < TRAIN_FROM:
             return
         self._due = False

@@ -1,7 +1,7 @@
-"""Run the operators one after another on a micro-batch, in one process over one RocksDB.
+"""Run the operators one after another on a micro-batch, in one process with one RocksDB.
 
-The changes of a batch and the cursor of the input are one write batch. After a crash, either all of a batch is stored
-or none of it, and the next run resumes at the cursor.
+The changes of a batch and the input cursor are written atomically. After a crash, a batch is therefore stored either
+completely or not at all, and the next run resumes at the cursor.
 """
 
 from __future__ import annotations
@@ -26,41 +26,41 @@ from streams.page import Rejected
 from streams.settings import Settings
 from streams.urls import host_prefix
 
-SKETCHES_CACHED = 20_000  # of candidates: members of large clusters are candidates again and again
+SKETCHES_CACHED = 20_000  # members of large clusters are frequent candidates
 
 
 class EngineStore(HistoryReader, RowStore, Protocol):
-    """The store of an engine."""
+    """The store that an engine requires."""
 
 
 class BatchReport(msgspec.Struct, frozen=True, kw_only=True):
     """The counts and the rejected records of one batch."""
 
     pages: int
-    new: int  # documents that the state did not have
-    copies: int  # pages with a stored document that their URL did not have before
-    unchanged: int  # pages whose URL had the same document last time
-    near: int  # new documents that have a near-duplicate among the earlier ones
+    new: int  # documents that were not in the state
+    copies: int  # pages whose document was stored, but not for their URL
+    unchanged: int  # pages whose URL had the same document at its last capture
+    near: int  # new documents with an earlier near-duplicate
     rejected: list[Rejected]
 
 
 class AppliedBatch(msgspec.Struct, frozen=True):
-    """The result of `Engine.apply`, for `Engine.commit`; the caller adds a cursor to the changes."""
+    """The result of `Engine.apply`. The caller adds a cursor to the changes and calls `Engine.commit`."""
 
     changes: Changes
     report: BatchReport
-    counters: dict[str, int]  # totals of the state after the batch
+    counters: dict[str, int]  # the state's totals after the batch
 
 
 class Engine:
-    """Runs the operators over a store. Each batch is computed by `apply` and then written by `commit`."""
+    """Runs the operators on a store. `apply` computes the changes of a batch, and `commit` writes them."""
 
     def __init__(self, store: EngineStore, settings: Settings) -> None:
-        """Raises StateRefused if the store has another scheme or was written by a newer version."""
+        """Raise StateRefused if the store has another scheme or was written by a newer version."""
         self.store = store
         self.settings = settings
         self.scheme = meta.claim_scheme(store, settings.scheme)
-        self.counters = meta.counters(store)  # as committed
+        self.counters = meta.counters(store)  # after the last commit
         self.batches = 0  # committed by this engine
         self._sketches: OrderedDict[bytes, list[Sketch]] = OrderedDict()  # by document prefix
 
@@ -72,10 +72,10 @@ class Engine:
         last: Mapping[bytes, Capture] | None = None,
         read_at: int = -1,
     ) -> AppliedBatch:
-        """Run a batch through the operators; change neither the store nor the counters.
+        """Run the operators on a batch without changing the store or the counters.
 
-        `last` are the last captures of the pages' URLs, read when `read_at` batches were committed. They are read
-        again if more batches have been committed since.
+        `last` contains the last capture of each page's URL, as read after `read_at` commits of this engine. The
+        captures are read again if another batch has been committed since.
         """
         resolved, unresolved = capture.resolve(
             pages, lookups.read_captures_before(self.store, capture.revisit_instants(pages))
@@ -158,7 +158,7 @@ class Engine:
     def _count(
         self, report: BatchReport, new: Sequence[DocumentPayload], probed: ProbeResult, verified: VerifyResult
     ) -> dict[str, int]:
-        # A text of exactly `tokens_max` tokens counts too: a longer text that was cut has the same document.
+        # Exactly `tokens_max` tokens are included: a longer text, cut to that length, has the same document.
         tokens_max = self.settings.limits.tokens_max
         totals = Counter(self.counters)
         totals.update(
@@ -176,7 +176,7 @@ class Engine:
 
 
 def _count_near(new: Sequence[DocumentPayload], verified: VerifyResult) -> int:
-    """Count the later document of each edge once, so that the size of the batches makes no difference."""
+    """Count the distinct later documents of all edges, so that the count is independent of the batch size."""
     order = {payload.document: number for number, payload in enumerate(new)}
     pairs = [(edge[:ID_BYTES], edge[ID_BYTES:]) for edge in verified.changes.family(Family.EDGES)]
     return len({max(pair, key=lambda document: order.get(document, -1)) for pair in pairs})

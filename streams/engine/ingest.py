@@ -2,10 +2,10 @@
 
     read ─▶ batch ─▶ (unchanged? ─▶) sketch in processes ─▶ Engine.apply ─▶ commit changes and cursor in one write
 
-The cursor is the position up to which the input was read. It is committed with every batch, as is the length of the
-dead letters. An interrupted run resumes after the last committed batch. Dead letters written past that point are
-truncated by the next run, so none is duplicated or lost. A mark is stored with the cursor and identifies the input: a
-file that has grown is read from where the last run stopped, a file that was rewritten is read from its start.
+The cursor contains the position up to which the input was read. Every commit stores the cursor and the length of the
+dead-letter file. After an interruption, the next run resumes after the last committed batch and removes dead letters
+past the stored length, so that none is duplicated or lost. The cursor also contains a mark, which identifies the
+input: a file that has grown is read from the position on, and a file that was rewritten is read from its start.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ log = structlog.get_logger(__name__)
 
 
 class Cursor(msgspec.Struct, frozen=True, kw_only=True):
-    """The progress of one input in one sweep. Position and mark are None before the first batch."""
+    """The progress of reading one input into one sweep. Position and mark are None before the first batch."""
 
     position: Position | None = None
     mark: InputMark | None = None
@@ -76,7 +76,7 @@ class Cursor(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Progress(msgspec.Struct, frozen=True):
-    """The progress of an ingest."""
+    """A progress report of an ingest."""
 
     bytes_read: int
     bytes_all: int  # 0 if unknown
@@ -105,8 +105,8 @@ class _PendingBatch(msgspec.Struct, frozen=True, kw_only=True):
     """A batch whose changed pages are being sketched."""
 
     batch: Batch
-    slots: list[SketchedPage | Rejected | None]  # one per item; None stands for the next result of `sketched`
-    last: dict[bytes, Capture]  # the last capture per URL, read when `read_at` batches were committed
+    slots: list[SketchedPage | Rejected | None]  # one per item; None: the next result of `sketched`
+    last: dict[bytes, Capture]  # the last capture of each URL, read after `read_at` commits
     read_at: int
     sketched: Future[SketchResults]
 
@@ -124,11 +124,11 @@ def ingest(
 ) -> Summary:
     """Read `paths` into a sweep, which is opened if necessary and committed unless `keep_open`.
 
-    `now` (ms) is the time of opening and committing; a page without a time gets the time of the opening. Input that
-    was read before is skipped. An open sweep accepts additions to the input, and all of a rewritten file.
+    `now` (ms) is the time at which the sweep is opened or committed. A page without a time gets the opening time.
+    Input that was read before is skipped. While the sweep is open, additions to files and rewritten files are read.
 
-    Raises InputError for a committed sweep with different or additional input, and with `fail_on_rejected` BadRecord
-    at the first bad record: the batches before it are stored, its batch is not.
+    Raise InputError if the sweep is committed and the input differs or has grown. With `fail_on_rejected`, raise
+    BadRecord at the first bad record: earlier batches are stored, but not the batch of the bad record.
     """
     forgetting.apply(forgetting.finish_cancelling(store), partial(store.write, sync=True))
     engine = Engine(store, settings)
@@ -173,12 +173,12 @@ def ingest(
 
 
 def input_names(paths: Sequence[str], state: Path) -> list[str]:
-    """Return the names of the files to read into the state in folder `state`.
+    """Return the names of the files to read into the state in the folder `state`.
 
-    Files of a state below one of the paths are not input: reading the dead letters would add dead letters without
-    end. A folder in the state can be one of the paths, but never the file of dead letters.
+    The state's own files are skipped if a path contains the state, because reading dead letters would produce new
+    ones forever. A path can be a folder inside the state, but not the dead-letter file.
 
-    Raises ReadError for a path that does not exist, and InputError without crawl files or for a name not in UTF-8.
+    Raise ReadError if a path does not exist, InputError if no crawl file is found or a name is not UTF-8.
     """
     letters = state / meta.DEAD_LETTERS
     identity = sources.file_identity(letters)
@@ -202,7 +202,7 @@ def input_names(paths: Sequence[str], state: Path) -> list[str]:
 
 
 def _open_dead_letters(store: Store, sweep_name: str) -> DeadLetters:
-    """Remove dead letters of a batch that was not committed; store the length of a file that was replaced."""
+    """Remove dead letters of an uncommitted batch. If the file was replaced, store its new length."""
     letters = DeadLetters(store.path / meta.DEAD_LETTERS, sweep_name)
     stored = meta.dead_letter_bytes(store)
     if (length := letters.truncate(stored)) != stored:
@@ -213,7 +213,7 @@ def _open_dead_letters(store: Store, sweep_name: str) -> DeadLetters:
 
 
 def _store_threshold(store: Store, threshold: float) -> None:
-    """Store the resemblance at or above which all pairs are stored; other policies cannot go below it."""
+    """Store the threshold at or above which all pairs are stored. Later policies cannot use a lower threshold."""
     stored = meta.threshold(store)
     if stored is not None and stored != threshold:
         log.warning("pages of this state were joined by different thresholds", before=stored, now=threshold)
@@ -224,7 +224,7 @@ def _store_threshold(store: Store, threshold: float) -> None:
 
 
 class _Run(msgspec.Struct):
-    """Processes one input from its cursor to its end."""
+    """Processes one input from the cursor to the end."""
 
     engine: Engine
     sweep: Sweep
@@ -257,7 +257,7 @@ class _Run(msgspec.Struct):
     def _sketch_ahead(
         self, batcher: Batcher, pool: SketchPool, dictionary: TextDictionary
     ) -> Iterator[_PendingBatch]:
-        """Yield the batches in order, while the pool works on the following ones."""
+        """Yield the batches in order while the pool sketches the following batches."""
         ahead = pool.count + 1 if pool.count > 1 else 0
         pending: deque[_PendingBatch] = deque()
         for batch in batcher:
@@ -267,7 +267,7 @@ class _Run(msgspec.Struct):
         yield from pending
 
     def _submit(self, batch: Batch, pool: SketchPool, dictionary: TextDictionary) -> _PendingBatch:
-        # The time of the opening rather than the current time: a page that is read again is then the same capture.
+        # Default to the opening time, not the current time, so that a page read twice yields the same capture.
         items = [with_time(item, self.sweep.opened) if isinstance(item, Page) else item for item in batch.items]
         pages = [item for item in items if isinstance(item, Page)]
         read_at = self.engine.batches
@@ -280,7 +280,7 @@ class _Run(msgspec.Struct):
         return _PendingBatch(batch=batch, slots=slots, last=last, read_at=read_at, sketched=sketched)
 
     def _apply(self, pending: _PendingBatch) -> None:
-        """Commit a batch with the cursor after it. Raises BadRecord before anything is written."""
+        """Commit a batch and the cursor after it. If BadRecord is raised, nothing has been written."""
         sketched = iter(pending.sketched.result())
         results = [result for slot in pending.slots for result in ([slot] if slot is not None else next(sketched))]
         pages = [result for result in results if isinstance(result, SketchedPage)]

@@ -1,8 +1,8 @@
-"""Sketch pages in several processes for large input, or in this process for small input.
+"""Sketch pages in several processes if the input is large, otherwise in this process.
 
-Every process has a pipe, and this process has a thread per pipe. ProcessPoolExecutor shares its queues between
-processes: if one is killed while it writes a result, the others and the parent wait forever for the rest of the
-result. A pipe just ends.
+Each child process has its own pipe, and the parent has one thread per pipe. ProcessPoolExecutor is unsuitable because
+its processes share queues: if a process is killed while it writes a result, the other processes and the parent wait
+forever for the rest. A pipe is simply closed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from streams.settings import Limits, Policy
 
 
 class SketchPool:
-    """Sketches tasks in `count` processes; with a count of 1, in this process."""
+    """Sketches tasks in `count` child processes, or in this process if `count` is 1."""
 
     def __init__(self, count: int, scheme: Scheme, policy: Policy, limits: Limits) -> None:
         assert count >= 1
@@ -40,19 +40,19 @@ class SketchPool:
             self._start(scheme, policy, limits)
 
     def _start(self, scheme: Scheme, policy: Policy, limits: Limits) -> None:
-        # Not fork: RocksDB's threads and locks do not survive it.
+        # RocksDB's threads and locks do not survive a fork.
         context = multiprocessing.get_context("spawn")
         with _environment_of_children():
             for _ in range(self.count):
                 ours, theirs = context.Pipe()
                 process = context.Process(target=_serve, args=(theirs, scheme, policy, limits), daemon=True)
                 process.start()
-                theirs.close()  # as long as it is open here, the end of the process does not close the pipe
+                theirs.close()  # otherwise the pipe stays open after the child has exited
                 self._processes.append(process)
                 self._idle.put(ours)
 
     def submit(self, task: Task) -> Future[SketchResults]:
-        """Return the future results of a task; the future raises WorkerDied if the process was killed."""
+        """Return a future for the results of a task. The future raises WorkerDied if the process is killed."""
         if self._threads is not None:
             return self._threads.submit(self._exchange, task)
         assert self._stage is not None
@@ -83,21 +83,21 @@ class SketchPool:
         if self._threads is not None:
             self._threads.shutdown(wait=True, cancel_futures=True)
         while not self._idle.empty():
-            self._idle.get().close()  # this ends the process
+            self._idle.get().close()  # makes the child exit
         for process in self._processes:
             process.join()
 
 
 @contextmanager
 def _environment_of_children() -> Iterator[None]:
-    """Change the environment that the processes inherit, while they start.
+    """Change the environment and signal mask that child processes inherit while they start.
 
     PYTHONSAFEPATH keeps Python from importing modules from the current folder, which can contain downloaded files.
-    SIGINT is blocked because the parent ends the processes on Ctrl-C.
+    SIGINT is blocked because on Ctrl-C, the parent ends the child processes.
     """
     before = os.environ.get("PYTHONSAFEPATH")
     os.environ["PYTHONSAFEPATH"] = "1"
-    resource_tracker.ensure_running()  # otherwise the first process starts it, which unblocks the signal
+    resource_tracker.ensure_running()  # otherwise the first child's start would start it, which unblocks SIGINT
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
@@ -110,7 +110,7 @@ def _environment_of_children() -> Iterator[None]:
 
 
 def _serve(tasks: Connection, scheme: Scheme, policy: Policy, limits: Limits) -> None:
-    """Sketch tasks until the pipe or the parent ends."""
+    """Sketch tasks until the pipe is closed or the parent exits."""
     threading.Thread(target=_exit_with_parent, daemon=True).start()
     stage = SketchStage(scheme, policy, limits)
     while True:
@@ -127,7 +127,7 @@ def _serve(tasks: Connection, scheme: Scheme, policy: Policy, limits: Limits) ->
 
 
 def _exit_with_parent() -> None:
-    """Exit when the parent does, even if it is killed while this process works."""
+    """Exit when the parent exits, even if the parent is killed while this process is sketching."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         wait([parent.sentinel])

@@ -6,24 +6,24 @@
                          verify ─▶ joins ◀─┐
                                    join ───┘
 
-Every topic but `pages` has the same number of partitions. A worker that is assigned partition p of one topic is
-assigned partition p of all: one RocksDB per partition serves all operators. A partition processes one batch at a
-time, in four steps:
+All topics that the agents exchange have the same number of partitions; only `pages` can have another. A worker that
+is assigned partition p of one topic is assigned partition p of all, so that one RocksDB per partition serves all
+operators. A partition processes one batch at a time, in four steps:
 
     1. send the outputs and wait until the broker has acknowledged them
     2. append the batch's changes to the changelog
     3. write the changes to RocksDB, together with their changelog offset
     4. acknowledge the input
 
-After a crash between any two steps the input is delivered again; the operators are idempotent. Outputs come first
-because the state decides what is sent: a state that says "done" before its output is safe would lose that output. An
-unexpected error ends the process before step 4, with exit code 75; a malformed message goes to the dead letters. The
-messages of the result topics are outputs too.
+After a crash between any two steps, the input is delivered again. This is harmless because the operators are
+idempotent. Outputs are sent first because the state decides what is sent: if it recorded a batch before the outputs
+were safe, a crash would lose them. An unexpected error ends the process before step 4, with exit code 75. A malformed
+message is sent to the topic of dead letters. Messages for the result topics are outputs too.
 
-`streams.operators.routing` defines which partition owns which key, and `streams.operators` explains why the clusters
-equal those of the embedded engine. tests/simulation tries to disprove that; tests/broker does so with real processes.
+`streams.operators.routing` defines which partition owns which key. `streams.operators` explains why both engines find
+the same clusters. tests/simulation tries to disprove this claim; tests/broker does so with real processes.
 
-The folders import one another in one direction only, from right to left (tests/tidiness/test_imports.py):
+A folder imports only from the folders to its left (tests/tidiness/test_imports.py):
 
     wire  ◀─  rows  ◀─  worker  ◀─  collection  ◀─  coordinator  ◀─  run_worker.py
 """

@@ -1,4 +1,4 @@
-"""The whole collection as one worker sees it: its own partitions and, over HTTP, those of the other workers."""
+"""The whole collection as one worker sees it: its own partitions and, over HTTP, the other workers' partitions."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger(__name__)
 RETRACTION_SECONDS_MAX = 60.0
-QUERY_THREADS = 16  # concurrent queries to other workers, over all requests
+QUERY_THREADS = 16  # concurrent queries to other workers, for all requests together
 
 
 class Collection:
-    """Reads and retracts rows of all partitions. Its blocking methods run in threads, never on the agents' loop."""
+    """Reads and retracts rows of all partitions. Blocking methods run in threads, never on the agents' event loop."""
 
     def __init__(self, runner: Runner, app: App, lag: ConsumerLag) -> None:
         self.runner, self.app, self.lag = runner, app, lag
         self._loop = asyncio.get_running_loop()
         self._clients: dict[str, WorkerClient] = {}
-        self._retracting = asyncio.Lock()
+        self._retraction_lock = asyncio.Lock()
         self._threads = ThreadPoolExecutor(QUERY_THREADS, "query")
 
     def local_stores(self) -> dict[int, Store]:
@@ -45,7 +45,7 @@ class Collection:
         return {number: part.store for number, part in opened.by_number.items() if number in opened.active}
 
     def query_local(self, query: RowQuery) -> Any:
-        """Execute a query on partitions of this worker; raise StateError if another worker serves one of them."""
+        """Execute a query on this worker's partitions. Raise StateError if one is served by another worker."""
         stores = self.local_stores()
         owners = {owner for owner in query.owners if owner is not None}
         if missing := sorted({*(query.partitions or ()), *owners} - stores.keys()):
@@ -53,7 +53,7 @@ class Collection:
         return run_query(stores, query)
 
     def store(self) -> ShardedStore:
-        """Return a store that reads all partitions; raise StateError if no worker serves some of them."""
+        """Return a store that reads all partitions. Raise StateError if a partition has no worker."""
         workers: dict[int, RowSource] = {}
         for url, topics in self.app.router.table_metadata("state").items():
             query = self._client(url).query
@@ -75,9 +75,9 @@ class Collection:
         return self._clients[url]
 
     def apply_retraction(self, changes: Changes) -> None:
-        """Have the owners of all rows apply changes that delete or overwrite; return once clusters are consistent.
+        """Have the owners of all rows apply deleting or overwriting changes; return once the clusters are consistent.
 
-        Pages are processed and clusters joined meanwhile; `readmission` and `repair` undo the effects of these races.
+        Meanwhile pages are processed and clusters joined. `readmission` and `repair` undo the effects of these races.
         """
         store = self.store()
         parts = store.divide(changes)
@@ -94,7 +94,7 @@ class Collection:
         )
 
     def _build_readmissions(self, removed: readmission.RemovedRows) -> readmission.Sends:
-        """Build the readmissions, waiting for a rebalance to end: only this process has the removed rows."""
+        """Build the readmissions. Retry during a rebalance, because only this process has the removed rows."""
         deadline = time.monotonic() + RETRACTION_SECONDS_MAX
         while True:
             try:
@@ -112,8 +112,8 @@ class Collection:
         self._await(self._retract(repair.build_retractions(self.store(), parts)), RETRACTION_SECONDS_MAX)
 
     async def _retract(self, sends: Mapping[tuple[Topic, int], Sequence[Retraction]]) -> None:
-        """Send retractions, and return once their owners have applied them."""
-        async with self._retracting:
+        """Send retractions and return once the owners of the rows have applied them."""
+        async with self._retraction_lock:
             await self.runner.producer.send(sends)
             ends = await self.lag.end_offsets(Topic.RETRACTIONS)
             while not await self.lag.has_reached(Topic.RETRACTIONS, ends):  # noqa: ASYNC110 - Kafka sends no event

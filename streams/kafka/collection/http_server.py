@@ -1,15 +1,15 @@
 """The HTTP server of a worker: health, metrics, row queries, retractions and sweeps.
 
     GET  /livez      200 while the process runs
-    GET  /readyz     200 if partitions are assigned and recovered and the disk has room; 503 says what is missing
-    GET  /metrics    for Prometheus
-    POST /rows       a row query, msgpack: for partitions of this worker, or for the whole collection
-    POST /retract    changes that delete or overwrite rows, as a changelog record: for `forget`
-    POST /sweeps     an event for the log of sweeps, JSON; a cancellation also removes the sweep's captures
+    GET  /readyz     200 if partitions are assigned and recovered and the disk has room, otherwise 503 with reasons
+    GET  /metrics    metrics for Prometheus
+    POST /rows       a row query in msgpack, for partitions of this worker or for the whole collection
+    POST /retract    changes that delete or overwrite rows, as a changelog record (used by `forget`)
+    POST /sweeps     an event for the sweep log in JSON; a cancellation also removes the sweep's captures
 
-The POST paths are for workers and the command line of the same collection, because they expose and change everything.
-They require the token (LOSTFOUND_TOKEN). Without one, a worker listens on this machine only, accepts no changes, and
-refuses rows to web pages: a browser can reach this machine under a host name of the page's choice.
+The POST paths expose and change everything, so they require the token (LOSTFOUND_TOKEN) that the workers and the
+command line of one collection share. Without a token, a worker listens on this machine only, accepts no changes, and
+does not answer web pages, which can make a browser send requests to a host name that resolves to this machine.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from streams.kafka.wire.packed_messages import Topic
 from streams.kafka.wire.sweep_log import Event
 
 log = structlog.get_logger(__name__)
-DISK_FREE_BYTES_MIN = 256 << 20  # with less, a worker is not ready: RocksDB would soon fail to write
+DISK_FREE_BYTES_MIN = 256 << 20  # with less, a worker is not ready, because RocksDB would soon fail to write
 BODY_BYTES_MAX = 64 << 20
 _decode_query = msgspec.msgpack.Decoder(RowQuery).decode
 _encode = msgspec.msgpack.Encoder().encode
@@ -56,7 +56,7 @@ class Server:
     def __init__(self, collection: Collection) -> None:
         self.collection, self.runner, self.app = collection, collection.runner, collection.app
         self._web: web.AppRunner | None = None
-        self._cancelling = asyncio.Lock()
+        self._cancellation_lock = asyncio.Lock()
 
     async def start(self, sockets: Sequence[socket.socket]) -> None:
         """Answer requests on the sockets that `listen` opened."""
@@ -79,7 +79,7 @@ class Server:
             await self._web.cleanup()
 
     def missing(self) -> list[str]:
-        """Return what keeps this worker from being ready; empty if it is."""
+        """Return the reasons why this worker is not ready; empty if it is ready."""
         app, free = self.app, self._disk_free()
         missing = []
         if app.rebalancing:
@@ -144,12 +144,12 @@ class Server:
         return _respond(None)
 
     async def _cancel(self, event: Event) -> Forgotten:
-        """Hide a sweep, and remove its captures once all its messages in flight are processed.
+        """Hide a sweep, and remove its captures once all messages in flight are processed.
 
-        Captures written after the removal would never be removed: nothing looks for them again.
+        Captures written later would remain forever, because the removal is not repeated.
         """
         sweep_log = self.runner.sweep_log
-        async with self._cancelling:
+        async with self._cancellation_lock:
             sweep_log.table.check(event)
             number = await sweep_log.get_or_open(event.name)
             await sweep_log.append(msgspec.structs.replace(event, number=number))
@@ -168,7 +168,7 @@ class Server:
 
 @contextmanager
 def listen(host: str, port: int) -> Iterator[list[socket.socket]]:
-    """Open a listening socket for each address of a host, all on one port; port 0 is any free one.
+    """Open a listening socket for each address of a host, all on the same port. Port 0 selects a free port.
 
     Raise InputError if an address cannot be bound, or if other machines could reach it without a token.
     """
@@ -183,7 +183,7 @@ def listen(host: str, port: int) -> Iterator[list[socket.socket]]:
                 sockets.append(stack.enter_context(socket.create_server(full_address, family=family)))
                 bound_port = sockets[0].getsockname()[1]
         except OSError as error:
-            # create_server adds the address to strerror; gaierror has codes of its own.
+            # create_server adds the address to strerror. The error codes of gaierror are not errno values.
             reason = error.strerror if isinstance(error, socket.gaierror) else os.strerror(error.errno or 0)
             raise InputError(f"cannot listen on {host}:{port}: {reason}", "choose another --port") from error
         yield sockets
@@ -201,7 +201,7 @@ def _is_loopback(host: str) -> bool:
 
 
 def _is_local_request(request: web.Request) -> bool:
-    """Whether a request names this machine by a loopback address, and does not come from a web page."""
+    """Return whether a request is addressed to a loopback host name and does not come from a web page."""
     try:
         host = urlsplit(f"//{request.host}").hostname or ""
     except ValueError:
@@ -212,7 +212,7 @@ def _is_local_request(request: web.Request) -> bool:
 def _with_authorization(handler: Handler, token: str, *, changes: bool = False) -> Handler:
     """Return a handler that checks the token before the body is read.
 
-    A handler of `changes` requires a token: without one, any program or web page on this machine could request them.
+    Handlers that make `changes` require a token. Without it, any local program or web page could make changes.
     """
 
     async def authorized(request: web.Request) -> web.Response:
@@ -231,13 +231,13 @@ def _with_authorization(handler: Handler, token: str, *, changes: bool = False) 
 
 
 def _with_error_responses(handler: Handler) -> Handler:
-    """Return a handler that answers with the error if one is raised."""
+    """Return a handler that turns exceptions into error responses."""
 
     async def answer(request: web.Request) -> web.Response:
         try:
             return await handler(request)
         except web.HTTPException:
-            raise  # already a response, such as 413
+            raise  # aiohttp turns it into a response, for example 413
         except LostfoundError as error:
             status = 503 if isinstance(error, StateError) else 409
             body = {"error": str(error), "hint": error.hint}

@@ -1,15 +1,14 @@
-"""Readmits documents that a retraction deleted while a page with the same text was in flight.
+"""Readmit documents that a retraction deleted while a page with the same text was in flight.
 
-Forgetting reads the history of a URL, and its changes are applied later. In between, a page may arrive that
+Forgetting reads the history of a URL, and its changes are applied later. Before the document is deleted, a page can
+arrive
 
-    finds its text unchanged     and adds only a capture, because the document is stored
-    has a document that is       and adds only a location to it, because the rest is stored
-    stored for another URL
+    whose text is unchanged                        only a capture is added, because the document is stored
+    whose document is stored for another URL       only a location is added, because the rest is stored
 
-and then the document is deleted. So the rows to be deleted are read first. Once they are deleted and all messages in
-flight are processed, every capture that still has a deleted document is sent through the stages again as if its page
-had just arrived; they add whatever is missing. A document that was admitted again in between may have lost postings
-and edges, so its buckets are probed again.
+Therefore the rows to be deleted are read first. Once they are deleted and all messages in flight are processed, each
+remaining capture of a deleted document is sent through the stages again, which add the missing rows. A document that
+was already admitted again can have lost postings and edges, so its buckets are probed again.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ class RemovedRows(msgspec.Struct, frozen=True, kw_only=True):
     locations: set[bytes]  # keys of the deleted locations: a document id and a URL key
     documents: Rows
     texts: Rows
-    words: Mapping[bytes, set[bytes]]  # entries of the word index, by their suffix (a document prefix) and without it
+    words: Mapping[bytes, set[bytes]]  # entries of the word index by document prefix, which is cut off
 
 
 def read_removed_rows(store: RowReader, parts: Iterable[Changes]) -> RemovedRows:
@@ -69,7 +68,7 @@ def read_removed_rows(store: RowReader, parts: Iterable[Changes]) -> RemovedRows
 def build_readmissions(store: RowReader, removed: RemovedRows, context: Context) -> Sends:
     """Return the messages that readmit documents, by topic and partition.
 
-    The result is empty if no page raced with the retraction.
+    Return no messages if no page raced with the retraction.
     """
     added = {
         key
@@ -102,7 +101,7 @@ def build_readmissions(store: RowReader, removed: RemovedRows, context: Context)
 
 
 def _first_captures(store: RowReader, url_keys: Collection[bytes], locations: Collection[bytes]) -> Iterator[Capture]:
-    """Yield the first capture of each document at each URL."""
+    """Yield the first capture of each location. A location is a document id and a URL key."""
     for batch in _batches(url_keys):
         for rows in store.scan_prefixes(Family.CAPTURES, [capture_row.history_prefix(key) for key in batch]):
             first: dict[bytes, Capture] = {}
@@ -114,7 +113,7 @@ def _first_captures(store: RowReader, url_keys: Collection[bytes], locations: Co
 
 
 def _payload(removed: RemovedRows, capture: Capture, texts: RemainingTexts, context: Context) -> DocumentPayload:
-    """Return the payload of a deleted document that the page of a capture would have sent."""
+    """Return the payload of a deleted document, as if the page of a capture had just arrived."""
     document = capture.document or b""
     row = removed.documents[document]
     sketch = document_row.decode(document, row).sketch

@@ -1,14 +1,14 @@
-"""Re-checks clusters after deletions that raced with joins, and repairs them.
+"""Check clusters again after deletions that raced with joins, and repair them.
 
-Forgetting reads a cluster and computes its changes; they are applied later, and joins continue in between. Three
-rules keep the clusters consistent with the edges:
+Forgetting reads a cluster and computes changes, which are applied later. Joins continue in between. Three rules keep
+the clusters consistent with the edges:
 
-    a pointer set in between stays     its owner compares; the next check of the cluster sees where it leads
-    a posting added in between stays   its owner removes only the postings of deleted documents
-    clusters are checked again         after all messages in flight, until pointers and member lists match the edges
+    new pointers stay            the owner compares pointers before it removes any; the next check follows new ones
+    new postings stay            the owner removes only the postings of deleted documents
+    clusters are checked again   after all messages in flight, until pointers and member lists match the edges
 
 The check starts at the changed documents and follows parent pointers, member lists and edges. A union that was in
-flight has left a trace in one of these, or is finished.
+flight has either left a trace in one of these or is complete.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ log = structlog.get_logger(__name__)
 
 
 def build_retractions(store: RowReader, parts: Mapping[int, Changes]) -> dict[tuple[Topic, int], list[Retraction]]:
-    """Return the messages for changes by partition, with the pointers and postings that they may remove.
+    """Return the retraction messages for changes by partition, with the removable pointers and postings.
 
-    These are the pointers between documents whose pointers change, and the postings of deleted documents. Changes
-    without a deleted document are one part of changes too large for one request. Which documents' postings they
-    remove is unknown, so they may remove all.
+    Removable are pointers between documents whose pointers change, and postings of deleted documents. Changes without
+    deleted documents are part of a retraction that was too large for one request. Their documents are unknown, so
+    they can remove any posting.
     """
     nodes = set().union(*(_repointed(changes) for changes in parts.values()))
     ids = sorted(nodes)
@@ -65,7 +65,7 @@ def _deleted_documents(parts: Mapping[int, Changes]) -> set[bytes]:
 
 
 def _repointed(changes: Changes) -> set[bytes]:
-    """Return the documents whose parent pointers are changed."""
+    """Return the documents whose parent pointers change."""
     return changes.deletes.get(Family.PARENTS, set()) | changes.puts.get(Family.PARENTS, {}).keys()
 
 
@@ -76,10 +76,10 @@ def repair_clusters(
     drain: Callable[[], None],
     commit: Callable[[Changes], None],
 ) -> None:
-    """Rejoin the clusters that a retraction dissolved until they match the edges.
+    """Rejoin clusters that a retraction dissolved, until they match the edges.
 
-    `drain` returns once all messages in flight are processed; `commit` applies changes. Raise StateError if joins
-    change the clusters faster than they are repaired.
+    `drain` returns once all messages in flight are processed, and `commit` applies changes. Raise StateError if joins
+    change clusters faster than this function repairs them.
     """
     start = set().union(*(_repointed(changes) for changes in parts.values()))
     if not start:
@@ -89,7 +89,7 @@ def repair_clusters(
         drain()
         component = _read_component(store, start, deleted)
         if torn := component.torn():
-            # Their joins may still be in flight: only documents that remain torn need a repair.
+            # The joins can still be in flight. Only documents that remain torn need a repair.
             drain()
             component = _read_component(store, start, deleted)
             torn &= component.torn()
@@ -114,11 +114,11 @@ def repair_clusters(
 
 
 class _Component(msgspec.Struct, frozen=True):
-    """All documents connected to some documents, and what connects them."""
+    """The documents connected to a set of documents, with the links between them."""
 
     deleted: set[bytes]
     roots: dict[bytes, bytes]  # by document
-    members: set[tuple[bytes, bytes]]  # a document, and one in its member list
+    members: set[tuple[bytes, bytes]]  # a document and a document in its member list
     edges: set[tuple[bytes, bytes]]
 
     def torn(self) -> set[bytes]:
@@ -146,6 +146,6 @@ def _read_component(store: RowReader, start: Collection[bytes], deleted: Collect
         neighbours = {node for link in members | edges for node in link}
         frontier = sorted((neighbours | set(roots.values())) - roots.keys())
     ids = sorted(deleted)
-    rows_of_deleted = store.get_many(Family.DOCUMENTS, ids)  # a page may have added the document again
+    rows_of_deleted = store.get_many(Family.DOCUMENTS, ids)  # a page can have added a document again
     absent = {document for document, row in zip(ids, rows_of_deleted, strict=True) if row is None}
     return _Component(absent, roots, members, edges)

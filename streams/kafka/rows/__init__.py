@@ -1,1 +1,1 @@
-"""Reads of a state that is sharded over workers: row queries, the HTTP client of a worker, and the sharded store."""
+"""Reading a state that is sharded over workers: row queries, the HTTP client of a worker, and the sharded store."""

@@ -1,10 +1,10 @@
-"""Queries for rows of partitions: their types, their execution on local stores, and merging their answers.
+"""Queries for rows of partitions: query types, execution on local stores, and merging of answers.
 
     GetQuery      the value of each key, or None
     PrefixQuery   the rows under each key prefix
 
-Workers send queries to one another as msgpack. Several partitions may have rows with the same key: their values are
-merged into one.
+Workers send queries to one another as msgpack. Several partitions can have rows with the same key, whose values are
+then merged into one.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class _Query(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     family: Family
     keys: list[bytes]
     partitions: list[int] | None = None  # the partitions to read; None: the whole collection
-    owners: list[int | None] = []  # per key, the only partition to read; None: all `partitions`
+    owners: list[int | None] = []  # per key: the only partition to read; None: all of `partitions`
 
 
 class GetQuery(_Query, frozen=True, tag="get"):
@@ -53,7 +53,7 @@ class PrefixQuery(_Query, frozen=True, tag="prefixes"):
     """Reads the rows under key prefixes."""
 
     limit: int | None = None  # rows per prefix; None: all
-    start: bytes | None = None  # the first key of a page of a scan, which has one prefix
+    start: bytes | None = None  # for a page of a scan: its first key; the query then has one prefix
 
     def read(self, store: RowReader, keys: Sequence[bytes]) -> list[list[Row]]:
         """Return the rows under each prefix in one partition."""
@@ -66,19 +66,19 @@ class PrefixQuery(_Query, frozen=True, tag="prefixes"):
 
 RowQuery = GetQuery | PrefixQuery
 RowSource = Callable[[RowQuery], Any]
-"""Answers row queries: a worker, or the stores of this process."""
+"""A function that answers row queries from a worker or from the stores of this process."""
 ANSWER_TYPES: dict[type, Any] = {GetQuery: list[bytes | None], PrefixQuery: list[list[Row]]}
 
 
 def run_query(stores: Mapping[int, RowReader], query: RowQuery) -> list[Any]:
     """Execute a query on the stores of its partitions.
 
-    Raises KeyError for a partition that has no store, ValueError for a query without partitions or owners.
+    Raise KeyError if a partition has no store, ValueError if the query lacks partitions or owners.
     """
     if not query.partitions or len(query.owners) != len(query.keys):
         raise ValueError("the query does not name the partitions of its keys")
     if isinstance(query, PrefixQuery) and query.start is not None:
-        # Merging lazily reads no more rows than the page has.
+        # The merge is lazy and reads only the rows of the page.
         (prefix,) = query.keys
         return [query.merge([stores[number].scan(query.family, prefix, query.start) for number in query.partitions])]
     indexes_by_partition: defaultdict[int, list[int]] = defaultdict(list)
@@ -93,7 +93,7 @@ def run_query(stores: Mapping[int, RowReader], query: RowQuery) -> list[Any]:
 
 
 def merge_answers(query: RowQuery, indexes: Iterable[Iterable[int]], answers: Iterable[Iterable[Any]]) -> list[Any]:
-    """Merge answers to parts of a query into one per key; `indexes` are the positions of each part's keys."""
+    """Merge the answers to parts of a query into one answer per key. `indexes` locate each part's keys."""
     values_by_index: list[list[Any]] = [[] for _ in query.keys]
     for part, values in zip(indexes, answers, strict=True):
         for index, value in zip(part, values, strict=True):
@@ -110,8 +110,8 @@ def merge_rows(family: Family, scans: Iterable[Iterable[Row]]) -> Iterator[Row]:
 def merge_values(family: Family, one: bytes, other: bytes) -> bytes:
     """Merge the values that two partitions have for one key.
 
-    In the family of sweeps, partitions only have captures per host, which add up; the sweeps themselves are in their
-    log. All other values are facts.
+    In the family of sweeps, partitions only contain captures per host, which are added up. The sweeps themselves are
+    in the sweep log. All other values are merged as facts.
     """
     if family is not Family.SWEEPS:
         return merge(family, one, other)

@@ -1,9 +1,8 @@
-"""A collection whose rows are sharded over partitions, read as one store by every query of the embedded engine.
+"""A collection sharded over partitions, which all queries of the embedded engine can read as one store.
 
-`routing` derives the owner of a row from its key, so usually one partition is read per key. Two kinds of reads go to
-all partitions: rows that are stored with a document but looked up by another key (samples, words, edges), and
-prefixes too short to identify an owner. If a partition does not answer, the read fails: partial answers are never
-returned.
+`routing` derives the owner of a row from the key, so usually one partition is read per key. All partitions are read
+for rows that are stored with a document but looked up by another key (samples, words, edges), and for prefixes too
+short to identify an owner. If a partition does not answer, the read fails: partial answers are never returned.
 """
 
 from __future__ import annotations
@@ -26,14 +25,14 @@ from state.scheme import Scheme
 from streams.kafka.rows.row_query import GetQuery, PrefixQuery, RowQuery, RowSource, merge_answers
 from streams.operators.routing import partition_of
 
-PAGE_ROWS, PAGE_ROWS_MAX = 64, 4096  # the first page is small: most scans end early
+PAGE_ROWS, PAGE_ROWS_MAX = 64, 4096  # the first page is small, because most scans end early
 _BY_DOCUMENT = frozenset({Family.DOCUMENTS, Family.TEXTS, Family.PARENTS, Family.LOCATIONS, Family.MEMBERS})
-_BY_SUFFIX = frozenset({Family.SAMPLES, Family.WORDS})  # their keys end with the prefix of the owner's document
+_BY_SUFFIX = frozenset({Family.SAMPLES, Family.WORDS})  # the end of a key, a document prefix, determines the owner
 _SWEEP = b"s"
 
 
 class QueryStore:
-    """A `RowReader` that sends every read as a query to a source with all rows of the collection."""
+    """A `RowReader` that sends every read as a query to a source of all rows of the collection."""
 
     def __init__(self, name: str, query: RowSource) -> None:
         self.path = Path(name)
@@ -44,7 +43,7 @@ class QueryStore:
         return self.get_many(family, [key])[0]
 
     def get_many(self, family: Family, keys: Sequence[bytes]) -> list[bytes | None]:
-        """Return the values of many keys, in the order of the keys."""
+        """Return the value of each key, or None, in the order of the keys."""
         return list(self._send(GetQuery(family=family, keys=list(keys)))) if keys else []
 
     def scan_prefixes(self, family: Family, prefixes: Sequence[bytes], limit: int | None = None) -> list[list[Row]]:
@@ -56,7 +55,7 @@ class QueryStore:
         return [[key for key, _ in rows] for rows in self.scan_prefixes(family, prefixes, limit)]
 
     def scan(self, family: Family, prefix: bytes = b"", start: bytes | None = None) -> Iterator[Row]:
-        """Yield the rows whose key begins with `prefix`, beginning at the key `start`; reads page by page."""
+        """Yield the rows whose keys begin with `prefix`, from the key `start` on. Rows are read page by page."""
         limit = PAGE_ROWS
         while True:
             page = self._page(family, prefix, limit, start)
@@ -66,7 +65,7 @@ class QueryStore:
             start, limit = page[-1][0] + b"\0", min(2 * limit, PAGE_ROWS_MAX)
 
     def keys(self, family: Family, prefix: bytes, limit: int, start: bytes | None = None) -> list[bytes]:
-        """Return at most `limit` keys that begin with `prefix`, beginning at the key `start`."""
+        """Return at most `limit` keys that begin with `prefix`, from the key `start` on."""
         return [key for key, _ in self._page(family, prefix, limit, start)]
 
     def _page(self, family: Family, prefix: bytes, limit: int, start: bytes | None) -> list[Row]:
@@ -76,11 +75,11 @@ class QueryStore:
         return rows
 
     def catch_up(self) -> None:
-        """Do nothing: every read sees the current rows."""
+        """Do nothing, because every read sees the current rows."""
 
 
 class ShardedStore(QueryStore):
-    """The collection, read from the workers that serve its partitions."""
+    """A collection that is read from the workers that serve its partitions."""
 
     def __init__(
         self,
@@ -92,9 +91,9 @@ class ShardedStore(QueryStore):
         sweep_rows: Mapping[bytes, bytes],
         threads: Executor | None = None,
     ) -> None:
-        """`workers` are by partition; `sweep_rows` are the rows of sweeps, which are in their log.
+        """Raise StateError if a partition has no worker.
 
-        With `threads`, several workers are queried at the same time. Raise StateError if a partition has no worker.
+        `workers` are by partition. `sweep_rows` are derived from the sweep log. `threads` query workers concurrently.
         """
         super().__init__(name, self.query)
         if missing := sorted(set(range(partitions)) - set(workers)):
@@ -112,7 +111,7 @@ class ShardedStore(QueryStore):
         """Query the owners of the rows and merge their answers."""
         if query.family is not Family.SWEEPS:
             return self._query_workers(query)
-        # The sweeps are in their log, and their captures per host in the partitions.
+        # Sweeps are derived from the sweep log, and their captures per host are stored in the partitions.
         logged = [self._read_log(query, key) for key in query.keys]
         if all(key.startswith(_SWEEP) for key in query.keys):
             return logged
@@ -127,7 +126,7 @@ class ShardedStore(QueryStore):
         ]
 
     def _query_workers(self, query: RowQuery) -> list[Any]:
-        """Send each worker one query, for the keys that it owns and those that have no owner."""
+        """Send each worker one query for the keys that it owns and the keys that have no owner."""
         owners = [self.owner(query.family, key) for key in query.keys]
         indexes_by_worker: defaultdict[RowSource, list[int]] = defaultdict(list)
         for index, owner in enumerate(owners):
@@ -147,9 +146,9 @@ class ShardedStore(QueryStore):
         return merge_answers(query, indexes_by_worker.values(), answers)
 
     def owner(self, family: Family, key: bytes) -> int | None:
-        """Return the partition of all rows whose key begins with `key`; None if any partition may have some."""
+        """Return the partition that has all rows whose keys begin with `key`, or None if several can have some."""
         if family is Family.META:
-            # All partitions have the same rows, apart from those about their own full buckets.
+            # All partitions have the same rows, except for the rows about full buckets.
             return None if key.startswith(meta.FULL_BUCKET) else 0
         if family is Family.CAPTURES:
             end = key.find(b"\0")
@@ -163,7 +162,7 @@ class ShardedStore(QueryStore):
     def divide(self, changes: Changes) -> dict[int, Changes]:
         """Divide changes by the partitions that own their rows.
 
-        Rows of META and SWEEPS are left out: each partition derives them from its own captures and documents.
+        Rows of META and SWEEPS are omitted: each partition derives them from its captures and documents.
         """
         parts: defaultdict[int, Changes] = defaultdict(Changes)
         for family in Family:
@@ -178,7 +177,7 @@ class ShardedStore(QueryStore):
         return dict(parts)
 
     def _writers(self, family: Family, key: bytes) -> Sequence[int]:
-        """Return the partitions that may have the row of a complete key."""
+        """Return the partitions that can have the row of a complete key."""
         if family in _BY_SUFFIX:
             return (partition_of(key[-PREFIX_BYTES:], self.partitions),)
         owner = self.owner(family, key)

@@ -1,7 +1,7 @@
 """The HTTP client of a worker.
 
-Bodies are msgpack. If a token is set (LOSTFOUND_TOKEN, the same for all workers), every request carries it. A late,
-invalid or missing response raises an error that names the worker: partial answers are never returned.
+Bodies are msgpack. If a token is set (LOSTFOUND_TOKEN, the same for all workers), every request contains the token. A
+late, invalid or missing response raises an error that names the worker: partial answers are never returned.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from streams.kafka.rows.sharded_store import QueryStore
 _encode = msgspec.msgpack.Encoder().encode
 _decoder = cache(msgspec.msgpack.Decoder)
 RECORD_BYTES_MAX = 8 << 20
-LONG_SECONDS_MAX = 3600.0  # for changes: the worker first waits for all messages in flight
+LONG_SECONDS_MAX = 3600.0  # for changes, before which the worker waits for all messages in flight
 
 
 def token_from_environment() -> str:
-    """Return LOSTFOUND_TOKEN, empty if it is not set. Raise InputError if it cannot be sent in a header."""
+    """Return LOSTFOUND_TOKEN, or an empty text if unset. Raise InputError if it cannot be sent in a header."""
     token = os.environ.get("LOSTFOUND_TOKEN", "")
     if not (token.isascii() and token.isprintable()) or " " in token:
         raise InputError(
@@ -41,21 +41,21 @@ def token_from_environment() -> str:
 
 
 def is_authorized(header: str | None, token: str) -> bool:
-    """Whether an Authorization header carries the token; without a token every request is authorized."""
+    """Return whether an Authorization header contains the token. Without a token, all requests are authorized."""
     value = (header or "").encode("utf-8", "replace")
     return not token or hmac.compare_digest(value, f"Bearer {token}".encode())
 
 
 def url_for(host: str, port: int) -> str:
-    """Return the URL of an address; an IPv6 address is put in brackets."""
+    """Return the URL of an address, with brackets around an IPv6 address."""
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 def parse_worker_url(url: str) -> SplitResult:
-    """Return the parts of a worker's URL; raise InputError if no worker can be reached at it."""
+    """Return the parts of a worker's URL. Raise InputError if it cannot be the URL of a worker."""
     try:
         parts = urlsplit(url.rstrip("/"))
-        host = (parts.hostname or "").encode("idna")  # the encoding used to look it up
+        host = (parts.hostname or "").encode("idna")  # the encoding for DNS queries
         usable = parts.scheme in ("http", "https") and host and parts.port != 0 and parts.path.isascii()
     except ValueError:
         usable = False
@@ -72,7 +72,7 @@ class _ErrorResponse(msgspec.Struct):
 
 
 class WorkerClient:
-    """The client of one worker; it keeps one connection open per thread."""
+    """The client of one worker. Each thread keeps one connection open."""
 
     def __init__(self, url: str, seconds_max: float, token: str = "") -> None:
         """Raise InputError for an invalid URL."""
@@ -82,11 +82,11 @@ class WorkerClient:
         self._thread = threading.local()
 
     def store(self) -> QueryStore:
-        """Return the whole collection as a store that is read through this worker."""
+        """Return a store that reads the whole collection through this worker."""
         return QueryStore(self.url, self.query)
 
     def query(self, query: RowQuery) -> Any:
-        """Return the answer to a row query; raise the errors of `post`."""
+        """Return the answer to a row query. Raise the same errors as `post`."""
         return self.post("/rows", _encode(query), ANSWER_TYPES[type(query)], self.seconds_max)
 
     def retract(self, changes: Changes) -> None:
@@ -99,7 +99,7 @@ class WorkerClient:
     def post(self, path: str, body: bytes, answer_type: Any, seconds_max: float = LONG_SECONDS_MAX) -> Any:
         """Send a body and return the decoded response.
 
-        Raise StateError if the worker gives no valid answer, InputError if it rejects the token or the request.
+        Raise StateError if no valid response arrives, InputError if the worker rejects the token or the request.
         """
         try:
             status, response = self._exchange(path, body, seconds_max)
@@ -137,7 +137,7 @@ class WorkerClient:
             try:
                 connection.request("POST", self._parts.path + path, body, self._headers)
             except (OSError, http.client.HTTPException):
-                connection.close()  # the worker closed the idle connection: retry on a new one
+                connection.close()  # the worker may have closed an idle connection: retry on a new one
                 connection.request("POST", self._parts.path + path, body, self._headers)
             response = connection.getresponse()
             return response.status, response.read()

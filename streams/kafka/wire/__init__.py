@@ -1,1 +1,1 @@
-"""Communication with the broker: topics, message formats, validation, the producer, consumer lag and the barrier."""
+"""Communication with the broker: topics, message formats, validation, the producer, consumer lag and barriers."""

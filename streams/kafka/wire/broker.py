@@ -1,4 +1,4 @@
-"""The broker's address and credentials. They come from the environment, to keep secrets out of files and logs."""
+"""The broker's address and credentials. The environment supplies them, so that no secret is in a settings file."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _HINTS = (
 
 
 class Broker(msgspec.Struct, frozen=True, kw_only=True):
-    """Addresses and credentials; its `repr` contains no secret."""
+    """Addresses and credentials of the broker. The `repr` contains no secrets."""
 
     bootstrap: str
     protocol: str = "PLAINTEXT"
@@ -43,7 +43,7 @@ class Broker(msgspec.Struct, frozen=True, kw_only=True):
         return f"Broker({self.bootstrap}, {self.protocol})"
 
     def tls(self) -> ssl.SSLContext | None:
-        """Return the TLS context, or None without TLS. Raise InputError if its files cannot be used."""
+        """Return the TLS context, or None without TLS. Raise InputError if a certificate or key file is unusable."""
         if not self.protocol.endswith("SSL"):
             return None
         try:
@@ -55,7 +55,7 @@ class Broker(msgspec.Struct, frozen=True, kw_only=True):
         return context
 
     def client(self) -> dict[str, Any]:
-        """Return the arguments of an aiokafka client."""
+        """Return the keyword arguments for an aiokafka client."""
         arguments = {
             "bootstrap_servers": self.bootstrap,
             "security_protocol": self.protocol,
@@ -72,12 +72,12 @@ class Broker(msgspec.Struct, frozen=True, kw_only=True):
 
 @contextmanager
 def capture_client_errors() -> Iterator[list[logging.LogRecord]]:
-    """Collect the errors that aiokafka logs: why a connection fails is only in its log."""
+    """Collect the errors that aiokafka logs, because only its log contains the reason for a failed connection."""
     log = logging.getLogger("aiokafka")
     level, propagate = log.level, log.propagate
     handler = BufferingHandler(capacity=1 << 20)
     handler.setLevel(logging.ERROR)
-    if level > logging.ERROR:  # the log is silenced: keep the errors out of its other handlers
+    if level > logging.ERROR:  # errors are silenced: collect them, but do not pass them on
         log.setLevel(logging.ERROR)
         log.propagate = False
     log.addHandler(handler)
@@ -90,7 +90,7 @@ def capture_client_errors() -> Iterator[list[logging.LogRecord]]:
 
 
 def unreachable(broker: Broker, error: Exception, client_errors: list[logging.LogRecord]) -> InputError:
-    """Return the error for a failed connection, with the last error that the client logged."""
+    """Return the error to raise for a failed connection, with the last error that the client logged."""
     reason = client_errors[-1].getMessage() if client_errors else str(error)
     default = f"check --bootstrap or KAFKA_BOOTSTRAP; KAFKA_SECURITY_PROTOCOL is {broker.protocol}"
     hint = next((hint for word, hint in _HINTS if word in reason), default)
@@ -98,7 +98,7 @@ def unreachable(broker: Broker, error: Exception, client_errors: list[logging.Lo
 
 
 def _is_address(address: str) -> bool:
-    """Whether an address is HOST, HOST:PORT, [IPV6] or [IPV6]:PORT."""
+    """Return whether an address is HOST, HOST:PORT, [IPV6] or [IPV6]:PORT."""
     match = _ADDRESS.fullmatch(address)
     if match is None or not 0 < int(match["port"] or 1) < 1 << 16:
         return False
@@ -106,14 +106,14 @@ def _is_address(address: str) -> bool:
         if match["six"]:
             ipaddress.IPv6Address(match["six"])
         else:
-            match["host"].encode("idna")  # the encoding used to look it up
+            match["host"].encode("idna")  # the encoding for DNS queries
     except ValueError:
         return False
     return True
 
 
 def from_environment(bootstrap: str | None, environment: Mapping[str, str] | None = None) -> Broker:
-    """Return the broker of `bootstrap` or KAFKA_BOOTSTRAP; raise InputError for invalid settings."""
+    """Return the broker at `bootstrap` or else KAFKA_BOOTSTRAP. Raise InputError for invalid settings."""
     variables = os.environ if environment is None else environment
     protocol = variables.get("KAFKA_SECURITY_PROTOCOL", "PLAINTEXT").upper()
     mechanism = variables.get("KAFKA_SASL_MECHANISM", "PLAIN" if protocol.startswith("SASL") else "").upper()

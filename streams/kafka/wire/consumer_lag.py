@@ -1,9 +1,9 @@
-"""The consumer lag of a group of workers, and barriers: waiting until all messages in flight have passed all stages.
+"""The consumer lag of the workers, and barriers, which wait until all messages in flight have passed all stages.
 
     pages ─▶ captures ─▶ captures ─▶ documents ─▶ buckets ─▶ documents ─▶ documents ─▶ joins ─▶ joins ...
 
-Once the group has committed past a topic's recorded end offsets, all derived messages are in the next topic. A
-barrier then records the end offsets of that topic and waits for them.
+A barrier records the end offsets of a topic. Once the group has committed these offsets, all messages that derive
+from the topic are in the next topic. The barrier then records the end offsets of the next topic, and so on.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from streams.kafka.wire.topics import PartitionCounts
 from streams.settings import KafkaSettings
 
 POLL_SECONDS = 0.5
-JOIN_ROUNDS_MAX = 64  # a union travels from owner to owner along decreasing ids; most take one or two hops
+JOIN_ROUNDS_MAX = 64  # a union hops from owner to owner along decreasing ids; most need one or two hops
 CONSUMED = (Topic.PAGES, *MESSAGE_TYPES)
-# A revisit passes `captures` twice: first at the owner of the URL that it repeats. `documents` occurs three times: a
-# sighting causes bucket probes, those cause candidate pairs, and those cause verify requests.
-ADMISSION_STAGES = (Topic.CAPTURES, Topic.CAPTURES, Topic.DOCUMENTS)  # after them, a page's document is stored
+# A revisit passes `captures` twice: first it goes to the owner of the repeated URL. `documents` occurs three times: a
+# sighting causes bucket probes, the probes cause candidate pairs, and the pairs cause verify requests.
+ADMISSION_STAGES = (Topic.CAPTURES, Topic.CAPTURES, Topic.DOCUMENTS)  # after them, the page's document is stored
 _VERIFICATION_STAGES = (Topic.DOCUMENTS, Topic.BUCKETS, Topic.DOCUMENTS, Topic.DOCUMENTS)
-CLUSTERING_STAGES = (*_VERIFICATION_STAGES, *[Topic.JOINS] * 16)  # pending pages are ignored
-# `joins` repeats until no new messages appear: at most JOIN_ROUNDS_MAX times, if other sweeps keep sending unions.
+CLUSTERING_STAGES = (*_VERIFICATION_STAGES, *[Topic.JOINS] * 16)  # ignores pages that are not captured yet
+# `joins` repeats until a round sends no messages. The maximum matters only if other sweeps keep sending unions.
 STAGES = (Topic.PAGES, *ADMISSION_STAGES[:2], *_VERIFICATION_STAGES, *[Topic.JOINS] * JOIN_ROUNDS_MAX)
 log = structlog.get_logger(__name__)
 
 
 class ConsumerLag:
-    """Reads the committed and end offsets of all consumed topics. An async context manager: it connects."""
+    """Reads the committed and end offsets of all consumed topics. Use it as an async context manager to connect."""
 
     def __init__(self, broker: Broker, settings: KafkaSettings, counts: PartitionCounts) -> None:
         self._group = settings.prefix
@@ -68,7 +68,7 @@ class ConsumerLag:
         return [ends[partition] for partition in self._partitions[topic]]
 
     async def is_idle(self) -> bool:
-        """Whether the lag is zero; False while the broker cannot answer, for example right after its start."""
+        """Return whether the lag is zero. Return False if the broker cannot answer, for example while it starts."""
         try:
             return not any((await self.by_topic()).values())
         except KafkaError as error:
@@ -78,8 +78,8 @@ class ConsumerLag:
     async def by_topic(self) -> dict[Topic, int]:
         """Return the number of uncommitted messages per topic.
 
-        Committed offsets are read before end offsets. The outputs of a committed message were sent before its commit,
-        so they lie before an end that is read later: if all counts are zero, no message was in flight.
+        Committed offsets are read before end offsets. The outputs of a message are sent before its commit, so the end
+        offsets that are read later include them. If all counts are zero, no message was in flight.
         """
         committed = await self.committed_offsets()
         lag = {}
@@ -89,22 +89,22 @@ class ConsumerLag:
         return lag
 
     async def has_reached(self, topic: Topic, offsets: list[int]) -> bool:
-        """Whether the group has committed at least these offsets, one per partition of a topic."""
+        """Return whether the group has committed at least these offsets, one per partition of a topic."""
         committed = await self.committed_offsets()
-        # A commit can have been requested when the topic had fewer partitions.
+        # The offsets can be from a time when the topic had fewer partitions.
         partitions = zip(self._partitions[topic], offsets, strict=False)
         return all(committed.get(partition, 0) >= offset for partition, offset in partitions)
 
 
 class Barrier:
-    """The progress of a consumer group through some stages, from recorded end offsets of the first one."""
+    """The progress of a consumer group through stages; `end_offsets` are those of the first stage."""
 
     def __init__(self, lag: ConsumerLag, end_offsets: list[int], stages: Sequence[Topic] = STAGES) -> None:
         self._lag, self._end_offsets, self._stages = lag, end_offsets, stages
-        self._position = 0  # the index of the stage that is waited for
+        self._position = 0  # the index of the current stage
 
     async def advance(self) -> bool:
-        """Advance past completed stages; return True once all are complete. Raise KafkaError if the broker fails."""
+        """Advance past completed stages and return whether all are complete. Raise KafkaError if the broker fails."""
         while self._position < len(self._stages):
             stage = self._stages[self._position]
             if not await self._lag.has_reached(stage, self._end_offsets):
@@ -119,7 +119,7 @@ class Barrier:
 
 
 async def wait_until_drained(lag: ConsumerLag, stages: Sequence[Topic] = STAGES) -> None:
-    """Return once every message that is now in the first stage, and all that derive from it, are processed."""
+    """Return once all messages now in the first stage, and all messages derived from them, are processed."""
     barrier = None
     while True:
         try:

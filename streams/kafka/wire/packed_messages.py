@@ -1,8 +1,8 @@
 """The messages between agents: lists of values, packed into one message per batch and partition.
 
-A message is a msgpack array of pairs: the number of a type, and a value of it. Its headers name the schema with its
-version, and the scheme of its sketches. A message with another schema or scheme is rejected with an error that names
-both.
+A message is a msgpack array of pairs: the number of a type, and a value of that type. The headers name the schema
+with its version, and the scheme of the sketches. A message with an unexpected schema or scheme is rejected, and the
+error names both the actual and the expected one.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from streams.operators.messages import BucketProbe, CandidatePair, Sighting, Ske
 
 Headers = Sequence[tuple[str, bytes]]
 VERSION = 1
-_ARRAY = struct.Struct(">BI")
+_ARRAY_HEADER = struct.Struct(">BI")
 _ARRAY32 = 0xDD
 
 
 class Topic(StrEnum):
-    """The topics; a full name ends with the value."""
+    """The topics of a collection. A topic's name on the broker ends with the value."""
 
     PAGES = "pages"
     CAPTURES = "captures"
@@ -42,23 +42,23 @@ class Topic(StrEnum):
     MOVES = "moves"
 
 
-# The topics for other systems; only those listed in `kafka.results` are written.
+# Topics for other systems. Workers write only to the topics listed in `kafka.results`.
 RESULTS = frozenset({Topic.NEAR_DUPLICATES, Topic.CLUSTERS, Topic.MOVES})
 
 
 class Retraction(msgspec.Struct, frozen=True):
     """Changes that overwrite rows because data was deleted, as a changelog record.
 
-    The owner removes only the parent pointers in `parents` and the postings in `postings`. Others stay: they were
-    added after the changes were computed.
+    The owner removes only the parent pointers in `parents` and the postings in `postings`. Others stay, because they
+    were added after the changes were computed.
     """
 
     record: bytes
-    parents: dict[bytes, bytes] | None = None  # by document; None: all may be removed
-    postings: list[bytes] | None = None  # document prefixes; None: all may be removed
+    parents: dict[bytes, bytes] | None = None  # by document; None: any pointer can be removed
+    postings: list[bytes] | None = None  # document prefixes; None: any posting can be removed
 
 
-# The types of values in each topic. A type's number is in the messages, so it is never reused.
+# The value types of each topic. Messages contain a type's number, so a number must never be reused.
 MESSAGE_TYPES: dict[Topic, dict[int, type[msgspec.Struct]]] = {
     Topic.CAPTURES: {0: SketchedPage},
     Topic.DOCUMENTS: {1: Sighting, 2: CandidatePair, 3: VerifyRequest},
@@ -77,7 +77,7 @@ _UNREADABLE = (msgspec.DecodeError, ValueError, KeyError, RecursionError, Memory
 
 
 class BadMessage(ValueError):
-    """A message that cannot be processed: a short stable reason, and a detail for people."""
+    """A message that cannot be processed, with a stable reason code and a detail for people."""
 
     def __init__(self, reason: str, detail: str) -> None:
         super().__init__(reason, detail)
@@ -85,7 +85,7 @@ class BadMessage(ValueError):
 
 
 def schema(topic: Topic) -> str:
-    """Return the schema of a topic's messages."""
+    """Return the schema name of a topic's messages."""
     return f"lostfound.{topic.value}/{VERSION}"
 
 
@@ -95,29 +95,29 @@ def headers(topic: Topic, scheme: str) -> list[tuple[str, bytes]]:
 
 
 def pack(values: Iterable[msgspec.Struct], bytes_max: int) -> Iterator[bytes]:
-    """Yield messages of at most `bytes_max` bytes; only a single longer value makes a longer message."""
+    """Yield messages of at most `bytes_max` bytes. A longer value gets a message of its own."""
     parts: list[bytes] = []
     size = 0
     for value in values:
         part = _encode((_NUMBERS[type(value)], value))
         if parts and size + len(part) > bytes_max:
-            yield _ARRAY.pack(_ARRAY32, len(parts)) + b"".join(parts)
+            yield _ARRAY_HEADER.pack(_ARRAY32, len(parts)) + b"".join(parts)
             parts, size = [], 0
         parts.append(part)
         size += len(part)
     if parts:
-        yield _ARRAY.pack(_ARRAY32, len(parts)) + b"".join(parts)
+        yield _ARRAY_HEADER.pack(_ARRAY32, len(parts)) + b"".join(parts)
 
 
 def decode_headers(headers: Headers) -> dict[str, str]:
-    """Return headers by name, truncated to a printable length; a header without a value is empty."""
+    """Return headers by name, truncated to a printable length. A header without a value is empty."""
     return {name: (value or b"")[:200].decode("utf-8", "replace") for name, value in headers}
 
 
 def unpack(topic: Topic, message: bytes | None, headers: Headers, scheme: Scheme) -> tuple[list[Any], list[str]]:
-    """Return the valid values of a message, and the faults of the others.
+    """Return the valid values of a message, and the faults of the invalid values.
 
-    Raise BadMessage if it is not a list of values, or has another schema or scheme.
+    Raise BadMessage if the message is not a list of values, or if its schema or scheme is unexpected.
     """
     texts = decode_headers(headers)
     if (actual := texts.get("schema", "")) != schema(topic):

@@ -1,12 +1,12 @@
-"""Pages as messages: JSON with the names of Common Crawl's columns, the same as msgpack, or a crawler's own format.
+"""Pages as messages: JSON with the column names of Common Crawl, msgpack, or a crawler's format.
 
-    headers   schema        lostfound.pages/1 (one page) or none, or lostfound.page-packs/1 (several pages)
+    headers   schema        lostfound.pages/1 or none (one page), lostfound.page-packs/1 (several pages)
               content-type  application/json (the default) or application/msgpack
               format        none, scrapy-cluster, scrapy-cluster-base64 or ache
 
-The JSON is a line of JSONL as described in `docs/formats-input.md`. Msgpack has the fields of `PageMessage`, with the
-body as bytes. Either may point to a WARC record instead of containing a body. `lostfound publish` sends packs: a
-msgpack array of pages, which share the worker's cost per message.
+A JSON message is a line of JSONL as described in `docs/formats-input.md`. A msgpack message has the fields of
+`PageMessage`, with the body as bytes. Both can point to a WARC record instead of containing a body. `lostfound
+publish` sends packs, which are msgpack arrays of pages, to reduce the worker's cost per page.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ JSON = "application/json"
 
 
 class PageMessage(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """A page as `lostfound publish` sends it."""
+    """A page in a message from `lostfound publish`, or from a crawler that sends msgpack."""
 
     url: str
     time: int  # ms since the epoch, UTC
@@ -63,11 +63,11 @@ _decode_pack = msgspec.msgpack.Decoder(list[PageMessage]).decode
 _encode_msgpack = msgspec.msgpack.Encoder().encode
 _decode_object = msgspec.json.Decoder(dict[str, Any]).decode
 Decoded = tuple[Page | Rejected, str]
-"""A page, or why it is rejected; and the name of its sweep, empty if the message names none."""
+"""A page or its rejection, and the name of its sweep, which is empty if the message contains none."""
 
 
 def to_message(page: Page, crawl: str) -> PageMessage:
-    """Return the message of a page of the sweep `crawl`."""
+    """Return the message for a page of the sweep `crawl`."""
     fields = {name: getattr(page, name) for name in _PAGE_FIELDS}
     return PageMessage(**fields, **msgspec.structs.asdict(page.origin), crawl=crawl)
 
@@ -94,7 +94,7 @@ def decode(
 ) -> Decoded:
     """Decode a message with one page.
 
-    `default_format` applies to messages without any of our headers: most crawlers cannot set headers.
+    `default_format` applies to messages without a schema, content type or format: most crawlers cannot set headers.
     """
     texts = decode_headers(headers)
     content_type = texts.get("content-type", JSON)
@@ -128,7 +128,7 @@ def _to_page(message: PageMessage, limits: ReadLimits, message_origin: Origin) -
 
 
 def _check_page(message: PageMessage, limits: ReadLimits, origin: Origin) -> Page | Rejected:
-    """Return the page of a message; raise Refused for an invalid field or pointer."""
+    """Return the page of a message. Raise Refused for an invalid field or pointer."""
     try:
         key = url_key(message.url, limits.url_bytes_max)
     except BadUrl as error:

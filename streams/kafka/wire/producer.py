@@ -1,4 +1,4 @@
-"""The producer: a call returns once the broker has acknowledged its messages, or raises an error."""
+"""The producer: its methods return once the broker has acknowledged the messages, or raise an error."""
 
 from __future__ import annotations
 
@@ -19,30 +19,30 @@ from streams.page import Rejected
 from streams.settings import KafkaSettings
 
 ATTEMPT_MS = 40_000
-FIELD_CHARACTERS_MAX = 4096
+FIELD_CHARACTERS_MAX = 4096  # keeps a dead letter small enough to be sent
 _Message = tuple[Topic, int, bytes, Headers, bytes | None]
-"""A topic, a partition, and the value, headers and key of a message."""
+"""Topic, partition, value, headers and key."""
 
 
 class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
-    """A rejected message or page, as JSON in the topic `dead-letters`."""
+    """A rejected message or page, sent as JSON to the topic `dead-letters`."""
 
     reason: str
     detail: str
     url: str
-    source: str  # the topic, or the file that the crawler named
+    source: str  # the topic, or the file named by the crawler
     member: str
     offset: int
     partition: int | None = None
 
     @property
     def key(self) -> str:
-        """The key of the message: equal if the same message or record is rejected again."""
+        """The message key. A message or record that is rejected again gets the same key."""
         return "#".join(str(part) for part in (self.source, self.member, self.partition, self.offset))
 
 
 class Producer:
-    """An idempotent producer: retries send no duplicates and keep the order within a partition."""
+    """An idempotent producer: retries neither duplicate messages nor change their order within a partition."""
 
     def __init__(self, broker: Broker, settings: KafkaSettings, scheme: str) -> None:
         self.settings, self.scheme = settings, scheme
@@ -57,7 +57,7 @@ class Producer:
         self._producer: AIOKafkaProducer | None = None
 
     async def start(self) -> None:
-        """Connect; call it on the event loop that sends."""
+        """Connect. Must be called on the event loop that sends."""
         self._producer = AIOKafkaProducer(**self._arguments)
         await self._producer.start()
 
@@ -68,7 +68,7 @@ class Producer:
             self._producer = None
 
     async def send(self, sends: Mapping[tuple[Topic, int], Sequence[msgspec.Struct]]) -> None:
-        """Pack and send values by topic and partition."""
+        """Pack and send values, which are given by topic and partition."""
         await self._send_all(
             (topic, partition, value, packed_messages.headers(topic, self.scheme), None)
             for (topic, partition), values in sends.items()
@@ -79,7 +79,7 @@ class Producer:
         """Append changes to the changelog; return the offsets of their records."""
         kind = changelog_record.RETRACTION if retraction else changelog_record.FACTS
         records = changelog_record.encode(changes, kind=kind, record_bytes_max=max(self.settings.pack_bytes, 1 << 16))
-        # Faust requires a key on every changelog record. It can be constant: the topic is not compacted.
+        # Faust requires a key on every changelog record. All keys can be equal because the topic is not compacted.
         return await self._send_all((Topic.CHANGELOG, partition, record, [], b"facts") for record in records)
 
     async def send_dead_letters(self, letters: Iterable[DeadLetter]) -> None:
@@ -101,7 +101,7 @@ class Producer:
         return offset
 
     async def _send_all(self, messages: Iterable[_Message]) -> list[int]:
-        """Send messages; return their offsets once the broker has acknowledged all."""
+        """Send messages and return their offsets once the broker has acknowledged all of them."""
         assert self._producer is not None, "call start() first"
         pending = [
             await self._producer.send(
@@ -117,7 +117,7 @@ def _json_headers(topic: Topic) -> Headers:
 
 
 def dead_letter(item: Rejected, partition: int | None = None) -> DeadLetter:
-    """Return the dead letter of a rejected page; fields from outside are truncated to a size that can be sent."""
+    """Return the dead letter for a rejected page, with text fields truncated."""
     origin, limit = item.origin, FIELD_CHARACTERS_MAX
     return DeadLetter(
         reason=item.reason,

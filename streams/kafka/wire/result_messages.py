@@ -1,4 +1,4 @@
-"""The messages of the result topics: JSON, one object per finding, as described in docs/schemas/.
+"""The messages of the result topics. Each is one JSON object, described in docs/schemas/.
 
 topic            key        written by                      when
 near-duplicates  URL        verify, admit                   a page resembles a page that is already stored
@@ -17,7 +17,7 @@ from streams.kafka.wire.packed_messages import Topic
 
 
 class Closest(msgspec.Struct, frozen=True):
-    """The most similar document to a page."""
+    """The document most similar to a page."""
 
     url: str
     document: str
@@ -25,7 +25,7 @@ class Closest(msgspec.Struct, frozen=True):
 
 
 class NearDuplicate(msgspec.Struct, frozen=True, kw_only=True):
-    """A page that resembles an earlier one; the figures and their standard errors are those of `similar`."""
+    """A page that resembles an earlier page, with the same figures and standard errors as `similar` reports."""
 
     url: str
     document: str
@@ -42,7 +42,7 @@ class NearDuplicate(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ClusterChange(msgspec.Struct, frozen=True):
-    """A change of the parent pointer of a document."""
+    """A change of a document's cluster."""
 
     change: Literal["joined", "left", "forgotten"]
     document: str
@@ -51,7 +51,7 @@ class ClusterChange(msgspec.Struct, frozen=True):
 
 
 class Move(msgspec.Struct, frozen=True, kw_only=True):
-    """An answer of `find`, and the sweep whose commit published it."""
+    """An answer of `find`, with the sweep whose commit led to its publication."""
 
     sweep: str
     url: str

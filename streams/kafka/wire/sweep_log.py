@@ -1,20 +1,20 @@
-"""The log of sweeps: a topic with one partition, from which every worker derives the same sweeps.
+"""The sweep log: a topic with one partition, from which every worker derives the same sweeps.
 
     {"event": "open",      "name": "2026-11", "time": ms}
-    {"event": "commit",    "name": ..., "time": ..., "end_offsets": [of each partition of `pages`]}
+    {"event": "commit",    "name": ..., "time": ..., "end_offsets": [one per partition of `pages`]}
     {"event": "reached",   "name": ..., "time": ..., "number": n, "captures": n}
     {"event": "cancel",    "name": ..., "time": ...}
     {"event": "cancelled", "name": ..., "time": ..., "number": n}
     {"event": "moves_published", "name": ..., "time": ..., "number": n}
 
-A sweep's number counts the openings before it, so workers agree on it without communicating. `commit` requests a
-commit and records the ends of `pages`; the commit takes effect with `reached`, which a worker appends once every
-message before those ends has passed all stages. After `moves_published`, the moves of the commit are not published
-again. `cancel` hides a sweep; `cancelled` frees its name, once its messages in flight are processed and its captures
-removed.
+Sweeps are numbered in the order of their `open` events, so all workers agree on the numbers without communicating.
+`commit` requests a commit and records the end offsets of `pages`. The commit takes effect with `reached`, which a
+worker appends once every message before these offsets has passed all stages. After `moves_published`, the moves of
+the commit are not published again. `cancel` hides a sweep. `cancelled` frees its name once the messages in flight are
+processed and the captures removed.
 
-Events that `state.sweep_life` does not allow are ignored, because two workers may append the same event. Events that
-no command requests have the sweep's number: by then, its name may belong to another sweep.
+Events that `state.sweep_life` does not allow are ignored, because two workers can append the same event. Events that
+only workers append contain the sweep's number, because its name can belong to another sweep by then.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ log = structlog.get_logger(__name__)
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One event of the log."""
+    """An event in the log."""
 
     event: Literal["open", "commit", "reached", "cancel", "cancelled", "moves_published"]
     name: str
     time: int  # ms since the epoch, UTC
-    end_offsets: list[int] = []  # of the partitions of `pages`
+    end_offsets: list[int] = []  # one per partition of `pages`
     captures: int = 0
-    number: int = 0  # 0: the sweep that has the name at this position of the log
+    number: int = 0  # 0: the sweep with this name at this position of the log
 
 
 STEPS = {
@@ -64,7 +64,7 @@ STEPS = {
     "cancelled": Step.FINISH_CANCEL,
     "moves_published": Step.PUBLISH_MOVES,
 }
-"""The step that each event takes, as `state.sweep_life` defines it."""
+"""The step of `state.sweep_life` that each event performs."""
 
 
 class SweepTable:
@@ -72,24 +72,24 @@ class SweepTable:
 
     def __init__(self) -> None:
         self.sweeps: dict[int, Sweep] = {}
-        self.pending_commits: dict[int, Event] = {}  # requested commits that have not taken effect
+        self.pending_commits: dict[int, Event] = {}  # requests for commits that have not taken effect
         self._phases: dict[int, Phase] = {}
-        self._rows: dict[bytes, bytes] | None = None  # a cache of `rows()`; None after each event
+        self._rows: dict[bytes, bytes] | None = None  # cached by `rows()`; reset by each event
 
     def find(self, name: str) -> Sweep | None:
-        """Return the sweep with this name; a cancelled sweep has given its name back."""
+        """Return the sweep with this name, or None. Cancelled sweeps no longer have a name."""
         sweeps = (s for s in self.sweeps.values() if s.name == name and s.state is not SweepState.CANCELLED)
         return next(sweeps, None)
 
     @property
     def unpublished(self) -> Sweep | None:
-        """The last committed sweep, until its moves are published; earlier sweeps are superseded."""
+        """The last committed sweep if its moves are unpublished, otherwise None. Earlier sweeps are superseded."""
         committed = [number for number, sweep in self.sweeps.items() if sweep.state is SweepState.COMMITTED]
         last = max(committed, default=0)
         return self.sweeps[last] if last and self._phases[last] is Phase.COMMITTED else None
 
     def apply(self, event: Event) -> None:
-        """Apply an event; one that the sweep's life does not allow changes nothing."""
+        """Apply an event. Ignore an event that `state.sweep_life` does not allow."""
         self._rows = None
         try:
             life = self._life_after(event)
@@ -103,7 +103,7 @@ class SweepTable:
             self.pending_commits.pop(number, None)
 
     def check(self, event: Event) -> None:
-        """Raise LostfoundError for a requested event that the sweep's life does not allow."""
+        """Raise LostfoundError for a requested event that `state.sweep_life` does not allow."""
         if event.event not in ("open", "commit", "cancel"):
             raise InputError(f"the event {event.event!r} cannot be requested", "only workers append it")
         self._life_after(event)
@@ -138,7 +138,7 @@ class SweepLog:
         self._changed = asyncio.Condition()
 
     async def start(self) -> None:
-        """Apply all events up to the current end, then follow the log."""
+        """Apply all events up to the current end of the log, then keep applying new events in the background."""
         self._consumer = AIOKafkaConsumer(**self._broker.client(), auto_offset_reset="earliest")
         await self._consumer.start()
         partition = TopicPartition(self._topic, 0)
@@ -149,7 +149,7 @@ class SweepLog:
         self._follower = asyncio.create_task(self._follow())
 
     async def stop(self) -> None:
-        """Stop following."""
+        """Stop applying events and disconnect."""
         if self._follower is not None:
             self._follower.cancel()
         if self._consumer is not None:
@@ -162,7 +162,7 @@ class SweepLog:
         except asyncio.CancelledError:
             raise
         except BaseException:
-            log.exception("cannot follow the log of sweeps; this process ends")
+            log.exception("cannot follow the sweep log; this process ends")
             end_process()
 
     async def _apply_events(self) -> None:
@@ -173,7 +173,7 @@ class SweepLog:
             try:
                 self.table.apply(msgspec.json.decode(record.value or b"", type=Event))
             except (msgspec.DecodeError, ValueError) as error:
-                log.warning("ignoring an invalid record in the log of sweeps", offset=record.offset, error=str(error))
+                log.warning("ignoring an invalid record in the sweep log", offset=record.offset, error=str(error))
         if records:
             async with self._changed:
                 self._changed.notify_all()
@@ -184,7 +184,7 @@ class SweepLog:
         await self.producer.send_message(Topic.SWEEPS, 0, msgspec.json.encode(event), headers)
 
     async def get_or_open(self, name: str, now: int | None = None) -> int:
-        """Return the number of the sweep with this name; open one if it does not exist. `now` is the time in ms."""
+        """Return the number of the sweep with this name. Open the sweep if necessary, at the time `now` (ms)."""
         sweep = self.table.find(name)
         if sweep is None:
             now = time.time_ns() // 1_000_000 if now is None else now
@@ -195,7 +195,7 @@ class SweepLog:
         return sweep.number
 
     async def wait_until(self, condition: Callable[[SweepTable], bool]) -> None:
-        """Wait until the sweeps fulfil a condition, which is checked after each batch of events."""
+        """Wait until the sweeps meet a condition, which is checked after each batch of events."""
         async with self._changed:
             while not condition(self.table):
                 await self._changed.wait()

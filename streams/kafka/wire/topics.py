@@ -14,12 +14,12 @@ from streams.kafka.wire.packed_messages import RESULTS, Topic
 from streams.settings import KafkaSettings
 
 WEEK_MS = 7 * 24 * 3600 * 1000
-# Every reader needs the records of these in the same order.
+# All readers must see the records of these topics in the same order.
 ONE_PARTITION = frozenset({Topic.SWEEPS, Topic.DEAD_LETTERS})
 
 
 class PartitionCounts(msgspec.Struct, frozen=True):
-    """The partition count of a collection, and that of its topic of pages: a crawler's topic may have another."""
+    """The partition counts of a collection and of its topic of pages, which differ if a crawler owns the topic."""
 
     partitions: int
     pages: int
@@ -30,17 +30,17 @@ class PartitionCounts(msgspec.Struct, frozen=True):
 
 
 def full_name(settings: KafkaSettings, topic: Topic) -> str:
-    """Return the name that a topic has on the broker."""
+    """Return the name of a topic on the broker."""
     if topic is Topic.PAGES and settings.pages_topic:
         return settings.pages_topic
     return f"{settings.prefix}-{topic.value}"
 
 
 def topic_config(topic: Topic, settings: KafkaSettings) -> dict[str, str]:
-    """Return the configuration of a topic, by Kafka's names."""
-    # The state is rebuilt from these. They are never compacted: a record is a batch of facts, not the value of a key.
+    """Return the configuration of a topic, by Kafka's option names."""
+    # The state is rebuilt from both. They are never compacted: a record is a batch of facts, not the value of a key.
     is_permanent = topic in (Topic.CHANGELOG, Topic.SWEEPS)
-    is_compacted = topic is Topic.CLUSTERS  # only the latest message per document matters: its current cluster
+    is_compacted = topic is Topic.CLUSTERS  # only a document's latest message matters
     return {
         "cleanup.policy": "compact" if is_compacted else "delete",
         "max.message.bytes": str(settings.message_bytes_max),
@@ -52,9 +52,9 @@ def topic_config(topic: Topic, settings: KafkaSettings) -> dict[str, str]:
 async def ensure(broker: Broker, settings: KafkaSettings, *, partitions: int | None, create: bool) -> PartitionCounts:
     """Create missing topics, except a crawler's, and return the partition counts.
 
-    Raise InputError if topics are missing and must not be created, if their partition counts differ from one another
-    or from `partitions`, or if a topic that needs one order has several partitions. A collection's partition count is
-    fixed, because the owner of every row follows from it.
+    Raise InputError if topics are missing and `create` is False, if partition counts differ from one another or from
+    `partitions`, or if a topic of ONE_PARTITION has several partitions. A collection's partition count is fixed,
+    because it determines the owner of every row.
     """
     used = [topic for topic in Topic if topic not in RESULTS or topic.value in settings.results]
     required = {full_name(settings, topic): topic for topic in used}
@@ -62,7 +62,7 @@ async def ensure(broker: Broker, settings: KafkaSettings, *, partitions: int | N
     try:
         existing = await _partition_counts(admin, required)
         check_single_partition(settings, existing)
-        # The partition count of a crawler's topic is independent of the collection's.
+        # A crawler's topic can have any number of partitions.
         independent = {settings.pages_topic, *(full_name(settings, topic) for topic in ONE_PARTITION)}
         counts = {count for name, count in existing.items() if name not in independent}
         count = partitions or min(counts, default=settings.partitions)
@@ -99,7 +99,7 @@ async def ensure(broker: Broker, settings: KafkaSettings, *, partitions: int | N
 
 
 def check_single_partition(settings: KafkaSettings, counts: dict[str, int]) -> None:
-    """Raise InputError if a topic that needs one order has several partitions; `counts` are by full name."""
+    """Raise InputError if a topic of ONE_PARTITION has several partitions. `counts` are by full name."""
     for topic in sorted(ONE_PARTITION):
         name = full_name(settings, topic)
         if counts.get(name, 1) != 1:

@@ -1,8 +1,8 @@
-"""Validates values received from the broker before they reach the state.
+"""Validate values received from the broker before they reach the state.
 
-A value that decodes may still be invalid: an id that is too short, a truncated row. Every worker that received it
-would fail, or write it to its state. Only workers write the internal topics; these checks guard against messages
-written by hand and against transmission faults.
+A value that can be decoded can still be invalid, for example an id that is too short or a truncated row. A worker
+that processed such a value would fail, or write it to its state. Only workers should write to the internal topics.
+These checks guard against messages written by hand and against transmission faults.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from streams.operators import messages
 from streams.operators.join import MemberTransfer, Union
 from streams.timestamps import MILLIS_MAX
 
-SAMPLE_BYTES, WORD_BYTES = 4, 8
-RAW_BYTES = (0, 8)
+_SAMPLE_BYTES, _WORD_BYTES = 4, 8
+_RAW_LENGTHS = (0, 8)  # bytes of a fingerprint, which can be absent
 
 
 def find_fault(value: Any, scheme: Scheme) -> str:
-    """Return what is wrong with a message of an operator; empty if it is valid."""
+    """Return what is wrong with an operator's message, or an empty text if it is valid."""
     fault = _CHECKS[type(value)](value, scheme)
     return f"a {type(value).__name__} with {fault}" if fault else ""
 
@@ -43,7 +43,7 @@ def _list_fault(items: bytes, item_bytes: int) -> str:
 
 
 def _capture_fault(capture: Capture) -> str:
-    if (capture.document is not None and len(capture.document) != ID_BYTES) or len(capture.raw) not in RAW_BYTES:
+    if (capture.document is not None and len(capture.document) != ID_BYTES) or len(capture.raw) not in _RAW_LENGTHS:
         return "a fingerprint of the wrong length"
     try:
         capture_row.row_key(capture)
@@ -60,12 +60,12 @@ def _payload_fault(payload: messages.DocumentPayload | None, document: bytes | N
         return "the payload of another document"
     return (
         _list_fault(payload.buckets, scheme.bucket_bytes)
-        or _list_fault(payload.samples, SAMPLE_BYTES)
+        or _list_fault(payload.samples, _SAMPLE_BYTES)
         or _row_fault(payload.document, payload.row, scheme.bins)
     )
 
 
-@lru_cache(maxsize=1024)  # every verify request of a document carries its row
+@lru_cache(maxsize=1024)  # all verify requests for a document contain the same row
 def _row_fault(document: bytes, row: bytes, bins: int) -> str:
     try:
         signature = document_row.decode(document, row).sketch.signature
@@ -83,13 +83,13 @@ _CHECKS: dict[type, Callable[[Any, Scheme], str]] = {
     messages.SketchedPage: lambda page, scheme: (
         _location_fault(page.capture.key, page.capture.time)
         or _capture_fault(page.capture)
-        or _list_fault(page.words, WORD_BYTES)
+        or _list_fault(page.words, _WORD_BYTES)
         or _payload_fault(page.payload, page.capture.document, scheme)
     ),
     messages.Sighting: lambda sighting, scheme: (
         _id_fault(sighting.document)
         or _location_fault(sighting.key, sighting.time)
-        or _list_fault(sighting.words, WORD_BYTES)
+        or _list_fault(sighting.words, _WORD_BYTES)
         or _payload_fault(sighting.payload, sighting.document, scheme)
     ),
     messages.CandidatePair: lambda pair, _: _id_fault(pair.document, pair.prefix),
@@ -107,7 +107,7 @@ _CHECKS: dict[type, Callable[[Any, Scheme], str]] = {
 
 
 def find_retraction_fault(record: bytes) -> str:
-    """Return what is wrong with the changelog record of a retraction; empty if it is valid."""
+    """Return what is wrong with the changelog record of a retraction, or an empty text if it is valid."""
     try:
         kind, changes = changelog_record.decode(record)
         for row in (*changes.puts.get(Family.CAPTURES, ()), *changes.deletes.get(Family.CAPTURES, ())):

@@ -48,7 +48,7 @@ class Collection:
         self._sketch = SketchStage(SETTINGS.scheme, SETTINGS.policy, SETTINGS.limits)
 
     def events(self, *events: Event) -> None:
-        """Append events to the log of sweeps."""
+        """Append events to the sweep log."""
         for event in events:
             self.table.apply(event)
 
