@@ -1,4 +1,4 @@
-"""Ends the process at once, which is the only safe response to an error before an input is acknowledged."""
+"""Ends the process at once: the only safe response to an error while an input is not yet acknowledged."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 import sys
 from typing import NoReturn
 
-RESTART = 75  # `Exit.RESTART`, EX_TEMPFAIL of sysexits.h: a supervisor should start the worker again
+RESTART = 75  # equals `Exit.RESTART` and EX_TEMPFAIL of sysexits.h; tells a supervisor to start the worker again
 
 
 def end_process(code: int = RESTART) -> NoReturn:

@@ -1,4 +1,4 @@
-"""Sends crawl files to the topic `pages`, as one sweep."""
+"""Sends the pages of crawl files to the topic `pages`, as one sweep."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from streams.settings import KafkaSettings, Settings
 from streams.urls import url_key
 
 IN_FLIGHT_MAX = 100  # messages sent and not yet acknowledged
-Report = Callable[[int, int, int], None]  # gets the bytes read, the bytes in total, and the pages sent so far
+Report = Callable[[int, int, int], None]  # receives the bytes read, the bytes in total, and the pages sent
 
 
 class Published(msgspec.Struct, frozen=True):
-    """What was sent; `rejected` counts the records that went to the dead letters, by reason."""
+    """The pages sent, and the number of records rejected, by reason, which went to the dead letters."""
 
     sweep: str
     pages: int
@@ -40,7 +40,7 @@ class Published(msgspec.Struct, frozen=True):
 
 
 class Pack(NamedTuple):
-    """The pages of one message, and the partition of `pages` to send it to."""
+    """The pages of one message, and the partition of `pages` that receives the message."""
 
     partition: int
     pages: list[PageMessage]
@@ -58,10 +58,10 @@ async def publish(
 ) -> Published:
     """Read `paths` and send their pages, then request the sweep's commit unless `keep_open`.
 
-    Publishing the same pages again changes nothing. For that, a page without a time gets the time when the sweep was
+    Publishing the same pages again changes nothing, because a page without a time gets the time when the sweep was
     opened, as in the embedded engine.
 
-    Raise InputError if the broker does not answer or topics are missing, LostfoundError if the name is invalid.
+    Raise InputError if the broker does not answer or topics are missing, and LostfoundError if `sweep` is invalid.
     """
     check_name(sweep)
     kafka = settings.kafka
@@ -74,7 +74,7 @@ async def publish(
         sweep_log = SweepLog(broker, kafka, producer)
         opened = await _open_sweep(sweep_log, sweep, now)
         reader = read(paths, ReadLimits.from_settings(settings))
-        bytes_all = total_bytes(paths)
+        bytes_total = total_bytes(paths)
         packs = pack_pages((item for _, item in reader), kafka, sweep, opened, counts.pages)
         in_flight: set[asyncio.Task[int]] = set()
         # Reading and decompressing files must not block the event loop.
@@ -89,9 +89,9 @@ async def publish(
             if len(in_flight) >= IN_FLIGHT_MAX:
                 done, in_flight = await asyncio.wait(in_flight, return_when=asyncio.FIRST_COMPLETED)
                 await asyncio.gather(*done)  # raises the error of a failed task
-            report(reader.bytes_read, bytes_all, pages)
+            report(reader.bytes_read, bytes_total, pages)
         await asyncio.gather(*in_flight)
-        report(bytes_all, bytes_all, pages)
+        report(bytes_total, bytes_total, pages)
         if not keep_open:
             async with ConsumerLag(broker, kafka, counts) as lag:
                 ends = await lag.end_offsets(Topic.PAGES)
@@ -102,7 +102,7 @@ async def publish(
 
 
 async def _open_sweep(sweep_log: SweepLog, name: str, now: int) -> int:
-    """Open a sweep unless it exists; return when it was opened, in ms."""
+    """Open a sweep unless it exists. Return the time when it was opened, in ms."""
     await sweep_log.start()
     try:
         number = await sweep_log.get_or_open(name, now)
@@ -114,7 +114,7 @@ async def _open_sweep(sweep_log: SweepLog, name: str, now: int) -> int:
 def pack_pages(
     items: Iterable[Page | Rejected], settings: KafkaSettings, sweep: str, opened: int, partitions: int
 ) -> Iterator[Pack | Rejected]:
-    """Yield rejected records as they are read, and packs as they fill. A page larger than a pack gets its own."""
+    """Yield rejected records as they are read, and packs as they fill. A large page gets a pack of its own."""
     packs: dict[int, list[PageMessage]] = {}
     pack_bytes: Counter[int] = Counter()
     for item in items:
@@ -135,9 +135,9 @@ def pack_pages(
 
 
 def _partition(page: Page, partitions: int) -> int:
-    """Return the partition of a page's URL, which keeps captures of a URL in order.
+    """Return the partition of a page's URL, so that the captures of a URL stay in order.
 
-    A revisit goes to the partition of the URL that it repeats.
+    For a revisit, return the partition of the URL whose capture it repeats.
     """
     if page.revisit_of is not None:
         with suppress(BadUrl):

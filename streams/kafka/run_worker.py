@@ -1,4 +1,4 @@
-"""Start and stop one worker: its HTTP server, its Faust app and the duties of the coordinator."""
+"""Starts and stops one worker: its HTTP server, its Faust app and the duties of the coordinator."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ log = structlog.get_logger(__name__)
 
 
 class WorkerOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """The options of one worker. `Settings` has what all workers of a collection share."""
+    """The options of one worker. All workers of a collection share the same `Settings`."""
 
     data_dir: Path
     operators: Sequence[str] = OPERATORS
-    partitions: int | None = None  # of topics that do not exist yet; None: `kafka.partitions`
+    partitions: int | None = None  # for topics that do not exist yet; None: `kafka.partitions`
     host: str = "127.0.0.1"
     port: int = 0  # 0: any free port
     url: str | None = None  # where other workers reach this one; None: http://HOST:PORT
@@ -49,23 +49,23 @@ class WorkerOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def run(settings: Settings, broker: Broker, options: WorkerOptions) -> None:
-    """Work until SIGINT or SIGTERM or, with `until_idle`, until all messages are processed.
+    """Run a worker until SIGINT or SIGTERM or, with `until_idle`, until all messages are processed.
 
     Raise InputError for an invalid option, an unreachable broker or unsuitable topics, and StateError for a data
-    folder that cannot be used. Faust's threads may still run then: end the process with `end_process`.
+    folder that cannot be used. Faust's threads can outlive these errors: end the process with `end_process`.
     """
     unknown = set(options.operators) - set(OPERATORS)
     if unknown or not options.operators:
         names = ", ".join(sorted(unknown)) or "none given"
         raise InputError(f"unknown operators: {names}", f"use {' or '.join(OPERATORS)}")
     if options.url is not None:
-        parse_worker_url(options.url)  # Faust would fail on it later, and other workers could not reach this one
-    disable_created_metrics()  # type: ignore[no-untyped-call]  # unused creation times, which double /metrics
+        parse_worker_url(options.url)  # Faust would reject the URL only later, and no worker could reach this one
+    disable_created_metrics()  # type: ignore[no-untyped-call]  # they are unused and double the size of /metrics
     kafka = settings.kafka
     counts = asyncio.run(topics.ensure(broker, kafka, partitions=options.partitions, create=kafka.create_topics))
     (options.data_dir / "faust").mkdir(parents=True, exist_ok=True)
-    warm_up()  # moves are published between batches of pages
-    asyncio.set_event_loop(loop := asyncio.new_event_loop())  # Faust needs the loop before it runs
+    warm_up()  # so that publishing the first moves does not delay a batch of pages
+    asyncio.set_event_loop(loop := asyncio.new_event_loop())  # Faust needs the loop before the loop runs
     try:
         loop.run_until_complete(_work(settings, broker, options, counts))
     except LostfoundError:
@@ -78,8 +78,8 @@ def run(settings: Settings, broker: Broker, options: WorkerOptions) -> None:
 async def _work(settings: Settings, broker: Broker, options: WorkerOptions, counts: topics.PartitionCounts) -> None:
     kafka = settings.kafka
     stop = asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    for signal_number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(signal_number, stop.set)
     with listen(options.host, options.port) as sockets:
         port = sockets[0].getsockname()[1]
         producer = Producer(broker, kafka, settings.scheme.id)
@@ -114,7 +114,7 @@ async def _work(settings: Settings, broker: Broker, options: WorkerOptions, coun
 
 
 async def _stop(server: Server, app: App, seconds_max: float) -> None:
-    # Faust waits forever for a message that is never acknowledged. Killing the process at any instant is safe.
+    # A message that is never acknowledged would keep Faust waiting. It is safe to kill the process at any instant.
     timer = threading.Timer(seconds_max, end_process)
     timer.daemon = True
     timer.start()

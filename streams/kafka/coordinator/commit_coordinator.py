@@ -1,7 +1,7 @@
-"""Commits sweeps: a commit takes effect once everything that was in `pages` when it was requested is processed.
+"""Commits sweeps: a commit takes effect once all messages that `pages` contained at the request are processed.
 
-The worker that owns partition 0 tracks this and appends "reached" to the sweep log. A new owner of that partition
-starts tracking from the beginning. If two workers do so at the same time, the second event changes nothing.
+The worker that owns partition 0 tracks the progress, then appends "reached" to the sweep log. A new owner of that
+partition starts tracking from the beginning. If two workers append "reached", the second event changes nothing.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ log = structlog.get_logger(__name__)
 
 
 async def coordinate_commits(collection: Collection) -> None:
-    """Commit sweeps until cancelled."""
+    """Commit sweeps until this task is cancelled."""
     pending = collection.runner.sweep_log.table.pending_commits
     barriers: dict[int, Barrier] = {}
     while True:

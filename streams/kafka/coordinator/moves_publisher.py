@@ -1,8 +1,8 @@
-"""Publishes moves: when a sweep is committed, what `find` answers for the URLs that this sweep is the first to miss.
+"""Publishes moves: what `find` answers for each URL that a newly committed sweep is the first to find missing.
 
-The worker that owns partition 0 publishes them, then appends "moves_published" to the sweep log. If it stops in
-between, the next owner queries the same URLs in the same order, and its messages have the same keys. If two workers
-publish at the same time, messages are only repeated.
+The worker that owns partition 0 publishes the moves, then appends "moves_published" to the sweep log. If it stops in
+between, the next owner queries the same URLs in the same order and sends messages with the same keys. If two workers
+publish at the same time, the only effect is that messages are repeated.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from streams.urls import url_key
 
 POLL_SECONDS = 0.5
 RETRY_SECONDS = 5.0
-BATCH_MOVES = 100
+MOVES_PER_BATCH = 100
 log = structlog.get_logger(__name__)
 
 
 async def publish_moves(collection: Collection) -> None:
-    """Publish the moves of the last committed sweep until cancelled."""
+    """After each commit, publish the moves of the last committed sweep, until this task is cancelled."""
     runner = collection.runner
     while True:
         await asyncio.sleep(POLL_SECONDS)
@@ -58,8 +58,8 @@ async def _publish(collection: Collection, sweep: Sweep) -> None:
     remaining = moves_max = settings.kafka.moves_max
     # Queries wait for other workers, so they run in a thread.
     view = await asyncio.to_thread(lambda: View(collection.store()))
-    moves = islice(find_moves(view, settings, sweep), moves_max + 1)  # one more shows whether there are more
-    while batch := await asyncio.to_thread(lambda: list(islice(moves, BATCH_MOVES))):
+    moves = islice(find_moves(view, settings, sweep), moves_max + 1)  # one more, to see whether the limit is exceeded
+    while batch := await asyncio.to_thread(lambda: list(islice(moves, MOVES_PER_BATCH))):
         if 0 not in runner.partitions.active:
             return
         if len(batch) > remaining:
@@ -83,7 +83,7 @@ async def _mark_published(sweep_log: SweepLog, sweep: Sweep) -> None:
 
 
 def find_moves(view: View, settings: Settings, sweep: Sweep) -> Iterator[Move]:
-    """Yield what `find` answers for the URLs that the last committed sweep, `sweep`, is the first to miss."""
+    """Yield the moved and gone URLs that `sweep`, the last committed sweep, is the first to find missing."""
     finder = Finder(view, settings)
     missing = missing_urls(view, settings.find.soft_404_urls)
     newly_missing = (url for url in missing if finder.missing_since(url) == sweep.number)

@@ -1,1 +1,1 @@
-"""One worker: the Faust app, its partitions and the stages that run the operators."""
+"""A worker: its Faust app, its partitions, and the stages that run the operators."""

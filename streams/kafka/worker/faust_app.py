@@ -1,6 +1,6 @@
 """Builds the Faust app of a worker: one agent per topic and one table for the state.
 
-An agent never raises. Faust acknowledges a batch even if its agent raised, and the batch would be lost. Any error
+An agent never raises: Faust acknowledges a batch even if its agent raises, which would lose the batch. Any error
 therefore ends the process before the batch is acknowledged.
 """
 
@@ -27,7 +27,7 @@ from streams.kafka.worker.runner import Message
 log = structlog.get_logger(__name__)
 OPERATORS = ("sketch", "state")
 HEARTBEATS_PER_SESSION = 4
-CHANGELOG_RECORDS_BUFFERED = 32  # of up to `pack_bytes` each, while a partition recovers
+CHANGELOG_RECORDS_BUFFERED = 32  # while a partition recovers; each record has up to `pack_bytes`
 
 
 class App(faust.App):
@@ -42,7 +42,7 @@ class App(faust.App):
 
     @cached_property
     def flow_control(self) -> FlowControl:
-        """Holds messages back from the agents during a rebalance."""
+        """The gate that holds messages back from the agents during a rebalance."""
         return FlowControl(loop=self.loop)
 
     @property
@@ -51,7 +51,7 @@ class App(faust.App):
         return not self.rebalancing and bool(self.tables.actives_ready)
 
     def waiting_messages(self) -> dict[str, int]:
-        """Count unacknowledged messages of the assigned partitions by topic; empty before the start."""
+        """Count the assigned partitions' unacknowledged messages by topic; return {} before the consumer starts."""
         consumer = self._consumer
         return consumer.waiting_messages() if isinstance(consumer, Consumer) and consumer.started else {}
 
@@ -72,7 +72,7 @@ class App(faust.App):
         await super().on_start()
 
     async def on_shutdown(self) -> None:
-        """Disconnect after the last message is processed."""
+        """Disconnect both, and stop sketching, after the last message is processed."""
         await super().on_shutdown()
         await self.runner.sweep_log.stop()
         await self.runner.producer.stop()
@@ -80,7 +80,7 @@ class App(faust.App):
 
 
 def build_app(pages: PageProcessor, broker: Broker, data_dir: Path, url: str, operators: Sequence[str]) -> App:
-    """Return the app of a worker that other workers reach at `url`; `operators` are some of OPERATORS."""
+    """Return the app of a worker. Other workers reach the worker at `url`; `operators` is a subset of OPERATORS."""
     runner = pages.runner
     kafka, partitions = runner.settings.kafka, runner.context.partitions
     app = App(
@@ -95,7 +95,7 @@ def build_app(pages: PageProcessor, broker: Broker, data_dir: Path, url: str, op
         autodiscover=False,
         topic_allow_declare=False,
         topic_disable_leader=True,
-        # Without a table or a standby, Faust would use another assignment protocol than the other workers.
+        # Without a table or a standby, this worker would use a different assignment protocol from the others.
         table_standby_replicas=max(kafka.standby_replicas, 0 if "state" in operators else 1),
         consumer_auto_offset_reset="earliest",
         broker_commit_interval=kafka.commit_seconds,

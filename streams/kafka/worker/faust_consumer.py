@@ -1,17 +1,17 @@
 """Corrects Faust's consumer so that a rebalance loses no messages.
 
-After a rebalance Faust seeks to the changelog offsets that it recovers from, and later back to the committed offsets,
-one partition after another and while messages arrive. There are five ways in which messages are then not delivered
-before the next rebalance:
+After a rebalance Faust seeks to the changelog offsets from which it recovers, and later to the committed offsets. It
+does so one partition after another, while messages arrive. In five cases, messages are then not delivered before the
+next rebalance:
 
-- `flow_control.resume` is called a second time at the end, and empties the agents' queues: see FlowControl.
-- A message that waited for a full queue when the rebalance began leaves its offset behind as the last one read, and
-  earlier messages are dropped as already read: see `on_partitions_assigned`.
-- A batch that was fetched before a seek is delivered after it. Its offsets are ahead of the new position, and Faust
-  considers the messages in between as processed: see `getmany`.
-- A fetch that is in flight while its partitions are paused returns messages of all partitions, advances their
-  positions, and discards the messages: see `_getmany`, and seeks, which wait for it.
-- A message that a stream skips, because it arrived between two rebalances, may be acknowledged: see `ack`.
+- At the end, Faust calls `flow_control.resume` a second time, which empties the agents' queues: see FlowControl.
+- If a message was waiting for a full queue when the rebalance began, its offset remains recorded as the last offset
+  read. Earlier messages are then dropped as already read: see `on_partitions_assigned`.
+- A batch fetched before a seek is delivered after the seek. Its offsets are ahead of the new position, so Faust
+  considers the messages in between processed: see `getmany`.
+- A fetch in flight while its partitions are paused reads messages of all partitions, advances their positions, and
+  discards the messages: see `_getmany`, and `_seeking`, which waits for the fetch.
+- A stream skips a message that arrived between two rebalances, but can acknowledge it: see `ack`.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from faust.types import TP
 from mode.utils.futures import notify
 from mode.utils.queues import FlowControlEvent
 
-FETCH_SECONDS = 0.25  # the longest that a seek waits for a fetch
-SEEK_SHARE = 0.9  # of the request timeout, after which Faust would continue without the seek
+FETCH_SECONDS = 0.25  # limits how long a seek waits for a fetch
+SEEK_TIMEOUT_FACTOR = 0.9  # applied to the request timeout, after which Faust would continue without the seek
 
 
 class FlowControl(FlowControlEvent):
     """Passes messages to the agents, or holds them back."""
 
     def resume(self) -> None:
-        """Empty the queues and pass messages on; do nothing if they are passed on already."""
+        """Empty the queues and pass messages on, unless messages are already being passed on."""
         if not self.is_active():
             super().resume()
 
@@ -51,7 +51,7 @@ class Consumer(aiokafka.Consumer):
         self._seeks_at_fetch = 0
 
     async def on_partitions_assigned(self, assigned: set[TP], generation_id: int = 0) -> None:
-        """Forget the last offsets read of newly assigned partitions."""
+        """Forget the offset last read from each newly assigned partition."""
         for tp in assigned:
             self._read_offset.pop(tp, None)
         await super().on_partitions_assigned(assigned, generation_id)
@@ -83,14 +83,14 @@ class Consumer(aiokafka.Consumer):
             await super().perform_seek()
 
     async def seek_wait(self, partitions: Mapping[TP, int]) -> None:
-        """Seek to these offsets. Raise TimeoutError if the broker does not answer."""
+        """Seek to the given offsets. Raise TimeoutError if the broker does not answer."""
         async with self._seeking():
             await super().seek_wait(partitions)
 
     async def seek_to_committed(self) -> Mapping[TP, int]:
-        """Seek to the committed offsets, or to the beginning of partitions without one.
+        """Seek to the committed offset of each partition, or to the beginning if no offset is committed.
 
-        Faust would leave a partition without a committed offset where it is, after the messages that it dropped.
+        Without a committed offset, Faust would leave the position after the messages that were dropped.
         """
         offsets = await super().seek_to_committed()
         uncommitted = {tp for tp, offset in offsets.items() if not offset and not self._is_changelog_tp(tp)}
@@ -100,19 +100,19 @@ class Consumer(aiokafka.Consumer):
 
     @asynccontextmanager
     async def _seeking(self) -> AsyncIterator[None]:
-        async with asyncio.timeout(SEEK_SHARE * self.app.conf.broker_request_timeout), self._position:
+        async with asyncio.timeout(SEEK_TIMEOUT_FACTOR * self.app.conf.broker_request_timeout), self._position:
             self._seeks += 1
             yield
 
     async def _getmany(self, active_partitions: set[TP] | None, timeout: float) -> Any:  # noqa: ASYNC109
         async with self._position:
             self._seeks_at_fetch = self._seeks
-            # A copy: if all are paused during the call, the set becomes empty, which means all partitions.
+            # Copied: if all partitions are paused during the call, the original becomes empty, which means "all".
             active = set(active_partitions) if active_partitions else active_partitions
             return await super()._getmany(active, min(timeout, FETCH_SECONDS))
 
     async def getmany(self, timeout: float) -> AsyncIterator[tuple[TP, Any]]:  # noqa: ASYNC109
-        """Fetch and yield messages; stop when a seek has changed the position."""
+        """Fetch messages and yield them until a seek changes the positions."""
         async with aclosing(cast(AsyncGenerator[Any, None], super().getmany(timeout))) as fetched:
             async for tp, message in fetched:
                 if self._seeks != self._seeks_at_fetch:
@@ -120,12 +120,12 @@ class Consumer(aiokafka.Consumer):
                 yield tp, message
 
     def verify_event_path(self, now: float, tp: TP) -> None:
-        """Warn of stalled streams, except for changelogs, which no stream reads after recovery."""
+        """Warn about stalled streams, except for changelogs, which no stream reads after recovery."""
         if not self._is_changelog_tp(tp):
             super().verify_event_path(now, tp)
 
 
 class Transport(aiokafka.Transport):
-    """Kafka through the corrected consumer."""
+    """Faust's Kafka transport with the corrected consumer."""
 
     Consumer = Consumer

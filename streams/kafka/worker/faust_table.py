@@ -1,7 +1,7 @@
 """Connects the state to Faust as a table: opens and closes partitions, and replays their changelogs.
 
-Faust decides which partitions this worker owns or keeps a standby copy of, and reads their changelogs. The agents
-never write through the table. They call `Partition.write` under the partition's lock.
+Faust assigns partitions to this worker, as owner or standby, and reads their changelogs. The agents never write
+through the table. They call `Partition.write` under the partition's lock.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ log = structlog.get_logger(__name__)
 
 
 class StateTable(faust.Table[bytes, bytes]):
-    """A table whose store is the worker's partitions."""
+    """A table that stores its data in the worker's partitions."""
 
     def _new_store(self) -> StateStore:
-        # Faust never looks up the URL, but treats one without a host as missing.
+        # Faust never opens the URL, but treats a URL without a host as missing.
         return StateStore("lostfound://state", self.app, self)
 
 
 class StateStore(Store[bytes, bytes]):
-    """The partitions behind Faust's interface for stores.
+    """The worker's partitions, behind Faust's interface for stores.
 
-    That interface includes a mapping, which stays empty and cannot be written.
+    The interface includes the mapping `data`, which stays empty and cannot be written.
     """
 
     data: Any = MappingProxyType({})
@@ -45,7 +45,7 @@ class StateStore(Store[bytes, bytes]):
         return partitions
 
     def persisted_offset(self, tp: TP) -> int | None:
-        """Return the changelog offset up to which the partition is written, or None if it is empty."""
+        """Return the changelog offset up to which the partition is written, or None if the partition is empty."""
         offset = self.partitions.open(tp.partition).offset
         return offset if offset >= 0 else None
 
@@ -58,10 +58,7 @@ class StateStore(Store[bytes, bytes]):
         to_key: Callable[[Any], bytes],  # noqa: ARG002 - Faust's signature
         to_value: Callable[[Any], bytes],  # noqa: ARG002 - Faust's signature
     ) -> None:
-        """Replay changelog records.
-
-        An error ends the process: Faust would swallow it and wait forever.
-        """
+        """Replay changelog records. An error ends the process, because Faust would swallow it and wait forever."""
         try:
             for event in batch:
                 message = event.message
@@ -91,7 +88,7 @@ class StateStore(Store[bytes, bytes]):
             log.info("partition opened", partition=number, active=number in self.partitions.active)
 
     def reset_state(self) -> None:
-        """Delete the local state; it is recovered from the changelog."""
+        """Delete the local state, so that it is rebuilt from the changelog."""
         self.partitions.close_all()
         shutil.rmtree(self.partitions.folder / "partitions", ignore_errors=True)
 
@@ -100,9 +97,9 @@ class StateStore(Store[bytes, bytes]):
         self.partitions.close_all()
 
     async def backup_partition(self, tp: TP | int, flush: bool = True, purge: bool = False, keep: int = 1) -> None:
-        """Unsupported: `lostfound state backup` copies a partition's folder while the worker runs."""
+        """Not supported: use `lostfound state backup`, which copies a partition's folder while the worker runs."""
         raise NotImplementedError
 
     def restore_backup(self, tp: TP | int, latest: bool = True, backup_id: int = 0) -> None:
-        """Unsupported: copy the backup's folder to where the partition was before starting the worker."""
+        """Not supported: before starting the worker, replace the partition's folder with the backup's folder."""
         raise NotImplementedError

@@ -22,7 +22,7 @@ class OpenPartitions:
 
     def __init__(self, folder: Path, scheme: Scheme, limits: StoreLimits, count: int) -> None:
         self.folder, self.scheme, self.count = folder, scheme, count
-        self.memory = MemoryBudget(limits)  # shared, because one worker may own all partitions
+        self.memory = MemoryBudget(limits)  # shared, because one worker can own all partitions
         self.limits = msgspec.structs.replace(limits, write_buffers_mib=max(1, limits.write_buffers_mib // count))
         self.by_number: dict[int, Partition] = {}
         self.active: frozenset[int] = frozenset()
@@ -30,7 +30,7 @@ class OpenPartitions:
         self.locks: defaultdict[int, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     def open(self, number: int) -> Partition:
-        """Return a partition, opening it if necessary. Raise StateError if that fails."""
+        """Return a partition, opening it if necessary. Raise StateError if it cannot be opened."""
         assert 0 <= number < self.count
         if number not in self.by_number:
             store = Store(self.folder / "partitions" / str(number), self.limits, memory=self.memory)
@@ -38,7 +38,7 @@ class OpenPartitions:
         return self.by_number[number]
 
     def recovered_partition(self, number: int) -> Partition | None:
-        """Return an active partition that has caught up with its changelog, or None."""
+        """Return a partition if it is active and has caught up with its changelog, else None."""
         return self.by_number.get(number) if self.recovered and number in self.active else None
 
     def close(self, number: int) -> None:

@@ -1,22 +1,22 @@
-"""Processes the messages of `pages`: sketches pages and sends them to the partitions that own their URLs.
+"""Processes the messages of `pages`: sketches the pages and sends them to the partitions that own their URLs.
 
-A page whose URL served the same bytes last time is unchanged. It is not sketched: a capture that names the stored
-document is enough. `forget` or `sweep cancel` can delete that document at any time, and a capture without a payload
-cannot bring it back. The check and the write are therefore one step under the lock of the URL's state partition:
+A page is unchanged if its URL served the same bytes last time. Such a page is not sketched: a capture that names the
+stored document is enough. But `forget` or `sweep cancel` can delete the document at any time, and a capture without a
+payload cannot restore it. A page is therefore checked and written in one step, under the lock of its state partition:
 
-- A retraction takes the same lock. If it comes later, readmission finds the capture and stores the document again.
-  If it came earlier, the URL's last capture is gone or names another document, and the page is sketched.
-- A page of the same URL that is still in the topic `captures` is written later. The stages give the same result for
-  any order of a URL's pages.
-- A page that is delivered twice finds its own capture and writes the same row again.
-- During a rebalance a partition may be behind its changelog. All pages are then sketched.
-- A worker that has lost the partition, and has not noticed yet, writes a changelog record that the new owner does not
-  read until it recovers. But it cannot acknowledge the page: offsets are acknowledged only in the generation of the
-  consumer group that delivered the message. The page's new owner processes it by its own state and writes the same
+- A retraction takes the same lock. If the retraction comes later, readmission finds the capture and stores the
+  document again. If it comes earlier, the last capture is gone or names another document, and the page is sketched.
+- A page of the same URL that is still waiting in the topic `captures` is written later. The stages give the same
+  result for any order of a URL's pages.
+- If a page is delivered twice, the same row is written again.
+- During a rebalance a partition can be behind its changelog, so all pages are sketched.
+- A worker that has not yet noticed the loss of its partition can write a changelog record, which the new owner reads
+  only when it next recovers. But the old owner cannot acknowledge the page: offsets are acknowledged only in the
+  generation of the consumer group that delivered the message. The new owner uses its own state and writes the same
   capture, with the document's payload if the document has been deleted.
 
 The check needs the state of the URL's partition. `publish` sends a page to the partition of `pages` with the same
-number, and Faust assigns both to one worker. All other pages are sketched.
+number, and Faust assigns both to one worker. Pages that arrive in another partition of `pages` are sketched.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from streams.timestamps import MILLIS_MAX
 
 
 class AcceptedPage(NamedTuple):
-    """A page whose sweep accepts pages, and the partition of `pages` that it came from."""
+    """A page whose sweep accepts pages, and the partition of `pages` from which it came."""
 
     page: Page
     partition: int
@@ -65,7 +65,7 @@ class PageProcessor:
         self._pool = SketchPool(processes, settings.scheme, settings.policy, settings.limits)
 
     async def process(self, batch: Sequence[Message]) -> None:
-        """Process messages, `kafka.take_pages` pages at a time: one message may contain several."""
+        """Process messages, at most `kafka.take_pages` pages at a time: a message can contain many pages."""
         decoded: list[tuple[page_messages.Decoded, Message]] = []
         for message in batch:
             decoded += [(page, message) for page in await self._decode(message)]
@@ -76,7 +76,7 @@ class PageProcessor:
             await self._process(decoded)
 
     def close(self) -> None:
-        """Stop the threads and processes that sketch."""
+        """Stop the thread and the processes that sketch."""
         self._thread.shutdown(wait=False, cancel_futures=True)
         self._pool.__exit__()
 
@@ -85,7 +85,7 @@ class PageProcessor:
         arguments = (message.value, message.headers, origin, self._read_limits, self._kafka.default_format)
         if not self._read_limits.warc_folder:
             return page_messages.decode_pages(*arguments)
-        # The message may point into a WARC file. Reading it must not block the event loop.
+        # The message can point into a WARC file, and reading the file must not block the event loop.
         return await asyncio.to_thread(page_messages.decode_pages, *arguments)
 
     async def _process(self, batch: Sequence[tuple[page_messages.Decoded, Message]]) -> None:
@@ -113,7 +113,7 @@ class PageProcessor:
         self.runner.metrics.count({"pages": len(batch)})
 
     async def _accept(self, page: Page | Rejected, sweep_name: str, message_time: int) -> tuple[int, Page] | Rejected:
-        """Return the number of a page's sweep and the page with a time, or the rejected page."""
+        """Return the number of the page's sweep and the page with its time set, or else a rejection."""
         if isinstance(page, Rejected):
             return page
         page = with_time(page, max(0, message_time))
@@ -131,7 +131,7 @@ class PageProcessor:
         return self.runner.sweep_log.table.sweeps[sweep].state in (SweepState.OPEN, SweepState.COMMITTED)
 
     async def _write_unchanged(self, sweep: int, pages: Sequence[AcceptedPage]) -> list[AcceptedPage]:
-        """Write the captures of unchanged pages; return the other pages in order. See the module docstring."""
+        """Write the captures of unchanged pages (see the module docstring). Return the other pages in order."""
         partitions, count = self.runner.partitions, self.runner.context.partitions
         by_partition: defaultdict[int, list[int]] = defaultdict(list)
         for index, (page, number) in enumerate(pages):
@@ -157,5 +157,5 @@ class PageProcessor:
     async def _sketch(self, task: Task) -> SketchResults:
         if not task.pages:
             return []
-        sketch = self._pool.submit
-        return await asyncio.get_running_loop().run_in_executor(self._thread, lambda: sketch(task).result())
+        submit = self._pool.submit
+        return await asyncio.get_running_loop().run_in_executor(self._thread, lambda: submit(task).result())

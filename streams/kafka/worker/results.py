@@ -1,8 +1,8 @@
-"""Builds the result messages of a batch: near-duplicates and changes of clusters.
+"""Builds the result messages of a batch: near-duplicates and cluster changes.
 
-The broker acknowledges results, like all outputs, before the state is written: no result is lost, and one can be sent
-twice. The owner of the candidate builds the result, because its partition has the candidate's URLs and parent. The
-URL of the new page travels with its verify request.
+Like all outputs, results are acknowledged by the broker before the state is written. No result is lost, but a result
+can be sent twice. The owner of the candidate builds the near-duplicate result, because the owner's partition contains
+the candidate's URLs and parent. The verify request contains the URL of the new page.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from streams.sketch.sketcher import Comparison
 from streams.timestamps import iso
 from streams.urls import key_url
 
-LOCATIONS_READ_MAX = 16  # stored URLs of a document that are read to find the earliest: an error page has thousands
+LOCATIONS_READ_MAX = 16  # per document, to find its earliest stored URL; an error page can have thousands
 
 
 class Location(NamedTuple):
-    """A URL at which a document was seen."""
+    """A URL at which a document was seen, and the time when it was first seen there."""
 
     url_key: bytes
     first_seen: int  # ms since the epoch, UTC
 
 
 class Match(NamedTuple):
-    """A new document, one of its pages, and the closest document of this partition."""
+    """A new document, one of its pages, and the closest document in this partition."""
 
     document: bytes
     page: Location
@@ -47,7 +47,7 @@ class Match(NamedTuple):
 
 
 class Locations:
-    """The URLs at which documents of one partition were seen: those in the store, and those of the current batch."""
+    """The locations of one partition's documents: the stored locations and the locations in the current batch."""
 
     def __init__(self, store: Store, changes: Changes) -> None:
         self._store = store
@@ -56,7 +56,7 @@ class Locations:
             self._new[key[:ID_BYTES]].append(_decode_location(key, value))
 
     def earliest(self, document: bytes, excluded_key: bytes = b"") -> Location:
-        """Return the first location of a document at another key than `excluded_key`, or one with an empty key."""
+        """Return the earliest location whose key is not `excluded_key`, or else a location with an empty key."""
         rows = islice(self._store.scan(Family.LOCATIONS, document), LOCATIONS_READ_MAX)
         locations = [*(_decode_location(*row) for row in rows), *self._new[document]]
         others = (location for location in locations if location.url_key != excluded_key)
@@ -70,7 +70,7 @@ def _decode_location(key: bytes, value: bytes) -> Location:
 def near_duplicates(
     matches: Iterable[Match], locations: Locations, store: Store, partitions: int
 ) -> Iterator[Result]:
-    """Yield one result per match, except if a document has been deleted or a URL key is invalid."""
+    """Yield one result per match, unless a document has been deleted or a URL key is invalid."""
     valid = [(match, url) for match in matches if (url := _url(match.page.url_key))]
     candidates = sorted({match.closest for match, _ in valid})
     parents = dict(zip(candidates, store.get_many(Family.PARENTS, candidates), strict=True))
@@ -93,19 +93,19 @@ def _url(key: bytes) -> str:
     """Return the URL of a key, or "" for an invalid key, which must not stop the worker."""
     try:
         url = key_url(key)
-        url.encode()  # fails for bytes that are not UTF-8
+        url.encode()  # fails if the URL contains bytes that are not UTF-8
     except ValueError:
         return ""
     return url
 
 
 def cluster_joined(document: bytes, into: bytes, documents: int | None, partition: int) -> Result:
-    """Return the result for a root that was joined to another document; `documents` is its cluster's size."""
+    """Return the result for a root that joined another document; `documents` is the size of the root's cluster."""
     return _cluster_result(ClusterChange("joined", document.hex(), into.hex(), documents), partition)
 
 
 def clusters_retracted(changes: Changes, store: Store, partition: int) -> Iterator[Result]:
-    """Yield the effects of a retraction on the clusters of a partition's documents."""
+    """Yield a result for each document of this partition whose cluster a retraction changes."""
     forgotten = read_rows(store, Family.DOCUMENTS, sorted(changes.deletes.get(Family.DOCUMENTS, ()))).keys()
     unlinked = read_rows(store, Family.PARENTS, sorted(changes.deletes.get(Family.PARENTS, ()))).keys()
     left = [ClusterChange("left", document.hex()) for document in sorted(unlinked - forgotten)]

@@ -1,4 +1,4 @@
-"""Runs batches of messages through the stages, with the steps in an order that loses nothing."""
+"""Runs batches of messages through the stages, and commits the outcomes in an order that loses nothing."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Runner:
-    """Processes the batches of the agents that own state, and commits their outcomes."""
+    """Processes batches of packed messages, and commits the outcomes."""
 
     def __init__(
         self, settings: Settings, partitions: OpenPartitions, producer: Producer, sweep_log: SweepLog
@@ -43,7 +43,7 @@ class Runner:
         self.context = Context(settings, partitions.count)
 
     async def process(self, topic: Topic, batch: Sequence[Message]) -> None:
-        """Process packed messages of one topic: partitions concurrently, the messages of each in order."""
+        """Process packed messages of one topic: partitions concurrently, the messages of one partition in order."""
         by_partition: defaultdict[int, list[Message]] = defaultdict(list)
         for message in batch:
             by_partition[message.partition].append(message)
@@ -56,14 +56,14 @@ class Runner:
         async with self.partitions.locks[number]:
             partition = self.partitions.by_number.get(number)
             if partition is None or number not in self.partitions.active:
-                # Acknowledging the message would lose it. It is delivered again, here or to its new owner.
+                # Acknowledging the messages would lose them. They are delivered again, here or to the new owner.
                 raise RuntimeError(f"received a message of partition {number}, which this worker does not own")
             with self.metrics.time_batch(topic, len(values)):
                 outcome = STAGES[topic](partition, values, self.context)
             await self.commit(partition, outcome, dead_letters)
 
     async def commit(self, partition: Partition, outcome: Outcome, dead_letters: Sequence[DeadLetter] = ()) -> None:
-        """Send outputs, append changes to the changelog, then write them. The caller has the partition's lock."""
+        """Send outputs, append changes to the changelog, then write them. The caller holds the partition's lock."""
         assert self.partitions.locks[partition.number].locked()
         await self.send(outcome, [*dead_letters, *(dead_letter(item, partition.number) for item in outcome.rejected)])
         if len(outcome.changes):
@@ -73,7 +73,7 @@ class Runner:
         self.metrics.count(outcome.counts)
 
     async def send(self, outcome: Outcome, dead_letters: Sequence[DeadLetter]) -> None:
-        """Send outputs, results and dead letters; return when the broker has acknowledged all of them."""
+        """Send messages, results and dead letters; return when the broker has acknowledged all of them."""
         await self.producer.send(outcome.sends)
         await self.producer.send_results(outcome.results)
         await self.producer.send_dead_letters(dead_letters)
@@ -85,7 +85,7 @@ class Runner:
     def _is_cancelled(self, page: msgspec.Struct) -> bool:
         """Return whether a page's sweep is cancelled.
 
-        A worker that has lost its partition of `pages`, and has not noticed yet, can still send such a page.
+        A worker that has not yet noticed the loss of its partition of `pages` can still send such a page.
         """
         assert isinstance(page, SketchedPage)
         sweep = self.sweep_log.table.sweeps.get(page.capture.sweep)

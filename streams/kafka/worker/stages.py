@@ -1,6 +1,6 @@
-"""Applies the operators to the messages of one partition. Nothing here talks to the broker.
+"""Applies the operators to the messages of one partition, without talking to the broker.
 
-Each stage reads the partition's store and returns an Outcome. The caller sends its messages, then writes its changes.
+A stage reads the store and returns an Outcome. The caller sends the outcome's messages, then writes its changes.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ from streams.page import Rejected
 from streams.query.similar import IDENTICAL
 from streams.settings import Settings
 
-CANDIDATES_SLACK = 4
-TRANSFER_MEMBERS_MAX = 5_000  # 80 kB; longer member lists are sent as several transfers
+CANDIDATES_FACTOR_MIN = 4  # applied to `limits.candidates_max` even if there are fewer partitions
+TRANSFER_MEMBERS_MAX = 5_000  # 80 kB; a longer member list is sent as several transfers
 
 
 class Context(msgspec.Struct, frozen=True):
@@ -48,12 +48,12 @@ class Context(msgspec.Struct, frozen=True):
 
     @property
     def candidates_max(self) -> int:
-        """Candidates of a document that one owner nominates, or requests to verify in one batch.
+        """Most candidates per document that an owner nominates, or submits for verification, in one batch.
 
-        An owner has only some of a document's buckets, and a batch only some of its pairs. If both applied
-        `limits.candidates_max` itself, the result would depend on how buckets and the log are divided.
+        An owner has only some of a document's buckets, and a batch only some of the document's pairs. Applying
+        `limits.candidates_max` to either would make the result depend on how buckets and the log are divided.
         """
-        return self.settings.limits.candidates_max * max(CANDIDATES_SLACK, self.partitions)
+        return self.settings.limits.candidates_max * max(CANDIDATES_FACTOR_MIN, self.partitions)
 
     @property
     def bucket_bytes(self) -> int:
@@ -74,11 +74,11 @@ class Outcome:
         self.is_retraction = False
         self.rejected: list[Rejected] = []
         self.results: list[Result] = []
-        self.counts: Counter[str] = Counter()  # by the names in `metrics.COUNTERS`
+        self.counts: Counter[str] = Counter()  # keyed by the names in `metrics.COUNTERS`
         self._context = context
 
     def send(self, messages: Iterable[routing.Message]) -> None:
-        """Add messages to the partitions that own their keys."""
+        """Queue messages for the partitions that own their keys."""
         bucket_bytes, partitions = self._context.bucket_bytes, self._context.partitions
         for message in messages:
             stage, partition = routing.destination(message, bucket_bytes, partitions)
@@ -86,7 +86,7 @@ class Outcome:
 
 
 def process_captures(partition: Partition, pages: Sequence[SketchedPage], context: Context) -> Outcome:
-    """Write captures; send sightings of new documents, and resolved revisits to the owners of their URLs."""
+    """Write captures; send sightings of new or changed pages, and forward resolved revisits to their URLs' owners."""
     outcome = Outcome(context)
     store = partition.store
     resolved, unresolved = capture.resolve(
@@ -109,7 +109,8 @@ def process_captures(partition: Partition, pages: Sequence[SketchedPage], contex
 def process_documents(partition: Partition, messages: Sequence[Any], context: Context) -> Outcome:
     """Store new documents, request the verification of their candidates, and verify candidates stored here.
 
-    The messages share one topic, so that in its owner's log a candidate precedes the requests to verify it.
+    All messages share one topic so that, in the log of a candidate's owner, the candidate always precedes requests to
+    verify it.
     """
     outcome = Outcome(context)
     store = partition.store
@@ -120,7 +121,7 @@ def process_documents(partition: Partition, messages: Sequence[Any], context: Co
         probes = routing.bucket_probes(payload.document, payload.buckets, context.bucket_bytes, context.partitions)
         outcome.send(probes)
     outcome.counts.update(sightings=len(sightings), documents=len(new))
-    # The steps below change no locations.
+    # `Locations` reads the new locations here: the steps below add none.
     locations = Locations(store, outcome.changes) if context.writes_results(Topic.NEAR_DUPLICATES) else None
     _request_verification(outcome, store, [m for m in messages if isinstance(m, CandidatePair)], locations, context)
     near = _verify_candidates(outcome, store, [m for m in messages if isinstance(m, VerifyRequest)], context)
@@ -146,14 +147,14 @@ def _request_verification(
 def _verify_candidates(
     outcome: Outcome, store: Store, requests: Sequence[VerifyRequest], context: Context
 ) -> list[Match]:
-    """Write edges and send unions; return the closest candidate of each document that has a near-duplicate."""
+    """Write edges and send unions. Return the closest near-duplicate of each document, if results are enabled."""
     sketches = {r.document: document_row.decode(r.document, r.row).sketch for r in requests}
-    new: defaultdict[bytes, dict[bytes, bytes]] = defaultdict(dict)
+    new_rows: defaultdict[bytes, dict[bytes, bytes]] = defaultdict(dict)
     for document, row in outcome.changes.family(Family.DOCUMENTS).items():
-        new[document[:PREFIX_BYTES]][document] = row
+        new_rows[document[:PREFIX_BYTES]][document] = row
     prefixes = sorted({request.prefix for request in requests})
     candidates = {
-        prefix: [document_row.decode(*row).sketch for row in (dict(stored) | new.get(prefix, {})).items()]
+        prefix: [document_row.decode(*row).sketch for row in (dict(stored) | new_rows.get(prefix, {})).items()]
         for prefix, stored in zip(prefixes, store.scan_prefixes(Family.DOCUMENTS, prefixes), strict=True)
     }
     pairs = [CandidatePair(request.document, request.prefix, 0) for request in requests]
@@ -192,10 +193,10 @@ def process_buckets(partition: Partition, probes: Sequence[BucketProbe], context
 
 
 def process_joins(partition: Partition, messages: Sequence[join.Message], context: Context) -> Outcome:
-    """Take the union-find steps of this partition; send the steps that concern other partitions.
+    """Run the union-find steps local to this partition; forward the steps that concern others.
 
-    All local steps that follow from a message are taken before the next message, so the result does not depend on how
-    the log is cut into batches.
+    All local steps that follow from a message run before the next message. The result is therefore the same however
+    the log is divided into batches.
     """
     outcome = Outcome(context)
     forest = Forest(partition.store, outcome.changes)
@@ -214,7 +215,7 @@ def process_joins(partition: Partition, messages: Sequence[join.Message], contex
 
 
 def _split(message: join.Message) -> list[join.Message]:
-    """Split a transfer with a long member list into several transfers."""
+    """Split a transfer with a long member list into several transfers; return a union unchanged."""
     if isinstance(message, join.Union):
         return [message]
     starts = range(0, len(message.members), TRANSFER_MEMBERS_MAX)
@@ -222,7 +223,7 @@ def _split(message: join.Message) -> list[join.Message]:
 
 
 def process_retractions(partition: Partition, retractions: Sequence[Retraction], context: Context) -> Outcome:
-    """Apply changes that delete or overwrite rows, in order."""
+    """Apply retractions, which delete or overwrite rows, in the order of the log."""
     outcome = Outcome(context)
     outcome.is_retraction = True
     for retraction in retractions:
@@ -241,7 +242,7 @@ def process_retractions(partition: Partition, retractions: Sequence[Retraction],
 def _preserve_new_parents(
     changes: Changes, parents: Mapping[bytes, bytes], earlier: Changes, store: RowReader
 ) -> None:
-    """Drop changes of parents that a union has set since the changes were computed from `parents`."""
+    """Drop changes to any parent that a union has set since `parents`, the basis of these changes, was read."""
     deletes, puts = changes.deletes.get(Family.PARENTS, set()), changes.family(Family.PARENTS)
     for node, parent in _current_rows(Family.PARENTS, deletes | puts.keys(), earlier, store):
         if parent not in (None, parents.get(node)):
@@ -252,13 +253,13 @@ def _preserve_new_parents(
 def _preserve_new_postings(
     changes: Changes, deleted_prefixes: Collection[bytes], earlier: Changes, store: RowReader
 ) -> None:
-    """Keep postings that were added since the changes were computed; remove only those of deleted documents."""
+    """Keep postings added after the changes were computed; remove only the postings of deleted documents."""
     replacements = dict.fromkeys(changes.deletes.get(Family.BANDS, ()), b"") | changes.family(Family.BANDS)
     for bucket, row in _current_rows(Family.BANDS, replacements, earlier, store):
         current, replacement = row or b"", replacements[bucket]
         remaining = {prefix for prefix in posting_list.decode(current) if prefix not in deleted_prefixes}
         remaining |= set(posting_list.decode(replacement))
-        # At most as many as in the longer of the two lists, so that a full bucket stays within its limit.
+        # Keep no more postings than the longer of the two lists, so that a full bucket stays within its limit.
         postings_max = max(len(current), len(replacement)) // PREFIX_BYTES
         if remaining:
             changes.put(Family.BANDS, bucket, posting_list.encode(sorted(remaining)[:postings_max]))
@@ -267,7 +268,7 @@ def _preserve_new_postings(
 def _current_rows(
     family: Family, keys: Collection[bytes], earlier: Changes, store: RowReader
 ) -> Iterator[tuple[bytes, bytes | None]]:
-    """Yield keys and their rows, as stored and then changed by the earlier changes of this batch."""
+    """Yield each key with its row, including the changes that earlier messages of this batch made."""
     deleted, written = earlier.deletes.get(family, set()), earlier.family(family)
     ordered = sorted(keys)
     for key, stored in zip(ordered, store.get_many(family, ordered), strict=True):
