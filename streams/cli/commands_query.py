@@ -158,7 +158,7 @@ def similar(context: Context, source: str, limit: int, as_json: bool) -> Exit:
 def captures(context: Context, url: str, as_json: bool) -> Exit:
     """List the captures of a URL in sweep order.
 
-    Each capture is shown with its resemblance to the previous one.
+    Each capture is shown with the resemblance of its document to the previous document.
     """
     from streams import query
     from streams.terminal import tables
@@ -173,8 +173,8 @@ def _parse_policy(
 ) -> dict[str, Any] | None:
     """Return the arguments of `clusters_by_policy`; without options, return None, which means the stored clusters.
 
-    Raise InputError if the sweep is unknown, or if the threshold is below the one used at ingest: edges below the
-    latter were never stored.
+    Raise InputError if the sweep is unknown, or if the threshold is below the one used at ingest, because edges
+    below that one were never stored.
     """
     if threshold is None and not containment and sweep_name is None:
         return None

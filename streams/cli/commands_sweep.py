@@ -67,8 +67,8 @@ def ingest(
 def sweep() -> None:
     """Open, commit, cancel and list sweeps.
 
-    A sweep is one named pass of a crawl. A URL counts as missing only once a committed sweep covers its site but found
-    no page there.
+    A sweep is one named pass of a crawl. A URL counts as missing only once a committed sweep covers its site but
+    found no page there.
     """
 
 
