@@ -3,11 +3,11 @@
     key    url key │ 00 │ sweep 4 │ time 8 (ms) │ tie 2
     value  version 1 │ flags 1 │ status 2 │ extractor 1 │ [document 16] │ [raw 8] │ [redirect 2+n] │ [url 2+n]
 
-    flags  1 https   2 document   4 raw fingerprint   8 redirect   16 url, unless the key decodes to it
+    flags  1 https   2 document   4 raw fingerprint   8 redirect   16 url, set only if the key does not decode to it
 
 A URL key contains no NUL, so the captures of a URL are one range of keys, in order of sweep and time. The tie
-distinguishes captures of the same instant. Most often these are an http URL and its redirect to https, which have the
-same key and the same second, the resolution of crawlers. Successful responses sort after others.
+distinguishes captures of the same instant. Most often, these are an http URL and its redirect to https: both have the
+same key and, because crawlers write whole seconds, the same time. Successful responses sort after others.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ RAW_BYTES = 8
 HTTPS, DOCUMENT, RAW, REDIRECT, URL = 1, 2, 4, 8, 16
 _HEAD = struct.Struct(">BBHB")
 _KEY_TAIL = struct.Struct(">IQH")
-_SUCCESSFUL = 0x8000  # the highest bit of a tie
+_SUCCESS_BIT = 0x8000  # the highest bit of a tie
 _TEXT_BYTES_MAX = 0xFFFF
 TIE_MAX = 0xFFFF
 
@@ -38,8 +38,8 @@ def history_prefix(key: bytes) -> bytes:
 def tie(capture: Capture) -> int:
     """Return the tie of a capture: a hash of the response as the crawler reported it, never 0."""
     response = f"{capture.status} {capture.url}\n{capture.redirect or ''}\n".encode("utf-8", "surrogatepass")
-    successful = _SUCCESSFUL if 200 <= capture.status < 300 else 0
-    return successful | (mmh3.hash(response + capture.raw, signed=False) % (_SUCCESSFUL - 1) + 1)
+    successful = _SUCCESS_BIT if 200 <= capture.status < 300 else 0
+    return successful | (mmh3.hash(response + capture.raw, signed=False) % (_SUCCESS_BIT - 1) + 1)
 
 
 def encode_key(key: bytes, sweep: int, time: int, tie: int) -> bytes:
@@ -52,16 +52,16 @@ def row_key(capture: Capture) -> bytes:
 
 
 def url_key_of(row: bytes) -> bytes:
-    """Return the URL key in a row key, without checks."""
+    """Return the URL key of a row key that is known to be valid."""
     return row[: -_KEY_TAIL.size - 1]
 
 
 def decode_key(row: bytes) -> tuple[bytes, int, int, int]:
-    """Split a row key into URL key, sweep, time (ms) and tie; raises StateCorrupt."""
-    at = len(row) - _KEY_TAIL.size
-    if at < 2 or row.find(b"\0") != at - 1:
+    """Split a row key into URL key, sweep, time (ms) and tie. Raise StateCorrupt if it is invalid."""
+    tail = len(row) - _KEY_TAIL.size
+    if tail < 2 or row.find(b"\0") != tail - 1:
         raise StateCorrupt(f"not a capture key: {row[:80]!r}")
-    return (row[: at - 1], *_KEY_TAIL.unpack_from(row, at))
+    return (row[: tail - 1], *_KEY_TAIL.unpack_from(row, tail))
 
 
 def encode(capture: Capture) -> bytes:
@@ -87,25 +87,25 @@ def encode(capture: Capture) -> bytes:
 
 
 def decode(row: bytes, value: bytes) -> Capture:
-    """Decode a capture from its row key and value; raises StateCorrupt."""
+    """Decode a capture from its row key and value. Raise StateCorrupt if either is invalid."""
     key, sweep, time, tie = decode_key(row)
     if len(value) < _HEAD.size or value[0] != VERSION:
         raise StateCorrupt(f"not a capture of version {VERSION}: cut short, or written by a newer lostfound")
     _, flags, status, extractor = _HEAD.unpack_from(value)
-    at = _HEAD.size
+    offset = _HEAD.size
     document, raw, redirect = None, b"", None
     if flags & DOCUMENT:
-        document, at = value[at : at + ID_BYTES], at + ID_BYTES
+        document, offset = value[offset : offset + ID_BYTES], offset + ID_BYTES
     if flags & RAW:
-        raw, at = value[at : at + RAW_BYTES], at + RAW_BYTES
+        raw, offset = value[offset : offset + RAW_BYTES], offset + RAW_BYTES
     if flags & REDIRECT:
-        redirect, at = _decode_text(value, at)
+        redirect, offset = _decode_text(value, offset)
     if flags & URL:
-        url, at = _decode_text(value, at)
+        url, offset = _decode_text(value, offset)
     else:
         url = url_key.url_of(key, https=bool(flags & HTTPS))
-    if at != len(value):
-        raise StateCorrupt(f"a capture of {len(value)} bytes should have {at}: cut short, or another format")
+    if offset != len(value):
+        raise StateCorrupt(f"a capture of {len(value)} bytes should have {offset}: cut short, or another format")
     return Capture(
         key=key,
         url=url,
@@ -122,13 +122,13 @@ def decode(row: bytes, value: bytes) -> Capture:
 
 def _encode_text(text: str) -> bytes:
     data = text.encode("utf-8", "surrogatepass")
-    assert len(data) <= _TEXT_BYTES_MAX, "the length of a redirect or a URL has two bytes"
+    assert len(data) <= _TEXT_BYTES_MAX, "the length of a redirect or URL must fit in two bytes"
     return len(data).to_bytes(2, "big") + data
 
 
-def _decode_text(value: bytes, at: int) -> tuple[str, int]:
-    end = at + 2 + int.from_bytes(value[at : at + 2], "big")
+def _decode_text(value: bytes, offset: int) -> tuple[str, int]:
+    end = offset + 2 + int.from_bytes(value[offset : offset + 2], "big")
     try:
-        return value[at + 2 : end].decode("utf-8", "surrogatepass"), end
+        return value[offset + 2 : end].decode("utf-8", "surrogatepass"), end
     except UnicodeDecodeError as error:
         raise StateCorrupt(f"a capture has a redirect or URL that is not UTF-8: {error}") from error

@@ -4,8 +4,8 @@
     section  family 1 │ rows 4 │ key lengths 2 each │ value lengths 4 each │ keys │ values         puts
              family 1 + 128 │ rows 4 │ key lengths 2 each │ keys                                   deletes
 
-Records of kind 1 contain facts, which are merged into the stored rows. Records of kind 2 are retractions (of deleted
-data), which overwrite them. Families are numbered from 0 in the order of `state.families`; no number is reused.
+Records of kind 1 contain facts, which are merged into the stored rows. Records of kind 2 are retractions, which
+overwrite or delete stored rows. Families are numbered from 0 in the order of `state.families`; no number is reused.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ VERSION = 1
 FACTS, RETRACTION = 1, 2
 _FAMILIES = list(Family)
 _NUMBERS = {family: number for number, family in enumerate(_FAMILIES)}
-_DELETES = 128
+_DELETE_FLAG = 128
 _SECTION = struct.Struct(">BI")
 _HEAD_BYTES = 2
 
 
 def encode(changes: Changes, *, kind: int = FACTS, record_bytes_max: int = 1 << 20) -> list[bytes]:
-    """Encode changes as records of at most `record_bytes_max` bytes; a longer row gets a separate record."""
+    """Encode changes as records of `record_bytes_max` bytes at most. A row that does not fit gets its own record."""
     assert kind in (FACTS, RETRACTION)
     records: list[list[bytes]] = []
     size = record_bytes_max
@@ -46,7 +46,7 @@ def _sections(changes: Changes, bytes_max: int) -> Iterator[bytes]:
     for family, deleted in changes.deletes.items():
         keys = sorted(deleted)
         for part in _split([len(key) + 2 for key in keys], bytes_max):
-            yield _encode_section(_NUMBERS[family] + _DELETES, keys[part], None)
+            yield _encode_section(_NUMBERS[family] + _DELETE_FLAG, keys[part], None)
     for family, rows in changes.puts.items():
         keys = sorted(rows)
         for part in _split([len(key) + len(rows[key]) + 6 for key in keys], bytes_max):
@@ -55,10 +55,10 @@ def _sections(changes: Changes, bytes_max: int) -> Iterator[bytes]:
 
 def _split(sizes: list[int], bytes_max: int) -> Iterator[slice]:
     start, size = 0, _SECTION.size
-    for at, row_bytes in enumerate(sizes):
-        if size + row_bytes > bytes_max and at > start:
-            yield slice(start, at)
-            start, size = at, _SECTION.size
+    for index, row_bytes in enumerate(sizes):
+        if size + row_bytes > bytes_max and index > start:
+            yield slice(start, index)
+            start, size = index, _SECTION.size
         size += row_bytes
     if len(sizes) > start:
         yield slice(start, len(sizes))
@@ -72,40 +72,40 @@ def _encode_section(number: int, keys: list[bytes], values: list[bytes] | None) 
 
 
 def decode(record: bytes) -> tuple[int, Changes]:
-    """Decode a record's kind and changes; raises ValueError with the likely cause."""
+    """Decode a record's kind and changes. Raise ValueError, stating the likely cause, if it is invalid."""
     if len(record) < _HEAD_BYTES or record[0] != VERSION or record[1] not in (FACTS, RETRACTION):
         raise ValueError(f"not a changelog record of version {VERSION}: cut short, or written by a newer lostfound")
     changes = Changes()
-    at = _HEAD_BYTES
-    while at < len(record):
-        at = _decode_section(record, at, changes)
+    offset = _HEAD_BYTES
+    while offset < len(record):
+        offset = _decode_section(record, offset, changes)
     return record[1], changes
 
 
-def _decode_section(record: bytes, at: int, changes: Changes) -> int:
-    """Add a section's rows to the changes; return the position after it."""
-    if at + _SECTION.size > len(record):
-        raise ValueError(f"a changelog record is cut short at byte {at}")
-    number, count = _SECTION.unpack_from(record, at)
-    at += _SECTION.size
-    if number % _DELETES >= len(_FAMILIES):
-        raise ValueError(f"a changelog record names family {number % _DELETES}: written by a newer lostfound")
-    family = _FAMILIES[number % _DELETES]
+def _decode_section(record: bytes, offset: int, changes: Changes) -> int:
+    """Add a section's rows to the changes; return the offset of the next section."""
+    if offset + _SECTION.size > len(record):
+        raise ValueError(f"a changelog record is cut short at byte {offset}")
+    number, count = _SECTION.unpack_from(record, offset)
+    offset += _SECTION.size
+    if number % _DELETE_FLAG >= len(_FAMILIES):
+        raise ValueError(f"a changelog record names family {number % _DELETE_FLAG}: written by a newer lostfound")
+    family = _FAMILIES[number % _DELETE_FLAG]
     column_lengths: list[list[int]] = []
-    for width in (2,) if number >= _DELETES else (2, 4):
-        if at + count * width > len(record):
-            raise ValueError(f"a changelog record is cut short at byte {at}")
-        column_lengths.append(np.frombuffer(record, f">u{width}", count, at).tolist())
-        at += count * width
+    for width in (2,) if number >= _DELETE_FLAG else (2, 4):
+        if offset + count * width > len(record):
+            raise ValueError(f"a changelog record is cut short at byte {offset}")
+        column_lengths.append(np.frombuffer(record, f">u{width}", count, offset).tolist())
+        offset += count * width
     columns = []
     for lengths in column_lengths:
-        bounds = list(accumulate(lengths, initial=at))
+        bounds = list(accumulate(lengths, initial=offset))
         columns.append([record[start:end] for start, end in pairwise(bounds)])
-        at = bounds[-1]
-    if at > len(record):
-        raise ValueError(f"a changelog record is cut short: it has {len(record)} bytes and needs {at}")
-    if number >= _DELETES:
+        offset = bounds[-1]
+    if offset > len(record):
+        raise ValueError(f"a changelog record is cut short: it has {len(record)} bytes and needs {offset}")
+    if number >= _DELETE_FLAG:
         changes.deletes.setdefault(family, set()).update(columns[0])
     else:
         changes.family(family).update(zip(*columns, strict=True))
-    return at
+    return offset

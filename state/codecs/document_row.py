@@ -19,9 +19,9 @@ from state.model import ID_BYTES, DocumentRow, Sketch
 
 VERSION = 1
 _HEAD = struct.Struct(">B6sBIIHH")
-_SEEN = slice(1, 7)
+_FIRST_SEEN = slice(1, 7)
 _TOKENS = slice(8, 12)
-_BIG = np.dtype(">u4")
+_BIG_U32 = np.dtype(">u4")
 
 
 def encode(row: DocumentRow) -> bytes:
@@ -30,21 +30,21 @@ def encode(row: DocumentRow) -> bytes:
     assert sketch.sample.dtype == np.uint32
     seen, bins, sampled = row.first_seen.to_bytes(6, "big"), len(sketch.signature), len(sketch.sample)
     head = _HEAD.pack(VERSION, seen, sketch.exponent, sketch.tokens, sketch.shingles, bins, sampled)
-    return head + sketch.signature.tobytes() + sketch.sample.astype(_BIG).tobytes()
+    return head + sketch.signature.tobytes() + sketch.sample.astype(_BIG_U32).tobytes()
 
 
 def decode(document: bytes, value: bytes) -> DocumentRow:
-    """Decode the row of a document; raises StateCorrupt."""
+    """Decode the row of a document. Raise StateCorrupt if it is invalid."""
     if len(document) != ID_BYTES:
         raise StateCorrupt(f"a document id has {ID_BYTES} bytes, not {len(document)}")
     if len(value) < _HEAD.size or value[0] != VERSION:
         raise StateCorrupt(f"not a document row of version {VERSION}: cut short, or written by a newer lostfound")
     _, seen, exponent, tokens, shingles, bins, sampled = _HEAD.unpack_from(value)
-    at = _HEAD.size + bins
-    if len(value) != at + 4 * sampled:
-        raise StateCorrupt(f"a document row of {len(value)} bytes should have {at + 4 * sampled}: cut short")
+    start = _HEAD.size + bins
+    if len(value) != start + 4 * sampled:
+        raise StateCorrupt(f"a document row of {len(value)} bytes should have {start + 4 * sampled}: cut short")
     signature = np.frombuffer(value, np.uint8, bins, _HEAD.size)
-    sample = np.frombuffer(value, _BIG, offset=at).astype(np.uint32)
+    sample = np.frombuffer(value, _BIG_U32, offset=start).astype(np.uint32)
     sketch = Sketch(
         document=document, signature=signature, sample=sample, exponent=exponent, shingles=shingles, tokens=tokens
     )
@@ -52,8 +52,8 @@ def decode(document: bytes, value: bytes) -> DocumentRow:
 
 
 def first_seen(value: bytes) -> int:
-    """Decode when a document was first seen (ms)."""
-    return int.from_bytes(value[_SEEN], "big")
+    """Decode the time (ms) when a document was first seen."""
+    return int.from_bytes(value[_FIRST_SEEN], "big")
 
 
 def tokens(value: bytes) -> int:
@@ -61,6 +61,6 @@ def tokens(value: bytes) -> int:
     return int.from_bytes(value[_TOKENS], "big")
 
 
-def seen_at(value: bytes, time: int) -> bytes:
-    """Return the row with another first-seen time (ms)."""
-    return value[: _SEEN.start] + time.to_bytes(6, "big") + value[_SEEN.stop :]
+def with_time(value: bytes, time: int) -> bytes:
+    """Return the value with another first-seen time (ms)."""
+    return value[: _FIRST_SEEN.start] + time.to_bytes(6, "big") + value[_FIRST_SEEN.stop :]

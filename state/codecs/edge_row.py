@@ -1,9 +1,9 @@
 """A verified pair in `edges`, stored only under the smaller id.
 
     key    smaller document id 16 │ larger document id 16
-    value  version 1 │ resemblance 2 │ containment of the smaller id's document in the other 2 │ and vice versa 2
+    value  version 1 │ resemblance 2 │ containment of the smaller id's document 2 │ containment of the larger id's 2
 
-Resemblance and containments from 0 to 1 are stored as integers from 0 to 65535.
+A containment is that of one document in the other. Values from 0 to 1 are stored as integers from 0 to 65535.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ _SCALE = 65535
 
 
 def encode(edge: Edge) -> tuple[bytes, bytes]:
-    """Encode the key and the value of a pair with its documents in any order."""
+    """Encode the key and value of a pair, which can name its documents in any order."""
     assert len(edge.a) == len(edge.b) == ID_BYTES
-    assert edge.a != edge.b, "a document does not pair with itself"
+    assert edge.a != edge.b, "a document cannot be paired with itself"
     if edge.b < edge.a:
         return encode(
             msgspec.structs.replace(edge, a=edge.b, b=edge.a, containment=edge.contained, contained=edge.containment)
         )
-    shares = (edge.resemblance, edge.containment, edge.contained)
-    assert all(0 <= share <= 1 for share in shares)
-    return edge.a + edge.b, _VALUE.pack(VERSION, *[round(share * _SCALE) for share in shares])
+    ratios = (edge.resemblance, edge.containment, edge.contained)
+    assert all(0 <= ratio <= 1 for ratio in ratios)
+    return edge.a + edge.b, _VALUE.pack(VERSION, *[round(ratio * _SCALE) for ratio in ratios])
 
 
 def encode_many(
@@ -45,7 +45,7 @@ def encode_many(
     containment: NDArray[np.float64],
     contained: NDArray[np.float64],
 ) -> dict[bytes, bytes]:
-    """Encode many pairs given as columns: pair i is ids[smaller[i]] and ids[larger[i]], the smaller id first."""
+    """Encode pairs given as columns; pair i consists of ids[smaller[i]] and ids[larger[i]]."""
     table = np.zeros(len(smaller), _ROW)
     table["version"] = VERSION
     for name, column in (("resemblance", resemblance), ("containment", containment), ("contained", contained)):
@@ -56,7 +56,7 @@ def encode_many(
 
 
 def decode(key: bytes, value: bytes) -> Edge:
-    """Decode a pair; raises StateCorrupt."""
+    """Decode a pair. Raise StateCorrupt if its key or value is invalid."""
     if len(key) != 2 * ID_BYTES:
         raise StateCorrupt(f"an edge has a key of {2 * ID_BYTES} bytes, not {len(key)}")
     if len(value) != _VALUE.size or value[0] != VERSION:

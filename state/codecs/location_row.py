@@ -3,7 +3,7 @@
     key    document id 16 │ url key
     value  time 8 (ms since the epoch)
 
-The smaller of two times is stored. The row remains when the URL changes to another document.
+Of several times, the earliest is stored. The row remains when the URL later serves another document.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def encode(time: int) -> bytes:
 
 
 def decode(value: bytes) -> int:
-    """Decode a time (ms); raises StateCorrupt."""
+    """Decode a time (ms). Raise StateCorrupt if the value is invalid."""
     if len(value) != _TIME.size:
         raise StateCorrupt(f"a location of {len(value)} bytes should have {_TIME.size}: cut short, or another format")
     return int(_TIME.unpack(value)[0])

@@ -5,16 +5,16 @@
 
 The title precedes the frame, so that titles can be read without decompressing texts.
 
-Several pages may be the same document with different titles, capitals or punctuation. The smallest of their values is
-stored: the value of the earliest capture or, among captures of the same instant, the one with the smallest CRC-32 of
-"title, 0A, text". It depends neither on the order in which pages arrive nor on the dictionary of their frames, and
-nothing of a later sweep remains after the sweep is cancelled.
+Pages that differ only in title, capitalisation or punctuation are the same document. Of their values, the smallest
+(compared as bytes) is stored: the value of the earliest capture or, among captures of the same instant, that with the
+smallest CRC-32 of "title, 0A, text". The choice depends neither on arrival order nor on the dictionary; and since the
+earliest capture wins, cancelling a later sweep leaves nothing of it behind.
 
-The source is the raw fingerprint of that capture. If no capture of the document has this fingerprint any more, no
-remaining page has the stored text. A value without a source has the maximum time, so any other value replaces it.
+The source is the raw fingerprint of that capture. Once no capture of the document has this fingerprint, no remaining
+page contains the stored text. A value without a source has the maximum time, so that any other value replaces it.
 
-The dictionary is the number of the dictionary that was used to compress the frame, or 0. Dictionaries are in `meta`
-under "dictionary:" ‖ number and never change, so a frame can always be read.
+The dictionary byte is the number of the dictionary that compressed the frame, or 0 for none. Dictionaries are stored
+in `meta` under "dictionary:" ‖ number and never change, so that every frame remains readable.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ import zstandard
 from state.errors import StateCorrupt
 
 VERSION = 1
-LEVEL = 1  # of zstd; level 3 takes 6 to 13 % fewer bytes (synthetic pages, three sites' manuals) and 50 % more time
+LEVEL = 1  # zstd level; level 3 saves 6 to 13 % of the space (synthetic pages, three manuals) but takes 50 % longer
 TITLE_BYTES_MAX = 0xFFFF
-TEXT_BYTES_MAX = 64 << 20  # decompressed
+TEXT_BYTES_MAX = 64 << 20  # after decompression
 NO_TIME = (1 << 64) - 1
 NO_SOURCE = bytes(8)
 _HEAD = struct.Struct(">BQI8sBH")
@@ -37,7 +37,7 @@ _SOURCE = slice(13, 21)
 
 
 class TextCodec:
-    """Compresses with the newest dictionary, decompresses with any; not thread-safe."""
+    """Compresses with the newest dictionary and decompresses with any. Not thread-safe."""
 
     def __init__(self, dictionaries: dict[int, bytes]) -> None:
         self.newest = max(dictionaries, default=0)
@@ -50,7 +50,7 @@ class TextCodec:
         self._decompressors: dict[int, zstandard.ZstdDecompressor] = {}
 
     def encode(self, title: str, text: str, time: int = NO_TIME, source: bytes = NO_SOURCE) -> bytes:
-        """Encode title and text with the time and the raw fingerprint of their capture; surrogates become `?`."""
+        """Encode a title and text with the time and raw fingerprint of their capture. Replace surrogates by `?`."""
         assert len(source) == len(NO_SOURCE), "a raw fingerprint has 8 bytes"
         title_bytes = title.replace("\n", " ").encode("utf-8", "replace")[:TITLE_BYTES_MAX]
         text_bytes = text.encode("utf-8", "replace")
@@ -63,7 +63,7 @@ class TextCodec:
         return value[_HEAD.size : _end_of_title(value)].decode("utf-8", "replace")
 
     def decode(self, value: bytes) -> tuple[str, str]:
-        """Decode title and text; raises StateCorrupt."""
+        """Decode a title and text. Raise StateCorrupt if the value is invalid."""
         end = _end_of_title(value)
         title = value[_HEAD.size : end].decode("utf-8", "replace")
         return title, self._decompress(_HEAD.unpack_from(value)[4], value[end:])
@@ -89,31 +89,31 @@ def _end_of_title(value: bytes) -> int:
         raise StateCorrupt(f"not a text of version {VERSION}: cut short, or written by a newer lostfound")
     end = _HEAD.size + int.from_bytes(value[_HEAD.size - 2 : _HEAD.size], "big")
     if len(value) < end:
-        raise StateCorrupt(f"a stored text of {len(value)} bytes has a title up to {end}: cut short")
+        raise StateCorrupt(f"a stored text is cut short: it has {len(value)} bytes, but its title ends at byte {end}")
     return end
 
 
 def source(value: bytes) -> bytes | None:
-    """Return the raw fingerprint of the capture that a value comes from, or None."""
+    """Return the raw fingerprint of the capture from which a value comes, or None."""
     fingerprint = value[_SOURCE]
     return None if fingerprint == NO_SOURCE else fingerprint
 
 
-def seen_at(value: bytes, time: int) -> bytes:
-    """Return the value with the time of another capture with the same raw bytes."""
+def with_time(value: bytes, time: int) -> bytes:
+    """Return the value with another time: that of another capture with the same raw bytes."""
     return value[:1] + time.to_bytes(8, "big") + value[9:]
 
 
 def train(texts: list[str], size_bytes: int = 64 << 10) -> bytes | None:
-    """Train a dictionary on sample texts; None if they are too few or too similar."""
+    """Train a dictionary on sample texts. Return None if they are too few or too similar."""
     samples: list[bytes | bytearray | memoryview[int]] = [
         text[: 16 << 10].encode("utf-8", "replace") for text in texts if text
     ]
     if len(samples) < 64 or sum(map(len, samples)) < 8 * size_bytes:
         return None
     try:
-        # Segments of fixed length take a fifth of the time of a search for the best length, and make texts at most
-        # 1 % larger (synthetic pages 1.0 %, a manual 0).
+        # With a fixed segment length, training takes a fifth of the time of searching for the best one, and texts
+        # grow by at most 1 % (synthetic pages by 1.0 %, a manual by 0).
         return bytes(zstandard.train_dictionary(size_bytes, samples, k=1024, d=8).as_bytes())
     except zstandard.ZstdError:
         return None  # the texts are too similar, so a dictionary would not help either

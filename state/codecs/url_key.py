@@ -6,7 +6,7 @@
            │         port, unless it is the scheme's default
            host labels, reversed; IP addresses are not reversed: `192.0.2.7)/`, `[2001:db8::1])/`
 
-`)` always ends the host. A key is ASCII without bytes below 0x21, so a NUL can end it inside a row key. This module
+The host always ends with `)`. A key is ASCII without bytes below 0x21, so a NUL can end it in a row key. This module
 only encodes and decodes; `streams.urls` parses URLs into keys.
 """
 
@@ -20,7 +20,7 @@ _IPV4 = re.compile(r"\d+\.\d+\.\d+\.\d+", re.ASCII)
 
 
 def encode_host(host: str, port: str = "") -> bytes:
-    """Return the host prefix of a key, up to and including `)`; `port` is empty for the scheme's default."""
+    """Return the host prefix of a key, up to and including `)`. An empty `port` means the scheme's default."""
     assert not set(host) & set(",)/\0"), "these characters in a host name would make keys ambiguous"
     return reverse_labels(host) + (f":{port}".encode() if port else b"") + HOST_END
 
@@ -33,7 +33,7 @@ def reverse_labels(host: str) -> bytes:
 
 
 def host_prefix(key: bytes) -> bytes:
-    """Return the prefix of a key up to and including `)`, which all keys of its host share; empty without a `)`."""
+    """Return the part of a key up to and including `)`, which all keys of its host share; empty if `)` is missing."""
     return key[: key.find(HOST_END) + 1]
 
 
@@ -48,7 +48,7 @@ def decode_host(prefix: bytes) -> tuple[str, str]:
 
 
 def url_of(key: bytes, *, https: bool) -> str:
-    """Return the URL that a key was made from, without the scheme's default port."""
+    """Return the URL of a key, without the scheme's default port."""
     prefix = host_prefix(key)
     host, port = decode_host(prefix)
     path = key[len(prefix) :].decode("utf-8", "surrogateescape")

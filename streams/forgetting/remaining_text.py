@@ -47,7 +47,7 @@ class RemainingTexts:
         """Return the row of a text whose page is removed; empty if nothing remains."""
         source = text_row.source(row)
         same_bytes = next((capture for capture in remaining if capture.raw == source), None)
-        return text_row.seen_at(row, same_bytes.time) if same_bytes else self._folded(sketch, row)
+        return text_row.with_time(row, same_bytes.time) if same_bytes else self._folded(sketch, row)
 
     def _folded(self, sketch: Sketch, row: bytes) -> bytes:
         # If the text was cut at `tokens_max`, the document is its first tokens; the rest belongs to the removed page.

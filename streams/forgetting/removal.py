@@ -186,7 +186,7 @@ def _remove_from_urls(
             continue
         affected.append(RemovedDocument(document, urls, {at.key for at in at_urls if not at.remaining}))
         if first_seen != row.first_seen:
-            changes.put(Family.DOCUMENTS, document, document_row.seen_at(value, first_seen))
+            changes.put(Family.DOCUMENTS, document, document_row.with_time(value, first_seen))
         remaining = chain.from_iterable(at.remaining for at in at_urls)
         elsewhere = captures_elsewhere(reader, document, {at.key for at in at_urls})
         texts.update(changes, row.sketch, removed[document], chain(remaining, elsewhere))

@@ -1,4 +1,4 @@
-"""admit: stores a document when it is first seen, and the location of every URL where it is seen."""
+"""admit: stores a document when it is first seen, and a location for every URL at which it is seen."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def admit(
 ) -> tuple[Changes, list[DocumentPayload]]:
     """Return the changes that store new documents and locations, and the payloads of the new documents.
 
-    `documents`, `locations` and `texts` are the stored rows. The document of a sighting without a payload is stored,
-    or another sighting of the batch adds it.
+    `documents`, `locations` and `texts` are the stored rows. If a sighting has no payload, its document is already
+    stored or is added by another sighting in the batch.
     """
     changes, new = Changes(), []
     for sighting in sightings:
@@ -44,12 +44,12 @@ def admit(
 
 
 def _put_document(changes: Changes, sighting: Sighting, stored: Rows) -> bool:
-    """Put the row of a document that is new, or that was first seen later; return whether it is new."""
+    """Put the row of a new document, or an earlier first-seen time. Return whether the document is new."""
     rows = changes.family(Family.DOCUMENTS)
     row = rows.get(sighting.document) or stored.get(sighting.document)
     if row is not None:
         if document_row.first_seen(row) > sighting.time:
-            rows[sighting.document] = document_row.seen_at(row, sighting.time)
+            rows[sighting.document] = document_row.with_time(row, sighting.time)
         return False
     if sighting.payload is None:
         return False
@@ -59,7 +59,7 @@ def _put_document(changes: Changes, sighting: Sighting, stored: Rows) -> bool:
 
 
 def _put_earlier(changes: Changes, family: Family, key: bytes, value: bytes, stored: Rows) -> None:
-    """Put a row unless the existing one is of an earlier time; values of one key are ordered by time."""
+    """Put a row unless the existing row is earlier; values of a key sort by time."""
     rows = changes.family(family)
     row = rows.get(key) or stored.get(key)
     if row is None or value < row:
@@ -68,12 +68,12 @@ def _put_earlier(changes: Changes, family: Family, key: bytes, value: bytes, sto
 
 def _put_entries(changes: Changes, family: Family, entries: bytes, width: int, document: bytes) -> None:
     rows, prefix = changes.family(family), document[:PREFIX_BYTES]
-    for at in range(0, len(entries), width):
-        rows[entries[at : at + width] + prefix] = b""
+    for start in range(0, len(entries), width):
+        rows[entries[start : start + width] + prefix] = b""
 
 
 def find_copies(sightings: Sequence[Sighting], documents: Rows, locations: Rows) -> list[Sighting]:
-    """Return the sightings of stored documents at URLs that never had them; arguments as for `admit`."""
+    """Return the sightings of already known documents at URLs where they had not been seen. See `admit`."""
     known_documents, known_locations = set(documents), set(locations)
     copies = []
     for sighting in sightings:

@@ -1,4 +1,4 @@
-"""capture: writes the history of a URL, and passes on the documents that the URL did not have last time."""
+"""capture: writes the history of each URL, and passes on each document that the last capture of the URL lacks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from streams.page import NOT_MODIFIED, SUCCESS_STATUSES, Page, Rejected
 from streams.sketch.sketcher import fingerprint
 
 Instant = tuple[bytes, int, int, int]
-"""The URL key, sweep and time (ms) of a revisit, and the second of its original (-1: unknown)."""
+"""The URL key, sweep and time (ms) of a revisit, and the second of its original (-1 if unknown)."""
 
 
 class CaptureResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -24,7 +24,7 @@ class CaptureResult(msgspec.Struct, frozen=True, kw_only=True):
     changes: Changes
     sightings: list[Sighting]
     captures: list[Capture]  # one per row written
-    repeated: list[bytes]  # keys of rows that can exist already: pages supplied twice or late
+    repeated: list[bytes]  # keys of rows that can already be stored, because their pages came twice or late
     unchanged: int
 
 
@@ -46,7 +46,7 @@ def new_capture(
 
 
 def fingerprint_page(page: Page) -> bytes:
-    """Return 8 bytes over everything that the title and the text of a page are extracted from."""
+    """Return an 8-byte hash of everything from which the title and text of a page are extracted."""
     title = b"title\0" + page.title.encode("utf-8", "replace") + b"\0" if page.title else b""
     if page.text is not None:
         return fingerprint(title + b"text\0" + page.text.encode("utf-8", "replace"))
@@ -54,11 +54,11 @@ def fingerprint_page(page: Page) -> bytes:
 
 
 def find_unchanged(pages: Sequence[Page], last: Mapping[bytes, Capture], sweep: int) -> list[SketchedPage | None]:
-    """Recognise the pages whose URL served the same bytes last time, so that they need no sketch.
+    """Recognise pages whose URL served the same bytes last time, and which therefore need no sketch.
 
-    Return a capture without a payload for each unchanged page of a sweep, and None for the others. `last` is the last
-    capture of each URL that has captures. The same bytes give the same document: a state has one extractor and
-    tokeniser. A page from before the last capture is sketched: the text of a document is that of its earliest page.
+    Return a capture without a payload for each unchanged page of a sweep, and None for each other page. `last` is the
+    last capture of each URL that has captures. The same bytes give the same document, because a state has one
+    extractor and tokeniser. Pages older than the last capture are sketched, because the earliest text is stored.
     """
     return [_find_unchanged(page, last.get(page.key), sweep) for page in pages]
 
@@ -88,24 +88,24 @@ def revisit_instants(pages: Sequence[SketchedPage]) -> list[Instant]:
 
 
 def _instant(page: SketchedPage, original_key: bytes) -> Instant:
-    # Crawlers often write one of the two times to the second only.
+    # Only the second is compared, because crawlers often write one of the two times without milliseconds.
     second = -1 if page.revisit_time is None else page.revisit_time // 1000
     return original_key, page.capture.sweep, page.capture.time, second
 
 
 def matches_second(capture: Capture, second: int) -> bool:
-    """Return whether a capture is of this second; if -1, whether it has a document."""
+    """Return whether a capture was made in this second or, if `second` is -1, whether it has a document."""
     return capture.time // 1000 == second if second >= 0 else capture.document is not None
 
 
 def resolve(
     pages: Sequence[SketchedPage], before: Mapping[Instant, Sequence[Capture]]
 ) -> tuple[list[SketchedPage], list[Rejected]]:
-    """Give each revisit the document of its original: the capture of the given time, else the last with a document.
+    """Give each revisit the document of its original. Return all pages, and a rejection of each unresolved revisit.
 
-    Return all pages, and a rejection of each revisit whose original is unknown. If the original has no document (a
-    picture, an error), the revisit gets none. `before` are the stored captures up to each of the `revisit_instants`;
-    later captures do not count, so that a revisit supplied twice gets the same answer twice.
+    The original is the capture of the given time or, if no time is given, the last capture with a document. If it has
+    no document (a picture, an error), the revisit gets none. `before` are the stored captures up to each of the
+    `revisit_instants`. Later captures are ignored, so that a revisit supplied twice gets the same document twice.
     """
     batch: dict[bytes, list[Capture]] = {}
     resolved: list[SketchedPage] = []
@@ -130,12 +130,12 @@ def resolve(
 
 
 def _repeat(capture: Capture, originals: Sequence[Capture]) -> Capture:
-    """Return a revisit's capture with the document of the last original that has one."""
+    """Return a revisit's capture with the document of the last of `originals` that has a document."""
     with_document = [c for c in originals if c.document is not None]
     if not with_document:
         return capture
     last = max(with_document, key=_order)
-    # The tie remains that of the record as written, whichever document the revisit gets.
+    # Compute the tie from the record as written, so that it does not depend on the document of the original.
     tie = capture.tie or capture_row.tie(capture)
     return msgspec.structs.replace(capture, document=last.document, raw=last.raw, extractor=last.extractor, tie=tie)
 
@@ -143,8 +143,8 @@ def _repeat(capture: Capture, originals: Sequence[Capture]) -> Capture:
 def capture(pages: Sequence[SketchedPage], last: Mapping[bytes, Capture]) -> CaptureResult:
     """Write the capture of each page; `last` is the last capture of each URL that has captures.
 
-    A document is passed on if the URL did not have it last time, or if this capture is older than the last one:
-    pages can come in any order and more than once.
+    A document is passed on if the last capture of the URL lacks it or is later than this capture, because pages can
+    come in any order and more than once.
     """
     latest = dict(last)
     changes = Changes()

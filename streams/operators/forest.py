@@ -1,8 +1,8 @@
 """forest: runs the steps of `join` over stored rows, and rebuilds clusters after deletions.
 
-`join` defines single steps; this module decides which step comes next, for both engines. The order of the steps is
-free, and matters only for the cost. `join_all` takes all unions of a batch before the first transfer: a member then
-moves once, from the list where it was stored to the final root, however many roots it would have passed on the way.
+`join` defines single steps; this module decides, for both engines, which step to run next. The order of the steps
+changes only their cost. `join_all` runs all unions of a batch before the first transfer. A member then moves once,
+from its stored list to that of the final root, instead of once per root on the way.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Forest:
     """Parents and members of documents: the stored rows, overlaid with the changes of this batch."""
 
     def __init__(self, rows: RowReader, changes: Changes, fresh: Collection[bytes] = ()) -> None:
-        """Steps add to `changes`; `fresh` are documents without rows, so that no rows are read for them."""
+        """Collect the changes of all steps in `changes`. Read no rows for `fresh`, documents that have no rows."""
         self.rows, self.changes, self.fresh = rows, changes, fresh
         self.links: list[MemberTransfer] = []  # one per root that got a parent, with its members
         self._parents: dict[bytes, bytes | None] = dict.fromkeys(changes.deletes.get(Family.PARENTS, ()))
@@ -32,7 +32,7 @@ class Forest:
         assert not changes.puts.get(Family.MEMBERS), "members are added by steps only"
 
     def run(self, message: Message, is_local: Callable[[Message], bool]) -> Message | None:
-        """Process a message, and the messages that follow from it; return the first one that is not local."""
+        """Process a message and the local messages that follow from it; return the first that is not local."""
         following: Message | None = message
         while following is not None and is_local(following):
             following = self.step(following)
@@ -57,12 +57,12 @@ class Forest:
         return following
 
     def read_parents(self, nodes: Iterable[bytes]) -> None:
-        """Read the parents of these nodes at once."""
+        """Read the parents of these nodes in one look-up."""
         unknown = sorted(node for node in set(nodes) - self._parents.keys() if node not in self.fresh)
         self._parents.update(zip(unknown, self.rows.get_many(Family.PARENTS, unknown), strict=True))
 
     def find_root(self, node: bytes) -> bytes:
-        """Return the root of a node; the rows of all nodes on the path must be readable here."""
+        """Return the root of a node; `rows` must contain the parents of all nodes on the path."""
         path: list[bytes] = []
         while (parent := self._parent(node)) is not None:
             path.append(node)
@@ -86,15 +86,15 @@ class Forest:
 
 
 def join_all(rows: RowReader, unions: Sequence[Union], changes: Changes, fresh: Collection[bytes] = ()) -> None:
-    """Join documents whose rows can all be read here, and add to `changes`, the earlier changes of the batch.
+    """Join documents whose rows are all in `rows`, and add to `changes`, the earlier changes of the batch.
 
-    `fresh` are the documents that are new in this batch: no rows are read for them.
+    No rows are read for `fresh`, the documents that are new in this batch.
     """
     forest = Forest(rows, changes, fresh)
     forest.read_parents(node for message in unions for node in (message.larger, message.smaller))
     for message in unions:
         a, b = forest.find_root(message.larger), forest.find_root(message.smaller)
-        if a != b:  # joining two documents means joining their roots, which takes one step
+        if a != b:  # join the roots directly, which takes one step
             forest.step(union(a, b))
     members: dict[bytes, list[bytes]] = {}
     for link in forest.links:
@@ -115,10 +115,10 @@ def rejoin(
     edges: Iterable[tuple[bytes, bytes]],
     deleted: Collection[bytes],
 ) -> None:
-    """Dissolve components, and join the documents that remain by the edges between them.
+    """Dissolve components, and join the remaining documents by the edges between them.
 
-    A union-find cannot undo a union, so whole components are rebuilt: all their `nodes`, all pairs `listed` as root
-    and member, and all their `edges`.
+    A union-find cannot undo a union, so whole components are rebuilt. They must be passed completely: all `nodes`,
+    all pairs of root and member as `listed`, and all `edges`.
     """
     for node in nodes:
         changes.delete(Family.PARENTS, node)
@@ -140,7 +140,7 @@ class DisjointSets(Generic[Node]):
         self.parents: dict[Node, Node] = {}
 
     def root(self, node: Node) -> Node:
-        """Return the smallest node of a node's set; a new node forms a new set."""
+        """Return the smallest node of a node's set. Make a set for a new node."""
         parents = self.parents
         while (parent := parents.setdefault(node, node)) != node:
             parents[node] = node = parents[parent]
@@ -153,7 +153,7 @@ class DisjointSets(Generic[Node]):
         return root_a != root_b
 
     def groups(self) -> dict[Node, list[Node]]:
-        """Return the nodes of each set by root, both ascending."""
+        """Return the nodes of each set by root, with roots and nodes ascending."""
         groups: dict[Node, list[Node]] = {}
         for node in sorted(self.parents):
             groups.setdefault(self.root(node), []).append(node)

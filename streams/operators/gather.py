@@ -16,9 +16,9 @@ def gather(
 ) -> tuple[list[VerifyRequest], int]:
     """Return the requests for the best candidates of each document, and how many candidates were dropped.
 
-    The best candidates have the most collisions; ties go to the smaller prefix. `rows` are the documents' rows; a
-    document without a row has been deleted since, and is skipped. `page_of` returns the URL key and the time (ms) of
-    a page of a document, for results.
+    The best candidates have the most collisions; ties go to the smaller prefix. `rows` are the documents' rows. A
+    document without a row has been deleted and is skipped. `page_of` returns the URL key and time (ms) of a page with
+    the document, which reported results contain.
     """
     collisions: dict[bytes, Counter[bytes]] = {}
     for pair in pairs:

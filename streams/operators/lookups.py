@@ -1,4 +1,4 @@
-"""lookups: reads the state rows that operators need; both engines use it."""
+"""lookups: reads the state rows that operators need, for both engines."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from streams.operators.capture import Instant, matches_second
 from streams.operators.messages import Sighting
 
 Rows = dict[bytes, bytes]
-CAPTURES_READ_MAX = 16  # per revisit without a time; captures without a document are skipped
+CAPTURES_READ_MAX = 16  # per revisit without a time, including captures without a document
 CAPTURES_READ_FOR_TIME_MAX = 1_024  # per revisit with the time of its original
 
 
 def read_rows(store: RowReader, family: Family, keys: Sequence[bytes]) -> Rows:
-    """Return the rows that exist, by key."""
+    """Return the rows stored under these keys, by key."""
     values = store.get_many(family, keys)
     return {key: value for key, value in zip(keys, values, strict=True) if value is not None}
 
@@ -39,7 +39,7 @@ def read_last_captures(store: HistoryReader, keys: Sequence[bytes]) -> dict[byte
 
 
 def read_captures_before(store: HistoryReader, instants: Sequence[Instant]) -> dict[Instant, list[Capture]]:
-    """Return the captures up to each instant, latest first, ending with the first that can be the original."""
+    """Return the captures up to each instant, latest first, down to the first that can be the original."""
     captures: dict[Instant, list[Capture]] = {}
     for key, sweep, time, second in instants:
         start = capture_row.encode_key(key, sweep, time, capture_row.TIE_MAX)

@@ -12,10 +12,10 @@ class DocumentPayload(msgspec.Struct, frozen=True, kw_only=True):
     """A document's rows, encoded as bytes so that batches are cheap to send between processes."""
 
     document: bytes  # 16 bytes
-    row: bytes  # of `documents`
+    row: bytes  # row of `documents`
     buckets: bytes  # bands x (1 + rows) bytes
     samples: bytes  # 4 bytes per indexed shingle of the sample
-    text: bytes  # the row of `texts`; empty if texts are not stored
+    text: bytes  # row of `texts`; empty if texts are not stored
 
 
 class SketchedPage(msgspec.Struct, frozen=True, kw_only=True):
@@ -23,14 +23,14 @@ class SketchedPage(msgspec.Struct, frozen=True, kw_only=True):
 
     capture: Capture
     payload: DocumentPayload | None = None
-    words: bytes = b""  # 8 bytes (site, word) per entry of the words index
+    words: bytes = b""  # 8 bytes (site, word) per entry of the word index
     revisit_of: bytes | None = None  # URL key of the capture that this page repeats
     origin: Origin = Origin("", 0)
-    revisit_time: int | None = None  # ms, of that capture; None if the record does not give it
+    revisit_time: int | None = None  # time of that capture (ms); None if the record lacks it
 
 
 class Sighting(msgspec.Struct, frozen=True, kw_only=True):
-    """A document that a URL did not have last time: from `capture` to `admit`."""
+    """A document that the last capture of a URL lacks; sent from `capture` to `admit`."""
 
     document: bytes
     key: bytes  # URL key
@@ -48,17 +48,17 @@ class CandidatePair(msgspec.Struct, frozen=True):
 
 
 class BucketProbe(msgspec.Struct, frozen=True):
-    """The buckets of a new document that one partition owns: from `admit` to `probe`."""
+    """The buckets of a new document that one partition owns; sent from `admit` to `probe`."""
 
     document: bytes
     buckets: bytes  # 1 + rows bytes each
 
 
 class VerifyRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """A document, and the prefix of a candidate to compare it with: from `gather` to the candidate's owner."""
+    """A document, and the prefix of a candidate to compare it with; sent from `gather` to the candidate's owner."""
 
     document: bytes
-    row: bytes  # of `documents`
+    row: bytes  # row of `documents`
     prefix: bytes
-    key: bytes = b""  # URL key of a page that has the document; set only if results are reported
-    time: int = 0  # ms, of this page
+    key: bytes = b""  # URL key of a page with the document; set only if results are reported
+    time: int = 0  # time of this page (ms)

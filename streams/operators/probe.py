@@ -1,8 +1,8 @@
-"""probe: looks up the buckets of new documents, nominates the documents in them, and adds the new ones.
+"""probe: looks up the buckets of new documents, nominates the documents in them, and adds the new documents.
 
 A bucket stores the `postings_max` smallest prefixes ever added to it. This bottom-k set does not depend on the order
 of arrival. A full bucket still nominates the documents that it stores, so a crowded cluster continues to grow, at a
-bounded cost. The postings that it drops are counted.
+bounded cost. The postings that full buckets drop are counted.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class ProbeResult(msgspec.Struct, frozen=True):
 
     changes: Changes
     pairs: list[CandidatePair]
-    postings_dropped: int  # by full buckets
+    postings_dropped: int  # because buckets were full
     candidates_dropped: int  # beyond `candidates_max`
 
 
@@ -55,7 +55,7 @@ def group_buckets(new: Sequence[DocumentPayload | BucketProbe], bucket_bytes: in
     starts = np.append(firsts, len(order)).astype(np.int64)
     counts = [len(payload.buckets) // bucket_bytes for payload in new]
     rows = np.repeat(np.arange(len(new)), counts)[order]
-    # A view as void makes one bytes object per row, and preserves trailing zeros.
+    # As void, each row becomes one bytes object, with its trailing zeros.
     keys = table[order[firsts]].view(f"V{bucket_bytes}").ravel().tolist()
     return BucketBatch(documents, keys, starts, rows)
 
@@ -69,7 +69,7 @@ def probe(batch: BucketBatch, stored: Sequence[bytes | None], postings_max: int,
     changes = Changes()
     puts = changes.family(Family.BANDS)
     prefixes = [document[:PREFIX_BYTES] for document in batch.documents]
-    met: list[tuple[list[int], bytes]] = []
+    shared: list[tuple[list[int], bytes]] = []
     postings_dropped = 0
     starts, rows = batch.starts.tolist(), batch.rows.tolist()
     # A fast path for nearly every bucket of unrelated pages: one new document in an empty bucket.
@@ -85,27 +85,27 @@ def probe(batch: BucketBatch, stored: Sequence[bytes | None], postings_max: int,
         postings_dropped += max(0, len(union) - postings_max)
         if postings != value:
             puts[key] = postings
-        met.append((new_rows, postings))
-    pairs, candidates_dropped = _best_pairs(batch.documents, met, candidates_max)
+        shared.append((new_rows, postings))
+    pairs, candidates_dropped = _best_pairs(batch.documents, shared, candidates_max)
     return ProbeResult(changes, pairs, postings_dropped, candidates_dropped)
 
 
 def _best_pairs(
-    documents: list[bytes], met: list[tuple[list[int], bytes]], candidates_max: int
+    documents: list[bytes], shared: list[tuple[list[int], bytes]], candidates_max: int
 ) -> tuple[list[CandidatePair], int]:
-    """Return each document's pairs with the most collisions (ties: smaller prefix), and how many were dropped.
+    """Return each document's pairs with the most collisions (ties: smaller prefix), and the number of dropped pairs.
 
-    `met` are the documents in each bucket, as indexes, and the bucket's postings.
+    `shared` contains, per bucket, the indexes of its new documents, and its postings.
     """
-    if not met:
+    if not shared:
         return [], 0
-    rows, prefixes, collisions = _count_collisions(met)
-    own = _as_numbers(_as_table([document[:PREFIX_BYTES] for document in documents]))
-    is_other = prefixes != own[rows]
+    rows, prefixes, collisions = _count_collisions(shared)
+    own_prefixes = _as_numbers(_as_table([document[:PREFIX_BYTES] for document in documents]))
+    is_other = prefixes != own_prefixes[rows]
     rows, prefixes, collisions = rows[is_other], prefixes[is_other], collisions[is_other]
     order = np.lexsort((prefixes, -collisions, rows))
     rows, prefixes, collisions = rows[order], prefixes[order], collisions[order]
-    rank = np.arange(len(rows)) - np.searchsorted(rows, rows)  # within the document's candidates
+    rank = np.arange(len(rows)) - np.searchsorted(rows, rows)  # among the document's candidates
     best = rank < candidates_max
     columns = zip(rows[best].tolist(), prefixes[best].tolist(), collisions[best].tolist(), strict=True)
     pairs = [
@@ -115,20 +115,20 @@ def _best_pairs(
 
 
 def _count_collisions(
-    met: list[tuple[list[int], bytes]],
+    shared: list[tuple[list[int], bytes]],
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Return the columns row, prefix as a number, and collisions, of every pair that shares a bucket.
+    """Return three columns for the pairs that share a bucket: row, prefix as a number, and collisions.
 
-    met         [([0], ab), ([0, 1], bc)]: document 0 in a bucket with the postings a and b, 0 and 1 in one with b, c
+    shared      [([0], ab), ([0, 1], bc)]: document 0 is in the bucket of postings a and b, 0 and 1 in that of b and c
     collisions  (0, a) (0, b) (0, b) (0, c) (1, b) (1, c)
     result      (0, a): 1   (0, b): 2   (0, c): 1   (1, b): 1   (1, c): 1
     """
-    distinct, codes = np.unique(_as_numbers(_as_table([postings for _, postings in met])), return_inverse=True)
-    sizes = np.array([len(postings) // PREFIX_BYTES for _, postings in met], np.int64)
+    distinct, codes = np.unique(_as_numbers(_as_table([postings for _, postings in shared])), return_inverse=True)
+    sizes = np.array([len(postings) // PREFIX_BYTES for _, postings in shared], np.int64)
     starts = np.cumsum(sizes) - sizes
-    buckets = np.repeat(np.arange(len(met)), [len(rows) for rows, _ in met])
+    buckets = np.repeat(np.arange(len(shared)), [len(rows) for rows, _ in shared])
     prefix_codes = codes[_ranges(starts[buckets], sizes[buckets])]
-    rows = np.repeat(np.array([row for rows, _ in met for row in rows], np.int64), sizes[buckets])
+    rows = np.repeat(np.array([row for rows, _ in shared for row in rows], np.int64), sizes[buckets])
     pairs, collisions = np.unique(rows * len(distinct) + prefix_codes, return_counts=True)
     pair_rows, pair_codes = np.divmod(pairs, len(distinct))
     return pair_rows, distinct[pair_codes], collisions
@@ -140,7 +140,7 @@ def _as_table(postings: Sequence[bytes]) -> NDArray[np.uint8]:
 
 
 def _as_numbers(table: NDArray[np.uint8]) -> NDArray[np.int64]:
-    """Return rows of at most 7 bytes as numbers, in the same order."""
+    """Return rows of at most 7 bytes as big-endian numbers."""
     wide = np.zeros((len(table), 8), np.uint8)
     wide[:, 8 - table.shape[1] :] = table
     return wide.view(">i8").ravel().astype(np.int64)

@@ -28,7 +28,7 @@ _SEED = 0x0A11  # not used for any other hash
 
 
 class Stage(StrEnum):
-    """Operators that share owners. Each stage is a topic of the Kafka engine."""
+    """Operators with the same owners. Each stage is a topic of the Kafka engine."""
 
     CAPTURES = "captures"
     DOCUMENTS = "documents"
@@ -42,7 +42,7 @@ Destination = tuple[Stage, int]
 
 
 def partition_of(key: bytes, partitions: int) -> int:
-    """Return the partition that owns a key. It must never change, because state on disk is divided by it."""
+    """Return the partition that owns a key. The result must never change, because it divides the state on disk."""
     assert partitions > 0
     return mmh3.hash(key, _SEED, signed=False) % partitions
 
@@ -68,8 +68,8 @@ def destination(message: Message, bucket_bytes: int, partitions: int) -> Destina
 def bucket_probes(document: bytes, buckets: bytes, bucket_bytes: int, partitions: int) -> list[BucketProbe]:
     """Divide the buckets of a document into one message per owner."""
     assert len(buckets) % bucket_bytes == 0
-    shares: dict[int, list[bytes]] = {}
-    for at in range(0, len(buckets), bucket_bytes):
-        bucket = buckets[at : at + bucket_bytes]
-        shares.setdefault(partition_of(bucket, partitions), []).append(bucket)
-    return [BucketProbe(document, b"".join(share)) for share in shares.values()]
+    by_owner: dict[int, list[bytes]] = {}
+    for start in range(0, len(buckets), bucket_bytes):
+        bucket = buckets[start : start + bucket_bytes]
+        by_owner.setdefault(partition_of(bucket, partitions), []).append(bucket)
+    return [BucketProbe(document, b"".join(owned)) for owned in by_owner.values()]

@@ -1,4 +1,4 @@
-"""sketch: turns pages into captures and document payloads. It reads no state, so it can run on every core."""
+"""sketch: turns pages into captures and document payloads. It reads no state, so it can run on all cores."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ SketchResults = list[list[SketchedPage | Rejected]]
 """The result of each page of a task."""
 
 
-_ExtractedPage = tuple[int, Page, Extracted]  # with the index of the page in the task
+_ExtractedPage = tuple[int, Page, Extracted]  # index in the task, page, text
 
 
 class SketchStage:
@@ -50,7 +50,7 @@ class SketchStage:
     def __call__(self, task: Task) -> SketchResults:
         """Return the result of each page, in order: a SketchedPage, a Rejected, or both.
 
-        A page with a URL but no usable text gives both: a capture without a document, and the reason.
+        A page with a valid URL but no usable text gives both: a capture without a document, and the reason.
         """
         if task.dictionary != self._texts.newest:
             self._texts = TextCodec({task.dictionary: task.dictionary_bytes})
@@ -78,7 +78,7 @@ class SketchStage:
         return results
 
     def _original_key(self, page: Page) -> bytes | None:
-        """Return the key of the URL whose capture a revisit repeats; None for another page."""
+        """Return the key of the URL whose capture a revisit repeats; None unless the page is a revisit."""
         if page.revisit_of is not None:
             return url_key(page.revisit_of, self.limits.url_bytes_max)
         return page.key if page.status == NOT_MODIFIED else None
@@ -86,7 +86,7 @@ class SketchStage:
     def _without_document(self, page: Page, sweep: int, original_key: bytes | None) -> SketchedPage:
         words = b""
         if self.policy.index_find and original_key not in {None, page.key}:
-            # A revisit of another URL has no text here: only the words of its own URL can be indexed.
+            # A revisit of another URL has no text here, so only the words of its own URL can be indexed.
             words = index_words(page.key, page.url, np.empty(0, np.uint32), self.sketcher)
         return SketchedPage(
             capture=new_capture(page, sweep),
@@ -103,7 +103,7 @@ class SketchStage:
         buckets = sketching.buckets(batch.signatures, self.scheme)
         samples, words = self._index_entries(batch, pages)
         shingles = batch.shingles.tolist()
-        for i, (at, page, extracted) in enumerate(pages):
+        for i, (index, page, extracted) in enumerate(pages):
             document = batch.documents[i] if shingles[i] and extracted.meta_refresh is None else None
             capture = new_capture(page, sweep, document, fingerprint_page(page), int(extracted.extractor))
             if extracted.meta_refresh:
@@ -116,11 +116,11 @@ class SketchStage:
                     samples=samples[i],
                     text=self._encode_text(extracted, capture),
                 )
-                results[at] = [SketchedPage(capture=capture, payload=payload, words=words[i], origin=page.origin)]
+                results[index] = [SketchedPage(capture=capture, payload=payload, words=words[i], origin=page.origin)]
                 continue
-            results[at] = [SketchedPage(capture=capture, origin=page.origin)]
+            results[index] = [SketchedPage(capture=capture, origin=page.origin)]
             if extracted.meta_refresh is None:
-                results[at].append(Rejected("no_text", "the page has no words", page.origin, page.url))
+                results[index].append(Rejected("no_text", "the page has no words", page.origin, page.url))
 
     def _encode_text(self, extracted: Extracted, capture: Capture) -> bytes:
         if not self.policy.keep_texts:
@@ -128,7 +128,7 @@ class SketchStage:
         return self._texts.encode(extracted.title, extracted.text, capture.time, capture.raw)
 
     def _index_entries(self, batch: SketchBatch, pages: Sequence[_ExtractedPage]) -> tuple[list[bytes], list[bytes]]:
-        """Return the entries of the samples index and of the words index, page by page."""
+        """Return, per page, its entries in the index of samples and in the word index."""
         if not self.policy.index_find:
             return [b""] * len(batch), [b""] * len(batch)
         urls = [(page.key, page.url) for _, page, _ in pages]

@@ -46,7 +46,7 @@ def verify(
     """Compare each pair once.
 
     `documents` are the sketches of the pairs' documents by id; `candidates` are the sketches of their candidates by
-    prefix, which several documents can share. A candidate without a sketch has been deleted since, and is skipped.
+    prefix, which several documents can share. A candidate without a sketch has been deleted and is skipped.
     """
     candidates = {pair.prefix: candidates.get(pair.prefix, ()) for pair in pairs}
     sketches = {sketch.document: sketch for group in (documents.values(), *candidates.values()) for sketch in group}
@@ -60,9 +60,9 @@ def verify(
     rows = np.flatnonzero(figures.resemblance >= threshold)
     near = NearPairs(ids=ids, lefts=lefts[rows], rights=rights[rows], rows=rows, figures=figures)
     changes = Changes()
-    shares = (figures.resemblance[rows], figures.containment[rows], figures.contained[rows])
-    changes.family(Family.EDGES).update(edge_row.encode_many(ids, near.lefts, near.rights, *shares))
-    # The fewest unions that give the same components: n near-copies need n - 1, not one per pair.
+    ratios = (figures.resemblance[rows], figures.containment[rows], figures.contained[rows])
+    changes.family(Family.EDGES).update(edge_row.encode_many(ids, near.lefts, near.rights, *ratios))
+    # Keep only the unions that merge two sets: n near-copies need n - 1 unions, not one per pair.
     sets = DisjointSets[int]()
     near_pairs = zip(near.lefts.tolist(), near.rights.tolist(), strict=True)
     unions = [union(ids[left], ids[right]) for left, right in near_pairs if sets.union(left, right)]
@@ -73,38 +73,38 @@ def _index_pairs(
     pairs: Sequence[CandidatePair], candidates: Mapping[bytes, Sequence[Sketch]], ids: Sequence[bytes]
 ) -> set[tuple[int, int]]:
     """Return the distinct pairs of different documents as indexes of `ids`, the smaller index first."""
-    index = {document: at for at, document in enumerate(ids)}
+    index = {document: i for i, document in enumerate(ids)}
     by_prefix = {prefix: [index[sketch.document] for sketch in group] for prefix, group in candidates.items()}
     return {
-        (min(at, other), max(at, other))
+        (min(own, other), max(own, other))
         for pair in pairs
-        for at in (index[pair.document],)
+        for own in (index[pair.document],)
         for other in by_prefix[pair.prefix]
-        if at != other
+        if own != other
     }
 
 
 def find_closest(near: NearPairs, documents: Collection[bytes]) -> dict[bytes, tuple[bytes, Comparison]]:
-    """Return the nearest other document of each of `documents` (ties: the smaller id), and the figures.
+    """Return the nearest other document of each of `documents` (ties: the smaller id), and their comparison.
 
-    Documents without a near pair are left out.
+    Leave out documents without a near pair.
     """
     best: dict[bytes, tuple[float, bytes, int, bool]] = {}
     resemblance = near.figures.resemblance[near.rows].tolist()
-    for at, (left, right) in enumerate(zip(near.lefts.tolist(), near.rights.tolist(), strict=True)):
+    for i, (left, right) in enumerate(zip(near.lefts.tolist(), near.rights.tolist(), strict=True)):
         for own, other, is_swapped in ((left, right, False), (right, left, True)):
             document = near.ids[own]
-            rank = (-resemblance[at], near.ids[other], at, is_swapped)
+            rank = (-resemblance[i], near.ids[other], i, is_swapped)
             if document in documents and (document not in best or rank < best[document]):
                 best[document] = rank
     return {
-        document: (other, _orient(near.figures.comparison(int(near.rows[at])), is_swapped))
-        for document, (_, other, at, is_swapped) in best.items()
+        document: (other, _orient(near.figures.comparison(int(near.rows[i])), is_swapped))
+        for document, (_, other, i, is_swapped) in best.items()
     }
 
 
 def _orient(figures: Comparison, is_swapped: bool) -> Comparison:
-    """Return the comparison of a with b, or if swapped that of b with a."""
+    """Return a comparison of a with b or, if swapped, that of b with a."""
     if not is_swapped:
         return figures
     return msgspec.structs.replace(

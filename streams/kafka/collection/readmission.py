@@ -120,7 +120,7 @@ def _payload(removed: RemovedRows, capture: Capture, texts: RemainingTexts, cont
     text = removed.texts.get(document)
     return DocumentPayload(
         document=document,
-        row=document_row.seen_at(row, capture.time),
+        row=document_row.with_time(row, capture.time),
         buckets=_buckets(document, row, context),
         samples=index_samples(sketch) if context.settings.policy.index_find else b"",
         text=texts.without_source(sketch, text, [capture]) if text else b"",
