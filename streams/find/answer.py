@@ -1,4 +1,4 @@
-"""Answers of `find`; their fields and their order are the JSON contract in docs/json.md."""
+"""Answers of `find`: the fields and the order of the fields are the JSON contract in docs/json.md."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ class Evidence(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Candidate(msgspec.Struct, frozen=True, kw_only=True):
-    """A URL where the page may be now; its times are ISO 8601 in UTC."""
+    """A possible new URL of the page; times are ISO 8601 in UTC."""
 
     url: str
     confidence: float
     resemblance: float | None = None  # None: the texts were not compared
-    containment: float | None = None  # of the old page in this one
+    containment: float | None = None  # share of the old page in this one
     first_seen: str | None = None  # None: no capture of the URL is stored
     last_seen: str | None = None
     evidence: list[Evidence]
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """What happened to one URL: `alive`, `moved`, `gone` or `unknown`; the best candidate comes first."""
+    """What happened to one URL. `status` is `alive`, `moved`, `gone` or `unknown`; the best candidate comes first."""
 
     url: str
     status: str

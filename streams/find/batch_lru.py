@@ -1,4 +1,4 @@
-"""An LRU cache that reads missing values in batches: reading many costs little more than reading one."""
+"""An LRU cache that reads missing values in batches, because many reads cost little more than one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ V = TypeVar("V")
 
 
 class BatchLru(Generic[K, V]):
-    """Caches the last `size` values; `read` returns the values of many keys, in their order."""
+    """Caches the last `size` values; `read` must return the values of many keys, in the order of the keys."""
 
     def __init__(self, read: Callable[[list[K]], Iterable[V]], size: int) -> None:
         assert size > 0, size
@@ -25,7 +25,7 @@ class BatchLru(Generic[K, V]):
         return self.many([key])[0]
 
     def many(self, keys: Iterable[K]) -> list[V]:
-        """Return the values of many keys, in their order; all missing values are read in one call."""
+        """Return the values of many keys, in the order of the keys. All missing values are read in one call."""
         requested, cache = list(keys), self._cache
         if missing := [key for key in dict.fromkeys(requested) if key not in cache]:
             cache.update(zip(missing, self._read(missing), strict=True))

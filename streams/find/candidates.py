@@ -8,8 +8,8 @@
 | path      | pages that share path words or the page name        | 7 words, postings per word                |
 | position  | the same path on other hosts, and parent pages      | hosts of the domain, new hosts            |
 
-The first four sources yield documents, which are compared by their sketches. The sources take turns in the order of
-the result, each with its best documents first. The last source yields URLs.
+The first four sources yield documents, which are compared by their sketches. In the order of the
+result, these sources take turns, each with its best documents first. The last source yields URLs.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ WORDS_PER_READ = 32
 WORD_ROWS_MAX, SAMPLE_ROWS_MAX = 4_000, 4_000  # postings of words and of sampled shingles read for one dead URL
 NAMES_MAX, SITES_MAX, HOSTS_MAX, PARENT_PAGES_MAX = 18, 4, 16, 12
 COMPARED_MAX = 64  # documents compared by sketch
-SIMILARITY_MIN = 0.04  # of containment plus resemblance: less is within the error of sketches
-_LOOKUPS_CACHED = 512  # of each kind, a few kilobytes each at most
+SIMILARITY_MIN = 0.04  # a smaller sum of containment and resemblance is within the error of sketches
+_LOOKUPS_CACHED = 512  # look-ups of each kind, each with a few kilobytes at most
 _HOT_WORDS_MAX = 100_000  # common words that are remembered, so that they are not read again
-_DOCUMENTS_PER_READ = 32  # whose locations are read together
+_DOCUMENTS_PER_READ = 32  # documents whose locations are read together
 _LIVES_PER_READ = 16
-_PROMISE_SHARE_MIN = 0.2  # of the best promise: candidates that promise less are not compared
+_PROMISE_SHARE_MIN = 0.2  # candidates with less than this share of the best promise are not compared
 
 
 class CandidateSelector:
-    """Selects candidates; look-ups are cached, because the search from a stop on the way repeats many of them."""
+    """Selects candidates, and caches look-ups, because the search from a hop repeats many of them."""
 
     def __init__(self, context: FindContext) -> None:
         self._context, self._counters = context, context.counters
@@ -111,7 +111,7 @@ class CandidateSelector:
         """Return the promise of candidate documents by prefix, in the order in which their sources take turns.
 
         The promise is containment plus resemblance by sketches, plus the strength of shared words relative to the
-        document that shares most.
+        document with the highest strength.
         """
         gathered_max = self._context.settings.gathered_max
         by_content = self._by_content(dead.row) if dead.row else {}
@@ -133,7 +133,7 @@ class CandidateSelector:
         return {prefix: by_sketch.get(prefix, 0.0) + by_words.get(prefix, 0.0) / strongest for prefix in documents}
 
     def _compare_sketches(self, dead: DeadUrl, by_content: dict[bytes, float]) -> dict[bytes, float]:
-        """Return containment plus resemblance of the documents that share most bands and shingles."""
+        """Return containment plus resemblance of the documents that share the most bands and shingles."""
         if dead.row is None:
             return {}
         rows = list(chain.from_iterable(self._rows.many(_strongest(by_content, COMPARED_MAX))))
@@ -149,7 +149,7 @@ class CandidateSelector:
         return rows.values()
 
     def _by_content(self, row: DocumentRow) -> dict[bytes, float]:
-        """Return the strength of documents that share bands or sampled shingles with this one."""
+        """Return the strength of documents that share bands or sampled shingles with the old one."""
         strengths: dict[bytes, float] = defaultdict(float)
         buckets = sketcher.buckets(row.sketch.signature[None, :], self._context.view.scheme)[0]
         for postings in self._buckets.many(bucket.tobytes() for bucket in buckets):
@@ -170,10 +170,10 @@ class CandidateSelector:
         return strengths
 
     def _sites(self, dead: DeadUrl) -> list[bytes]:
-        """Return the sites to look words up in: the old URL's site, and new sites of the sweep that missed it.
+        """Return the sites to look words up in: the old URL's site, and new sites of the sweep that found it missing.
 
         If that sweep visited the old host and many new hosts, as in any broad crawl, the new sites are left out,
-        because nothing makes some of them more likely than others.
+        because nothing makes any of them more likely than the others.
         """
         sweeps, host = self._context.sweeps, host_prefix(dead.key)
         new_hosts = sweeps.new_hosts(dead.missing_since, dead.last_sweep)[:SITES_MAX]
@@ -229,7 +229,7 @@ def _take_turns(chosen: list[bytes], sources: list[dict[bytes, float]]) -> list[
 
 
 def _query_words(features: TextFeatures | None) -> list[int]:
-    """Return more words of the old text than the index has per text, because other texts have other indexed words."""
+    """Return more words of the old text than the index has per text, as other texts are indexed by other words."""
     if features is None:
         return []
     counts = np.expm1(features.weights).round().astype(np.int64)
@@ -237,7 +237,7 @@ def _query_words(features: TextFeatures | None) -> list[int]:
 
 
 def parent_pages(key: bytes) -> list[bytes]:
-    """Return keys of pages above a URL that it may have been folded into: `/a/b.html`, `/a/b/` for `/a/b/c.html`."""
+    """Return keys of pages above a URL, which can include its page now: `/a/b.html`, `/a/b/` for `/a/b/c.html`."""
     host = host_prefix(key)
     bare = key.split(b"?", 1)[0]
     name = bare[bare.rfind(b"/") + 1 :]

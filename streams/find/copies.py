@@ -25,17 +25,17 @@ from streams.sketch import sketcher
 from streams.sketch.index_terms import is_index
 from streams.urls import directory_prefix, host_prefix
 
-_CAPTURES_READ = 2_048  # only their keys
+_CAPTURES_READ = 2_048  # only the keys of the captures are read
 _URLS_READ = 192
 _HISTORIES_PER_READ = 32
 _LEVELS_MAX = 17
 _NEIGHBOURS_MIN, _NEIGHBOURS_MAX = 3, 24
-_VERSIONS_COMPARED = 4  # of a neighbour, the last ones
+_VERSIONS_COMPARED = 4  # the last versions of each neighbour
 _COPY_RESEMBLANCE = 0.4
 
 
 class CopyDetector:
-    """Computes the figures of the table above, from 0 to 1; its LRU caches never refresh a value."""
+    """Computes the figures of the table above, from 0 to 1; the LRU caches never refresh a value."""
 
     def __init__(
         self, view: View, rows: BatchLru[bytes, DocumentRow | None], last_visit: Callable[[bytes], int]
@@ -49,8 +49,8 @@ class CopyDetector:
         """Return the share of the old URL's living neighbours that have a copy near the candidate.
 
         Neighbours are pages that were captured in `last_sweep`, as the old URL was, and in `missing_since`. The share
-        is 0 if the URLs do not end alike, if there are fewer than three neighbours, or if the host is not visited any
-        more.
+        is 0 if the URLs do not end alike, if there are fewer than three neighbours, or if the host is no longer
+        visited.
         """
         old_tree, new_tree = _tree_roots(old, candidate)
         if old_tree == new_tree or self._last_visit(host_prefix(old)) < missing_since:
@@ -58,10 +58,10 @@ class CopyDetector:
         return self._copied_share(old_tree, new_tree, directory_prefix(old), last_sweep, missing_since)
 
     def frozen_share(self, old: bytes, candidate: bytes, last_sweep: int, missing_since: int) -> tuple[float, bytes]:
-        """Return the share of pages missing together with the old URL whose document is now near the candidate.
+        """Return the share of pages that went missing with the old URL and whose document is now near the candidate.
 
-        Also return the key prefix of the candidate's tree, empty if both URLs are in one tree. If the whole tree is
-        gone, this share alone cannot distinguish a copy of the tree from its new home.
+        Also return the key prefix of the candidate's tree, which is empty if both URLs are in one tree. If the whole
+        old tree is gone, the share alone cannot distinguish a copy of that tree from its new home.
         """
         old_tree, new_tree = _tree_roots(old, candidate)
         if old_tree == new_tree:
@@ -175,8 +175,8 @@ class CopyDetector:
 def _levels_upwards(folder: bytes, tree: bytes) -> list[tuple[bytes, bytes]]:
     """Return scans (key prefix, first key) of a folder, and of its parents up to the root of its tree.
 
-    Each parent is scanned from the folder's key to its end, and then from its beginning. So the nearest neighbours
-    come first, before other trees further up, such as copies of this one.
+    Each parent is scanned from the folder's key to the parent's end, and then from the parent's beginning. So the
+    nearest neighbours come first, before other trees further up, such as copies of this tree.
     """
     level, levels = folder, [(folder, folder)]
     while len(level) > len(tree) and len(levels) < _LEVELS_MAX:
@@ -186,7 +186,7 @@ def _levels_upwards(folder: bytes, tree: bytes) -> list[tuple[bytes, bytes]]:
 
 
 def _tree_roots(old: bytes, new: bytes) -> tuple[bytes, bytes]:
-    """Return two keys without the path segments at their common end; equal roots if the last segments differ."""
+    """Return two keys without the path segments at their common end; both are equal if the last segments differ."""
     a, b = old.split(b"/"), new.split(b"/")
     common = 0
     while common < min(len(a), len(b)) - 1 and a[-1 - common] == b[-1 - common]:

@@ -220,7 +220,7 @@ def read_life(
 
 
 def absent_since(life: Life, sweeps: SweepIndex) -> int | None:
-    """Return the first sweep without the URL, even if it does not cover the URL, whose host may have moved."""
+    """Return the first sweep without the URL, even one that does not cover it, as its host can have moved."""
     if life.missing_since is not None:
         return life.missing_since
     return next((sweep for sweep in sweeps.committed if sweep > life.last_tried), None)

@@ -165,7 +165,7 @@ def _evidence(result: SearchResult, candidate: RankedCandidate) -> list[Evidence
     if traits.cosine is not None and traits.cosine >= _COSINE_MIN:
         evidence.append(Evidence("words", round(traits.cosine, 4)))
     if traits.appeared:
-        evidence.append(Evidence("appeared", detail="in the sweep that missed the old URL"))
+        evidence.append(Evidence("appeared", detail="in the sweep in which the old URL went missing"))
     if traits.coexisted >= _COEXISTED_MIN:
         evidence.append(Evidence("stood_beside", round(traits.coexisted, 4)))
     if traits.replica > 0:

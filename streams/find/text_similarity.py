@@ -1,7 +1,7 @@
 """Compare the stored texts of two pages, given how common their words and shingles are on the site.
 
     containment   share of the old page's shingles in the candidate; `rare_containment` weights each shingle by its
-                  rarity on the site, so that menus and other boilerplate count little
+                  rarity on the site, so that menus and other boilerplate weigh little
     cosine        of TF-IDF vectors (ln(1 + counts), IDF of the site); it recognises rewritten pages
     title         share of the old page's title words in the candidate's title, weighted by squared IDF; a page
                   without a title is represented by its first words
@@ -27,15 +27,15 @@ from streams.find.batch_lru import BatchLru
 from streams.sketch.sketcher import Sketcher
 from streams.urls import directory_prefix
 
-_COMMON_FROM = 3  # a shingle weighs less if more documents of the sample have it
+_COMMON_ABOVE = 3  # a shingle in more documents of the sample weighs less
 _SITE_DOCUMENTS_MIN = 8
 _VECTORS_CACHED = 4096
 _LEAD_CHARACTERS, _LEAD_WORDS = 300, 12
-_RARE_TOTAL_EXTRA = 2.0  # so that no page contains a page that consists of menus only
+_RARE_TOTAL_EXTRA = 2.0  # added to the old page's rarity, so that no page contains a page of menus only
 _SCAN_CAPTURES_MAX = 4_096  # captures whose keys are read at once; a larger site is sampled by directory
 _DIRECTORIES_MAX = 64
 _DIRECTORY_CAPTURES, _DIRECTORY_URLS = 128, 8
-_URLS_FACTOR = 4  # URLs read per URL that the last sweep should have
+_URLS_FACTOR = 4  # URLs read at most, per URL wanted from the last sweep
 _SAMPLE_CAPTURES_MAX = 1_536
 
 
@@ -52,10 +52,10 @@ class Similarity(NamedTuple):
     """How similar the old page a and a document b are, 0 to 1."""
 
     resemblance: float = 0.0
-    containment: float = 0.0  # of a in b, all shingles weigh the same
-    rare_containment: float = 0.0  # of a in b, shingles weighted by rarity
+    containment: float = 0.0  # share of a's shingles in b
+    rare_containment: float = 0.0  # the same share, with shingles weighted by rarity
     cosine: float | None = None  # None: one of the texts is not stored
-    title: float = 0.0  # of a's title in b's
+    title: float = 0.0  # share of a's title words in b's title
 
     @property
     def weighted_containment(self) -> float:
@@ -64,7 +64,7 @@ class Similarity(NamedTuple):
 
 
 class TextFeatureCache:
-    """An LRU cache of the features of `size` documents by id; None if no text is stored."""
+    """An LRU cache of `size` text features by document id; a value is None if no text is stored."""
 
     def __init__(self, view: View, sketcher: Sketcher, size: int = 4096) -> None:
         self._view, self._sketcher = view, sketcher
@@ -82,7 +82,7 @@ class TextFeatureCache:
 
 
 class SiteStatistics:
-    """How rare words and shingles are in a sample of a site, in its last sweep and in earlier ones; cached."""
+    """Caches how rare words and shingles are in a sample of a site, in its last sweep and in earlier sweeps."""
 
     def __init__(
         self, sample: list[list[Capture]], texts: TextFeatureCache, last_sweep: int, documents_max: int = 64
@@ -128,8 +128,8 @@ class SiteStatistics:
         features = self._features_in(sweep)
         shingles, counts = _count([f.shingles for f in features])
         total = max(len(features), _SITE_DOCUMENTS_MIN)
-        is_common = counts > _COMMON_FROM
-        rarity = np.log(total / counts[is_common]) / np.log(total / _COMMON_FROM)
+        is_common = counts > _COMMON_ABOVE
+        rarity = np.log(total / counts[is_common]) / np.log(total / _COMMON_ABOVE)
         return shingles[is_common], 1.0 - np.clip(rarity, 0.0, 1.0)
 
 
@@ -177,15 +177,15 @@ def _look_up(keys: NDArray[np.uint32], table: NDArray[np.uint32], values: NDArra
     """Return the value of each key in a table of ascending keys; 0 for keys that are not in the table."""
     if not len(table):
         return np.zeros(len(keys))
-    at = np.minimum(np.searchsorted(table, keys), len(table) - 1)
-    return np.where(table[at] == keys, values[at], 0.0)
+    positions = np.minimum(np.searchsorted(table, keys), len(table) - 1)
+    return np.where(table[positions] == keys, values[positions], 0.0)
 
 
 def sample_site(view: View, host: bytes, urls_max: int, last_sweep: int) -> list[list[Capture]]:
     """Return the captures of a sample of a host's URLs, one list per URL.
 
-    The sample ends when about `urls_max` of its URLs were captured in `last_sweep`, and includes all other URLs that
-    were read until then. On a large host the sample is spread over the directories.
+    The sample ends as soon as `urls_max` of its URLs were captured in `last_sweep`, or enough captures were read. It
+    includes all other URLs read until then. On a large host, it is spread over the directories.
     """
     urls = view.urls_under(host, _SCAN_CAPTURES_MAX)
     if len(urls) > 1 and view.urls_under(host, 1, urls[-1] + b"\xff"):
@@ -205,7 +205,7 @@ def sample_site(view: View, host: bytes, urls_max: int, last_sweep: int) -> list
 
 
 def _skim_directories(view: View, host: bytes) -> list[bytes]:
-    """Return the first URLs of each directory and some of the root, for at most `_DIRECTORIES_MAX` directories."""
+    """Return the first URLs of each directory, and some of the root, for at most `_DIRECTORIES_MAX` directories."""
     results: list[bytes] = []
     start: bytes | None = None
     for _ in range(_DIRECTORIES_MAX):

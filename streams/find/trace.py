@@ -58,7 +58,7 @@ class Tracer:
         return Trace(self._blend(comparer, living, onward), [hop, *onward.hops])
 
     def _find_hop(self, dead: DeadUrl, ranked: list[RankedCandidate]) -> Hop | None:
-        """Return the best candidate if it is sure enough and is absent from a later sweep, which can be another crawl."""
+        """Return the best candidate if it is sure enough and absent from a later sweep, even one of another crawl."""
         if not ranked:
             return None
         best = ranked[0]

@@ -12,8 +12,8 @@ from streams.urls import url_key
 class UrlCapture(msgspec.Struct, frozen=True, kw_only=True):
     """One capture of a URL; `resemblance` compares its document with the previous document of the URL.
 
-    It is None if there is nothing to compare, and 1 only for the same document: two different documents stay below 1,
-    however similar they are.
+    `resemblance` is None if there is nothing to compare, and 1 only if both captures have the same document: two
+    different documents stay below 1, however similar they are.
     """
 
     url: str
@@ -31,7 +31,7 @@ def captures(view: View, url: str) -> list[UrlCapture]:
     previous: bytes | None = None
     history = []
     for capture in view.captures(url_key(url)):
-        if capture.sweep not in sweep_names:  # the sweep was opened after the view read its sweeps
+        if capture.sweep not in sweep_names:  # the sweep was opened after the view read the sweeps
             continue
         resemblance = _resemblance(view, previous, capture.document) if previous and capture.document else None
         history.append(

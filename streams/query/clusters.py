@@ -1,7 +1,7 @@
 """Clusters and their members: stored by the ingest, or computed from the stored edges for another policy.
 
-A policy is a threshold, whether containment counts, and optionally one sweep. It needs no page to be read again, but
-only pairs at or above the threshold of the ingest were stored.
+A policy consists of a threshold, a choice whether containment is compared too, and optionally one sweep. No page is
+read again for another policy, but only pairs at or above the threshold of the ingest are stored.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _ROWS_PER_READ = 1024  # a cluster can have any number of members
 class Cluster(msgspec.Struct, frozen=True, kw_only=True):
     """Documents of one cluster, and the URLs that have or had them; both lists are bounded, the counts are not.
 
-    The http and https URLs of one page count as one URL, written as in its last capture.
+    The http and https URLs of one page are one URL here, written as in the last capture.
     """
 
     cluster: str
@@ -40,8 +40,8 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
 
     document: str
     resemblance: float
-    containment: float  # of the query's document in this one
-    contained: float  # of this one in the query's document
+    containment: float  # share of the query's document in this one
+    contained: float  # share of this one in the query's document
     title: str
     urls: list[str]
     first_seen: int  # ms
@@ -96,7 +96,7 @@ def clusters(view: View, *, min_size: int = 2) -> Iterator[Cluster]:
     for root, _ in view.all_members():
         sizes[root] = sizes.get(root, 1) + 1
     parents = view.parents(list(sizes))
-    # A former root can still list members, so only the current roots count.
+    # A former root can still list members, so only the current roots are kept.
     sizes = {root: size for (root, size), parent in zip(sizes.items(), parents, strict=True) if parent is None}
     for document, url_count in _documents_at_several_urls(view):
         root = view.root(document)
@@ -161,9 +161,9 @@ def _join_edges(
 
 
 def _count_urls(view: View, sweep: int | None) -> Counter[bytes] | None:
-    """Count the URLs per document that `sweep` captured, or any sweep that is not being cancelled.
+    """Count the URLs of each document in `sweep`, or in all sweeps that are not being cancelled.
 
-    Return None if all documents count, so that no captures need to be read.
+    Return None if all documents are eligible, so that no captures need to be read.
     """
     if sweep is None and not view.cancelling:
         return None
@@ -186,11 +186,11 @@ def _largest_first(
     min_size: int,
     sweep: int | None = None,
 ) -> Iterator[Cluster]:
-    """Yield clusters of at least `min_size` by size, the larger of their document and URL counts; ties by root.
+    """Yield clusters of at least `min_size`, the largest first, and clusters of one size by root.
 
-    `sizes` are upper bounds, because a URL is counted once for each document that it had. The exact size is computed
-    when a cluster is first in the queue. If it is smaller than the bound, the cluster is queued again. So the first
-    cluster is yielded before all of them are counted.
+    The size is the larger of the document and URL counts. `sizes` are upper bounds, because a URL is counted once for
+    each document captured there. The exact size is computed when a cluster is first in the queue. If this size is
+    below the bound, the cluster is queued again. So the first cluster is yielded before all clusters are counted.
     """
     queue = [(-size, root) for root, size in sizes.items() if size >= min_size]
     heapify(queue)
@@ -219,18 +219,18 @@ def _read_cluster(view: View, documents: list[bytes], limit: int | None = None, 
 
 
 def _read_urls(view: View, documents: list[bytes], limit: int | None, sweep: int | None) -> tuple[list[str], int]:
-    """Return at least `limit` URLs that have or had one of these documents, and the number of all of them."""
+    """Return at least `limit` URLs at which one of these documents was captured, and the number of all such URLs."""
     keys: set[bytes] = set()
     for start in range(0, len(documents), _ROWS_PER_READ):
         keys.update(chain.from_iterable(view.locations(documents[start : start + _ROWS_PER_READ], 1 << 62)))
-    if sweep is None and not view.cancelling:  # all keys count, and only the listed URLs need to be read
+    if sweep is None and not view.cancelling:  # all keys are valid, and only the listed URLs are read
         return list(_urls(view, sorted(keys)[:limit], documents, sweep)), len(keys)
     urls = list(_urls(view, sorted(keys), documents, sweep))
     return urls, len(urls)
 
 
 def _urls(view: View, keys: list[bytes], documents: list[bytes], sweep: int | None) -> Iterator[str]:
-    """Yield the URLs of these keys that had one of the documents in `sweep`, or in any sweep, as last written."""
+    """Yield the URLs of these keys, as last written, at which `sweep` or any sweep captured one of the documents."""
     distinct = set(documents)
     for start in range(0, len(keys), _ROWS_PER_READ):
         for captures in view.histories(keys[start : start + _ROWS_PER_READ]):

@@ -17,7 +17,7 @@ from streams.sketch.index_terms import most_sampled
 from streams.sketch.sketcher import Comparison
 
 T = TypeVar("T")
-LOCATIONS_READ_MAX = 65_536  # per document, to find the URLs that had it first and those that received it last
+LOCATIONS_READ_MAX = 65_536  # read per document, to find the first and the last URLs that received the document
 IDENTICAL = Comparison(
     resemblance=1.0,
     resemblance_error=0.0,
@@ -35,14 +35,14 @@ class Match(msgspec.Struct, frozen=True, kw_only=True):
     document: str
     resemblance: float
     resemblance_error: float
-    containment: float  # of the query in this document
+    containment: float  # share of the query in this document
     containment_error: float
-    contained: float  # of this document in the query
+    contained: float  # share of this document in the query
     contained_error: float
     exact: bool
     cluster: str
     title: str
-    urls: list[str]  # bounded: half of them had the document first, the other half received it last
+    urls: list[str]  # bounded: half are the first that received the document, half are the last
     url_count: int
     first_seen: int  # ms
     last_seen: int  # ms
@@ -83,7 +83,7 @@ def _find_candidates(view: View, settings: Settings, sketch: Sketch, limit: int)
         collisions.update(postings)
     by_bands = sorted(collisions, key=lambda prefix: (-collisions[prefix], prefix))[: max(4 * candidates_max, limit)]
     # Rare shingles weigh more, because a shingle of many documents shows little about any of them. The first postings
-    # of a common shingle are enough: for a page with only common shingles, these postings are the same for each.
+    # of a common shingle are enough: if a page has only common shingles, all of them have the same first postings.
     shared: defaultdict[bytes, float] = defaultdict(float)
     for postings in view.sample_postings(most_sampled(sketch), settings.limits.sample_postings_max):
         for prefix in postings:
@@ -125,7 +125,7 @@ def _read_matches(view: View, settings: Settings, pairs: list[tuple[DocumentRow,
 class Sightings(NamedTuple):
     """URLs of a document, and the times when it was first and last seen, ms.
 
-    The number of URLs is bounded. Captures of a sweep that is being cancelled do not count.
+    The number of URLs is bounded. Captures of a sweep that is being cancelled are ignored.
     """
 
     urls: list[str]
@@ -134,7 +134,7 @@ class Sightings(NamedTuple):
 
 
 def read_sightings(view: View, row: DocumentRow, limit: int) -> Sightings:
-    """Read at most `limit` URLs of a document: half of them had it first, the other half received it last.
+    """Read at most `limit` URLs of a document: half are the first that received the document, half are the last.
 
     `last_seen` is the latest time among these URLs.
     """
