@@ -31,7 +31,7 @@ Report = Callable[[int, int, int], None]  # receives the bytes read, the bytes i
 
 
 class Published(msgspec.Struct, frozen=True):
-    """The pages sent, and the number of records rejected, by reason, which went to the dead letters."""
+    """The result of `publish`; `rejected` is the number of records sent to the dead letters, by reason."""
 
     sweep: str
     pages: int
@@ -114,7 +114,7 @@ async def _open_sweep(sweep_log: SweepLog, name: str, now: int) -> int:
 def pack_pages(
     items: Iterable[Page | Rejected], settings: KafkaSettings, sweep: str, opened: int, partitions: int
 ) -> Iterator[Pack | Rejected]:
-    """Yield rejected records as they are read, and packs as they fill. A large page gets a pack of its own."""
+    """Yield rejected records when read, and packs when full. A page larger than a pack gets a pack of its own."""
     packs: dict[int, list[PageMessage]] = {}
     pack_bytes: Counter[int] = Counter()
     for item in items:

@@ -44,7 +44,7 @@ class WorkerOptions(msgspec.Struct, frozen=True, kw_only=True):
     partitions: int | None = None  # for topics that do not exist yet; None: `kafka.partitions`
     host: str = "127.0.0.1"
     port: int = 0  # 0: any free port
-    url: str | None = None  # where other workers reach this one; None: http://HOST:PORT
+    url: str | None = None  # where other workers reach this worker; None: http://HOST:PORT
     until_idle: bool = False  # stop once all messages are processed
 
 
@@ -59,8 +59,8 @@ def run(settings: Settings, broker: Broker, options: WorkerOptions) -> None:
         names = ", ".join(sorted(unknown)) or "none given"
         raise InputError(f"unknown operators: {names}", f"use {' or '.join(OPERATORS)}")
     if options.url is not None:
-        parse_worker_url(options.url)  # Faust would reject the URL only later, and no worker could reach this one
-    disable_created_metrics()  # type: ignore[no-untyped-call]  # they are unused and double the size of /metrics
+        parse_worker_url(options.url)  # Faust would reject an invalid URL only later, and no worker could use it
+    disable_created_metrics()  # type: ignore[no-untyped-call]  # creation times are unused and double /metrics
     kafka = settings.kafka
     counts = asyncio.run(topics.ensure(broker, kafka, partitions=options.partitions, create=kafka.create_topics))
     (options.data_dir / "faust").mkdir(parents=True, exist_ok=True)
@@ -113,9 +113,9 @@ async def _work(settings: Settings, broker: Broker, options: WorkerOptions, coun
                 task.cancel()
 
 
-async def _stop(server: Server, app: App, seconds_max: float) -> None:
-    # A message that is never acknowledged would keep Faust waiting. It is safe to kill the process at any instant.
-    timer = threading.Timer(seconds_max, end_process)
+async def _stop(server: Server, app: App, timeout_seconds: float) -> None:
+    # Faust would wait forever for a message that is never acknowledged. Killing the process is always safe.
+    timer = threading.Timer(timeout_seconds, end_process)
     timer.daemon = True
     timer.start()
     await server.stop()

@@ -1,4 +1,4 @@
-"""Commits sweeps: a commit takes effect once all messages that `pages` contained at the request are processed.
+"""Commits sweeps: a commit takes effect once all messages that were in `pages` when it was requested are processed.
 
 The worker that owns partition 0 tracks the progress, then appends "reached" to the sweep log. A new owner of that
 partition starts tracking from the beginning. If two workers append "reached", the second event changes nothing.

@@ -1,6 +1,6 @@
 """Publishes moves: what `find` answers for each URL that a newly committed sweep is the first to find missing.
 
-The worker that owns partition 0 publishes the moves, then appends "moves_published" to the sweep log. If it stops in
+The owner of partition 0 publishes the moves, then appends "moves_published" to the sweep log. If this worker stops in
 between, the next owner queries the same URLs in the same order and sends messages with the same keys. If two workers
 publish at the same time, the only effect is that messages are repeated.
 """
@@ -58,7 +58,7 @@ async def _publish(collection: Collection, sweep: Sweep) -> None:
     remaining = moves_max = settings.kafka.moves_max
     # Queries wait for other workers, so they run in a thread.
     view = await asyncio.to_thread(lambda: View(collection.store()))
-    moves = islice(find_moves(view, settings, sweep), moves_max + 1)  # one more, to see whether the limit is exceeded
+    moves = islice(find_moves(view, settings, sweep), moves_max + 1)  # one move more, to see if the limit is exceeded
     while batch := await asyncio.to_thread(lambda: list(islice(moves, MOVES_PER_BATCH))):
         if 0 not in runner.partitions.active:
             return

@@ -27,11 +27,11 @@ from streams.kafka.worker.runner import Message
 log = structlog.get_logger(__name__)
 OPERATORS = ("sketch", "state")
 HEARTBEATS_PER_SESSION = 4
-CHANGELOG_RECORDS_BUFFERED = 32  # while a partition recovers; each record has up to `pack_bytes`
+CHANGELOG_RECORDS_BUFFERED = 32  # while a partition recovers; each record takes up to `pack_bytes`
 
 
 class App(faust.App):
-    """A Faust app that starts and stops what its agents need."""
+    """A Faust app that starts and stops the resources of its agents."""
 
     def __init__(self, pages: PageProcessor, name: str, **settings: Any) -> None:
         self.pages, self.runner = pages, pages.runner
@@ -72,7 +72,7 @@ class App(faust.App):
         await super().on_start()
 
     async def on_shutdown(self) -> None:
-        """Disconnect both, and stop sketching, after the last message is processed."""
+        """Disconnect the producer and the sweep log, and stop sketching, after the last message is processed."""
         await super().on_shutdown()
         await self.runner.sweep_log.stop()
         await self.runner.producer.stop()

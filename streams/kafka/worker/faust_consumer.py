@@ -11,7 +11,7 @@ next rebalance:
   considers the messages in between processed: see `getmany`.
 - A fetch in flight while its partitions are paused reads messages of all partitions, advances their positions, and
   discards the messages: see `_getmany`, and `_seeking`, which waits for the fetch.
-- A stream skips a message that arrived between two rebalances, but can acknowledge it: see `ack`.
+- A stream skips a message that arrived between two rebalances, but can still acknowledge the message: see `ack`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ SEEK_TIMEOUT_FACTOR = 0.9  # applied to the request timeout, after which Faust w
 
 
 class FlowControl(FlowControlEvent):
-    """Passes messages to the agents, or holds them back."""
+    """A gate that passes messages to the agents, or holds the messages back."""
 
     def resume(self) -> None:
         """Empty the queues and pass messages on, unless messages are already being passed on."""
@@ -46,7 +46,7 @@ class Consumer(aiokafka.Consumer):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._position = asyncio.Lock()
+        self._position = asyncio.Lock()  # held during a fetch or a seek
         self._seeks = 0
         self._seeks_at_fetch = 0
 

@@ -74,7 +74,7 @@ class StateStore(Store[bytes, bytes]):
         newly_assigned: set[TP],
         generation_id: int = 0,  # noqa: ARG002 - Faust's signature
     ) -> None:
-        """Close revoked partitions and open newly assigned ones."""
+        """Close revoked partitions, and open newly assigned partitions."""
         topic = self.table.changelog_topic.get_topic_name()
         self.partitions.active = frozenset(
             tp.partition for tp in self.app.assignor.assigned_actives() if tp.topic == topic

@@ -56,7 +56,7 @@ class Metrics:
         return Gauge(f"lostfound_{name}", help_text, labels, registry=self.registry)
 
     def count(self, counts: Mapping[str, int]) -> None:
-        """Increase counters, given by their names in COUNTERS."""
+        """Add counts, keyed by names in COUNTERS, to the counters."""
         for name, number in counts.items():
             self._counters[name].inc(number)
 

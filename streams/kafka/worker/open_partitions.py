@@ -1,4 +1,4 @@
-"""Opens and closes the state partitions of a worker, which share one cache and one limit for write buffers."""
+"""Opens and closes a worker's state partitions, which share one cache and one limit for write buffers."""
 
 from __future__ import annotations
 

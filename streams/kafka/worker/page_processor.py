@@ -2,7 +2,7 @@
 
 A page is unchanged if its URL served the same bytes last time. Such a page is not sketched: a capture that names the
 stored document is enough. But `forget` or `sweep cancel` can delete the document at any time, and a capture without a
-payload cannot restore it. A page is therefore checked and written in one step, under the lock of its state partition:
+payload cannot restore it. A page is therefore checked and written in one step, under the lock of the URL's partition:
 
 - A retraction takes the same lock. If the retraction comes later, readmission finds the capture and stores the
   document again. If it comes earlier, the last capture is gone or names another document, and the page is sketched.
@@ -16,7 +16,7 @@ payload cannot restore it. A page is therefore checked and written in one step, 
   capture, with the document's payload if the document has been deleted.
 
 The check needs the state of the URL's partition. `publish` sends a page to the partition of `pages` with the same
-number, and Faust assigns both to one worker. Pages that arrive in another partition of `pages` are sketched.
+number, and Faust assigns the two partitions to one worker. Pages in any other partition of `pages` are sketched.
 """
 
 from __future__ import annotations
@@ -143,9 +143,9 @@ class PageProcessor:
                 partition = partitions.recovered_partition(number)
                 if partition is None or not self._accepts_pages(sweep):
                     continue
-                candidates = [pages[index].page for index in indexes]
-                last = lookups.read_last_captures(partition.store, sorted({page.key for page in candidates}))
-                captures = zip(indexes, find_unchanged(candidates, last, sweep), strict=True)
+                checked = [pages[index].page for index in indexes]
+                last = lookups.read_last_captures(partition.store, sorted({page.key for page in checked}))
+                captures = zip(indexes, find_unchanged(checked, last, sweep), strict=True)
                 unchanged = {index: capture for index, capture in captures if capture is not None}
                 if unchanged:
                     outcome = process_captures(partition, list(unchanged.values()), self.runner.context)

@@ -1,7 +1,7 @@
 """Builds the result messages of a batch: near-duplicates and cluster changes.
 
 Like all outputs, results are acknowledged by the broker before the state is written. No result is lost, but a result
-can be sent twice. The owner of the candidate builds the near-duplicate result, because the owner's partition contains
+can be sent twice. The owner of a candidate builds the near-duplicate result, because the owner's partition contains
 the candidate's URLs and parent. The verify request contains the URL of the new page.
 """
 

@@ -135,7 +135,7 @@ def process_documents(partition: Partition, messages: Sequence[Any], context: Co
 def _request_verification(
     outcome: Outcome, store: Store, pairs: Sequence[CandidatePair], locations: Locations | None, context: Context
 ) -> None:
-    """Send the sketches of new documents to the owners of their candidates."""
+    """Send the sketches of new documents to the owners of the documents' candidates."""
     documents = sorted({pair.document for pair in pairs})
     rows = {**lookups.read_rows(store, Family.DOCUMENTS, documents), **outcome.changes.family(Family.DOCUMENTS)}
     page_of = locations.earliest if locations is not None else None
@@ -193,7 +193,7 @@ def process_buckets(partition: Partition, probes: Sequence[BucketProbe], context
 
 
 def process_joins(partition: Partition, messages: Sequence[join.Message], context: Context) -> Outcome:
-    """Run the union-find steps local to this partition; forward the steps that concern others.
+    """Run the union-find steps local to this partition; forward the steps that concern other partitions.
 
     All local steps that follow from a message run before the next message. The result is therefore the same however
     the log is divided into batches.
