@@ -1,12 +1,13 @@
-r"""Read ARC 1.0 and 1.1 (Internet Archive, 1996 to 2009), tolerating what old crawlers wrote.
+r"""Read ARC 1.0, 1.1 and version 2 (Internet Archive, 1996 to 2009), tolerating the errors of old crawlers.
 
-A record is a line, the content, and a newline:
+A record consists of a header line, the content, and a newline:
 
     http://a.org/x 192.0.2.7 20080509190241 text/html 6508\n
     HTTP/1.1 200 OK ...
 
-Version 2 has more fields between the type and the length, which is always last. Strict readers refuse archives with a
-wrong length in the first record, URLs with spaces, short dates, or content without HTTP headers; all of these occur.
+Version 2 has more fields between the content type and the length, which is always the last field. Some archives
+contain what strict readers refuse: a wrong length in the first record, URLs with spaces, short dates, or content
+without HTTP headers.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from streams.urls import url_key
 _LINE_BYTES_MAX = 16 << 10
 _SCHEME = re.compile(rb"[a-zA-Z][a-zA-Z0-9+.-]{0,15}:")
 _IP = re.compile(rb"\d{1,3}(?:\.\d{1,3}){3}|[0-9a-fA-F.:]{2,45}|-")
-# The repeats are bounded so that searching garbage for this pattern stays fast.
+# The repetitions are bounded, so that searching garbage for a header stays fast.
 _HEADER = re.compile(
     rb"^(?:https?|ftp|dns|filedesc):[^\r\n]{0,4096}? [0-9a-fA-F.:-]{1,45} \d{8,17} [^\r\n]{0,400}?\d{1,18}[ ]?\r?\n",
     re.MULTILINE,
@@ -32,7 +33,7 @@ _HEADER = re.compile(
 
 
 def parse_line(line: bytes) -> tuple[str, str, str, int] | None:
-    """Parse the first line of a record to (url, date, content type, length of the content); None if it is not one.
+    """Parse a record's header line into (URL, date, content type, content length). Return None for other lines.
 
     The URL can contain spaces: it ends before the first IP address that is followed by a date.
     """
@@ -52,7 +53,7 @@ def _is_number(word: bytes, digits_min: int, digits_max: int) -> bool:
 
 
 def read_record(stream: ByteStream, limits: ReadLimits, origin: Origin) -> Page | Rejected | None:
-    """Read one record, from its line to the end of its content; None if it has no page."""
+    """Read one record, from its header line to the end of its content. Return None if it has no page."""
     line = stream.read_line(_LINE_BYTES_MAX)
     record = parse_line(line)
     if record is None:
@@ -64,7 +65,7 @@ def read_record(stream: ByteStream, limits: ReadLimits, origin: Origin) -> Page 
         rejected = records.skip_block(stream, size, is_record_start, origin, url)
         if rejected is None or rejected.reason != "bad_length" or not url.startswith("filedesc:"):
             return rejected
-        stream.skip_to(_HEADER, _LINE_BYTES_MAX)  # many writers got the length of the file's own record wrong
+        stream.skip_to(_HEADER, _LINE_BYTES_MAX)  # many writers stated a wrong length for the filedesc record
         return None
     try:
         key = url_key(url, limits.url_bytes_max)
@@ -77,7 +78,7 @@ def read_record(stream: ByteStream, limits: ReadLimits, origin: Origin) -> Page 
         return data
     time = timestamps.arc_millis(date)
     if time is None:
-        return Rejected("bad_time", f"archive date is {date}", origin, url)
+        return Rejected("bad_time", f"invalid archive date: {date}", origin, url)
     response = http_payload.parse_response(data, size, limits)
     if response is not None:
         return http_payload.page_from_response(response, url, key, time, limits, origin)
@@ -85,7 +86,7 @@ def read_record(stream: ByteStream, limits: ReadLimits, origin: Origin) -> Page 
 
 
 def is_record_start(head: bytes) -> bool:
-    """Whether an ARC file or record begins with these bytes."""
+    """Return whether an ARC file or record begins with these bytes."""
     return parse_line(head[: head.find(b"\n") + 1]) is not None
 
 

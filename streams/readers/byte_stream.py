@@ -1,11 +1,11 @@
 """Read the decompressed bytes of a crawl file, with positions from which reading can resume.
 
 A position is (offset, inner): the byte offset of a gzip member or zstd frame in the file, and the number of
-decompressed bytes since its start. In a plain file the offset is that of the byte itself and `inner` is 0. Whatever
-the input, memory holds at most one chunk and the bytes that a caller requests.
+decompressed bytes since the start of that member or frame. In a plain file, `offset` is the byte's own offset and
+`inner` is 0. Whatever the input, memory holds at most one chunk and the bytes that a caller requests.
 
-Bad input does not raise: reading ends as at the end of the file, and `fault` says why (`fault.reason` is empty at a
-regular end). `resync` then continues at the next frame that starts with a record.
+Bad input raises no exception: reading stops as if the file ended there, and `fault` says why. At the regular end,
+`fault.reason` is empty. After a fault, `resync` continues at the next frame that starts with a record.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _BLANK_LINE = re.compile(rb"\r?\n\r?\n")
 _BLANK = re.compile(rb"[\r\n\t \0]*")
 _NEWLINE = re.compile(rb"\n")
 
-Start = tuple[int, int]  # (offset, inner)
+Start = tuple[int, int]  # a position: (offset, inner)
 
 
 def _never(_: bytes) -> bool:
@@ -28,9 +28,9 @@ def _never(_: bytes) -> bool:
 
 
 class ByteStream:
-    """The decompressed bytes of a plain, gzip or zstd file from a position on.
+    """The decompressed bytes of a plain, gzip or zstd file, from a position onwards.
 
-    `inflated` says that the file is a deflated member of a zip, so even plain data can far exceed its size on disk.
+    `inflated` says that the file is a deflated member of a zip, so even a plain file can be far bigger than on disk.
     """
 
     def __init__(
@@ -38,14 +38,14 @@ class ByteStream:
     ) -> None:
         offset, inner = start
         self._plain = compression == "plain"
-        # Skipping bytes of an ordinary plain file costs no more than the bytes on disk, so it needs no limit.
+        # Skipping in a plain file on disk reads no more bytes than the file has, so it needs no limit.
         self._skip_bytes_max = limits.skip_bytes_max if inflated or not self._plain else None
         self._raw = RawBuffer(file, limits, CHUNK_BYTES if self._plain else RAW_BYTES, inflated=inflated)
         self.fault = self._raw.fault
         self._decoder = DECODERS[compression](self._raw, offset)
         self._chunk = b""
-        self._index = 0  # of the next byte, in the chunk
-        self._chunk_start = self._decoder.decoded  # of the chunk, in its frame; in a plain file, its offset
+        self._index = 0  # index of the next byte in the chunk
+        self._chunk_start = self._decoder.decoded  # bytes of the frame (or plain file) before the chunk
         if inner:
             self.skip(inner)
 
@@ -58,18 +58,18 @@ class ByteStream:
         return self._decoder.frame, self._chunk_start + self._index
 
     def at_frame_start(self) -> bool:
-        """Whether the next byte is the first one of a frame, and the chunk with it is loaded."""
+        """Return whether the next byte is the first one of a frame; call `peek` first, which loads it."""
         return not self._plain and self._chunk_start + self._index == 0
 
     def peek(self) -> int:
-        """Return the next byte without consuming it; -1 at the end."""
+        """Return the next byte without consuming it, or -1 at the end."""
         while self._index == len(self._chunk):
             if not self._load_chunk():
                 return -1
         return self._chunk[self._index]
 
     def read(self, count: int, is_record_start: IsRecordStart = _never) -> bytes:
-        """Read up to `count` bytes; stop early at the end, and before a frame that starts with a record."""
+        """Read up to `count` bytes. Stop early at the end, and before a frame that starts with a record."""
         end = self._index + count
         if end <= len(self._chunk):
             data = self._chunk[self._index : end]
@@ -84,9 +84,9 @@ class ByteStream:
         return b"".join(parts)
 
     def skip(self, count: int, is_record_start: IsRecordStart = _never) -> int:
-        """Skip up to `count` bytes, but stop where `read` does; return how many were skipped.
+        """Skip up to `count` bytes, stopping early where `read` does. Return the number of bytes skipped.
 
-        For compressed data this and the other methods that skip stop at `skip_bytes_max` with a fault.
+        In compressed data, all methods that skip stop with a fault after `skip_bytes_max` bytes.
         """
         skipped = 0
         while skipped < count and self.peek() >= 0 and not (self.at_frame_start() and is_record_start(self._chunk)):
@@ -98,7 +98,7 @@ class ByteStream:
         return skipped
 
     def read_line(self, line_bytes_max: int) -> bytes:
-        """Read a line with its newline, which is missing at the end or if the line is longer than the limit."""
+        """Read a line with its newline, which is missing at the end or if the line exceeds the limit."""
         end = self._chunk.find(b"\n", self._index) + 1
         if 0 < end <= self._index + line_bytes_max:
             line = self._chunk[self._index : end]
@@ -118,7 +118,7 @@ class ByteStream:
     def read_header(self, header_bytes_max: int) -> bytes:
         """Read lines up to and including a blank one.
 
-        The blank line is missing at the end of the stream, or if the header is longer than the limit.
+        The blank line is missing at the end of the stream or if the header exceeds the limit.
         """
         match = _BLANK_LINE.search(self._chunk, self._index, self._index + header_bytes_max)
         if match:
@@ -139,7 +139,7 @@ class ByteStream:
             self._index += 1
 
     def skip_blank(self) -> int:
-        """Skip newlines, tabs, spaces and NULs, which some writers leave between records; return how many."""
+        """Skip newlines, tabs, spaces and NULs, which some writers leave between records. Return their number."""
         skipped = 0
         while self.peek() >= 0:
             match = _BLANK.match(self._chunk, self._index)
@@ -151,7 +151,7 @@ class ByteStream:
         return skipped
 
     def skip_to(self, pattern: re.Pattern[bytes], match_bytes_max: int) -> bool:
-        """Move to the next match; return False at the end. Matches have at most `match_bytes_max` bytes."""
+        """Move to the next match. Return False if there is none. Matches have at most `match_bytes_max` bytes."""
         skipped = 0
         while self.peek() >= 0:
             match = pattern.search(self._chunk, self._index)
@@ -164,19 +164,19 @@ class ByteStream:
             frame = self._decoder.frame
             if self._stop_at_skip_limit(skipped) or not self._load_chunk():
                 return False
-            if self._decoder.frame == frame:  # the end of the chunk may have cut a match in two
+            if self._decoder.frame == frame:  # a match can span two chunks
                 self._chunk = tail + self._chunk
                 self._chunk_start -= len(tail)
         return False
 
     def resync(self, is_record_start: IsRecordStart) -> bool:
-        """After a fault, continue at the next frame that starts with a record; return False if no frame does."""
+        """After a fault, continue at the next frame that starts with a record. Return False if there is none."""
         self.fault.reason = self.fault.detail = ""
         self._chunk, self._index = b"", 0
         return isinstance(self._decoder, FrameDecoder) and self._decoder.resync(is_record_start)
 
     def _load_chunk(self) -> bool:
-        """Replace the chunk, all of which was read, by the next one."""
+        """Replace the chunk, which was read to its end, with the next one. Return False at the end."""
         self._chunk, self._index = b"", 0
         if not self.fault.reason and not self._raw.unreadable:
             self._chunk = self._decoder.next_chunk()

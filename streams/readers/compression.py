@@ -1,11 +1,11 @@
 """Decompress gzip and zstd files frame by frame, within bounded memory.
 
-A compressed crawl file is a sequence of gzip members or zstd frames, usually one per record. Both are called frames
-here. A decoder returns the decompressed bytes in chunks of bounded size, and keeps the offset of the current frame,
+A compressed crawl file is a sequence of gzip members or zstd frames, usually one per record. This module calls both
+frames. A decoder returns the decompressed bytes in chunks of bounded size. It keeps the offset of the current frame,
 from which reading can resume.
 
-A decoder does not raise for bad data: it returns an empty chunk, as at the end of the file, and reports a fault.
-`resync` then moves to the next frame that starts with a record.
+Bad data raises no exception: the decoder returns an empty chunk, as at the end of the file, and reports a fault.
+After a fault, `resync` moves to the next frame that starts with a record.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ ZSTD = b"\x28\xb5\x2f\xfd"
 CHUNK_BYTES = 256 << 10
 RAW_BYTES = 64 << 10
 GZIP_WBITS = 31  # zlib: expect a gzip header
-ZIP_MEMBER_ERRORS = (zlib.error, EOFError, zipfile.BadZipFile, NotImplementedError, RuntimeError)  # if it is damaged
+ZIP_MEMBER_ERRORS = (zlib.error, EOFError, zipfile.BadZipFile, NotImplementedError, RuntimeError)  # on damage
 _SKIPPABLE = re.compile(rb"[\x50-\x5f]\x2a\x4d\x18", re.DOTALL)
-_DICTIONARY = b"\x5d\x2a\x4d\x18"  # a first frame with the dictionary of all others (IIPC, "WARC zstd")
+_DICTIONARY = b"\x5d\x2a\x4d\x18"  # starts a frame with the dictionary of all later frames (IIPC, "WARC zstd")
 _BLOCKS_PER_CHUNK = 4  # a zstd block decompresses to at most 128 KiB
 _BLOCK_BYTES_MAX = 128 << 10
 _RLE, _RESERVED = 1, 3  # types of a zstd block
-_PROBE_BYTES = 4096  # decompressed, enough for the first words of a record
+_PROBE_BYTES = 4096  # enough to recognise the start of a record
 
-IsRecordStart = Callable[[bytes], bool]  # whether a record begins with these bytes
+IsRecordStart = Callable[[bytes], bool]  # returns whether a record begins with these bytes
 
 
 def detect_compression(head: bytes) -> str:
-    """Return `gzip`, `zstd`, `zip` or `plain`, judging by the first bytes of a file."""
+    """Return the compression that a file's first bytes show: `gzip`, `zstd`, `zip` or `plain`."""
     if head.startswith(GZIP):
         return "gzip"
     if head.startswith(ZSTD) or _SKIPPABLE.match(head):
@@ -47,7 +47,7 @@ def detect_compression(head: bytes) -> str:
 
 
 def decompress_head(head: bytes, compression: str, bytes_max: int) -> bytes:
-    """Decompress as much as possible of the first bytes of a file; empty if they are damaged."""
+    """Decompress the first bytes of a file as far as possible. Return no bytes if they are damaged."""
     try:
         if compression == "gzip":
             return zlib.decompressobj(GZIP_WBITS).decompress(head, bytes_max)
@@ -60,22 +60,21 @@ def decompress_head(head: bytes, compression: str, bytes_max: int) -> bytes:
 
 
 class Fault:
-    """Why a file could not be read to its end: a key of REASONS and a detail; both are empty without a fault."""
+    """Why a file could not be read to its end: a key of REASONS and a detail. Both are empty if nothing failed."""
 
     reason = detail = ""
 
     def report(self, reason: str, detail: str) -> None:
-        """Record a fault. The first one wins: a file that breaks off then also seems to end early."""
+        """Record a fault. The first one wins, because it also makes the file seem to end early."""
         if not self.reason:
             self.reason, self.detail = reason, detail
 
 
 class RawBuffer:
-    """Unused bytes of a file, before decompression: `data[0]` is the byte at `offset`.
+    """Bytes that were read from a file but not yet decompressed. `data[0]` is the byte at `offset`.
 
-    `inflated` says that the file is itself decompressed while it is read (a deflated member of a zip), so reading it
-    can cost far more than its size on disk. Damage in a zip sets `fault` and `unreadable`; a failing disk raises
-    ReadError.
+    `inflated` says that the file is a deflated member of a zip, so it can be far bigger than on disk. Damage in a zip
+    sets `fault` and `unreadable`. A failing disk raises ReadError.
     """
 
     def __init__(self, file: BinaryIO, limits: ReadLimits, read_bytes: int, *, inflated: bool) -> None:
@@ -84,13 +83,13 @@ class RawBuffer:
         self.fault = Fault()
         self.limits = limits
         self.unreadable = False  # the file cannot be read any further
-        self.bytes_without_output = 0  # read since the last bytes were decompressed: padding, empty frames
+        self.bytes_without_output = 0  # bytes read since the last output, such as padding and empty frames
         self._file = file
         self._read_bytes = read_bytes
         self._inflated = inflated
 
     def ensure(self, count: int) -> bool:
-        """Read until at least `count` bytes are available; return False if the file ends before."""
+        """Read until at least `count` bytes are available. Return False if the file ends earlier."""
         while len(self.data) < count:
             part = self._read()
             if not part:
@@ -103,14 +102,14 @@ class RawBuffer:
         self.data = self.data[count:]
 
     def skip(self, count: int) -> None:
-        """Consume up to `count` bytes without buffering them all."""
+        """Consume up to `count` bytes without buffering them all at once."""
         while count and self.ensure(1):
             step = min(count, len(self.data))
             self.consume(step)
             count -= step
 
     def seek(self, offset: int) -> None:
-        """Move to an offset; in a pipe only forwards."""
+        """Move to an offset, which in a pipe must not be before the current one."""
         if self.offset <= offset <= self.offset + len(self.data):
             self.consume(offset - self.offset)
         elif self._file.seekable():
@@ -120,14 +119,14 @@ class RawBuffer:
             self.skip(offset - self.offset)
 
     def seek_frame(self, start: int, magic: bytes, is_match: Callable[[int], bool]) -> bool:
-        """Move to the first frame at or after the offset `start` for which `is_match(index in data)` is true."""
+        """Move to the first frame from `start` on with `is_match(index in data)`. Return False if there is none."""
         if self.unreadable or not self._file.seekable():
             return False
         self.seek(start)
-        searched = 0  # bytes at the front of the data in which no such frame begins
+        searched = 0  # leading bytes of the data in which no matching frame begins
         while self.ensure(searched + len(magic)):
             index = self.data.find(magic, searched)
-            if index < 0 or index > RAW_BYTES:  # drop the bytes that were searched
+            if index < 0 or index > RAW_BYTES:  # drop the bytes searched so far
                 self.consume(index if index > 0 else len(self.data) - len(magic) + 1)
                 searched = 0
             elif is_match(index):
@@ -182,29 +181,29 @@ class PlainDecoder:
 
 
 class FrameDecoder:
-    """The base of the decoders for gzip and zstd."""
+    """The base class of the gzip and zstd decoders."""
 
     magic: bytes
 
     def __init__(self, raw: RawBuffer, offset: int) -> None:
         self.frame = offset  # offset of the current frame in the file
         self.decoded = 0  # decompressed bytes returned since the start of the frame
-        self.in_frame = False  # the current frame has started and not ended
+        self.in_frame = False  # whether the current frame has started but not ended
         self._raw = raw
         raw.seek(offset)
 
     def next_chunk(self) -> bytes:
-        """Return the next bytes, all from one frame; empty at the end and after a fault."""
+        """Return the next bytes, all from one frame. Return no bytes at the end and after a fault."""
         raise NotImplementedError
 
     def resync(self, is_record_start: IsRecordStart) -> bool:
-        """After a fault, move to the next frame that starts with a record; return False if no other frame does."""
+        """After a fault, move to the next frame that starts with a record. Return False if there is none."""
         start = self.frame + 1 if self.in_frame else self._raw.offset
         self.in_frame = False
         return self._raw.seek_frame(start, self.magic, lambda index: is_record_start(self._probe(index)))
 
     def _probe(self, index: int) -> bytes:
-        """Return the first decompressed bytes of what looks like a frame, `index` bytes into the buffer."""
+        """Return the first decompressed bytes of what looks like a frame at this index of the buffer."""
         raise NotImplementedError
 
 
@@ -255,15 +254,15 @@ class GzipDecoder(FrameDecoder):
 class ZstdDecoder(FrameDecoder):
     """A decoder for a sequence of zstd frames (RFC 8878).
 
-    The headers of a frame's blocks are parsed here, because one call of the library could decompress to gigabytes:
-    only a few whole blocks are passed to it at a time.
+    A single call of the library could return gigabytes. So this class parses the headers of a frame's blocks, and
+    passes only a few whole blocks to the library at a time.
     """
 
     magic = ZSTD
 
     def __init__(self, raw: RawBuffer, offset: int) -> None:
-        self._has_checksum = False  # the frame ends with 4 bytes of checksum
-        self._header_bytes = 0  # size of the frame's header until it is passed to the codec, then 0
+        self._has_checksum = False  # whether the frame ends with a 4-byte checksum
+        self._header_bytes = 0  # size of the frame's header until the header is passed to the codec, then 0
         self._library = zstandard.ZstdDecompressor(max_window_size=raw.limits.window_bytes_max)
         self._load_dictionary(raw)
         super().__init__(raw, offset)
@@ -289,9 +288,9 @@ class ZstdDecoder(FrameDecoder):
         return b""
 
     def _find_blocks(self) -> tuple[int, bool] | None:
-        """Buffer some blocks and parse their 3-byte headers.
+        """Buffer a few blocks and parse their 3-byte headers.
 
-        Return where the next block starts, and whether the frame ends there; None after a fault.
+        Return the index where they end and whether the frame ends there, or None after a fault.
         """
         raw, end, is_last, count = self._raw, self._header_bytes, False, 0
         while not is_last and count < _BLOCKS_PER_CHUNK and raw.ensure(end + 3):
@@ -308,7 +307,7 @@ class ZstdDecoder(FrameDecoder):
         return end, is_last
 
     def _start_frame(self) -> bool:
-        """Move to the start of the next frame, past skippable ones, and parse its header."""
+        """Move past skippable frames to the next other frame, and parse its header."""
         raw = self._raw
         while raw.ensure(8) and _SKIPPABLE.match(raw.data):
             raw.skip(8 + int.from_bytes(raw.data[4:8], "little"))
@@ -340,7 +339,7 @@ class ZstdDecoder(FrameDecoder):
     def _load_dictionary(self, raw: RawBuffer) -> None:
         """Use the dictionary at the start of the file, if there is one.
 
-        A dictionary that is too big or damaged is ignored: then the first frame fails.
+        A dictionary that is too big or damaged is ignored, and decoding the first frame then fails.
         """
         bytes_max = raw.limits.page_bytes_max
         if not raw.ensure(8) or not raw.data.startswith(_DICTIONARY):

@@ -10,7 +10,7 @@ from typing import Any
 
 
 def convert_scrapy_cluster(message: Mapping[str, Any]) -> dict[str, Any]:
-    """Convert a result from the topic `demo.crawled_firehose`: the page is text, the time is UTC without a zone."""
+    """Convert a result from the topic `demo.crawled_firehose`. The page is text, the time is UTC without a zone."""
     return {
         "url": message.get("response_url") or message["url"],
         "fetch_time": message.get("timestamp"),
@@ -22,15 +22,15 @@ def convert_scrapy_cluster(message: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def convert_scrapy_cluster_base64(message: Mapping[str, Any]) -> dict[str, Any]:
-    """Convert a result that was written with KAFKA_BASE_64_ENCODE set, which the message does not show."""
+    """Convert a result written with KAFKA_BASE_64_ENCODE, a setting that the message itself does not reveal."""
     fields = convert_scrapy_cluster(message)
     return fields | {"body": fields.pop("html"), "content_charset": message.get("encoding")}
 
 
 def convert_ache(message: Mapping[str, Any]) -> dict[str, Any]:
-    """Convert a page from ACHE's Kafka target: JSON (its default format), ELASTIC or, from old versions, CDR31.
+    """Convert a message of ACHE's Kafka target in format JSON (the default), ELASTIC or, from old versions, CDR31.
 
-    JSON has the body in base64. The other two have text, and no content at all for a page that is not HTML.
+    JSON contains the body in base64. The other two contain text, and no content for a page that is not HTML.
     """
     headers = message.get("response_headers") or message.get("responseHeaders")
     fields = {
@@ -52,7 +52,7 @@ def _content_type(headers: Any) -> str | None:
 
 
 def _header_text(value: Any) -> str | None:
-    """Return a header's text, or the first of a list of texts; None for any other type."""
+    """Return a header's value, or the first value of a list. Return None if that is not text."""
     if isinstance(value, list):
         value = value[0] if value else None
     return value if isinstance(value, str) else None

@@ -1,10 +1,10 @@
 """Read pages from files, folders or standard input, with the reader for the format of each file.
 
-The first bytes of a file show its format (WARC, ARC, WET, WACZ or JSONL; plain, gzip or zstd); the name counts only
-if they do not.
+The format of a file (WARC, ARC, WET, WACZ or JSONL; plain, gzip or zstd) is detected from its first bytes, or from
+its name if they show no format.
 
-Bad content never raises: it becomes a Rejected, whose reason is a key of `REASONS`. A path that is missing or cannot
-be read raises ReadError. The limits bound the memory, whatever the input. See docs/formats-input.md.
+Bad content raises no exception: it becomes a Rejected, whose reason is a key of `REASONS`. A path that is missing or
+cannot be read raises ReadError. ReadLimits bounds the memory for any input. See docs/formats-input.md.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ Paths = Iterable[str | os.PathLike[str]]
 def read(
     paths: Paths, limits: ReadLimits | None = None, start: Position | None = None, mark: InputMark | None = None
 ) -> InputReader:
-    """Return all pages and rejections of files, folders and `-`, in order; with `start`, those after that position.
+    """Return all pages and rejections of files, folders and `-` in order. With `start`, resume after that position.
 
     `mark` is the mark of `start`. Files that do not match it have been replaced, and are read from their start.
-    Raises ReadError if a path is missing or cannot be read, or if `start` is not in any of them.
+    Raise ReadError if a path is missing or cannot be read, or if no path contains the file of `start`.
     """
     files = sources.list_sources(paths)
     if start is not None and start.source not in {source.name for source in files}:
@@ -41,15 +41,15 @@ def read(
 
 
 def total_bytes(paths: Paths) -> int:
-    """Return the size of the input on disk, for progress; standard input counts 0."""
+    """Return the size of the input on disk, for progress bars. Standard input has size 0."""
     return sum(source.size for source in sources.list_sources(paths))
 
 
 class InputReader(Iterator[Item]):
-    """An iterator over items that keeps track of how far it has read.
+    """An iterator over items that tracks how far it has read.
 
-    `input_unchanged` is whether the input matches the mark that was passed in. It is valid after the first item, or
-    at the end.
+    `input_unchanged` says whether the input matches the mark that was passed in. It is valid once the first item has
+    been returned, or at the end.
     """
 
     def __init__(
@@ -57,12 +57,12 @@ class InputReader(Iterator[Item]):
     ) -> None:
         self.input_unchanged = True
         self._limits = limits
-        self._finished_bytes = 0  # size of the files that were read to their end
-        self._finished_digest = ""  # of the same files
+        self._finished_bytes = 0  # total size of the files that were read to their end
+        self._finished_digest = ""  # digest of the same files
         self._file: BinaryIO | None = None
         self._input: InputFile | None = None  # the current file
         self._last: Position | None = None
-        self._mark: InputMark | None = None  # of the last position, if its file was read to its end
+        self._mark: InputMark | None = None  # of the last item's position, if its file was read to its end
         self._items = self._read_files(files, start, mark)
 
     def __next__(self) -> Item:
@@ -72,13 +72,13 @@ class InputReader(Iterator[Item]):
 
     @property
     def bytes_read(self) -> int:
-        """Bytes read so far, of `total_bytes`; 0 for a pipe."""
+        """The bytes read so far, out of `total_bytes`. Bytes read from pipes are left out."""
         if self._file is None or self._file.closed or not self._file.seekable():
             return self._finished_bytes
         return self._finished_bytes + self._file.tell()
 
     def mark(self) -> InputMark | None:
-        """Return the mark of the input up to the last item, for resuming after it; None before the first item."""
+        """Return the mark of the last item's position, for resuming after it, or None before the first item."""
         if self._input is not None and self._last is not None and self._last.source == self._input.name:
             self._mark = self._input.mark(self._last, self._finished_digest)
         return self._mark
@@ -104,7 +104,7 @@ class InputReader(Iterator[Item]):
     def _read_file(self, file: BinaryIO, after: Position, mark: InputMark | None) -> Iterator[Item]:
         head, file = sources.read_head(file)
         self._input = InputFile(after.source, head, file)
-        digest = self._input.digest()  # before reading: bytes that are appended later may remain unread
+        digest = self._input.digest()  # before reading: bytes appended later can remain unread
         if mark is not None and not self._input.matches(mark):
             after, self.input_unchanged = Position(source=after.source), False
         yield from _skip_repeated(_read_items(head, file, after, self._limits), after)
@@ -113,7 +113,7 @@ class InputReader(Iterator[Item]):
 
 
 def _skip_repeated(items: Iterator[Item], after: Position) -> Iterator[Item]:
-    """Skip the first item if `after` is the position of an item that was cut off, and it is still cut off."""
+    """Skip the first item if it was cut off the last time, as `after` says, and still is."""
     first = next(items, None) if after.cut else None
     if first and not (first[0].cut and (first[0].member, first[0].offset) == (after.member, after.offset)):
         yield first

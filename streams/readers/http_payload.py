@@ -1,4 +1,4 @@
-"""Parse the HTTP responses in crawl files: the status, the few headers that matter, and the decoded body."""
+"""Parse the HTTP responses in crawl files: the status, the headers that a page needs, and the decoded body."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from streams.readers.read_limits import ReadLimits, Refused, page_too_big
 from streams.urls import url_key
 
 _STATUS_LINE = re.compile(rb"HTTP/\d(?:\.\d)?[ \t]+(\d{3})(?!\d)")
-_INTERIM = frozenset({b"100", b"102", b"103"})  # responses that precede the final one
+_INTERIM_STATUSES = frozenset({b"100", b"102", b"103"})  # precede the final response
 _BLANK_LINE = re.compile(rb"\r?\n\r?\n")
 _FIELD = re.compile(
     rb"^(content-type|content-encoding|transfer-encoding|location|date)[ \t]*:[ \t]*([^\r\n]*)",
@@ -30,32 +30,33 @@ _CHARSET = re.compile(r"charset\s*=\s*[\"']?\s*([^\s\"';,]+)", re.IGNORECASE)
 _MIME = re.compile(r"[a-z0-9!#$&^_.+-]+/[a-z0-9!#$&^_.+-]+")
 _CONTENT_TYPE_CHARS_MAX = 256
 _CHARSET_CHARS_MAX = 40
-_INFLATE_BYTES = 16 << 10  # input per call of zlib, which copies the bytes after a member's end; members may be tiny
-_READ_BYTES = 1 << 20
-_CODINGS_MAX = 3  # content encodings on top of one another; browsers and servers use one
-_NO_CODINGS = frozenset({"", "identity", "none", "utf-8", "chunked", "binary"})  # without effect
+_INFLATE_BYTES = 16 << 10  # input per zlib call; small because each call copies the bytes after a member's end
+_OUTPUT_BYTES = 1 << 20  # most decompressed bytes per call
+_CODINGS_MAX = 3  # nested content encodings; browsers and servers use one
+_IGNORED_CODINGS = frozenset({"", "identity", "none", "utf-8", "chunked", "binary"})  # the body is not encoded
 
 
 class Response(msgspec.Struct, frozen=True):
-    """An HTTP response; `fields` maps lower-case names to values. The first one of repeated fields counts."""
+    """An HTTP response. `fields` maps lower-case names to values. If a field is repeated, the first one wins."""
 
     status: int
     fields: dict[str, str]
     body: bytes
-    uncut_size: int = 0  # bytes of the whole record if the body was cut because the record is too big
+    uncut_size: int = 0  # size of the whole record if the body was cut because the record is too big
 
 
 def parse_response(data: bytes, size: int, limits: ReadLimits) -> Response | None:
-    """Parse the HTTP response in a record of `size` bytes; `data` is cut if the record is too big for a page.
+    """Parse the HTTP response in a record's content of `size` bytes.
 
-    Interim responses are skipped. Return None if the data does not start with a status line.
+    `data` is only the start of the content if that is too big for a page. Interim responses are skipped. Return None
+    if `data` does not start with a status line.
     """
     bytes_max = limits.header_bytes_max
     status = _STATUS_LINE.match(data)
     if status is None:
         return None
     end = _BLANK_LINE.search(data, 0, bytes_max)
-    while end and status[1] in _INTERIM and (final := _STATUS_LINE.match(data, end.end())):
+    while end and status[1] in _INTERIM_STATUSES and (final := _STATUS_LINE.match(data, end.end())):
         status, end = final, _BLANK_LINE.search(data, final.start(), final.start() + bytes_max)
     header = data[status.start() : end.start() if end else status.start() + bytes_max]
     fields: dict[str, str] = {}
@@ -74,7 +75,7 @@ def decode_header(value: bytes) -> str:
 
 
 def parse_content_type(value: str) -> tuple[str, str]:
-    """Split `Text/HTML; charset="UTF-8"` into ("text/html", "utf-8"); a missing part is an empty string."""
+    """Split `Text/HTML; charset="UTF-8"` into ("text/html", "utf-8"); a missing part becomes an empty string."""
     value = value[:_CONTENT_TYPE_CHARS_MAX]
     mime = _MIME.match(value.strip().lower())
     charset = _CHARSET.search(value)
@@ -82,7 +83,7 @@ def parse_content_type(value: str) -> tuple[str, str]:
 
 
 def resolve_redirect(url: str, location: str, limits: ReadLimits) -> str | None:
-    """Return the absolute target of a redirect; None if it is not an http or https URL."""
+    """Return the absolute target of a redirect, or None if it is not an http or https URL."""
     try:
         target = urljoin(url, location.strip())
         url_key(target, limits.url_bytes_max)
@@ -94,7 +95,7 @@ def resolve_redirect(url: str, location: str, limits: ReadLimits) -> str | None:
 def page_from_response(
     response: Response, url: str, key: bytes, time: int, limits: ReadLimits, origin: Origin
 ) -> Page:
-    """Return the page of a response. The body is kept only if the status is 2xx: servers write the others."""
+    """Return the page of a response. Keep its body only if the status is 2xx: servers write the other bodies."""
     mime, charset = parse_content_type(response.fields.get("content-type", ""))
     location = response.fields.get("location") if response.status // 100 == 3 else None
     body, refused = None, None
@@ -120,7 +121,7 @@ def page_from_response(
 def page_without_http(
     url: str, key: bytes, time: int, data: bytes, size: int, content_type: str, limits: ReadLimits, origin: Origin
 ) -> Page:
-    """Return the page of a record without HTTP headers; `content_type` comes from the header of the record."""
+    """Return the page of a record without HTTP headers; `content_type` comes from the record's header."""
     mime, charset = parse_content_type(content_type)
     if mime == "application/http":  # the record declares HTTP headers, but they are missing
         mime, charset = "", ""
@@ -131,7 +132,7 @@ def page_without_http(
 
 
 def decode_body(response: Response, limits: ReadLimits) -> bytes:
-    """Undo the transfer and content encodings of a body. Raises Refused (`too_big`, `bad_encoding`).
+    """Undo the transfer and content encodings of a body. Raise Refused (`too_big`, `bad_encoding`).
 
     Many crawlers store decoded bodies under headers that still name the encoding, so a body that is clearly not
     encoded that way is returned unchanged. A body that is cut off is decoded as far as possible.
@@ -142,9 +143,9 @@ def decode_body(response: Response, limits: ReadLimits) -> bytes:
     if "chunked" in response.fields.get("transfer-encoding", "").lower():
         body = _join_chunks(body)
     words = [word.strip().lower() for word in response.fields.get("content-encoding", "").split(",")]
-    codings = [word for word in words if word not in _NO_CODINGS]
+    codings = [word for word in words if word not in _IGNORED_CODINGS]
     if len(codings) > _CODINGS_MAX:
-        raise Refused("bad_encoding", f"{len(codings)} content encodings, at most {_CODINGS_MAX} are decoded")
+        raise Refused("bad_encoding", f"{len(codings)} content encodings; at most {_CODINGS_MAX} are decoded")
     for coding in reversed(codings):
         if body:
             body = _undo_coding(body, coding, limits)
@@ -154,7 +155,7 @@ def decode_body(response: Response, limits: ReadLimits) -> bytes:
 
 
 def _join_chunks(body: bytes) -> bytes:
-    """Undo the transfer encoding `chunked`. A body without chunks, and bytes after a broken one, stay unchanged."""
+    """Undo the transfer encoding `chunked`. A body without chunks, and bytes after a broken chunk, stay unchanged."""
     parts: list[bytes] = []
     start = 0
     while start < len(body):
@@ -174,13 +175,13 @@ def _join_chunks(body: bytes) -> bytes:
 
 
 def _undo_coding(body: bytes, coding: str, limits: ReadLimits) -> bytes:
-    """Decode a body; if it is damaged, return the part before the damage, or the body itself if it is markup."""
+    """Decode a body. If it is damaged, return the part before the damage, or the unchanged body if that is markup."""
     bytes_max = limits.page_bytes_max + 1
     if coding in {"gzip", "x-gzip"}:
         if not body.startswith(GZIP):
             return body
         parts = _inflate(body, GZIP_WBITS, bytes_max)
-    elif coding == "deflate":  # zlib according to the standard, but often raw deflate
+    elif coding == "deflate":  # should be zlib, but is often raw deflate
         is_zlib = body[0] & 15 == 8 and int.from_bytes(body[:2], "big") % 31 == 0
         parts = _inflate(body, 15 if is_zlib else -15, bytes_max)
     elif coding == "br":
@@ -208,7 +209,7 @@ def _undo_coding(body: bytes, coding: str, limits: ReadLimits) -> bytes:
 
 
 def _inflate(body: bytes, wbits: int, bytes_max: int) -> Iterator[bytes]:
-    """Yield the first bytes of decompressed zlib, raw deflate, or all members of gzip."""
+    """Decompress zlib, raw deflate or all gzip members, and yield up to `bytes_max` bytes."""
     codec = zlib.decompressobj(wbits)
     start = 0
     while start < len(body) and bytes_max > 0:
@@ -217,13 +218,13 @@ def _inflate(body: bytes, wbits: int, bytes_max: int) -> Iterator[bytes]:
                 break
             codec = zlib.decompressobj(wbits)
         compressed = body[start : start + _INFLATE_BYTES]
-        part = codec.decompress(compressed, min(bytes_max, _READ_BYTES))
+        part = codec.decompress(compressed, min(bytes_max, _OUTPUT_BYTES))
         start += len(compressed) - len(codec.unused_data if codec.eof else codec.unconsumed_tail)
         bytes_max -= len(part)
         yield part
 
 
 def _read_parts(reader: BinaryIO, bytes_max: int) -> Iterator[bytes]:
-    while bytes_max > 0 and (part := reader.read(min(bytes_max, _READ_BYTES))):
+    while bytes_max > 0 and (part := reader.read(min(bytes_max, _OUTPUT_BYTES))):
         bytes_max -= len(part)
         yield part

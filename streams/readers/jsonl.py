@@ -1,7 +1,7 @@
-"""Read JSONL with one page per line; field names are our own or Common Crawl's, and unknown ones are ignored.
+"""Read JSONL with one page per line. Field names are our own or Common Crawl's; unknown fields are ignored.
 
-msgspec decodes a line directly into the fields below. Common Crawl's `crawl` is accepted and not used: the sweep gets
-its name when the file is ingested.
+msgspec decodes a line directly into a PageLine. Files can have Common Crawl's `crawl`, but it is not used: `--sweep`
+names the sweep.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from streams.readers.position import Item, Position
 from streams.readers.read_limits import ReadLimits, Refused, page_too_big
 from streams.urls import url_key
 
-_STATUS_REDIRECT = 302
+_REDIRECT_STATUS = 302  # of redirects without a status
 _BOM = b"\xef\xbb\xbf"
 
 
@@ -44,7 +44,7 @@ class PageLine(msgspec.Struct, kw_only=True):
     charset: str | None = None
     content_charset: str | None = None
     crawl: str | None = None
-    # A pointer to a WARC record. Any type is accepted, because other tools use some of these names for other things.
+    # A pointer to a WARC record. Any type is accepted, because other tools give some of these names other meanings.
     filename: Any = None
     warc_filename: Any = None
     offset: Any = None
@@ -53,7 +53,7 @@ class PageLine(msgspec.Struct, kw_only=True):
     warc_record_length: Any = None
 
     def pointer(self) -> warc_pointer.Pointer | None:
-        """Return the pointer of a line that has no content. Raises Refused if it is invalid."""
+        """Return the line's pointer, or None if it has content or no pointer. Raise Refused if it is invalid."""
         filename = _first(self.warc_filename, self.filename)
         if filename is None or not (self.body is self.html is self.text is None):
             return None
@@ -69,7 +69,7 @@ _decode = msgspec.json.Decoder(PageLine).decode
 
 
 def read_items(stream: ByteStream, limits: ReadLimits, after: Position) -> Iterator[Item]:
-    """Yield all pages and rejections of a stream, which starts at `after`, with the position after each."""
+    """Yield all pages and rejections of a stream that starts at `after`, each with the position after it."""
     source, member, line_number = after.source, after.member, after.line
     while True:
         start = stream.position()
@@ -94,7 +94,7 @@ def read_items(stream: ByteStream, limits: ReadLimits, after: Position) -> Itera
 
 
 def _read_item(line: bytes, stream: ByteStream, limits: ReadLimits, origin: Origin) -> Page | Rejected | None:
-    """Return the page of a line, or its rejection; None for a blank line."""
+    """Return the page of a line or its rejection. Return None for a blank line."""
     complete = line.endswith(b"\n")
     if not complete and len(line) >= limits.line_bytes_max and stream.peek() >= 0:
         stream.skip_line()
@@ -109,9 +109,9 @@ def _read_item(line: bytes, stream: ByteStream, limits: ReadLimits, origin: Orig
 def parse_line(
     data: bytes, limits: ReadLimits, origin: Origin, *, complete: bool = True
 ) -> tuple[Page | Rejected, str]:
-    """Return the page of one line or its rejection, and the line's `crawl`, which can be empty.
+    """Return the page of a line or its rejection, and the line's `crawl` or an empty string.
 
-    `complete` says that the line ends with a newline or was sent as a message, so bad JSON is not a cut-off line.
+    `complete` says that the line ends with a newline or is a message, so bad JSON does not mean that it was cut off.
     """
     try:
         line = _decode(data)
@@ -132,7 +132,7 @@ def parse_line(
 
 
 def _page(line: PageLine, line_bytes: int, limits: ReadLimits, origin: Origin) -> Page | Rejected:
-    """Return the page of a line, or the rejection of the record that it points to. Raises Refused."""
+    """Return the page of a line, or the rejection of the record that the line points to. Raise Refused."""
     url = line.url
     if not url:
         raise Refused("no_url", "no `url`")
@@ -143,18 +143,18 @@ def _page(line: PageLine, line_bytes: int, limits: ReadLimits, origin: Origin) -
     time = _time(line)
     declared_status = _status(line)
     pointer = line.pointer()
-    # Without `warc_folder`, a line with a redirect or an error is still read: it needs nothing from its record.
+    # Without `warc_folder`, a line with the status of a redirect or error is still read: it needs no content.
     if pointer is not None and (limits.warc_folder or (declared_status or 200) == 200):
         page = warc_pointer.read_record(pointer, key, limits, origin)
         return with_time(page, time) if isinstance(page, Page) else page
     location = line.fetch_redirect or line.redirect
     redirect = http_payload.resolve_redirect(url, location, limits) if location else None
-    status = _first(declared_status, _STATUS_REDIRECT if redirect else 200)
+    status = _first(declared_status, _REDIRECT_STATUS if redirect else 200)
     if not 100 <= status <= 999:
         raise Refused("bad_field", f"{status} is not an HTTP status")
     body, text, refused = (None, None, None) if redirect else _content(line, line_bytes, limits)
     if status == 200 and body is None and text is None and refused is None and not redirect:
-        raise Refused("no_content", "neither `html`, `text`, `body` nor a redirect")
+        raise Refused("no_content", "no `html`, `text`, `body` or redirect")
     mime, charset = _media_type(line)
     return Page(
         url=url,
@@ -173,16 +173,16 @@ def _page(line: PageLine, line_bytes: int, limits: ReadLimits, origin: Origin) -
 
 
 def _time(line: PageLine) -> int:
-    """Return the time of the fetch in ms; 0 if the line does not give one. Raises Refused."""
+    """Return the fetch time in ms since 1970, or 0 if the line has none. Raise Refused if it is invalid."""
     value = _first(line.fetch_time, line.fetched_at)
     time = 0 if value is None else timestamps.millis(value)
     if time is None:
-        raise Refused("bad_time", f"`fetch_time` or `fetched_at` is {str(value)[:80]!r}")
+        raise Refused("bad_time", f"invalid `fetch_time` or `fetched_at`: {str(value)[:80]!r}")
     return time
 
 
 def _status(line: PageLine) -> int | None:
-    """Return the status, which indexes write as text; None if the line does not give one. Raises Refused."""
+    """Return the status (text in indexes) as a number, or None without one. Raise Refused if it is invalid."""
     status: int | str | None = _first(line.fetch_status, line.status)
     if isinstance(status, str):
         if not (status.isascii() and status.isdigit() and len(status) == 3):
@@ -194,7 +194,7 @@ def _status(line: PageLine) -> int | None:
 def _content(
     line: PageLine, line_bytes: int, limits: ReadLimits
 ) -> tuple[bytes | None, str | None, tuple[str, str] | None]:
-    """Return (body, text, refused): the content closest to the bytes as served, or why it cannot be used."""
+    """Return (body, text, refused): the content closest to what was served, or why that content cannot be used."""
     if line.body is not None:
         try:
             base64 = b"".join(line.body.encode("ascii").split())  # MIME breaks base64 into lines
@@ -205,7 +205,7 @@ def _content(
         body = line.html.encode()
     else:
         text, limit = line.text, limits.page_bytes_max
-        # A line is longer than its text in UTF-8, so most texts need not be measured.
+        # A line is longer than its text in UTF-8, so a short line's text need not be measured.
         if text is not None and line_bytes > limit and len(text.encode()) > limit:
             return None, None, ("too_big", f"text of more than page_bytes_max {limit} bytes")
         return None, text, None
@@ -215,7 +215,7 @@ def _content(
 
 
 def _media_type(line: PageLine) -> tuple[str, str]:
-    """Return the media type and the charset, in lower case; the defaults for `html` are text/html and UTF-8."""
+    """Return the lower-case media type and charset. For `html`, the default type is text/html, the charset UTF-8."""
     mime, mime_charset = http_payload.parse_content_type(line.content_mime_type or line.mime or "")
     charset = (line.content_charset or line.charset or mime_charset).lower()
     if line.html is None:

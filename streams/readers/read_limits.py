@@ -1,4 +1,4 @@
-"""Limits on the bytes that reading one record can cost, and the exception for content that cannot be used."""
+"""Limits on the bytes read for one record, and the exception for content that cannot be used."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ MIB = 1 << 20
 
 
 class ReadLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """Limits in bytes. The memory for reading is a small multiple of the largest one."""
+    """Limits in bytes. Reading takes at most a small multiple of `line_bytes_max` in memory."""
 
-    page_bytes_max: int = 10 * MIB  # of a page, decoded
-    line_bytes_max: int = 32 * MIB  # of a JSONL line; escapes and base64 make a line longer than its page
+    page_bytes_max: int = 10 * MIB  # size of a page after decoding
+    line_bytes_max: int = 32 * MIB  # size of a JSONL line; escapes and base64 make it larger than its page
     url_bytes_max: int = 2048
-    header_bytes_max: int = 64 << 10  # of a WARC, ARC or HTTP header
-    skip_bytes_max: int = 4096 * MIB  # decompressed bytes skipped for one rejected record: stops zip bombs
-    window_bytes_max: int = 128 * MIB  # of zstd's window, which its decoder keeps in memory
-    directory_bytes_max: int = 16 * MIB  # of a WACZ's zip directory
-    warc_folder: str = ""  # where WARC pointers are followed; they are refused if it is empty
+    header_bytes_max: int = 64 << 10  # size of a WARC or HTTP header
+    skip_bytes_max: int = 4096 * MIB  # decompressed bytes skipped for one rejected record; stops zip bombs
+    window_bytes_max: int = 128 * MIB  # size of the zstd window, which the decoder keeps in memory
+    directory_bytes_max: int = 16 * MIB  # size of a WACZ's zip directory
+    warc_folder: str = ""  # the only folder that WARC pointers may lead to; if empty, they are refused
 
     @classmethod
     def from_settings(cls, settings: Settings) -> Self:
@@ -36,7 +36,7 @@ class ReadLimits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Refused(Exception):
-    """Raised for content that cannot be used; `reason` is a key of REASONS, `detail` is for people."""
+    """The content cannot be used. `reason` is a key of REASONS, `detail` is for people."""
 
     def __init__(self, reason: str, detail: str) -> None:
         super().__init__(reason, detail)
@@ -45,5 +45,5 @@ class Refused(Exception):
 
 
 def page_too_big(size: int, limits: ReadLimits) -> tuple[str, str]:
-    """Return the reason and the detail for a page of `size` bytes."""
+    """Return the reason and detail for refusing a page of `size` bytes."""
     return "too_big", f"{size} bytes, more than page_bytes_max {limits.page_bytes_max}"

@@ -20,13 +20,13 @@ class Framing(msgspec.Struct, frozen=True):
     """How to recognise and read the records of one format."""
 
     is_record_start: IsRecordStart
-    header: re.Pattern[bytes]  # matches a record's first line; strict enough to search garbage for it
-    header_bytes_max: int  # longer than any match of `header`
-    read_record: Callable[[ByteStream, ReadLimits, Origin], Page | Rejected | None]  # None: a record without a page
+    header: re.Pattern[bytes]  # matches the start of a record's header; strict enough for searching garbage
+    header_match_bytes_max: int  # longer than any match of `header`
+    read_record: Callable[[ByteStream, ReadLimits, Origin], Page | Rejected | None]  # None if the record has no page
 
 
 def read_items(stream: ByteStream, framing: Framing, limits: ReadLimits, after: Position) -> Iterator[Item]:
-    """Yield all pages and rejections of a stream, which starts at `after`, with the position after each."""
+    """Yield all pages and rejections of a stream that starts at `after`, each with the position after it."""
     source, member = after.source, after.member
     blank_bytes, any_record = 0, stream.position() != (0, 0)
     while True:
@@ -52,9 +52,9 @@ def read_items(stream: ByteStream, framing: Framing, limits: ReadLimits, after: 
 
 
 def _recover(stream: ByteStream, framing: Framing, rejected: Rejected) -> bool:
-    """Move to the next record; return False if it cannot be found."""
+    """Move to the next record. Return False if reading cannot continue."""
     if rejected.reason in {"garbage", "bad_length", "bad_header"} and not stream.fault.reason:
-        stream.skip_to(framing.header, framing.header_bytes_max)
+        stream.skip_to(framing.header, framing.header_match_bytes_max)
     if "truncated" in {rejected.reason, stream.fault.reason}:
         return False
     return not stream.fault.reason or stream.resync(framing.is_record_start)
@@ -63,9 +63,9 @@ def _recover(stream: ByteStream, framing: Framing, rejected: Rejected) -> bool:
 def read_block(
     stream: ByteStream, size: int, is_record_start: IsRecordStart, limits: ReadLimits, origin: Origin, url: str
 ) -> bytes | Rejected:
-    """Read a record's content of `size` bytes; reject it if it is cut off or no record can start after it.
+    """Read the `size` bytes of a record's content. Reject the record if it is cut off or cannot end there.
 
-    If the content is too big for a page, only its start is returned, which contains the HTTP headers.
+    If the content is too big for a page, return only its start, which contains the HTTP headers.
     """
     is_big = size > limits.page_bytes_max + limits.header_bytes_max
     data = stream.read(limits.header_bytes_max if is_big else size, is_record_start)
@@ -78,13 +78,13 @@ def read_block(
 def skip_block(
     stream: ByteStream, size: int, is_record_start: IsRecordStart, origin: Origin, url: str
 ) -> Rejected | None:
-    """Skip a record's content of `size` bytes; reject it as `read_block` does."""
+    """Skip the `size` bytes of a record's content. Reject the record as `read_block` does."""
     done = stream.skip(size, is_record_start)
     return incomplete(stream, size, done, origin, url) if done < size or not _at_record_end(stream) else None
 
 
 def incomplete(stream: ByteStream, size: int, done: int, origin: Origin, url: str) -> Rejected:
-    """Return the rejection of a record that is cut off after `done` of its `size` bytes, or has a wrong size."""
+    """Return the rejection of a record that is cut off after `done` of its `size` bytes, or whose size is wrong."""
     if stream.peek() >= 0:
         return Rejected("bad_length", f"the record does not end after its stated length of {size} bytes", origin, url)
     detail = stream.fault.detail or f"the input ends after {done} of {size} bytes"
@@ -92,5 +92,5 @@ def incomplete(stream: ByteStream, size: int, done: int, origin: Origin, url: st
 
 
 def _at_record_end(stream: ByteStream) -> bool:
-    """Whether a record can end here: before a newline or a frame, or at the end of the input."""
+    """Return whether a record can end here: before a newline or a frame, or at the end of the input."""
     return stream.peek() in _NEWLINES or stream.peek() < 0 or stream.at_frame_start()

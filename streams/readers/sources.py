@@ -27,17 +27,17 @@ class Source(msgspec.Struct, frozen=True):
 
     name: str
     size: int  # bytes; 0 for standard input and other pipes
-    regular: bool = False  # a file on disk, which can be read more than once
+    regular: bool = False  # whether it is a file on disk, which can be read more than once
 
 
 FileIdentity = tuple[int, int]  # device and inode: the same for all names of a file or folder, and all links to it
 
 
 def list_sources(paths: Iterable[str | os.PathLike[str]], without: Collection[Path] = ()) -> list[Source]:
-    """Return the files of some paths, without duplicates, and the files of each folder in sorted order.
+    """Return the files that some paths name or contain, without duplicates. The files of each folder are sorted.
 
-    Files and folders in `without` are excluded from the folders that contain them, under any name or link. Raises
-    ReadError for a missing path.
+    Files and folders in `without` are left out of the folders that contain them, under any name or link. Raise
+    ReadError if a path is missing.
     """
     excluded = {identity for path in without if (identity := file_identity(path))}
     sources: dict[str, Source] = {}
@@ -49,7 +49,7 @@ def list_sources(paths: Iterable[str | os.PathLike[str]], without: Collection[Pa
 
 
 def file_identity(path: str | Path) -> FileIdentity | None:
-    """Return the identity of the file that a path leads to, or of standard input; None if it does not exist."""
+    """Return the identity of standard input or of the file that a path leads to, or None if no such file exists."""
     try:
         status = os.fstat(sys.stdin.fileno()) if path == STDIN else Path(path).stat()
     except (OSError, ValueError):
@@ -62,7 +62,7 @@ def _source(name: str) -> Source:
         return Source(name, 0)
     try:
         status = Path(name).stat()
-    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+    except (OSError, ValueError) as error:  # ValueError: the name contains a NUL
         reason = getattr(error, "strerror", None) or error
         raise ReadError(f"cannot read {name!r}: {reason}", "name files, folders, or - for standard input") from error
     regular = stat.S_ISREG(status.st_mode)
@@ -70,7 +70,7 @@ def _source(name: str) -> Source:
 
 
 def _list_folder(name: str, excluded: Collection[FileIdentity]) -> list[Source]:
-    """Return the files whose name or first bytes show a format; skip hidden ones, do not follow links to folders."""
+    """Return the files whose name or first bytes show a format. Skip hidden files and folders, and linked folders."""
     sources: list[Source] = []
 
     def refuse(error: OSError) -> None:
@@ -96,7 +96,7 @@ def _is_archive(path: Path) -> bool:
 
 @contextmanager
 def open_source(name: str) -> Iterator[BinaryIO]:
-    """Open a file for reading, or yield standard input, which stays open. Raises ReadError."""
+    """Open a file for reading. Standard input stays open afterwards. Raise ReadError if the file cannot be opened."""
     if name == STDIN:
         yield cast("BinaryIO", sys.stdin.buffer)
         return
@@ -109,7 +109,7 @@ def open_source(name: str) -> Iterator[BinaryIO]:
 
 
 class _PipeWithHead:
-    """A pipe from which the head was already read; reading returns the head again, and then the rest."""
+    """A pipe whose head was already read. Reading returns the head again, and then the rest."""
 
     def __init__(self, head: bytes, file: BinaryIO) -> None:
         self._head = head
@@ -127,7 +127,7 @@ class _PipeWithHead:
 
 
 def read_head(file: BinaryIO) -> tuple[bytes, BinaryIO]:
-    """Return the first bytes of a file, and the file positioned before them. Raises ReadError."""
+    """Return the first bytes of a file, and the file moved back to before them. Raise ReadError if reading fails."""
     try:
         head = file.read(HEAD_BYTES)
     except OSError as error:
@@ -140,7 +140,7 @@ def read_head(file: BinaryIO) -> tuple[bytes, BinaryIO]:
 
 
 def digest_files(files: Iterable[Source]) -> str | None:
-    """Return the digest of files with their present content; None if one is a pipe, which cannot be read again."""
+    """Return the digest of the current content of files, or None if a file is a pipe, which cannot be read twice."""
     digest = ""
     for source in files:
         if not source.regular:
@@ -159,7 +159,7 @@ def format_from_name(name: str) -> str:
 
 
 def detect_format(head: bytes, name: str) -> str:
-    """Return the format that a file's first bytes show once decompressed, or else the format that its name shows."""
+    """Return the format that a file's first bytes show after decompression, or else the one that its name shows."""
     compression = detect_compression(head)
     if compression == "zip":
         return "wacz"

@@ -1,4 +1,4 @@
-"""Open a WACZ 1.1, a zip with WARCs in `archive/`, indexes and page lists; only the WARCs are read."""
+"""Open a WACZ 1.1, a zip with WARCs in `archive/`, indexes and page lists. Only the WARCs are read."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from streams.readers.compression import ZIP_MEMBER_ERRORS, detect_compression
 from streams.readers.read_limits import ReadLimits, Refused
 from streams.readers.sources import HEAD_BYTES, format_from_name
 
-_END_BYTES_MAX = 56  # of the records at the end of a zip, which state where the directory is
-_ENCRYPTED = 1
-_METHODS = {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}  # with others, one read of a few bytes is unbounded
-_DETAIL_CHARS_MAX = 500  # of a detail that quotes names from the zip
+_END_RECORD_BYTES_MAX = 56  # size of a record at the end of a zip that locates the directory
+_ENCRYPTED_FLAG = 1
+_METHODS = {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}  # with others, reading a few bytes takes unbounded memory
+_DETAIL_CHARS_MAX = 500  # length of a detail that quotes names from the zip
 
 
 def open_archive(file: BinaryIO, limits: ReadLimits) -> zipfile.ZipFile:
-    """Open the zip. Raises Refused (`bad_zip`, `no_archive`)."""
+    """Open a WACZ. Raise Refused (`bad_zip`, `no_archive`)."""
     bounded = _BoundedReads(file, limits.directory_bytes_max)
     try:
         archive = zipfile.ZipFile(cast("BinaryIO", bounded))
@@ -42,22 +42,22 @@ def list_warcs(archive: zipfile.ZipFile) -> list[str]:
 
 
 def open_member(archive: zipfile.ZipFile, name: str) -> BinaryIO:
-    """Open a file in the zip. Raises Refused (`bad_zip`)."""
+    """Open a file in the zip. Raise Refused (`bad_zip`)."""
     info = archive.getinfo(name)
-    if info.flag_bits & _ENCRYPTED:
+    if info.flag_bits & _ENCRYPTED_FLAG:
         raise _bad_zip(f"encrypted: {name}")
     if info.compress_type not in _METHODS:
         raise _bad_zip(f"compression method {info.compress_type} is neither stored nor deflated: {name}")
     try:
-        return archive.open(info)  # type: ignore[return-value]  # ZipExtFile has all that readers use of BinaryIO
+        return archive.open(info)  # type: ignore[return-value]  # ZipExtFile has every method that readers call
     except (zipfile.BadZipFile, NotImplementedError, RuntimeError, ValueError, OSError, struct.error) as error:
         raise _bad_zip(f"{name}: {error}") from None
 
 
 def read_member_head(archive: zipfile.ZipFile, name: str) -> bytes:
-    """Return the first bytes of a file in the zip; empty if they are damaged, which reading the file then reports.
+    """Return the first bytes of a file in the zip, or none if they are damaged: reading the file reports that.
 
-    Raises Refused (`bad_zip`; `unknown_format` for a nested zip, which is not read).
+    Raise Refused (`bad_zip`, or `unknown_format` for a nested zip, which is not read).
     """
     with open_member(archive, name) as file:
         try:
@@ -70,10 +70,10 @@ def read_member_head(archive: zipfile.ZipFile, name: str) -> bytes:
 
 
 class _BoundedReads:
-    """A zip file with a limit on each read until zipfile has loaded the directory, which it does in one read.
+    """A zip file that limits the size of a read until zipfile has loaded the directory, which takes one read.
 
-    A zip can have several end records, and versions of zipfile differ in the one that they use. So the limit applies
-    to the sizes that zipfile requests, not to a size that we would parse ourselves.
+    A zip can have several end records, and versions of zipfile differ in which record they use. So the limit
+    applies to the sizes that zipfile requests, not to a size that we parse ourselves.
     """
 
     def __init__(self, file: BinaryIO, bytes_max: int) -> None:
@@ -82,10 +82,10 @@ class _BoundedReads:
         self.seek, self.tell, self.seekable = file.seek, file.tell, file.seekable
 
     def read(self, count: int = -1) -> bytes:
-        """Read up to `count` bytes. Raises Refused.
+        """Read up to `count` bytes. Raise Refused if that exceeds the limit.
 
-        zipfile reads without a count only at the end of the file, at most as much as the longest comment of a zip.
+        zipfile omits the count only at the end of the file, where it reads at most the longest comment of a zip.
         """
-        if count > max(self.bytes_max, _END_BYTES_MAX):
-            raise Refused("bad_zip", f"zip directory of {count} bytes, directory_bytes_max {self.bytes_max}")
+        if count > max(self.bytes_max, _END_RECORD_BYTES_MAX):
+            raise Refused("bad_zip", f"zip directory of {count} bytes exceeds directory_bytes_max {self.bytes_max}")
         return self._file.read(count)

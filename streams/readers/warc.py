@@ -1,7 +1,7 @@
-"""Read WARC 0.17 to 1.1 and WET (ISO 28500; compressed files as in IIPC's WARC 1.1: gzip members or zstd frames).
+"""Read WARC 0.17 to 1.1 (ISO 28500) and WET, optionally compressed record by record with gzip or zstd.
 
-Only the header fields that a page needs are parsed. Requests, metadata and warcinfo are skipped, and so are records
-of schemes that have no pages (`dns:`, `urn:`, ...). docs/decisions/warc-framing.md says why records are framed here.
+Requests, metadata and warcinfo are skipped, and so are records of schemes that have no pages (`dns:`, `urn:`, ...).
+docs/decisions/warc-framing.md explains why we split files into records ourselves.
 """
 
 from __future__ import annotations
@@ -22,22 +22,23 @@ from streams.urls import url_key
 _VERSION = b"WARC/"
 _PAGE_TYPES = frozenset({b"response", b"resource", b"revisit", b"conversion"})
 _HEADER = re.compile(rb"WARC/\d\.\d+[ \t]*\r?\n(?:WARC-|Content-)", re.IGNORECASE)
-_HEADER_BYTES_MAX = 64  # longer than any match of the pattern
-_STARTS = (_VERSION, GZIP, ZSTD)  # of input that may be cut off within its first bytes
+_HEADER_MATCH_BYTES_MAX = 64  # longer than any match of _HEADER
+_MAGICS = (_VERSION, GZIP, ZSTD)  # input that ends within one of these is cut short, not garbage
 _CONTINUATION = re.compile(rb"\r?\n[ \t]+")
 
 _Fields = dict[bytes, bytes]
 
 
 def read_record(stream: ByteStream, limits: ReadLimits, origin: Origin) -> Page | Rejected | None:
-    """Read one record, from its first byte to the end of its content; None if it has no page."""
+    """Read one record, from its first byte to the end of its content. Return None if it has no page."""
     fields = _read_fields(stream, limits, origin)
     if isinstance(fields, Rejected):
         return fields
     url = _text(fields, b"warc-target-uri").strip("<> \t")
     length = fields.get(b"content-length", b"")
     if not length.isdigit() or len(length) > 18:
-        return Rejected("bad_header", f"Content-Length is {length[:40]!r}", origin, url[: limits.url_bytes_max])
+        detail = f"invalid or missing Content-Length: {length[:40]!r}"
+        return Rejected("bad_header", detail, origin, url[: limits.url_bytes_max])
     size = int(length)
     record_type = fields.get(b"warc-type", b"").lower()
     if record_type not in _PAGE_TYPES or (url and not url[:6].lower().startswith(("http:", "https:"))):
@@ -52,7 +53,7 @@ def read_record(stream: ByteStream, limits: ReadLimits, origin: Origin) -> Page 
     response = http_payload.parse_response(data, size, limits) if is_revisit or record_type == b"response" else None
     time = _time(fields, response)
     if time is None:
-        return Rejected("bad_time", f"WARC-Date is {_text(fields, b'warc-date')[:80]!r}", origin, url)
+        return Rejected("bad_time", f"invalid WARC-Date: {_text(fields, b'warc-date')[:80]!r}", origin, url)
     if response is not None:
         page = http_payload.page_from_response(response, url, key, time, limits, origin)
     elif is_revisit:
@@ -72,20 +73,20 @@ def _is_record_start(head: bytes) -> bool:
     return head.startswith(_VERSION)
 
 
-FRAMING = records.Framing(_is_record_start, _HEADER, _HEADER_BYTES_MAX, read_record)
+FRAMING = records.Framing(_is_record_start, _HEADER, _HEADER_MATCH_BYTES_MAX, read_record)
 
 
 def _read_fields(stream: ByteStream, limits: ReadLimits, origin: Origin) -> _Fields | Rejected:
-    """Read a header and map lower-case names to values. The first one of repeated fields counts."""
+    """Read a header and map lower-case names to values. If a field is repeated, the first one wins."""
     header = stream.read_header(limits.header_bytes_max)
     if not header.startswith(_VERSION):
-        if any(start.startswith(header) for start in _STARTS):
+        if any(magic.startswith(header) for magic in _MAGICS):
             return records.incomplete(stream, len(_VERSION), len(header), origin, "")
         return Rejected("garbage", f"not a WARC record: {header[:40]!r}", origin)
     if not header.endswith((b"\n\r\n", b"\n\n")):
         if stream.peek() < 0:
             return records.incomplete(stream, limits.header_bytes_max, len(header), origin, "")
-        return Rejected("bad_header", f"longer than header_bytes_max {limits.header_bytes_max}", origin)
+        return Rejected("bad_header", f"header is longer than {limits.header_bytes_max} bytes", origin)
     fields: _Fields = {}
     for line in _CONTINUATION.sub(b" ", header).split(b"\n")[1:]:
         name, _, value = line.partition(b":")
@@ -98,7 +99,7 @@ def _text(fields: _Fields, name: bytes) -> str:
 
 
 def _parse_key(fields: _Fields, url: str, limits: ReadLimits, origin: Origin) -> bytes | Rejected:
-    """Return the key of a record's URL, or a rejection if it has no valid URL or is a segment."""
+    """Return the key of a record's URL, or a rejection if the record has no valid URL or is a segment."""
     if not url:
         return Rejected("no_url", "no WARC-Target-URI", origin)
     try:
@@ -111,9 +112,9 @@ def _parse_key(fields: _Fields, url: str, limits: ReadLimits, origin: Origin) ->
 
 
 def _time(fields: _Fields, response: http_payload.Response | None) -> int | None:
-    """Return WARC-Date, or else the Date of the record or of the response.
+    """Return the first of these that can be read: WARC-Date, the record's Date, the response's Date.
 
-    Return 0 if the record has no WARC-Date, None if it has one that cannot be read.
+    If none can, return 0 if WARC-Date is absent and None if it is malformed.
     """
     declared = _text(fields, b"warc-date")
     time = timestamps.millis(declared)
@@ -127,8 +128,8 @@ def _time(fields: _Fields, response: http_payload.Response | None) -> int | None
 def _revisit(page: Page, fields: _Fields, limits: ReadLimits) -> Page:
     """Return the page of a revisit record, which repeats the content of an earlier capture.
 
-    A revisit record without a URL repeats an earlier capture of the same URL: "server not modified" can mean nothing
-    else, and crawlers that gave only a digest looked it up in the history of the URL.
+    A revisit without WARC-Refers-To-Target-URI refers to the same URL: a "server not modified" revisit can refer to
+    no other, and crawlers that wrote only a digest compared it with that URL's history.
     """
     refers_to = _text(fields, b"warc-refers-to-target-uri").strip("<> \t") or page.url
     time = timestamps.millis(_text(fields, b"warc-refers-to-date"))

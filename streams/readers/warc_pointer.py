@@ -1,11 +1,11 @@
-"""Follow pointers to WARC records, as in Common Crawl's index, from lines or messages without content.
+"""Read the WARC records to which lines or messages without content point, as in Common Crawl's index.
 
     filename   or  warc_filename         a file below `warc_folder`
     offset     or  warc_record_offset    offset of the record's first byte, in the file as it is on disk
     length     or  warc_record_length    bytes of the record, compressed as it is on disk
 
-A pointer comes from outside and names a file on this machine. So only files in that one folder are read, after all
-links are resolved. Nothing is fetched from the network. The length, and so the number of bytes read, is limited.
+A pointer is untrusted, yet names a file on this machine. So only files that are below `warc_folder` after all links
+are resolved are read. Nothing is fetched from the network. The length, and so the number of bytes read, is limited.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from streams.readers.byte_stream import ByteStream
 from streams.readers.compression import detect_compression
 from streams.readers.read_limits import ReadLimits, Refused
 
-_OFFSET_MAX = 1 << 50
+_NUMBER_MAX = 1 << 50  # largest offset or length
 
 
 class Pointer(msgspec.Struct, frozen=True):
-    """The place of a record, which need not exist."""
+    """The location of a record, which need not exist."""
 
     filename: str
     offset: int
@@ -34,7 +34,7 @@ class Pointer(msgspec.Struct, frozen=True):
 
 
 def parse_pointer(filename: Any, offset: Any, length: Any) -> Pointer:
-    """Return a pointer from decoded JSON values; indexes write numbers as text. Raises Refused."""
+    """Return a pointer from decoded JSON values; numbers can be text. Raise Refused if a value is invalid."""
     offset_number, length_number = _number(offset), _number(length)
     if not isinstance(filename, str) or offset_number is None or not length_number:
         values = f"filename {filename!r}, offset {offset!r} and length {length!r}"[:300]
@@ -45,15 +45,15 @@ def parse_pointer(filename: Any, offset: Any, length: Any) -> Pointer:
 def _number(value: Any) -> int | None:
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= 18:
         value = int(value)
-    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _OFFSET_MAX else None
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _NUMBER_MAX else None
 
 
 def read_record(pointer: Pointer, key: bytes, limits: ReadLimits, origin: Origin) -> Page | Rejected:
-    """Return the page of a record, or its rejection. Raises Refused if its URL does not have this key."""
+    """Return the page of a record, or its rejection. Raise Refused if there is none or its URL has another key."""
     if not limits.warc_folder:
         raise _bad_pointer("pointers are not followed: ingest.warc_folder is not set")
     if pointer.length > limits.line_bytes_max:
-        raise Refused("too_big", f"record of {pointer.length} bytes, line_bytes_max {limits.line_bytes_max}")
+        raise Refused("too_big", f"record of {pointer.length} bytes exceeds line_bytes_max {limits.line_bytes_max}")
     data = _read_bytes(limits.warc_folder, pointer)
     compression = detect_compression(data)
     stream = ByteStream(io.BytesIO(data), "plain" if compression == "zip" else compression, limits)
@@ -73,7 +73,7 @@ def _bad_pointer(detail: str) -> Refused:
 
 
 def _read_bytes(folder: str, pointer: Pointer) -> bytes:
-    """Read the bytes of a record. Raises Refused if the file is not below the folder with all links resolved."""
+    """Read the bytes of a record. Raise Refused if, with all links resolved, the file is not below the folder."""
     name, shown = pointer.filename, repr(pointer.filename[:200])
     if "://" in name:
         raise _bad_pointer(f"{shown} is a URL: only files below ingest.warc_folder are read")
