@@ -1,8 +1,8 @@
 """A build backend that builds nothing, so that pip downloads a source archive without running its setup code.
 
-pip asks the build backend of every source archive for metadata before it saves the archive. This module stands in
-for `setuptools` on a separate import path and answers from the archive's PKG-INFO (PEP 517). pip runs it in another
-process, in the unpacked archive, so it must not import anything from this project.
+pip asks the build backend of every source archive for metadata before it saves the archive. This module replaces
+`setuptools` on a separate import path, and answers from the archive's PKG-INFO (PEP 517). pip runs the module in
+another process, in the unpacked archive, so it must not import anything from this project.
 """
 
 import shutil

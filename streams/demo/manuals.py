@@ -1,6 +1,6 @@
-"""Downloads the editions of a real manual and converts each into a sweep for the demo.
+"""Download the editions of a real manual and convert each into a sweep for the demo.
 
-pip downloads the source archives from the package index, several at a time; only their text files are read. A page
+pip downloads the source archives from the package index, several at a time. Only their text files are read. A page
 has the same URL in all editions, as on a site that always shows the newest edition.
 """
 
@@ -22,13 +22,13 @@ from streams.errors import LostfoundError
 
 PROJECT = "Django"
 BASE_URL = "https://docs.djangoproject.com/en/stable/"
-PAGE_BYTES_MAX = 4_000_000  # the largest manual page has 150 kB
-DOWNLOADS_MAX = 3  # concurrent; unpacking keeps a core busy
+PAGE_BYTES_MAX = 4_000_000  # the largest page of the manual has 150 kB
+DOWNLOADS_MAX = 3  # concurrent downloads; unpacking one keeps a core busy
 DOWNLOAD_SECONDS_MAX = 180.0
 
 
 class Offline(LostfoundError):
-    """The archives cannot be downloaded: the network, the package index or pip is missing."""
+    """The archives cannot be downloaded: the network, the package index or pip is unavailable."""
 
 
 class Edition(NamedTuple):
@@ -52,7 +52,7 @@ EDITIONS = (
 def download(folder: Path, on_download: Callable[[Edition], None]) -> dict[Edition, Path]:
     """Download all source archives that `folder` does not contain yet, and return the paths of all editions.
 
-    Calls `on_download` after each edition. Raises Offline, with pip's last error line, if a download fails.
+    Call `on_download` after each edition. Raise Offline, with pip's last error line, if a download fails.
     """
     # pip imports our backend as `setuptools.build_meta`.
     package = folder / "hooks" / "setuptools"
@@ -72,20 +72,20 @@ def download(folder: Path, on_download: Callable[[Edition], None]) -> dict[Editi
 
 
 def write_sweep(edition: Edition, archive: Path, target: Path) -> int:
-    """Write an edition's pages as JSONL and return their number. Raises Offline if the archive is broken."""
+    """Write an edition's pages as JSONL and return their number. Raise Offline if the archive is broken."""
     rows = [
         {"url": url, "fetch_time": f"{edition.released}T00:00:00Z", "title": parse_title(text), "text": text}
         for url, text in sorted(read_pages(archive))
     ]
     target.parent.mkdir(parents=True, exist_ok=True)
-    partial = target.with_suffix(".part")  # later runs use any existing target, so it must be complete
+    partial = target.with_suffix(".part")  # later runs reuse the target, so it must be complete
     partial.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
     partial.replace(target)
     return len(rows)
 
 
 def read_pages(archive: Path) -> Iterator[tuple[str, str]]:
-    """Yield the URL and text of every manual page in a source archive. Raises Offline if it is broken."""
+    """Yield the URL and text of every manual page in a source archive. Raise Offline if the archive is broken."""
     try:
         with tarfile.open(archive, "r:gz") as tar:
             for member in tar:
@@ -107,7 +107,7 @@ def page_url(path: str) -> str:
 
 
 def parse_title(text: str) -> str:
-    """Return the first heading of a reStructuredText page: an underlined line."""
+    """Return the first heading (an underlined line) of a reStructuredText page, or an empty string."""
     lines = text.split("\n", 60)[:60]
     for line, next_line in pairwise(lines):
         if line.strip() and len(next_line) >= len(line.rstrip()) and set(next_line.strip()) in ({"="}, {"-"}, {"~"}):

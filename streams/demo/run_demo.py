@@ -1,4 +1,4 @@
-"""Runs the demo: ingests its sweeps, and prints copies, moved pages, pages that are gone, and a redirect map."""
+"""Run the demo: ingest its sweeps, and print copies, moved pages, pages that are gone, and a redirect map."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ CLUSTERS_SHOWN, MOVES_SHOWN, GONE_SHOWN, REDIRECTS_SHOWN = 6, 12, 8, 3
 class Site(NamedTuple):
     """The sweeps of one site, as files to ingest."""
 
-    name: str  # also the name of the folder of its state
+    name: str  # also names the folder that contains its state
     description: str
     base_url: str
     sweeps: list[tuple[str, Path]]
@@ -46,7 +46,7 @@ class Site(NamedTuple):
 def run_demo(folder: Path, settings: Settings, *, use_sample: bool, now: int) -> None:
     """Ingest the manuals, or the sample if they cannot be downloaded, and print the report.
 
-    All files are stored in `folder`; `now` is the time in ms since 1970.
+    All files are stored in `folder`. `now` is the time in ms since 1970.
     """
     site = _load_sample() if use_sample else _download_manuals(folder) or _load_sample()
     data_dir = folder / site.name
@@ -70,7 +70,7 @@ def run_demo(folder: Path, settings: Settings, *, use_sample: bool, now: int) ->
 
 
 def _download_manuals(folder: Path) -> Site | None:
-    """Return the sweeps of the real manual; if its archives cannot be downloaded, print why and return None."""
+    """Return the sweeps of the real manual. If its archives cannot be downloaded, print why and return None."""
     files = {edition: folder / "pages" / f"{edition.sweep}.jsonl" for edition in manuals.EDITIONS}
     description = f"the {manuals.PROJECT} manual, {len(files)} editions"
     sweeps = [(edition.sweep, file) for edition, file in files.items()]
@@ -96,7 +96,7 @@ def _load_sample() -> Site:
 
 
 def _ingest_sweeps(data_dir: Path, settings: Settings, site: Site, now: int) -> list[Summary]:
-    """Ingest all sweeps. First delete an existing state if it has another scheme or format, or other pages."""
+    """Ingest all sweeps. If an existing state has another scheme, format or pages, delete it and start again."""
 
     def ingest_sweep(name: str, pages: Path) -> Summary:
         with Store(data_dir, settings.store) as store, progress_bars.ingest_bar(name, quiet=False) as report:
@@ -111,7 +111,7 @@ def _ingest_sweeps(data_dir: Path, settings: Settings, site: Site, now: int) -> 
 
 
 def _print_sweeps(description: str, summaries: Sequence[Summary], seconds: float) -> None:
-    """Print how many pages of each sweep were read and how many of them changed."""
+    """Print how many pages of each sweep were read, and how many of them are new or changed."""
     pages = sum(summary.pages for summary in summaries)
     ingested_before = all(summary.status == "nothing to do" for summary in summaries)
     _print_heading(description, f"{pages:,} pages, {'ingested before' if ingested_before else f'{seconds:.1f} s'}")
@@ -124,7 +124,7 @@ def _print_sweeps(description: str, summaries: Sequence[Summary], seconds: float
 
 
 def _print_clusters(view: View, base_url: str) -> None:
-    """Print the clusters with the most URLs, which are copies. Most other clusters are the editions of one page."""
+    """Print the clusters with the most URLs, which are copies. Most others contain the editions of one page."""
     clusters = list(islice(query.clusters(view, min_size=2), CLUSTERS_READ))
     copies = sorted((cluster for cluster in clusters if cluster.url_count > 1), key=lambda copy: -copy.url_count)
     _print_heading("What is a copy of what", f"{len(clusters):,} clusters, {len(copies):,} of them over several URLs")
@@ -139,7 +139,7 @@ def _print_clusters(view: View, base_url: str) -> None:
 
 
 def _print_moved(moved: Sequence[Answer], missing_count: int, base_url: str) -> None:
-    """Print where missing pages moved and why, the most certain first."""
+    """Print where missing pages moved, and the evidence. The most certain moves come first."""
     _print_heading("Where pages moved", f"{len(moved):,} of {missing_count:,} missing URLs")
     table = layout.new_table("", "")
     table.show_header = False
@@ -196,5 +196,5 @@ def _print_remaining(count: int) -> None:
 
 
 def _shorten(url: str, base_url: str) -> str:
-    """Return the path of a URL of the site. Other URLs are not shortened."""
+    """Return the path of a URL on the site, or any other URL in full."""
     return escape_text("/" + url.removeprefix(base_url) if url.startswith(base_url) else url)

@@ -1,14 +1,14 @@
-"""Escapes crawled text, so that no page can move the cursor of a terminal or reverse its text."""
+"""Escape crawled text, so that no page can move a terminal's cursor or reverse the direction of its text."""
 
 from __future__ import annotations
 
-_CONTROL_PICTURES = {code: chr(0x2400 + code) for code in range(0x20)} | {0x7F: "␡"}  # NUL becomes ␀, escape ␛
+_CONTROL_PICTURES = {code: chr(0x2400 + code) for code in range(0x20)} | {0x7F: "␡"}  # NUL becomes ␀, ESC ␛
 _DIRECTION_MARKS = [0x061C, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2066, 0x206A)]
 _INVISIBLE = [*range(0x80, 0xA0), *_DIRECTION_MARKS]
 _UNSAFE = [*_CONTROL_PICTURES, *_INVISIBLE]
 _TEXT_ESCAPES = str.maketrans(_CONTROL_PICTURES | dict.fromkeys(_INVISIBLE, "\ufffd"))
 _URL_ESCAPES = {code: "".join(f"%{byte:02X}" for byte in chr(code).encode()) for code in _UNSAFE}
-_JSON_ESCAPES = {code: f"\\u{code:04x}" for code in _UNSAFE if code >= 0x20}  # JSON itself escapes the codes below
+_JSON_ESCAPES = {code: f"\\u{code:04x}" for code in _UNSAFE if code >= 0x20}  # JSON itself escapes codes below 0x20
 
 
 def escape_text(text: str) -> str:
@@ -22,7 +22,7 @@ def escape_url(url: str) -> str:
 
 
 def escape_json(json: bytes) -> bytes:
-    r"""Write the unsafe characters of a JSON value as \uXXXX; the value stays the same."""
+    r"""Write the unsafe characters of a JSON value as \uXXXX. The value stays the same."""
     if json.isascii() and b"\x7f" not in json:
         return json
     return json.decode().translate(_JSON_ESCAPES).encode()

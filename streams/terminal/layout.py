@@ -1,4 +1,4 @@
-"""Building blocks of terminal output: consoles, columns, formatted figures and URL lists.
+"""Building blocks of terminal output: consoles, columns, formatted numbers and URL lists.
 
 If stdout is not a terminal, the output has the same words without colours.
 """
@@ -17,9 +17,9 @@ from rich.text import Text
 from streams.terminal.escape import escape_text
 from streams.timestamps import iso
 
-PIPE_WIDTH = 160  # columns if stdout is not a terminal, so that few lines are folded
+PIPE_WIDTH = 160  # columns of output that is not a terminal; wide, so that few lines are folded
 URLS_SHOWN = 3  # per document or cluster; --json lists all
-ID_DIGITS_SHOWN = 10  # of a document id: enough for `lostfound cluster`
+ID_DIGITS_SHOWN = 10  # leading digits of a document id, enough for `lostfound cluster`
 GREEN_MIN, YELLOW_MIN = 0.8, 0.5  # minimum shares for these colours
 
 Row = tuple[Sequence[str | Text], Sequence[Text]]  # the cells, and the lines below them
@@ -45,7 +45,7 @@ def format_day(ms: int) -> str:
 
 
 def format_share(value: float | None) -> Text:
-    """Return a share with two digits, coloured by its size. Only 1 itself is shown as 1.00."""
+    """Return a share with two decimal places, coloured by its size. Only a share of exactly 1 is shown as 1.00."""
     if value is None:
         return Text("")
     style = "green" if value >= GREEN_MIN else "yellow" if value >= YELLOW_MIN else "dim"
@@ -53,7 +53,7 @@ def format_share(value: float | None) -> Text:
 
 
 def format_estimate(value: float, standard_error: float) -> Text:
-    """Return a share with its standard error, unless that would be shown as ±0.00."""
+    """Return a share with its standard error. Leave out an error that would be shown as ±0.00."""
     share = format_share(value)
     return share.append(f" ±{standard_error:.2f}", style="dim") if standard_error >= 0.005 else share
 
@@ -63,14 +63,14 @@ def format_id(document: str | None) -> str:
 
 
 def first_urls(urls: Sequence[str], count: int | None = None) -> Text:
-    """Return the first URLs, one per line, and the number of the remaining ones if there are `count` in total."""
+    """Return the first URLs, one per line, and how many remain of `count` in total (by default, of `urls`)."""
     remaining = (count if count is not None else len(urls)) - min(len(urls), URLS_SHOWN)
     lines = Text("\n".join(map(escape_text, urls[:URLS_SHOWN])))
     return lines.append(f"\nand {remaining:,} more", style="dim") if remaining > 0 else lines
 
 
 def unbreakable(text: Text) -> Text:
-    """Mark text that must not be cut or wrapped, even on a narrow terminal. Returns the same object."""
+    """Mark and return a text that must not be cut or wrapped, even on a narrow terminal."""
     text.overflow, text.no_wrap = "ignore", True
     return text
 
@@ -88,7 +88,7 @@ class BlockTable:
     """A table with lines below the cells of each row, for URLs that a narrow column would fold.
 
     A column named `>name` is right-aligned. Ids and URLs are never cut or broken, so that users can copy them. Lines
-    have no trailing spaces, because the output can be piped. Text in the last column is cut if it has
+    have no trailing spaces, because the output can go to a pipe. Text in the last column is cut if it has
     `overflow="ellipsis"`. Lines below the cells are wrapped at spaces unless they have `no_wrap`.
     """
 
@@ -105,7 +105,7 @@ class BlockTable:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Text]:
         line_width = options.max_width
         cells_width, gaps = sum(self._widths), len(self._widths) - 1
-        # Use one space between columns instead of two if the lines fit only then.
+        # Separate columns by one space instead of two if the lines do not fit otherwise.
         gap = 1 if cells_width + gaps <= line_width < cells_width + 2 * gaps else 2
         yield self._line([Text(heading, style="dim") for heading in self._headings], gap, line_width)
         for cells, below in self._rows:

@@ -26,7 +26,7 @@ def _progress(*columns: ProgressColumn, quiet: bool = False) -> Progress:
 
 @contextmanager
 def ingest_bar(sweep_name: str, *, quiet: bool) -> Iterator[Callable[[ingest.Progress], None]]:
-    """Show how much of the input has been read, the rate, and the counts of an ingest."""
+    """Show how much of the input has been read, the rate, and the counts. Yield a function that updates them."""
     columns = (TextColumn("{task.fields[counts]}", markup=False), TimeRemainingColumn(compact=True))
     with _progress(*columns, quiet=quiet) as bar:
         task = bar.add_task(f"sweep {sweep_name}", total=None, counts="")
@@ -45,7 +45,7 @@ def ingest_bar(sweep_name: str, *, quiet: bool) -> Iterator[Callable[[ingest.Pro
 
 @contextmanager
 def publish_bar(sweep_name: str, *, quiet: bool) -> Iterator[Callable[[int, int, int], None]]:
-    """Show how many bytes and pages have been read."""
+    """Show how many bytes and pages have been read. Yield a function that updates the numbers."""
     with _progress(TextColumn("{task.fields[pages]}", markup=False), quiet=quiet) as bar:
         task = bar.add_task(f"publish {sweep_name}", total=None, pages="")
 
@@ -57,7 +57,7 @@ def publish_bar(sweep_name: str, *, quiet: bool) -> Iterator[Callable[[int, int,
 
 @contextmanager
 def download_bar(total: int) -> Iterator[Callable[[], None]]:
-    """Show how many archives have been downloaded; call the yielded function after each one."""
+    """Show how many archives have been downloaded. Yield a function to call after each download."""
     with _progress(MofNCompleteColumn(), TimeElapsedColumn()) as bar:
         task = bar.add_task("archives", total=total)
         yield lambda: bar.advance(task)

@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from streams.find.answer import Answer, Candidate
     from streams.query import Cluster, Match, Member, UrlCapture
 
-TITLES_READ = 20  # documents of a cluster that are searched for a title
+TITLES_READ = 20  # search at most this many documents of a cluster for a title
 CONFIDENCE_SHOWN_MIN = 0.05  # less likely candidates are counted, not listed; --json lists all
-RESEMBLANCE_SHOWN_MIN = 0.1  # in a line of evidence
-_FIGURES = (">resemblance", ">containment", ">contained")
+RESEMBLANCE_SHOWN_MIN = 0.1  # a lower resemblance is left out of a line of evidence
+_FIGURE_COLUMNS = (">resemblance", ">containment", ">contained")
 
-# How each kind of evidence is described. Its figure and detail follow the description.
+# The description of each kind of evidence. The value and the detail of the evidence follow it.
 EVIDENCE = {
     "redirect": "redirects there",
     "redirect_of_many": "redirects there, as many other URLs do",
@@ -44,13 +44,13 @@ EVIDENCE = {
     "same_domain": "same domain",
     "other_domain": "other domain",
 }
-_ALWAYS_SHOWN = {"redirect", "redirect_of_many"}  # the crawler observed these at the missing URL itself
+_ALWAYS_SHOWN = {"redirect", "redirect_of_many"}  # the crawler saw these at the missing URL itself
 _SOFT_404 = "now serves the same page as many unrelated URLs of its host: probably an error page"
 _STATUS_STYLES = {"alive": "green", "moved": "bold green", "gone": "red", "unknown": "dim"}
 
 
 def ingest_summary(summary: Summary, seconds: float) -> Text:
-    """Summarise an ingest in two lines, or three if records were rejected."""
+    """Summarise an ingest in one line if there was nothing to do, else in two, or three if records were rejected."""
     state = "committed" if summary.committed else "still open"
     pages = pluralise(summary.pages, "page")
     if summary.status == "nothing to do":
@@ -83,7 +83,7 @@ def sweeps_table(sweeps: Sequence[Sweep]) -> RenderableType:
 
 
 def clusters_table(clusters: Sequence[Cluster], title_of: Callable[[str], str]) -> RenderableType:
-    """List clusters with their first URLs and a title each; `title_of` returns the title of a document id."""
+    """List clusters with their first URLs and a title each. `title_of` returns the title for a document id."""
 
     def row(cluster: Cluster) -> Row:
         title = next((title for document in cluster.documents[:TITLES_READ] if (title := title_of(document))), "")
@@ -105,7 +105,7 @@ def cluster_table(cluster: Cluster, members: Sequence[Member]) -> RenderableType
         title = Text(escape_text(member.title), overflow="ellipsis")
         return (layout.format_id(member.document), *figures, *days, title), [urls]
 
-    columns = ("document", *_FIGURES, "first seen", "last seen", "title")
+    columns = ("document", *_FIGURE_COLUMNS, "first seen", "last seen", "title")
     return Group(heading, Text(), BlockTable(columns, map(row, members)))
 
 
@@ -120,7 +120,7 @@ def similar_table(matches: Sequence[Match]) -> RenderableType:
         urls = layout.unbreakable(layout.first_urls(match.urls, match.url_count))
         return (layout.format_id(match.document), *figures, *days, layout.format_id(match.cluster)), [urls]
 
-    return BlockTable(("document", *_FIGURES, "first seen", "last seen", "cluster"), map(row, matches))
+    return BlockTable(("document", *_FIGURE_COLUMNS, "first seen", "last seen", "cluster"), map(row, matches))
 
 
 def captures_table(captures: Sequence[UrlCapture]) -> RenderableType:
@@ -136,21 +136,21 @@ def captures_table(captures: Sequence[UrlCapture]) -> RenderableType:
 
 
 def evidence_line(candidate: Candidate, *, details: bool = False) -> Text:
-    """Return a candidate's evidence in one line; with `details`, include rewrite rules and intermediate URLs."""
+    """Return a candidate's evidence on one line. With `details`, name rewrite rules and intermediate URLs."""
     parts = []
     if not details and (candidate.resemblance or 0) >= RESEMBLANCE_SHOWN_MIN:
         parts.append(f"resemblance {candidate.resemblance:.2f}")
     for evidence in candidate.evidence:
-        if evidence.kind == "same_host":  # the normal case
+        if evidence.kind == "same_host":  # the normal case, not worth showing
             continue
-        figure = "" if evidence.value is None else f" {evidence.value:.2f}"
+        value = "" if evidence.value is None else f" {evidence.value:.2f}"
         detail = f" {escape_text(evidence.detail or '')}" if details and evidence.kind in {"rule", "stop"} else ""
-        parts.append(f"{EVIDENCE.get(evidence.kind, evidence.kind)}{figure}{detail}".rstrip())
+        parts.append(f"{EVIDENCE.get(evidence.kind, evidence.kind)}{value}{detail}".rstrip())
     return Text(" · ".join(parts), style="dim")
 
 
 def answer_table(answer: Answer) -> RenderableType:
-    """Show one answer with its likelier candidates and their evidence."""
+    """Show one answer with its more likely candidates and their evidence."""
     last_seen = f", last seen {answer.last_seen[:10]}" if answer.last_seen else ""
     status = (answer.status, _STATUS_STYLES[answer.status])
     parts: list[RenderableType] = [
@@ -180,7 +180,7 @@ def answer_table(answer: Answer) -> RenderableType:
 
 
 def answers_table(answers: Sequence[Answer]) -> RenderableType:
-    """List answers; the best candidate of a moved page is shown below its URL."""
+    """List answers. Show the best candidate of a moved page below the page's URL."""
 
     def row(answer: Answer) -> Row:
         below = [Text(_SOFT_404, style="yellow")] if _serves_soft_404(answer) else []
@@ -210,7 +210,7 @@ def stats_tables(stats: Stats) -> RenderableType:
 
 
 def hot_table(results: Sequence[Hot]) -> RenderableType:
-    """List full buckets and sampled shingles, the fullest first."""
+    """List full buckets and sampled shingles. Those with the most documents come first."""
     table = layout.new_table("kind", "key", ">documents")
     for result in sorted(results, key=lambda result: -result.documents):
         table.add_row(result.kind, result.key, f"{result.documents:,}")
