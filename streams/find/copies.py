@@ -49,8 +49,7 @@ class CopyDetector:
         """Return the share of the old URL's living neighbours that have a copy near the candidate.
 
         Neighbours are pages that were captured in `last_sweep`, as the old URL was, and in `missing_since`. The share
-        is 0 if the URLs do not end alike, if there are fewer than three neighbours, or if the host is no longer
-        visited.
+        is 0 if the URLs do not end alike, there are fewer than three neighbours, or the host is no longer visited.
         """
         old_tree, new_tree = _tree_roots(old, candidate)
         if old_tree == new_tree or self._last_visit(host_prefix(old)) < missing_since:

@@ -121,7 +121,7 @@ class Ranker:
         return best_first(self._with_rule(dead, c, predictions.get(c.life.key)) for c in [*ranked, *more])
 
     def _with_rule(self, dead: DeadUrl, candidate: RankedCandidate, prediction: Prediction | None) -> RankedCandidate:
-        """Add the support of a rule to a candidate, unless it is a copy or the rule is a folding rule."""
+        """Add the support of a rule to a candidate that is not a copy. A folding rule only suggests candidates."""
         if (
             prediction is None
             or prediction.rule.folded

@@ -34,10 +34,7 @@ class SearchResult(msgspec.Struct, frozen=True):
 
 
 def build_candidates(result: SearchResult, limit: int) -> list[Candidate]:
-    """Return at most `limit` candidates by score.
-
-    A redirect target comes first, unless it is doubtful: then it is ranked by confidence.
-    """
+    """Return at most `limit` candidates by score; a redirect target comes first, unless it is doubtful."""
     redirect = _redirect_candidate(result, result.redirect) if result.redirect else None
     ranked = result.trace.ranked
     others = [c for c in ranked if result.redirect is None or c.life.key != result.redirect.life.key]
@@ -52,17 +49,14 @@ def build_candidates(result: SearchResult, limit: int) -> list[Candidate]:
         confidence = min(confidence, remaining) if candidates else confidence
         candidates.append(_compared_candidate(result, other, confidence))
         remaining = min(remaining, 1.0 - candidates[0].confidence)
-    if redirect is not None and redirect not in candidates:
+    if redirect is not None and redirect not in candidates:  # a doubtful redirect target is ranked by confidence
         candidates.append(redirect)
         candidates.sort(key=lambda candidate: -candidate.confidence)
     return candidates[:limit]
 
 
 def soft_404(life: Life) -> Candidate:
-    """Return the old URL as a candidate, because it now serves the same page as many others.
-
-    The candidate is reported but never used as a redirect target.
-    """
+    """Return the old URL, which now serves the same page as many others, as a candidate that is only reported."""
     last = life.failures[-1]
     evidence = Evidence(
         "suspected_soft_404", detail="the URL serves a page that many unrelated URLs of its host serve"
@@ -156,8 +150,7 @@ def _compared_candidate(
 
 def _evidence(result: SearchResult, candidate: RankedCandidate) -> list[Evidence]:
     """Return the reasons for and against a candidate, as the ranking weighted them."""
-    # JSON names some traits differently: `words` is the cosine, `stood_beside` is `coexisted`, `copied_tree` is
-    # `replica`, and `stop` is a hop.
+    # JSON has other names: `words` for the cosine, `stood_beside` for `coexisted`, `copied_tree` for `replica`.
     traits, key = candidate.traits, candidate.life.key
     evidence = [Evidence("stop", round(hop.confidence, 4), hop.url) for hop in result.trace.hops]
     if traits.containment >= _FOLDED_CONTAINMENT_MIN and traits.resemblance < _FOLDED_RESEMBLANCE_MAX:

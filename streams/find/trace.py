@@ -1,7 +1,7 @@
 """Follow a dead URL to the new home of its page, even if the page moved more than once.
 
 If the best candidate is dead too and the match is sure enough, the candidate is a hop: its last text and its URL are
-closer to the current page than the old ones. The search continues from the hop, and these scores weigh 80 per cent.
+closer to the current page than the old ones. The search continues from the hop, and its scores weigh 80 per cent.
 """
 
 from __future__ import annotations

@@ -116,10 +116,10 @@ def clusters_by_policy(
 ) -> Iterator[Cluster]:
     """Yield the clusters of another policy, in the order of `clusters`, computed from the stored edges.
 
-    `threshold` must not be below the threshold of the ingest: pairs below that are not stored, and the bands would
-    find few of them anyway, for example a page and a much longer one that contains it. With `containment`, a stored
-    pair also counts if the containment of one document in the other reaches the threshold. At the threshold of the
-    ingest that adds nothing, because all stored pairs count. With `sweep`, only documents that it captured count.
+    `threshold` must not be below the threshold of the ingest: less similar pairs are not stored, and the bands would
+    find few of them, such as a page and a much longer page that contains it. With `containment`, a stored pair is
+    also joined if the containment of one document in the other reaches the threshold. At the threshold of the ingest
+    this joins no more, because all stored pairs are joined. With `sweep`, only documents that it captured are used.
     """
     url_counts = _count_urls(view, sweep)
     sets = _join_edges(view, url_counts, threshold, containment)
@@ -163,7 +163,7 @@ def _join_edges(
 def _count_urls(view: View, sweep: int | None) -> Counter[bytes] | None:
     """Count the URLs of each document in `sweep`, or in all sweeps that are not being cancelled.
 
-    Return None if all documents are eligible, so that no captures need to be read.
+    Return None if every document is included, so that no captures need to be read.
     """
     if sweep is None and not view.cancelling:
         return None
@@ -223,7 +223,7 @@ def _read_urls(view: View, documents: list[bytes], limit: int | None, sweep: int
     keys: set[bytes] = set()
     for start in range(0, len(documents), _ROWS_PER_READ):
         keys.update(chain.from_iterable(view.locations(documents[start : start + _ROWS_PER_READ], 1 << 62)))
-    if sweep is None and not view.cancelling:  # all keys are valid, and only the listed URLs are read
+    if sweep is None and not view.cancelling:  # every key is valid, so only the listed URLs are read
         return list(_urls(view, sorted(keys)[:limit], documents, sweep)), len(keys)
     urls = list(_urls(view, sorted(keys), documents, sweep))
     return urls, len(urls)
