@@ -77,7 +77,7 @@ class SweepIndex:
         return bool(self.hosts_of_domain(sweep, key, 1)) or self._same_crawl(sweep, last_sweep)
 
     def last_visit(self, host: bytes) -> int:
-        """Return the last committed sweep that visited a host, or else the last committed sweep, or 0 if there is none."""
+        """Return the last committed sweep that visited a host, or else the last committed sweep (0 if none)."""
         visits = (sweep for sweep in reversed(self.committed) if self.has_visited(sweep, host))
         return next(visits, self.committed[-1] if self.committed else 0)
 

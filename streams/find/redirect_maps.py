@@ -43,7 +43,7 @@ class RedirectMap(msgspec.Struct, frozen=True):
 
 
 def redirect_map(answers: Iterable[Answer], confidence_min: float = 0.5) -> RedirectMap:
-    """Return redirects from missing URLs to their best candidates from `confidence_min`, with flattened chains.
+    """Return flattened redirects from missing URLs to their best candidates with at least `confidence_min`.
 
     If `confidence_min` is below the confidence that makes a URL `moved`, redirects of `gone` URLs are included at the
     caller's risk. A candidate with confidence 0, such as an error page, is never a target.
