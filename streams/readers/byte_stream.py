@@ -58,7 +58,7 @@ class ByteStream:
         return self._decoder.frame, self._chunk_start + self._index
 
     def at_frame_start(self) -> bool:
-        """Return whether the next byte is the first one of a frame; call `peek` first, which loads it."""
+        """Return whether the next byte is the first one of a frame. Call `peek` first to load it."""
         return not self._plain and self._chunk_start + self._index == 0
 
     def peek(self) -> int:

@@ -307,7 +307,7 @@ class ZstdDecoder(FrameDecoder):
         return end, is_last
 
     def _start_frame(self) -> bool:
-        """Move past skippable frames to the next other frame, and parse its header."""
+        """Move past skippable frames to the next data frame, and parse its header."""
         raw = self._raw
         while raw.ensure(8) and _SKIPPABLE.match(raw.data):
             raw.skip(8 + int.from_bytes(raw.data[4:8], "little"))

@@ -62,7 +62,7 @@ class InputReader(Iterator[Item]):
         self._file: BinaryIO | None = None
         self._input: InputFile | None = None  # the current file
         self._last: Position | None = None
-        self._mark: InputMark | None = None  # of the last item's position, if its file was read to its end
+        self._mark: InputMark | None = None  # mark of the last item, if its file was read to its end
         self._items = self._read_files(files, start, mark)
 
     def __next__(self) -> Item:

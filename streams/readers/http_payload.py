@@ -19,7 +19,7 @@ from streams.readers.read_limits import ReadLimits, Refused, page_too_big
 from streams.urls import url_key
 
 _STATUS_LINE = re.compile(rb"HTTP/\d(?:\.\d)?[ \t]+(\d{3})(?!\d)")
-_INTERIM_STATUSES = frozenset({b"100", b"102", b"103"})  # precede the final response
+_INTERIM_STATUSES = frozenset({b"100", b"102", b"103"})  # statuses of responses that precede the final one
 _BLANK_LINE = re.compile(rb"\r?\n\r?\n")
 _FIELD = re.compile(
     rb"^(content-type|content-encoding|transfer-encoding|location|date)[ \t]*:[ \t]*([^\r\n]*)",
@@ -33,7 +33,7 @@ _CHARSET_CHARS_MAX = 40
 _INFLATE_BYTES = 16 << 10  # input per zlib call; small because each call copies the bytes after a member's end
 _OUTPUT_BYTES = 1 << 20  # most decompressed bytes per call
 _CODINGS_MAX = 3  # nested content encodings; browsers and servers use one
-_IGNORED_CODINGS = frozenset({"", "identity", "none", "utf-8", "chunked", "binary"})  # the body is not encoded
+_IGNORED_CODINGS = frozenset({"", "identity", "none", "utf-8", "chunked", "binary"})  # name no encoding
 
 
 class Response(msgspec.Struct, frozen=True):
@@ -75,7 +75,7 @@ def decode_header(value: bytes) -> str:
 
 
 def parse_content_type(value: str) -> tuple[str, str]:
-    """Split `Text/HTML; charset="UTF-8"` into ("text/html", "utf-8"); a missing part becomes an empty string."""
+    """Split `Text/HTML; charset="UTF-8"` into ("text/html", "utf-8"). A missing part becomes an empty string."""
     value = value[:_CONTENT_TYPE_CHARS_MAX]
     mime = _MIME.match(value.strip().lower())
     charset = _CHARSET.search(value)
@@ -95,7 +95,7 @@ def resolve_redirect(url: str, location: str, limits: ReadLimits) -> str | None:
 def page_from_response(
     response: Response, url: str, key: bytes, time: int, limits: ReadLimits, origin: Origin
 ) -> Page:
-    """Return the page of a response. Keep its body only if the status is 2xx: servers write the other bodies."""
+    """Return the page of a response. Keep its body only if the status is 2xx: other bodies are server messages."""
     mime, charset = parse_content_type(response.fields.get("content-type", ""))
     location = response.fields.get("location") if response.status // 100 == 3 else None
     body, refused = None, None
@@ -121,7 +121,7 @@ def page_from_response(
 def page_without_http(
     url: str, key: bytes, time: int, data: bytes, size: int, content_type: str, limits: ReadLimits, origin: Origin
 ) -> Page:
-    """Return the page of a record without HTTP headers; `content_type` comes from the record's header."""
+    """Return the page of a record without HTTP headers. `content_type` comes from the record's header."""
     mime, charset = parse_content_type(content_type)
     if mime == "application/http":  # the record declares HTTP headers, but they are missing
         mime, charset = "", ""

@@ -1,7 +1,7 @@
 """Read JSONL with one page per line. Field names are our own or Common Crawl's; unknown fields are ignored.
 
-msgspec decodes a line directly into a PageLine. Files can have Common Crawl's `crawl`, but it is not used: `--sweep`
-names the sweep.
+msgspec decodes a line directly into a PageLine. Common Crawl's `crawl` is read, but does not name the sweep of a
+file: `--sweep` does.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from streams.readers.position import Item, Position
 from streams.readers.read_limits import ReadLimits, Refused, page_too_big
 from streams.urls import url_key
 
-_REDIRECT_STATUS = 302  # of redirects without a status
+_REDIRECT_STATUS = 302  # default status of a redirect
 _BOM = b"\xef\xbb\xbf"
 
 
@@ -132,7 +132,7 @@ def parse_line(
 
 
 def _page(line: PageLine, line_bytes: int, limits: ReadLimits, origin: Origin) -> Page | Rejected:
-    """Return the page of a line, or the rejection of the record that the line points to. Raise Refused."""
+    """Return the page of a line, or the rejection of the record it points to. Raise Refused for an unusable line."""
     url = line.url
     if not url:
         raise Refused("no_url", "no `url`")

@@ -66,7 +66,7 @@ class InputFile:
             file.seek(offset)
 
     def mark(self, position: Position, before: str) -> InputMark:
-        """Return the mark of a position in this file; `before` is the digest of the files read before it."""
+        """Return the mark of a position in this file. `before` is the digest of the files read before it."""
         # More than `offset` bytes were read of a WACZ, whose directory is at its end, and of a file with `inner`.
         until = self._size if position.member else position.offset
         head = self._head if position.member or position.inner else self._head[:until]

@@ -13,7 +13,7 @@ MIB = 1 << 20
 
 
 class ReadLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """Limits in bytes. Reading takes at most a small multiple of `line_bytes_max` in memory."""
+    """Limits in bytes. Reading takes a small multiple of the largest one but `skip_bytes_max` in memory."""
 
     page_bytes_max: int = 10 * MIB  # size of a page after decoding
     line_bytes_max: int = 32 * MIB  # size of a JSONL line; escapes and base64 make it larger than its page
@@ -22,7 +22,7 @@ class ReadLimits(msgspec.Struct, frozen=True, kw_only=True):
     skip_bytes_max: int = 4096 * MIB  # decompressed bytes skipped for one rejected record; stops zip bombs
     window_bytes_max: int = 128 * MIB  # size of the zstd window, which the decoder keeps in memory
     directory_bytes_max: int = 16 * MIB  # size of a WACZ's zip directory
-    warc_folder: str = ""  # the only folder that WARC pointers may lead to; if empty, they are refused
+    warc_folder: str = ""  # the folder in which WARC pointers are followed; if empty, pointers are refused
 
     @classmethod
     def from_settings(cls, settings: Settings) -> Self:

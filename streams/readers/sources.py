@@ -23,7 +23,7 @@ _SUFFIXES = {".warc": "warc", ".wet": "warc", ".arc": "arc", ".jsonl": "jsonl", 
 
 
 class Source(msgspec.Struct, frozen=True):
-    """An input file; `name` is its path as shown to users and stored in positions."""
+    """An input file. `name` is its path as shown to users and stored in positions."""
 
     name: str
     size: int  # bytes; 0 for standard input and other pipes
@@ -127,7 +127,7 @@ class _PipeWithHead:
 
 
 def read_head(file: BinaryIO) -> tuple[bytes, BinaryIO]:
-    """Return the first bytes of a file, and the file moved back to before them. Raise ReadError if reading fails."""
+    """Return the first bytes of a file, and the file with these bytes still unread. Raise ReadError on failure."""
     try:
         head = file.read(HEAD_BYTES)
     except OSError as error:

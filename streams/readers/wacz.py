@@ -55,7 +55,7 @@ def open_member(archive: zipfile.ZipFile, name: str) -> BinaryIO:
 
 
 def read_member_head(archive: zipfile.ZipFile, name: str) -> bytes:
-    """Return the first bytes of a file in the zip, or none if they are damaged: reading the file reports that.
+    """Return the first bytes of a file in the zip, or no bytes on damage, which reading the file then reports.
 
     Raise Refused (`bad_zip`, or `unknown_format` for a nested zip, which is not read).
     """

@@ -34,7 +34,7 @@ class Pointer(msgspec.Struct, frozen=True):
 
 
 def parse_pointer(filename: Any, offset: Any, length: Any) -> Pointer:
-    """Return a pointer from decoded JSON values; numbers can be text. Raise Refused if a value is invalid."""
+    """Return a pointer from decoded JSON values. Numbers can be text. Raise Refused if a value is invalid."""
     offset_number, length_number = _number(offset), _number(length)
     if not isinstance(filename, str) or offset_number is None or not length_number:
         values = f"filename {filename!r}, offset {offset!r} and length {length!r}"[:300]
