@@ -1,4 +1,4 @@
-"""`state backup`: a live copy, made with RocksDB's checkpoint, with the dead-letter file."""
+"""`state backup`: a copy of a state in use, made by a RocksDB checkpoint, with the dead-letter file."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from state.store import Store
 
 
 def backup(store: Store, target: Path) -> int:
-    """Copy the state to a new folder, even while another process writes to it; return the bytes of the copy.
+    """Copy the state to a new folder, even while another process writes to it; return its size in bytes.
 
     Files are hard links if the file system supports them, so a copy on the same disk takes no space until compaction
-    replaces the shared files. To survive a broken disk, copy the folder to another one.
+    replaces the shared files. To survive a broken disk, copy the folder to another disk.
     """
     if target.exists():
         raise LostfoundError(f"{target} already exists", "name a folder that does not exist yet")

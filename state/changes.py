@@ -13,7 +13,7 @@ from state.families import Family
 
 
 class Changes:
-    """Puts and deletes by family; of several changes of a key, the last one applies."""
+    """Puts and deletes by family. Of several changes to a key, the last one wins."""
 
     __slots__ = ("deletes", "puts")
 
@@ -39,7 +39,7 @@ class Changes:
             del puts[key]
 
     def family(self, family: Family) -> dict[bytes, bytes]:
-        """Return the puts of one family; callers can add many rows to them."""
+        """Return the puts of a family, to which callers can add rows."""
         return self.puts.setdefault(family, {})
 
     def update(self, other: Changes) -> None:
@@ -59,14 +59,14 @@ MERGES: dict[Family, Callable[[bytes, bytes], bytes]] = {
     Family.BANDS: posting_list.union,
     Family.PARENTS: min,  # parent pointers only decrease
     Family.LOCATIONS: min,  # the earlier first-seen time
-    Family.CAPTURES: max,  # the same capture; a revisit with a resolved document sorts last
-    Family.TEXTS: min,  # the same canonical text, in the spelling of its earliest page
-    Family.DOCUMENTS: min,  # the same sketch; the earlier first-seen time sorts first
+    Family.CAPTURES: max,  # of the same capture; a revisit whose document is resolved sorts last
+    Family.TEXTS: min,  # of the same canonical text; the spelling of its earliest page sorts first
+    Family.DOCUMENTS: min,  # of the same sketch; the earlier first-seen time sorts first
 }
 
 
 def merge(family: Family, old: bytes | None, new: bytes) -> bytes:
-    """Return the value that two facts about a key result in; commutative, associative and idempotent."""
+    """Merge two facts about a key. The operation is commutative, associative and idempotent."""
     if old is None or old == new:
         return new
     return MERGES.get(family, max)(old, new)

@@ -4,16 +4,16 @@
     captures      decode; their document is stored and located at their URL; the counts of captures per host match;
                   the prefix index contains their URL
     documents     decode, with as many bins as the scheme; are located at a URL; are in every bucket of their
-                  signature, unless it was full
-    locations     their document is stored, and a capture of the URL has it
+                  signature, unless the bucket was full
+    locations     their document is stored, and is that of a capture of the URL
     bands, samples, words, texts   belong to stored documents
     edges         both documents are stored and in the same cluster
     parents       both documents are stored, and the parent is smaller than its child, which rules out cycles
     members       are exactly the documents that have a parent, each under its root
 
 In one partition of a state, every row must belong to the partition, and rows of other partitions cannot be checked.
-One partition cannot show whether two documents are in the same cluster, and a document that is no longer a root may
-still have a list of members, which nothing reads.
+One partition cannot show whether two documents are in the same cluster. In a partition, a document that is no longer
+a root can still have a list of members, which nothing reads.
 
 The check reads everything once or twice, in order. Its memory grows by 8 bytes per document and by one entry per host
 and sweep, but not with the number of captures.
@@ -55,7 +55,7 @@ class Problem(msgspec.Struct, frozen=True):
 def check(store: HistoryReader, *, postings_max: int, owns: Owns | None = None) -> Iterator[Problem]:
     """Yield every broken invariant. A bucket with `postings_max` postings may lack documents.
 
-    `owns` says which keys belong to the partition; None for a state that is not partitioned.
+    `owns` decides whether a key belongs to the partition; it is None for a state that is not partitioned.
     """
     undecodable = list(_undecodable(store))
     yield from undecodable
@@ -100,13 +100,13 @@ class _State:
         self.captures: defaultdict[int, Counter[bytes]] = defaultdict(Counter)  # by sweep and host
         keys = (key for key, _ in store.scan(Family.DOCUMENTS) if len(key) == ID_BYTES)
         self._id_heads = np.fromiter((int.from_bytes(key[:8], "big") for key in keys), np.uint64)
-        # A bucket that refused a document and has lost others since is no longer full. A partition does not count
-        # deleted documents.
+        # A bucket that refused a document and has since lost others is no longer full. A partition does not count
+        # deleted documents, so it is treated as if some were deleted.
         has_deleted = not self.is_whole or meta.counters(store).get("documents_forgotten", 0) > 0
         self.full_buckets_may_have_shrunk = has_deleted and meta.full_buckets(store) is not None
 
     def has_document(self, document: bytes) -> bool:
-        """Whether a document is stored, given its id or prefix; True for documents of other partitions."""
+        """Return whether a document, given by id or prefix, is stored; True for documents of other partitions."""
         if len(document) not in (ID_BYTES, PREFIX_BYTES):
             return False
         if not self.owns(document[:PREFIX_BYTES]):
@@ -190,9 +190,9 @@ class _Rule(NamedTuple):
     """The invariants of one family's rows; the functions take a decoded row."""
 
     decode: Callable[[bytes, bytes], Any]
-    owners: Callable[[Any], Iterable[bytes]]  # keys; the partition must own at least one
+    owners: Callable[[Any], Iterable[bytes]]  # keys, of which the partition must own at least one
     documents: Callable[[Any], Iterable[bytes]]  # ids or prefixes of documents that must be stored
-    details: Callable[[_State, Any], Iterator[str]] | None = None  # other problems, once all documents are stored
+    details: Callable[[_State, Any], Iterator[str]] | None = None  # further problems, if all documents are stored
 
 
 def _key(key: bytes, _: bytes) -> bytes:
@@ -243,7 +243,7 @@ _RULES: dict[Family, _Rule] = {
 def _host_problems(state: _State) -> Iterator[Problem]:
     """Compare the counts of captures per host with the captures.
 
-    A partition has counts but no sweeps. It updates its counts in the write that adds or deletes a capture.
+    A partition has counts but no sweeps. Each write that adds or deletes a capture also updates the counts.
     """
     if state.is_whole:
         numbers = {s.number for s in sweeps.all_sweeps(state.store) if s.state is not SweepState.CANCELLING}

@@ -24,7 +24,7 @@ class StateLocked(StateError):
 
 
 class StateRefused(StateError):
-    """The state has another scheme, partition or a newer format."""
+    """The state has another scheme or partition, or a newer format."""
 
 
 class StateCorrupt(StateError, ValueError):

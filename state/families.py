@@ -1,17 +1,17 @@
 """The column families: their rows, and how RocksDB stores them.
 
-captures   url key ‖ 00 ‖ sweep 4 ‖ time 8 ‖ 2 -> status, document, raw fingerprint, redirect
-documents  document id 16                      -> sketch, sizes, first seen
-locations  document id 16 ‖ url key            -> first seen
-bands      band 1 ‖ rows of the signature      -> document prefixes, 5 bytes each
-samples    sampled shingle 4 ‖ document prefix -> nothing
-words      site 4 ‖ word 4 ‖ document prefix   -> nothing
-edges      document id 16 ‖ document id 16     -> resemblance, containments
-parents    document id 16                      -> parent
-members    root 16 ‖ document id 16            -> nothing
-texts      document id 16                      -> title and canonical text, compressed
-sweeps     "s" ‖ number, "h" ‖ number ‖ host   -> the sweep, its captures per host
-meta       name                                -> scheme, format, cursors, counters, full buckets, dictionaries
+captures   url key ‖ 00 ‖ sweep 4 ‖ time 8 ‖ tie 2 -> status, document, raw fingerprint, redirect
+documents  document id 16                          -> sketch, sizes, first seen
+locations  document id 16 ‖ url key                -> first seen
+bands      band 1 ‖ rows of the signature          -> document prefixes, 5 bytes each
+samples    sampled shingle 4 ‖ document prefix     -> nothing
+words      site 4 ‖ word 4 ‖ document prefix       -> nothing
+edges      document id 16 ‖ document id 16         -> resemblance, containments
+parents    document id 16                          -> parent
+members    root 16 ‖ document id 16                -> nothing
+texts      document id 16                          -> title and canonical text, compressed
+sweeps     "s" ‖ number, "h" ‖ number ‖ host       -> the sweep, its captures per host
+meta       name                                    -> scheme, format, cursors, counters, full buckets, dictionaries
 
 One more column family, which only the store uses, is the prefix index of `captures` (see `state.prefix_index`).
 """
@@ -28,7 +28,7 @@ from state.model import PREFIX_BYTES
 
 
 class Family(StrEnum):
-    """A column family; the order numbers the families in changelog records."""
+    """A column family. Changelog records number the families in this order."""
 
     CAPTURES = "captures"
     DOCUMENTS = "documents"
@@ -51,8 +51,8 @@ class StoreLimits(msgspec.Struct, frozen=True):
     """The settings that limit RocksDB, whatever the size of the corpus."""
 
     cache_mib: Limit = 256
-    # The sum over all column families. A reader uses as much for rows that the writer has not flushed to files yet,
-    # and adds half as much to its cache.
+    # The limit for all column families together. A reader uses the same amount for rows that the writer has not yet
+    # flushed to files, and enlarges its cache by half of it.
     write_buffers_mib: Limit = 256
     background_jobs: Limit = 2
 
@@ -65,34 +65,34 @@ class Storage(NamedTuple):
     prefix_bytes: int = 0  # length of the key prefixes in the filters, which speed up scans under a prefix
     whole_keys: bool = True  # filters contain whole keys, in addition to any prefixes
     tiered: bool = False  # merge eight files of similar size, instead of each level into the next
-    # "lz4+zstd" uses zstd in the last level: a seventh smaller, but writing and seeking take twice as long.
+    # "lz4+zstd" uses zstd in the last level. Files are then 14 % smaller, but writing and seeking take twice as long.
     compression: Literal["none", "lz4", "lz4+zstd"] = "lz4+zstd"
-    block_kib: int = 16  # each read of a row decompresses a whole block, so 4 if reads are of single, distant rows
+    block_kib: int = 16  # reading a row decompresses a whole block, so 4 is better for single, distant rows
 
 
 _SCATTERED = Storage(compression="lz4", block_kib=4)  # for reads of single, distant rows
 
-# More rows than in all other families together, so they are merged as rarely as possible. Only searches scan them,
-# under a prefix, and filters exclude most files. Six bits, because the cache also holds the filters of `bands`.
+# These families have more rows than all others, so they are merged as rarely as possible. Only searches scan them,
+# under a prefix, and filters exclude most files. Six bits leave space in the cache for the filters of `bands`.
 _WRITE_MOSTLY = _SCATTERED._replace(write_buffer_mib=32, bloom_bits=6, whole_keys=False, tiered=True)
 
 STORAGE: dict[Family, Storage] = {family: Storage() for family in Family} | {
-    # One seek, to the newest capture, per page whose URL has captures. URLs share long prefixes and compress well.
+    # A page whose URL has captures costs one seek, to the newest capture. URLs share long prefixes and compress well.
     Family.CAPTURES: _SCATTERED._replace(write_buffer_mib=16),
-    # Most look-ups are of absent ids, which the filter answers. Postings contain prefixes of ids, so scans under a
-    # prefix are in random order. Sketches are noise, which does not compress.
+    # Most look-ups are of absent ids, which the filter answers. Postings contain prefixes of ids, so rows are
+    # also scanned under random prefixes. Sketches look like noise and do not compress.
     Family.DOCUMENTS: _SCATTERED._replace(
         write_buffer_mib=32, bloom_bits=10, prefix_bytes=PREFIX_BYTES, compression="none"
     ),
     Family.LOCATIONS: _SCATTERED._replace(
         write_buffer_mib=16, bloom_bits=10, prefix_bytes=PREFIX_BYTES, whole_keys=False
     ),
-    # One look-up per band and document, nearly all of absent keys: a large buffer with a filter, and filters in the
-    # files. Twelve bits, because each of about five files can have a false positive, which costs a block read.
+    # A document costs one look-up per band, nearly always of an absent key, which filters of the large buffer and the
+    # files answer. Twelve bits, because each of about five files can give a false positive, which costs a block read.
     Family.BANDS: Storage(write_buffer_mib=64, bloom_bits=12, block_kib=4),
     Family.SAMPLES: _WRITE_MOSTLY._replace(prefix_bytes=4),
     Family.WORDS: _WRITE_MOSTLY._replace(prefix_bytes=8),
     Family.PARENTS: Storage(bloom_bits=10),
-    # The largest family, read in random order, already compressed with a trained dictionary.
+    # The largest family. Its rows are read in random order, and already compressed with a trained dictionary.
     Family.TEXTS: Storage(write_buffer_mib=32, bloom_bits=10, tiered=True, compression="none", block_kib=4),
 }

@@ -3,9 +3,9 @@
     files.json    {"CURRENT": "MANIFEST-000123", "bytes": {"000042.sst": 1048576, ...}}
 
 RocksDB checks that all tables exist only when it opens a folder for writing, and never that the log exists. A reader,
-which may run beside a writer, uses the last version whose files all exist; this version can be empty. Every writer
-starts a new manifest. If CURRENT names the manifest of the inventory, no writer has opened the folder since then, and
-every file must be unchanged.
+which can run beside a writer, uses the last version whose files all exist; this version can be empty. Every writer
+starts a new manifest. If CURRENT names the manifest of the inventory, no writer has opened the folder since the
+inventory was written, so every file must be unchanged.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def remove(folder: Path) -> None:
 
 
 def check(folder: Path) -> None:
-    """Raise StateCorrupt if files are missing or have another length than in the inventory."""
+    """Raise StateCorrupt if files are missing or their lengths differ from the inventory."""
     try:
         inventory = msgspec.json.decode((folder / NAME).read_bytes(), type=Inventory)
         if inventory.current != current_manifest(folder):

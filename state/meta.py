@@ -5,7 +5,7 @@ key                              value
 "scheme"                         JSON
 "counters"                       JSON: totals by name
 "threshold"                      the resemblance at or above which pairs are stored, as digits
-"cursor:" ‖ input                how far an input was read, in a format of its reader
+"cursor:" ‖ input                how far an input was read, in the format of its reader
 "dead-letters"                   length of the dead-letter file at the last commit, as digits
 "dictionary:" ‖ number 1         a dictionary that compresses texts
 "full-bucket:" ‖ digits          nothing: a bucket with this many postings has refused documents
@@ -25,7 +25,7 @@ from state.rows import RowReader, RowStore
 from state.scheme import Scheme
 
 FORMAT = 1  # raised with any change of a layout that an older release could not read
-DEAD_LETTERS = "dead-letters.jsonl"  # the file of pages that an ingest rejected, in the folder of the state
+DEAD_LETTERS = "dead-letters.jsonl"  # in the state's folder: the pages that ingests rejected
 SCHEME, DICTIONARY, FULL_BUCKET = b"scheme", b"dictionary:", b"full-bucket:"
 _FORMAT, _COUNTERS, _THRESHOLD = b"format", b"counters", b"threshold"
 _CURSOR, _DEAD_LETTERS, _PARTITION = b"cursor:", b"dead-letters", b"partition"
@@ -33,14 +33,14 @@ _NUMBER_AND_COUNT = struct.Struct(">II")
 
 
 def read_scheme(store: RowReader) -> Scheme:
-    """Return the state's scheme, or the default one if the state is empty; raises StateRefused for a newer format."""
+    """Return the state's scheme, or the default if the state is empty. Raise StateRefused for a newer format."""
     return _stored_scheme(store) or Scheme()
 
 
 def claim_scheme(store: RowStore, scheme: Scheme) -> Scheme:
-    """Record the scheme of an empty state, or check that the state has it.
+    """Record the scheme of an empty state, or check that a state has this scheme.
 
-    Raises StateRefused for a newer format or another scheme, with the difference.
+    Raise StateRefused for a newer format or, stating the difference, for another scheme.
     """
     stored = _stored_scheme(store)
     if stored is None:
@@ -82,7 +82,7 @@ def partition(store: RowReader) -> tuple[int, int] | None:
 
 
 def claim_partition(store: RowStore, number: int, count: int) -> None:
-    """Record the partition number of an empty state, or check it; raises StateRefused."""
+    """Record the partition number of an empty state. Raise StateRefused if the state has another number."""
     stored = partition(store)
     if stored is None:
         changes = Changes()
@@ -117,7 +117,7 @@ def put_threshold(changes: Changes, threshold: float) -> None:
 
 
 def full_buckets(store: RowReader) -> int | None:
-    """Return the smallest limit on postings, of all settings so far, at which a bucket refused documents, or None."""
+    """Return the smallest number of postings at which a bucket has refused documents; None if none has."""
     rows = store.scan(Family.META, FULL_BUCKET)
     return min((int(key.removeprefix(FULL_BUCKET)) for key, _ in rows), default=None)
 
@@ -128,7 +128,7 @@ def put_full_buckets(changes: Changes, postings_max: int) -> None:
 
 
 def cursor(store: RowReader, name: str) -> bytes | None:
-    """Return how far an input was read, in the format of its reader."""
+    """Return how far an input was read, in the format of its reader; None if it was not read."""
     return store.get(Family.META, _CURSOR + name.encode())
 
 
@@ -151,5 +151,5 @@ def dictionaries(store: RowReader) -> dict[int, bytes]:
 
 
 def put_dictionary(changes: Changes, number: int, data: bytes) -> None:
-    """Record a dictionary; a number is never used twice."""
+    """Record a dictionary under a number that was never used before."""
     changes.put(Family.META, DICTIONARY + bytes((number,)), data)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 ID_BYTES = 16
-PREFIX_BYTES = 5  # of a document id, in postings; clashes of 40 bits are rare, and verification rejects them
+PREFIX_BYTES = 5  # length of the id prefixes in postings; they rarely clash, and verification rejects clashes
 
 
 class Sketch(msgspec.Struct, frozen=True, kw_only=True, eq=False):
@@ -41,7 +41,7 @@ class Capture(msgspec.Struct, frozen=True, kw_only=True):
     document: bytes | None  # None for a redirect, an error without text, or a page that was rejected later
     raw: bytes  # 8 bytes: fingerprint of the raw bytes; b"" for an empty body
     redirect: str | None = None
-    extractor: int = 0  # Extractor
+    extractor: int = 0  # a value of `Extractor`
     tie: int = 0  # distinguishes captures of one URL at the same instant; 0 until the capture is stored
 
 

@@ -4,10 +4,9 @@ Operators return facts. A batch of facts is written to the changelog first, and 
 offset, in one write batch. A partition that moved, or lost its folder, replays the records after its offset. Facts
 are merged, so replaying a fact that is already in the store changes nothing.
 
-Up to the offset, the store has every record. A record of another writer (a worker that has not noticed yet that it
-lost the partition) leaves a gap in the offsets that this worker writes. The offset then stays before the gap, and the
-next replay reads the record. Counts of captures per host are not facts: they are derived, in the same write, from the
-new captures.
+The store contains every record up to the offset. A record of another writer (a worker that has not noticed yet that
+it lost the partition) leaves a gap in the offsets that this worker writes. The offset then stays before the gap, and
+the next replay reads the record. Counts of captures per host are not facts, but derived from new captures on writing.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ class Partition:
     def __init__(self, store: Store, scheme: Scheme, number: int, count: int) -> None:
         """Claim an empty store for partition `number` of `count`, or check that it is this partition.
 
-        Raises StateRefused for another partition, another scheme or a newer format.
+        Raise StateRefused for another partition, another scheme or a newer format.
         """
         self.store = store
         self.number = number
@@ -55,11 +54,11 @@ class Partition:
         while self.offset + 1 in self._offsets_after_gap:
             self.offset += 1
             self._offsets_after_gap.discard(self.offset)
-        # Operators merge their changes of all other families, because they read the rows first.
+        # In all other families, operators have read the stored rows and merged their changes into them.
         self._commit(changes, () if retraction else (Family.CAPTURES,))
 
     def replay(self, offset: int, record: bytes) -> None:
-        """Merge a changelog record; records must be replayed in order."""
+        """Merge a changelog record. Records must be replayed in order."""
         kind, changes = changelog_record.decode(record)
         self.offset = max(self.offset, offset)
         self._offsets_after_gap = {later for later in self._offsets_after_gap if later > self.offset}

@@ -7,8 +7,8 @@ contain prefixes of one length, so the store maintains the index in another colu
 needs no seek for earlier captures, because the whole-key filter of the index answers. A prefix is added in the write
 that puts its first row, and removed in the write that deletes its last row.
 
-Two prefixes with the same hash share an entry (with five million prefixes, in one of 1.5 million states). When the
-captures of one are deleted, the entry of both is removed, and the next page at the other URL counts as its first.
+Two prefixes with the same hash share an entry (one of 1.5 million states with five million prefixes has such a pair).
+When the captures of one URL are deleted, the entry is removed, and the next page at the other URL becomes its first.
 
 This module only computes keys; `state.store` reads and writes them.
 """
@@ -29,7 +29,7 @@ def prefix_of(row: bytes) -> bytes:
 
 
 def is_indexed(prefix: bytes) -> bool:
-    """Whether the index contains prefixes of this form, with one NUL at the end."""
+    """Return whether the index contains prefixes of this form, with a single NUL at the end."""
     return prefix != b"" and prefix_of(prefix) == prefix
 
 

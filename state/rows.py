@@ -45,11 +45,11 @@ class RowReader(Protocol):
         """Return at most `limit` keys under each prefix."""
 
     def catch_up(self) -> None:
-        """Make the writer's latest commits visible; does nothing if rows are always current."""
+        """Make the writer's latest commits visible. Do nothing if rows are always current."""
 
 
 class HistoryReader(RowReader, Protocol):
-    """Reads local rows, also backwards, as the operators need it."""
+    """Reads local rows, also backwards, as operators require."""
 
     def scan_reverse(self, family: Family, prefix: bytes, start: bytes) -> Iterator[Row]:
         """Yield the rows whose key begins with `prefix`, descending from the key `start`."""
@@ -61,7 +61,7 @@ class HistoryReader(RowReader, Protocol):
         """
 
     def may_have_rows(self, family: Family, prefixes: Sequence[bytes]) -> list[bool]:
-        """Whether each prefix may have rows, without reading them; False only if it has none."""
+        """Return whether each prefix can have rows, without reading rows; False only if it has none."""
 
 
 class RowWriter(Protocol):

@@ -1,7 +1,7 @@
 """The scheme: the parameters that two sketches must share to be comparable.
 
-A state records its scheme when it is created, and every message of sketches contains it. Its `id` changes with any
-field, so the state of one scheme never mixes with sketches of another.
+A state records its scheme when it is created, and every message with sketches contains the scheme. Its `id` changes
+with any field, so the state of one scheme never mixes with sketches of another.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ def stats(store: Store) -> Stats:
     """Return file sizes, RocksDB's estimates of keys, and the exact number of documents."""
     counters = meta.counters(store)
     documents = counters.get("documents")
-    if documents is None:  # a partition, because only the embedded engine counts documents as it writes them
+    if documents is None:  # in a partition: only the embedded engine counts the documents that it writes
         documents = sum(1 for _ in store.scan(Family.DOCUMENTS))
     states = Counter(sweep.state for sweep in sweeps.all_sweeps(store))
     return Stats(

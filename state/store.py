@@ -27,7 +27,7 @@ from state.rows import Row
 MIB = 1 << 20
 _KEYS_PER_STEP = 16
 _BUFFERS_MIB = 256  # the limit on write buffers for which the sizes in `STORAGE` were chosen
-_CACHE_ENTRY_BYTES = 4096  # on average
+_CACHE_ENTRY_BYTES = 4096  # average
 _AFTER_PREFIX = b"\xff" * 32  # sorts after anything of up to 32 bytes that follows a prefix
 _TIERED_FILES = 8
 
@@ -37,8 +37,8 @@ class MemoryBudget:
 
     def __init__(self, limits: StoreLimits) -> None:
         # A clock cache, because its shards are few and large. A shard of an LRU cache has 4 MiB, which is enough for
-        # two or three filters of `bands`. Look-ups then read filters from disk again and again (110 µs per bucket at
-        # five million documents).
+        # only two or three filters of `bands`, so look-ups read filters from disk again and again (110 µs per bucket
+        # at five million documents).
         self.cache = rocks.Cache.new_hyper_clock_cache(limits.cache_mib * MIB, _CACHE_ENTRY_BYTES)
         self.buffers = rocks.WriteBufferManager(limits.write_buffers_mib * MIB, False)
 
@@ -55,12 +55,12 @@ class Store:
         create_if_missing: bool = True,
         memory: MemoryBudget | None = None,
     ) -> None:
-        """Open the RocksDB in `path`; a reader never creates it.
+        """Open the RocksDB in `path`. A reader never creates it.
 
         With a shared `memory`, `limits` only sets the size of this store's write buffers.
 
-        Raises StateMissing if the folder has no state, StateLocked if another writer has it open, and StateError if
-        the folder cannot be created. Methods that read raise StateCorrupt if files are damaged.
+        Raise StateMissing if the folder has no state, StateLocked if another writer has it open, and StateError if
+        the folder cannot be created. Later, reads raise StateCorrupt if files are damaged.
         """
         self.path = path
         self.writable = writable
@@ -83,7 +83,7 @@ class Store:
             base.create_missing_column_families(True)
             base.set_max_background_jobs(limits.background_jobs)
             base.set_write_buffer_manager(self._memory.buffers)
-            # A reader keeps the contents of the log in memory, and opening after a crash replays it.
+            # Limit the log, because readers keep its contents in memory, and opening after a crash replays it.
             base.set_max_total_wal_size(limits.write_buffers_mib * MIB)
             _create_folder(path)
         base.set_max_open_files(-1)  # so that a reader can still read files that the writer has replaced
@@ -130,18 +130,18 @@ class Store:
         return list(values)
 
     def scan(self, family: Family, prefix: bytes = b"", start: bytes | None = None) -> Iterator[Row]:
-        at = prefix if start is None else max(start, prefix)
-        rows: Any = self._families[family].items(False, at, _total_order())
+        key = prefix if start is None else max(start, prefix)
+        rows: Any = self._families[family].items(False, key, _total_order())
         for row in rows:
-            at = row[0]
-            if not at.startswith(prefix):
+            key = row[0]
+            if not key.startswith(prefix):
                 return
             yield row
-        self._check_end(family, at)
+        self._check_end(family, key)
 
     def keys(self, family: Family, prefix: bytes, limit: int, start: bytes | None = None) -> list[bytes]:
-        at = prefix if start is None else max(start, prefix)
-        iterator: Any = self._families[family].keys(False, at, _total_order())
+        first = prefix if start is None else max(start, prefix)
+        iterator: Any = self._families[family].keys(False, first, _total_order())
         keys: list[bytes] = []
         while len(keys) < limit:
             # Read several keys per step, because comparing only the last one is faster than comparing every key.
@@ -149,7 +149,7 @@ class Store:
             step = list(islice(iterator, count))
             keys += step
             if len(step) < count:
-                self._check_end(family, keys[-1] if keys else at)
+                self._check_end(family, keys[-1] if keys else first)
             if not step or not step[-1].startswith(prefix):
                 del keys[bisect_left(keys, True, key=lambda key: not key.startswith(prefix)) :]
                 break
@@ -271,8 +271,8 @@ class Store:
         before = self._db.latest_sequence_number()
         self._db.try_catch_up_with_primary()
         if self._db.latest_sequence_number() != before:
-            # A reader that has replayed a log never drops those rows, and after the writer has flushed the log they
-            # hide newer values (facebook/rocksdb#15051). Only reopening is sure to show what is committed.
+            # A reader never drops the rows of a log that it has replayed. Once the writer has flushed this log, these
+            # rows hide newer values (facebook/rocksdb#15051). Only reopening is certain to show every commit.
             self._close_database()
             self._open()
 
@@ -302,7 +302,7 @@ class Store:
         }
 
     def estimated_keys(self, family: Family) -> int:
-        """Return RocksDB's estimate of how many keys a family has."""
+        """Return RocksDB's estimate of the number of keys in a family."""
         return _sum_property([self._families[family]], "estimate-num-keys")
 
     def close(self) -> None:
@@ -324,7 +324,7 @@ class Store:
     def _close_database(self) -> None:
         for column_family in self._column_families():
             column_family.close()
-        # Handles keep the database and its lock alive.
+        # Drop the handles, which keep the database and its lock alive.
         self._families, self._handles, self._prefix_index, self._prefix_index_handle = {}, {}, None, None
         self._db.close()
 
@@ -355,22 +355,22 @@ def _total_order() -> Any:
 
 
 def _options(storage: Storage, cache: Any, limits: StoreLimits) -> Any:
-    """Return the options of one column family, which every opening must set: RocksDB's default cache has 8 MiB."""
+    """Return the options of a column family. Set them on every opening: RocksDB's default cache has only 8 MiB."""
     options = rocks.Options(raw_mode=True)
     table = rocks.BlockBasedOptions()
     table.set_block_cache(cache)
     table.set_block_size(storage.block_kib * 1024)
     table.set_block_restart_interval(32)
     table.set_format_version(5)
-    # Indexes and filters are in the cache, so that its limit applies to them.
+    # Keep indexes and filters in the cache, so that its limit applies to them.
     table.set_cache_index_and_filter_blocks(True)
     table.set_pin_l0_filter_and_index_blocks_in_cache(True)
-    # Indexes are split into parts of 4 KiB: a seek to a distant row reads one part, not a quarter of a megabyte.
+    # Split indexes into parts of 4 KiB, so that a seek to a distant row reads one part instead of 256 KiB.
     table.set_index_type(rocks.BlockBasedIndexType.two_level_index_search())
     table.set_pin_top_level_index_and_filter(True)
     # RocksDB allocates a buffer's filter for the full size of the buffer, so small limits need small buffers.
-    share = min(1.0, limits.write_buffers_mib / _BUFFERS_MIB)
-    options.set_write_buffer_size(int(storage.write_buffer_mib * share * MIB))
+    scale = min(1.0, limits.write_buffers_mib / _BUFFERS_MIB)
+    options.set_write_buffer_size(int(storage.write_buffer_mib * scale * MIB))
     options.set_max_write_buffer_number(3)
     if storage.bloom_bits:
         table.set_bloom_filter(storage.bloom_bits, False)

@@ -1,15 +1,15 @@
-"""The life of a sweep: the table of phases and steps that both engines execute.
+"""The life of a sweep: the table of phases and steps that both engines follow.
 
 A sweep is one named pass of a crawl: opened, filled with pages, then committed or cancelled. `TABLE` contains every
 allowed step; `apply` refuses any other. Code that stores, sends or displays sweeps never sets a state itself.
 
 - Only a committed sweep can make a URL missing. The embedded engine commits in one step. With Kafka a commit is
-  requested first, and takes effect when every page that was in the topic at the request has passed all stages.
+  requested first, and takes effect once every page that was in the topic at that time has passed all stages.
 - A sweep is cancelled in two steps, because removing its captures takes many writes. In between it is hidden from all
   answers. The removal resumes after a crash, so CANCEL can be repeated. REQUEST_COMMIT can be repeated too.
 - The name of a cancelled sweep can be used again, but its number cannot: opening the name makes a new sweep.
 - A step can carry the number of its sweep. A Kafka worker may write a step late, after its sweep was cancelled and
-  another one was opened under the same name; the number then refuses the step.
+  another one was opened under the same name; `apply` then refuses the step.
 """
 
 from __future__ import annotations
@@ -94,8 +94,8 @@ class Life(msgspec.Struct, frozen=True):
 def apply(life: Life | None, step: Step, name: str, *, time: int = 0, number: int = 0, captures: int = 0) -> Life:
     """Return the sweep after a step; `life` is the last sweep with this name, or None.
 
-    OPEN needs the number of the new sweep; in other steps, a number must be that of the sweep. COMMIT needs the
-    sweep's captures. Raises LostfoundError for a step that is not in the table, an invalid name, or another number.
+    OPEN needs the number of the new sweep. In other steps, a number other than 0 must be that of the sweep. COMMIT
+    needs the number of captures. Raise LostfoundError for an invalid name, an impossible step or another number.
     """
     phase = life.phase if life is not None else Phase.ABSENT
     next_phase = TABLE.get((phase, step))
@@ -124,7 +124,7 @@ def apply(life: Life | None, step: Step, name: str, *, time: int = 0, number: in
 
 
 def is_valid_name(name: str) -> bool:
-    """Whether a sweep can have this name: 1 to 200 printable characters."""
+    """Return whether a sweep can have this name: 1 to 200 printable characters."""
     return 0 < len(name) <= NAME_CHARACTERS_MAX and name.isprintable()
 
 

@@ -37,7 +37,7 @@ def named(store: RowReader, name: str) -> Sweep | None:
 
 
 def open_sweep(store: RowStore, name: str, now: int) -> Sweep:
-    """Open a new sweep; raises LostfoundError when the name is taken or invalid."""
+    """Open a new sweep. Raise LostfoundError if the name is taken or invalid."""
     sweep = named(store, name)
     number = max((s.number for s in all_sweeps(store)), default=0) + 1
     life = Life.of(sweep) if sweep else None
@@ -45,7 +45,7 @@ def open_sweep(store: RowStore, name: str, now: int) -> Sweep:
 
 
 def commit(store: RowStore, sweep: Sweep, now: int) -> Sweep:
-    """Commit a sweep, which makes the URLs that it lacks missing; raises LostfoundError unless it is open."""
+    """Commit a sweep, so that URLs that it lacks become missing. Raise LostfoundError unless it is open."""
     captures = sum(hosts(store, sweep.number).values())
     return _write(store, apply(Life.of(sweep), Step.COMMIT, sweep.name, time=now, captures=captures).sweep)
 
@@ -58,7 +58,7 @@ def _write(store: RowStore, sweep: Sweep) -> Sweep:
 
 
 def begin_cancel(sweep: Sweep, changes: Changes) -> Sweep:
-    """Hide a sweep from all answers before its captures are removed; raises LostfoundError if it is cancelled."""
+    """Hide a sweep from all answers before its captures are removed. Raise LostfoundError if it is cancelled."""
     cancelling = apply(Life.of(sweep), Step.CANCEL, sweep.name).sweep
     if cancelling != sweep:
         put(changes, cancelling)
@@ -79,7 +79,7 @@ def put(changes: Changes, sweep: Sweep) -> None:
 
 
 def decode(key: bytes, value: bytes) -> Sweep:
-    """Decode a sweep's row; raises StateCorrupt."""
+    """Decode a sweep's row. Raise StateCorrupt if it is invalid."""
     _, number = _KEY.unpack(key)
     try:
         return msgspec.convert(msgspec.json.decode(value, type=dict[str, Any]) | {"number": number}, Sweep)
@@ -92,7 +92,7 @@ def host_key(number: int, host: bytes) -> bytes:
 
 
 def hosts(store: RowReader, number: int, start: bytes = b"", limit: int | None = None) -> dict[bytes, int]:
-    """Return a sweep's captures per host key, ascending from the host `start`, at most `limit`."""
+    """Return a sweep's number of captures per host key, for at most `limit` hosts from the host `start`."""
     key_prefix = host_key(number, b"")
     rows = islice(store.scan(Family.SWEEPS, key_prefix, key_prefix + start), limit)
     return {key[len(key_prefix) :]: _COUNT.unpack(value)[0] for key, value in rows}

@@ -1,6 +1,6 @@
 """The state as values: what queries, find and the state commands read.
 
-Works on the store of a writer or a reader. Methods with long results have a limit.
+A view works on the store of a writer or a reader. Methods with long results take a limit.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class View:
         return [sweep for sweep in self._sweeps if sweep.number not in self._hidden]
 
     def sweep_hosts(self, number: int, start: bytes = b"", limit: int | None = None) -> dict[bytes, int]:
-        """Return a sweep's captures per host key (`org,apache,flink)`), ascending from the host `start`."""
+        """Return a sweep's number of captures per host key (`org,apache,flink)`), ascending from the host `start`."""
         return sweeps.hosts(self.store, number, start, limit)
 
     def host_captures(self, number: int, host: bytes) -> int:
@@ -73,7 +73,7 @@ class View:
     def urls_under(self, prefix: bytes, captures_max: int, start: bytes | None = None) -> list[bytes]:
         """Return the URL keys of the first `captures_max` captures under a key prefix, starting at the key `start`.
 
-        Only row keys are read, so leftover captures of a cancelled sweep count too.
+        Only row keys are read, so remaining captures of a cancelled sweep are included.
         """
         rows = self.store.keys(Family.CAPTURES, prefix, captures_max, start)
         return list(dict.fromkeys(map(capture_row.url_key_of, rows)))
@@ -98,21 +98,21 @@ class View:
         return (key for key, _ in self.store.scan(Family.DOCUMENTS))
 
     def locations(self, documents: list[bytes], limit: int) -> list[list[bytes]]:
-        """Return, per document id or prefix, the keys of at most `limit` URLs that have or had the document."""
+        """Return, per document id or prefix, the keys of at most `limit` URLs at which the document was seen."""
         results = self.store.keys_under(Family.LOCATIONS, documents, limit)
         return [[key[ID_BYTES:] for key in keys] for keys in results]
 
     def locations_seen(self, documents: list[bytes], limit: int) -> list[list[tuple[bytes, int]]]:
-        """Return what `locations` returns, with the time (ms) when each URL was first seen with the document."""
+        """Return the same URL keys as `locations`, with the time (ms) when the document was first seen there."""
         results = self.store.scan_prefixes(Family.LOCATIONS, documents, limit)
         return [[(key[ID_BYTES:], location_row.decode(value)) for key, value in rows] for rows in results]
 
     def all_locations(self) -> Iterator[tuple[bytes, bytes]]:
-        """Return every document id with every URL key that has or had the document, in order of both."""
+        """Return every document id with every URL key at which the document was seen, in order of both."""
         return ((row[:ID_BYTES], row[ID_BYTES:]) for row, _ in self.store.scan(Family.LOCATIONS))
 
     def text(self, document_id: bytes) -> str | None:
-        """Return a document's text, or None if its text is not stored."""
+        """Return a document's text, or None if it is not stored."""
         (stored,) = self.titles_and_texts([document_id])
         return stored[1] if stored else None
 
@@ -159,7 +159,7 @@ class View:
         while climbing:
             nodes = sorted({ancestors[document] for document in climbing})
             parents = dict(zip(nodes, self.parents(nodes), strict=True))
-            # A pointer that does not decrease would make this loop endless; `state check` reports it.
+            # Stop at a pointer that does not decrease, which could make this loop endless; `state check` reports it.
             climbing = [d for d in climbing if (parent := parents[ancestors[d]]) and parent < ancestors[d]]
             ancestors.update((d, parents[ancestors[d]] or b"") for d in climbing)
         return [ancestors[document] for document in documents]

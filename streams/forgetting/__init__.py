@@ -1,4 +1,4 @@
-"""Forgetting: delete URLs, documents and cancelled sweeps, and rebuild only what they touched."""
+"""Forgetting: delete URLs, documents and cancelled sweeps, and rebuild only what depended on them."""
 
 from streams.forgetting.removal import (
     Forgotten,

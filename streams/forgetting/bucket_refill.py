@@ -2,7 +2,7 @@
 
 A full bucket contains the smallest prefixes and no trace of the others. A dropped document is usually similar to the
 deleted documents of its bucket, so they have indexed samples in common, and the index of samples finds it. It is not
-posted again if it has no indexed sample in common, or only samples of more than `_POSTINGS_MAX` documents.
+posted again if they have no indexed sample in common, or only samples of more than `_POSTINGS_MAX` documents.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from state.view import View
 from streams.sketch import sketcher
 from streams.sketch.index_terms import most_sampled
 
-_CHUNK = 1_000  # keys per lookup, sketches per computation
+_CHUNK = 1_000  # keys per look-up, sketches per computation
 _POSTINGS_MAX = 4_096  # documents per sampled shingle
 
 
@@ -37,8 +37,8 @@ def unpost(reader: RowReader, changes: Changes, deleted: Mapping[bytes, Sketch],
     stored = {bucket: set(posting_list.decode(value)) for bucket, value in rows if value}
     remaining = {bucket: prefixes - deleted_postings[bucket] for bucket, prefixes in stored.items()}
     changed = {bucket: prefixes for bucket, prefixes in remaining.items() if prefixes != stored[bucket]}
-    full_from = meta.full_buckets(reader)
-    if full := {bucket for bucket in changed if full_from is not None and len(stored[bucket]) >= full_from}:
+    full_size = meta.full_buckets(reader)
+    if full := {bucket for bucket in changed if full_size is not None and len(stored[bucket]) >= full_size}:
         prefixes_from_full = set[bytes]().union(*(deleted_postings[bucket] for bucket in full))
         sketches = [sketch for document, sketch in deleted.items() if document[:PREFIX_BYTES] in prefixes_from_full]
         for bucket, prefix in _postings(_find_similar(View(reader), sketches, deleted), scheme):
@@ -52,7 +52,7 @@ def unpost(reader: RowReader, changes: Changes, deleted: Mapping[bytes, Sketch],
 
 
 def _find_similar(view: View, sketches: Iterable[Sketch], deleted: Collection[bytes]) -> Iterator[Sketch]:
-    """Yield the sketches of remaining documents that have samples in common with the given ones."""
+    """Yield the sketches of remaining documents that have samples in common with `sketches`."""
     values = sorted({value for sketch in sketches for value in most_sampled(sketch)})
     similar: set[bytes] = set()
     for start in range(0, len(values), _CHUNK):

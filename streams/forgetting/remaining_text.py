@@ -1,6 +1,6 @@
 """Decide which title and text remain stored when their page is removed and the document stays.
 
-The pages of a document have the same canonical tokens, but their titles, capitals and punctuation differ. If another
+The pages of a document have the same canonical tokens, but titles, capitals and punctuation can differ. If another
 page consists of the same bytes, the stored text is also the text of that page. Otherwise only the common tokens
 remain: no title, and the text folded as for its sketch. `find` compares folded texts anyway.
 """
@@ -31,9 +31,9 @@ class RemainingTexts:
     def update(
         self, changes: Changes, sketch: Sketch, removed: Sequence[Capture], remaining: Iterable[Capture]
     ) -> None:
-        """Change or delete the text of a document if it is that of a removed page.
+        """Change or delete the text of a document if it comes from a removed page.
 
-        Both arguments are captures of the document. `remaining` is read only if the text has to change.
+        `removed` and `remaining` are captures of the document. `remaining` is read only if the text has to change.
         """
         row = self._reader.get(Family.TEXTS, sketch.document)
         if row is None or text_row.source(row) not in {capture.raw for capture in removed}:
@@ -53,6 +53,6 @@ class RemainingTexts:
         # If the text was cut at `tokens_max`, the document is its first tokens; the rest belongs to the removed page.
         tokens = self._sketcher.canonical(self._codec.decode(row)[1]).split(" ")[: sketch.tokens]
         text = " ".join(tokens)
-        # No folded text is known that folding changes again; if one exists, its tokens are those of another document.
+        # If folding changed a folded text again (no such text is known), its tokens would be another document's.
         same_document = self._sketcher.sketch(text).document == sketch.document
         return self._codec.encode("", text) if same_document else b""

@@ -35,7 +35,7 @@ CAPTURES_PER_REMOVAL = 2_000
 
 
 class Removal(msgspec.Struct, frozen=True):
-    """Changes that are committed together, and the numbers of what they remove."""
+    """Changes that are committed together, with counts of what they remove."""
 
     changes: Changes
     captures: int = 0
@@ -87,7 +87,7 @@ def cancel_sweep(reader: RowReader, sweep: Sweep) -> Iterator[Removal]:
     """Remove everything that a sweep added. After a crash, call it again to resume.
 
     The first removal marks the sweep as cancelling, which hides its captures from queries; the last one marks it as
-    cancelled. Raises LostfoundError for a sweep that is cancelled already.
+    cancelled. Raise LostfoundError for a sweep that is cancelled already.
     """
     changes = Changes()
     sweep = sweeps.begin_cancel(sweep, changes)
@@ -107,8 +107,8 @@ def finish_cancelling(reader: RowReader) -> Iterator[Removal]:
     """Finish the cancellations that a crash interrupted.
 
     Every writer does this before it opens a sweep, ingests or forgets. Queries and commits need not wait for it: the
-    remaining captures are hidden, and only the sweep's name is still occupied. The removals count nothing, because
-    they do not belong to the command that finishes them.
+    remaining captures are hidden, and only the sweep's name is still occupied. The counts of these removals are 0,
+    because they do not belong to the command that finishes them.
     """
     for sweep in sweeps.all_sweeps(reader):
         if sweep.state is SweepState.CANCELLING:
@@ -145,17 +145,17 @@ def _remove(
     return Removal(changes, len(captures), len(deleted), rejoined)
 
 
-class _AtUrl(msgspec.Struct, frozen=True):
+class _UrlCaptures(msgspec.Struct, frozen=True):
     """The captures of one document at one URL key, before a removal."""
 
     key: bytes
-    location: bytes | None  # the value of its row
+    location: bytes | None  # the stored value of its row
     removed: list[Capture]
     remaining: list[Capture]
 
     @property
     def first_seen(self) -> int | None:
-        """When the URL first had the document, by the remaining captures (ms); None if none remains."""
+        """The time of the earliest remaining capture (ms); None if no capture remains."""
         return min((capture.time for capture in self.remaining), default=None)
 
 
@@ -175,20 +175,20 @@ def _remove_from_urls(
         if value is None:
             continue
         row = document_row.decode(document, value)
-        at_urls = list(_at_urls(reader, document, removed[document]))
+        at_urls = list(_read_captures_at_urls(reader, document, removed[document]))
         _update_locations(changes, document, at_urls)
         first_seen = _first_seen(reader, row, at_urls)
-        spellings = {at.key: {c.url for c in at.removed} - {c.url for c in at.remaining} for at in at_urls}
+        spellings = {url.key: {c.url for c in url.removed} - {c.url for c in url.remaining} for url in at_urls}
         urls = {key: urls for key, urls in spellings.items() if urls}
         if first_seen is None or document in also:
             deleted[document] = row.sketch
             affected.append(RemovedDocument(document, urls, None))
             continue
-        affected.append(RemovedDocument(document, urls, {at.key for at in at_urls if not at.remaining}))
+        affected.append(RemovedDocument(document, urls, {url.key for url in at_urls if not url.remaining}))
         if first_seen != row.first_seen:
             changes.put(Family.DOCUMENTS, document, document_row.with_time(value, first_seen))
-        remaining = chain.from_iterable(at.remaining for at in at_urls)
-        elsewhere = captures_elsewhere(reader, document, {at.key for at in at_urls})
+        remaining = chain.from_iterable(url.remaining for url in at_urls)
+        elsewhere = captures_elsewhere(reader, document, {url.key for url in at_urls})
         texts.update(changes, row.sketch, removed[document], chain(remaining, elsewhere))
     return deleted, affected
 
@@ -197,14 +197,14 @@ def _subtract_counts(reader: RowReader, changes: Changes, captures: Sequence[Cap
     """Subtract the captures from the counts of their sweeps, in total and per host."""
     hosts = Counter((c.sweep, host_prefix(c.key)) for c in captures)
     for sweep in sweeps.all_sweeps(reader):
-        less = {host: -count for (number, host), count in hosts.items() if number == sweep.number}
-        if less:
-            sweeps.add_hosts(reader, changes, sweep.number, less)
+        decreases = {host: -count for (number, host), count in hosts.items() if number == sweep.number}
+        if decreases:
+            sweeps.add_hosts(reader, changes, sweep.number, decreases)
             if sweep.state is SweepState.COMMITTED:
-                sweeps.put(changes, msgspec.structs.replace(sweep, captures=sweep.captures + sum(less.values())))
+                sweeps.put(changes, msgspec.structs.replace(sweep, captures=sweep.captures + sum(decreases.values())))
 
 
-def _at_urls(reader: RowReader, document: bytes, removed: Sequence[Capture]) -> Iterator[_AtUrl]:
+def _read_captures_at_urls(reader: RowReader, document: bytes, removed: Sequence[Capture]) -> Iterator[_UrlCaptures]:
     """Yield the captures of a document at the URL keys of its removed captures.
 
     The document's other URLs are not read: an error page can have millions.
@@ -219,25 +219,25 @@ def _at_urls(reader: RowReader, document: bytes, removed: Sequence[Capture]) -> 
         removed_rows = {capture_row.row_key(capture) for capture in by_key[key]}
         others = (capture_row.decode(*row) for row in history if row[0] not in removed_rows)
         remaining = [capture for capture in others if capture.document == document]
-        yield _AtUrl(key, location, by_key[key], remaining)
+        yield _UrlCaptures(key, location, by_key[key], remaining)
 
 
-def _update_locations(changes: Changes, document: bytes, at_urls: Sequence[_AtUrl]) -> None:
-    for at in at_urls:
-        if at.first_seen is None:
-            changes.delete(Family.LOCATIONS, document + at.key)
-        elif at.location not in {None, location_row.encode(at.first_seen)}:
-            changes.put(Family.LOCATIONS, document + at.key, location_row.encode(at.first_seen))
+def _update_locations(changes: Changes, document: bytes, at_urls: Sequence[_UrlCaptures]) -> None:
+    for url in at_urls:
+        if url.first_seen is None:
+            changes.delete(Family.LOCATIONS, document + url.key)
+        elif url.location not in {None, location_row.encode(url.first_seen)}:
+            changes.put(Family.LOCATIONS, document + url.key, location_row.encode(url.first_seen))
 
 
-def _first_seen(reader: RowReader, row: DocumentRow, at_urls: Sequence[_AtUrl]) -> int | None:
-    """Return when the remaining URLs first had a document (ms); None if no URL remains.
+def _first_seen(reader: RowReader, row: DocumentRow, at_urls: Sequence[_UrlCaptures]) -> int | None:
+    """Return when a document was first seen at its remaining URLs (ms); None if no URL remains.
 
-    No URL had it before `row.first_seen`. If none of `at_urls` had it then, another URL did, and the time stays. The
-    scan of the locations, which can be many, ends early.
+    `row.first_seen` is that time for all URLs. If it is not the time of any of `at_urls`, it is that of another
+    URL and stays. The scan of the locations ends early, because there can be many.
     """
-    updated = {at.key: at.first_seen for at in at_urls}
-    is_unaffected = all(at.location != location_row.encode(row.first_seen) for at in at_urls)
+    updated = {url.key: url.first_seen for url in at_urls}
+    is_unaffected = all(url.location != location_row.encode(row.first_seen) for url in at_urls)
     first: int | None = None
     for location, value in reader.scan(Family.LOCATIONS, row.sketch.document):
         key = location[ID_BYTES:]
@@ -259,7 +259,7 @@ def _delete_rows(reader: RowReader, changes: Changes, deleted: Mapping[bytes, Sk
     for document, sketch in deleted.items():
         changes.delete_all(Family.LOCATIONS, {row for row, _ in reader.scan(Family.LOCATIONS, document)})
         indexed, prefix = index_samples(sketch), document[:PREFIX_BYTES]
-        changes.delete_all(Family.SAMPLES, {indexed[at : at + 4] + prefix for at in range(0, len(indexed), 4)})
+        changes.delete_all(Family.SAMPLES, {indexed[i : i + 4] + prefix for i in range(0, len(indexed), 4)})
 
 
 def _rejoin(reader: RowReader, changes: Changes, deleted: Collection[bytes]) -> int:

@@ -1,9 +1,9 @@
 """Find the entries of the word index to delete when documents are removed from URLs.
 
 An entry belongs to a document on a site, and several URLs can have added it. If the text is stored, the entries of
-every URL are computed again, and the entries that no remaining URL of the site has added are deleted. If it is not
-stored, or its words are not those in the index (because the text was cut at another `tokens_max`), the site's entries
-are searched for the document.
+every URL are computed again, and the entries that no remaining URL of the site has added are deleted. If the text is
+not stored, or its words are not those in the index (because the text was cut at another `tokens_max`), the site's
+entries are searched for the document.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from state.scheme import Scheme
 from streams.sketch.index_terms import TEXT_WORDS_MAX, indexed_words, page_terms, site_key
 from streams.sketch.sketcher import Sketcher
 
-_CHUNK = 256  # keys or documents per lookup
-_TERMS_CACHED = 16  # (document, site) pairs; a document may have many URLs on a site
+_CHUNK = 256  # keys or documents per look-up
+_TERMS_CACHED = 16  # pairs of document and site; a document can have many URLs on a site
 
 
 class RemovedDocument(msgspec.Struct, frozen=True):
@@ -44,7 +44,7 @@ class WordIndexCleaner:
     """Finds the entries to delete, for all removals of one command."""
 
     def __init__(self, reader: RowReader, scheme: Scheme, remains: Callable[[Capture], bool]) -> None:
-        """`remains` returns whether a capture is still stored after all removals."""
+        """`remains` decides whether a capture is still stored after all removals."""
         self._reader = reader
         self._sketcher = Sketcher(scheme)
         self._remains = remains
@@ -72,7 +72,7 @@ class WordIndexCleaner:
         remains = left is not None and any(key not in left for key in _url_keys(self._reader, document, site))
         indexed = sorted(_entry(site, word, document) for word in text_words or ())
         if text_words is None or None in self._reader.get_many(Family.WORDS, indexed):
-            # While the document remains on the site, the entries can belong to its other URLs.
+            # While the document remains on the site, nothing is deleted: entries can belong to its other URLs.
             return set() if remains else None
         pages = [(key, url) for key, urls in item.urls.items() if site_key(key) == site for url in urls]
         removed_terms = {term for terms in page_terms(pages, self._sketcher) for term in terms}
