@@ -5,9 +5,8 @@ A record consists of a header line, the content, and a newline:
     http://a.org/x 192.0.2.7 20080509190241 text/html 6508\n
     HTTP/1.1 200 OK ...
 
-Version 2 has more fields between the content type and the length, which is always the last field. Some archives
-contain what strict readers refuse: a wrong length in the first record, URLs with spaces, short dates, or content
-without HTTP headers.
+Version 2 has more fields between the content type and the length, which is always the last field. Unlike strict
+readers, accept a wrong length in the first record, URLs with spaces, short dates, and content without HTTP headers.
 """
 
 from __future__ import annotations

@@ -46,10 +46,9 @@ class Response(msgspec.Struct, frozen=True):
 
 
 def parse_response(data: bytes, size: int, limits: ReadLimits) -> Response | None:
-    """Parse the HTTP response in a record's content of `size` bytes.
+    """Parse the HTTP response in a record's content of `size` bytes. Skip interim responses.
 
-    `data` is only the start of the content if that is too big for a page. Interim responses are skipped. Return None
-    if `data` does not start with a status line.
+    If the content is too big for a page, `data` is only its start. Return None if there is no status line.
     """
     bytes_max = limits.header_bytes_max
     status = _STATUS_LINE.match(data)
