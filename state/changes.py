@@ -57,11 +57,11 @@ class Changes:
 
 MERGES: dict[Family, Callable[[bytes, bytes], bytes]] = {
     Family.BANDS: posting_list.union,
-    Family.PARENTS: min,  # parent pointers only decrease
-    Family.LOCATIONS: min,  # the earlier first-seen time
-    Family.CAPTURES: max,  # of the same capture; a revisit whose document is resolved sorts last
-    Family.TEXTS: min,  # of the same canonical text; the spelling of its earliest page sorts first
-    Family.DOCUMENTS: min,  # of the same sketch; the earlier first-seen time sorts first
+    Family.PARENTS: min,  # keeps the smaller parent, because parent pointers only decrease
+    Family.LOCATIONS: min,  # keeps the earlier first-seen time
+    Family.CAPTURES: max,  # keeps the revisit whose document is resolved
+    Family.TEXTS: min,  # keeps the spelling of the earliest page
+    Family.DOCUMENTS: min,  # keeps the earlier first-seen time
 }
 
 

@@ -41,7 +41,7 @@ from state.view import View
 
 _URLS_PER_BATCH = 1024
 Owns = Callable[[bytes], bool]
-"""Whether the partition owns a key: a URL key, a bucket, or the prefix of a document id."""
+"""Returns whether the partition owns a key: a URL key, a bucket, or the prefix of a document id."""
 
 
 class Problem(msgspec.Struct, frozen=True):
@@ -53,7 +53,7 @@ class Problem(msgspec.Struct, frozen=True):
 
 
 def check(store: HistoryReader, *, postings_max: int, owns: Owns | None = None) -> Iterator[Problem]:
-    """Yield every broken invariant. A bucket with `postings_max` postings may lack documents.
+    """Yield every broken invariant. A bucket with `postings_max` postings can lack documents.
 
     `owns` decides whether a key belongs to the partition; it is None for a state that is not partitioned.
     """

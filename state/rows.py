@@ -57,7 +57,7 @@ class HistoryReader(RowReader, Protocol):
     def last_under(self, family: Family, prefixes: Sequence[bytes]) -> list[Row | None]:
         """Return the row with the greatest key under each prefix, or None.
 
-        No key may be more than 32 bytes longer than the prefix.
+        Keys must be at most 32 bytes longer than their prefix.
         """
 
     def may_have_rows(self, family: Family, prefixes: Sequence[bytes]) -> list[bool]:

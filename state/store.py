@@ -27,7 +27,7 @@ from state.rows import Row
 MIB = 1 << 20
 _KEYS_PER_STEP = 16
 _BUFFERS_MIB = 256  # the limit on write buffers for which the sizes in `STORAGE` were chosen
-_CACHE_ENTRY_BYTES = 4096  # average
+_CACHE_ENTRY_BYTES = 4096  # estimated average
 _AFTER_PREFIX = b"\xff" * 32  # sorts after anything of up to 32 bytes that follows a prefix
 _TIERED_FILES = 8
 
@@ -348,7 +348,7 @@ def _sum_property(column_families: list[Any], name: str) -> int:
 
 
 def _total_order() -> Any:
-    """Return read options that visit all rows; by default, RocksDB may skip rows with other prefixes."""
+    """Return read options that visit all rows; by default, RocksDB can skip rows with other prefixes."""
     options = rocks.ReadOptions()
     options.set_total_order_seek(True)
     return options

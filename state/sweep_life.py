@@ -8,8 +8,8 @@ allowed step; `apply` refuses any other. Code that stores, sends or displays swe
 - A sweep is cancelled in two steps, because removing its captures takes many writes. In between it is hidden from all
   answers. The removal resumes after a crash, so CANCEL can be repeated. REQUEST_COMMIT can be repeated too.
 - The name of a cancelled sweep can be used again, but its number cannot: opening the name makes a new sweep.
-- A step can carry the number of its sweep. A Kafka worker may write a step late, after its sweep was cancelled and
-  another one was opened under the same name; `apply` then refuses the step.
+- A step can carry the number of its sweep. A Kafka worker can write a step late, after its sweep was cancelled and
+  another was opened under the same name; `apply` then refuses the step.
 """
 
 from __future__ import annotations

@@ -173,7 +173,7 @@ class View:
         return [root, *(key[ID_BYTES:] for key, _ in self.store.scan(Family.MEMBERS, root))]
 
     def all_members(self) -> Iterator[tuple[bytes, bytes]]:
-        """Return every (root, member) row, ascending; a former root may still list members."""
+        """Return every (root, member) row, ascending; a former root can still list members."""
         return ((key[:ID_BYTES], key[ID_BYTES:]) for key, _ in self.store.scan(Family.MEMBERS))
 
     def all_edges(self) -> Iterator[Edge]:

@@ -86,8 +86,8 @@ def forget_url(reader: RowReader, key: bytes) -> Iterator[Removal]:
 def cancel_sweep(reader: RowReader, sweep: Sweep) -> Iterator[Removal]:
     """Remove everything that a sweep added. After a crash, call it again to resume.
 
-    The first removal marks the sweep as cancelling, which hides its captures from queries; the last one marks it as
-    cancelled. Raise LostfoundError for a sweep that is cancelled already.
+    The first removal marks the sweep as cancelling, which hides its captures from queries. The last removal
+    marks it as cancelled. Raise LostfoundError for a sweep that is cancelled already.
     """
     changes = Changes()
     sweep = sweeps.begin_cancel(sweep, changes)
