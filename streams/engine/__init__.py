@@ -1,1 +1,1 @@
-"""The embedded engine: ingest of crawl files in one process, one write per micro-batch."""
+"""The embedded engine: ingests crawl files in one process, with one write per micro-batch."""

@@ -23,7 +23,7 @@ class Batch(msgspec.Struct, frozen=True):
 
 
 class Batcher:
-    """Iterates over the batches of files, from a position on."""
+    """Iterates over the batches of the input after a position."""
 
     def __init__(
         self, names: Sequence[str], settings: Settings, position: Position | None, mark: InputMark | None

@@ -15,20 +15,20 @@ TRAIN_FROM = 1_000  # documents
 
 
 class TextDictionary:
-    """The newest dictionary of a state. Number 0 means that there is no dictionary."""
+    """The newest dictionary of a state. Before the first dictionary, the number is 0 and the data empty."""
 
     def __init__(self, store: RowStore, *, keep_texts: bool) -> None:
         dictionaries = meta.dictionaries(store)
         self.number = max(dictionaries, default=0)
         self.data = dictionaries.get(self.number, b"")
         self._store = store
-        self._due = keep_texts and not dictionaries
+        self._is_due = keep_texts and not dictionaries
 
     def train_if_due(self, documents: int) -> None:
         """Train and store a dictionary if none exists and there are enough documents. Try only once per run."""
-        if not self._due or documents < TRAIN_FROM:
+        if not self._is_due or documents < TRAIN_FROM:
             return
-        self._due = False
+        self._is_due = False
         view = View(self._store)
         texts = islice(self._store.scan(Family.TEXTS), TRAIN_FROM)
         if data := train([view.decode_text(row)[1] for _, row in texts]):

@@ -38,7 +38,7 @@ class BatchReport(msgspec.Struct, frozen=True, kw_only=True):
 
     pages: int
     new: int  # documents that were not in the state
-    copies: int  # pages whose document was stored, but not for their URL
+    copies: int  # pages whose document was stored, but is new at their URL
     unchanged: int  # pages whose URL had the same document at its last capture
     near: int  # new documents with an earlier near-duplicate
     rejected: list[Rejected]
@@ -122,8 +122,8 @@ class Engine:
         candidate_prefixes = {pair.prefix for pair in pairs}
         paired = {pair.document for pair in pairs}
         sketches: dict[bytes, Sketch] = {}
-        stored = self._stored_sketches(sorted(candidate_prefixes))
-        candidates = {prefix: list(under_prefix) for prefix, under_prefix in stored.items()}
+        stored = self._read_sketches(sorted(candidate_prefixes))
+        candidates = {prefix: list(prefix_sketches) for prefix, prefix_sketches in stored.items()}
         for payload in new:
             prefix = payload.document[:PREFIX_BYTES]
             if payload.document not in paired and prefix not in candidate_prefixes:
@@ -134,15 +134,15 @@ class Engine:
             candidates.setdefault(prefix, []).append(sketch)
         return verify.verify(pairs, sketches, candidates, self.settings.policy.threshold)
 
-    def _stored_sketches(self, prefixes: Sequence[bytes]) -> dict[bytes, list[Sketch]]:
-        """Return the stored sketches under each document prefix, through an LRU cache."""
+    def _read_sketches(self, prefixes: Sequence[bytes]) -> dict[bytes, list[Sketch]]:
+        """Return the stored sketches under each document prefix. Recently used sketches are cached."""
         sketches = {prefix: cached for prefix in prefixes if (cached := self._sketches.get(prefix))}
         missing = [prefix for prefix in prefixes if prefix not in sketches]
         for prefix, rows in zip(missing, self.store.scan_prefixes(Family.DOCUMENTS, missing), strict=True):
             if rows:
                 sketches[prefix] = [document_row.decode(key, value).sketch for key, value in rows]
-        for prefix, under_prefix in sketches.items():
-            self._sketches[prefix] = under_prefix
+        for prefix, prefix_sketches in sketches.items():
+            self._sketches[prefix] = prefix_sketches
             self._sketches.move_to_end(prefix)
         while len(self._sketches) > SKETCHES_CACHED:
             self._sketches.popitem(last=False)

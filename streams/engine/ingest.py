@@ -81,7 +81,7 @@ class Progress(msgspec.Struct, frozen=True):
     bytes_read: int
     bytes_all: int  # 0 if unknown
     counts: Cursor
-    read_now: int = 0  # pages of this run
+    read_now: int = 0  # pages read by this run
 
 
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
@@ -91,7 +91,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     status: str
     committed: bool
     pages: int
-    read_now: int  # pages of this run
+    read_now: int  # pages read by this run
     new: int
     copies: int
     unchanged: int
@@ -144,7 +144,7 @@ def ingest(
         _store_threshold(store, settings.policy.threshold)
         was_finished = cursor.finished
         if was_finished and names == ["-"]:
-            cursor = Cursor()  # another pipe
+            cursor = Cursor()  # a new pipe has other input
         run = _Run(engine, sweep, cursor_name, cursor, letters, fail_on_rejected, report)
         run.process(Batcher(names, settings, cursor.position, cursor.mark))
         cursor, pages_read = run.cursor, run.pages_read

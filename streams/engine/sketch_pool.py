@@ -42,14 +42,14 @@ class SketchPool:
     def _start(self, scheme: Scheme, policy: Policy, limits: Limits) -> None:
         # RocksDB's threads and locks do not survive a fork.
         context = multiprocessing.get_context("spawn")
-        with _environment_of_children():
+        with _child_environment():
             for _ in range(self.count):
-                ours, theirs = context.Pipe()
-                process = context.Process(target=_serve, args=(theirs, scheme, policy, limits), daemon=True)
+                parent_end, child_end = context.Pipe()
+                process = context.Process(target=_serve, args=(child_end, scheme, policy, limits), daemon=True)
                 process.start()
-                theirs.close()  # otherwise the pipe stays open after the child has exited
+                child_end.close()  # otherwise the pipe would stay open after the child exits
                 self._processes.append(process)
-                self._idle.put(ours)
+                self._idle.put(parent_end)
 
     def submit(self, task: Task) -> Future[SketchResults]:
         """Return a future for the results of a task. The future raises WorkerDied if the process is killed."""
@@ -89,7 +89,7 @@ class SketchPool:
 
 
 @contextmanager
-def _environment_of_children() -> Iterator[None]:
+def _child_environment() -> Iterator[None]:
     """Change the environment and signal mask that child processes inherit while they start.
 
     PYTHONSAFEPATH keeps Python from importing modules from the current folder, which can contain downloaded files.
@@ -97,7 +97,7 @@ def _environment_of_children() -> Iterator[None]:
     """
     before = os.environ.get("PYTHONSAFEPATH")
     os.environ["PYTHONSAFEPATH"] = "1"
-    resource_tracker.ensure_running()  # otherwise the first child's start would start it, which unblocks SIGINT
+    resource_tracker.ensure_running()  # starting it later would unblock SIGINT
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield

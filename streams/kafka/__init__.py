@@ -1,4 +1,4 @@
-"""The Kafka engine: the operators as stream agents, the state in partitions, any number of workers.
+"""The Kafka engine: agents run the operators over a partitioned state, on any number of workers.
 
     pages ─▶ captures ─▶ documents ◀─▶ buckets
     sketch   resolve     admit          probe
@@ -16,9 +16,9 @@ operators. A partition processes one batch at a time, in four steps:
     4. acknowledge the input
 
 After a crash between any two steps, the input is delivered again. This is harmless because the operators are
-idempotent. Outputs are sent first because the state decides what is sent: if it recorded a batch before the outputs
-were safe, a crash would lose them. An unexpected error ends the process before step 4, with exit code 75. A malformed
-message is sent to the topic of dead letters. Messages for the result topics are outputs too.
+idempotent. Outputs are sent first because a repeated batch sends only what the state does not record yet: if the
+state were written first, a crash could lose outputs. An unexpected error ends the process before step 4, with exit
+code 75. A malformed message is sent to the topic `dead-letters`. Messages for the result topics are outputs too.
 
 `streams.operators.routing` defines which partition owns which key. `streams.operators` explains why both engines find
 the same clusters. tests/simulation tries to disprove this claim; tests/broker does so with real processes.

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger(__name__)
 RETRACTION_SECONDS_MAX = 60.0
-QUERY_THREADS = 16  # concurrent queries to other workers, for all requests together
+QUERY_THREADS = 16  # concurrent queries to other workers, summed over all requests
 
 
 class Collection:
@@ -75,7 +75,7 @@ class Collection:
         return self._clients[url]
 
     def apply_retraction(self, changes: Changes) -> None:
-        """Have the owners of all rows apply deleting or overwriting changes; return once the clusters are consistent.
+        """Apply deletions and overwrites at the owners of the rows. Return once the clusters are consistent.
 
         Meanwhile pages are processed and clusters joined. `readmission` and `repair` undo the effects of these races.
         """

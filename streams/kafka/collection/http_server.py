@@ -8,7 +8,7 @@
     POST /sweeps     an event for the sweep log in JSON; a cancellation also removes the sweep's captures
 
 The POST paths expose and change everything, so they require the token (LOSTFOUND_TOKEN) that the workers and the
-command line of one collection share. Without a token, a worker listens on this machine only, accepts no changes, and
+command line of one collection share. If none is set, a worker listens on this machine only, accepts no changes, and
 does not answer web pages, which can make a browser send requests to a host name that resolves to this machine.
 """
 
@@ -70,8 +70,8 @@ class Server:
             site.router.add_post(path, _with_error_responses(_with_authorization(handler, token, changes=True)))
         self._web = web.AppRunner(site, access_log=None)
         await self._web.setup()
-        for listening in sockets:
-            await web.SockSite(self._web, listening).start()
+        for listener in sockets:
+            await web.SockSite(self._web, listener).start()
 
     async def stop(self) -> None:
         """Close all connections and stop listening."""

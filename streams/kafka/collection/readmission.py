@@ -1,10 +1,10 @@
 """Readmit documents that a retraction deleted while a page with the same text was in flight.
 
-Forgetting reads the history of a URL, and its changes are applied later. Before the document is deleted, a page can
-arrive
+Forgetting reads the history of a URL, and its changes are applied later. Before the document is deleted, other
+pages with the same document can arrive:
 
-    whose text is unchanged                        only a capture is added, because the document is stored
-    whose document is stored for another URL       only a location is added, because the rest is stored
+    at a URL that had the document   only a capture is added, because the document is stored
+    at another URL                   only a capture and a location are added, because the rest is stored
 
 Therefore the rows to be deleted are read first. Once they are deleted and all messages in flight are processed, each
 remaining capture of a deleted document is sent through the stages again, which add the missing rows. A document that
@@ -33,7 +33,7 @@ from streams.operators.messages import DocumentPayload, Sighting
 from streams.sketch import sketcher
 from streams.sketch.index_terms import index_samples, site_key
 
-_BATCH = 256
+_BATCH_KEYS = 256
 Sends = Mapping[tuple[Topic, int], Sequence[msgspec.Struct]]
 
 
@@ -44,7 +44,7 @@ class RemovedRows(msgspec.Struct, frozen=True, kw_only=True):
     locations: set[bytes]  # keys of the deleted locations: a document id and a URL key
     documents: Rows
     texts: Rows
-    words: Mapping[bytes, set[bytes]]  # entries of the word index by document prefix, which is cut off
+    words: Mapping[bytes, set[bytes]]  # word-index entries without their suffix, by suffix (a document prefix)
 
 
 def read_removed_rows(store: RowReader, parts: Iterable[Changes]) -> RemovedRows:
@@ -86,7 +86,7 @@ def build_readmissions(store: RowReader, removed: RemovedRows, context: Context)
         document = capture.document or b""
         if document in stored and document + capture.key in present:
             continue
-        payload = _payload(removed, capture, texts, context) if document in removed.documents else None
+        payload = _new_payload(removed, capture, texts, context) if document in removed.documents else None
         if payload is not None or document in stored:
             words = sorted(removed.words.get(document[:PREFIX_BYTES], ()))
             site_words = b"".join(entry for entry in words if entry.startswith(site_key(capture.key)))
@@ -95,7 +95,7 @@ def build_readmissions(store: RowReader, removed: RemovedRows, context: Context)
             )
             outcome.send([sighting])
     for document in stored.keys() & removed.documents.keys():
-        buckets = _buckets(document, stored[document], context)
+        buckets = _compute_buckets(document, stored[document], context)
         outcome.send(routing.bucket_probes(document, buckets, context.bucket_bytes, context.partitions))
     return outcome.sends
 
@@ -112,7 +112,7 @@ def _first_captures(store: RowReader, url_keys: Collection[bytes], locations: Co
             yield from first.values()
 
 
-def _payload(removed: RemovedRows, capture: Capture, texts: RemainingTexts, context: Context) -> DocumentPayload:
+def _new_payload(removed: RemovedRows, capture: Capture, texts: RemainingTexts, context: Context) -> DocumentPayload:
     """Return the payload of a deleted document, as if the page of a capture had just arrived."""
     document = capture.document or b""
     row = removed.documents[document]
@@ -121,13 +121,13 @@ def _payload(removed: RemovedRows, capture: Capture, texts: RemainingTexts, cont
     return DocumentPayload(
         document=document,
         row=document_row.with_time(row, capture.time),
-        buckets=_buckets(document, row, context),
+        buckets=_compute_buckets(document, row, context),
         samples=index_samples(sketch) if context.settings.policy.index_find else b"",
         text=texts.without_source(sketch, text, [capture]) if text else b"",
     )
 
 
-def _buckets(document: bytes, row: bytes, context: Context) -> bytes:
+def _compute_buckets(document: bytes, row: bytes, context: Context) -> bytes:
     signature = document_row.decode(document, row).sketch.signature
     return sketcher.buckets(np.array([signature]), context.settings.scheme).tobytes()
 
@@ -141,4 +141,4 @@ def _read_rows(store: RowReader, family: Family, keys: Collection[bytes]) -> Row
 
 def _batches(keys: Iterable[bytes]) -> Iterator[Sequence[bytes]]:
     ordered = sorted(keys)
-    return (ordered[start : start + _BATCH] for start in range(0, len(ordered), _BATCH))
+    return (ordered[start : start + _BATCH_KEYS] for start in range(0, len(ordered), _BATCH_KEYS))

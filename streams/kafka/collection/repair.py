@@ -3,7 +3,7 @@
 Forgetting reads a cluster and computes changes, which are applied later. Joins continue in between. Three rules keep
 the clusters consistent with the edges:
 
-    new pointers stay            the owner compares pointers before it removes any; the next check follows new ones
+    new pointers stay            the owner removes no pointer that has changed since, and the next check follows it
     new postings stay            the owner removes only the postings of deleted documents
     clusters are checked again   after all messages in flight, until pointers and member lists match the edges
 
@@ -28,35 +28,35 @@ from state.view import View
 from streams.kafka.wire.packed_messages import Retraction, Topic
 from streams.operators import forest
 
-ROUNDS_MAX = 20
+_ROUNDS_MAX = 20
 log = structlog.get_logger(__name__)
 
 
 def build_retractions(store: RowReader, parts: Mapping[int, Changes]) -> dict[tuple[Topic, int], list[Retraction]]:
     """Return the retraction messages for changes by partition, with the removable pointers and postings.
 
-    Removable are pointers between documents whose pointers change, and postings of deleted documents. Changes without
-    deleted documents are part of a retraction that was too large for one request. Their documents are unknown, so
-    they can remove any posting.
+    Pointers are removable between documents whose pointers change, postings if their document is deleted. Changes
+    without deleted documents are part of a retraction too large for one request. All postings are then removable,
+    because the deleted documents are unknown.
     """
-    nodes = set().union(*(_repointed(changes) for changes in parts.values()))
-    ids = sorted(nodes)
-    pointers = zip(ids, store.get_many(Family.PARENTS, ids), strict=True)
+    nodes = set().union(*(_repointed_documents(changes) for changes in parts.values()))
+    ordered = sorted(nodes)
+    pointers = zip(ordered, store.get_many(Family.PARENTS, ordered), strict=True)
     parents = {node: parent for node, parent in pointers if parent in nodes}
     prefixes = sorted({document[:PREFIX_BYTES] for document in _deleted_documents(parts)})
     return {
         (Topic.RETRACTIONS, number): [
-            _retraction(record, parents, prefixes)
+            _build_retraction(record, parents, prefixes)
             for record in changelog_record.encode(changes, kind=changelog_record.RETRACTION)
         ]
         for number, changes in parts.items()
     }
 
 
-def _retraction(record: bytes, parents: Mapping[bytes, bytes], prefixes: list[bytes]) -> Retraction:
+def _build_retraction(record: bytes, parents: Mapping[bytes, bytes], prefixes: list[bytes]) -> Retraction:
     _, changes = changelog_record.decode(record)
     changes_postings = changes.deletes.get(Family.BANDS) or changes.puts.get(Family.BANDS)
-    removable = {node: parents[node] for node in _repointed(changes) if node in parents}
+    removable = {node: parents[node] for node in _repointed_documents(changes) if node in parents}
     return Retraction(record, removable, prefixes if changes_postings and prefixes else None)
 
 
@@ -64,7 +64,7 @@ def _deleted_documents(parts: Mapping[int, Changes]) -> set[bytes]:
     return set().union(*(changes.deletes.get(Family.DOCUMENTS, set()) for changes in parts.values()))
 
 
-def _repointed(changes: Changes) -> set[bytes]:
+def _repointed_documents(changes: Changes) -> set[bytes]:
     """Return the documents whose parent pointers change."""
     return changes.deletes.get(Family.PARENTS, set()) | changes.puts.get(Family.PARENTS, {}).keys()
 
@@ -81,19 +81,19 @@ def repair_clusters(
     `drain` returns once all messages in flight are processed, and `commit` applies changes. Raise StateError if joins
     change clusters faster than this function repairs them.
     """
-    start = set().union(*(_repointed(changes) for changes in parts.values()))
+    start = set().union(*(_repointed_documents(changes) for changes in parts.values()))
     if not start:
         return
     deleted = _deleted_documents(parts)
-    for _ in range(ROUNDS_MAX):
+    for _ in range(_ROUNDS_MAX):
         drain()
         component = _read_component(store, start, deleted)
-        if torn := component.torn():
-            # The joins can still be in flight. Only documents that remain torn need a repair.
+        if inconsistent := component.inconsistent():
+            # The joins can still be in flight. Only documents that remain inconsistent need a repair.
             drain()
             component = _read_component(store, start, deleted)
-            torn &= component.torn()
-        if not torn:
+            inconsistent &= component.inconsistent()
+        if not inconsistent:
             return
         log.info("rejoining clusters that changed during a retraction", documents=len(component.roots))
         changes = Changes()
@@ -108,7 +108,7 @@ def repair_clusters(
         commit(changes)
         start |= component.roots.keys()
     raise StateError(
-        f"clusters are still inconsistent after {ROUNDS_MAX} repair rounds",
+        f"clusters are still inconsistent after {_ROUNDS_MAX} repair rounds",
         "the data was deleted; rerun the command when ingest is quieter",
     )
 
@@ -118,18 +118,18 @@ class _Component(msgspec.Struct, frozen=True):
 
     deleted: set[bytes]
     roots: dict[bytes, bytes]  # by document
-    members: set[tuple[bytes, bytes]]  # a document and a document in its member list
+    members: set[tuple[bytes, bytes]]  # pairs of a document and an entry of its member list
     edges: set[tuple[bytes, bytes]]
 
-    def torn(self) -> set[bytes]:
+    def inconsistent(self) -> set[bytes]:
         """Return the documents whose pointers or member lists contradict the edges."""
         links = self.members | self.edges
-        torn = {node for link in links if not self.deleted.isdisjoint(link) for node in link}
-        torn |= {node for node in self.deleted if self.roots[node] != node}
-        torn |= {node for edge in self.edges if self.roots[edge[0]] != self.roots[edge[1]] for node in edge}
-        torn |= {member for node, member in self.members if self.roots[member] != node}
-        torn |= {node for node, root in self.roots.items() if root != node and (root, node) not in self.members}
-        return torn
+        documents = {node for link in links if not self.deleted.isdisjoint(link) for node in link}
+        documents |= {node for node in self.deleted if self.roots[node] != node}
+        documents |= {node for edge in self.edges if self.roots[edge[0]] != self.roots[edge[1]] for node in edge}
+        documents |= {member for node, member in self.members if self.roots[member] != node}
+        documents |= {node for node, root in self.roots.items() if root != node and (root, node) not in self.members}
+        return documents
 
 
 def _read_component(store: RowReader, start: Collection[bytes], deleted: Collection[bytes]) -> _Component:
@@ -145,7 +145,7 @@ def _read_component(store: RowReader, start: Collection[bytes], deleted: Collect
                 links |= {(key[:ID_BYTES], key[ID_BYTES:]) for key, _ in rows}
         neighbours = {node for link in members | edges for node in link}
         frontier = sorted((neighbours | set(roots.values())) - roots.keys())
-    ids = sorted(deleted)
-    rows_of_deleted = store.get_many(Family.DOCUMENTS, ids)  # a page can have added a document again
-    absent = {document for document, row in zip(ids, rows_of_deleted, strict=True) if row is None}
+    ordered = sorted(deleted)
+    rows_of_deleted = store.get_many(Family.DOCUMENTS, ordered)  # a page can have readmitted a document
+    absent = {document for document, row in zip(ordered, rows_of_deleted, strict=True) if row is None}
     return _Component(absent, roots, members, edges)

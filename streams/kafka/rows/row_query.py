@@ -24,7 +24,7 @@ from state.changes import merge
 from state.families import Family
 from state.rows import Row, RowReader
 
-_COUNT = struct.Struct(">Q")
+_CAPTURE_COUNT = struct.Struct(">Q")
 
 
 class _Query(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -53,7 +53,7 @@ class PrefixQuery(_Query, frozen=True, tag="prefixes"):
     """Reads the rows under key prefixes."""
 
     limit: int | None = None  # rows per prefix; None: all
-    start: bytes | None = None  # for a page of a scan: its first key; the query then has one prefix
+    start: bytes | None = None  # the first key of a page; such a query has one prefix
 
     def read(self, store: RowReader, keys: Sequence[bytes]) -> list[list[Row]]:
         """Return the rows under each prefix in one partition."""
@@ -107,13 +107,13 @@ def merge_rows(family: Family, scans: Iterable[Iterable[Row]]) -> Iterator[Row]:
         yield key, reduce(partial(merge_values, family), (value for _, value in rows))
 
 
-def merge_values(family: Family, one: bytes, other: bytes) -> bytes:
+def merge_values(family: Family, first: bytes, second: bytes) -> bytes:
     """Merge the values that two partitions have for one key.
 
     In the family of sweeps, partitions only contain captures per host, which are added up. The sweeps themselves are
     in the sweep log. All other values are merged as facts.
     """
     if family is not Family.SWEEPS:
-        return merge(family, one, other)
-    assert len(one) == len(other) == _COUNT.size, "partitions only have counts in the family of sweeps"
-    return _COUNT.pack(_COUNT.unpack(one)[0] + _COUNT.unpack(other)[0])
+        return merge(family, first, second)
+    assert len(first) == len(second) == _CAPTURE_COUNT.size, "partitions only have counts in the family of sweeps"
+    return _CAPTURE_COUNT.pack(_CAPTURE_COUNT.unpack(first)[0] + _CAPTURE_COUNT.unpack(second)[0])

@@ -93,7 +93,7 @@ class ShardedStore(QueryStore):
     ) -> None:
         """Raise StateError if a partition has no worker.
 
-        `workers` are by partition. `sweep_rows` are derived from the sweep log. `threads` query workers concurrently.
+        `workers` are keyed by partition. `sweep_rows` derive from the sweep log. `threads` run queries concurrently.
         """
         super().__init__(name, self.query)
         if missing := sorted(set(range(partitions)) - set(workers)):

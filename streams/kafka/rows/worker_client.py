@@ -26,7 +26,7 @@ from streams.kafka.rows.sharded_store import QueryStore
 _encode = msgspec.msgpack.Encoder().encode
 _decoder = cache(msgspec.msgpack.Decoder)
 RECORD_BYTES_MAX = 8 << 20
-LONG_SECONDS_MAX = 3600.0  # for changes, before which the worker waits for all messages in flight
+_CHANGE_SECONDS_MAX = 3600.0  # the worker first waits for all messages in flight
 
 
 def token_from_environment() -> str:
@@ -96,7 +96,7 @@ class WorkerClient:
         ):
             self.post("/retract", record, None)
 
-    def post(self, path: str, body: bytes, answer_type: Any, seconds_max: float = LONG_SECONDS_MAX) -> Any:
+    def post(self, path: str, body: bytes, answer_type: Any, seconds_max: float = _CHANGE_SECONDS_MAX) -> Any:
         """Send a body and return the decoded response.
 
         Raise StateError if no valid response arrives, InputError if the worker rejects the token or the request.

@@ -1,4 +1,4 @@
-"""The broker's address and credentials. The environment supplies them, so that no secret is in a settings file."""
+"""The broker's address and credentials. They come from the environment, to keep secrets out of files and logs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from streams.errors import InputError
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
-_ADDRESS = re.compile(r"(\[(?P<six>[^\]]+)\]|(?P<host>[^\s\[\]:/@?#]+))(:(?P<port>[0-9]{1,5}))?")
+_ADDRESS = re.compile(r"(\[(?P<ipv6>[^\]]+)\]|(?P<host>[^\s\[\]:/@?#]+))(:(?P<port>[0-9]{1,5}))?")
 _HINTS = (
     ("SaslAuthenticationFailed", "check KAFKA_SASL_USERNAME, KAFKA_SASL_PASSWORD and KAFKA_SASL_MECHANISM"),
     ("UnsupportedSaslMechanism", "set KAFKA_SASL_MECHANISM to one that the broker has enabled"),
@@ -103,8 +103,8 @@ def _is_address(address: str) -> bool:
     if match is None or not 0 < int(match["port"] or 1) < 1 << 16:
         return False
     try:
-        if match["six"]:
-            ipaddress.IPv6Address(match["six"])
+        if match["ipv6"]:
+            ipaddress.IPv6Address(match["ipv6"])
         else:
             match["host"].encode("idna")  # the encoding for DNS queries
     except ValueError:

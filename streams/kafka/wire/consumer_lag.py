@@ -30,7 +30,7 @@ CONSUMED = (Topic.PAGES, *MESSAGE_TYPES)
 # sighting causes bucket probes, the probes cause candidate pairs, and the pairs cause verify requests.
 ADMISSION_STAGES = (Topic.CAPTURES, Topic.CAPTURES, Topic.DOCUMENTS)  # after them, the page's document is stored
 _VERIFICATION_STAGES = (Topic.DOCUMENTS, Topic.BUCKETS, Topic.DOCUMENTS, Topic.DOCUMENTS)
-CLUSTERING_STAGES = (*_VERIFICATION_STAGES, *[Topic.JOINS] * 16)  # ignores pages that are not captured yet
+CLUSTERING_STAGES = (*_VERIFICATION_STAGES, *[Topic.JOINS] * 16)  # pages that are not captured yet are ignored
 # `joins` repeats until a round sends no messages. The maximum matters only if other sweeps keep sending unions.
 STAGES = (Topic.PAGES, *ADMISSION_STAGES[:2], *_VERIFICATION_STAGES, *[Topic.JOINS] * JOIN_ROUNDS_MAX)
 log = structlog.get_logger(__name__)
@@ -91,7 +91,7 @@ class ConsumerLag:
     async def has_reached(self, topic: Topic, offsets: list[int]) -> bool:
         """Return whether the group has committed at least these offsets, one per partition of a topic."""
         committed = await self.committed_offsets()
-        # The offsets can be from a time when the topic had fewer partitions.
+        # The topic can have gained partitions since the offsets were read.
         partitions = zip(self._partitions[topic], offsets, strict=False)
         return all(committed.get(partition, 0) >= offset for partition, offset in partitions)
 

@@ -54,11 +54,11 @@ class Retraction(msgspec.Struct, frozen=True):
     """
 
     record: bytes
-    parents: dict[bytes, bytes] | None = None  # by document; None: any pointer can be removed
-    postings: list[bytes] | None = None  # document prefixes; None: any posting can be removed
+    parents: dict[bytes, bytes] | None = None  # by document; None: all pointers are removable
+    postings: list[bytes] | None = None  # document prefixes; None: all postings are removable
 
 
-# The value types of each topic. Messages contain a type's number, so a number must never be reused.
+# The value types of each topic. Messages contain these numbers, so a number must never be reused.
 MESSAGE_TYPES: dict[Topic, dict[int, type[msgspec.Struct]]] = {
     Topic.CAPTURES: {0: SketchedPage},
     Topic.DOCUMENTS: {1: Sighting, 2: CandidatePair, 3: VerifyRequest},
@@ -90,7 +90,7 @@ def schema(topic: Topic) -> str:
 
 
 def headers(topic: Topic, scheme: str) -> list[tuple[str, bytes]]:
-    """Return the headers of a message."""
+    """Return the headers for messages to a topic."""
     return [("schema", schema(topic).encode()), ("scheme", scheme.encode())]
 
 
@@ -110,7 +110,7 @@ def pack(values: Iterable[msgspec.Struct], bytes_max: int) -> Iterator[bytes]:
 
 
 def decode_headers(headers: Headers) -> dict[str, str]:
-    """Return headers by name, truncated to a printable length. A header without a value is empty."""
+    """Return headers by name, truncated to a printable length. A missing value becomes an empty text."""
     return {name: (value or b"")[:200].decode("utf-8", "replace") for name, value in headers}
 
 

@@ -80,7 +80,7 @@ def encode_pack(pack: Sequence[PageMessage]) -> tuple[bytes, list[tuple[str, byt
 def decode_pages(
     value: bytes | None, headers: Headers, origin: Origin, limits: ReadLimits, default_format: str = ""
 ) -> list[Decoded]:
-    """Decode a message with one page or several."""
+    """Decode a message that contains one or several pages."""
     if dict(headers).get("schema") != PACKS.encode():
         return [decode(value, headers, origin, limits, default_format)]
     try:
@@ -92,7 +92,7 @@ def decode_pages(
 def decode(
     value: bytes | None, headers: Headers, origin: Origin, limits: ReadLimits, default_format: str = ""
 ) -> Decoded:
-    """Decode a message with one page.
+    """Decode a message that contains one page.
 
     `default_format` applies to messages without a schema, content type or format: most crawlers cannot set headers.
     """

@@ -18,7 +18,7 @@ from streams.kafka.wire.result_messages import Result
 from streams.page import Rejected
 from streams.settings import KafkaSettings
 
-ATTEMPT_MS = 40_000
+_ATTEMPT_TIMEOUT_MS = 40_000  # of one request
 FIELD_CHARACTERS_MAX = 4096  # keeps a dead letter small enough to be sent
 _Message = tuple[Topic, int, bytes, Headers, bytes | None]
 """Topic, partition, value, headers and key."""
@@ -52,7 +52,7 @@ class Producer:
             "acks": "all",
             "max_batch_size": 1 << 20,
             "max_request_size": settings.message_bytes_max,
-            "request_timeout_ms": ATTEMPT_MS,
+            "request_timeout_ms": _ATTEMPT_TIMEOUT_MS,
         }
         self._producer: AIOKafkaProducer | None = None
 
@@ -76,7 +76,7 @@ class Producer:
         )
 
     async def append_changelog(self, partition: int, changes: Changes, *, retraction: bool) -> list[int]:
-        """Append changes to the changelog; return the offsets of their records."""
+        """Append changes to the changelog and return the offsets of their records."""
         kind = changelog_record.RETRACTION if retraction else changelog_record.FACTS
         records = changelog_record.encode(changes, kind=kind, record_bytes_max=max(self.settings.pack_bytes, 1 << 16))
         # Faust requires a key on every changelog record. All keys can be equal because the topic is not compacted.

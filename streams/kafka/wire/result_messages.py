@@ -1,7 +1,7 @@
 """The messages of the result topics. Each is one JSON object, described in docs/schemas/.
 
 topic            key        written by                      when
-near-duplicates  URL        verify, admit                   a page resembles a page that is already stored
+near-duplicates  URL        verify, admit                   a page resembles a stored page
 clusters         document   join, retractions               a document joins a cluster, leaves it, or is deleted
 moves            URL        the worker with partition 0     a sweep is committed
 """

@@ -77,7 +77,7 @@ class SweepTable:
         self._rows: dict[bytes, bytes] | None = None  # cached by `rows()`; reset by each event
 
     def find(self, name: str) -> Sweep | None:
-        """Return the sweep with this name, or None. Cancelled sweeps no longer have a name."""
+        """Return the sweep with this name, or None. Cancelled sweeps are ignored."""
         sweeps = (s for s in self.sweeps.values() if s.name == name and s.state is not SweepState.CANCELLED)
         return next(sweeps, None)
 

@@ -1,4 +1,4 @@
-"""The topics of a collection: their names, partition counts and configuration; checked, and created on request."""
+"""Name, configure, check and create the topics of a collection."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ONE_PARTITION = frozenset({Topic.SWEEPS, Topic.DEAD_LETTERS})
 
 
 class PartitionCounts(msgspec.Struct, frozen=True):
-    """The partition counts of a collection and of its topic of pages, which differ if a crawler owns the topic."""
+    """The partition counts of a collection and its topic of pages, which can differ for a crawler's topic."""
 
     partitions: int
     pages: int
