@@ -1,1 +1,1 @@
-"""Everything above the stored rows: readers, sketches, operators, engines, queries and the command line."""
+"""All layers above the stored rows: readers, sketches, operators, engines, queries and the command line."""

@@ -31,8 +31,8 @@ class ReadError(InputError):
 
 
 class BadRecord(LostfoundError):
-    """A record was rejected and the ingest stops at bad records; the message has the position and the reason."""
+    """A record was rejected by an ingest that stops at bad records. The message gives the position and the reason."""
 
 
 class WorkerDied(LostfoundError):
-    """A process that sketches pages was killed; committed batches are kept."""
+    """A process that sketches pages was killed. Committed batches are kept."""

@@ -1,4 +1,4 @@
-"""Define the values that pass between stages: pages, rejected records, and the reasons for rejection."""
+"""Define the values passed between stages: pages, rejected records, and the reasons for rejection."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ NOT_MODIFIED = 304
 class Origin(msgspec.Struct, frozen=True):
     """The position of a record in the input, for dead letters and for resuming.
 
-    `offset` is the record's byte offset in the (compressed) file for WARC and ARC, and the line number from 0 for
-    JSONL. `member` is the name of the file inside a WACZ.
+    `offset` is the record's byte offset in the (compressed) WARC or ARC file, or the line number in a JSONL file,
+    counted from 0. `member` is the name of the file inside a WACZ.
     """
 
     source: str
@@ -23,10 +23,10 @@ class Origin(msgspec.Struct, frozen=True):
 
 
 class Page(msgspec.Struct, frozen=True, kw_only=True):
-    """One fetch supplied by a crawler, without transfer and content encoding but not yet parsed.
+    """One fetch supplied by a crawler, with transfer and content encodings removed but not yet parsed.
 
     Exactly one of `body` (bytes as served) and `text` (extracted by the crawler) is set. Both are None for redirects,
-    errors, revisits and refused content. Raises BadUrl if `key` is not given and `url` has no key.
+    errors, revisits and refused content. Without `key`, the constructor raises BadUrl if `url` has no key.
     """
 
     url: str
@@ -37,11 +37,11 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
     text: str | None = None
     mime: str = ""  # lower case, without parameters; empty if unknown
     charset: str = ""  # as declared by the server; empty if unknown
-    redirect: str | None = None  # the absolute target of a 3xx
-    revisit_of: str | None = None  # for a revisit record, the URL whose capture it repeats
+    redirect: str | None = None  # the absolute target of a 3xx response
+    revisit_of: str | None = None  # the URL of the capture that a revisit record repeats
     revisit_time: int | None = None  # the time of that capture in ms; None if the record does not give it
     title: str = ""
-    refused: tuple[str, str] | None = None  # why the content is refused: reason and detail as in Rejected
+    refused: tuple[str, str] | None = None  # the reason and detail, as in Rejected, if the content is refused
     origin: Origin = Origin("", 0)
 
     def __post_init__(self) -> None:
@@ -50,11 +50,11 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def with_time(page: Page, time: int) -> Page:
-    """Return the page, with this time in ms if its record has none."""
+    """Return the page, with `time` (in ms) if its record has no time."""
     return page if page.time else msgspec.structs.replace(page, time=time)
 
 
-# Why a record or page is a dead letter. If only its content is unusable, the page is still stored, without text.
+# Why a record or page becomes a dead letter. If only the content is unusable, the page is stored without text.
 REASONS: dict[str, str] = {
     "bad_base64": "the `body` of a line is not base64; the URL is stored without text",
     "bad_encoding": "the body cannot be decoded as its Content-Encoding says; the URL is stored without text",
@@ -84,7 +84,7 @@ REASONS: dict[str, str] = {
 
 
 class Rejected(msgspec.Struct, frozen=True):
-    """A record or page that becomes a dead letter; `reason` is a key of `REASONS`, `detail` is for people."""
+    """A record or page that becomes a dead letter. `reason` is a key of `REASONS`, and `detail` is for people."""
 
     reason: str
     detail: str

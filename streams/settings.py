@@ -1,4 +1,4 @@
-"""Load the settings: the defaults from `config/lostfound.toml`, then the values in the user's file."""
+"""Load the settings: the defaults in `config/lostfound.toml`, overridden by the user's file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from state.families import StoreLimits
 from state.scheme import TOKENISER, Scheme
 from state.sweep_life import is_valid_name
 from streams.errors import SettingsError
-from streams.sketch.extract import SKIPPED_TAGS as EXTRACTORS
+from streams.sketch.extract import SKIPPED_TAGS
 
 Count = Annotated[int, Meta(ge=1)]
 Seconds = Annotated[float, Meta(ge=0.001, le=3600.0)]
@@ -21,7 +21,7 @@ Share = Annotated[float, Meta(ge=0.0, le=1.0)]
 
 
 class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The threshold of a near-duplicate, and the optional data stored with sketches."""
+    """The threshold for near-duplicates, and which optional data is stored with sketches."""
 
     threshold: Annotated[float, Meta(ge=0.1, le=1.0)]
     keep_texts: bool
@@ -43,7 +43,7 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class IngestSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Sizes of micro-batches, the number of processes, and the folder of WARC files that JSONL lines refer to."""
+    """Sizes of micro-batches, the number of processes, and the folder of the WARC files that JSONL lines refer to."""
 
     batch_pages: Annotated[int, Meta(ge=1, le=100_000)]
     batch_bytes: Count
@@ -91,7 +91,7 @@ class KafkaSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """All settings, with one field per section of the file."""
+    """All settings, one field per section of the file."""
 
     scheme: Scheme
     policy: Policy
@@ -107,14 +107,14 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise ValueError(
                 f"kafka.default_sweep {sweep!r} is not a valid sweep name: use 1 to 200 printable characters"
             )
-        if scheme.extractor not in EXTRACTORS:
-            raise ValueError(f"scheme.extractor is {scheme.extractor!r}, not one of {', '.join(EXTRACTORS)}")
+        if scheme.extractor not in SKIPPED_TAGS:
+            raise ValueError(f"scheme.extractor is {scheme.extractor!r}, not one of {', '.join(SKIPPED_TAGS)}")
         if scheme.tokeniser != TOKENISER:
             raise ValueError(f"scheme.tokeniser is {scheme.tokeniser}, but this version supports only {TOKENISER}")
 
 
 def default_file() -> Path:
-    """Return the path of the default settings: in a wheel beside this module, in a checkout in `config/`."""
+    """Return the path of the default settings: beside this module in a wheel, in `config/` in a checkout."""
     packaged = Path(__file__).with_name("lostfound.toml")
     return packaged if packaged.exists() else Path(__file__).parents[1] / "config" / "lostfound.toml"
 
@@ -122,15 +122,16 @@ def default_file() -> Path:
 def load(path: Path | None = None, overrides: dict[str, dict[str, Any]] | None = None) -> Settings:
     """Return the defaults, overridden by the file at `path`, then by `overrides`.
 
-    Raise SettingsError with the name of the setting if it is unknown or out of range.
+    Raise SettingsError, naming the setting, if one is unknown or out of range.
     """
     tables = _read(default_file())
     for layer in (_read(path) if path else {}, overrides or {}):
-        for section, values in layer.items():
+        for key, values in layer.items():
             if not isinstance(values, dict):
-                raise SettingsError(f"{path}: {section} is outside a section", "put it under [section]")
-            tables.setdefault(section, {}).update(values)
-    # These two structs allow unknown fields, because stored states and messages contain them too.
+                raise SettingsError(f"{path or 'settings'}: {key} is not in a section", "put it under [section]")
+            tables.setdefault(key, {}).update(values)
+    # These two structs are also decoded from stored states and messages, so they must tolerate unknown fields;
+    # reject unknown settings here.
     for section, struct in (("scheme", Scheme), ("store", StoreLimits)):
         if unknown := tables[section].keys() - set(struct.__struct_fields__):
             raise _invalid(path, f"{section} has no setting {', '.join(sorted(unknown))}")

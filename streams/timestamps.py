@@ -1,4 +1,4 @@
-"""Parse the timestamps that crawlers write into ms since the epoch, UTC."""
+"""Convert the timestamps written by crawlers to ms since the epoch, UTC."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
 MILLIS_MAX = 253_402_300_799_999  # the end of the year 9999
-_SECONDS_MAX = 100_000_000_000  # smaller numbers are seconds (up to the year 5138), others milliseconds
+_SECONDS_MAX = 100_000_000_000  # smaller numbers are seconds (up to the year 5138), larger ones milliseconds
 _HTTP_DATE_CHARS_MAX = 64
-_ARC_DEFAULT = "20000101000000"  # its last digits replace omitted ones
+_ARC_DEFAULT = "20000101000000"  # supplies the last digits if they are omitted
 _ARC_SLICES = ((0, 4), (4, 6), (6, 8), (8, 10), (10, 12), (12, 14))
 _FOURTEEN_DIGITS = 10**13
 
 
 def millis(value: str | float | None) -> int | None:
-    """Parse ISO 8601 (UTC if it has no zone), the 14 digits of ARC, or a number of s or ms; return None otherwise.
+    """Parse ISO 8601 (UTC if no zone is given), the 14 digits of ARC, or a number of s or ms. Otherwise return None.
 
-    Times before 1970 are None. A number of 14 digits is an ARC date: as milliseconds it would be in 2286 or later.
+    Return None for times before 1970. A number of 14 digits is an ARC date, as it would be past 2286 in milliseconds.
     """
     if isinstance(value, str):
         value = value.strip()
@@ -38,7 +38,7 @@ def millis(value: str | float | None) -> int | None:
 
 
 def arc_millis(digits: str) -> int | None:
-    """Parse `20080430204825`, or `20080430` as written by old crawlers, which omit the last digits."""
+    """Parse `20080430204825`, or `20080430`, from old crawlers, which omit the last digits."""
     if not digits.isascii() or not digits.isdigit() or len(digits) < 4:
         return None
     digits = (digits + _ARC_DEFAULT[len(digits) :])[:14]
@@ -50,7 +50,7 @@ def arc_millis(digits: str) -> int | None:
 
 
 def http_millis(value: str | None) -> int | None:
-    """Parse an HTTP Date header: `Sat, 10 Oct 2020 08:02:16 GMT`."""
+    """Parse an HTTP Date header, such as `Sat, 10 Oct 2020 08:02:16 GMT`."""
     try:
         return _since_epoch(parsedate_to_datetime((value or "")[:_HTTP_DATE_CHARS_MAX]))
     except (ValueError, TypeError, IndexError, OverflowError):
@@ -63,7 +63,7 @@ def _since_epoch(date: datetime) -> int | None:
 
 
 def iso(time: int | None) -> str | None:
-    """Format ms since the epoch as ISO 8601 with seconds, UTC; return None if the year is out of range."""
+    """Format ms since the epoch as ISO 8601 with seconds, UTC. Return None if the year is out of range."""
     if time is None:
         return None
     try:

@@ -4,9 +4,9 @@
       -> org,apache,flink,ci:8080)/2019/05/x.html?q=1
 
 A key consists of the reversed host labels, the port if it is not the default, a `)` that ends the host, and the path
-and query. It has no scheme, user info or fragment: the http and https URLs of a page share one key. IP addresses are
-not reversed (`192.0.2.7)/`, `[2001:db8::1])/`). A key is ASCII without bytes below 0x21, so a NUL can end it.
-can_ada (WHATWG URL) parses and normalises URLs, including IDNA. Its host may contain only letters, digits, `.`, `_`
+and query. Keys have no scheme, user info or fragment, so the http and https URLs of a page share one key. Keys do not
+reverse IP addresses (`192.0.2.7)/`, `[2001:db8::1])/`). Keys are ASCII without bytes below 0x21, so NUL can end one.
+can_ada (WHATWG URL) parses and normalises URLs, including IDNA. Host names may contain only letters, digits, `.`, `_`
 and `-`: the standard also allows `,` and `)`, which do not occur in DNS and would make keys ambiguous.
 """
 
@@ -25,18 +25,18 @@ from streams.errors import BadUrl
 if TYPE_CHECKING:
     from tldextract import TLDExtract
 
-URL_BYTES_MAX = 60_000  # the largest value of the setting, so that queries accept every URL in a state
+URL_BYTES_MAX = 60_000  # the maximum of the `url_bytes_max` setting, so that queries accept every URL in a state
 HOSTS_CACHED = 65_536
-_PORTS = {"http:": "80", "https:": "443"}
+_PROTOCOLS = frozenset({"http:", "https:"})
 _HOST = re.compile(r"[a-z0-9_-]+(?:\.[a-z0-9_-]+)*\.?|\[[0-9a-f:.]+\]", re.ASCII)
 _IPV4 = re.compile(r"\d+\.\d+\.\d+\.\d+", re.ASCII)
 _HINT = "give an http:// or https:// URL with a host name"
 
 
 def url_key(url: str, url_bytes_max: int = URL_BYTES_MAX) -> bytes:
-    """Return the key of a URL; raise BadUrl if it is too long, or is not an http or https URL with a host.
+    """Return the key of a URL. Raise BadUrl if the URL is too long, or is not an http or https URL with a host.
 
-    `url_bytes_max` limits both the URL and its key, which percent-encoding can make longer.
+    `url_bytes_max` limits both the URL and its key, which is longer if characters are percent-encoded.
     """
     parsed = _parse(url, url_bytes_max)
     key = _host_key(parsed.hostname, parsed.port) + (parsed.pathname + parsed.search).encode("ascii")
@@ -46,7 +46,7 @@ def url_key(url: str, url_bytes_max: int = URL_BYTES_MAX) -> bytes:
 
 
 def key_url(key: bytes, scheme: str = "https") -> str:
-    """Return a URL with this key; raise BadUrl if the bytes are not a key.
+    """Return a URL with this key. Raise BadUrl if the bytes are not a key.
 
     `url_key(key_url(key, scheme)) == key` holds unless the key's port is the default port of `scheme`.
     """
@@ -57,13 +57,13 @@ def key_url(key: bytes, scheme: str = "https") -> str:
 
 
 def key_host(key: bytes, *, port: bool = False) -> str:
-    """Return the host name of a key; with `port`, also the port if the key has one."""
+    """Return the host name of a key. If `port` is true and the key contains a port, append the port."""
     name, number = codec.decode_host(host_prefix(key))
     return f"{name}:{number}" if port and number else name
 
 
 def host_prefix(key: bytes) -> bytes:
-    """Return the prefix of all keys of the same host and port, up to the `)`; raise BadUrl without a host."""
+    """Return the prefix of all keys of the same host and port, up to the `)`. Raise BadUrl if there is no host."""
     prefix = codec.host_prefix(key)
     if len(prefix) < 2:
         raise BadUrl(f"not a URL key: {key[:80]!r} has no host closed by ')'", "create keys with url_key()")
@@ -79,7 +79,7 @@ def directory_prefix(key: bytes) -> bytes:
 def domain_prefix(key: bytes) -> bytes:
     """Return the reversed registered domain (`org,apache`), which identifies all hosts and ports of a site.
 
-    It is not a prefix to scan (`org,apachecon)` starts with it too): scan the `domain_ranges` instead.
+    Do not scan by this prefix, as other domains share it (`org,apachecon)`): scan the `domain_ranges` instead.
     """
     return _domain_key(key_host(key))
 
@@ -87,8 +87,8 @@ def domain_prefix(key: bytes) -> bytes:
 def domain_ranges(key: bytes) -> tuple[tuple[bytes, bytes], ...]:
     """Return the two ranges [start, stop) that together contain exactly the keys of the same registered domain.
 
-    The first covers the domain and its subdomains, whose keys continue with `)` or `,`, both below `-`. The second
-    covers the ports of the bare domain (`:`). Names below a public suffix (`police.uk`) are not included.
+    The first range covers the domain and its subdomains, whose keys continue with `)` or `,`, both below `-`. The
+    second covers the ports of the bare domain (`:`). Names below a public suffix (`police.uk`) are not included.
     """
     host = key_host(key)
     domain = _domain_key(host)
@@ -100,13 +100,13 @@ def domain_ranges(key: bytes) -> tuple[tuple[bytes, bytes], ...]:
 def registered_domain(host: str) -> str:
     """Return the registered domain of a host (`docs.a.co.uk` -> `a.co.uk`).
 
-    An IP address, a single name or a public suffix is returned unchanged. The public suffix list is shipped with
-    tldextract and never downloaded.
+    An IP address, a single name or a public suffix is returned unchanged. The public suffix list is the one
+    shipped with tldextract; it is never downloaded.
     """
     if "." not in host or host[0] == "[" or _IPV4.fullmatch(host):
         return host
     parts = _suffixes().extract_str(host)
-    if not parts.suffix:  # the default rule `*` applies to top-level domains outside the list
+    if not parts.suffix:  # the default rule `*` applies to unlisted top-level domains
         return ".".join(host.split(".")[-2:])
     return f"{parts.domain}.{parts.suffix}" if parts.domain else host
 
@@ -122,15 +122,15 @@ _ALPHANUMERIC = re.compile(r"[^\W_]+")
 _CAMEL_CASE_WORD = re.compile(r"[A-Z]+\d*(?![a-z])|[A-Z]?[a-z]+\d*|\d+[a-z]?(?![a-z])|\d+")
 _LETTER_DIGIT_CHANGE = re.compile(r"(?<=\d)(?=[^\W\d])|(?<=[^\W\d])(?=\d)")
 _EXTENSION = re.compile(r"\.(?:[xs]?html?|php\d?|aspx?|jspx?|cgi|cfm|rst|md|txt)$", re.IGNORECASE)
-_INDEX = frozenset({"index", "default"})
-_CHANGES_MAX = 2  # a name with more changes between letters and digits is an id without words
+_INDEX_NAMES = frozenset({"index", "default"})
+_CHANGES_MAX = 2  # a run with more changes between letters and digits is an id, not words
 
 
 def path_words(url: str) -> list[str]:
-    """Return the words of a URL's path and query values, in order and lower case; raise BadUrl.
+    """Return the words of a URL's path and query values, in order and lower case. Raise BadUrl if `url` is invalid.
 
     Text is split at camelCase and at characters other than letters and digits; ids (`a3f9c2`) and non-ASCII words are
-    not split further. File extensions of pages and a last segment `index` or `default` are omitted.
+    not split further. Page file extensions and a last segment `index` or `default` are omitted.
     """
     parsed = _parse(url)
     return _words(parsed.pathname, parsed.search[1:])
@@ -146,7 +146,7 @@ def _words(path: str, query: str) -> list[str]:
     head, _, last = path.rpartition("/")
     if "." in last:
         last = _EXTENSION.sub("", last)
-    if last.lower() in _INDEX:
+    if last.lower() in _INDEX_NAMES:
         last = ""
     text = f"{head}/{last}"
     if query:
@@ -171,7 +171,7 @@ def _parse(url: str, url_bytes_max: int = URL_BYTES_MAX) -> can_ada.URL:
         parsed = can_ada.parse(url)
     except (ValueError, TypeError):  # TypeError: a lone surrogate cannot be encoded in UTF-8
         raise BadUrl(f"not a URL: {_quote(url)}", _HINT) from None
-    if parsed.protocol not in _PORTS:
+    if parsed.protocol not in _PROTOCOLS:
         raise BadUrl(f"not an http or https URL: {_quote(url)}", _HINT)
     return parsed
 
@@ -191,7 +191,7 @@ def _domain_key(host: str) -> bytes:
 
 @cache
 def _suffixes() -> TLDExtract:
-    from tldextract import TLDExtract  # this import takes 90 ms, so it is lazy
+    from tldextract import TLDExtract  # imported here because the import takes 90 ms
 
     return TLDExtract(suffix_list_urls=(), cache_dir=None)
 

@@ -1,1 +1,1 @@
-"""From a page to its sketch: text extraction, tokens, shingles, signatures and samples, and comparing sketches."""
+"""Turn pages into sketches (text, tokens, shingles, signatures, samples), and compare sketches."""

@@ -1,9 +1,9 @@
-"""Extract the text of a page: detect its charset and type, choose a parser, and refuse pages without text.
+"""Extract the text of a page: detect its type and charset, choose a parser, and refuse pages without text.
 
-The scheme's `extractor` selects the text of an HTML page (docs/decisions/extractor.md compares them):
+The scheme's `extractor` selects the text of an HTML page (docs/decisions/extractor.md compares the two):
 
     resiliparse-all   all visible text
-    resiliparse-body  all visible text except <nav>, <footer> and <aside>, or all of it if nothing else is left
+    resiliparse-body  all visible text except <nav>, <footer> and <aside>, or all visible text if nothing else is left
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ PAGE_BYTES_MAX = 10 << 20
 DEFAULT_EXTRACTOR = "resiliparse-body"
 TITLE_CHARS_MAX = 200
 REFRESH_SECONDS_MAX = 15  # a slower refresh is not a redirect
-_HEAD_CHARS = 1 << 16  # the part of a page that is searched for a meta refresh
+_HEAD_CHARS = 1 << 16  # only this part of a page is searched for a meta refresh
 _SNIFF_BYTES = 1024
 _GUESS_BYTES, _GUESS_NON_ASCII_MIN = 1 << 16, 16
 _ASCII = bytes(range(128))
 SKIPPED_TAGS = {"resiliparse-all": (), "resiliparse-body": ("nav", "footer", "aside")}
 _HTML_TYPES = frozenset(["text/html", "application/xhtml+xml", "application/xml", "text/xml"])
-_VALID_AS_UTF8 = frozenset(["iso2022_jp", "utf-16-le", "utf-16-be"])  # their bytes can also be valid UTF-8
+_VALID_AS_UTF8 = frozenset(["iso2022_jp", "utf-16-le", "utf-16-be"])  # text in these charsets can also be valid UTF-8
 _BOMS = ((b"\xef\xbb\xbf", "utf-8"), (b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
-_MAGIC = (b"%PDF-", b"\x89PNG", b"GIF8", b"\xff\xd8\xff", b"PK\x03\x04", b"\x1f\x8b", b"RIFF", b"\x7fELF", b"\0\0\0")
+_MAGICS = (b"%PDF-", b"\x89PNG", b"GIF8", b"\xff\xd8\xff", b"PK\x03\x04", b"\x1f\x8b", b"RIFF", b"\x7fELF", b"\0\0\0")
 _META_CHARSET = re.compile(rb"<meta[^<>]{0,200}?charset\s*=\s*[\"']?\s*([\w.:-]{1,40})", re.IGNORECASE)
-# The tags of WHATWG's MIME Sniffing standard, and <meta>.
+# The tags listed in WHATWG's MIME Sniffing standard, and <meta>.
 _LOOKS_LIKE_HTML = re.compile(
     r"\s*(?:<\?xml[^>]{0,200}>\s*)?(?:<!--|<!doctype\s+html|"
     r"<(?:html|head|script|iframe|h1|div|font|table|a|style|title|b|body|br|p|meta)[\s/>])",
     re.IGNORECASE,
 )
-# The "shared declarative refresh steps" of the HTML standard, without backtracking: `60` is not `6` and a URL `0`.
+# The "shared declarative refresh steps" of the HTML standard. Backtracking would match `60` as `6` and a URL `0`.
 _REFRESH = re.compile(
     r"\s*+(?=[0-9.])0*+([0-9]{0,9}+)[0-9.]*+(?=[;,\s])\s*+[;,]?+\s*+(?:url\s*+=\s*+)?+"
     r"(?:\"([^\"]++)|'([^']++)|([^\"'].*+))",
@@ -51,7 +51,7 @@ _REFRESH = re.compile(
 
 
 class TextError(LostfoundError):
-    """The text cannot be extracted: `reason` is a key of `REASONS`, `detail` is for people."""
+    """The text cannot be extracted. `reason` is a key of `REASONS`, and `detail` is for people."""
 
     def __init__(self, reason: str, detail: str) -> None:
         super().__init__(f"{reason}: {detail}")
@@ -69,9 +69,9 @@ class Extracted(msgspec.Struct, frozen=True):
 
 
 def extract(page: Page, page_bytes_max: int = PAGE_BYTES_MAX, extractor: str = DEFAULT_EXTRACTOR) -> Extracted:
-    """Return the text of a page with a body or a text; time and memory are bounded by its size.
+    """Return the text of a page that has a body or a text, in time and memory bounded by the page's size.
 
-    Raise SettingsError if the extractor is unknown. The only other error is TextError, with reason `too_big`,
+    Raise SettingsError if the extractor is unknown. Otherwise raise only TextError, with the reason `too_big`,
     `not_text` (images, PDF, archives), `no_text` or `parse_failed`.
     """
     if page.text is not None:
@@ -86,7 +86,7 @@ def extract_body(
     body: bytes, mime: str = "", charset: str = "", url: str = "", title: str = "",
     *, page_bytes_max: int = PAGE_BYTES_MAX, extractor: str = DEFAULT_EXTRACTOR,
 ) -> Extracted:  # fmt: skip
-    """Return the text of an HTML or plain-text body as served. Raises the same errors as `extract`.
+    """Return the text of an HTML or plain-text body as served. Raise the same errors as `extract`.
 
     The other arguments can be empty: `url` is the base URL of a meta refresh, `title` replaces the title in the HTML.
     """
@@ -104,8 +104,8 @@ def extract_body(
 def decode(body: bytes, charset: str = "") -> str:
     """Decode a body by its byte order mark, else as UTF-8, else by the declared charset, else by a guess.
 
-    Valid UTF-8 is decoded as such despite other declarations: wrong declarations are common, accidental UTF-8 is not.
-    The server's charset takes precedence over the page's. This function never raises.
+    Valid UTF-8 is decoded as UTF-8 even if declared otherwise: wrong declarations are common, accidental UTF-8 rare.
+    The server's declaration takes precedence over the page's. This function never raises an error.
     """
     from resiliparse.parse.encoding import detect_encoding
 
@@ -119,7 +119,7 @@ def decode(body: bytes, charset: str = "") -> str:
         except UnicodeDecodeError:
             pass
     if declared in {"", "utf-8"}:
-        # A guess from too few bytes is unreliable; browsers then use windows-1252.
+        # A guess from too few non-ASCII bytes is unreliable, so use windows-1252, as browsers do.
         can_guess = len(body[:_GUESS_BYTES].translate(None, _ASCII)) >= _GUESS_NON_ASCII_MIN
         declared = _html5_name(detect_encoding(body, max_len=_GUESS_BYTES) or "") if can_guess else "cp1252"
     return body.decode(declared or "cp1252", "replace")
@@ -135,12 +135,12 @@ def _html5_name(charset: str) -> str:
 def _meta_charset(body: bytes) -> str:
     match = _META_CHARSET.search(body, 0, _SNIFF_BYTES)
     charset = match[1].decode("ascii", "replace") if match else ""
-    # A page whose declaration is readable as ASCII is not UTF-16; the standard prescribes UTF-8.
+    # If the declaration is readable as ASCII, the page is not UTF-16; the standard prescribes UTF-8.
     return "utf-8" if _html5_name(charset) in {"utf-16-le", "utf-16-be"} else charset
 
 
 def _is_html(mime: str, body: bytes, charset: str) -> bool:
-    if body.startswith(_MAGIC):
+    if body.startswith(_MAGICS):
         raise TextError("not_text", f"the body starts like a binary file (media type: {mime or 'unknown'})")
     if mime in _HTML_TYPES:
         return True

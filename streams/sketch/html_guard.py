@@ -1,10 +1,10 @@
-"""Detect HTML that would overload the parser, and strip its tags instead.
+"""Detect HTML that would overload the parser, and strip its tags instead of parsing it.
 
 The HTML standard requires quadratic time or worse for some pages. In lexbor, 27 kB of `<b id=1><b id=2>...` before
-`<p>x<p>x...` became 2.2 million elements and 860 MB, because each paragraph reopens all of them; 700 kB of `<b></i>`
-took 17 s, because each end tag visits all open elements; a tag with 100,000 attributes took more than 20 s.
-Counts that no markup can evade therefore give an upper bound of the work before a page is parsed. The tags of a page
-over a limit, whether hostile or merely huge, are stripped in linear time. The resulting text is nearly the same.
+`<p>x<p>x...` became 2.2 million elements and 860 MB, because each paragraph reopens every <b>. 700 kB of `<b></i>`
+took 17 s, because each end tag visits all open elements. A tag with 100,000 attributes took more than 20 s.
+Counts that no markup can evade therefore give an upper bound on the work before a page is parsed. If a page exceeds a
+limit, because it is hostile or merely huge, its tags are stripped in linear time. The text is nearly the same.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-TAGS_MAX = 30_000  # some tags visit all open elements, which takes about a second for this many
-REOPENED_MAX = 1_000_000  # copies of unclosed formatting elements, about 400 bytes each
+TAGS_MAX = 30_000  # some tags make the parser visit all open elements; this many take about a second
+REOPENED_MAX = 1_000_000  # each copy of an unclosed formatting element takes about 400 bytes
 ATTRIBUTE_STEPS_MAX = 200_000_000  # each new attribute is compared with the tag's other attributes
-ROOTS_MAX = 100  # the attributes of each further <html> or <body> are added to the first
-META_CHARS_MAX = 8_192  # the part of a <meta> tag that is read
+ROOTS_MAX = 100  # the parser adds the attributes of each further <html> or <body> to the first
+META_CHARS_MAX = 8_192  # only this part of a <meta> tag is read
 INDENT_CHARS_MAX = 100_000_000  # a line in nested lists is indented by two spaces per level
 
-_SMALL_BYTES, _SMALL_TAGS = 20_000, 1_500  # a page within these two limits is within all of the above
+_SMALL_BYTES, _SMALL_TAGS = 20_000, 1_500  # a page within these two limits is within all limits above
 
 _TAG = re.compile(r"<(?:!--|(?:[!?]|(/?)([a-zA-Z][^\s/>]*))[^>]*>)")
 _NO_TEXT = frozenset(
@@ -38,14 +38,14 @@ _TITLE = re.compile(r"<title[^<>]{0,200}>([^<]{0,2000})", re.IGNORECASE)
 
 
 class Weight(NamedTuple):
-    """An estimate of the work to parse a page."""
+    """An estimate of the work of parsing a page."""
 
-    heavy: bool  # parsing might take more than a second or several hundred megabytes
-    meta_chars: int  # this many characters from the start contain all relevant <meta> tags
+    heavy: bool  # parsing can take more than a second or several hundred megabytes
+    meta_chars: int  # the first `meta_chars` characters contain all relevant <meta> tags
 
 
 def weigh(markup: str) -> Weight:
-    """Estimate the work to parse a page."""
+    """Estimate the work of parsing a page."""
     if len(markup) <= _SMALL_BYTES and markup.count("<") <= _SMALL_TAGS:
         return Weight(False, len(markup))
     from streams.sketch.html_weight import weigh_markup
@@ -58,16 +58,16 @@ def weigh(markup: str) -> Weight:
         or roots > ROOTS_MAX
         or 2 * lists * tags > INDENT_CHARS_MAX
     )
-    # `meta_end` counts bytes; there are at least as many bytes as characters.
+    # `meta_end` is a number of bytes, and so at least the number of characters.
     return Weight(heavy, meta_end + META_CHARS_MAX if meta_end else 0)
 
 
 def _tokens(markup: str) -> Iterator[tuple[str, str, int, int]]:
     """Yield (kind, name, start, end) of each "start" tag, "end" tag and "other" markup, such as comments.
 
-    Names are in lower case. A start tag includes the content of an element without text, such as <script>.
+    Names are in lower case. If an element has no visible text, such as <script>, its start tag includes its content.
     """
-    last_end = markup.rfind(">") + 1  # every tag that starts before this is closed, so the search stays linear
+    last_end = markup.rfind(">") + 1  # every tag that starts before this `>` is closed, so the search stays linear
     end = 0
     while (tag := _TAG.search(markup, end, last_end)) is not None:
         start, end = tag.span()
@@ -87,7 +87,7 @@ def _tokens(markup: str) -> Iterator[tuple[str, str, int, int]]:
 def strip_tags(markup: str, skipped: Collection[str] = ()) -> str:
     """Return the text between tags, without the content of `skipped` elements, in linear time.
 
-    If an attribute contains a `>`, the rest of the tag becomes text, which is rare and harmless.
+    If an attribute contains a `>`, the rest of the tag becomes text. This is rare and harmless.
     """
     parts: list[str] = []
     text_start, skipping, depth = 0, "", 0
@@ -109,6 +109,6 @@ def strip_tags(markup: str, skipped: Collection[str] = ()) -> str:
 
 
 def find_title(markup: str) -> str:
-    """Return the title without parsing, or an empty string."""
+    """Return the title, or an empty string, without parsing the page."""
     match = _TITLE.search(markup)
     return html.unescape(_HUGE_NUMBER.sub(" ", match[1])) if match else ""

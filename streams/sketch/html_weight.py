@@ -1,4 +1,4 @@
-"""Count the tags and attributes that bound the work of an HTML parser, compiled by numba."""
+"""Count the tags and attributes that determine the work of an HTML parser, compiled by numba."""
 
 # Annotations cannot express the numba types of compiled functions.
 # mypy: allow-untyped-defs
@@ -19,10 +19,10 @@ _HTML, _BODY, _UL, _OL, _META = (
 
 
 def weigh_markup(data: bytes) -> tuple[int, int, int, int, int, int]:
-    """Return upper bounds of the numbers that determine a parser's work on `data`, for `streams.sketch.html_guard`.
+    """Return upper bounds on the counts that determine a parser's work, for `streams.sketch.html_guard`.
 
-    These are: tags, formatting elements open at once, comparisons of attributes, <html> and <body> tags, lists, and
-    the number of bytes up to the end of the last `<meta` (0 without one).
+    The counts are: tags, formatting elements open at once, comparisons of attributes, <html> and <body> tags, lists,
+    and the bytes up to the end of the last `<meta` (0 without a `<meta`).
     """
     counts = _count(np.frombuffer(data + b"<", dtype=np.uint8), _FORMATTING_NAMES)
     tags, formatting, attribute_steps, roots, lists, meta_end = (int(count) for count in counts)
@@ -55,7 +55,7 @@ def _count(data, names):
         meta_end = end if name == _META else meta_end
         is_complete = not (uint8(0x61) <= data[end] | uint8(0x20) <= uint8(0x7A))
         for k in range(names.size):
-            # At most three elements with the same name and no attributes stay open.
+            # The standard reopens at most three elements with the same name and no attributes.
             if is_complete and names[k] == name and (data[end] != uint8(0x3E) or bare_counts[k] < 3):
                 formatting += uint64(1)
                 bare_counts[k] += data[end] == uint8(0x3E)

@@ -1,19 +1,19 @@
-"""Chooses the words and shingles of a document that `find` uses to look up candidates.
+"""Choose the words and shingles of a document that `find` uses to look up candidates.
 
     words    site 4 │ word 4 │ document prefix 5     at most WORDS_MAX entries per document and URL
     samples           value 4 │ document prefix 5    at most SAMPLES_MAX entries per document
 
-Both are coordinated samples: documents that share words choose the same ones, from the document alone, since the
-frequency of a word on its site is unknown while pages arrive. A lookup skips a word whose postings exceed a limit.
+Both samples are coordinated: documents that share words tend to choose the same words. The choice ignores how common
+a word is on its site, which is unknown while pages arrive. A lookup skips words whose postings exceed a limit.
 
 - **Words** with the least ranks -ln(u)/weight (weighted sampling without replacement, Efraimidis and Spirakis 2006).
   u in (0, 1] is a function of the word only. The weight grows with the word's count, which favours the subject of the
-  page; it is small for words that are more than one token in WORD_SHARE, which are mostly grammar.
+  page, but is small for words that make up more than 1/WORD_SHARE of the tokens, which are mostly grammar.
 - **Path words**, hashed like words of the text, so that the words of an old path also find new texts.
-- **The page's name**: the last segment of the path without its separators (`parent_services` and `parentservices`
-  are one), as a word of its own kind: few pages of a site share it, and a page often keeps it when it moves.
-- **Sampled shingles** divisible by the greatest powers of two: the thin sample of a long document still contains
-  those of a page that was merged into it.
+- **The page name**: the last path segment without separators (`parent_services` becomes `parentservices`), hashed
+  differently from text. Few pages of a site share a name, and a page often keeps its name when it moves.
+- **Sampled shingles** divisible by the greatest powers of two. If a page is merged into a long document, the
+  document's sample, though sparse, still contains these.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ if TYPE_CHECKING:
     from streams.sketch.sketcher import SketchBatch, Sketcher
 
 TEXT_WORDS_MIN, TEXT_WORDS_MAX = 12, 48
-_SHINGLES_A_WORD = 32
+_SHINGLES_PER_WORD = 32
 PATH_WORDS_MAX = 6
-WORDS_MAX = TEXT_WORDS_MAX + PATH_WORDS_MAX + 1  # and the page's name
+WORDS_MAX = TEXT_WORDS_MAX + PATH_WORDS_MAX + 1  # 1 for the page name
 SAMPLES_MAX = 16
 
 _EXTENSION = re.compile(r"\.[a-z]{2,5}\d?$")
 _SEPARATORS = re.compile(r"[\W_]+")
-_INDEXES = frozenset({"", "index", "default", "home", "readme", "main"})
+_INDEX_NAMES = frozenset({"", "index", "default", "home", "readme", "main"})
 
 
 def site_key(key: bytes) -> bytes:
@@ -56,12 +56,12 @@ def _site(host: bytes) -> bytes:
 
 
 def page_name(url: str) -> str:
-    """Return the last meaningful segment of a URL's path, in lower case, without separators and extension."""
+    """Return the last meaningful segment of a URL's path, in lower case, without separators or extension."""
     return next(_names(url), "")
 
 
 def segment_names(url: str) -> list[str]:
-    """Return the page names that the path segments of a URL would give, last first, with and without a final s.
+    """Return the page names that a URL's path segments would give, last first, each with and without a final s.
 
     A page that was merged into its parent page or a chapter is often found under such a name.
     """
@@ -70,13 +70,13 @@ def segment_names(url: str) -> list[str]:
 
 
 def is_index(key: bytes) -> bool:
-    """Return whether a URL key is the index page of a directory: `/docs/`, `/docs/index.html`."""
-    return _name(key.split(b"?", 1)[0].rpartition(b"/")[2].decode("ascii", "replace").lower()) in _INDEXES
+    """Return whether a URL key is that of a directory's index page, such as `/docs/` or `/docs/index.html`."""
+    return _name(key.split(b"?", 1)[0].rpartition(b"/")[2].decode("ascii", "replace").lower()) in _INDEX_NAMES
 
 
 def _names(url: str) -> Iterator[str]:
     path = url.split("#", 1)[0].split("?", 1)[0].split("://", 1)[-1].lower()
-    return (name for segment in reversed(path.split("/")[1:]) if (name := _name(segment)) not in _INDEXES)
+    return (name for segment in reversed(path.split("/")[1:]) if (name := _name(segment)) not in _INDEX_NAMES)
 
 
 def _name(segment: str) -> str:
@@ -84,14 +84,14 @@ def _name(segment: str) -> str:
 
 
 def name_hash(name: str) -> int:
-    """Return the word hash of a page's name, which differs from that of the same letters in a text."""
+    """Return the word hash of a page name, which differs from the hash of the same letters in a text."""
     return int(mmh3.hash("/" + name, signed=False))
 
 
 def text_words(
     words: NDArray[np.uint32], counts: NDArray[np.int64], limit: int = TEXT_WORDS_MAX
 ) -> NDArray[np.uint32]:
-    """Choose the words of a text to index from its word hashes and counts, as `Sketcher.sketch_batch` does."""
+    """Choose which words of a text to index, from their hashes and counts, as `Sketcher.sketch_batch` does."""
     from streams.sketch.kernel import choose_words
 
     chosen = np.empty(limit, dtype=np.uint32)
@@ -99,12 +99,12 @@ def text_words(
 
 
 def indexed_words(shingles: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the number of words to index per text: longer texts cover more subjects and absorb other pages."""
-    return np.clip(shingles // _SHINGLES_A_WORD, TEXT_WORDS_MIN, TEXT_WORDS_MAX)
+    """Return how many words to index per text: longer texts cover more subjects and absorb other pages."""
+    return np.clip(shingles // _SHINGLES_PER_WORD, TEXT_WORDS_MIN, TEXT_WORDS_MAX)
 
 
 def path_terms(url: str, sketcher: Sketcher) -> list[int]:
-    """Hashes of a URL's last path words and of its page's name."""
+    """Return the hashes of a URL's last path words and of its page name."""
     words = last_words(path_words(url))
     return _path_terms(words, url, sketcher.words_hashes(words))
 
@@ -115,14 +115,14 @@ def last_words(words: Sequence[str]) -> list[str]:
 
 
 def _path_terms(words: Sequence[str], url: str, hashes_of: Mapping[str, list[int]]) -> list[int]:
-    # A word in a script without spaces is several tokens, with a hash per token.
+    # A word in a script without spaces consists of several tokens, with one hash each.
     hashes = [number for word in words for number in hashes_of[word]][:PATH_WORDS_MAX]
     name = page_name(url)
     return [*hashes, name_hash(name)] if name else hashes
 
 
 def page_terms(pages: Sequence[tuple[bytes, str]], sketcher: Sketcher) -> list[list[int]]:
-    """Return the terms that pages, given as (key, URL), get from their URLs alone."""
+    """Return the `path_terms` of pages given as (key, URL)."""
     words = [last_words(key_words(key)) for key, _ in pages]
     hashes = sketcher.words_hashes(chain.from_iterable(words))
     return [_path_terms(page_words, url, hashes) for page_words, (_, url) in zip(words, pages, strict=True)]
@@ -131,7 +131,7 @@ def page_terms(pages: Sequence[tuple[bytes, str]], sketcher: Sketcher) -> list[l
 def index_words(key: bytes, url: str, chosen: NDArray[np.uint32], sketcher: Sketcher) -> bytes:
     """Return a page's entries for the `words` index: site and word, 8 bytes each, without the document prefix.
 
-    `chosen` is the result of `text_words`, or of the sketcher.
+    `chosen` contains the words chosen by `text_words` or by the sketcher.
     """
     return index_words_of([(key, url)], chosen[None, :], np.array([len(chosen)]), sketcher)[0]
 
@@ -139,25 +139,25 @@ def index_words(key: bytes, url: str, chosen: NDArray[np.uint32], sketcher: Sket
 def index_words_of(
     pages: Sequence[tuple[bytes, str]], chosen: NDArray[np.uint32], counts: NDArray[np.int64], sketcher: Sketcher
 ) -> list[bytes]:
-    """Return the `index_words` of pages given as (key, URL); row i of `chosen` has `counts[i]` words."""
+    """Return the `index_words` of pages given as (key, URL); row i of `chosen` contains `counts[i]` words."""
     terms = page_terms(pages, sketcher)
     sizes = np.fromiter(map(len, terms), dtype=np.int64, count=len(terms))
     rows = np.arange(len(pages))
     is_chosen = np.arange(chosen.shape[1]) < counts[:, None]
     owners = np.concatenate((np.repeat(rows, np.minimum(counts, chosen.shape[1])), np.repeat(rows, sizes)))
     values = np.concatenate((chosen[is_chosen], np.fromiter(chain.from_iterable(terms), np.uint32, int(sizes.sum()))))
-    # Sort and deduplicate the words per page: the page is in the upper half, the word in the lower half.
-    both = np.sort(owners.astype(np.uint64) << np.uint64(32) | values)
-    both = both[np.flatnonzero(np.diff(both, prepend=both[:1] + np.uint64(1)))]
-    owners = (both >> np.uint64(32)).astype(np.int64)
+    # Sort and deduplicate the words per page: the upper half of a packed value is the page, the lower half the word.
+    packed = np.sort(owners.astype(np.uint64) << np.uint64(32) | values)
+    packed = packed[np.flatnonzero(np.diff(packed, prepend=packed[:1] + np.uint64(1)))]
+    owners = (packed >> np.uint64(32)).astype(np.int64)
     sites = np.frombuffer(b"".join(site_key(key) for key, _ in pages), ">u4").astype(np.uint64)
-    entries = (sites[owners] << np.uint64(32) | both & np.uint64(0xFFFFFFFF)).astype(">u8").tobytes()
+    entries = (sites[owners] << np.uint64(32) | packed & np.uint64(0xFFFFFFFF)).astype(">u8").tobytes()
     ends = (8 * np.searchsorted(owners, np.arange(-1, len(pages)), side="right")).tolist()
     return [entries[start:end] for start, end in pairwise(ends)]
 
 
 def most_sampled(sketch: Sketch, limit: int = SAMPLES_MAX) -> list[int]:
-    """Return the sampled shingles divisible by the greatest powers of two, in this order."""
+    """Return the sampled shingles that are divisible by the greatest powers of two, greatest power first."""
     values = sketch.sample.astype(np.int64)
     order = np.argsort(-(values & -values), kind="stable")
     return [int(value) for value in values[order[:limit]]]

@@ -1,23 +1,23 @@
-"""Sketches text in one pass, compiled by numba; `streams.sketch.sketcher` imports it on first use.
+"""Sketch text in one pass, compiled by numba. `streams.sketch.sketcher` imports this module on first use.
 
     UTF-8 bytes ─▶ folded bytes and the bounds of words ─▶ token hashes + canonical bytes
                 ─▶ rolling hash over w tokens ─▶ h, a mixed 64-bit value per shingle
                       ├─ v = h >> 32 identifies the shingle: counted, and sampled if v mod 2^k == 0
                       └─ (h mod 2^32) * bins: the upper half is the shingle's bin, the lower half its rank in the bin
 
-A shingle's bin and rank therefore say nothing about whether it is sampled: the two estimates are independent.
+A shingle's bin and rank therefore do not depend on whether it is sampled: signature and sample are independent.
 
 The signature is one-permutation hashing (Li, Owen, Zhang 2012) with optimal densification (Shrivastava 2017): an
-empty bin takes the winner of another bin, chosen by hashing. A bin stores 8 bits of a hash of (its number, v of the
-winner), so that a document of one shingle does not repeat one byte. The sample is Broder's V_k(A) with the smallest k
-that fits.
+empty bin copies the winner of another bin, chosen by hashing. A bin stores 8 bits of a hash of its number and of the
+winner's v, so that the bins of a one-shingle document differ. The sample is Broder's V_k(A) with the smallest k for
+which at most `sample_max` shingles are left.
 
-Loops use unsigned 64-bit arithmetic: numba then neither wraps negative indices nor converts to floats. Words are read
-as little-endian blocks of eight bytes, which the compiler turns into one load each. Functions that Python calls get
-plain tuples of arrays and name them inside, because a call with a named tuple costs three times as much.
+Loops use unsigned 64-bit integers, so numba neither wraps negative indices nor converts to floats. Words are read
+in little-endian blocks of eight bytes, which the compiler turns into one load each. Functions called from Python take
+plain tuples and name the fields inside, because a call with a named tuple takes three times as long.
 """
 
-# Compiled functions have numba's types, which annotations cannot express.
+# Annotations cannot express the numba types of compiled functions.
 # mypy: allow-untyped-defs
 # ruff: noqa: ANN001, ANN201, ANN202
 
@@ -36,11 +36,11 @@ from streams.sketch import unicode_table
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-WORD_SHARE = 80  # a word that makes up more than 1/80 of the tokens is mostly grammar
+WORD_SHARE = 80  # words that make up more than 1/80 of the tokens are mostly grammar
 GRAMMAR_WEIGHT = 0.05
 _LOG_2 = math.log1p(1.0)
 
-_MAX = np.uint64(0xFFFF_FFFF_FFFF_FFFF)  # also the winner of an empty bin
+_MAX = np.uint64(0xFFFF_FFFF_FFFF_FFFF)  # also marks an empty bin in `winners`
 _LOW_32 = np.uint64(0xFFFF_FFFF)
 _MULTIPLIER = np.uint64(0x9E37_79B9_7F4A_7C15)
 _SEPARATOR, _MARK, _SOLO, _IGNORED = (
@@ -50,7 +50,7 @@ _SEPARATOR, _MARK, _SOLO, _IGNORED = (
 _HARD, _FOLD_MASK = np.uint64(unicode_table.HARD), np.uint64(unicode_table.FOLD_MASK)
 _CLASS_SHIFT, _CLASS_MASK = np.uint64(unicode_table.CLASS_SHIFT), np.uint64(unicode_table.CLASS_MASK)
 _SHARP_S = np.uint64(unicode_table.SHARP_S)
-# ASCII letters in lower case and digits; 0 for separators.
+# Letters in lower case, digits unchanged, and 0 for separators, by ASCII code.
 _ASCII_FOLD = np.array([ord(char.lower()) if char.isalnum() else 0 for char in map(chr, range(128))], dtype=np.uint8)
 
 
@@ -63,7 +63,7 @@ class Parameters(NamedTuple):
     token_seed: np.uint64
     shingle_seed: np.uint64
     probe_seed: np.uint64
-    base: np.uint64  # of the rolling hash
+    base: np.uint64  # the multiplier of the rolling hash
     leaving_power: np.uint64  # base**shingle_words mod 2**64, the factor of the token that leaves the rolling hash
     bin_seeds: NDArray[np.uint32]
     characters: NDArray[np.uint32]  # see `streams.sketch.unicode_table`
@@ -74,10 +74,10 @@ class Scratch(NamedTuple):
 
     folded: NDArray[np.uint8]
     bounds: NDArray[np.uint32]  # the start and the end of each word in `folded`
-    hashes: NDArray[np.uint64]  # one per token
-    slots: NDArray[np.uint32]  # a hash set, 0 for an empty slot
-    counts: NDArray[np.uint32]  # one per slot
-    distinct: NDArray[np.uint32]  # the shingles, then the slots of the words
+    hashes: NDArray[np.uint64]  # one hash per token
+    slots: NDArray[np.uint32]  # a hash set in which 0 marks an empty slot
+    counts: NDArray[np.uint32]  # one count per slot
+    distinct: NDArray[np.uint32]  # the distinct shingles; later, the slots of the distinct words
     winners: NDArray[np.uint64]  # per bin: the least rank << 32 | v
     canonical: NDArray[np.uint8]
 
@@ -109,7 +109,7 @@ def jit(**options: Any) -> Callable[[Any], Any]:
 
 @jit(inline="always")
 def _mix(h):
-    """Murmur3's 64-bit finaliser: every bit of the result depends on every bit of `h`."""
+    """Apply Murmur3's 64-bit finaliser, so that every bit of the result depends on every bit of `h`."""
     h ^= h >> uint64(33)
     h *= uint64(0xFF51AFD7ED558CCD)
     h ^= h >> uint64(33)
@@ -142,7 +142,7 @@ def _copy_8_bytes(source, i, target, j):
 
 @jit()
 def _fold_ascii(data, start, end, scratch):
-    """Do the same as `_fold` for a text known to be ASCII, a quarter faster."""
+    """Do the same as `_fold`, but only for ASCII text and a quarter faster."""
     folded, bounds = scratch.folded, scratch.bounds
     size, edges, in_word = uint64(end - start), uint64(0), False
     for n in range(size):
@@ -159,9 +159,9 @@ def _fold_ascii(data, start, end, scratch):
 
 @jit(inline="always")
 def _fold_ascii_run(data, i, end, folded, length, bounds, edges, in_word):
-    """Fold the ASCII bytes from `i` to the first other byte or `end`; `data[i]` must be ASCII.
+    """Fold the ASCII bytes from `i` up to the first non-ASCII byte or `end`; `data[i]` must be ASCII.
 
-    `length` folded bytes and `edges` bounds are written already. Return all four numbers, updated.
+    Before the call, `length` bytes and `edges` bounds have been written. Return `i`, `length`, `edges` and `in_word`.
     """
     byte = uint64(data[i])
     while byte < uint64(0x80):
@@ -183,8 +183,8 @@ def _fold_ascii_run(data, i, end, folded, length, bounds, edges, in_word):
 def _fold(data, start, end, normalised, characters, scratch):
     """Fold valid UTF-8 into `scratch.folded` and fill `scratch.bounds`; return the number of words.
 
-    A solo character and the marks that follow it are a word. Return -1 if the text must be normalised first; never
-    if it is `normalised`.
+    A solo character and the marks that follow it form a word. Return -1 if the text must be normalised first, which
+    never happens if `normalised` is true.
     """
     folded, bounds = scratch.folded, scratch.bounds
     i, end, length, edges = uint64(start), uint64(end), uint64(0), uint64(0)
@@ -224,7 +224,7 @@ def _fold(data, start, end, normalised, characters, scratch):
 
 @jit(inline="always")
 def _decode_utf8(data, i):
-    """Return the code point of the sequence of two to four bytes at `i`, and the index after it."""
+    """Return the code point encoded by the two to four bytes at `i`, and the index after them."""
     first = uint64(data[i])
     size = uint64(2) + uint64(first >= uint64(0xE0)) + uint64(first >= uint64(0xF0))
     point = first & (uint64(0x7F) >> size)
@@ -316,7 +316,7 @@ def count_runs(ascending):
 
 @jit(inline="always")
 def _clear(slots, values_max):
-    """Empty a hash set for up to `values_max` values; return the mask of its slot numbers."""
+    """Clear a hash set for up to `values_max` values and return the mask of its slot numbers."""
     size = uint64(16)
     while size < uint64(2 * values_max):
         size *= uint64(2)
@@ -326,7 +326,7 @@ def _clear(slots, values_max):
 
 @jit(inline="always")
 def _find_slot(slots, mask, value):
-    """Return the slot for `value`, and its content: `value`, or 0 if the slot is empty."""
+    """Return the slot for `value` and the slot's content: `value`, or 0 if the slot is empty."""
     slot = uint64(value) & mask
     content = slots[slot]
     while content != uint32(0) and content != value:
@@ -342,9 +342,9 @@ def _upper_32(h):
 
 @jit()
 def shingle(tokens, parameters, scratch):
-    """Fill `distinct` with the values of all shingles, and `winners`; return the number of distinct shingles.
+    """Fill `distinct` and `winners` with the shingles of a text; return the number of distinct shingles.
 
-    A text with fewer tokens than a shingle gives one shingle of all its tokens.
+    A text with fewer than `shingle_words` tokens has one shingle, made of all its tokens.
     """
     parameters, scratch = Parameters(*parameters), Scratch(*scratch)
     hashes, slots, distinct, winners = scratch.hashes, scratch.slots, scratch.distinct, scratch.winners
@@ -375,9 +375,9 @@ def shingle(tokens, parameters, scratch):
 
 @jit()
 def draw_sample(distinct, count, sample_max, sample):
-    """Fill `sample` with the values that are 0 mod 2**k, ascending, for the smallest k that leaves `sample_max`.
+    """Fill `sample` with the values that are 0 mod 2**k, ascending; k is the least that leaves `sample_max` values.
 
-    Return the size of the sample and k. Reorders `distinct`.
+    Return the size of the sample, and k. Overwrite `distinct`.
     """
     exponent, left = 0, uint64(count)
     while left > uint64(sample_max):
@@ -389,7 +389,7 @@ def draw_sample(distinct, count, sample_max, sample):
             remaining += uint64((value & bit) == uint32(0))
         left = remaining
         exponent += 1
-    for n in range(left):  # at most sample_max values: counting the smaller ones sorts without a branch
+    for n in range(left):  # sort by counting smaller values: fast for few values, as it has no branches
         value, rank = distinct[uint64(n)], uint32(0)
         for m in range(left):
             rank += uint32(distinct[uint64(m)] < value)
@@ -399,11 +399,11 @@ def draw_sample(distinct, count, sample_max, sample):
 
 @jit()
 def sign(winners, bin_seeds, seed, signature):
-    """Fill the signature; at least one bin must have a winner."""
+    """Fill `signature`; at least one bin must have a winner."""
     bins = uint64(winners.size)
     for n in range(bins):
         winner, probe = winners[uint64(n)], uint64(0)
-        while winner == _MAX:  # ends: each probe meets a winner with a probability of at least 1 / bins
+        while winner == _MAX:  # each probe finds a winner with probability 1 / bins or more, so the loop ends
             h = _mix(seed ^ (uint64(n) << uint64(32) | probe))
             winner = winners[(h >> uint64(32)) * bins >> uint64(32)]
             probe += uint64(1)
@@ -415,7 +415,7 @@ def sign(winners, bin_seeds, seed, signature):
 
 @jit()
 def _count_words(tokens, scratch):
-    """Count the distinct words: fill `slots`, `counts` and, with the slots of the words, `distinct`."""
+    """Count each word in `slots` and `counts`, fill `distinct` with the slots, and return the number of words."""
     hashes, slots, counts, distinct = scratch.hashes, scratch.slots, scratch.counts, scratch.distinct
     mask = _clear(slots, tokens)
     size = uint64(0)
@@ -432,7 +432,7 @@ def _count_words(tokens, scratch):
 
 @jit()
 def _keep_least(word, count, grammar_count, ranks, chosen, size):
-    """Insert a word into the `size` words `chosen` so far if its rank is among the least; return the new size."""
+    """Insert a word into `chosen`, which has `size` words, if its rank is among the least; return the new size."""
     weight = GRAMMAR_WEIGHT
     if count <= grammar_count:
         weight = math.log1p(float(count)) if count > 1 else _LOG_2
@@ -453,7 +453,7 @@ def _keep_least(word, count, grammar_count, ranks, chosen, size):
 
 @jit()
 def choose_words(words, counts, chosen):
-    """Fill `chosen` with the words of least rank, ascending by rank (see `index_terms`); return their number."""
+    """Fill `chosen` with the words of least rank (see `index_terms`), ascending by rank; return their number."""
     grammar_count, ranks, size = max(3, counts.sum() // WORD_SHARE), np.empty(chosen.size), 0
     for n in range(words.size):
         size = _keep_least(words[n], counts[n], grammar_count, ranks, chosen, size)
@@ -462,7 +462,7 @@ def choose_words(words, counts, chosen):
 
 @jit()
 def _choose_text_words(tokens, scratch, chosen):
-    """Do the same as `choose_words`, from the hashes of a text's tokens."""
+    """Do the same as `choose_words`, but from the hashes of a text's tokens."""
     distinct = _count_words(tokens, scratch)
     grammar_count, ranks, size = max(3, tokens // WORD_SHARE), np.empty(chosen.size), 0
     for n in range(distinct):
@@ -475,7 +475,7 @@ def _choose_text_words(tokens, scratch, chosen):
 def sketch_texts(data, offsets, is_ascii, normalised, parameters, scratch, columns, ends, unnormal):
     """Sketch the texts `data[offsets[i]:offsets[i + 1]]` into `columns`.
 
-    `ends` gets the end of each text's canonical bytes, `unnormal` whether a text must be normalised first.
+    Fill `ends` with the end of each text's canonical bytes, `unnormal` with whether the text must be normalised.
     """
     numbers, memory, columns = Parameters(*parameters), Scratch(*scratch), Columns(*columns)
     end = 0

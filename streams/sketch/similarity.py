@@ -1,21 +1,21 @@
-"""Estimates the resemblance and containment of documents from their sketches; compiled by numba.
+"""Estimate the resemblance and containment of documents from their sketches, compiled by numba.
 
-With exact sizes |A| and |B| known, one number is left to estimate, I = |A and B|: resemblance is I / (|A| + |B| - I),
-the containments are I / |A| and I / |B|. Two independent observations bear on it:
+The sizes |A| and |B| are known exactly, so only I = |A and B| must be estimated: the resemblance is
+I / (|A| + |B| - I), the containments are I / |A| and I / |B|. Two independent observations depend on I:
 
-- the signature: y of its bins agree. A bin agrees with probability r + (1 - r) / 256, as bytes can agree by accident
-  (b-bit minwise hashing, Li and Koenig 2010).
-- the sample, at the greater of the two moduli: s shingles of A or B are sampled. Some are in both documents, some
-  only in A, some only in B, in the proportions I : |A| - I : |B| - I.
+- the signatures agree in some of their bins. A bin agrees with probability r + (1 - r) / 256 for a resemblance r,
+  because bytes can agree by accident (b-bit minwise hashing, Li and Koenig 2010).
+- the samples, at the greater of the two moduli, contain s shingles of A or B. The expected numbers of these in both
+  documents, only in A and only in B have the proportions I : |A| - I : |B| - I.
 
-The estimate of I maximises the joint likelihood, by Fisher scoring; its standard error is the inverse square root of
-the information at the maximum. Given s and the sizes, the proportions are exact: the choice of the modulus, which
-depends on the documents, adds no bias. Both observations draw without replacement from the shingles of A or B: the
-fewer are left undrawn, the more an observation contributes. If both samples contain all shingles, the figures are
+The estimate of I maximises the joint likelihood by Fisher scoring. The standard error of I is the inverse square root
+of the information at the maximum. Given s and the sizes, the proportions are exact, so the modulus adds no bias even
+though it depends on the documents. Both observations draw without replacement from the shingles of A or B: the fewer
+shingles are left undrawn, the more an observation contributes. If both samples contain all shingles, the figures are
 counted, not estimated.
 """
 
-# Compiled functions have numba's types, which annotations cannot express.
+# Annotations cannot express the numba types of compiled functions.
 # mypy: allow-untyped-defs
 # ruff: noqa: ANN001, ANN201, ANN202
 
@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from streams.sketch.kernel import jit
 
 _STEPS_MAX = 8
-_ACCIDENT = 1 / 256  # the probability that two different shingles give a bin the same byte
+_ACCIDENT = 1 / 256  # the probability that different shingles give a bin the same byte
 
 
 class _Sketches(NamedTuple):
@@ -42,20 +42,20 @@ class _Sketches(NamedTuple):
 
 
 class _Observation(NamedTuple):
-    """What two sketches show about the shingles that their documents share. Sizes are floats."""
+    """What two sketches show about the shingles that their documents share."""
 
     a: float  # |A|
     b: float  # |B|
-    both: int  # sampled shingles in A and B
-    in_a: int  # sampled shingles in A
-    in_b: int
-    agreeing: int  # bins
+    both: int  # number of sampled shingles in A and B
+    in_a: int  # number of sampled shingles in A
+    in_b: int  # number of sampled shingles in B
+    agreeing: int  # number of bins that agree
     bins: int
 
 
 @jit()
 def _count_sampled(a, b, exponent):
-    """Count the values of two ascending samples that are 0 mod 2**exponent: (in both, in a, in b)."""
+    """Return how many values that are 0 mod 2**exponent are in both ascending samples, in `a` and in `b`."""
     mask = (np.uint32(1) << np.uint32(exponent)) - np.uint32(1)
     in_a = in_b = both = 0
     for value in a:
@@ -73,13 +73,13 @@ def _count_sampled(a, b, exponent):
 
 @jit()
 def _information(common, a, b, sampled, bins):
-    """Return the Fisher information about `common` of (signature, sample), and the effective number of bins."""
+    """Return the Fisher information about `common` of the signatures and of the samples, and the effective bins."""
     union = a + b - common
-    slope = (a + b) / (union * union)  # of resemblance
+    slope = (a + b) / (union * union)  # the derivative of the resemblance
     resemblance = common / union
     agree = resemblance + (1 - resemblance) * _ACCIDENT
-    # `full` of the `bins` bins contain a shingle of A or B; each other bin repeats one of these at random. A winner
-    # therefore weighs 1 + its copies, with the spread of a draw of `drawn` shingles from `union`.
+    # `full` bins contain a shingle of A or B; each other bin copies one of these at random. A winner with n copies
+    # therefore has the weight n + 1. The variance equals that of `drawn` shingles drawn from `union`.
     full = bins * (1 - math.exp(-union / bins))
     spread = max(1 / full + (bins - full) / (bins * bins) - 1 / union, 1e-9)
     drawn = (1 - 1 / union) / spread
@@ -115,8 +115,8 @@ def _estimate_common(observation):
         common = min(max(common + step, least), greatest)
         if abs(step) < 1e-3 * union:
             break
-    # At an end of the range the error would be 0 merely because no difference was sampled. Compute it further inside,
-    # by the weight of one unsampled shingle.
+    # At an end of the range, the error would be 0 only because no difference was sampled. Compute the error further
+    # inside the range, by the weight of one unsampled shingle.
     union = a + b - common
     margin = min(union / (sampled + drawn + 2), min(a, b) / 2)
     inner = min(max(common, margin), min(a, b) - margin)
@@ -126,9 +126,9 @@ def _estimate_common(observation):
 
 @jit()
 def compare_columns(left, right, columns_a, columns_b, figures, exact):
-    """Compare row left[i] of a with row right[i] of b; fill figures[:, i], and whether they were counted in exact[i].
+    """Compare row left[i] of a with row right[i] of b: set figures[:, i], and exact[i] to whether they are exact.
 
-    The columns are tuples with the arrays of `_Sketches`. Rows without a shingle resemble nothing.
+    The columns are tuples with the arrays of `_Sketches`. If a row has no shingles, its figures are 0.
     """
     a, b = _Sketches(*columns_a), _Sketches(*columns_b)
     bins = a.signatures.shape[1]
@@ -162,7 +162,7 @@ def compare_columns(left, right, columns_a, columns_b, figures, exact):
 
 @jit()
 def shared_weight(a, weights, b):
-    """Return the number of common values and their weight in `a`; `a` and `b` are uint32, ascending and distinct."""
+    """Return the number of values in both `a` and `b` (uint32, ascending, distinct) and their total weight."""
     i = j = count = 0
     total = 0.0
     while i < a.size and j < b.size:
@@ -177,7 +177,7 @@ def shared_weight(a, weights, b):
 
 @jit()
 def shared_product(a, a_weights, b, b_weights):
-    """Return the dot product of two sparse vectors; their indices are uint32, ascending and distinct."""
+    """Return the dot product of two sparse vectors, whose indices `a` and `b` are uint32, ascending and distinct."""
     i = j = 0
     total = 0.0
     while i < a.size and j < b.size:

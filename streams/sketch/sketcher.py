@@ -1,7 +1,7 @@
-"""Makes sketches of texts, splits them into buckets, and compares them.
+"""Make sketches of texts, cut their signatures into buckets, and compare sketches.
 
-The first sketch or comparison loads the kernel and numba, so that other commands start quickly. Hashes read bytes in
-little-endian order: sketches are the same on every machine that numba supports.
+The kernel and numba are loaded at the first sketch or comparison, so that other commands start quickly. Hashes read
+bytes in little-endian order, so sketches are the same on every machine that numba supports.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ if TYPE_CHECKING:
     from streams.sketch.kernel import Columns, Scratch
 
 TOKENS_MAX = 1_000_000
-WORDS_CACHED = 65_536  # path words: pages of one site share most of them
-_KEEP_BYTES_MAX = 64 << 20  # larger working memory is freed after the batch that needed it
-_SCRATCH_MIN = (24_640, 131_136)  # bytes of folded and of canonical text, enough for most pages
+WORDS_CACHED = 65_536  # path words are cached because the pages of a site share most of them
+_SCRATCH_KEPT_BYTES_MAX = 64 << 20  # larger working memory is freed after the batch that needed it
+_SCRATCH_BYTES_MIN = (24_640, 131_136)  # for folded and for canonical text; enough for most pages
 _U64 = (1 << 64) - 1
 
 
 def fingerprint(body: bytes) -> bytes:
-    """Return an 8-byte fingerprint; captures with the same fingerprint were served the same bytes."""
+    """Return an 8-byte fingerprint of a body; captures with equal fingerprints have equal bodies."""
     return mmh3.mmh3_x64_128_digest(body)[:8]
 
 
 def buckets(signatures: NDArray[np.uint8], scheme: Scheme) -> NDArray[np.uint8]:
-    """Cut signatures, uint8[n, bins], into buckets, uint8[n, bands, 1 + rows], which start with the band number."""
+    """Cut signatures, uint8[n, bins], into buckets, uint8[n, bands, 1 + rows], each of which starts with its band."""
     out = np.empty((signatures.shape[0], scheme.bands, scheme.bucket_bytes), dtype=np.uint8)
     out[:, :, 0] = np.arange(scheme.bands, dtype=np.uint8)
     out[:, :, 1:] = signatures.reshape(-1, scheme.bands, scheme.rows)
@@ -46,16 +46,16 @@ def buckets(signatures: NDArray[np.uint8], scheme: Scheme) -> NDArray[np.uint8]:
 
 
 class SketchBatch(msgspec.Struct, frozen=True, eq=False):
-    """Sketches of n texts as columns. A text without tokens has no shingles; the caller rejects it."""
+    """Sketches of n texts as columns. A text without tokens has no shingles and must be rejected by the caller."""
 
     documents: list[bytes]  # 16 bytes each
     signatures: NDArray[np.uint8]  # [n, bins]
-    samples: NDArray[np.uint32]  # [n, sample_max]; row i has sample_sizes[i] values, ascending, then zeros
+    samples: NDArray[np.uint32]  # [n, sample_max]; row i contains sample_sizes[i] values, ascending, then zeros
     sample_sizes: NDArray[np.int64]
     exponents: NDArray[np.int64]
-    shingles: NDArray[np.int64]  # distinct ones; 32-bit collisions hide about 5 of 200,000
+    shingles: NDArray[np.int64]  # distinct shingles; 32-bit collisions hide about 5 of 200,000
     tokens: NDArray[np.int64]
-    words: NDArray[np.uint32]  # [n, words_max]; row i has word_counts[i] words to index, see `index_terms`
+    words: NDArray[np.uint32]  # [n, words_max]; row i contains word_counts[i] words to index, see `index_terms`
     word_counts: NDArray[np.int64]
 
     def __len__(self) -> int:
@@ -74,7 +74,7 @@ class SketchBatch(msgspec.Struct, frozen=True, eq=False):
 
 
 class Comparison(msgspec.Struct, frozen=True):
-    """How similar documents a and b are, with standard errors, which are 0 if the figures were counted."""
+    """The similarity of documents a and b, with standard errors, which are 0 if the figures were counted."""
 
     resemblance: float
     resemblance_error: float
@@ -106,7 +106,7 @@ class Comparisons(msgspec.Struct, frozen=True, eq=False):
 
 
 def to_columns(sketches: Sequence[Sketch]) -> SketchBatch:
-    """Return sketches of one scheme as columns."""
+    """Return sketches of the same scheme as columns."""
     n = len(sketches)
     bins = len(sketches[0].signature) if sketches else 0
     sizes = np.fromiter((len(s.sample) for s in sketches), dtype=np.int64, count=n)
@@ -128,9 +128,9 @@ def to_columns(sketches: Sequence[Sketch]) -> SketchBatch:
 
 
 def compare_pairs(a: SketchBatch, b: SketchBatch, left: NDArray[np.int64], right: NDArray[np.int64]) -> Comparisons:
-    """Compare row left[i] of `a` with row right[i] of `b`, for each i. Both must have the same scheme.
+    """Compare row left[i] of `a` with row right[i] of `b`, for each i. Both batches must have the same scheme.
 
-    The figures are exact if both documents have at most `sample_max` shingles. A pair takes well under a microsecond.
+    The figures are exact if both documents have at most `sample_max` shingles. A pair takes less than a microsecond.
     """
     from streams.sketch.similarity import compare_columns
 
@@ -145,7 +145,7 @@ def compare_pairs(a: SketchBatch, b: SketchBatch, left: NDArray[np.int64], right
 
 
 def compare(a: Sketch, b: Sketch) -> Comparison:
-    """Compare two sketches of one scheme; for many pairs, `compare_pairs` is many times faster."""
+    """Compare two sketches of the same scheme. For many pairs, `compare_pairs` is many times as fast."""
     return compare_many(a, [b]).comparison(0)
 
 
@@ -156,7 +156,7 @@ def compare_many(sketch: Sketch, others: Sequence[Sketch]) -> Comparisons:
 
 
 class Sketcher:
-    """Makes sketches of one scheme. Threads can share it: each has its own working memory."""
+    """Makes sketches of one scheme. Threads can share a sketcher: each thread has working memory of its own."""
 
     def __init__(self, scheme: Scheme, tokens_max: int = TOKENS_MAX) -> None:
         self.scheme = scheme
@@ -187,11 +187,11 @@ class Sketcher:
         return tuple(parameters)
 
     def sketch(self, text: str) -> Sketch:
-        """Return the sketch of one text; for many texts, `sketch_batch` is several times as fast."""
+        """Return the sketch of one text. For many texts, `sketch_batch` is several times as fast."""
         return self.sketch_batch([text]).sketch(0)
 
     def sketch_batch(self, texts: Sequence[str], words_max: int = 0) -> SketchBatch:
-        """Return the sketches of texts, in order, with up to `words_max` words of each to index.
+        """Return the sketches of texts, in order, with up to `words_max` words to index per text.
 
         Most of the work is done without the GIL.
         """
@@ -207,7 +207,7 @@ class Sketcher:
         return SketchBatch(documents, *columns)
 
     def shingle_hashes(self, text: str) -> NDArray[np.uint32]:
-        """Return all distinct shingles of a text, ascending; its sample is drawn from them."""
+        """Return all distinct shingles of a text, ascending, from which its sample is drawn."""
         return self._shingles(*self._tokenise(text)[:2])
 
     def word_hashes(self, text: str) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
@@ -233,7 +233,7 @@ class Sketcher:
         return hashes
 
     def words_hashes(self, words: Iterable[str]) -> Mapping[str, list[int]]:
-        """Return a cache that contains the `token_hashes` of at least these single words."""
+        """Return a cache that contains the `token_hashes` of these words, and perhaps of others."""
         words, cache = set(words), self._hashes
         missing = [word for word in words if word not in cache]
         if missing:
@@ -244,7 +244,7 @@ class Sketcher:
         return cache
 
     def _hash_single_words(self, words: list[str]) -> dict[str, list[int]]:
-        """Hash ASCII words by one call of the kernel for many, as a call costs more than a word."""
+        """Hash many ASCII words in one call of the kernel, because a call takes longer than hashing a word."""
         plain = [word for word in words if word.isascii() and word.isalnum()]
         hashes: dict[str, list[int]] = {}
         for start in range(0, len(plain), self.tokens_max):
@@ -254,7 +254,7 @@ class Sketcher:
         return hashes
 
     def canonical(self, text: str) -> str:
-        """Return the canonical tokens of a text, separated by spaces; texts with equal ones are the same document."""
+        """Return the canonical tokens of a text, separated by spaces. Texts with equal tokens are one document."""
         scratch, _, end = self._tokenise(text)
         return scratch.canonical[: max(end - 1, 0)].tobytes().decode()
 
@@ -279,7 +279,7 @@ class Sketcher:
     def _sketch_columns(
         self, texts: Sequence[str], words_max: int, *, normalised: bool = False
     ) -> tuple[list[bytes], Columns, NDArray[np.bool_]]:
-        """Return the document ids and the columns of texts, and which of them must be normalised first."""
+        """Return the document ids and columns of texts, and which of the texts must be normalised first."""
         kernel, n = _kernel(), len(texts)
         encoded = [text.encode("utf-8", "replace") for text in texts]
         sizes = np.fromiter(map(len, encoded), dtype=np.int64, count=n)
@@ -305,18 +305,18 @@ class Sketcher:
         bounds = pairwise([0, *ends.tolist()])
         view = scratch.canonical.data
         documents = [mmh3.mmh3_x64_128_digest(view[start:end], self._digest_seed) for start, end in bounds]
-        if self._local.scratch_bytes > _KEEP_BYTES_MAX:
+        if self._local.scratch_bytes > _SCRATCH_KEPT_BYTES_MAX:
             del self._local.scratch
         return documents, columns, unnormal
 
     def _scratch(self, text_bytes: int, batch_bytes: int) -> Scratch:
         """Return working memory for texts of at most `text_bytes` and batches of at most `batch_bytes`."""
-        # Folding makes a text at most half as long again: a letter of two bytes may become one of three. The kernel
-        # reads and writes eight bytes at a time, hence the rest.
+        # Folding lengthens a text by at most half, as a letter of two bytes can become a letter of three. The kernel
+        # needs the 64 extra bytes because it reads and writes eight bytes at a time.
         folded_size, canonical_size = text_bytes * 3 // 2 + 64, batch_bytes * 2 + 64
         scratch: Scratch | None = getattr(self._local, "scratch", None)
         if scratch is None or folded_size > scratch.folded.size or canonical_size > scratch.canonical.size:
-            sizes = (scratch.folded.size, scratch.canonical.size) if scratch else _SCRATCH_MIN
+            sizes = (scratch.folded.size, scratch.canonical.size) if scratch else _SCRATCH_BYTES_MIN
             folded_size, canonical_size = max(folded_size, sizes[0]), max(canonical_size, sizes[1])
             words = folded_size // 2 + 1
             slots = max(16, 1 << (2 * words - 1).bit_length())
@@ -335,9 +335,9 @@ class Sketcher:
 
 
 def _normalise(text: str) -> str:
-    """Return a text composed and case folded, without ignored characters, so that each character folds by itself.
+    """Compose and case-fold a text and drop ignored characters, so that each character folds by itself.
 
-    Characters that only later Unicode versions than the frozen table's assign become spaces.
+    Characters that the frozen table's Unicode version does not assign become spaces.
     """
     points = np.frombuffer(text.encode("utf-32-le", "replace"), dtype="<u4")
     entries = unicode_table.load()[points]
@@ -347,7 +347,7 @@ def _normalise(text: str) -> str:
 
 
 def _random_numbers(seed: int) -> Iterator[int]:
-    """Yield the 64-bit numbers of Splitmix64, without end."""
+    """Yield 64-bit random numbers by Splitmix64, without end."""
     while True:
         seed = (seed + 0x9E3779B97F4A7C15) & _U64
         z = (seed ^ seed >> 30) * 0xBF58476D1CE4E5B9 & _U64

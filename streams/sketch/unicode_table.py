@@ -1,17 +1,17 @@
-"""Load the character table of the tokeniser: the class and folded form of each character in one Unicode version.
+"""Load the character table of the tokeniser: each character's class and folded form in one Unicode version.
 
 Python's tables grow with each release, so workers on different Pythons would split the same text into different
 tokens. The table in `unicode_table.bin` is frozen at the Unicode version of the oldest supported Python; characters
 added later are separators. Each entry is a uint32:
 
     bit 31     HARD: the character must first be normalised together with its neighbours
-    bit 30     UNASSIGNED in this Unicode version
-    bits 24-26 the class: SEPARATOR, WORD, MARK, SOLO or IGNORED
+    bit 30     UNASSIGNED: the character is not in this Unicode version
+    bits 24-26 the character's class: SEPARATOR, WORD, MARK, SOLO or IGNORED
     bits 0-20  the folded code point (NFKC and case folding, if the result is one character)
 
-The file contains the three numbers of the Unicode version, one byte each, and then, compressed by zlib, two arrays of
-big-endian uint32: the lengths of the runs and their values. A value is the entry minus its code point, so that a run
-of letters has one value. `python -m tests.streams.sketch.build_unicode_table` writes it from the running Python.
+The file contains the three numbers of the Unicode version, one byte each, and two arrays of big-endian uint32, which
+are compressed by zlib: the lengths and the values of the runs. A value is the entry minus the code point, so a run of
+letters has one value. `python -m tests.streams.sketch.build_unicode_table` writes the file from the running Python.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ UNASSIGNED = 1 << 30
 CLASS_SHIFT, CLASS_MASK = 24, 7
 FOLD_MASK = (1 << 21) - 1
 
-SHARP_S = 0xDF  # folds to "ss"; German is too common for slow normalisation, so the kernel writes the two letters
+SHARP_S = 0xDF  # folded to "ss" by the kernel: German is too common for slow normalisation
 
 CODE_POINTS = 0x110000
 FILE = Path(__file__).with_suffix(".bin")
@@ -38,7 +38,7 @@ FILE = Path(__file__).with_suffix(".bin")
 
 @cache
 def load() -> NDArray[np.uint32]:
-    """Return the table, uint32[0x110000], which is read once per process."""
+    """Return the table, uint32[0x110000], reading the file once per process."""
     data = FILE.read_bytes()
     runs = np.frombuffer(zlib.decompress(data[3:]), dtype=">u4").astype(np.uint32)
     lengths, values = runs[: runs.size // 2], runs[runs.size // 2 :]
@@ -55,7 +55,7 @@ def unicode_version() -> str:
 
 
 def nfkc_casefold(text: str) -> str:
-    """Return the canonical form of a text: compatibility characters resolved, case folded, composed."""
+    """Return the canonical form of a text, with compatibility characters replaced, case folded and composed."""
     folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
-    # Folding can decompose characters and composing can create capitals; a second round corrects these few.
+    # Folding can decompose characters, and composing can create capitals. A second round corrects both.
     return unicodedata.normalize("NFKC", folded.casefold())

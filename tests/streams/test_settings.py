@@ -68,7 +68,7 @@ def test_an_invalid_setting_is_named(section: str, values: dict[str, Any], named
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("threshold = 0.8\n", "outside a section"),
+        ("threshold = 0.8\n", "not in a section"),
         ("[policy", "at the end of a table"),
         ("[policy]\nthreshold = [1]\n", "threshold"),
     ],
