@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.measure import ROOT, Stopwatch, memory_mib
+from state.malloc_tuning import tune_malloc
 from state.store import Store
 from streams import settings as settings_module
 from streams.engine.ingest import Summary, ingest
@@ -58,7 +59,8 @@ def take(store: Store, settings: Settings, path: Path, sweep: str) -> Summary:
 
 
 def warm_up(folder: Path, settings: Settings, *, html: bool = False) -> None:
-    """Load and compile everything once, with a separate state."""
+    """Tune the allocator as the command does, then load and compile everything once, with a separate state."""
+    tune_malloc()
     pages = write_pages(folder / "warm.jsonl", 300, start=900_000_000, near_share=0.5, html=html)
     with Store(folder / "warm", settings.store) as store:
         take(store, settings, pages, "warm")

@@ -26,7 +26,6 @@ from rich.table import Table
 from bench.engine import FETCHED, one_process, warm_up, write_pages
 from bench.measure import OUT, ROOT, Stopwatch, in_child, memory_mib
 from state.families import Family
-from state.malloc_tuning import tune_malloc
 from state.store import Store
 from state.view import View
 from streams.engine.ingest import ingest
@@ -286,7 +285,6 @@ def main() -> None:
     parser.add_argument("--no-texts", action="store_true", help="store no texts: smaller, and find ranks by sketches")
     parser.add_argument("--fresh", action="store_true", help="delete an earlier run first")
     args = parser.parse_args()
-    tune_malloc()
     if importlib.util.find_spec("matplotlib") is None:  # report it now, not after an hour
         parser.error("the plot needs matplotlib: `make bench-scale` installs it")
     if args.fresh:
