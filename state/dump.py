@@ -16,7 +16,7 @@ from state.view import View
 
 
 def dump(store: RowReader, family: Family, key_prefix: bytes = b"") -> Iterator[dict[str, Any]]:
-    """Yield the rows of a family in key order. Show a row that does not decode in hex, with the error."""
+    """Yield the rows of a family in key order. A row that cannot be decoded is shown as hex, with the error."""
     view = View(store)
     for key, value in store.scan(family, key_prefix):
         try:

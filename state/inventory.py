@@ -2,10 +2,10 @@
 
     files.json    {"CURRENT": "MANIFEST-000123", "bytes": {"000042.sst": 1048576, ...}}
 
-RocksDB checks that all tables exist only when it opens a folder for writing, and never that the log exists. A reader,
-which can run beside a writer, uses the last version whose files all exist; this version can be empty. Every writer
-starts a new manifest. If CURRENT names the manifest of the inventory, no writer has opened the folder since the
-inventory was written, so every file must be unchanged.
+Only when it opens a folder for writing does RocksDB check that all tables exist; it never checks for the log. A
+reader, which can run alongside a writer, falls back to the newest version of the database whose files all exist,
+which may be empty. Every writer starts a new manifest. If CURRENT still names the manifest recorded in the
+inventory, no writer has opened the folder since then, so every file must be unchanged.
 """
 
 from __future__ import annotations

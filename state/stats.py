@@ -40,10 +40,10 @@ class Hot(msgspec.Struct, frozen=True):
 
 
 def stats(store: Store) -> Stats:
-    """Return file sizes, RocksDB's estimates of keys, and the exact number of documents."""
+    """Return file sizes, RocksDB's key-count estimates, and the exact number of documents."""
     counters = meta.counters(store)
     documents = counters.get("documents")
-    if documents is None:  # in a partition: only the embedded engine counts the documents that it writes
+    if documents is None:  # in a Kafka partition: only the embedded engine maintains this counter
         documents = sum(1 for _ in store.scan(Family.DOCUMENTS))
     states = Counter(sweep.state for sweep in sweeps.all_sweeps(store))
     return Stats(
@@ -58,7 +58,7 @@ def stats(store: Store) -> Stats:
 
 
 def hot(store: RowReader, *, postings_max: int, sample_postings_max: int) -> Iterator[Hot]:
-    """Yield the full buckets, and the sampled shingles in more documents than searches read."""
+    """Yield the full buckets, and the sampled shingles that occur in more documents than a search reads."""
     for key, value in store.scan(Family.BANDS):
         if len(value) >= postings_max * PREFIX_BYTES:
             yield Hot("bucket", key.hex(), len(value) // PREFIX_BYTES)

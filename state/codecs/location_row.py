@@ -3,7 +3,7 @@
     key    document id 16 │ url key
     value  time 8 (ms since the epoch)
 
-Of several times, the earliest is stored. The row remains when the URL later serves another document.
+If there are several times, the earliest one is stored. The row remains when the URL later serves another document.
 """
 
 from __future__ import annotations

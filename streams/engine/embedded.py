@@ -38,7 +38,7 @@ class BatchReport(msgspec.Struct, frozen=True, kw_only=True):
 
     pages: int
     new: int  # documents that were not in the state
-    copies: int  # pages whose document was stored, but is new at their URL
+    copies: int  # pages whose document was already stored, but new at this URL
     unchanged: int  # pages whose URL had the same document at its last capture
     near: int  # new documents with an earlier near-duplicate
     rejected: list[Rejected]
@@ -56,7 +56,7 @@ class Engine:
     """Runs the operators on a store. `apply` computes the changes of a batch, and `commit` writes them."""
 
     def __init__(self, store: EngineStore, settings: Settings) -> None:
-        """Raise StateRefused if the store has another scheme or was written by a newer version."""
+        """Raise StateRefused if the store uses a different scheme or was written by a newer version."""
         self.store = store
         self.settings = settings
         self.scheme = meta.claim_scheme(store, settings.scheme)
@@ -158,7 +158,7 @@ class Engine:
     def _count(
         self, report: BatchReport, new: Sequence[DocumentPayload], probed: ProbeResult, verified: VerifyResult
     ) -> dict[str, int]:
-        # Exactly `tokens_max` tokens are included: a longer text, cut to that length, has the same document.
+        # `>=`: a truncated text has exactly `tokens_max` tokens, like a text of that length.
         tokens_max = self.settings.limits.tokens_max
         totals = Counter(self.counters)
         totals.update(
@@ -176,7 +176,7 @@ class Engine:
 
 
 def _count_near(new: Sequence[DocumentPayload], verified: VerifyResult) -> int:
-    """Count the distinct later documents of all edges, so that the count is independent of the batch size."""
+    """Count the documents that were added later than the other end of one of their edges, so that the count is independent of the batch size."""
     order = {payload.document: number for number, payload in enumerate(new)}
     pairs = [(edge[:ID_BYTES], edge[ID_BYTES:]) for edge in verified.changes.family(Family.EDGES)]
     return len({max(pair, key=lambda document: order.get(document, -1)) for pair in pairs})

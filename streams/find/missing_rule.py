@@ -1,6 +1,6 @@
 """The rule that decides from the captures of a URL whether it is missing, and since which sweep.
 
-The table `IS_MISSING` is the rule: what the outcome of a sweep shows about a URL. Only committed sweeps make a URL
+`IS_MISSING` encodes the rule: what each outcome of a sweep says about a URL. Only committed sweeps can make a URL
 missing; an open sweep can only show that it is alive. If a sweep has several captures of a URL, the last one wins,
 but an answer that asks the crawler to retry later does not replace an earlier capture. A redirect to another spelling
 of the same URL, such as from http to https, is ignored.
@@ -23,9 +23,9 @@ from streams.page import NOT_MODIFIED, SUCCESS_STATUSES
 from streams.sketch.index_terms import page_name
 from streams.urls import domain_ranges, host_prefix, key_url, url_key
 
-_LOCATIONS_READ_MIN = 64  # locations read at least, to recognise a soft 404
+_LOCATIONS_READ_MIN = 64  # minimum number of locations to read when checking for a soft 404
 _HOSTS_COMPARED_MAX, _NEW_HOSTS_MAX = 64, 64
-_HOSTS_READ_MAX = 10_000  # in a sweep with more hosts, the new home of a host cannot be guessed
+_HOSTS_READ_MAX = 10_000  # with more hosts in a sweep, do not guess where a host moved
 _SERVER_ERROR_MIN = 500
 _RETRY_LATER = frozenset({408, 425, 429})
 
@@ -220,7 +220,7 @@ def read_life(
 
 
 def absent_since(life: Life, sweeps: SweepIndex) -> int | None:
-    """Return the first sweep without the URL, even one that does not cover it, as its host can have moved."""
+    """Return the first sweep without the URL, even one that does not cover it, because its host may have moved."""
     if life.missing_since is not None:
         return life.missing_since
     return next((sweep for sweep in sweeps.committed if sweep > life.last_tried), None)
@@ -279,7 +279,7 @@ def missing_urls(view: View, soft_404_urls: int) -> Iterator[str]:
 
     These are URLs without a capture in the last committed sweep, URLs whose last capture has no page, and URLs whose
     document was captured at `soft_404_urls` or more URLs of one host. `find` then applies the rule, because some of
-    these URLs are not missing: for example, the last sweep could have visited only other sites.
+    these URLs are not missing: for example, the last sweep may have visited only other sites.
     """
     committed = [sweep.number for sweep in view.sweeps() if sweep.state is SweepState.COMMITTED]
     newest = max(committed, default=0)

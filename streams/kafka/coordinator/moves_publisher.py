@@ -58,7 +58,9 @@ async def _publish(collection: Collection, sweep: Sweep) -> None:
     remaining = moves_max = settings.kafka.moves_max
     # Queries wait for other workers, so they run in a thread.
     view = await asyncio.to_thread(lambda: View(collection.store()))
-    moves = islice(find_moves(view, settings, sweep), moves_max + 1)  # one move more, to see if the limit is exceeded
+    moves = islice(
+        find_moves(view, settings, sweep), moves_max + 1
+    )  # one extra, to detect that the limit is exceeded
     while batch := await asyncio.to_thread(lambda: list(islice(moves, MOVES_PER_BATCH))):
         if 0 not in runner.partitions.active:
             return

@@ -25,7 +25,7 @@ _RAW_LENGTHS = (0, 8)  # bytes of a fingerprint, which can be absent
 
 
 def find_fault(value: Any, scheme: Scheme) -> str:
-    """Return what is wrong with an operator's message, or an empty text if it is valid."""
+    """Return what is wrong with an operator's message, or an empty string if it is valid."""
     fault = _CHECKS[type(value)](value, scheme)
     return f"a {type(value).__name__} with {fault}" if fault else ""
 
@@ -107,7 +107,7 @@ _CHECKS: dict[type, Callable[[Any, Scheme], str]] = {
 
 
 def find_retraction_fault(record: bytes) -> str:
-    """Return what is wrong with the changelog record of a retraction, or an empty text if it is valid."""
+    """Return what is wrong with the changelog record of a retraction, or an empty string if it is valid."""
     try:
         kind, changes = changelog_record.decode(record)
         for row in (*changes.puts.get(Family.CAPTURES, ()), *changes.deletes.get(Family.CAPTURES, ())):
