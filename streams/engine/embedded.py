@@ -176,7 +176,10 @@ class Engine:
 
 
 def _count_near(new: Sequence[DocumentPayload], verified: VerifyResult) -> int:
-    """Count the documents that were added later than the other end of one of their edges, so that the count is independent of the batch size."""
+    """Count the new documents that have an edge to an earlier one.
+
+    For each edge the document that was added later counts, once, so the count is independent of the batch size.
+    """
     order = {payload.document: number for number, payload in enumerate(new)}
     pairs = [(edge[:ID_BYTES], edge[ID_BYTES:]) for edge in verified.changes.family(Family.EDGES)]
     return len({max(pair, key=lambda document: order.get(document, -1)) for pair in pairs})
