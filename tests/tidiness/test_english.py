@@ -18,7 +18,7 @@ PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), ROOT / "conf
 NAMES = {"held", "found", "said", "told", "each", "there", "most", "place", "asked", "kept"}
 # The field's word exists: (phrase, what to write instead).
 PHRASES = {
-    r"\b(is|are|was|were|be) (no|none)\b(?! (longer|more))": "has no ..., is not a ...",
+    r"(?<![Tt]here )\b(is|are|was|were|be) (no|none)\b(?! (longer|more))": "has no ..., is not a ...",
     r"\b([Ww]hoever|[Ww]hom|[Nn]obody)\b": "a noun",
     r"\bwhat is (kept|held|said|asked|known|none|told)\b": "a noun",
     r"\bof which (one|some)\b": "a sentence of its own",
