@@ -15,7 +15,9 @@ def tune_malloc() -> None:
     By default, glibc raises its mmap threshold to the size of each mapped block that is freed, up to 32 MiB. Blocks
     below it, such as filters and write buffers, then come from the heap, where small blocks around them
     keep their memory from being returned: at five million documents, a third of the heap was never returned to the
-    kernel. Limiting all threads to two arenas lowers peak memory by 13 to 38 MiB. Both settings apply to the whole process, so only its
+    kernel.
+    Limiting all threads to two arenas lowers peak memory by 13 to 38 MiB.
+    Both settings apply to the whole process, so only its
     entry point calls this function. With other C libraries, it has no effect.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
