@@ -70,17 +70,17 @@ class Engine:
         pages: Sequence[SketchedPage],
         rejected: Sequence[Rejected],
         last: Mapping[bytes, Capture] | None = None,
-        read_at: int = -1,
+        commits_at_read: int = -1,
     ) -> AppliedBatch:
         """Run the operators on a batch without changing the store or the counters.
 
-        `last` contains the last capture of each page's URL, as read after `read_at` commits of this engine. The
-        captures are read again if another batch has been committed since.
+        `last` contains the last capture of each page's URL, read when this engine had made `commits_at_read` commits.
+        These captures are read again if a batch has been committed since.
         """
         resolved, unresolved = capture.resolve(
             pages, lookups.read_captures_before(self.store, capture.revisit_instants(pages))
         )
-        if last is None or read_at != self.batches:
+        if last is None or commits_at_read != self.batches:
             last = lookups.read_last_captures(self.store, capture.needs(pages))
         captured = capture.capture(resolved, last)
         rows = lookups.read_admission_rows(self.store, captured.sightings)

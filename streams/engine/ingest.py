@@ -106,8 +106,8 @@ class _PendingBatch(msgspec.Struct, frozen=True, kw_only=True):
 
     batch: Batch
     slots: list[SketchedPage | Rejected | None]  # one per item; None: the next result of `sketched`
-    last: dict[bytes, Capture]  # the last capture of each URL, read after `read_at` commits
-    read_at: int
+    last: dict[bytes, Capture]  # the last capture of each URL
+    commits_at_read: int  # the engine's number of commits when `last` was read
     sketched: Future[SketchResults]
 
 
@@ -270,14 +270,14 @@ class _Run(msgspec.Struct):
         # Default to the opening time, not the current time, so that a page read twice yields the same capture.
         items = [with_time(item, self.sweep.opened) if isinstance(item, Page) else item for item in batch.items]
         pages = [item for item in items if isinstance(item, Page)]
-        read_at = self.engine.batches
+        commits_at_read = self.engine.batches
         last = lookups.read_last_captures(self.engine.store, sorted({page.key for page in pages}))
         unchanged = find_unchanged(pages, last, self.sweep.number)
         changed = [page for page, capture in zip(pages, unchanged, strict=True) if capture is None]
         captures = iter(unchanged)
         slots = [next(captures) if isinstance(item, Page) else item for item in items]
         sketched = pool.submit(Task(self.sweep.number, changed, dictionary.number, dictionary.data))
-        return _PendingBatch(batch=batch, slots=slots, last=last, read_at=read_at, sketched=sketched)
+        return _PendingBatch(batch=batch, slots=slots, last=last, commits_at_read=commits_at_read, sketched=sketched)
 
     def _apply(self, pending: _PendingBatch) -> None:
         """Commit a batch and the cursor after it. If BadRecord is raised, nothing has been written."""
@@ -285,7 +285,7 @@ class _Run(msgspec.Struct):
         results = [result for slot in pending.slots for result in ([slot] if slot is not None else next(sketched))]
         pages = [result for result in results if isinstance(result, SketchedPage)]
         rejected = [result for result in results if isinstance(result, Rejected)]
-        applied = self.engine.apply(self.sweep, pages, rejected, pending.last, pending.read_at)
+        applied = self.engine.apply(self.sweep, pages, rejected, pending.last, pending.commits_at_read)
         if applied.report.rejected and self.fail_on_rejected:
             raise _bad_record(applied.report.rejected[0])
         self.cursor = self.cursor.advanced(pending.batch, applied.report)
