@@ -30,7 +30,7 @@ class Inventory(msgspec.Struct, frozen=True):
 def write(folder: Path, manifest: str) -> None:
     """Write the inventory of a folder after the writer with this manifest has closed it.
 
-    If another writer has opened the folder since, CURRENT names another manifest and `check` ignores the inventory.
+    If another writer has since opened it, CURRENT names a different manifest and `check` ignores the inventory.
     """
     (folder / NAME).write_bytes(msgspec.json.encode(Inventory(manifest, _file_sizes(folder))))
 
@@ -50,8 +50,8 @@ def check(folder: Path) -> None:
         if wrong and (folder / NAME).exists():  # otherwise a writer has just opened the folder
             raise StateCorrupt(
                 f"the state in {folder} is damaged: {len(wrong)} of its {len(inventory.bytes)} files are missing or"
-                f" have another length, such as {min(wrong)}",
-                "restore a complete copy, such as one of `lostfound state backup`",
+                f" have a different length, such as {min(wrong)}",
+                "restore a complete copy, for example from `lostfound state backup`",
             )
     except (OSError, msgspec.MsgspecError):
         return  # nothing can be checked without a readable inventory

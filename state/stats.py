@@ -31,7 +31,7 @@ class Stats(msgspec.Struct, frozen=True, kw_only=True):
     counters: dict[str, int]
 
 
-class Hot(msgspec.Struct, frozen=True):
+class HotKey(msgspec.Struct, frozen=True):
     """A bucket or a sampled shingle that reached its limit, due to boilerplate text or a crowded cluster."""
 
     kind: str  # "bucket" or "sample"
@@ -57,12 +57,12 @@ def stats(store: Store) -> Stats:
     )
 
 
-def hot(store: RowReader, *, postings_max: int, sample_postings_max: int) -> Iterator[Hot]:
+def hot_keys(store: RowReader, *, postings_max: int, sample_postings_max: int) -> Iterator[HotKey]:
     """Yield the full buckets, and the sampled shingles that occur in more documents than a search reads."""
     for key, value in store.scan(Family.BANDS):
         if len(value) >= postings_max * PREFIX_BYTES:
-            yield Hot("bucket", key.hex(), len(value) // PREFIX_BYTES)
+            yield HotKey("bucket", key.hex(), len(value) // PREFIX_BYTES)
     for sample, rows in groupby(store.scan(Family.SAMPLES), key=lambda row: row[0][:-PREFIX_BYTES]):
         count = sum(1 for _ in rows)
         if count > sample_postings_max:
-            yield Hot("sample", sample.hex(), count)
+            yield HotKey("sample", sample.hex(), count)

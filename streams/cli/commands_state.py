@@ -125,12 +125,12 @@ def hot(context: Context, as_json: bool) -> Exit:
 
     Usually caused by boilerplate shared by many documents, or by a very large cluster.
     """
-    from state.stats import hot as find_hot
+    from state.stats import hot_keys
     from streams.terminal import tables
 
     with context.local_store() as (store, settings):
         postings_max, sample_postings_max = settings.limits.bucket_postings_max, settings.limits.sample_postings_max
-        results = list(find_hot(store, postings_max=postings_max, sample_postings_max=sample_postings_max))
+        results = list(hot_keys(store, postings_max=postings_max, sample_postings_max=sample_postings_max))
     return print_results(
         results, tables.hot_table, "no bucket or sampled shingle has reached its limit", as_json=as_json
     )

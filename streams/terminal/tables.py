@@ -16,7 +16,7 @@ from streams.timestamps import iso
 
 if TYPE_CHECKING:
     from state.model import Sweep
-    from state.stats import Hot, Stats
+    from state.stats import HotKey, Stats
     from streams.engine.ingest import Summary
     from streams.find.answer import Answer, Candidate
     from streams.query import Cluster, Match, Member, UrlCapture
@@ -209,7 +209,7 @@ def stats_tables(stats: Stats) -> RenderableType:
     return Group(heading, Text(), families, Text(), counters)
 
 
-def hot_table(results: Sequence[Hot]) -> RenderableType:
+def hot_table(results: Sequence[HotKey]) -> RenderableType:
     """List full buckets and sampled shingles. Those with the most documents come first."""
     table = layout.new_table("kind", "key", ">documents")
     for result in sorted(results, key=lambda result: -result.documents):

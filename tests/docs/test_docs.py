@@ -19,7 +19,7 @@ import msgspec
 import pytest
 
 from state.check import Problem
-from state.stats import Hot, Stats
+from state.stats import HotKey, Stats
 from streams.cli.app import cli
 from streams.cli.exit_codes import Exit
 from streams.engine.dead_letters import DeadLetterLine
@@ -196,7 +196,7 @@ DOCUMENTED_STRUCTS = [
     DeadLetterLine,
     Problem,
     Stats,
-    Hot,
+    HotKey,
     Forgotten,
     Published,
 ]

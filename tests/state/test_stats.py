@@ -8,7 +8,7 @@ import msgspec
 
 from state import meta
 from state.families import Family
-from state.stats import hot, stats
+from state.stats import hot_keys, stats
 from state.store import Store
 
 
@@ -24,8 +24,8 @@ def test_stats_match_the_state(sound_store: Store) -> None:
 
 
 def test_hot_buckets_and_samples_are_listed(sound_store: Store) -> None:
-    assert list(hot(sound_store, postings_max=1_000, sample_postings_max=1_000)) == []
-    full = list(hot(sound_store, postings_max=3, sample_postings_max=2))
+    assert list(hot_keys(sound_store, postings_max=1_000, sample_postings_max=1_000)) == []
+    full = list(hot_keys(sound_store, postings_max=3, sample_postings_max=2))
     sizes = {key.hex(): len(value) // 5 for key, value in sound_store.scan(Family.BANDS)}
     assert {h.key: h.documents for h in full if h.kind == "bucket"} == {k: n for k, n in sizes.items() if n >= 3}
     samples = [h for h in full if h.kind == "sample"]
