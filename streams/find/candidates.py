@@ -29,7 +29,7 @@ from streams.find.missing_rule import Life
 from streams.find.path_similarity import path_features, path_similarity_to
 from streams.find.text_similarity import TextFeatures
 from streams.sketch import sketcher
-from streams.sketch.index_terms import most_sampled, name_hash, path_terms, segment_names, site_key, text_words
+from streams.sketch.index_terms import choose_text_words, name_hash, path_terms, segment_names, site_key, top_samples
 from streams.urls import directory_prefix, host_prefix
 
 WORD_POSTINGS_MAX = 400  # a word or name that more documents of a site share is ignored
@@ -156,7 +156,7 @@ class CandidateSelector:
             for prefix in postings:
                 strengths[prefix] += 1.0
         remaining = SAMPLE_ROWS_MAX
-        for postings in self._samples.many(most_sampled(row.sketch)):
+        for postings in self._samples.many(top_samples(row.sketch)):
             if remaining <= 0:
                 self._counters["find_rows_max"] += 1
                 break
@@ -233,7 +233,7 @@ def _query_words(features: TextFeatures | None) -> list[int]:
     if features is None:
         return []
     counts = np.expm1(features.weights).round().astype(np.int64)
-    return [int(word) for word in text_words(features.words, counts, QUERY_WORDS_MAX)]
+    return [int(word) for word in choose_text_words(features.words, counts, QUERY_WORDS_MAX)]
 
 
 def parent_pages(key: bytes) -> list[bytes]:

@@ -198,6 +198,6 @@ def warm_up() -> None:
     example = Sketcher(Scheme())
     sketch = example.sketch("a few words are enough")
     sketcher.compare(sketch, sketch)
-    example.word_hashes("a few words")
+    example.words_and_counts("a few words")
     site_key(b"org,example,www)/")
     gc.freeze()

@@ -69,7 +69,7 @@ class TextFeatureCache:
     def __init__(self, view: View, sketcher: Sketcher, size: int = 4096) -> None:
         self._view, self._sketcher = view, sketcher
         self.features_of: BatchLru[bytes, TextFeatures | None] = BatchLru(self._read, size)
-        self.title_words = lru_cache(maxsize=size)(lambda title: sketcher.word_hashes(title)[0])
+        self.title_words = lru_cache(maxsize=size)(lambda title: sketcher.words_and_counts(title)[0])
 
     def _read(self, documents: list[bytes]) -> Iterator[TextFeatures | None]:
         for title_and_text in self._view.titles_and_texts(documents):

@@ -21,7 +21,7 @@ from state.rows import RowReader
 from state.scheme import Scheme
 from state.view import View
 from streams.sketch import sketcher
-from streams.sketch.index_terms import most_sampled
+from streams.sketch.index_terms import top_samples
 
 _CHUNK = 1_000  # keys per look-up, sketches per computation
 _POSTINGS_MAX = 4_096  # documents per sampled shingle
@@ -53,7 +53,7 @@ def unpost(reader: RowReader, changes: Changes, deleted: Mapping[bytes, Sketch],
 
 def _find_similar(view: View, sketches: Iterable[Sketch], deleted: Collection[bytes]) -> Iterator[Sketch]:
     """Yield the sketches of remaining documents that have samples in common with `sketches`."""
-    values = sorted({value for sketch in sketches for value in most_sampled(sketch)})
+    values = sorted({value for sketch in sketches for value in top_samples(sketch)})
     similar: set[bytes] = set()
     for start in range(0, len(values), _CHUNK):
         similar.update(*view.sample_postings(values[start : start + _CHUNK], _POSTINGS_MAX))

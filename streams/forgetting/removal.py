@@ -28,7 +28,7 @@ from streams.forgetting.bucket_refill import unpost
 from streams.forgetting.remaining_text import RemainingTexts
 from streams.forgetting.word_index import RemovedDocument, WordIndexCleaner, captures_elsewhere
 from streams.operators import forest
-from streams.sketch.index_terms import index_samples
+from streams.sketch.index_terms import sample_entries
 from streams.urls import host_prefix
 
 CAPTURES_PER_REMOVAL = 2_000
@@ -258,7 +258,7 @@ def _delete_rows(reader: RowReader, changes: Changes, deleted: Mapping[bytes, Sk
     changes.delete_all(Family.TEXTS, deleted.keys())
     for document, sketch in deleted.items():
         changes.delete_all(Family.LOCATIONS, {row for row, _ in reader.scan(Family.LOCATIONS, document)})
-        indexed, prefix = index_samples(sketch), document[:PREFIX_BYTES]
+        indexed, prefix = sample_entries(sketch), document[:PREFIX_BYTES]
         changes.delete_all(Family.SAMPLES, {indexed[i : i + 4] + prefix for i in range(0, len(indexed), 4)})
 
 

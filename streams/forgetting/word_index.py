@@ -21,7 +21,7 @@ from state.families import Family
 from state.model import ID_BYTES, PREFIX_BYTES, Capture
 from state.rows import RowReader
 from state.scheme import Scheme
-from streams.sketch.index_terms import TEXT_WORDS_MAX, indexed_words, page_terms, site_key
+from streams.sketch.index_terms import TEXT_WORDS_MAX, path_terms_of_pages, site_key, text_word_limits
 from streams.sketch.sketcher import Sketcher
 
 _CHUNK = 256  # keys or documents per look-up
@@ -75,7 +75,7 @@ class WordIndexCleaner:
             # While the document remains on the site, nothing is deleted: entries can belong to its other URLs.
             return set() if remains else None
         pages = [(key, url) for key, urls in item.urls.items() if site_key(key) == site for url in urls]
-        removed_terms = {term for terms in page_terms(pages, self._sketcher) for term in terms}
+        removed_terms = {term for terms in path_terms_of_pages(pages, self._sketcher) for term in terms}
         remaining = text_words | self._remaining_terms(document, site) if remains else set()
         return {_entry(site, term, document) for term in (removed_terms | text_words) - remaining}
 
@@ -83,7 +83,7 @@ class WordIndexCleaner:
         """Return the terms of the remaining URLs of a document on a site."""
         captures = _read_captures(self._reader, document, _url_keys(self._reader, document, site))
         pages = {(capture.key, capture.url) for capture in captures if self._remains(capture)}
-        return {term for terms in page_terms(list(pages), self._sketcher) for term in terms}
+        return {term for terms in path_terms_of_pages(list(pages), self._sketcher) for term in terms}
 
     def _read_text_words(self, removed: Sequence[RemovedDocument]) -> Iterator[set[int] | None]:
         """Yield the indexed words of every document's text; None if the text is not stored."""
@@ -92,7 +92,7 @@ class WordIndexCleaner:
             rows = self._reader.get_many(Family.TEXTS, [item.document for item in removed[start : start + _CHUNK]])
             texts = [codec.decode(row)[1] if row is not None else "" for row in rows]
             batch = self._sketcher.sketch_batch(texts, TEXT_WORDS_MAX)
-            limits = indexed_words(batch.shingles).tolist()
+            limits = text_word_limits(batch.shingles).tolist()
             for row, words, count, limit in zip(rows, batch.words, batch.word_counts.tolist(), limits, strict=True):
                 yield set(words[: min(count, limit)].tolist()) if row is not None else None
 

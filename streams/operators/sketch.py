@@ -18,7 +18,13 @@ from streams.page import NOT_MODIFIED, SUCCESS_STATUSES, Page, Rejected
 from streams.settings import Limits, Policy
 from streams.sketch import sketcher as sketching
 from streams.sketch.extract import Extracted, TextError, extract
-from streams.sketch.index_terms import TEXT_WORDS_MAX, index_samples_of, index_words, index_words_of, indexed_words
+from streams.sketch.index_terms import (
+    TEXT_WORDS_MAX,
+    sample_entries_of_batch,
+    text_word_limits,
+    word_entries,
+    word_entries_of_pages,
+)
 from streams.sketch.sketcher import SketchBatch
 from streams.urls import url_key
 
@@ -87,7 +93,7 @@ class SketchStage:
         words = b""
         if self.policy.index_find and original_key not in {None, page.key}:
             # A revisit of another URL has no text here, so only the words of its own URL can be indexed.
-            words = index_words(page.key, page.url, np.empty(0, np.uint32), self.sketcher)
+            words = word_entries(page.key, page.url, np.empty(0, np.uint32), self.sketcher)
         return SketchedPage(
             capture=new_capture(page, sweep),
             words=words,
@@ -132,5 +138,5 @@ class SketchStage:
         if not self.policy.index_find:
             return [b""] * len(batch), [b""] * len(batch)
         urls = [(page.key, page.url) for _, page, _ in pages]
-        counts = np.minimum(batch.word_counts, indexed_words(batch.shingles))
-        return index_samples_of(batch), index_words_of(urls, batch.words, counts, self.sketcher)
+        counts = np.minimum(batch.word_counts, text_word_limits(batch.shingles))
+        return sample_entries_of_batch(batch), word_entries_of_pages(urls, batch.words, counts, self.sketcher)

@@ -13,7 +13,7 @@ from state.model import PREFIX_BYTES, Capture, DocumentRow, Sketch
 from state.view import View
 from streams.settings import Settings
 from streams.sketch import sketcher
-from streams.sketch.index_terms import most_sampled
+from streams.sketch.index_terms import top_samples
 from streams.sketch.sketcher import Comparison
 
 T = TypeVar("T")
@@ -85,7 +85,7 @@ def _find_candidates(view: View, settings: Settings, sketch: Sketch, limit: int)
     # Rare shingles weigh more, because a shingle of many documents shows little about any of them. The first postings
     # of a common shingle are enough: if a page has only common shingles, all of them have the same first postings.
     shared: defaultdict[bytes, float] = defaultdict(float)
-    for postings in view.sample_postings(most_sampled(sketch), settings.limits.sample_postings_max):
+    for postings in view.sample_postings(top_samples(sketch), settings.limits.sample_postings_max):
         for prefix in postings:
             shared[prefix] += 1.0 / (1 + len(postings))
     for prefix in by_bands:

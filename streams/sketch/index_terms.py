@@ -88,7 +88,7 @@ def name_hash(name: str) -> int:
     return int(mmh3.hash("/" + name, signed=False))
 
 
-def text_words(
+def choose_text_words(
     words: NDArray[np.uint32], counts: NDArray[np.int64], limit: int = TEXT_WORDS_MAX
 ) -> NDArray[np.uint32]:
     """Choose which words of a text to index, from their hashes and counts, as `Sketcher.sketch_batch` does."""
@@ -98,7 +98,7 @@ def text_words(
     return chosen[: choose_words(words, counts, chosen)]
 
 
-def indexed_words(shingles: NDArray[np.int64]) -> NDArray[np.int64]:
+def text_word_limits(shingles: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return how many words to index per text: longer texts cover more subjects and absorb other pages."""
     return np.clip(shingles // _SHINGLES_PER_WORD, TEXT_WORDS_MIN, TEXT_WORDS_MAX)
 
@@ -106,7 +106,7 @@ def indexed_words(shingles: NDArray[np.int64]) -> NDArray[np.int64]:
 def path_terms(url: str, sketcher: Sketcher) -> list[int]:
     """Return the hashes of a URL's last path words and of its page name."""
     words = last_words(path_words(url))
-    return _path_terms(words, url, sketcher.words_hashes(words))
+    return _path_terms(words, url, sketcher.hash_words(words))
 
 
 def last_words(words: Sequence[str]) -> list[str]:
@@ -121,26 +121,26 @@ def _path_terms(words: Sequence[str], url: str, hashes_of: Mapping[str, list[int
     return [*hashes, name_hash(name)] if name else hashes
 
 
-def page_terms(pages: Sequence[tuple[bytes, str]], sketcher: Sketcher) -> list[list[int]]:
+def path_terms_of_pages(pages: Sequence[tuple[bytes, str]], sketcher: Sketcher) -> list[list[int]]:
     """Return the `path_terms` of pages given as (key, URL)."""
     words = [last_words(key_words(key)) for key, _ in pages]
-    hashes = sketcher.words_hashes(chain.from_iterable(words))
+    hashes = sketcher.hash_words(chain.from_iterable(words))
     return [_path_terms(page_words, url, hashes) for page_words, (_, url) in zip(words, pages, strict=True)]
 
 
-def index_words(key: bytes, url: str, chosen: NDArray[np.uint32], sketcher: Sketcher) -> bytes:
+def word_entries(key: bytes, url: str, chosen: NDArray[np.uint32], sketcher: Sketcher) -> bytes:
     """Return a page's entries for the `words` index: site and word, 8 bytes each, without the document prefix.
 
-    `chosen` contains the words chosen by `text_words` or by the sketcher.
+    `chosen` contains the words chosen by `choose_text_words` or by the sketcher.
     """
-    return index_words_of([(key, url)], chosen[None, :], np.array([len(chosen)]), sketcher)[0]
+    return word_entries_of_pages([(key, url)], chosen[None, :], np.array([len(chosen)]), sketcher)[0]
 
 
-def index_words_of(
+def word_entries_of_pages(
     pages: Sequence[tuple[bytes, str]], chosen: NDArray[np.uint32], counts: NDArray[np.int64], sketcher: Sketcher
 ) -> list[bytes]:
-    """Return the `index_words` of pages given as (key, URL); row i of `chosen` contains `counts[i]` words."""
-    terms = page_terms(pages, sketcher)
+    """Return the `word_entries` of pages given as (key, URL); row i of `chosen` contains `counts[i]` words."""
+    terms = path_terms_of_pages(pages, sketcher)
     sizes = np.fromiter(map(len, terms), dtype=np.int64, count=len(terms))
     rows = np.arange(len(pages))
     is_chosen = np.arange(chosen.shape[1]) < counts[:, None]
@@ -156,20 +156,20 @@ def index_words_of(
     return [entries[start:end] for start, end in pairwise(ends)]
 
 
-def most_sampled(sketch: Sketch, limit: int = SAMPLES_MAX) -> list[int]:
+def top_samples(sketch: Sketch, limit: int = SAMPLES_MAX) -> list[int]:
     """Return the sampled shingles that are divisible by the greatest powers of two, greatest power first."""
     values = sketch.sample.astype(np.int64)
     order = np.argsort(-(values & -values), kind="stable")
     return [int(value) for value in values[order[:limit]]]
 
 
-def index_samples(sketch: Sketch) -> bytes:
+def sample_entries(sketch: Sketch) -> bytes:
     """Return a document's entries for the `samples` index: 4 bytes each, without the document prefix."""
-    return np.array(most_sampled(sketch), ">u4").tobytes()
+    return np.array(top_samples(sketch), ">u4").tobytes()
 
 
-def index_samples_of(batch: SketchBatch) -> list[bytes]:
-    """Return the `index_samples` of each document of a batch."""
+def sample_entries_of_batch(batch: SketchBatch) -> list[bytes]:
+    """Return the `sample_entries` of each document of a batch."""
     values = batch.samples.astype(np.int64)
     filled = np.arange(values.shape[1]) < batch.sample_sizes[:, None]
     order = np.argsort(np.where(filled, -(values & -values), 1), axis=1, kind="stable")[:, :SAMPLES_MAX]

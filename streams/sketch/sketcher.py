@@ -210,12 +210,12 @@ class Sketcher:
         """Return all distinct shingles of a text, ascending, from which its sample is drawn."""
         return self._shingles(*self._tokenise(text)[:2])
 
-    def word_hashes(self, text: str) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+    def words_and_counts(self, text: str) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
         """Return the distinct words of a text, ascending by hash, and the count of each."""
         return self._words(*self._tokenise(text)[:2])
 
     def shingles_and_words(self, text: str) -> tuple[NDArray[np.uint32], NDArray[np.uint32], NDArray[np.int64]]:
-        """Return the results of `shingle_hashes` and `word_hashes`, from one pass."""
+        """Return the results of `shingle_hashes` and `words_and_counts`, from one pass."""
         scratch, tokens, _ = self._tokenise(text)
         return self._shingles(scratch, tokens), *self._words(scratch, tokens)
 
@@ -232,7 +232,7 @@ class Sketcher:
         hashes: list[int] = (scratch.hashes[:tokens] >> np.uint64(32)).tolist()
         return hashes
 
-    def words_hashes(self, words: Iterable[str]) -> Mapping[str, list[int]]:
+    def hash_words(self, words: Iterable[str]) -> Mapping[str, list[int]]:
         """Return a cache that contains the `token_hashes` of these words, and perhaps of others."""
         words, cache = set(words), self._hashes
         missing = [word for word in words if word not in cache]

@@ -13,7 +13,7 @@ from state.model import Capture, DocumentRow
 from state.scheme import Scheme
 from streams.operators.messages import DocumentPayload, SketchedPage
 from streams.sketch import sketcher as sketching
-from streams.sketch.index_terms import index_samples
+from streams.sketch.index_terms import sample_entries
 from streams.urls import url_key
 
 # Few rows per band: similar and dissimilar pairs collide, but only in some bands.
@@ -52,7 +52,7 @@ def _text(text: str, sketcher: sketching.Sketcher) -> Text:
     buckets = sketching.buckets(sketch.signature[None, :], SCHEME)[0].tobytes()
     return Text(
         text,
-        DocumentPayload(document=sketch.document, row=row, buckets=buckets, samples=index_samples(sketch), text=b""),
+        DocumentPayload(document=sketch.document, row=row, buckets=buckets, samples=sample_entries(sketch), text=b""),
     )
 
 

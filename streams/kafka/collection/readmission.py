@@ -31,7 +31,7 @@ from streams.operators import routing
 from streams.operators.lookups import Rows, read_rows
 from streams.operators.messages import DocumentPayload, Sighting
 from streams.sketch import sketcher
-from streams.sketch.index_terms import index_samples, site_key
+from streams.sketch.index_terms import sample_entries, site_key
 
 _BATCH_KEYS = 256
 Sends = Mapping[tuple[Topic, int], Sequence[msgspec.Struct]]
@@ -122,7 +122,7 @@ def _new_payload(removed: RemovedRows, capture: Capture, texts: RemainingTexts, 
         document=document,
         row=document_row.with_time(row, capture.time),
         buckets=_compute_buckets(document, row, context),
-        samples=index_samples(sketch) if context.settings.policy.index_find else b"",
+        samples=sample_entries(sketch) if context.settings.policy.index_find else b"",
         text=texts.without_source(sketch, text, [capture]) if text else b"",
     )
 

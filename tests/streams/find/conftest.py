@@ -15,7 +15,7 @@ from state.scheme import Scheme
 from streams import settings as settings_module
 from streams.find import Answer, Candidate, Finder
 from streams.sketch import sketcher
-from streams.sketch.index_terms import index_words, indexed_words, most_sampled, text_words
+from streams.sketch.index_terms import choose_text_words, text_word_limits, top_samples, word_entries
 from streams.sketch.sketcher import Sketcher
 from streams.urls import host_prefix, url_key
 
@@ -89,10 +89,12 @@ class MemoryView:
         self._locations[sketch.document].add(key)
         for bucket in sketcher.buckets(sketch.signature[None, :], SCHEME)[0]:
             self._postings["band", bucket.tobytes()].add(prefix)
-        for value in most_sampled(sketch):
+        for value in top_samples(sketch):
             self._postings["sample", value.to_bytes(4, "big")].add(prefix)
-        words = text_words(*SKETCHER.word_hashes(text))[: int(indexed_words(np.array(sketch.shingles)))]
-        entries = index_words(key, url, words, SKETCHER)
+        words = choose_text_words(*SKETCHER.words_and_counts(text))[
+            : int(text_word_limits(np.array(sketch.shingles)))
+        ]
+        entries = word_entries(key, url, words, SKETCHER)
         for at in range(0, len(entries), 8):
             self._postings["word", entries[at : at + 8]].add(prefix)
         return sketch.document

@@ -18,9 +18,9 @@ def sketcher() -> Sketcher:
     return Sketcher(Scheme())
 
 
-def index_words(url: str, text: str, sketcher: Sketcher) -> bytes:
+def word_entries(url: str, text: str, sketcher: Sketcher) -> bytes:
     batch = sketcher.sketch_batch([text], index_terms.TEXT_WORDS_MAX)
-    return index_terms.index_words(url_key(url), url, batch.words[0, : batch.word_counts[0]], sketcher)
+    return index_terms.word_entries(url_key(url), url, batch.words[0, : batch.word_counts[0]], sketcher)
 
 
 def words_of(entries: bytes) -> set[bytes]:
@@ -53,26 +53,26 @@ def test_hosts_of_one_domain_are_one_site() -> None:
 
 def test_index_words_is_bounded_and_coordinated(sketcher: Sketcher) -> None:
     text = " ".join(f"word{n}" for n in range(4000))
-    entries = index_words(URL, text, sketcher)
+    entries = word_entries(URL, text, sketcher)
     assert len(entries) == 8 * len(words_of(entries))
     assert len(entries) <= 8 * index_terms.WORDS_MAX
-    assert entries == index_words(URL, text, sketcher)
-    near = index_words(URL, text + " a few more words", sketcher)
+    assert entries == word_entries(URL, text, sketcher)
+    near = word_entries(URL, text + " a few more words", sketcher)
     assert len(words_of(entries) & words_of(near)) >= len(words_of(entries)) - 4
 
 
 def test_words_of_the_subject_come_before_grammar(sketcher: Sketcher) -> None:
     grammar = [f"g{n}" for n in range(10)] * 50
     subject = [f"subject{n}" for n in range(index_terms.TEXT_WORDS_MAX)] * 4
-    words, counts = sketcher.word_hashes(" ".join(grammar + subject))
-    chosen = set(index_terms.text_words(words, counts).tolist())
-    about = set(sketcher.word_hashes(" ".join(subject))[0].tolist())
+    words, counts = sketcher.words_and_counts(" ".join(grammar + subject))
+    chosen = set(index_terms.choose_text_words(words, counts).tolist())
+    about = set(sketcher.words_and_counts(" ".join(subject))[0].tolist())
     assert len(chosen & about) >= 12
 
 
 def test_old_path_words_find_a_new_text(sketcher: Sketcher) -> None:
     hashes = index_terms.path_terms(URL, sketcher)
-    assert set(sketcher.word_hashes("parent services")[0].tolist()) <= set(hashes)
+    assert set(sketcher.words_and_counts("parent services")[0].tolist()) <= set(hashes)
     assert index_terms.name_hash("parentservices") in hashes
 
 
@@ -84,19 +84,19 @@ def test_any_page_is_indexed_within_limits(text: str, path: str) -> None:
         url_key(url)
     except ValueError:
         return
-    entries = index_words(url, text, sketcher)
+    entries = word_entries(url, text, sketcher)
     assert len(entries) % 8 == 0
     assert len(entries) <= 8 * index_terms.WORDS_MAX
 
 
 def test_samples_keep_the_rarest_of_the_modulus(sketcher: Sketcher) -> None:
     long = sketcher.sketch(" ".join(f"w{n * n}" for n in range(5000)))
-    chosen = index_terms.most_sampled(long)
+    chosen = index_terms.top_samples(long)
     assert len(chosen) == index_terms.SAMPLES_MAX
     assert set(chosen) <= set(long.sample.tolist())
     power = [value & -value for value in chosen]
     assert power == sorted(power, reverse=True)
-    entries = index_terms.index_samples(long)
+    entries = index_terms.sample_entries(long)
     assert np.frombuffer(entries, dtype=">u4").tolist() == chosen
 
 
@@ -105,15 +105,15 @@ def test_the_sketcher_chooses_the_same_words(tokens: list[str]) -> None:
     sketcher = Sketcher(Scheme())
     text = " ".join(tokens)
     batch = sketcher.sketch_batch([text], index_terms.TEXT_WORDS_MAX)
-    expected = index_terms.text_words(*sketcher.word_hashes(text))
+    expected = index_terms.choose_text_words(*sketcher.words_and_counts(text))
     assert batch.words[0, : batch.word_counts[0]].tolist() == expected.tolist()
 
 
 @given(st.lists(st.text("abcdef ", max_size=900), max_size=4))
 def test_a_batch_indexes_the_same_samples(texts: list[str]) -> None:
     batch = Sketcher(Scheme()).sketch_batch(texts)
-    expected = [index_terms.index_samples(batch.sketch(i)) for i in range(len(texts))]
-    assert index_terms.index_samples_of(batch) == expected
+    expected = [index_terms.sample_entries(batch.sketch(i)) for i in range(len(texts))]
+    assert index_terms.sample_entries_of_batch(batch) == expected
 
 
 def test_many_pages_are_indexed_as_each_is(sketcher: Sketcher) -> None:
@@ -126,13 +126,13 @@ def test_many_pages_are_indexed_as_each_is(sketcher: Sketcher) -> None:
     ]
     texts = [" ".join(f"w{n}x{i}" for i in range(30 * n + 1)) for n in range(len(urls))]
     batch = sketcher.sketch_batch(texts, index_terms.TEXT_WORDS_MAX)
-    counts = np.minimum(batch.word_counts, index_terms.indexed_words(batch.shingles))
+    counts = np.minimum(batch.word_counts, index_terms.text_word_limits(batch.shingles))
     pages = [(url_key(url), url) for url in urls]
-    many = index_terms.index_words_of(pages, batch.words, counts, Sketcher(Scheme(), tokens_max=7))
+    many = index_terms.word_entries_of_pages(pages, batch.words, counts, Sketcher(Scheme(), tokens_max=7))
     for (key, url), entries, chosen, count in zip(pages, many, batch.words, counts.tolist(), strict=True):
         last = list(dict.fromkeys(reversed(path_words(url))))[: index_terms.PATH_WORDS_MAX]
         paths = [number for word in last for number in sketcher.token_hashes(word)][: index_terms.PATH_WORDS_MAX]
         words = {*chosen[:count].tolist(), *paths}
         words |= {index_terms.name_hash(name) for name in [index_terms.page_name(url)] if name}
         assert entries == b"".join(index_terms.site_key(key) + word.to_bytes(4, "big") for word in sorted(words))
-    assert index_terms.index_words_of([], batch.words[:0], counts[:0], sketcher) == []
+    assert index_terms.word_entries_of_pages([], batch.words[:0], counts[:0], sketcher) == []

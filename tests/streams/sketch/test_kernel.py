@@ -111,12 +111,12 @@ def test_the_sample_is_all_values_of_the_least_modulus_that_fits() -> None:
 
 
 def test_words_are_counted() -> None:
-    words, counts = SKETCHER.word_hashes("to be or not to be, that is the question")
+    words, counts = SKETCHER.words_and_counts("to be or not to be, that is the question")
     assert len(words) == 8
     assert sorted(counts.tolist()) == [1, 1, 1, 1, 1, 1, 2, 2]
-    again, _ = SKETCHER.word_hashes("QUESTION the")
+    again, _ = SKETCHER.words_and_counts("QUESTION the")
     assert set(again.tolist()) < set(words.tolist())
-    assert [column.size for column in SKETCHER.word_hashes(" .")] == [0, 0]
+    assert [column.size for column in SKETCHER.words_and_counts(" .")] == [0, 0]
 
 
 @settings(max_examples=60, deadline=None)
