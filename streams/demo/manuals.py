@@ -27,8 +27,8 @@ DOWNLOADS_MAX = 3  # concurrent downloads; unpacking one keeps a core busy
 DOWNLOAD_SECONDS_MAX = 180.0
 
 
-class Offline(LostfoundError):
-    """The archives cannot be downloaded: the network, the package index or pip is unavailable."""
+class ManualUnavailable(LostfoundError):
+    """A source archive cannot be downloaded or is broken."""
 
 
 class Edition(NamedTuple):
@@ -52,7 +52,7 @@ EDITIONS = (
 def download(folder: Path, on_download: Callable[[Edition], None]) -> dict[Edition, Path]:
     """Download all source archives that `folder` does not contain yet, and return the paths of all editions.
 
-    Call `on_download` after each edition. Raise Offline, with pip's last error line, if a download fails.
+    Call `on_download` after each edition. Raise ManualUnavailable, with pip's last error line, if a download fails.
     """
     # pip imports our backend as `setuptools.build_meta`.
     package = folder / "hooks" / "setuptools"
@@ -72,7 +72,7 @@ def download(folder: Path, on_download: Callable[[Edition], None]) -> dict[Editi
 
 
 def write_sweep(edition: Edition, archive: Path, target: Path) -> int:
-    """Write an edition's pages as JSONL and return their number. Raise Offline if the archive is broken."""
+    """Write an edition's pages as JSONL and return their number. Raise ManualUnavailable if it is broken."""
     rows = [
         {"url": url, "fetch_time": f"{edition.released}T00:00:00Z", "title": parse_title(text), "text": text}
         for url, text in sorted(read_pages(archive))
@@ -85,7 +85,7 @@ def write_sweep(edition: Edition, archive: Path, target: Path) -> int:
 
 
 def read_pages(archive: Path) -> Iterator[tuple[str, str]]:
-    """Yield the URL and text of every manual page in a source archive. Raise Offline if the archive is broken."""
+    """Yield the URL and text of every page in a source archive. Raise ManualUnavailable if it is broken."""
     try:
         with tarfile.open(archive, "r:gz") as tar:
             for member in tar:
@@ -96,7 +96,9 @@ def read_pages(archive: Path) -> Iterator[tuple[str, str]]:
                     yield page_url(path), file.read().decode("utf-8", "replace")
     except (tarfile.TarError, OSError, EOFError) as error:
         archive.unlink(missing_ok=True)
-        raise Offline(f"{archive} is not a complete archive: {error}", "it was deleted; try again") from error
+        raise ManualUnavailable(
+            f"{archive} is not a complete archive: {error}", "it was deleted; try again"
+        ) from error
 
 
 def page_url(path: str) -> str:
@@ -131,10 +133,10 @@ def _download_archive(edition: Edition, target: Path, backend_folder: Path) -> N
             check=False,
         )
     except (subprocess.TimeoutExpired, OSError) as error:
-        raise Offline(f"could not download {PROJECT} {edition.version}: {error}") from error
+        raise ManualUnavailable(f"could not download {PROJECT} {edition.version}: {error}") from error
     archives = sorted(folder.glob("*.tar.gz")) if result.returncode == 0 else []
     if not archives:
         reason = (result.stderr.strip().splitlines() or ["pip saved no archive"])[-1]
-        raise Offline(f"could not download {PROJECT} {edition.version}: {reason}")
+        raise ManualUnavailable(f"could not download {PROJECT} {edition.version}: {reason}")
     archives[0].replace(target)
     folder.rmdir()

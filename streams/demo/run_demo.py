@@ -83,7 +83,7 @@ def _download_manuals(folder: Path) -> Site | None:
             archives = manuals.download(folder / "archives", lambda _: count_download())
         for edition, archive in archives.items():
             manuals.write_sweep(edition, archive, files[edition])
-    except manuals.Offline as error:
+    except manuals.ManualUnavailable as error:
         click.echo(f"{error}\nusing the built-in sample instead", err=True)
         return None
     return site

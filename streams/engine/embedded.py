@@ -78,10 +78,10 @@ class Engine:
         These captures are read again if a batch has been committed since.
         """
         resolved, unresolved = capture.resolve(
-            pages, lookups.read_captures_before(self.store, capture.revisit_instants(pages))
+            pages, lookups.read_possible_originals(self.store, capture.original_queries(pages))
         )
         if last is None or commits_at_read != self.batches:
-            last = lookups.read_last_captures(self.store, capture.needs(pages))
+            last = lookups.read_last_captures(self.store, capture.url_keys(pages))
         captured = capture.capture(resolved, last)
         rows = lookups.read_admission_rows(self.store, captured.sightings)
         admit_changes, new = admit.admit(captured.sightings, *rows)
@@ -91,7 +91,7 @@ class Engine:
         for part in (captured.changes, admit_changes, probed.changes, verified.changes):
             changes.update(part)
         ids = {payload.document for payload in new}
-        forest.join_all(self.store, verified.unions, changes, fresh=ids)
+        forest.join_all(self.store, verified.unions, changes, new_documents=ids)
         self._count_hosts(sweep, captured, changes)
         report = BatchReport(
             pages=len(pages),

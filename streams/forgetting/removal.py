@@ -267,7 +267,7 @@ def _rejoin(reader: RowReader, changes: Changes, deleted: Collection[bytes]) -> 
     view = View(reader)
     components = {root: view.members(root) for root in {view.root(document) for document in deleted}}
     nodes = [node for members in components.values() for node in members]
-    listed = [(root, member) for root, members in components.items() for member in members if member != root]
+    memberships = [(root, member) for root, members in components.items() for member in members if member != root]
     edges = [(row[:ID_BYTES], row[ID_BYTES:]) for node in nodes for row, _ in reader.scan(Family.EDGES, node)]
-    forest.rejoin(reader, changes, nodes=nodes, listed=listed, edges=edges, deleted=deleted)
+    forest.rejoin(reader, changes, nodes=nodes, memberships=memberships, edges=edges, deleted=deleted)
     return len(set(nodes) - set(deleted))

@@ -15,7 +15,7 @@ _WORD_BYTES = 8
 Rows = Mapping[bytes, bytes]
 
 
-def needs(sightings: Sequence[Sighting]) -> tuple[list[bytes], list[bytes]]:
+def row_keys(sightings: Sequence[Sighting]) -> tuple[list[bytes], list[bytes]]:
     """Return the document ids and the location keys whose rows `admit` needs, ascending."""
     documents = {sighting.document for sighting in sightings}
     return sorted(documents), sorted(sighting.document + sighting.key for sighting in sightings)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import msgspec
 
@@ -14,8 +15,14 @@ from streams.operators.messages import Sighting, SketchedPage
 from streams.page import NOT_MODIFIED, SUCCESS_STATUSES, Page, Rejected
 from streams.sketch.sketcher import fingerprint
 
-Instant = tuple[bytes, int, int, int]
-"""The URL key, sweep and time (ms) of a revisit, and the second of its original (-1 if unknown)."""
+
+class OriginalQuery(NamedTuple):
+    """Which captures can be the original of a revisit: those of `key` up to the sweep and time of the revisit."""
+
+    key: bytes  # URL key of the original
+    sweep: int
+    time: int  # ms
+    original_second: int  # time of the original in seconds; -1 if the revisit does not state it
 
 
 class CaptureResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,20 +84,20 @@ def _find_unchanged(page: Page, previous: Capture | None, sweep: int) -> Sketche
     return SketchedPage(capture=capture, origin=page.origin)
 
 
-def needs(pages: Sequence[SketchedPage]) -> list[bytes]:
+def url_keys(pages: Sequence[SketchedPage]) -> list[bytes]:
     """Return the keys of the URLs whose last capture `capture` needs, ascending."""
     return sorted({page.capture.key for page in pages})
 
 
-def revisit_instants(pages: Sequence[SketchedPage]) -> list[Instant]:
-    """Return the instants up to which `resolve` needs the captures, ascending."""
-    return sorted({_instant(page, page.revisit_of) for page in pages if page.revisit_of is not None})
+def original_queries(pages: Sequence[SketchedPage]) -> list[OriginalQuery]:
+    """Return the queries for the captures that `resolve` needs, ascending."""
+    return sorted({_original_query(page, page.revisit_of) for page in pages if page.revisit_of is not None})
 
 
-def _instant(page: SketchedPage, original_key: bytes) -> Instant:
+def _original_query(page: SketchedPage, original_key: bytes) -> OriginalQuery:
     # Only the second is compared, because crawlers often write one of the two times without milliseconds.
     second = -1 if page.revisit_time is None else page.revisit_time // 1000
-    return original_key, page.capture.sweep, page.capture.time, second
+    return OriginalQuery(original_key, page.capture.sweep, page.capture.time, second)
 
 
 def matches_second(capture: Capture, second: int) -> bool:
@@ -99,13 +106,13 @@ def matches_second(capture: Capture, second: int) -> bool:
 
 
 def resolve(
-    pages: Sequence[SketchedPage], before: Mapping[Instant, Sequence[Capture]]
+    pages: Sequence[SketchedPage], before: Mapping[OriginalQuery, Sequence[Capture]]
 ) -> tuple[list[SketchedPage], list[Rejected]]:
     """Give each revisit the document of its original. Return all pages, and a rejection of each unresolved revisit.
 
     The original is the capture of the given time or, if no time is given, the last capture with a document. If it has
     no document (a picture, an error), the revisit gets none. `before` are the stored captures up to each of the
-    `revisit_instants`. Later captures are ignored, so that a revisit supplied twice gets the same document twice.
+    `original_queries`. Later captures are ignored, so that a revisit supplied twice gets the same document twice.
     """
     batch: dict[bytes, list[Capture]] = {}
     resolved: list[SketchedPage] = []
@@ -113,11 +120,11 @@ def resolve(
     for page in pages:
         capture, original_key = page.capture, page.revisit_of
         if original_key is not None:
-            instant = _instant(page, original_key)
-            originals = [*batch.get(original_key, ()), *before.get(instant, ())]
+            query = _original_query(page, original_key)
+            originals = [*batch.get(original_key, ()), *before.get(query, ())]
             originals = [c for c in originals if (c.sweep, c.time) <= (capture.sweep, capture.time)]
             if page.revisit_time is not None:
-                originals = [c for c in originals if matches_second(c, instant[3])]
+                originals = [c for c in originals if matches_second(c, query.original_second)]
             if not originals:
                 detail = "the capture that this revisit repeats is not in the state"
                 unresolved.append(Rejected("revisit_unresolved", detail, page.origin, capture.url))

@@ -22,10 +22,10 @@ Node = TypeVar("Node", bytes, int)
 class Forest:
     """Parents and members of documents: the stored rows, overlaid with the changes of this batch."""
 
-    def __init__(self, rows: RowReader, changes: Changes, fresh: Collection[bytes] = ()) -> None:
-        """Collect the changes of all steps in `changes`. Read no rows for `fresh`, documents that have no rows."""
-        self.rows, self.changes, self.fresh = rows, changes, fresh
-        self.links: list[MemberTransfer] = []  # one per root that got a parent, with its members
+    def __init__(self, rows: RowReader, changes: Changes, new_documents: Collection[bytes] = ()) -> None:
+        """Collect the changes of all steps in `changes`. No rows are read for `new_documents`."""
+        self.rows, self.changes, self.new_documents = rows, changes, new_documents
+        self.transfers: list[MemberTransfer] = []  # one per root that got a parent, with its members
         self._parents: dict[bytes, bytes | None] = dict.fromkeys(changes.deletes.get(Family.PARENTS, ()))
         self._parents.update(changes.family(Family.PARENTS))
         self._added: dict[bytes, set[bytes]] = {}  # members by root
@@ -45,7 +45,7 @@ class Forest:
             members = self._members(message.larger) if parent is None else ()
             changes, following = union_step(message, parent, members)
             if isinstance(following, MemberTransfer):
-                self.links.append(following)
+                self.transfers.append(following)
                 self._parents[message.larger] = message.smaller
                 self._added.pop(message.larger, None)
         else:
@@ -58,7 +58,7 @@ class Forest:
 
     def read_parents(self, nodes: Iterable[bytes]) -> None:
         """Read the parents of these nodes in one look-up."""
-        unknown = sorted(node for node in set(nodes) - self._parents.keys() if node not in self.fresh)
+        unknown = sorted(node for node in set(nodes) - self._parents.keys() if node not in self.new_documents)
         self._parents.update(zip(unknown, self.rows.get_many(Family.PARENTS, unknown), strict=True))
 
     def find_root(self, node: bytes) -> bytes:
@@ -72,36 +72,38 @@ class Forest:
 
     def _parent(self, node: bytes) -> bytes | None:
         if node not in self._parents:
-            self._parents[node] = None if node in self.fresh else self.rows.get(Family.PARENTS, node)
+            self._parents[node] = None if node in self.new_documents else self.rows.get(Family.PARENTS, node)
         return self._parents[node]
 
     def _members(self, root: bytes) -> list[bytes]:
         """Return the documents listed under a root, ascending."""
         added = self._added.get(root, set())
-        if root in self.fresh:
+        if root in self.new_documents:
             return sorted(added)
         deleted = self.changes.deletes.get(Family.MEMBERS, ())
         stored = {key[ID_BYTES:] for key, _ in self.rows.scan(Family.MEMBERS, root) if key not in deleted}
         return sorted(stored | added)
 
 
-def join_all(rows: RowReader, unions: Sequence[Union], changes: Changes, fresh: Collection[bytes] = ()) -> None:
+def join_all(
+    rows: RowReader, unions: Sequence[Union], changes: Changes, new_documents: Collection[bytes] = ()
+) -> None:
     """Join documents whose rows are all in `rows`, and add to `changes`, the earlier changes of the batch.
 
-    No rows are read for `fresh`, the documents that are new in this batch.
+    No rows are read for `new_documents`, the documents that are new in this batch.
     """
-    forest = Forest(rows, changes, fresh)
+    forest = Forest(rows, changes, new_documents)
     forest.read_parents(node for message in unions for node in (message.larger, message.smaller))
     for message in unions:
         a, b = forest.find_root(message.larger), forest.find_root(message.smaller)
         if a != b:  # join the roots directly, which takes one step
             forest.step(union(a, b))
     members: dict[bytes, list[bytes]] = {}
-    for link in forest.links:
-        root = forest.find_root(link.root)
-        if root != link.root:  # shorten the path
-            changes.put(Family.PARENTS, link.members[0], root)
-        members.setdefault(root, []).extend(link.members)
+    for transfer in forest.transfers:
+        root = forest.find_root(transfer.root)
+        if root != transfer.root:  # shorten the path
+            changes.put(Family.PARENTS, transfer.members[0], root)
+        members.setdefault(root, []).extend(transfer.members)
     for root, documents in members.items():
         forest.step(MemberTransfer(root, tuple(documents)))
 
@@ -111,18 +113,18 @@ def rejoin(
     changes: Changes,
     *,
     nodes: Iterable[bytes],
-    listed: Iterable[tuple[bytes, bytes]],
+    memberships: Iterable[tuple[bytes, bytes]],
     edges: Iterable[tuple[bytes, bytes]],
     deleted: Collection[bytes],
 ) -> None:
     """Dissolve components, and join the remaining documents by the edges between them.
 
     A union-find cannot undo a union, so whole components are rebuilt. They must be passed completely: all `nodes`,
-    all pairs of root and member as `listed`, and all `edges`.
+    all pairs of root and member as `memberships`, and all `edges`.
     """
     for node in nodes:
         changes.delete(Family.PARENTS, node)
-    for root, member in listed:
+    for root, member in memberships:
         changes.delete(Family.MEMBERS, root + member)
     unions = []
     for a, b in edges:

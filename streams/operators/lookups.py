@@ -10,7 +10,7 @@ from state.families import Family
 from state.model import ID_BYTES, Capture
 from state.rows import HistoryReader, RowReader
 from streams.operators import admit
-from streams.operators.capture import Instant, matches_second
+from streams.operators.capture import OriginalQuery, matches_second
 from streams.operators.messages import Sighting
 
 Rows = dict[bytes, bytes]
@@ -26,7 +26,7 @@ def read_rows(store: RowReader, family: Family, keys: Sequence[bytes]) -> Rows:
 
 def read_admission_rows(store: RowReader, sightings: Sequence[Sighting]) -> tuple[Rows, Rows, Rows]:
     """Return the rows that `admit` needs: documents, their locations and their texts."""
-    ids, location_keys = admit.needs(sightings)
+    ids, location_keys = admit.row_keys(sightings)
     documents = read_rows(store, Family.DOCUMENTS, ids)
     locations = read_rows(store, Family.LOCATIONS, [key for key in location_keys if key[:ID_BYTES] in documents])
     return documents, locations, read_rows(store, Family.TEXTS, sorted(documents))
@@ -38,15 +38,17 @@ def read_last_captures(store: HistoryReader, keys: Sequence[bytes]) -> dict[byte
     return {key: capture_row.decode(*row) for key, row in zip(keys, rows, strict=True) if row}
 
 
-def read_captures_before(store: HistoryReader, instants: Sequence[Instant]) -> dict[Instant, list[Capture]]:
-    """Return the captures up to each instant, latest first, down to the first that can be the original."""
-    captures: dict[Instant, list[Capture]] = {}
-    for key, sweep, time, second in instants:
-        start = capture_row.encode_key(key, sweep, time, capture_row.TIE_MAX)
-        history = captures[key, sweep, time, second] = []
-        limit = CAPTURES_READ_MAX if second < 0 else CAPTURES_READ_FOR_TIME_MAX
-        for row in islice(store.scan_reverse(Family.CAPTURES, capture_row.history_prefix(key), start), limit):
+def read_possible_originals(
+    store: HistoryReader, queries: Sequence[OriginalQuery]
+) -> dict[OriginalQuery, list[Capture]]:
+    """Return the captures of each query, latest first, up to the first that can be the original."""
+    captures: dict[OriginalQuery, list[Capture]] = {}
+    for query in queries:
+        start = capture_row.encode_key(query.key, query.sweep, query.time, capture_row.TIE_MAX)
+        rows = store.scan_reverse(Family.CAPTURES, capture_row.history_prefix(query.key), start)
+        history = captures[query] = []
+        for row in islice(rows, CAPTURES_READ_MAX if query.original_second < 0 else CAPTURES_READ_FOR_TIME_MAX):
             history.append(capture_row.decode(*row))
-            if matches_second(history[-1], second):
+            if matches_second(history[-1], query.original_second):
                 break
     return captures

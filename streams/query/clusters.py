@@ -16,7 +16,7 @@ import numpy as np
 
 from state.view import View
 from streams.operators.forest import DisjointSets
-from streams.query.similar import read_sightings
+from streams.query.similar import read_occurrences
 from streams.sketch import sketcher
 
 _ROWS_PER_READ = 1024  # a cluster can have any number of members
@@ -69,7 +69,7 @@ def members(view: View, cluster: Cluster, document: bytes, urls_max: int) -> lis
                 containment=comparison.containment,
                 contained=comparison.contained,
                 title=view.title(row.sketch.document),
-                **read_sightings(view, row, urls_max)._asdict(),
+                **read_occurrences(view, row, urls_max)._asdict(),
             )
         )
     return results

@@ -107,7 +107,7 @@ def _read_matches(view: View, settings: Settings, pairs: list[tuple[DocumentRow,
     histories = dict(zip(distinct, view.histories(distinct), strict=True))
     columns = zip(pairs, locations, listed, view.roots(documents), view.titles(documents), strict=True)
     for (row, comparison), keys, listed_keys, root, title in columns:
-        sightings = find_sightings(view, row, [histories[key] for key in listed_keys])
+        sightings = find_occurrences(view, row, [histories[key] for key in listed_keys])
         if not sightings.urls:
             continue
         yield Match(
@@ -122,7 +122,7 @@ def _read_matches(view: View, settings: Settings, pairs: list[tuple[DocumentRow,
         )
 
 
-class Sightings(NamedTuple):
+class Occurrences(NamedTuple):
     """URLs of a document, and the times when it was first and last seen, ms.
 
     The number of URLs is bounded. Captures of a sweep that is being cancelled are ignored.
@@ -133,17 +133,17 @@ class Sightings(NamedTuple):
     last_seen: int
 
 
-def read_sightings(view: View, row: DocumentRow, limit: int) -> Sightings:
+def read_occurrences(view: View, row: DocumentRow, limit: int) -> Occurrences:
     """Read at most `limit` URLs of a document: half are the first that received the document, half are the last.
 
     `last_seen` is the latest time among these URLs.
     """
     (locations,) = view.locations_seen([row.sketch.document], LOCATIONS_READ_MAX)
     keys = sorted(first_and_last(keys_by_first_seen(locations), limit))
-    return find_sightings(view, row, view.histories(keys))
+    return find_occurrences(view, row, view.histories(keys))
 
 
-def find_sightings(view: View, row: DocumentRow, histories: list[list[Capture]]) -> Sightings:
+def find_occurrences(view: View, row: DocumentRow, histories: list[list[Capture]]) -> Occurrences:
     """Return the sightings of a document in the captures of some URLs, given as one list per URL."""
     urls: list[str] = []
     times: list[int] = []
@@ -154,7 +154,7 @@ def find_sightings(view: View, row: DocumentRow, histories: list[list[Capture]])
             times += [capture.time for capture in matching]
     # The row covers all URLs of the document, but also captures of a sweep that is being cancelled.
     first_seen = min(times, default=0) if view.cancelling else row.first_seen
-    return Sightings(urls, first_seen, max(times, default=0))
+    return Occurrences(urls, first_seen, max(times, default=0))
 
 
 def keys_by_first_seen(locations: list[tuple[bytes, int]]) -> list[bytes]:

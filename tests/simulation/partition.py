@@ -52,19 +52,18 @@ def step(stage: Stage, number: int, messages: Sequence[Message], rows: MemorySto
 
 
 def _pages(pages: Sequence[SketchedPage], number: int, rows: MemoryStore, rules: Rules) -> Step:
-    captures_before: dict[capture.Instant, list[Capture]] = {}
-    for instant in capture.revisit_instants(pages):
-        key, sweep, time, _ = instant
-        start = capture_row.encode_key(key, sweep, time, capture_row.TIE_MAX)
-        rows_before = rows.scan_reverse(Family.CAPTURES, capture_row.history_prefix(key), start)
-        captures_before[instant] = [capture_row.decode(*row) for row in rows_before]
+    captures_before: dict[capture.OriginalQuery, list[Capture]] = {}
+    for query in capture.original_queries(pages):
+        start = capture_row.encode_key(query.key, query.sweep, query.time, capture_row.TIE_MAX)
+        rows_before = rows.scan_reverse(Family.CAPTURES, capture_row.history_prefix(query.key), start)
+        captures_before[query] = [capture_row.decode(*row) for row in rows_before]
     resolved, _ = capture.resolve(pages, captures_before)
     owned: list[SketchedPage] = []
     other_pages: list[SketchedPage] = []
     for page in resolved:
         is_owner = routing.partition_of(page.capture.key, rules.partitions) == number
         (owned if is_owner else other_pages).append(page)
-    keys = capture.needs(owned)
+    keys = capture.url_keys(owned)
     last_rows = rows.last_under(Family.CAPTURES, [capture_row.history_prefix(key) for key in keys])
     last = {key: capture_row.decode(*row) for key, row in zip(keys, last_rows, strict=True) if row}
     captured = capture.capture(owned, last)
@@ -73,7 +72,7 @@ def _pages(pages: Sequence[SketchedPage], number: int, rows: MemoryStore, rules:
 
 def _documents(messages: Sequence[Message], rows: MemoryStore, rules: Rules) -> Step:
     sightings = [m for m in messages if isinstance(m, Sighting)]
-    ids, location_keys = admit.needs(sightings)
+    ids, location_keys = admit.row_keys(sightings)
     known = {key: value for key in ids if (value := rows.get(Family.DOCUMENTS, key)) is not None}
     located = {key: value for key in location_keys if (value := rows.get(Family.LOCATIONS, key)) is not None}
     texts = {key: value for key in known if (value := rows.get(Family.TEXTS, key)) is not None}

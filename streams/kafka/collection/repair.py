@@ -101,7 +101,7 @@ def repair_clusters(
             store,
             changes,
             nodes=component.roots,
-            listed=component.members,
+            memberships=component.members,
             edges=sorted(component.edges),
             deleted=component.deleted,
         )

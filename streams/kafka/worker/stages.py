@@ -90,7 +90,7 @@ def process_captures(partition: Partition, pages: Sequence[SketchedPage], contex
     outcome = Outcome(context)
     store = partition.store
     resolved, unresolved = capture.resolve(
-        pages, lookups.read_captures_before(store, capture.revisit_instants(pages))
+        pages, lookups.read_possible_originals(store, capture.original_queries(pages))
     )
     own: list[SketchedPage] = []
     for page in resolved:
@@ -98,7 +98,7 @@ def process_captures(partition: Partition, pages: Sequence[SketchedPage], contex
             own.append(page)
         else:
             outcome.send([page])
-    captured = capture.capture(own, lookups.read_last_captures(store, capture.needs(own)))
+    captured = capture.capture(own, lookups.read_last_captures(store, capture.url_keys(own)))
     outcome.send(captured.sightings)
     outcome.changes = captured.changes
     outcome.rejected += unresolved
@@ -207,10 +207,11 @@ def process_joins(partition: Partition, messages: Sequence[join.Message], contex
     for message in messages:
         if (remote := forest.run(message, is_local)) is not None:
             outcome.send(_split(remote))
-    outcome.counts["unions"] += len(forest.links)
+    outcome.counts["unions"] += len(forest.transfers)
     if context.writes_results(Topic.CLUSTERS):
-        for link in forest.links:
-            outcome.results.append(cluster_joined(link.members[0], link.root, len(link.members), partition.number))
+        for transfer in forest.transfers:
+            members = transfer.members  # the former root first
+            outcome.results.append(cluster_joined(members[0], transfer.root, len(members), partition.number))
     return outcome
 
 

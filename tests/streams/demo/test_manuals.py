@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from streams.demo import manuals
-from streams.demo.manuals import EDITIONS, Offline
+from streams.demo.manuals import EDITIONS, ManualUnavailable
 from tests.streams.demo.archives import edition_files, pack
 
 
@@ -58,7 +58,7 @@ def test_a_page_without_a_heading_has_no_title() -> None:
 def test_a_broken_archive_is_deleted_and_reported(tmp_path: Path) -> None:
     archive = pack(tmp_path / "a.tar.gz", edition_files(EDITIONS[0]))
     archive.write_bytes(archive.read_bytes()[:200])
-    with pytest.raises(Offline, match="not a complete archive"):
+    with pytest.raises(ManualUnavailable, match="not a complete archive"):
         list(manuals.read_pages(archive))
     assert not archive.exists()
 

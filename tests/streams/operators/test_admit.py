@@ -13,7 +13,7 @@ from state.changes import Changes, merge
 from state.codecs import document_row
 from state.families import Family
 from state.model import DocumentRow, Sketch
-from streams.operators.admit import admit, needs
+from streams.operators.admit import admit, row_keys
 from streams.operators.messages import DocumentPayload, Sighting
 
 Rows = dict[Family, dict[bytes, bytes]]
@@ -55,7 +55,7 @@ def sighting(name: str, key: str, time: int, *, has_payload: bool = True) -> Sig
 
 
 def run(sightings: list[Sighting], rows: Rows) -> tuple[Changes, list[DocumentPayload]]:
-    documents, locations = needs(sightings)
+    documents, locations = row_keys(sightings)
     stored = [
         {key: rows[family][key] for key in keys if key in rows.get(family, {})}
         for family, keys in (

@@ -16,17 +16,19 @@ from state.families import Family
 from state.model import Capture
 from streams.operators.capture import (
     CaptureResult,
+    OriginalQuery,
     capture,
     find_unchanged,
     fingerprint_page,
-    needs,
+    original_queries,
     resolve,
-    revisit_instants,
+    url_keys,
 )
 from streams.operators.messages import Sighting, SketchedPage
 from streams.page import Origin, Page
 
 URL, OTHER = b"org,a)/x", b"org,a)/y"
+QUERY = OriginalQuery(URL, sweep=1, time=20, original_second=-1)
 DOCUMENTS = {name: name.encode() * 16 for name in "ABC"}
 
 
@@ -56,8 +58,8 @@ def sent(captured: CaptureResult) -> list[tuple[bytes, bytes, int]]:
 
 def test_every_url_is_looked_up_once() -> None:
     pages = [seen("A", 1), seen("B", 2), seen("A", 3, OTHER), revisit(OTHER, 4)]
-    assert needs(pages) == [URL, OTHER]
-    assert revisit_instants(pages) == [(OTHER, 1, 4, -1)]
+    assert url_keys(pages) == [URL, OTHER]
+    assert original_queries(pages) == [(OTHER, 1, 4, -1)]
 
 
 @pytest.mark.parametrize(
@@ -145,7 +147,7 @@ def test_captures_of_one_url_at_the_same_instant_are_distinct() -> None:
 
 class TestRevisits:
     def test_a_revisit_gets_the_document_of_the_original(self) -> None:
-        before = {(URL, 1, 20, -1): [seen("A", 10).capture]}
+        before = {QUERY: [seen("A", 10).capture]}
         resolved, unresolved = resolve([revisit(URL, 20)], before)
         assert unresolved == []
         (page,) = resolved
@@ -168,26 +170,25 @@ class TestRevisits:
         assert len(written(capture(resolved, {}))) == 1
 
     def test_a_revisit_of_a_picture_is_not_reported(self) -> None:
-        resolved, unresolved = resolve([revisit(URL, 20)], {(URL, 1, 20, -1): [seen(None, 10).capture]})
+        resolved, unresolved = resolve([revisit(URL, 20)], {QUERY: [seen(None, 10).capture]})
         assert unresolved == []
         assert resolved[0].capture.document is None
 
     def test_redirects_and_errors_are_skipped(self) -> None:
         before = [seen(None, 15, status=301).capture, seen("A", 10).capture]
-        assert resolve([revisit(URL, 20)], {(URL, 1, 20, -1): before})[0][0].capture.document == DOCUMENTS["A"]
+        assert resolve([revisit(URL, 20)], {QUERY: before})[0][0].capture.document == DOCUMENTS["A"]
 
     def test_a_revisit_supplied_again_gets_the_same_document(self) -> None:
         """The URL has another document by then."""
-        first, _ = resolve([revisit(URL, 20)], {(URL, 1, 20, -1): [seen("A", 10).capture]})
+        first, _ = resolve([revisit(URL, 20)], {QUERY: [seen("A", 10).capture]})
         once = capture(first, {URL: seen("A", 10).capture})
-        again, _ = resolve([seen("B", 30), revisit(URL, 20)], {(URL, 1, 20, -1): [first[0].capture]})
+        again, _ = resolve([seen("B", 30), revisit(URL, 20)], {QUERY: [first[0].capture]})
         twice = capture(again[1:], {URL: seen("B", 30).capture})
         assert twice.changes.family(Family.CAPTURES) == once.changes.family(Family.CAPTURES)
 
     def test_a_revisit_that_is_resolved_later_keeps_its_row_key(self) -> None:
         early, late = (
-            resolve([revisit(URL, 20, OTHER)], before)[0]
-            for before in ({}, {(URL, 1, 20, -1): [seen("A", 10).capture]})
+            resolve([revisit(URL, 20, OTHER)], before)[0] for before in ({}, {QUERY: [seen("A", 10).capture]})
         )
         rows = [set(capture(pages, {}).changes.family(Family.CAPTURES)) for pages in (early, late)]
         assert rows[0] == rows[1]
@@ -199,15 +200,16 @@ class TestRevisits:
         """If that capture was deleted or never supplied, no older one is used."""
         before = [seen("B", 20_400).capture, seen("A", 10_000).capture]
         page = msgspec.structs.replace(revisit(URL, 30_000), revisit_time=1_000 * second)
-        assert revisit_instants([page]) == [(URL, 1, 30_000, second)]
-        resolved, unresolved = resolve([page], {(URL, 1, 30_000, second): before})
+        query = OriginalQuery(URL, sweep=1, time=30_000, original_second=second)
+        assert original_queries([page]) == [query]
+        resolved, unresolved = resolve([page], {query: before})
         assert resolved[0].capture.document == (DOCUMENTS[document] if document else None)
         assert len(unresolved) == (document is None)
 
     @pytest.mark.parametrize(("status", "document"), [(200, "A"), (304, "A"), (301, None), (404, None)])
     def test_one_of_an_error_or_a_redirect_holds_nothing(self, status: int, document: str | None) -> None:
         page = msgspec.structs.replace(seen(None, 20, status=status), revisit_of=URL)
-        resolved, unresolved = resolve([page], {(URL, 1, 20, -1): [seen("A", 10).capture]})
+        resolved, unresolved = resolve([page], {QUERY: [seen("A", 10).capture]})
         assert resolved[0].capture.document == (DOCUMENTS[document] if document else None)
         assert not unresolved
 

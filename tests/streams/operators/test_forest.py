@@ -18,9 +18,9 @@ from tests.streams.operators.graphs import components, ids, listed, pairs
 A, B, C, D = (letter.encode() * 16 for letter in "ABCD")
 
 
-def join_pairs(store: MemoryStore, joined: list[tuple[bytes, bytes]], fresh: Collection[bytes] = ()) -> None:
+def join_pairs(store: MemoryStore, joined: list[tuple[bytes, bytes]], new_documents: Collection[bytes] = ()) -> None:
     changes = Changes()
-    join_all(store, [union(a, b) for a, b in joined], changes, fresh)
+    join_all(store, [union(a, b) for a, b in joined], changes, new_documents)
     store.write(changes)
 
 
@@ -57,7 +57,7 @@ def test_components_are_rebuilt_without_deleted_documents(
         store,
         changes,
         nodes=[node for members in clusters.values() for node in members],
-        listed=[(root, member) for root, members in clusters.items() for member in members - {root}],
+        memberships=[(root, member) for root, members in clusters.items() for member in members - {root}],
         edges=edges,
         deleted=deleted,
     )
@@ -71,7 +71,7 @@ def test_a_message_that_is_not_local_is_returned() -> None:
     unions = [union(A, B), union(B, C)]
     outgoing = [forest.run(message, lambda message: isinstance(message, Union)) for message in unions]
     assert outgoing == [MemberTransfer(A, (B,)), MemberTransfer(B, (C,))]
-    assert forest.links == outgoing
+    assert forest.transfers == outgoing
 
 
 def test_changes_that_list_members_already_are_refused() -> None:
