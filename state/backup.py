@@ -23,7 +23,7 @@ def backup(store: Store, target: Path) -> int:
     except OSError as error:
         raise LostfoundError(f"cannot create a folder for {target}: {error.strerror}", "name another one") from error
     store.checkpoint(target)
-    letters = store.path / meta.DEAD_LETTERS
+    letters = store.path / meta.DEAD_LETTER_FILE
     if letters.exists():
         shutil.copy2(letters, target / letters.name)
     inventory.write(target, inventory.current_manifest(target))

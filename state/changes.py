@@ -23,22 +23,22 @@ class Changes:
 
     def put(self, family: Family, key: bytes, value: bytes = b"") -> None:
         """Put a row, and cancel a delete of its key in the same batch."""
-        self.family(family)[key] = value
+        self.puts_of(family)[key] = value
         if family in self.deletes:
             self.deletes[family].discard(key)
 
     def delete(self, family: Family, key: bytes) -> None:
         """Delete a row, and cancel a put of its key in the same batch."""
         self.deletes.setdefault(family, set()).add(key)
-        self.family(family).pop(key, None)
+        self.puts_of(family).pop(key, None)
 
     def delete_all(self, family: Family, keys: Collection[bytes]) -> None:
         self.deletes.setdefault(family, set()).update(keys)
-        puts = self.family(family)
+        puts = self.puts_of(family)
         for key in puts.keys() & keys if puts else ():
             del puts[key]
 
-    def family(self, family: Family) -> dict[bytes, bytes]:
+    def puts_of(self, family: Family) -> dict[bytes, bytes]:
         """Return the puts of a family, to which callers can add rows."""
         return self.puts.setdefault(family, {})
 
@@ -47,7 +47,7 @@ class Changes:
         for family, keys in other.deletes.items():
             self.delete_all(family, keys)
         for family, rows in other.puts.items():
-            self.family(family).update(rows)
+            self.puts_of(family).update(rows)
             if family in self.deletes:
                 self.deletes[family].difference_update(rows)
 
@@ -55,7 +55,7 @@ class Changes:
         return sum(map(len, self.puts.values())) + sum(map(len, self.deletes.values()))
 
 
-MERGES: dict[Family, Callable[[bytes, bytes], bytes]] = {
+MERGE_FUNCTIONS: dict[Family, Callable[[bytes, bytes], bytes]] = {
     Family.BANDS: posting_list.union,
     Family.PARENTS: min,  # keeps the smaller parent, because parent pointers only decrease
     Family.LOCATIONS: min,  # keeps the earlier first-seen time
@@ -69,4 +69,4 @@ def merge(family: Family, old: bytes | None, new: bytes) -> bytes:
     """Merge two facts about a key. The operation is commutative, associative and idempotent."""
     if old is None or old == new:
         return new
-    return MERGES.get(family, max)(old, new)
+    return MERGE_FUNCTIONS.get(family, max)(old, new)

@@ -36,7 +36,7 @@ from state.codecs.url_key import host_prefix
 from state.errors import StateCorrupt
 from state.families import Family
 from state.model import ID_BYTES, PREFIX_BYTES, Capture, DocumentRow, Edge, SweepState
-from state.rows import HistoryReader
+from state.rows import LocalReader
 from state.view import View
 
 _URLS_PER_BATCH = 1024
@@ -52,7 +52,7 @@ class Problem(msgspec.Struct, frozen=True):
     what: str
 
 
-def check(store: HistoryReader, *, postings_max: int, owns: Owns | None = None) -> Iterator[Problem]:
+def check(store: LocalReader, *, postings_max: int, owns: Owns | None = None) -> Iterator[Problem]:
     """Yield every broken invariant. A bucket with `postings_max` postings can lack documents.
 
     `owns` decides whether a key belongs to the partition; it is None for a state that is not partitioned.
@@ -76,7 +76,7 @@ def _problem(family: Family, key: bytes, what: str) -> Problem:
     return Problem(family.value, key.hex(), what)
 
 
-def _undecodable(store: HistoryReader) -> Iterator[Problem]:
+def _undecodable(store: LocalReader) -> Iterator[Problem]:
     for family, read in (
         (Family.META, meta.read_scheme),
         (Family.META, meta.counters),
@@ -91,7 +91,7 @@ def _undecodable(store: HistoryReader) -> Iterator[Problem]:
 class _State:
     """The state under check, with the first 8 bytes of the ids of its documents."""
 
-    def __init__(self, store: HistoryReader, postings_max: int, owns: Owns | None) -> None:
+    def __init__(self, store: LocalReader, postings_max: int, owns: Owns | None) -> None:
         self.store, self.postings_max = store, postings_max
         self.is_whole = owns is None
         self.owns: Owns = owns or (lambda _: True)
@@ -103,7 +103,7 @@ class _State:
         # A bucket that refused a document and has since lost others is no longer full. A partition does not count
         # deleted documents, so it is treated as if some were deleted.
         has_deleted = not self.is_whole or meta.counters(store).get("documents_forgotten", 0) > 0
-        self.full_buckets_may_have_shrunk = has_deleted and meta.full_buckets(store) is not None
+        self.full_buckets_may_have_shrunk = has_deleted and meta.smallest_full_bucket(store) is not None
 
     def has_document(self, document: bytes) -> bool:
         """Return whether a document, given by id or prefix, is stored; True for documents of other partitions."""
@@ -248,16 +248,16 @@ def _host_problems(state: _State) -> Iterator[Problem]:
     if state.is_whole:
         numbers = {s.number for s in sweeps.all_sweeps(state.store) if s.state is not SweepState.CANCELLING}
     else:
-        numbers = sweeps.numbers_with_hosts(state.store) | state.captures.keys()
+        numbers = sweeps.numbers_with_counts(state.store) | state.captures.keys()
     for number in sorted(numbers):
-        stored, actual = sweeps.hosts(state.store, number), state.captures[number]
+        stored, actual = sweeps.captures_per_host(state.store, number), state.captures[number]
         for host in sorted(stored.keys() | actual.keys()):
             if stored.get(host, 0) != actual[host]:
                 what = f"counts {stored.get(host, 0)} captures of {host!r} instead of {actual[host]}"
                 yield _problem(Family.SWEEPS, sweeps.host_key(number, host), what)
 
 
-def _prefix_index_problems(store: HistoryReader) -> Iterator[Problem]:
+def _prefix_index_problems(store: LocalReader) -> Iterator[Problem]:
     url_keys = (capture_row.url_key_of(row) for row, _ in store.scan(Family.CAPTURES))
     prefixes = (capture_row.history_prefix(key) for key, _ in groupby(url_keys))
     while batch := list(islice(prefixes, _URLS_PER_BATCH)):
@@ -266,7 +266,7 @@ def _prefix_index_problems(store: HistoryReader) -> Iterator[Problem]:
                 yield _problem(Family.CAPTURES, prefix, "is not in the prefix index, so its captures are not found")
 
 
-def _member_count_problems(store: HistoryReader) -> Iterator[Problem]:
+def _member_count_problems(store: LocalReader) -> Iterator[Problem]:
     members, children = (sum(1 for _ in store.scan(family)) for family in (Family.MEMBERS, Family.PARENTS))
     if children != members:
         yield _problem(Family.MEMBERS, b"", f"{members} documents are members, {children} have a parent")

@@ -23,7 +23,7 @@ class StateLocked(StateError):
     """Another process has the state open for writing."""
 
 
-class StateRefused(StateError):
+class StateIncompatible(StateError):
     """The state has another scheme or partition, or a newer format."""
 
 

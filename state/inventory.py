@@ -16,7 +16,7 @@ import msgspec
 
 from state.errors import StateCorrupt
 
-NAME = "files.json"
+FILE_NAME = "files.json"
 _PATTERNS = ("*.sst", "*.log", "MANIFEST-*")
 
 
@@ -32,22 +32,22 @@ def write(folder: Path, manifest: str) -> None:
 
     If another writer has since opened it, CURRENT names a different manifest and `check` ignores the inventory.
     """
-    (folder / NAME).write_bytes(msgspec.json.encode(Inventory(manifest, _file_sizes(folder))))
+    (folder / FILE_NAME).write_bytes(msgspec.json.encode(Inventory(manifest, _file_sizes(folder))))
 
 
 def remove(folder: Path) -> None:
-    (folder / NAME).unlink(missing_ok=True)
+    (folder / FILE_NAME).unlink(missing_ok=True)
 
 
 def check(folder: Path) -> None:
     """Raise StateCorrupt if files are missing or their lengths differ from the inventory."""
     try:
-        inventory = msgspec.json.decode((folder / NAME).read_bytes(), type=Inventory)
+        inventory = msgspec.json.decode((folder / FILE_NAME).read_bytes(), type=Inventory)
         if inventory.current != current_manifest(folder):
             return
         sizes = _file_sizes(folder)
         wrong = [name for name, size in inventory.bytes.items() if sizes.get(name) != size]
-        if wrong and (folder / NAME).exists():  # otherwise a writer has just opened the folder
+        if wrong and (folder / FILE_NAME).exists():  # otherwise a writer has just opened the folder
             raise StateCorrupt(
                 f"the state in {folder} is damaged: {len(wrong)} of its {len(inventory.bytes)} files are missing or"
                 f" have a different length, such as {min(wrong)}",

@@ -19,28 +19,28 @@ import struct
 import msgspec
 
 from state.changes import Changes
-from state.errors import StateRefused
+from state.errors import StateIncompatible
 from state.families import Family
 from state.rows import RowReader, RowStore
 from state.scheme import Scheme
 
 FORMAT = 1  # raised with any change of a layout that an older release could not read
-DEAD_LETTERS = "dead-letters.jsonl"  # in the state's folder: the pages that ingests rejected
+DEAD_LETTER_FILE = "dead-letters.jsonl"  # in the state's folder: the pages that ingests rejected
 SCHEME, DICTIONARY, FULL_BUCKET = b"scheme", b"dictionary:", b"full-bucket:"
 _FORMAT, _COUNTERS, _THRESHOLD = b"format", b"counters", b"threshold"
-_CURSOR, _DEAD_LETTERS, _PARTITION = b"cursor:", b"dead-letters", b"partition"
+_CURSOR, _DEAD_LETTER_BYTES, _PARTITION = b"cursor:", b"dead-letters", b"partition"
 _NUMBER_AND_COUNT = struct.Struct(">II")
 
 
 def read_scheme(store: RowReader) -> Scheme:
-    """Return the state's scheme, or the default if the state is empty. Raise StateRefused for a newer format."""
+    """Return the state's scheme, or the default if the state is empty. Raise StateIncompatible for a newer format."""
     return _stored_scheme(store) or Scheme()
 
 
 def claim_scheme(store: RowStore, scheme: Scheme) -> Scheme:
     """Record the scheme of an empty state, or check that a state has this scheme.
 
-    Raise StateRefused for a newer format or, stating the difference, for another scheme.
+    Raise StateIncompatible for a newer format or, stating the difference, for another scheme.
     """
     stored = _stored_scheme(store)
     if stored is None:
@@ -49,7 +49,7 @@ def claim_scheme(store: RowStore, scheme: Scheme) -> Scheme:
         changes.put(Family.META, SCHEME, msgspec.json.encode(scheme))
         store.write(changes, sync=True)
     elif stored.id != scheme.id:
-        raise StateRefused(
+        raise StateIncompatible(
             f"the state in {store.path} has scheme {stored.id}, the settings say {scheme.id}"
             f" ({_difference(stored, scheme)})",
             "use the settings it was made with, or another --data-dir",
@@ -60,7 +60,7 @@ def claim_scheme(store: RowStore, scheme: Scheme) -> Scheme:
 def _stored_scheme(store: RowReader) -> Scheme | None:
     stored_format = int(store.get(Family.META, _FORMAT) or FORMAT)
     if stored_format > FORMAT:
-        raise StateRefused(
+        raise StateIncompatible(
             f"the state in {store.path} has format {stored_format}, this lostfound reads up to {FORMAT}",
             "use the newer lostfound that wrote it",
         )
@@ -82,14 +82,14 @@ def partition(store: RowReader) -> tuple[int, int] | None:
 
 
 def claim_partition(store: RowStore, number: int, count: int) -> None:
-    """Record the partition number of an empty state. Raise StateRefused if the state has another number."""
+    """Record the partition number of an empty state. Raise StateIncompatible if the state has another number."""
     stored = partition(store)
     if stored is None:
         changes = Changes()
         changes.put(Family.META, _PARTITION, _NUMBER_AND_COUNT.pack(number, count))
         store.write(changes)
     elif stored != (number, count):
-        raise StateRefused(
+        raise StateIncompatible(
             f"{store.path} holds partition {stored[0]} of {stored[1]}, not {number} of {count}",
             "give each collection and each worker its own --data-dir",
         )
@@ -116,13 +116,13 @@ def put_threshold(changes: Changes, threshold: float) -> None:
     changes.put(Family.META, _THRESHOLD, str(threshold).encode())
 
 
-def full_buckets(store: RowReader) -> int | None:
+def smallest_full_bucket(store: RowReader) -> int | None:
     """Return the smallest number of postings at which a bucket has refused documents; None if none has."""
     rows = store.scan(Family.META, FULL_BUCKET)
     return min((int(key.removeprefix(FULL_BUCKET)) for key, _ in rows), default=None)
 
 
-def put_full_buckets(changes: Changes, postings_max: int) -> None:
+def put_full_bucket(changes: Changes, postings_max: int) -> None:
     """Record that a bucket with this many postings refused a document."""
     changes.put(Family.META, FULL_BUCKET + str(postings_max).encode())
 
@@ -138,11 +138,11 @@ def put_cursor(changes: Changes, name: str, value: bytes) -> None:
 
 def dead_letter_bytes(store: RowReader) -> int:
     """Return the length of the dead-letter file when the last batch was committed."""
-    return int(store.get(Family.META, _DEAD_LETTERS) or 0)
+    return int(store.get(Family.META, _DEAD_LETTER_BYTES) or 0)
 
 
 def put_dead_letter_bytes(changes: Changes, length: int) -> None:
-    changes.put(Family.META, _DEAD_LETTERS, str(length).encode())
+    changes.put(Family.META, _DEAD_LETTER_BYTES, str(length).encode())
 
 
 def dictionaries(store: RowReader) -> dict[int, bytes]:

@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable
 
 from state import meta, sweeps
-from state.changes import MERGES, Changes, merge
+from state.changes import MERGE_FUNCTIONS, Changes, merge
 from state.codecs import capture_row, changelog_record
 from state.codecs.url_key import host_prefix
 from state.families import Family
@@ -33,7 +33,7 @@ class Partition:
     def __init__(self, store: Store, scheme: Scheme, number: int, count: int) -> None:
         """Claim an empty store for partition `number` of `count`, or check that it is this partition.
 
-        Raise StateRefused for another partition, another scheme or a newer format.
+        Raise StateIncompatible for another partition, another scheme or a newer format.
         """
         self.store = store
         self.number = number
@@ -62,7 +62,7 @@ class Partition:
         kind, changes = changelog_record.decode(record)
         self.offset = max(self.offset, offset)
         self._offsets_after_gap = {later for later in self._offsets_after_gap if later > self.offset}
-        self._commit(changes, () if kind == changelog_record.RETRACTION else MERGES)
+        self._commit(changes, () if kind == changelog_record.RETRACTION else MERGE_FUNCTIONS)
 
     def _commit(self, changes: Changes, merged_families: Collection[Family]) -> None:
         host_counts = self._count_captures(changes)
@@ -72,7 +72,7 @@ class Partition:
             for key, stored in zip(keys, self.store.get_many(family, keys), strict=True):
                 rows[key] = merge(family, stored, rows[key])
         for sweep, counts in host_counts.items():
-            sweeps.add_hosts(self.store, changes, sweep, counts)
+            sweeps.add_captures_per_host(self.store, changes, sweep, counts)
         changes.put(Family.META, _OFFSET, _I64.pack(self.offset))
         self.store.write(changes)
 

@@ -48,7 +48,7 @@ class RowReader(Protocol):
         """Make the writer's latest commits visible. Do nothing if rows are always current."""
 
 
-class HistoryReader(RowReader, Protocol):
+class LocalReader(RowReader, Protocol):
     """Reads local rows, also backwards, as operators require."""
 
     def scan_reverse(self, family: Family, prefix: bytes, start: bytes) -> Iterator[Row]:

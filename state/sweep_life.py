@@ -1,6 +1,6 @@
 """The life of a sweep: the table of phases and steps that both engines follow.
 
-A sweep is one named pass of a crawl: opened, filled with pages, then committed or cancelled. `TABLE` contains every
+A sweep is one named pass of a crawl: opened, filled with pages, then committed or cancelled. `TRANSITIONS` has every
 allowed step; `apply` refuses any other. Code that stores, sends or displays sweeps never sets a state itself.
 
 - Only a committed sweep can make a URL missing. The embedded engine commits in one step. With Kafka a commit is
@@ -55,7 +55,7 @@ class Step(Enum):
     FINISH_CANCEL = auto()
 
 
-TABLE: dict[tuple[Phase, Step], Phase] = {
+TRANSITIONS: dict[tuple[Phase, Step], Phase] = {
     (Phase.ABSENT, Step.OPEN): Phase.OPEN,
     (Phase.OPEN, Step.REQUEST_COMMIT): Phase.COMMIT_REQUESTED,
     (Phase.OPEN, Step.COMMIT): Phase.COMMITTED,
@@ -79,33 +79,35 @@ _ACTIONS = {
 }
 
 
-class Life(msgspec.Struct, frozen=True):
+class SweepLife(msgspec.Struct, frozen=True):
     """A sweep and its phase."""
 
     sweep: Sweep
     phase: Phase
 
     @classmethod
-    def of(cls, sweep: Sweep) -> Life:
+    def of(cls, sweep: Sweep) -> SweepLife:
         """Return the life of a stored sweep."""
         return cls(sweep, Phase[sweep.state.name])
 
 
-def apply(life: Life | None, step: Step, name: str, *, time: int = 0, number: int = 0, captures: int = 0) -> Life:
+def apply(
+    life: SweepLife | None, step: Step, name: str, *, time: int = 0, number: int = 0, captures: int = 0
+) -> SweepLife:
     """Return the sweep after a step; `life` is the last sweep with this name, or None.
 
     OPEN needs the number of the new sweep. In other steps, a number other than 0 must be that of the sweep. COMMIT
     needs the number of captures. Raise LostfoundError for an invalid name, an impossible step or another number.
     """
     phase = life.phase if life is not None else Phase.ABSENT
-    next_phase = TABLE.get((phase, step))
+    next_phase = TRANSITIONS.get((phase, step))
     if step is Step.OPEN:
         if next_phase is None:
             raise LostfoundError(f"there is already a sweep {name!r}", _HINT)
         check_name(name)
         assert number > (life.sweep.number if life is not None else 0), "a number is never used twice"
         sweep = Sweep(number=number, name=name, state=SweepState.OPEN, opened=time)
-        return Life(sweep, next_phase)
+        return SweepLife(sweep, next_phase)
     if life is None:
         raise LostfoundError(f"sweep {name!r} does not exist", _HINT)
     if next_phase is None:
@@ -120,7 +122,7 @@ def apply(life: Life | None, step: Step, name: str, *, time: int = 0, number: in
         changed = {"committed": time, "captures": captures}
     elif step is Step.FINISH_CANCEL:
         changed = {"captures": 0}
-    return Life(msgspec.structs.replace(sweep, state=next_phase.state, **changed), next_phase)
+    return SweepLife(msgspec.structs.replace(sweep, state=next_phase.state, **changed), next_phase)
 
 
 def is_valid_name(name: str) -> bool:

@@ -19,7 +19,7 @@ from state.errors import StateCorrupt
 from state.families import Family
 from state.model import Sweep, SweepState
 from state.rows import RowReader, RowStore
-from state.sweep_life import Life, Step, apply
+from state.sweep_life import Step, SweepLife, apply
 
 _KEY = struct.Struct(">cI")
 _COUNT = struct.Struct(">Q")
@@ -40,14 +40,14 @@ def open_sweep(store: RowStore, name: str, now: int) -> Sweep:
     """Open a new sweep. Raise LostfoundError if the name is taken or invalid."""
     sweep = named(store, name)
     number = max((s.number for s in all_sweeps(store)), default=0) + 1
-    life = Life.of(sweep) if sweep else None
+    life = SweepLife.of(sweep) if sweep else None
     return _write(store, apply(life, Step.OPEN, name, time=now, number=number).sweep)
 
 
 def commit(store: RowStore, sweep: Sweep, now: int) -> Sweep:
     """Commit a sweep, so that URLs that it lacks become missing. Raise LostfoundError unless it is open."""
-    captures = sum(hosts(store, sweep.number).values())
-    return _write(store, apply(Life.of(sweep), Step.COMMIT, sweep.name, time=now, captures=captures).sweep)
+    captures = sum(captures_per_host(store, sweep.number).values())
+    return _write(store, apply(SweepLife.of(sweep), Step.COMMIT, sweep.name, time=now, captures=captures).sweep)
 
 
 def _write(store: RowStore, sweep: Sweep) -> Sweep:
@@ -59,7 +59,7 @@ def _write(store: RowStore, sweep: Sweep) -> Sweep:
 
 def begin_cancel(sweep: Sweep, changes: Changes) -> Sweep:
     """Hide a sweep from all answers before its captures are removed. Raise LostfoundError if it is cancelled."""
-    cancelling = apply(Life.of(sweep), Step.CANCEL, sweep.name).sweep
+    cancelling = apply(SweepLife.of(sweep), Step.CANCEL, sweep.name).sweep
     if cancelling != sweep:
         put(changes, cancelling)
     return cancelling
@@ -67,8 +67,10 @@ def begin_cancel(sweep: Sweep, changes: Changes) -> Sweep:
 
 def finish_cancel(store: RowReader, sweep: Sweep, changes: Changes) -> Sweep:
     """Free the name of a sweep whose captures are removed, and delete its counts per host."""
-    changes.delete_all(Family.SWEEPS, [host_key(sweep.number, host) for host in hosts(store, sweep.number)])
-    cancelled = apply(Life.of(sweep), Step.FINISH_CANCEL, sweep.name).sweep
+    changes.delete_all(
+        Family.SWEEPS, [host_key(sweep.number, host) for host in captures_per_host(store, sweep.number)]
+    )
+    cancelled = apply(SweepLife.of(sweep), Step.FINISH_CANCEL, sweep.name).sweep
     put(changes, cancelled)
     return cancelled
 
@@ -91,24 +93,26 @@ def host_key(number: int, host: bytes) -> bytes:
     return _KEY.pack(b"h", number) + host
 
 
-def hosts(store: RowReader, number: int, start: bytes = b"", limit: int | None = None) -> dict[bytes, int]:
+def captures_per_host(
+    store: RowReader, number: int, start: bytes = b"", limit: int | None = None
+) -> dict[bytes, int]:
     """Return a sweep's number of captures per host key, for at most `limit` hosts from the host `start`."""
     key_prefix = host_key(number, b"")
     rows = islice(store.scan(Family.SWEEPS, key_prefix, key_prefix + start), limit)
     return {key[len(key_prefix) :]: _COUNT.unpack(value)[0] for key, value in rows}
 
 
-def numbers_with_hosts(store: RowReader) -> set[int]:
+def numbers_with_counts(store: RowReader) -> set[int]:
     """Return the numbers of the sweeps that have counts per host."""
     return {_KEY.unpack_from(key)[1] for key, _ in store.scan(Family.SWEEPS, b"h")}
 
 
-def add_hosts(store: RowReader, changes: Changes, number: int, counts: dict[bytes, int]) -> None:
+def add_captures_per_host(store: RowReader, changes: Changes, number: int, counts: dict[bytes, int]) -> None:
     keys = [host_key(number, host) for host in counts]
     for key, stored, added in zip(keys, store.get_many(Family.SWEEPS, keys), counts.values(), strict=True):
         changes.put(Family.SWEEPS, key, _COUNT.pack(added + (_COUNT.unpack(stored)[0] if stored else 0)))
 
 
-def host_count(store: RowReader, number: int, host: bytes) -> int:
+def captures_on_host(store: RowReader, number: int, host: bytes) -> int:
     value = store.get(Family.SWEEPS, host_key(number, host))
     return int(_COUNT.unpack(value)[0]) if value else 0

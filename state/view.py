@@ -38,19 +38,19 @@ class View:
         # While a sweep is being cancelled, some of its rows remain; answers must not use them.
         self.cancelling = any(s.state is SweepState.CANCELLING for s in self._sweeps)
         self._texts = TextCodec(meta.dictionaries(self.store))
-        self._host_count = lru_cache(maxsize=65_536)(partial(sweeps.host_count, self.store))
+        self._captures_on_host = lru_cache(maxsize=65_536)(partial(sweeps.captures_on_host, self.store))
 
     def sweeps(self) -> list[Sweep]:
         """Return open and committed sweeps, in order of number."""
         return [sweep for sweep in self._sweeps if sweep.number not in self._hidden]
 
-    def sweep_hosts(self, number: int, start: bytes = b"", limit: int | None = None) -> dict[bytes, int]:
+    def captures_per_host(self, number: int, start: bytes = b"", limit: int | None = None) -> dict[bytes, int]:
         """Return a sweep's number of captures per host key (`org,apache,flink)`), ascending from the host `start`."""
-        return sweeps.hosts(self.store, number, start, limit)
+        return sweeps.captures_per_host(self.store, number, start, limit)
 
-    def host_captures(self, number: int, host: bytes) -> int:
+    def captures_on_host(self, number: int, host: bytes) -> int:
         """Return the number of a host's captures in a sweep."""
-        return self._host_count(number, host)
+        return self._captures_on_host(number, host)
 
     def captures(self, key: bytes) -> list[Capture]:
         """Return all captures of one URL, in order of sweep and time."""
@@ -70,7 +70,7 @@ class View:
         captures = (capture_row.decode(row, value) for row, value in rows)
         return [capture for capture in captures if capture.sweep not in self._hidden]
 
-    def urls_under(self, prefix: bytes, captures_max: int, start: bytes | None = None) -> list[bytes]:
+    def url_keys_under(self, prefix: bytes, captures_max: int, start: bytes | None = None) -> list[bytes]:
         """Return the URL keys of the first `captures_max` captures under a key prefix, starting at the key `start`.
 
         Only row keys are read, so remaining captures of a cancelled sweep are included.
@@ -102,7 +102,7 @@ class View:
         results = self.store.keys_under(Family.LOCATIONS, documents, limit)
         return [[key[ID_BYTES:] for key in keys] for keys in results]
 
-    def locations_seen(self, documents: list[bytes], limit: int) -> list[list[tuple[bytes, int]]]:
+    def locations_with_times(self, documents: list[bytes], limit: int) -> list[list[tuple[bytes, int]]]:
         """Return the same URL keys as `locations`, with the time (ms) when the document was first seen there."""
         results = self.store.scan_prefixes(Family.LOCATIONS, documents, limit)
         return [[(key[ID_BYTES:], location_row.decode(value)) for key, value in rows] for rows in results]
@@ -134,7 +134,7 @@ class View:
         """Decode the title and text of a row of `texts`."""
         return self._texts.decode(value)
 
-    def buckets(self, buckets: list[bytes]) -> list[list[bytes]]:
+    def bucket_postings(self, buckets: list[bytes]) -> list[list[bytes]]:
         """Return the postings of many buckets."""
         return [posting_list.decode(value or b"") for value in self.store.get_many(Family.BANDS, buckets)]
 

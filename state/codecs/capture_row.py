@@ -35,7 +35,7 @@ def history_prefix(key: bytes) -> bytes:
     return key + b"\0"
 
 
-def tie(capture: Capture) -> int:
+def tie_of(capture: Capture) -> int:
     """Return the tie of a capture: a hash of the response as the crawler reported it, never 0."""
     response = f"{capture.status} {capture.url}\n{capture.redirect or ''}\n".encode("utf-8", "surrogatepass")
     successful = _SUCCESS_BIT if 200 <= capture.status < 300 else 0
@@ -47,7 +47,7 @@ def encode_key(key: bytes, sweep: int, time: int, tie: int) -> bytes:
     return key + b"\0" + _KEY_TAIL.pack(sweep, time, tie)
 
 
-def row_key(capture: Capture) -> bytes:
+def key_of(capture: Capture) -> bytes:
     return encode_key(capture.key, capture.sweep, capture.time, capture.tie)
 
 

@@ -107,5 +107,5 @@ def _decode_section(record: bytes, offset: int, changes: Changes) -> int:
     if number >= _DELETE_FLAG:
         changes.deletes.setdefault(family, set()).update(columns[0])
     else:
-        changes.family(family).update(zip(*columns, strict=True))
+        changes.puts_of(family).update(zip(*columns, strict=True))
     return offset

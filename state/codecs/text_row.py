@@ -27,7 +27,9 @@ import zstandard
 from state.errors import StateCorrupt
 
 VERSION = 1
-LEVEL = 1  # zstd level; level 3 saves 6 to 13 % of the space (synthetic pages, three manuals) but takes 50 % longer
+ZSTD_LEVEL = (
+    1  # zstd level; level 3 saves 6 to 13 % of the space (synthetic pages, three manuals) but takes 50 % longer
+)
 TITLE_BYTES_MAX = 0xFFFF
 TEXT_BYTES_MAX = 64 << 20  # after decompression
 NO_TIME = (1 << 64) - 1
@@ -45,8 +47,8 @@ class TextCodec:
         self._dictionaries = {n: zstandard.ZstdCompressionDict(data) for n, data in dictionaries.items()}
         dictionary = self._dictionaries.get(self.newest)
         if dictionary:
-            dictionary.precompute_compress(level=LEVEL)
-        self._compressor = zstandard.ZstdCompressor(level=LEVEL, dict_data=dictionary, write_content_size=True)
+            dictionary.precompute_compress(level=ZSTD_LEVEL)
+        self._compressor = zstandard.ZstdCompressor(level=ZSTD_LEVEL, dict_data=dictionary, write_content_size=True)
         self._decompressors: dict[int, zstandard.ZstdDecompressor] = {}
 
     def encode(self, title: str, text: str, time: int = NO_TIME, source: bytes = NO_SOURCE) -> bytes:

@@ -15,7 +15,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from state import meta
-from state.errors import StateRefused
+from state.errors import StateIncompatible
 from state.store import Store
 from state.view import View
 from streams import query
@@ -105,7 +105,7 @@ def _ingest_sweeps(data_dir: Path, settings: Settings, site: Site, now: int) -> 
 
     try:
         return [ingest_sweep(name, pages) for name, pages in site.sweeps]
-    except (StateRefused, InputError):
+    except (StateIncompatible, InputError):
         shutil.rmtree(data_dir)
         return [ingest_sweep(name, pages) for name, pages in site.sweeps]
 

@@ -17,7 +17,7 @@ from state.changes import Changes
 from state.codecs import document_row
 from state.families import Family
 from state.model import ID_BYTES, PREFIX_BYTES, Capture, Sketch, Sweep
-from state.rows import HistoryReader, RowStore
+from state.rows import LocalReader, RowStore
 from streams.operators import admit, capture, forest, lookups, probe, verify
 from streams.operators.messages import CandidatePair, DocumentPayload, SketchedPage
 from streams.operators.probe import ProbeResult
@@ -29,7 +29,7 @@ from streams.urls import host_prefix
 SKETCHES_CACHED = 20_000  # members of large clusters are frequent candidates
 
 
-class EngineStore(HistoryReader, RowStore, Protocol):
+class EngineStore(LocalReader, RowStore, Protocol):
     """The store that an engine requires."""
 
 
@@ -56,7 +56,7 @@ class Engine:
     """Runs the operators on a store. `apply` computes the changes of a batch, and `commit` writes them."""
 
     def __init__(self, store: EngineStore, settings: Settings) -> None:
-        """Raise StateRefused if the store uses a different scheme or was written by a newer version."""
+        """Raise StateIncompatible if the store uses a different scheme or was written by a newer version."""
         self.store = store
         self.settings = settings
         self.scheme = meta.claim_scheme(store, settings.scheme)
@@ -104,7 +104,7 @@ class Engine:
         counters = self._count(report, new, probed, verified)
         meta.put_counters(changes, counters)
         if probed.postings_dropped:
-            meta.put_full_buckets(changes, self.settings.limits.bucket_postings_max)
+            meta.put_full_bucket(changes, self.settings.limits.bucket_postings_max)
         return AppliedBatch(changes, report, counters)
 
     def commit(self, batch: AppliedBatch) -> None:
@@ -153,7 +153,7 @@ class Engine:
         hosts = Counter(host_prefix(c.key) for c in captured.captures)
         stored = lookups.read_rows(self.store, Family.CAPTURES, captured.repeated)
         hosts.subtract(host_prefix(row) for row in stored)
-        sweeps.add_hosts(self.store, changes, sweep.number, hosts)
+        sweeps.add_captures_per_host(self.store, changes, sweep.number, hosts)
 
     def _count(
         self, report: BatchReport, new: Sequence[DocumentPayload], probed: ProbeResult, verified: VerifyResult
@@ -181,5 +181,5 @@ def _count_near(new: Sequence[DocumentPayload], verified: VerifyResult) -> int:
     For each edge the document that was added later counts, once, so the count is independent of the batch size.
     """
     order = {payload.document: number for number, payload in enumerate(new)}
-    pairs = [(edge[:ID_BYTES], edge[ID_BYTES:]) for edge in verified.changes.family(Family.EDGES)]
+    pairs = [(edge[:ID_BYTES], edge[ID_BYTES:]) for edge in verified.changes.puts_of(Family.EDGES)]
     return len({max(pair, key=lambda document: order.get(document, -1)) for pair in pairs})

@@ -180,7 +180,7 @@ def input_names(paths: Sequence[str], state: Path) -> list[str]:
 
     Raise ReadError if a path does not exist, InputError if no crawl file is found or a name is not UTF-8.
     """
-    letters = state / meta.DEAD_LETTERS
+    letters = state / meta.DEAD_LETTER_FILE
     identity = sources.file_identity(letters)
     for path in paths:
         if identity and sources.file_identity(path) == identity:
@@ -203,7 +203,7 @@ def input_names(paths: Sequence[str], state: Path) -> list[str]:
 
 def _open_dead_letters(store: Store, sweep_name: str) -> DeadLetters:
     """Remove dead letters of an uncommitted batch. If the file was replaced, store its new length."""
-    letters = DeadLetters(store.path / meta.DEAD_LETTERS, sweep_name)
+    letters = DeadLetters(store.path / meta.DEAD_LETTER_FILE, sweep_name)
     stored = meta.dead_letter_bytes(store)
     if (length := letters.truncate(stored)) != stored:
         changes = Changes()

@@ -52,7 +52,7 @@ class CandidateSelector:
     def __init__(self, context: FindContext) -> None:
         self._context, self._counters = context, context.counters
         view, samples_max = context.view, context.sample_postings_max
-        self._buckets = BatchLru(view.buckets, _LOOKUPS_CACHED)
+        self._buckets = BatchLru(view.bucket_postings, _LOOKUPS_CACHED)
         self._samples: BatchLru[int, list[bytes]] = BatchLru(
             lambda values: view.sample_postings(values, samples_max + 1), _LOOKUPS_CACHED
         )

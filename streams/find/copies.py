@@ -90,7 +90,7 @@ class CopyDetector:
         neighbours: dict[bytes, list[Capture]] = {}
         is_nested = len(new_tree) > len(old_tree)
         for level, start in _levels_upwards(folder, old_tree):
-            keys = self._view.urls_under(level, _CAPTURES_READ, start)[:_URLS_READ]
+            keys = self._view.url_keys_under(level, _CAPTURES_READ, start)[:_URLS_READ]
             deeper: dict[bytes, list[Capture]] = {}
             for key, history in self._histories(keys):
                 captures = [c for c in history if c.document is not None]
@@ -109,7 +109,7 @@ class CopyDetector:
     def _read_frozen_share(
         self, old_tree: bytes, new_tree: bytes, folder: bytes, last_sweep: int, missing_since: int
     ) -> float:
-        keys = self._view.urls_under(folder, _CAPTURES_READ)[:_URLS_READ]
+        keys = self._view.url_keys_under(folder, _CAPTURES_READ)[:_URLS_READ]
         missing: dict[bytes, bytes] = {}  # documents by the URL key where their copy would be
         for key, history in self._histories(keys):
             documents = {c.sweep: c.document for c in history if c.document is not None}
@@ -138,7 +138,7 @@ class CopyDetector:
         limit = _NEIGHBOURS_MAX if len(levels) == 1 else _NEIGHBOURS_MAX // 2
         is_nested = len(old_tree) > len(new_tree)
         for level, start in levels:
-            keys = self._view.urls_under(level, _CAPTURES_READ, start)[:_URLS_READ]
+            keys = self._view.url_keys_under(level, _CAPTURES_READ, start)[:_URLS_READ]
             new = [key for key in keys if key not in neighbours and not (is_nested and key.startswith(old_tree))]
             living = [key for key, captures in self._histories(new) if self._current_document(key, captures)]
             siblings = [key for key in living if directory_prefix(key) == level]

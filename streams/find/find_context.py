@@ -90,7 +90,7 @@ class FindContext:
 
     def _read_locations(self, documents: list[bytes]) -> Iterator[list[bytes]]:
         """Yield the keys of at most `_LOCATIONS_MAX` URLs for each document, which is given by its id or prefix."""
-        for locations in self.view.locations_seen(documents, _LOCATIONS_READ):
+        for locations in self.view.locations_with_times(documents, _LOCATIONS_READ):
             if len(locations) <= _LOCATIONS_MAX:
                 yield [key for key, _ in locations]
                 continue

@@ -64,7 +64,7 @@ class SweepIndex:
         self.new_hosts = lru_cache(maxsize=256)(self._read_new_hosts)
 
     def has_visited(self, sweep: int, host: bytes) -> bool:
-        return self._view.host_captures(sweep, host) > 0
+        return self._view.captures_on_host(sweep, host) > 0
 
     def covers(self, sweep: int, key: bytes, last_sweep: int) -> bool:
         """Whether a sweep would have captured a URL that still existed; `last_sweep` is the last that did capture it.
@@ -88,23 +88,23 @@ class SweepIndex:
     def _read_domain(self, sweep: int, ranges: tuple[tuple[bytes, bytes], ...], limit: int) -> list[bytes]:
         results: list[bytes] = []
         for start, stop in ranges:
-            hosts = self._view.sweep_hosts(sweep, start, limit - len(results))
+            hosts = self._view.captures_per_host(sweep, start, limit - len(results))
             results += (host for host in hosts if host < stop)
         return results
 
     def _read_new_hosts(self, sweep: int, previous: int) -> list[bytes]:
         """Return hosts that a sweep visited and a previous one did not, the hosts with the most captures first."""
-        counts = self._view.sweep_hosts(sweep, limit=_HOSTS_READ_MAX + 1)
+        counts = self._view.captures_per_host(sweep, limit=_HOSTS_READ_MAX + 1)
         if len(counts) > _HOSTS_READ_MAX:
             return []
-        old_counts = self._view.sweep_hosts(previous, limit=_HOSTS_READ_MAX + 1)
+        old_counts = self._view.captures_per_host(previous, limit=_HOSTS_READ_MAX + 1)
         is_complete = len(old_counts) <= _HOSTS_READ_MAX
         new = [h for h in counts if not (old_counts.get(h, 0) if is_complete else self.has_visited(previous, h))]
         return sorted(new, key=lambda host: (-counts[host], host))[:_NEW_HOSTS_MAX]
 
     def _share_hosts(self, sweep: int, last_sweep: int) -> bool:
         for visitor, source in ((sweep, last_sweep), (last_sweep, sweep)):
-            hosts = self._view.sweep_hosts(source, limit=_HOSTS_COMPARED_MAX)
+            hosts = self._view.captures_per_host(source, limit=_HOSTS_COMPARED_MAX)
             if any(self.has_visited(visitor, host) for host in hosts):
                 return True
         return False

@@ -49,7 +49,7 @@ def follow_redirects(context: FindContext, life: Life) -> RedirectTarget | None:
 
 def folder_neighbours(context: FindContext, key: bytes) -> list[bytes]:
     """Return keys of URLs in the folder of a URL; its own key can be among them."""
-    return context.view.urls_under(directory_prefix(key), _CAPTURES_READ)[:_NEIGHBOURS_READ]
+    return context.view.url_keys_under(directory_prefix(key), _CAPTURES_READ)[:_NEIGHBOURS_READ]
 
 
 def _is_catch_all(context: FindContext, life: Life, target: bytes) -> bool:

@@ -187,8 +187,8 @@ def sample_site(view: View, host: bytes, urls_max: int, last_sweep: int) -> list
     The sample ends as soon as `urls_max` of its URLs were captured in `last_sweep`, or enough captures were read. It
     includes all other URLs read until then. On a large host, it is spread over the directories.
     """
-    urls = view.urls_under(host, _SCAN_CAPTURES_MAX)
-    if len(urls) > 1 and view.urls_under(host, 1, urls[-1] + b"\xff"):
+    urls = view.url_keys_under(host, _SCAN_CAPTURES_MAX)
+    if len(urls) > 1 and view.url_keys_under(host, 1, urls[-1] + b"\xff"):
         spread = _skim_directories(view, host)
         urls = spread if len(spread) >= urls_max else [*spread, *urls]
     sample: list[list[Capture]] = []
@@ -209,7 +209,7 @@ def _skim_directories(view: View, host: bytes) -> list[bytes]:
     results: list[bytes] = []
     start: bytes | None = None
     for _ in range(_DIRECTORIES_MAX):
-        keys = view.urls_under(host, _DIRECTORY_CAPTURES, start)
+        keys = view.url_keys_under(host, _DIRECTORY_CAPTURES, start)
         if not keys:
             break
         results += keys[:_DIRECTORY_URLS]

@@ -96,7 +96,7 @@ def cancel_sweep(reader: RowReader, sweep: Sweep) -> Iterator[Removal]:
     start = b""
     words = WordIndexCleaner(reader, View(reader).scheme, lambda capture: capture.sweep != sweep.number)
     while captures := _next_captures(reader, sweep.number, start):
-        start = capture_row.row_key(captures[-1])
+        start = capture_row.key_of(captures[-1])
         yield _remove(reader, captures, words)
     changes = Changes()
     sweeps.finish_cancel(reader, sweep, changes)
@@ -129,7 +129,7 @@ def _remove(
     changes = Changes()
     removed: dict[bytes, list[Capture]] = {document: [] for document in also}
     for capture in captures:
-        changes.delete(Family.CAPTURES, capture_row.row_key(capture))
+        changes.delete(Family.CAPTURES, capture_row.key_of(capture))
         if capture.document:
             removed.setdefault(capture.document, []).append(capture)
     _subtract_counts(reader, changes, captures)
@@ -199,7 +199,7 @@ def _subtract_counts(reader: RowReader, changes: Changes, captures: Sequence[Cap
     for sweep in sweeps.all_sweeps(reader):
         decreases = {host: -count for (number, host), count in hosts.items() if number == sweep.number}
         if decreases:
-            sweeps.add_hosts(reader, changes, sweep.number, decreases)
+            sweeps.add_captures_per_host(reader, changes, sweep.number, decreases)
             if sweep.state is SweepState.COMMITTED:
                 sweeps.put(changes, msgspec.structs.replace(sweep, captures=sweep.captures + sum(decreases.values())))
 
@@ -216,7 +216,7 @@ def _read_captures_at_urls(reader: RowReader, document: bytes, removed: Sequence
     locations = reader.get_many(Family.LOCATIONS, [document + key for key in keys])
     histories = reader.scan_prefixes(Family.CAPTURES, [capture_row.history_prefix(key) for key in keys])
     for key, location, history in zip(keys, locations, histories, strict=True):
-        removed_rows = {capture_row.row_key(capture) for capture in by_key[key]}
+        removed_rows = {capture_row.key_of(capture) for capture in by_key[key]}
         others = (capture_row.decode(*row) for row in history if row[0] not in removed_rows)
         remaining = [capture for capture in others if capture.document == document]
         yield _UrlCaptures(key, location, by_key[key], remaining)

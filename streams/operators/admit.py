@@ -45,7 +45,7 @@ def admit(
 
 def _put_document(changes: Changes, sighting: Sighting, stored: Rows) -> bool:
     """Put the row of a new document, or an earlier first-seen time. Return whether the document is new."""
-    rows = changes.family(Family.DOCUMENTS)
+    rows = changes.puts_of(Family.DOCUMENTS)
     row = rows.get(sighting.document) or stored.get(sighting.document)
     if row is not None:
         if document_row.first_seen(row) > sighting.time:
@@ -60,14 +60,14 @@ def _put_document(changes: Changes, sighting: Sighting, stored: Rows) -> bool:
 
 def _put_earlier(changes: Changes, family: Family, key: bytes, value: bytes, stored: Rows) -> None:
     """Put a row unless the existing row is earlier; values of a key sort by time."""
-    rows = changes.family(family)
+    rows = changes.puts_of(family)
     row = rows.get(key) or stored.get(key)
     if row is None or value < row:
         rows[key] = value
 
 
 def _put_entries(changes: Changes, family: Family, entries: bytes, width: int, document: bytes) -> None:
-    rows, prefix = changes.family(family), document[:PREFIX_BYTES]
+    rows, prefix = changes.puts_of(family), document[:PREFIX_BYTES]
     for start in range(0, len(entries), width):
         rows[entries[start : start + width] + prefix] = b""
 

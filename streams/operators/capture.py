@@ -143,7 +143,7 @@ def _repeat(capture: Capture, originals: Sequence[Capture]) -> Capture:
         return capture
     last = max(with_document, key=_order)
     # Compute the tie from the record as written, so that it does not depend on the document of the original.
-    tie = capture.tie or capture_row.tie(capture)
+    tie = capture.tie or capture_row.tie_of(capture)
     return msgspec.structs.replace(capture, document=last.document, raw=last.raw, extractor=last.extractor, tie=tie)
 
 
@@ -155,7 +155,7 @@ def capture(pages: Sequence[SketchedPage], last: Mapping[bytes, Capture]) -> Cap
     """
     latest = dict(last)
     changes = Changes()
-    rows = changes.family(Family.CAPTURES)
+    rows = changes.puts_of(Family.CAPTURES)
     sightings: list[Sighting] = []
     captures: list[Capture] = []
     repeated: list[bytes] = []
@@ -163,8 +163,8 @@ def capture(pages: Sequence[SketchedPage], last: Mapping[bytes, Capture]) -> Cap
     for page in pages:
         new = page.capture
         if not new.tie:
-            new = msgspec.structs.replace(new, tie=capture_row.tie(new))
-        row_key = capture_row.row_key(new)
+            new = msgspec.structs.replace(new, tie=capture_row.tie_of(new))
+        row_key = capture_row.key_of(new)
         if row_key not in rows:
             captures.append(new)
         rows[row_key] = capture_row.encode(new)

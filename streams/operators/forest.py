@@ -27,7 +27,7 @@ class Forest:
         self.rows, self.changes, self.new_documents = rows, changes, new_documents
         self.transfers: list[MemberTransfer] = []  # one per root that got a parent, with its members
         self._parents: dict[bytes, bytes | None] = dict.fromkeys(changes.deletes.get(Family.PARENTS, ()))
-        self._parents.update(changes.family(Family.PARENTS))
+        self._parents.update(changes.puts_of(Family.PARENTS))
         self._added: dict[bytes, set[bytes]] = {}  # members by root
         assert not changes.puts.get(Family.MEMBERS), "members are added by steps only"
 

@@ -8,7 +8,7 @@ from itertools import islice
 from state.codecs import capture_row
 from state.families import Family
 from state.model import ID_BYTES, Capture
-from state.rows import HistoryReader, RowReader
+from state.rows import LocalReader, RowReader
 from streams.operators import admit
 from streams.operators.capture import OriginalQuery, matches_second
 from streams.operators.messages import Sighting
@@ -32,14 +32,14 @@ def read_admission_rows(store: RowReader, sightings: Sequence[Sighting]) -> tupl
     return documents, locations, read_rows(store, Family.TEXTS, sorted(documents))
 
 
-def read_last_captures(store: HistoryReader, keys: Sequence[bytes]) -> dict[bytes, Capture]:
+def read_last_captures(store: LocalReader, keys: Sequence[bytes]) -> dict[bytes, Capture]:
     """Return the last capture of each URL that has captures, by URL key."""
     rows = store.last_under(Family.CAPTURES, [capture_row.history_prefix(key) for key in keys])
     return {key: capture_row.decode(*row) for key, row in zip(keys, rows, strict=True) if row}
 
 
 def read_possible_originals(
-    store: HistoryReader, queries: Sequence[OriginalQuery]
+    store: LocalReader, queries: Sequence[OriginalQuery]
 ) -> dict[OriginalQuery, list[Capture]]:
     """Return the captures of each query, latest first, up to the first that can be the original."""
     captures: dict[OriginalQuery, list[Capture]] = {}

@@ -67,7 +67,7 @@ def probe(batch: BucketBatch, stored: Sequence[bytes | None], postings_max: int,
     """
     assert len(stored) == len(batch.keys)
     changes = Changes()
-    puts = changes.family(Family.BANDS)
+    puts = changes.puts_of(Family.BANDS)
     prefixes = [document[:PREFIX_BYTES] for document in batch.documents]
     shared: list[tuple[list[int], bytes]] = []
     postings_dropped = 0

@@ -61,7 +61,7 @@ def verify(
     near = NearPairs(ids=ids, lefts=lefts[rows], rights=rights[rows], rows=rows, figures=figures)
     changes = Changes()
     ratios = (figures.resemblance[rows], figures.containment[rows], figures.contained[rows])
-    changes.family(Family.EDGES).update(edge_row.encode_many(ids, near.lefts, near.rights, *ratios))
+    changes.puts_of(Family.EDGES).update(edge_row.encode_many(ids, near.lefts, near.rights, *ratios))
     # Keep only the unions that merge two sets: n near-copies need n - 1 unions, not one per pair.
     sets = DisjointSets[int]()
     near_pairs = zip(near.lefts.tolist(), near.rights.tolist(), strict=True)

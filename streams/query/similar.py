@@ -79,7 +79,7 @@ def _find_candidates(view: View, settings: Settings, sketch: Sketch, limit: int)
     candidates_max = settings.limits.candidates_max
     buckets = sketcher.buckets(sketch.signature[None, :], view.scheme)[0]
     collisions: Counter[bytes] = Counter()
-    for postings in view.buckets([bucket.tobytes() for bucket in buckets]):
+    for postings in view.bucket_postings([bucket.tobytes() for bucket in buckets]):
         collisions.update(postings)
     by_bands = sorted(collisions, key=lambda prefix: (-collisions[prefix], prefix))[: max(4 * candidates_max, limit)]
     # Rare shingles weigh more, because a shingle of many documents shows little about any of them. The first postings
@@ -99,7 +99,7 @@ def _read_matches(view: View, settings: Settings, pairs: list[tuple[DocumentRow,
     """Read titles, clusters and URLs of documents; skip those that only a sweep being cancelled has captured."""
     documents = [row.sketch.document for row, _ in pairs]
     limits = settings.limits
-    locations = view.locations_seen(documents, limits.members_shown_max)
+    locations = view.locations_with_times(documents, limits.members_shown_max)
     # While a sweep is being cancelled, only the captures show which URLs belong to that sweep alone.
     urls_max = limits.members_shown_max if view.cancelling else limits.match_urls_max
     listed = [first_and_last(keys_by_first_seen(keys), urls_max) for keys in locations]
@@ -138,7 +138,7 @@ def read_occurrences(view: View, row: DocumentRow, limit: int) -> Occurrences:
 
     `last_seen` is the latest time among these URLs.
     """
-    (locations,) = view.locations_seen([row.sketch.document], LOCATIONS_READ_MAX)
+    (locations,) = view.locations_with_times([row.sketch.document], LOCATIONS_READ_MAX)
     keys = sorted(first_and_last(keys_by_first_seen(locations), limit))
     return find_occurrences(view, row, view.histories(keys))
 

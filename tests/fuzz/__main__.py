@@ -203,7 +203,7 @@ A_SKETCH = Sketch(
 AN_EDGE = edge_row.encode(Edge(a=b"a" * 16, b=b"b" * 16, resemblance=0.75, containment=0.5, contained=1.0))
 TEXTS = text_row.TextCodec({})
 ROWS: dict[str, tuple[Callable[..., object], tuple[bytes, ...]]] = {
-    "capture": (capture_row.decode, (capture_row.row_key(A_CAPTURE), capture_row.encode(A_CAPTURE))),
+    "capture": (capture_row.decode, (capture_row.key_of(A_CAPTURE), capture_row.encode(A_CAPTURE))),
     "document": (document_row.decode, (b"d" * 16, document_row.encode(DocumentRow(A_SKETCH, 1577934245000)))),
     "edge": (edge_row.decode, AN_EDGE),
     "posting": (posting_list.decode, (posting_list.encode([b"abcde", b"fghij"]),)),

@@ -299,7 +299,7 @@ class Engine(RuleBasedStateMachine):
         assert set(captures) == self.captures
         for sweep in sweeps.all_sweeps(self.store):
             sweep_captures = [capture for capture in self.captures if capture.sweep == sweep.number]
-            counts = {host: n for host, n in sweeps.hosts(self.store, sweep.number).items() if n}
+            counts = {host: n for host, n in sweeps.captures_per_host(self.store, sweep.number).items() if n}
             assert sum(counts.values()) == len(sweep_captures)
             assert set(counts) == {host_prefix(url_key(capture.url)) for capture in sweep_captures}
             if sweep.state is SweepState.COMMITTED:

@@ -83,7 +83,7 @@ def _documents(messages: Sequence[Message], rows: MemoryStore, rules: Rules) -> 
     for payload in admitted:
         outputs += routing.bucket_probes(payload.document, payload.buckets, width, rules.partitions)
 
-    new = changes.family(Family.DOCUMENTS)
+    new = changes.puts_of(Family.DOCUMENTS)
     pairs = [m for m in messages if isinstance(m, CandidatePair)]
     rows_by_document = {
         pair.document: value

@@ -54,6 +54,6 @@ def sound(sound_store: Store) -> MemoryStore:
     """A copy in memory, which tests can change."""
     memory, changes = MemoryStore(), Changes()
     for family in Family:
-        changes.family(family).update(sound_store.scan(family))
+        changes.puts_of(family).update(sound_store.scan(family))
     memory.write(changes)
     return memory

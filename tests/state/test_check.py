@@ -289,7 +289,7 @@ def set_counters(store: MemoryStore, **totals: int) -> None:
 
 def set_full_buckets(store: MemoryStore, postings_max: int) -> None:
     changes = Changes()
-    meta.put_full_buckets(changes, postings_max)
+    meta.put_full_bucket(changes, postings_max)
     store.write(changes)
 
 
@@ -354,7 +354,7 @@ def partitions(store: MemoryStore, count: int) -> list[MemoryStore]:
                         capture = capture_row.decode(row, value)
                         hosts[capture.sweep, host_prefix(capture.key)] += 1
         for (sweep, host), captures in hosts.items():
-            sweeps.add_hosts(part, changes, sweep, {host: captures})
+            sweeps.add_captures_per_host(part, changes, sweep, {host: captures})
         part.write(changes)
     return parts
 
@@ -409,5 +409,5 @@ def test_full_buckets_of_a_partition_may_lack_documents(sound: MemoryStore) -> N
     assert partition_problems(one, 0, 1)
     set_full_buckets(one, 2)
     set_full_buckets(one, 16)
-    assert meta.full_buckets(one) == 2
+    assert meta.smallest_full_bucket(one) == 2
     assert partition_problems(one, 0, 1) == []

@@ -70,7 +70,7 @@ def test_an_incomplete_copy_of_a_backup_is_refused(folder: Path, tmp_path: Path)
 
 def test_a_state_that_was_not_closed_is_not_checked(folder: Path, tmp_path: Path) -> None:
     with Store(folder):
-        assert not (folder / inventory.NAME).exists()
+        assert not (folder / inventory.FILE_NAME).exists()
         with Store(folder, writable=False) as reader:
             assert reader.get(Family.META, b"2") == b"held"
         shutil.copytree(folder, tmp_path / "killed")
@@ -102,10 +102,10 @@ def test_a_writer_that_opens_before_the_inventory_is_written_invalidates_it(
 
 
 def test_an_inventory_of_another_manifest_is_ignored(folder: Path) -> None:
-    old = (folder / inventory.NAME).read_bytes()
+    old = (folder / inventory.FILE_NAME).read_bytes()
     with Store(folder) as store:
         store.flush()
-    (folder / inventory.NAME).write_bytes(old)
+    (folder / inventory.FILE_NAME).write_bytes(old)
     Store(folder, writable=False).close()
-    (folder / inventory.NAME).write_text("no list")
+    (folder / inventory.FILE_NAME).write_text("no list")
     Store(folder, writable=False).close()

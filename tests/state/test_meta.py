@@ -7,7 +7,7 @@ import pytest
 
 from state import meta
 from state.changes import Changes
-from state.errors import StateRefused
+from state.errors import StateIncompatible
 from state.families import Family
 from state.scheme import Scheme
 from state.store import Store
@@ -24,7 +24,7 @@ def test_a_new_state_records_the_first_scheme(store: Store) -> None:
 def test_another_scheme_is_refused_with_the_difference(store: Store) -> None:
     stored, wanted = Scheme(), Scheme(bands=12, shingle_words=5, seed=918_273_645_546)
     meta.claim_scheme(store, stored)
-    with pytest.raises(StateRefused) as refused:
+    with pytest.raises(StateIncompatible) as refused:
         meta.claim_scheme(store, wanted)
     message = str(refused.value)
     assert stored.id in message
@@ -39,9 +39,9 @@ def test_a_newer_format_is_refused(store: Store) -> None:
     changes = Changes()
     changes.put(Family.META, b"format", b"2")
     store.write(changes)
-    with pytest.raises(StateRefused, match="has format 2, this lostfound reads up to 1"):
+    with pytest.raises(StateIncompatible, match="has format 2, this lostfound reads up to 1"):
         meta.read_scheme(store)
-    with pytest.raises(StateRefused, match="has format 2, this lostfound reads up to 1"):
+    with pytest.raises(StateIncompatible, match="has format 2, this lostfound reads up to 1"):
         meta.claim_scheme(store, Scheme())
 
 

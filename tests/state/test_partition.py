@@ -9,7 +9,7 @@ import pytest
 from state import sweeps
 from state.changes import Changes
 from state.codecs import capture_row, changelog_record
-from state.errors import StateRefused
+from state.errors import StateIncompatible
 from state.families import Family
 from state.model import Capture
 from state.partition import Partition
@@ -24,7 +24,7 @@ def captured(time: int) -> Changes:
         key=KEY, url="http://example.org/a", sweep=1, time=time, status=200, document=b"d" * 16, raw=b"r" * 8, tie=1
     )
     changes = Changes()
-    changes.put(Family.CAPTURES, capture_row.row_key(capture), capture_row.encode(capture))
+    changes.put(Family.CAPTURES, capture_row.key_of(capture), capture_row.encode(capture))
     return changes
 
 
@@ -34,7 +34,7 @@ def partition(tmp_path: Path) -> Partition:
 
 
 def host_count(partition: Partition) -> int:
-    return sweeps.host_count(partition.store, 1, b"org,example)")
+    return sweeps.captures_on_host(partition.store, 1, b"org,example)")
 
 
 def test_a_repeated_capture_counts_once(partition: Partition) -> None:
@@ -87,5 +87,5 @@ def test_a_folder_of_another_partition_is_refused(tmp_path: Path) -> None:
     with Store(tmp_path / "p") as store:
         assert Partition(store, Scheme(), 3, 8).number == 3
         for number, count in ((2, 8), (3, 9)):
-            with pytest.raises(StateRefused, match=f"partition 3 of 8, not {number} of {count}"):
+            with pytest.raises(StateIncompatible, match=f"partition 3 of 8, not {number} of {count}"):
                 Partition(store, Scheme(), number, count)

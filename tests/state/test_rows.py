@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from state.changes import Changes
 from state.families import Family, StoreLimits
-from state.rows import HistoryReader, Row, RowReader, RowStore
+from state.rows import LocalReader, Row, RowReader, RowStore
 from state.store import Store
 from tests.memory import MemoryStore
 from tests.streams.kafka.rows import sharding
@@ -62,7 +62,7 @@ WRITERS: list[Factory] = [rocksdb_store, memory_store]
 
 def changes_of(rows: Rows) -> Changes:
     changes = Changes()
-    changes.family(FAMILY).update(rows)
+    changes.puts_of(FAMILY).update(rows)
     return changes
 
 
@@ -128,7 +128,7 @@ def test_backward_reads_match_a_sorted_dict(
     factory: Factory, rows: Rows, prefixes: list[bytes], start: bytes
 ) -> None:
     with TemporaryDirectory() as folder, factory(Path(folder), rows) as opened:
-        store = cast(HistoryReader, opened)
+        store = cast(LocalReader, opened)
         for prefix in prefixes:
             first = prefix + start
             expected = [row for row in reversed(under(rows, prefix)) if row[0] <= first]

@@ -8,7 +8,7 @@ import pytest
 
 from state.errors import LostfoundError
 from state.model import Sweep, SweepState
-from state.sweep_life import TABLE, Life, Phase, Step, apply, check_name
+from state.sweep_life import TRANSITIONS, Phase, Step, SweepLife, apply, check_name
 
 NOW = 1_700_000_000_000
 TO_PHASE = {
@@ -21,11 +21,11 @@ TO_PHASE = {
 }
 
 
-def after(life: Life | None, step: Step, number: int = 0, captures: int = 0) -> Life:
+def after(life: SweepLife | None, step: Step, number: int = 0, captures: int = 0) -> SweepLife:
     return apply(life, step, "2026-11", time=NOW, number=number, captures=captures)
 
 
-def life_in(phase: Phase) -> Life | None:
+def life_in(phase: Phase) -> SweepLife | None:
     if phase is Phase.ABSENT:
         return None
     life = after(None, Step.OPEN, number=1)
@@ -37,8 +37,8 @@ def life_in(phase: Phase) -> Life | None:
 @pytest.mark.parametrize(("phase", "step"), list(product(Phase, Step)))
 def test_the_table_decides_every_step(phase: Phase, step: Step) -> None:
     life, number = life_in(phase), 2 if step is Step.OPEN else 0
-    if (phase, step) in TABLE:
-        assert after(life, step, number).phase is TABLE[phase, step]
+    if (phase, step) in TRANSITIONS:
+        assert after(life, step, number).phase is TRANSITIONS[phase, step]
     else:
         with pytest.raises(LostfoundError, match="'2026-11'"):
             after(life, step, number)
@@ -84,8 +84,8 @@ def test_a_late_step_of_another_sweep_with_the_name_is_refused() -> None:
 @pytest.mark.parametrize("state", SweepState)
 def test_a_stored_sweep_resumes_its_life(state: SweepState) -> None:
     sweep = Sweep(number=1, name="2026-11", state=state, opened=NOW)
-    assert Life.of(sweep).phase.state is state
-    assert Life.of(sweep).phase.value == state.name.lower()
+    assert SweepLife.of(sweep).phase.state is state
+    assert SweepLife.of(sweep).phase.value == state.name.lower()
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ def test_sweeps_are_numbered_and_named(store: MemoryStore) -> None:
 def test_a_commit_counts_the_captures_of_all_hosts(store: MemoryStore) -> None:
     sweep = sweeps.open_sweep(store, "one", 7)
     changes = Changes()
-    sweeps.add_hosts(store, changes, sweep.number, {b"org,a)": 2, b"org,b)": 1})
+    sweeps.add_captures_per_host(store, changes, sweep.number, {b"org,a)": 2, b"org,b)": 1})
     store.write(changes)
     assert sweeps.commit(store, sweep, 9).captures == 3
     assert [s.state for s in sweeps.all_sweeps(store)] == [SweepState.COMMITTED]
@@ -40,13 +40,13 @@ def test_a_commit_counts_the_captures_of_all_hosts(store: MemoryStore) -> None:
 def test_a_cancelled_sweep_keeps_its_number_and_loses_its_name_and_counts(store: MemoryStore) -> None:
     sweep = sweeps.open_sweep(store, "one", 7)
     changes = Changes()
-    sweeps.add_hosts(store, changes, sweep.number, {b"org,a)": 2})
+    sweeps.add_captures_per_host(store, changes, sweep.number, {b"org,a)": 2})
     store.write(changes)
     changes = Changes()
     sweeps.finish_cancel(store, sweeps.begin_cancel(sweep, changes), changes)
     store.write(changes)
     assert sweeps.named(store, "one") is None
-    assert sweeps.hosts(store, sweep.number) == {}
+    assert sweeps.captures_per_host(store, sweep.number) == {}
     assert sweeps.open_sweep(store, "one", 8).number == 2
 
 
@@ -68,7 +68,7 @@ def test_a_row_decodes_to_its_sweep_and_damage_is_refused() -> None:
     )
     changes = Changes()
     sweeps.put(changes, sweep)
-    ((key, value),) = changes.family(Family.SWEEPS).items()
+    ((key, value),) = changes.puts_of(Family.SWEEPS).items()
     assert sweeps.decode(key, value) == sweep
     for damaged in (value[:-1], b"", b"[]", value.replace(b'"state":2', b'"state":9')):
         with pytest.raises(ValueError, match="not a sweep's row"):
@@ -77,13 +77,13 @@ def test_a_row_decodes_to_its_sweep_and_damage_is_refused() -> None:
 
 def test_hosts_are_counted_separately_by_sweep(store: MemoryStore) -> None:
     changes = Changes()
-    sweeps.add_hosts(store, changes, 1, {b"org,a)": 2, b"org,b)": 1})
-    sweeps.add_hosts(store, changes, 2, {b"org,a)": 5})
+    sweeps.add_captures_per_host(store, changes, 1, {b"org,a)": 2, b"org,b)": 1})
+    sweeps.add_captures_per_host(store, changes, 2, {b"org,a)": 5})
     store.write(changes)
     changes = Changes()
-    sweeps.add_hosts(store, changes, 1, {b"org,a)": -1})
+    sweeps.add_captures_per_host(store, changes, 1, {b"org,a)": -1})
     store.write(changes)
-    assert sweeps.hosts(store, 1) == {b"org,a)": 1, b"org,b)": 1}
-    assert sweeps.hosts(store, 2) == {b"org,a)": 5}
-    assert sweeps.host_count(store, 2, b"org,a)") == 5
-    assert sweeps.host_count(store, 2, b"org,b)") == 0
+    assert sweeps.captures_per_host(store, 1) == {b"org,a)": 1, b"org,b)": 1}
+    assert sweeps.captures_per_host(store, 2) == {b"org,a)": 5}
+    assert sweeps.captures_on_host(store, 2, b"org,a)") == 5
+    assert sweeps.captures_on_host(store, 2, b"org,b)") == 0

@@ -29,12 +29,12 @@ def test_sweeps_and_their_hosts(view: View) -> None:
         (2, "two", SweepState.COMMITTED),
         (3, "three", SweepState.OPEN),
     ]
-    hosts = view.sweep_hosts(1)
+    hosts = view.captures_per_host(1)
     assert set(hosts) == {host_prefix(url_key(host)) for host in HOSTS}
     assert sum(hosts.values()) == view.sweeps()[0].captures == 16
     for host, count in hosts.items():
-        assert view.host_captures(1, host) == count
-    assert view.host_captures(9, b"org,absent)") == 0
+        assert view.captures_on_host(1, host) == count
+    assert view.captures_on_host(9, b"org,absent)") == 0
 
 
 def test_captures_of_a_url_are_its_history(view: View) -> None:
@@ -56,9 +56,9 @@ def test_urls_under_a_prefix(view: View) -> None:
     prefix = url_key(f"{HOSTS[0]}/p")
     under = [c for c in all_captures if c.key.startswith(prefix)]
     urls = list(dict.fromkeys(c.key for c in under))
-    assert view.urls_under(prefix, 1_000) == urls
-    assert view.urls_under(prefix, 3) == list(dict.fromkeys(c.key for c in under[:3]))
-    assert view.urls_under(prefix, 1_000, start=urls[1]) == urls[1:]
+    assert view.url_keys_under(prefix, 1_000) == urls
+    assert view.url_keys_under(prefix, 3) == list(dict.fromkeys(c.key for c in under[:3]))
+    assert view.url_keys_under(prefix, 1_000, start=urls[1]) == urls[1:]
 
 
 def test_documents_by_id_and_prefix(view: View) -> None:
@@ -81,7 +81,7 @@ def test_locations_texts_and_titles(view: View) -> None:
     keys = [url_key(f"{HOSTS[0]}/new/p0.html"), url_key(f"{HOSTS[0]}/p0.html")]
     assert view.locations([capture.document, bytes(16)], 10) == [keys, []]
     assert view.locations([capture.document], 1) == [keys[:1]]
-    (seen,) = view.locations_seen([capture.document], 10)
+    (seen,) = view.locations_with_times([capture.document], 10)
     assert [key for key, _ in seen] == keys
     assert [time for _, time in seen] == [min(c.time for c in view.captures(key)) for key in keys]
     both, none = view.titles_and_texts([capture.document, bytes(16)])
@@ -112,7 +112,7 @@ def test_clusters_members_and_edges(view: View) -> None:
 
 def test_postings(view: View) -> None:
     bucket, value = next(iter(view.store.scan(Family.BANDS)))
-    assert view.buckets([b"none", bucket]) == [[], [value[:5]]]
+    assert view.bucket_postings([b"none", bucket]) == [[], [value[:5]]]
     sample, _ = next(iter(view.store.scan(Family.SAMPLES)))
     (results,) = view.sample_postings([int.from_bytes(sample[:4], "big")], 10)
     assert sample[4:] in results
@@ -144,4 +144,4 @@ def test_a_view_follows_the_writer_when_refreshed(tmp_path: Path) -> None:
             view.refresh()
             assert [s.name for s in view.sweeps()] == ["one", "two"]
             assert len(view.captures(url_key("https://a.org/"))) == 2
-            assert view.host_captures(2, b"org,a)") == 1
+            assert view.captures_on_host(2, b"org,a)") == 1

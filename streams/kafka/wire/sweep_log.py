@@ -33,7 +33,7 @@ from state.changes import Changes
 from state.errors import LostfoundError
 from state.families import Family
 from state.model import Sweep, SweepState
-from state.sweep_life import Life, Phase, Step
+from state.sweep_life import Phase, Step, SweepLife
 from streams.errors import InputError
 from streams.kafka.process_exit import end_process
 from streams.kafka.wire import topics
@@ -108,9 +108,9 @@ class SweepTable:
             raise InputError(f"the event {event.event!r} cannot be requested", "only workers append it")
         self._life_after(event)
 
-    def _life_after(self, event: Event) -> Life:
+    def _life_after(self, event: Event) -> SweepLife:
         sweep = self.find(event.name)
-        life = Life(sweep, self._phases[sweep.number]) if sweep is not None else None
+        life = SweepLife(sweep, self._phases[sweep.number]) if sweep is not None else None
         number = len(self.sweeps) + 1 if event.event == "open" else event.number
         return sweep_life.apply(
             life, STEPS[event.event], event.name, time=event.time, number=number, captures=event.captures
@@ -122,7 +122,7 @@ class SweepTable:
             changes = Changes()
             for sweep in self.sweeps.values():
                 sweeps.put(changes, sweep)
-            self._rows = changes.family(Family.SWEEPS)
+            self._rows = changes.puts_of(Family.SWEEPS)
         return self._rows
 
 

@@ -46,7 +46,7 @@ def _capture_fault(capture: Capture) -> str:
     if (capture.document is not None and len(capture.document) != ID_BYTES) or len(capture.raw) not in _RAW_LENGTHS:
         return "a fingerprint of the wrong length"
     try:
-        capture_row.row_key(capture)
+        capture_row.key_of(capture)
         capture_row.encode(capture)
     except (struct.error, OverflowError, ValueError, AssertionError) as error:
         return f"a capture that cannot be encoded: {error}"

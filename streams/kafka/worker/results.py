@@ -52,7 +52,7 @@ class Locations:
     def __init__(self, store: Store, changes: Changes) -> None:
         self._store = store
         self._new: defaultdict[bytes, list[Location]] = defaultdict(list)
-        for key, value in changes.family(Family.LOCATIONS).items():
+        for key, value in changes.puts_of(Family.LOCATIONS).items():
             self._new[key[:ID_BYTES]].append(_decode_location(key, value))
 
     def earliest(self, document: bytes, excluded_key: bytes = b"") -> Location:
@@ -111,7 +111,7 @@ def clusters_retracted(changes: Changes, store: Store, partition: int) -> Iterat
     left = [ClusterChange("left", document.hex()) for document in sorted(unlinked - forgotten)]
     gone = [ClusterChange("forgotten", document.hex()) for document in sorted(forgotten)]
     yield from (_cluster_result(change, partition) for change in left + gone)
-    parents = changes.family(Family.PARENTS)
+    parents = changes.puts_of(Family.PARENTS)
     documents = sorted(parents)
     for document, previous in zip(documents, store.get_many(Family.PARENTS, documents), strict=True):
         if previous != parents[document]:

@@ -137,7 +137,7 @@ def _request_verification(
 ) -> None:
     """Send the sketches of new documents to the owners of the documents' candidates."""
     documents = sorted({pair.document for pair in pairs})
-    rows = {**lookups.read_rows(store, Family.DOCUMENTS, documents), **outcome.changes.family(Family.DOCUMENTS)}
+    rows = {**lookups.read_rows(store, Family.DOCUMENTS, documents), **outcome.changes.puts_of(Family.DOCUMENTS)}
     page_of = locations.earliest if locations is not None else None
     requests, dropped = gather.gather(pairs, rows, context.candidates_max, page_of)
     outcome.send(requests)
@@ -150,7 +150,7 @@ def _verify_candidates(
     """Write edges and send unions. Return the closest near-duplicate of each document, if results are enabled."""
     sketches = {r.document: document_row.decode(r.document, r.row).sketch for r in requests}
     new_rows: defaultdict[bytes, dict[bytes, bytes]] = defaultdict(dict)
-    for document, row in outcome.changes.family(Family.DOCUMENTS).items():
+    for document, row in outcome.changes.puts_of(Family.DOCUMENTS).items():
         new_rows[document[:PREFIX_BYTES]][document] = row
     prefixes = sorted({request.prefix for request in requests})
     candidates = {
@@ -161,7 +161,7 @@ def _verify_candidates(
     verified = verify.verify(pairs, sketches, candidates, context.settings.policy.threshold)
     outcome.send(verified.unions)
     outcome.changes.update(verified.changes)
-    outcome.counts.update(pairs_verified=verified.compared, edges=len(verified.changes.family(Family.EDGES)))
+    outcome.counts.update(pairs_verified=verified.compared, edges=len(verified.changes.puts_of(Family.EDGES)))
     if verified.near is None or not context.writes_results(Topic.NEAR_DUPLICATES):
         return []
     pages = {request.document: Location(request.key, request.time) for request in requests}
@@ -183,7 +183,7 @@ def process_buckets(partition: Partition, probes: Sequence[BucketProbe], context
     outcome.send(probed.pairs)
     outcome.changes = probed.changes
     if probed.postings_dropped:
-        meta.put_full_buckets(outcome.changes, limits.bucket_postings_max)
+        meta.put_full_bucket(outcome.changes, limits.bucket_postings_max)
     outcome.counts.update(
         pairs=len(probed.pairs),
         bucket_postings_dropped=probed.postings_dropped,
@@ -244,7 +244,7 @@ def _preserve_new_parents(
     changes: Changes, parents: Mapping[bytes, bytes], earlier: Changes, store: RowReader
 ) -> None:
     """Drop changes to any parent that a union has set since `parents`, the basis of these changes, was read."""
-    deletes, puts = changes.deletes.get(Family.PARENTS, set()), changes.family(Family.PARENTS)
+    deletes, puts = changes.deletes.get(Family.PARENTS, set()), changes.puts_of(Family.PARENTS)
     for node, parent in _current_rows(Family.PARENTS, deletes | puts.keys(), earlier, store):
         if parent not in (None, parents.get(node)):
             deletes.discard(node)
@@ -255,7 +255,7 @@ def _preserve_new_postings(
     changes: Changes, deleted_prefixes: Collection[bytes], earlier: Changes, store: RowReader
 ) -> None:
     """Keep postings added after the changes were computed; remove only the postings of deleted documents."""
-    replacements = dict.fromkeys(changes.deletes.get(Family.BANDS, ()), b"") | changes.family(Family.BANDS)
+    replacements = dict.fromkeys(changes.deletes.get(Family.BANDS, ()), b"") | changes.puts_of(Family.BANDS)
     for bucket, row in _current_rows(Family.BANDS, replacements, earlier, store):
         current, replacement = row or b"", replacements[bucket]
         remaining = {prefix for prefix in posting_list.decode(current) if prefix not in deleted_prefixes}
@@ -270,7 +270,7 @@ def _current_rows(
     family: Family, keys: Collection[bytes], earlier: Changes, store: RowReader
 ) -> Iterator[tuple[bytes, bytes | None]]:
     """Yield each key with its row, including the changes that earlier messages of this batch made."""
-    deleted, written = earlier.deletes.get(family, set()), earlier.family(family)
+    deleted, written = earlier.deletes.get(family, set()), earlier.puts_of(family)
     ordered = sorted(keys)
     for key, stored in zip(ordered, store.get_many(family, ordered), strict=True):
         yield key, written.get(key) or (None if key in deleted else stored)

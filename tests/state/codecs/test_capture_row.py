@@ -29,18 +29,18 @@ captures = st.builds(
 
 @given(captures)
 def test_a_row_decodes_to_its_capture(capture: Capture) -> None:
-    assert capture_row.decode(capture_row.row_key(capture), capture_row.encode(capture)) == capture
+    assert capture_row.decode(capture_row.key_of(capture), capture_row.encode(capture)) == capture
 
 
 @given(captures)
 def test_a_damaged_value_is_refused(capture: Capture) -> None:
-    row = capture_row.row_key(capture)
+    row = capture_row.key_of(capture)
     assert_refuses_damage(lambda value: capture_row.decode(row, value), capture_row.encode(capture))
 
 
 @given(captures)
 def test_a_damaged_key_is_refused(capture: Capture) -> None:
-    row = capture_row.row_key(capture)
+    row = capture_row.key_of(capture)
     for damaged in [*(row[:-cut] for cut in range(1, len(row))), row + b"\0"]:
         with pytest.raises(ValueError, match="not a capture key"):
             capture_row.decode_key(damaged)
@@ -50,7 +50,7 @@ def test_a_url_that_is_not_utf8_is_refused() -> None:
     capture = make_capture("https://a.org/#b")
     value = capture_row.encode(capture)
     with pytest.raises(ValueError, match="not UTF-8"):
-        capture_row.decode(capture_row.row_key(capture), value[:-1] + b"\xff")
+        capture_row.decode(capture_row.key_of(capture), value[:-1] + b"\xff")
 
 
 def test_a_url_key_with_a_nul_is_not_encoded() -> None:
@@ -61,17 +61,17 @@ def test_a_url_key_with_a_nul_is_not_encoded() -> None:
 @given(captures, captures)
 def test_captures_of_a_url_sort_by_sweep_time_and_tie(one: Capture, other: Capture) -> None:
     other = msgspec.structs.replace(other, key=one.key)
-    by_row = capture_row.row_key(one) < capture_row.row_key(other)
+    by_row = capture_row.key_of(one) < capture_row.key_of(other)
     assert by_row == ((one.sweep, one.time, one.tie) < (other.sweep, other.time, other.tie))
 
 
 @given(captures)
 def test_a_tie_depends_only_on_the_response(capture: Capture) -> None:
-    tie = capture_row.tie(capture)
+    tie = capture_row.tie_of(capture)
     assert 0 < tie <= capture_row.TIE_MAX
     assert (tie >= 0x8000) == (200 <= capture.status < 300)
     processed = msgspec.structs.replace(capture, document=b"d" * 16, extractor=1, sweep=9, time=1)
-    assert capture_row.tie(processed) == tie
+    assert capture_row.tie_of(processed) == tie
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_a_url_that_its_key_decodes_to_is_not_stored_twice(url: str) -> None:
     capture = make_capture(url)
     value = capture_row.encode(capture)
     assert (len(value) == 5) == ("#" not in url)
-    assert capture_row.decode(capture_row.row_key(capture), value).url == url
+    assert capture_row.decode(capture_row.key_of(capture), value).url == url
 
 
 def make_capture(url: str) -> Capture:

@@ -29,7 +29,7 @@ def test_records_decode_to_the_changes(
     for family, keys in deletes.items():
         changes.delete_all(family, keys - puts.get(family, {}).keys())
     for family, rows in puts.items():
-        changes.family(family).update(rows)
+        changes.puts_of(family).update(rows)
     decoded = Changes()
     for record in changelog_record.encode(changes, kind=kind, record_bytes_max=record_bytes_max):
         assert len(record) <= max(record_bytes_max, 400)

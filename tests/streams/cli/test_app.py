@@ -13,7 +13,7 @@ from typing import Any
 import click
 import pytest
 
-from state.errors import StateCorrupt, StateError, StateLocked, StateMissing, StateRefused
+from state.errors import StateCorrupt, StateError, StateIncompatible, StateLocked, StateMissing
 from streams.cli import app
 from streams.cli.command_context import Context
 from streams.cli.exit_codes import Exit, exit_code_of
@@ -84,7 +84,7 @@ def test_help_imports_no_heavy_library() -> None:
         (SettingsError("a"), 2),
         (StateMissing("a"), 4),
         (StateLocked("a"), 4),
-        (StateRefused("a"), 4),
+        (StateIncompatible("a"), 4),
         (StateCorrupt("a"), 4),
         (StateError("a"), 4),
         (LostfoundError("a"), 2),

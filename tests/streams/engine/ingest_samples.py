@@ -44,7 +44,7 @@ def stop_after(monkeypatch: pytest.MonkeyPatch, writes: int, *, before: bool) ->
 
     def stopping(self: Store, changes: Any, *, sync: bool = False) -> None:
         nonlocal done
-        if any(key.startswith(b"cursor:") for key in changes.family(Family.META)):
+        if any(key.startswith(b"cursor:") for key in changes.puts_of(Family.META)):
             done += 1
             if done == writes and before:
                 raise Stop

@@ -9,7 +9,7 @@ import pytest
 
 from state import meta
 from state.check import check
-from state.errors import StateRefused
+from state.errors import StateIncompatible
 from state.families import Family
 from state.model import Sweep, SweepState
 from state.store import Store
@@ -67,7 +67,7 @@ def test_stale_last_captures_are_read_again(store: Store) -> None:
 
 def test_another_scheme_is_refused(store: Store) -> None:
     Engine(store, SETTINGS)
-    with pytest.raises(StateRefused, match="bands 20 there, 8 here"):
+    with pytest.raises(StateIncompatible, match="bands 20 there, 8 here"):
         Engine(store, settings({"scheme": {"bands": 8}}))
 
 

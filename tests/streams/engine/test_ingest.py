@@ -140,7 +140,7 @@ def test_a_page_supplied_twice_counts_once(store: Store, tmp_path: Path) -> None
     take(store, tmp_path / "a.jsonl", [PAGES[0], PAGES[1], PAGES[0]], "one", keep_open=True)
     take(store, tmp_path / "b.jsonl", [PAGES[1], PAGES[2]], "two", keep_open=True)
     take(store, tmp_path / "c.jsonl", [PAGES[1]], "one")
-    assert sweeps.hosts(store, 1) == {b"org,a)": 2}
+    assert sweeps.captures_per_host(store, 1) == {b"org,a)": 2}
     assert sound(store)
 
 

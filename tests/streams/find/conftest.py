@@ -102,10 +102,10 @@ class MemoryView:
     def sweeps(self) -> list[Sweep]:
         return self._sweeps
 
-    def sweep_hosts(self, number: int, start: bytes = b"", limit: int | None = None) -> dict[bytes, int]:
+    def captures_per_host(self, number: int, start: bytes = b"", limit: int | None = None) -> dict[bytes, int]:
         return dict(islice(((host, n) for host, n in sorted(self._hosts[number].items()) if host >= start), limit))
 
-    def host_captures(self, number: int, host: bytes) -> int:
+    def captures_on_host(self, number: int, host: bytes) -> int:
         return self._hosts[number].get(host, 0)
 
     def captures(self, key: bytes) -> list[Capture]:
@@ -114,7 +114,7 @@ class MemoryView:
     def histories(self, keys: list[bytes]) -> list[list[Capture]]:
         return [self.captures(key) for key in keys]
 
-    def urls_under(self, prefix: bytes, captures_max: int, start: bytes | None = None) -> list[bytes]:
+    def url_keys_under(self, prefix: bytes, captures_max: int, start: bytes | None = None) -> list[bytes]:
         keys = sorted(key for key in self._captures if key.startswith(prefix) and key >= (start or b""))
         return list(dict.fromkeys(capture.key for key in keys for capture in self._captures[key][:captures_max]))[
             :captures_max
@@ -127,9 +127,9 @@ class MemoryView:
         return [self._rows.get(document) for document in documents]
 
     def locations(self, documents: list[bytes], limit: int) -> list[list[bytes]]:
-        return [[key for key, _ in locations] for locations in self.locations_seen(documents, limit)]
+        return [[key for key, _ in locations] for locations in self.locations_with_times(documents, limit)]
 
-    def locations_seen(self, documents: list[bytes], limit: int) -> list[list[tuple[bytes, int]]]:
+    def locations_with_times(self, documents: list[bytes], limit: int) -> list[list[tuple[bytes, int]]]:
         locations = sorted((document, key) for document, keys in self._locations.items() for key in keys)
         matching = [[row for row in locations if b"".join(row).startswith(prefix)][:limit] for prefix in documents]
         return [[(key, self._first_seen(document, key)) for document, key in rows] for rows in matching]
@@ -141,7 +141,7 @@ class MemoryView:
         self.texts_read += len(documents)
         return [self._texts.get(document) if self.keep_texts else None for document in documents]
 
-    def buckets(self, buckets: list[bytes]) -> list[list[bytes]]:
+    def bucket_postings(self, buckets: list[bytes]) -> list[list[bytes]]:
         return [sorted(self._postings.get(("band", bucket), ())) for bucket in buckets]
 
     def sample_postings(self, values: list[int], limit: int) -> list[list[bytes]]:

@@ -153,7 +153,7 @@ def test_only_pages_with_unrelated_names_are_soft_404s(view):
     view.add({f"{SITE}/v{n}/guide/": "the same page in all versions" for n in range(9)})
     view.add({f"{SITE}/{name}": "the page was not found" for name in ("a1", "b2", "c3", "d4", "e5")})
     soft_errors = SoftErrors(view, 5)
-    captures = [c for key in view.urls_under(host_prefix(url_key(SITE)), 99) for c in view.captures(key)]
+    captures = [c for key in view.url_keys_under(host_prefix(url_key(SITE)), 99) for c in view.captures(key)]
     pages = {c.url: (c.document, c.key) for c in captures}
     assert not soft_errors.is_suspected(*pages[f"{SITE}/v1/guide/"])
     assert soft_errors.is_suspected(*pages[f"{SITE}/a1"])

@@ -160,7 +160,7 @@ class TestCancelling:
             if family is not Family.SWEEPS:
                 assert after[family] == before[family], family
         assert [s.name for s in View(store).sweeps()] == ["one"]
-        assert sweeps.hosts(store, 2) == {}
+        assert sweeps.captures_per_host(store, 2) == {}
         assert is_sound(store)
 
     def test_cancelling_the_first_sweep_keeps_the_pages_of_later_ones(self, store: Store, tmp_path: Path) -> None:

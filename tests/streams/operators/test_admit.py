@@ -105,8 +105,8 @@ def test_a_document_at_many_urls_is_new_once() -> None:
     store(rows, changes, merged=False)
     changes, new = run([sighting("A", "z", 8)], rows)
     assert new == []
-    assert set(changes.family(Family.LOCATIONS)) == {b"A" * 16 + b"z"}
-    assert changes.family(Family.DOCUMENTS) == {}
+    assert set(changes.puts_of(Family.LOCATIONS)) == {b"A" * 16 + b"z"}
+    assert changes.puts_of(Family.DOCUMENTS) == {}
 
 
 def test_only_an_earlier_sighting_moves_first_seen_back() -> None:
@@ -127,7 +127,7 @@ def test_a_sighting_without_a_payload_updates_a_stored_document() -> None:
     store(rows, run([sighting("A", "x", 5)], rows)[0], merged=False)
     changes, new = run([sighting("A", "y", 2, has_payload=False)], rows)
     assert new == []
-    assert document_row.first_seen(changes.family(Family.DOCUMENTS)[b"A" * 16]) == 2
+    assert document_row.first_seen(changes.puts_of(Family.DOCUMENTS)[b"A" * 16]) == 2
 
 
 sightings = st.lists(

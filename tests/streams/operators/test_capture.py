@@ -49,7 +49,7 @@ def last_of(captures: list[Capture]) -> dict[bytes, Capture]:
 
 
 def written(captured: CaptureResult) -> list[Capture]:
-    return [capture_row.decode(*row) for row in sorted(captured.changes.family(Family.CAPTURES).items())]
+    return [capture_row.decode(*row) for row in sorted(captured.changes.puts_of(Family.CAPTURES).items())]
 
 
 def sent(captured: CaptureResult) -> list[tuple[bytes, bytes, int]]:
@@ -115,12 +115,12 @@ def test_any_order_and_repeats_give_the_same_rows_and_first_sightings(
     first_seen: dict[tuple[bytes, bytes], int] = {}
     for page in shuffled:
         captured = capture([page], last_of([capture_row.decode(*row) for row in rows.items()]))
-        assert set(captured.repeated) >= {row for row in captured.changes.family(Family.CAPTURES) if row in rows}
-        rows.update(captured.changes.family(Family.CAPTURES))
+        assert set(captured.repeated) >= {row for row in captured.changes.puts_of(Family.CAPTURES) if row in rows}
+        rows.update(captured.changes.puts_of(Family.CAPTURES))
         for sighting in captured.sightings:
             location = (sighting.document, sighting.key)
             first_seen[location] = min(sighting.time, first_seen.get(location, sighting.time))
-    assert rows == capture(made, {}).changes.family(Family.CAPTURES)
+    assert rows == capture(made, {}).changes.puts_of(Family.CAPTURES)
     assert first_seen == expected
 
 
@@ -184,13 +184,13 @@ class TestRevisits:
         once = capture(first, {URL: seen("A", 10).capture})
         again, _ = resolve([seen("B", 30), revisit(URL, 20)], {QUERY: [first[0].capture]})
         twice = capture(again[1:], {URL: seen("B", 30).capture})
-        assert twice.changes.family(Family.CAPTURES) == once.changes.family(Family.CAPTURES)
+        assert twice.changes.puts_of(Family.CAPTURES) == once.changes.puts_of(Family.CAPTURES)
 
     def test_a_revisit_that_is_resolved_later_keeps_its_row_key(self) -> None:
         early, late = (
             resolve([revisit(URL, 20, OTHER)], before)[0] for before in ({}, {QUERY: [seen("A", 10).capture]})
         )
-        rows = [set(capture(pages, {}).changes.family(Family.CAPTURES)) for pages in (early, late)]
+        rows = [set(capture(pages, {}).changes.puts_of(Family.CAPTURES)) for pages in (early, late)]
         assert rows[0] == rows[1]
 
     @pytest.mark.parametrize(("second", "document"), [(10, "A"), (20, "B"), (15, None)])

@@ -25,7 +25,7 @@ def test_a_union_is_sent_to_the_larger_document() -> None:
 
 def test_a_root_gets_a_parent_and_transfers_its_members() -> None:
     changes, following = union_step(union(A, C), None, [D])
-    assert changes.family(Family.PARENTS) == {C: A}
+    assert changes.puts_of(Family.PARENTS) == {C: A}
     assert changes.deletes[Family.MEMBERS] == {C + D}
     assert following == MemberTransfer(A, (C, D))
 
@@ -44,7 +44,7 @@ def test_the_union_of_another_node_continues_with_its_parent(
 
 def test_a_root_lists_transferred_members_and_another_node_forwards_them() -> None:
     changes, following = transfer_step(MemberTransfer(A, (C, D)), None)
-    assert changes.family(Family.MEMBERS) == {A + C: b"", A + D: b""}
+    assert changes.puts_of(Family.MEMBERS) == {A + C: b"", A + D: b""}
     assert following is None
     changes, following = transfer_step(MemberTransfer(B, (C, D)), A)
     assert following == MemberTransfer(A, (C, D))

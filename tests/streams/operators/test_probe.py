@@ -33,7 +33,7 @@ def run(
     grouped = group_buckets(batch, 3)
     stored = [state.get(key) for key in grouped.keys]
     result = probe(grouped, stored, postings_max, candidates_max)
-    state.update(result.changes.family(Family.BANDS))
+    state.update(result.changes.puts_of(Family.BANDS))
     return result
 
 

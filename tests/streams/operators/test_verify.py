@@ -57,7 +57,7 @@ def share(a: bytes, b: bytes) -> float:
 def test_edges_equal_those_of_plain_sets(threshold: float) -> None:
     pairs = [pair(a, b) for a, b in combinations(SKETCHES, 2)]
     result = verify(pairs, BY_ID, by_prefix(SKETCHES), threshold)
-    edges = [edge_row.decode(*row) for row in result.changes.family(Family.EDGES).items()]
+    edges = [edge_row.decode(*row) for row in result.changes.puts_of(Family.EDGES).items()]
     expected = {(a, b): share(a, b) for a, b in combinations(sorted(SHINGLES), 2) if share(a, b) >= threshold}
     assert {(edge.a, edge.b): edge.resemblance for edge in edges} == pytest.approx(expected, abs=1e-4)
     for edge in edges:
@@ -70,7 +70,7 @@ def test_edges_equal_those_of_plain_sets(threshold: float) -> None:
 def test_unions_give_the_components_of_the_edges() -> None:
     pairs = [pair(a, b) for a, b in combinations(SKETCHES, 2)]
     result = verify(pairs, BY_ID, by_prefix(SKETCHES), 0.5)
-    edges = [(key[:16], key[16:]) for key in result.changes.family(Family.EDGES)]
+    edges = [(key[:16], key[16:]) for key in result.changes.puts_of(Family.EDGES)]
     unions = [(union.smaller, union.larger) for union in result.unions]
     assert set(unions) <= set(edges)
     assert components(unions) == components(edges)
@@ -117,7 +117,7 @@ def test_all_documents_with_the_prefix_are_compared() -> None:
     )
     result = verify([pair(a, b)], BY_ID, {b.document[:5]: [b, clash]}, 0.1)
     assert result.compared == 2
-    assert len(result.changes.family(Family.EDGES)) == 2
+    assert len(result.changes.puts_of(Family.EDGES)) == 2
 
 
 def test_no_pairs_give_no_changes() -> None:

@@ -118,7 +118,7 @@ def test_changes_are_divided_by_owner_without_rows_that_partitions_derive() -> N
     assert parts.keys() == {partition_of(prefix, PARTITIONS)}
     (part,) = parts.values()
     assert part.deletes.get(Family.DOCUMENTS) == {document}
-    assert part.family(Family.WORDS) == {b"site0001" + prefix: b""}
+    assert part.puts_of(Family.WORDS) == {b"site0001" + prefix: b""}
     assert len(part) == 2
 
 
