@@ -58,7 +58,7 @@ def find(
     """
     import structlog
 
-    from streams.find import Finder, missing_urls, warm_up
+    from streams.find import Finder, possibly_missing_urls, warm_up
 
     if sum((as_json, as_csv, redirects is not None)) > 1:
         raise click.UsageError("--json, --csv and --redirects cannot be combined")
@@ -77,7 +77,7 @@ def find(
         finder = Finder(view, settings)
         answers = finder.find_many(chain(checked_urls, _read_urls(from_file) if from_file else ()))
         if missing:
-            suspects = finder.find_many(missing_urls(view, settings.find.soft_404_urls))
+            suspects = finder.find_many(possibly_missing_urls(view, settings.find.soft_404_urls))
             answers = chain(answers, (answer for answer in suspects if answer.status in {"moved", "gone"}))
         answers = count(answers)
         if as_json:

@@ -22,7 +22,7 @@ from streams import query
 from streams.demo import manuals
 from streams.engine.ingest import Summary, ingest
 from streams.errors import InputError
-from streams.find import Finder, missing_urls, warm_up
+from streams.find import Finder, possibly_missing_urls, warm_up
 from streams.find.answer import Answer
 from streams.find.redirect_maps import redirect_map, render
 from streams.settings import Settings
@@ -57,7 +57,7 @@ def run_demo(folder: Path, settings: Settings, *, use_sample: bool, now: int) ->
         view = View(store)
         _print_clusters(view, site.base_url)
         warm_up()
-        answers = list(Finder(view, settings).find_many(missing_urls(view, settings.find.soft_404_urls)))
+        answers = list(Finder(view, settings).find_many(possibly_missing_urls(view, settings.find.soft_404_urls)))
         moved = [answer for answer in answers if answer.status == "moved"]
         gone = [answer for answer in answers if answer.status == "gone"]
         _print_moved(moved, len(moved) + len(gone), site.base_url)

@@ -25,7 +25,7 @@ from state.model import PREFIX_BYTES, DocumentRow
 from streams.find import score as scoring
 from streams.find.batch_lru import BatchLru
 from streams.find.find_context import DeadUrl, FindContext
-from streams.find.missing_rule import Life
+from streams.find.missing_rule import UrlHistory
 from streams.find.path_similarity import path_features, path_similarity_to
 from streams.find.text_similarity import TextFeatures
 from streams.sketch import sketcher
@@ -42,7 +42,7 @@ SIMILARITY_MIN = 0.04  # a smaller sum of containment and resemblance is within 
 _LOOKUPS_CACHED = 512  # look-ups of each kind, each with a few kilobytes at most
 _HOT_WORDS_MAX = 100_000  # common words that are remembered, so that they are not read again
 _DOCUMENTS_PER_READ = 32  # documents whose locations are read together
-_LIVES_PER_READ = 16
+_HISTORIES_PER_READ = 16
 _PROMISE_SHARE_MIN = 0.2  # candidates with less than this share of the best promise are not compared
 
 
@@ -62,8 +62,8 @@ class CandidateSelector:
         self._rows: BatchLru[bytes, list[DocumentRow]] = BatchLru(self._read_rows, _LOOKUPS_CACHED)
         self._hot_words: set[tuple[bytes, int]] = set()
 
-    def select(self, dead: DeadUrl, extra_keys: Iterable[bytes], excluded: frozenset[bytes]) -> list[Life]:
-        """Return lives of URLs that had a page when the old URL was missing.
+    def select(self, dead: DeadUrl, extra_keys: Iterable[bytes], excluded: frozenset[bytes]) -> list[UrlHistory]:
+        """Return the histories of URLs that had a page when the old URL was missing.
 
         These are the extra keys, the URLs by position, and the `find.compared_max` most promising URLs of documents.
         """
@@ -71,17 +71,17 @@ class CandidateSelector:
         given = [key for key in dict.fromkeys([*extra_keys, *self._by_position(dead)]) if key not in excluded]
         promise = self._rate_urls(dead, self._rate_documents(dead), {*given, *excluded})
         order = sorted(promise, key=lambda key: (-promise[key], key))
-        lives: list[Life] = []
+        histories: list[UrlHistory] = []
         read = 0
-        while read < len(order) and len(lives) < compared_max:
-            if lives and promise[order[read]] < _PROMISE_SHARE_MIN * promise[lives[0].key]:
+        while read < len(order) and len(histories) < compared_max:
+            if histories and promise[order[read]] < _PROMISE_SHARE_MIN * promise[histories[0].key]:
                 self._counters["find_promise_share_min"] += 1
                 break
-            lives += self._surviving_lives(dead, order[read : read + _LIVES_PER_READ])
-            read += _LIVES_PER_READ
-        if len(lives) + (read < len(order)) > compared_max:
+            histories += self._surviving_histories(dead, order[read : read + _HISTORIES_PER_READ])
+            read += _HISTORIES_PER_READ
+        if len(histories) + (read < len(order)) > compared_max:
             self._counters["find_compared_max"] += 1
-        return [*self._surviving_lives(dead, given), *lives[:compared_max]]
+        return [*self._surviving_histories(dead, given), *histories[:compared_max]]
 
     def _rate_urls(self, dead: DeadUrl, promises: dict[bytes, float], known: set[bytes]) -> dict[bytes, float]:
         """Return the promise of about `find.candidates_max` URLs, those of the most promising documents first.
@@ -102,10 +102,10 @@ class CandidateSelector:
         similarity = path_similarity_to(path_features(dead.key))
         return {key: promise + scoring.PATH * similarity(path_features(key)) for key, promise in content.items()}
 
-    def _surviving_lives(self, dead: DeadUrl, keys: list[bytes]) -> list[Life]:
-        """Return the lives of the URLs that had a page when the old URL was missing."""
-        lives = self._context.lives.many(keys)
-        return [life for life in lives if life.last_page and life.last_page.sweep >= dead.missing_since]
+    def _surviving_histories(self, dead: DeadUrl, keys: list[bytes]) -> list[UrlHistory]:
+        """Return the histories of the URLs that had a page when the old URL was missing."""
+        histories = self._context.url_histories.many(keys)
+        return [h for h in histories if h.last_page and h.last_page.sweep >= dead.missing_since]
 
     def _rate_documents(self, dead: DeadUrl) -> dict[bytes, float]:
         """Return the promise of candidate documents by prefix, in the order in which their sources take turns.

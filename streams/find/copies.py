@@ -92,8 +92,8 @@ class CopyDetector:
         for level, start in _levels_upwards(folder, old_tree):
             keys = self._view.url_keys_under(level, _CAPTURES_READ, start)[:_URLS_READ]
             deeper: dict[bytes, list[Capture]] = {}
-            for key, history in self._histories(keys):
-                captures = [c for c in history if c.document is not None]
+            for key, all_captures in self._captures_of(keys):
+                captures = [c for c in all_captures if c.document is not None]
                 is_surviving = {last_sweep, missing_since} <= {c.sweep for c in captures}
                 if is_surviving and not (is_nested and key.startswith(new_tree)):
                     # Pages of this level come first, because folders below can be other trees, such as copies.
@@ -111,8 +111,8 @@ class CopyDetector:
     ) -> float:
         keys = self._view.url_keys_under(folder, _CAPTURES_READ)[:_URLS_READ]
         missing: dict[bytes, bytes] = {}  # documents by the URL key where their copy would be
-        for key, history in self._histories(keys):
-            documents = {c.sweep: c.document for c in history if c.document is not None}
+        for key, all_captures in self._captures_of(keys):
+            documents = {c.sweep: c.document for c in all_captures if c.document is not None}
             document = documents.get(last_sweep)
             if document is not None and missing_since not in documents and directory_prefix(key) == folder:
                 missing[new_tree + key[len(old_tree) :]] = document
@@ -128,7 +128,7 @@ class CopyDetector:
         counterparts = [old_tree + key[len(new_tree) :] for key in neighbours if not is_index(key)]
         if len(counterparts) < 2 * _NEIGHBOURS_MIN:
             return 0.0
-        histories = self._histories(counterparts)
+        histories = self._captures_of(counterparts)
         return sum(self._current_document(*history) is not None for history in histories) / len(counterparts)
 
     def _living_neighbours(self, old_tree: bytes, new_tree: bytes, folder: bytes) -> dict[bytes, None]:
@@ -140,7 +140,7 @@ class CopyDetector:
         for level, start in levels:
             keys = self._view.url_keys_under(level, _CAPTURES_READ, start)[:_URLS_READ]
             new = [key for key in keys if key not in neighbours and not (is_nested and key.startswith(old_tree))]
-            living = [key for key, captures in self._histories(new) if self._current_document(key, captures)]
+            living = [key for key, captures in self._captures_of(new) if self._current_document(key, captures)]
             siblings = [key for key in living if directory_prefix(key) == level]
             preferred = siblings if len(siblings) >= 2 * _NEIGHBOURS_MIN else living
             neighbours.update(dict.fromkeys(preferred[:limit]))
@@ -148,7 +148,7 @@ class CopyDetector:
                 break
         return neighbours
 
-    def _histories(self, keys: list[bytes]) -> Iterator[tuple[bytes, list[Capture]]]:
+    def _captures_of(self, keys: list[bytes]) -> Iterator[tuple[bytes, list[Capture]]]:
         """Yield the captures of these URLs in small batches, because the first ones are usually enough."""
         for start in range(0, len(keys), _HISTORIES_PER_READ):
             batch = keys[start : start + _HISTORIES_PER_READ]

@@ -12,12 +12,12 @@ from state.model import DocumentRow
 from state.view import View
 from streams.find.batch_lru import BatchLru
 from streams.find.copies import CopyDetector
-from streams.find.missing_rule import Life, SoftErrors, SweepIndex, read_life
+from streams.find.missing_rule import SoftErrors, SweepIndex, UrlHistory, build_history
 from streams.find.text_similarity import SiteStatistics, TextFeatureCache, TextFeatures, sample_site
 from streams.settings import Settings
 from streams.sketch.sketcher import Sketcher
 
-_LIVES_CACHED, _ROWS_CACHED, _LOCATIONS_CACHED = 16_384, 8_192, 2_048
+_HISTORIES_CACHED, _ROWS_CACHED, _LOCATIONS_CACHED = 16_384, 8_192, 2_048
 _LOCATIONS_MAX = 16  # URLs per document: the last ones that received the document
 _LOCATIONS_READ, _VERSIONS_READ = 64, 8
 _STUB_SHARE = 0.4  # a last version shorter than this share of the longest version is a stub
@@ -50,43 +50,44 @@ class FindContext:
         self.sketcher = Sketcher(view.scheme, settings.limits.tokens_max)
         self.sweeps = SweepIndex(view)
         self.soft_errors = SoftErrors(view, settings.find.soft_404_urls)
-        self.lives: BatchLru[bytes, Life] = BatchLru(self._read_lives, _LIVES_CACHED)  # here, soft 404s are pages
+        # Soft 404s are pages in these histories; `checked_history` treats them as failures.
+        self.url_histories: BatchLru[bytes, UrlHistory] = BatchLru(self._read_histories, _HISTORIES_CACHED)
         self.rows: BatchLru[bytes, DocumentRow | None] = BatchLru(view.documents, _ROWS_CACHED)
         self.texts = TextFeatureCache(view, self.sketcher)
         self.copies = CopyDetector(view, self.rows, self.sweeps.last_visit)
         self.locations: BatchLru[bytes, list[bytes]] = BatchLru(self._read_locations, _LOCATIONS_CACHED)
         self.site_statistics = lru_cache(maxsize=64)(self._read_site)
 
-    def checked_life(self, key: bytes) -> Life:
-        """Return the life of a URL in which soft 404s are not pages. This check is expensive and is not cached."""
+    def checked_history(self, key: bytes) -> UrlHistory:
+        """Return the history of a URL, with soft 404s as failures. The check is expensive, and its result is not cached."""
         (captures,) = self.view.histories([key])
-        return read_life(key, captures, self.sweeps, self.soft_errors.is_suspected)
+        return build_history(key, captures, self.sweeps, self.soft_errors.is_suspected)
 
-    def read_dead_url(self, life: Life, missing_since: int) -> DeadUrl:
+    def read_dead_url(self, history: UrlHistory, missing_since: int) -> DeadUrl:
         """Read the document of a URL that went missing in the sweep `missing_since`."""
-        row = self._representative_row(life)
+        row = self._representative_row(history)
         return DeadUrl(
-            key=life.key,
-            url=(life.last_answer or life.failures[-1]).url,
+            key=history.key,
+            url=(history.last_success or history.failures[-1]).url,
             row=row,
             features=self.texts.features_of(row.sketch.document) if row else None,
-            last_sweep=life.last_page.sweep if life.last_page else missing_since,
+            last_sweep=history.last_page.sweep if history.last_page else missing_since,
             missing_since=missing_since,
         )
 
-    def _representative_row(self, life: Life) -> DocumentRow | None:
+    def _representative_row(self, history: UrlHistory) -> DocumentRow | None:
         """Return the last document of a URL, or the longest version if the last one is a stub."""
-        rows = [row for row in self.rows.many(life.documents_since(0)[-_VERSIONS_READ:]) if row is not None]
+        rows = [row for row in self.rows.many(history.documents_since(0)[-_VERSIONS_READ:]) if row is not None]
         if not rows:
             return None
-        last = self.rows(life.last_page.document) if life.last_page and life.last_page.document else None
+        last = self.rows(history.last_page.document) if history.last_page and history.last_page.document else None
         longest = max(rows, key=lambda row: row.sketch.shingles)
         is_stub = last is None or last.sketch.shingles < _STUB_SHARE * longest.sketch.shingles
         return longest if is_stub else last
 
-    def _read_lives(self, keys: list[bytes]) -> Iterator[Life]:
+    def _read_histories(self, keys: list[bytes]) -> Iterator[UrlHistory]:
         for key, captures in zip(keys, self.view.histories(keys), strict=True):
-            yield read_life(key, captures, self.sweeps, lambda _document, _key: False)
+            yield build_history(key, captures, self.sweeps, lambda _document, _key: False)
 
     def _read_locations(self, documents: list[bytes]) -> Iterator[list[bytes]]:
         """Yield the keys of at most `_LOCATIONS_MAX` URLs for each document, which is given by its id or prefix."""

@@ -1,6 +1,6 @@
 """Find where the page of a URL is now: the lost and found of Broder, Glassman, Manasse and Zweig (1997), extended.
 
-URL ─▶ life (alive? missing since which sweep?) ─▶ redirects ─▶ trace (collect, select, rank, follow hops)
+URL ─▶ history (alive? missing since which sweep?) ─▶ redirects ─▶ trace (collect, select, rank, follow hops)
     ─▶ rewrite rules learned from the sure moves of all URLs ─▶ confidence ─▶ answer
 """
 
@@ -16,13 +16,12 @@ import msgspec
 from state.scheme import Scheme
 from state.view import View
 from streams.errors import BadUrl
-from streams.find import score as scoring
 from streams.find.answer import Answer, Candidate
 from streams.find.find_context import FindContext
-from streams.find.missing_rule import Life, absent_since
+from streams.find.missing_rule import UrlHistory, absent_since
 from streams.find.ranking import Ranker
 from streams.find.redirects import folder_neighbours, follow_redirects
-from streams.find.report import SearchResult, build_candidates, guess, soft_404
+from streams.find.report import SearchResult, build_candidates, guessed_candidate, soft_404_candidate
 from streams.find.rewrite_rules import NO_RULES, Prediction, Rules
 from streams.find.trace import Trace, Tracer
 from streams.settings import Settings
@@ -32,17 +31,17 @@ from streams.sketch.sketcher import Sketcher
 from streams.timestamps import iso
 from streams.urls import host_prefix, url_key
 
-BLOCK = 2_000  # URLs that are traced before the rules learned from them are applied
+BLOCK_URLS = 2_000  # URLs that are traced before the rules learned from them are applied
 LEARN_CONFIDENCE_MIN = 0.35
 MOVES_MAX = 20_000  # rules are learned from this many of the last moves
-NEIGHBOURS = 24  # missing neighbours traced per URL, to learn rules if only a few URLs are given
+NEIGHBOURS_MAX = 24  # missing neighbours traced per URL, to learn rules if only a few URLs are given
 
 
 class _Case(msgspec.Struct, frozen=True):
-    """One URL before its answer. `life` is None if the URL is invalid, and `search` if no page is missing."""
+    """One URL before its answer. `history` is None if the URL is invalid, and `search` if no page is missing."""
 
     url: str
-    life: Life | None = None
+    history: UrlHistory | None = None
     search: SearchResult | None = None
 
 
@@ -69,9 +68,9 @@ class Finder:
         """
         remaining = iter(urls)
         moves: dict[str, str] = {}
-        while block := list(islice(remaining, BLOCK)):
+        while block := list(islice(remaining, BLOCK_URLS)):
             cases = [self._search(url) for url in block]
-            is_small = len(block) <= NEIGHBOURS // 4
+            is_small = len(block) <= NEIGHBOURS_MAX // 4
             extra = dict.fromkeys(url for case in cases for url in self._missing_neighbours(case)) if is_small else {}
             others = (self._search(url) for url in extra if url not in block)
             for case in (*cases, *others):
@@ -86,66 +85,67 @@ class Finder:
 
     def missing_since(self, url: str) -> int | None:
         """Return the first sweep without a URL that had a page; None if there is no such sweep or page."""
-        life = self._context.checked_life(url_key(url))
-        return absent_since(life, self._context.sweeps) if life.pages else None
+        history = self._context.checked_history(url_key(url))
+        return absent_since(history, self._context.sweeps) if history.pages else None
 
     def ranked_urls(self, url: str) -> list[str]:
         """Return the URLs of all ranked candidates. If the new home is not among them, no look-up found it."""
         search = self._search(url).search
-        return [candidate.life.pages[-1].url for candidate in search.trace.ranked] if search else []
+        return [candidate.history.pages[-1].url for candidate in search.trace.ranked] if search else []
 
     def _search(self, url: str) -> _Case:
         try:
             key = url_key(url)
         except BadUrl:
             return _Case(url)
-        life = self._context.checked_life(key)
-        if life.is_alive:
-            return _Case(url, life, self._search_left_behind(life))
-        if life.last_answer is None and not life.failures:
-            return _Case(url, life)
-        redirect = follow_redirects(self._context, life)
-        missing_since = life.missing_since
+        history = self._context.checked_history(key)
+        if history.is_alive:
+            return _Case(url, history, self._search_unvisited_host(history))
+        if history.last_success is None and not history.failures:
+            return _Case(url, history)
+        redirect = follow_redirects(self._context, history)
+        missing_since = history.missing_since
         if missing_since is None:
             missing_since = self._context.sweeps.last_visit(host_prefix(key))
-        dead = self._context.read_dead_url(life, missing_since)
-        trace = self._tracer.trace(dead, [redirect.life.key] if redirect else [])
-        return _Case(url, life, SearchResult(dead, trace, redirect))
+        dead = self._context.read_dead_url(history, missing_since)
+        trace = self._tracer.trace(dead, [redirect.history.key] if redirect else [])
+        return _Case(url, history, SearchResult(dead, trace, redirect))
 
-    def _search_left_behind(self, life: Life) -> SearchResult | None:
+    def _search_unvisited_host(self, history: UrlHistory) -> SearchResult | None:
         """Search for the page of a URL whose host is no longer visited. Return None unless a new URL is sure."""
-        missing_since = absent_since(life, self._context.sweeps)
-        if missing_since is None or not life.pages:
+        missing_since = absent_since(history, self._context.sweeps)
+        if missing_since is None or not history.pages:
             return None
-        dead = self._context.read_dead_url(life, missing_since)
+        dead = self._context.read_dead_url(history, missing_since)
         trace = self._tracer.trace(dead)
-        new = [candidate for candidate in trace.ranked if candidate.life.pages[0].sweep >= missing_since]
+        new = [candidate for candidate in trace.ranked if candidate.history.pages[0].sweep >= missing_since]
         search = SearchResult(dead, Trace(new, trace.hops))
         return search if _direct_confidence(search) >= self._settings.confidence_min else None
 
     def _missing_neighbours(self, case: _Case) -> list[str]:
         """Return the missing URLs in the folder of a URL, in order of key, but none if the URL has a sure answer."""
-        if case.life is None or case.search is None or _sure_move(case) is not None:
+        if case.history is None or case.search is None or _sure_move(case) is not None:
             return []
-        keys = (key for key in folder_neighbours(self._context, case.life.key) if key != case.life.key)
-        lives = self._context.lives.many(keys)
-        missing = (life.pages[-1].url for life in lives if life.pages and life.missing_since is not None)
-        return list(islice(missing, NEIGHBOURS))
+        keys = (key for key in folder_neighbours(self._context, case.history.key) if key != case.history.key)
+        histories = self._context.url_histories.many(keys)
+        missing = (h.pages[-1].url for h in histories if h.pages and h.missing_since is not None)
+        return list(islice(missing, NEIGHBOURS_MAX))
 
     def _answer(self, case: _Case, rules: Rules) -> Answer:
-        life, search = case.life, case.search
-        if life is None or (search is None and not life.is_alive):
-            candidates = self._guesses(case.url, rules) if life else []
+        history, search = case.history, case.search
+        if history is None or (search is None and not history.is_alive):
+            candidates = self._guesses(case.url, rules) if history else []
             return Answer(url=case.url, status="unknown", last_seen=None, document=None, candidates=candidates)
         status, candidates, limit = "alive", [], self._settings.answers_max
         if search is not None:
             candidates = build_candidates(self._apply_rules(case.url, search, rules), limit)
-            if life.failures and life.failures[-1].document is not None and life.failures[-1].redirect is None:
-                candidates = [*candidates[: max(1, limit - 1)], soft_404(life)][:limit]
+            failure = history.failures[-1] if history.failures else None
+            if failure is not None and failure.document is not None and failure.redirect is None:
+                candidates = [*candidates[: max(1, limit - 1)], soft_404_candidate(history)][:limit]
             is_sure = bool(candidates) and candidates[0].confidence >= self._settings.confidence_min
             status = "moved" if is_sure else "gone"
-        last_seen = iso(life.last_answer.time) if life.last_answer else None
-        document = life.last_page.document.hex() if life.last_page and life.last_page.document else None
+        last_seen = iso(history.last_success.time) if history.last_success else None
+        document = history.last_page.document.hex() if history.last_page and history.last_page.document else None
         return Answer(url=case.url, status=status, last_seen=last_seen, document=document, candidates=candidates)
 
     def _apply_rules(self, url: str, search: SearchResult, rules: Rules) -> SearchResult:
@@ -161,8 +161,8 @@ class Finder:
         candidates: list[Candidate] = []
         for prediction in rules.predict(url):
             key = _target_key(prediction)
-            if key is not None and (life := self._context.checked_life(key)).is_alive and life.pages:
-                candidates.append(guess(life, prediction))
+            if key is not None and (history := self._context.checked_history(key)).is_alive and history.pages:
+                candidates.append(guessed_candidate(history, prediction))
         return candidates[: self._settings.answers_max]
 
 
@@ -177,8 +177,8 @@ def _sure_move(case: _Case) -> str | None:
     if case.search is None or not case.search.trace.ranked or case.search.trace.hops:
         return None
     best = case.search.trace.ranked[0]
-    is_sure = best.traits.replica <= scoring.REPLICA_FROM and _direct_confidence(case.search) >= LEARN_CONFIDENCE_MIN
-    return best.life.pages[-1].url if is_sure else None
+    is_sure = not best.traits.is_copied and _direct_confidence(case.search) >= LEARN_CONFIDENCE_MIN
+    return best.history.pages[-1].url if is_sure else None
 
 
 def _target_key(prediction: Prediction) -> bytes | None:

@@ -35,7 +35,7 @@ class Outcome(Enum):
 
     PAGE = auto()  # a page with text that is not a soft 404
     NO_TEXT = auto()  # a 304, or a 2xx answer without text: a PDF, a picture, an empty shell
-    REFUSED = auto()  # a redirect, another 3xx or 4xx, or a soft 404
+    NOT_SERVED = auto()  # a redirect, another 3xx or 4xx, or a soft 404
     RETRY_LATER = auto()  # 408, 425, 429 or 5xx
     RETRY_LATER_AGAIN = auto()  # one of these statuses again in the next sweep with a capture
     NOT_CAPTURED = auto()  # no capture, although the sweep covers the URL (`SweepIndex.covers`)
@@ -45,7 +45,7 @@ class Outcome(Enum):
 IS_MISSING: dict[Outcome, bool | None] = {  # None: the sweep changes nothing
     Outcome.PAGE: False,
     Outcome.NO_TEXT: False,
-    Outcome.REFUSED: True,
+    Outcome.NOT_SERVED: True,
     Outcome.RETRY_LATER: None,
     Outcome.RETRY_LATER_AGAIN: True,
     Outcome.NOT_CAPTURED: True,
@@ -110,14 +110,14 @@ class SweepIndex:
         return False
 
 
-class Life(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class UrlHistory(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The history of one URL, as the rule sees it."""
 
     key: bytes
     pages: tuple[Capture, ...]  # captures with a page, one per sweep, in order
-    textless_answer: Capture | None  # the last answer, if it has no text and is later than all pages
+    textless_success: Capture | None  # the last answer, if it has no text and is later than all pages
     failures: tuple[Capture, ...]  # captures after the last answer that show the URL as missing
-    last_tried: int  # the last sweep with any capture of the URL, or 0
+    last_capture_sweep: int  # the last sweep with any capture of the URL, or 0
     missing_since: int | None  # the first committed sweep after the last answer that shows the URL as missing
 
     @property
@@ -125,14 +125,14 @@ class Life(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return self.pages[-1] if self.pages else None
 
     @property
-    def last_answer(self) -> Capture | None:
+    def last_success(self) -> Capture | None:
         """The last capture that is an answer, with or without text."""
-        return self.textless_answer or self.last_page
+        return self.textless_success or self.last_page
 
     @property
     def is_alive(self) -> bool:
         """Whether the URL has answered and has not been missing since."""
-        return self.last_answer is not None and self.missing_since is None
+        return self.last_success is not None and self.missing_since is None
 
     def document_at(self, sweep: int) -> bytes | None:
         return next((page.document for page in self.pages if page.sweep == sweep), None)
@@ -158,13 +158,13 @@ class SoftErrors:
     def is_suspected(self, document: bytes, key: bytes) -> bool:
         return self._suspected((document, host_prefix(key)))
 
-    def is_soft_404(self, life: Life) -> bool:
-        document = life.last_page.document if life.last_page else None
-        return document is not None and self.is_suspected(document, life.key)
+    def is_soft_404(self, history: UrlHistory) -> bool:
+        document = history.last_page.document if history.last_page else None
+        return document is not None and self.is_suspected(document, history.key)
 
-    def load(self, lives: Iterable[Life]) -> None:
+    def load(self, histories: Iterable[UrlHistory]) -> None:
         """Read what `is_soft_404` needs for these URLs in one batch."""
-        pages = ((life.last_page, life.key) for life in lives)
+        pages = ((history.last_page, history.key) for history in histories)
         self._suspected.many((page.document, host_prefix(key)) for page, key in pages if page and page.document)
 
     def _read(self, pairs: list[tuple[bytes, bytes]]) -> Iterator[bool]:
@@ -190,13 +190,13 @@ class SoftErrors:
         return max(counts, default=0)
 
 
-def read_life(
+def build_history(
     key: bytes, captures: list[Capture], sweeps: SweepIndex, is_soft_404: Callable[[bytes, bytes], bool]
-) -> Life:
+) -> UrlHistory:
     """Apply the rule to the captures of a URL, which are in order; `is_soft_404` takes a document and a URL key."""
     by_sweep = _decisive_captures(captures)
     pages: list[Capture] = []
-    textless_answer: Capture | None = None
+    textless_success: Capture | None = None
     failures: list[Capture] = []
     outcome = Outcome.NOT_COVERED
     for capture in by_sweep.values():
@@ -205,25 +205,25 @@ def read_life(
             failures.append(capture)
         elif IS_MISSING[outcome] is False:
             failures = []
-            textless_answer = capture if outcome is Outcome.NO_TEXT else None
+            textless_success = capture if outcome is Outcome.NO_TEXT else None
             if outcome is Outcome.PAGE:
                 pages.append(capture)
-    life = Life(
+    history = UrlHistory(
         key=key,
         pages=tuple(pages),
-        textless_answer=textless_answer,
+        textless_success=textless_success,
         failures=tuple(failures),
-        last_tried=max(by_sweep, default=0),
+        last_capture_sweep=max(by_sweep, default=0),
         missing_since=None,
     )
-    return msgspec.structs.replace(life, missing_since=_missing_since(life, by_sweep, sweeps))
+    return msgspec.structs.replace(history, missing_since=_missing_since(history, by_sweep, sweeps))
 
 
-def absent_since(life: Life, sweeps: SweepIndex) -> int | None:
+def absent_since(history: UrlHistory, sweeps: SweepIndex) -> int | None:
     """Return the first sweep without the URL, even one that does not cover it, because its host may have moved."""
-    if life.missing_since is not None:
-        return life.missing_since
-    return next((sweep for sweep in sweeps.committed if sweep > life.last_tried), None)
+    if history.missing_since is not None:
+        return history.missing_since
+    return next((sweep for sweep in sweeps.committed if sweep > history.last_capture_sweep), None)
 
 
 def redirect_key(capture: Capture) -> bytes | None:
@@ -241,10 +241,10 @@ def _outcome(capture: Capture, previous: Outcome, is_soft_404: Callable[[bytes, 
         is_repeated = previous in (Outcome.RETRY_LATER, Outcome.RETRY_LATER_AGAIN)
         return Outcome.RETRY_LATER_AGAIN if is_repeated else Outcome.RETRY_LATER
     if capture.redirect is not None or not (capture.status in SUCCESS_STATUSES or capture.status == NOT_MODIFIED):
-        return Outcome.REFUSED
+        return Outcome.NOT_SERVED
     if capture.document is None:
         return Outcome.NO_TEXT
-    return Outcome.REFUSED if is_soft_404(capture.document, capture.key) else Outcome.PAGE
+    return Outcome.NOT_SERVED if is_soft_404(capture.document, capture.key) else Outcome.PAGE
 
 
 def _decisive_captures(captures: list[Capture]) -> dict[int, Capture]:
@@ -257,14 +257,14 @@ def _decisive_captures(captures: list[Capture]) -> dict[int, Capture]:
     return by_sweep
 
 
-def _missing_since(life: Life, by_sweep: dict[int, Capture], sweeps: SweepIndex) -> int | None:
+def _missing_since(history: UrlHistory, by_sweep: dict[int, Capture], sweeps: SweepIndex) -> int | None:
     """Return the first committed sweep after the last answer that shows the URL as missing."""
-    failed_in = {capture.sweep for capture in life.failures}
+    failed_in = {capture.sweep for capture in history.failures}
     for sweep in sweeps.committed:
         if sweep in failed_in:
             return sweep
-        if life.last_answer and sweep > life.last_answer.sweep and sweep not in by_sweep:
-            covered = sweeps.covers(sweep, life.key, life.last_answer.sweep)
+        if history.last_success and sweep > history.last_success.sweep and sweep not in by_sweep:
+            covered = sweeps.covers(sweep, history.key, history.last_success.sweep)
             if IS_MISSING[Outcome.NOT_CAPTURED if covered else Outcome.NOT_COVERED]:
                 return sweep
     return None
@@ -274,7 +274,7 @@ def _asks_to_retry(capture: Capture) -> bool:
     return capture.redirect is None and (capture.status >= _SERVER_ERROR_MIN or capture.status in _RETRY_LATER)
 
 
-def missing_urls(view: View, soft_404_urls: int) -> Iterator[str]:
+def possibly_missing_urls(view: View, soft_404_urls: int) -> Iterator[str]:
     """Yield URLs that once had a page but are possibly missing now, in order of key.
 
     These are URLs without a capture in the last committed sweep, URLs whose last capture has no page, and URLs whose

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from streams.find import score as scoring
 from streams.find.find_context import DeadUrl, FindContext
-from streams.find.missing_rule import Life
+from streams.find.missing_rule import UrlHistory
 from streams.find.path_similarity import path_features, path_similarity_to
 from streams.find.rewrite_rules import Prediction
 from streams.find.score import Traits
@@ -15,7 +15,7 @@ from streams.find.text_similarity import OldText, Similarity
 from streams.sketch import sketcher
 from streams.urls import host_prefix
 
-TOP = 12  # candidates that are checked for error pages and copies, and passed on to the next hop
+CHECKED_MAX = 12  # candidates that are checked for error pages and copies, and passed on to the next hop
 
 
 class PageComparer:
@@ -62,37 +62,37 @@ class PageComparer:
 class RankedCandidate(NamedTuple):
     """A candidate with its traits and its score."""
 
-    life: Life
+    history: UrlHistory
     traits: Traits
     score: float
 
     def with_traits(self, **changes: Any) -> RankedCandidate:
         """Return the candidate with changed traits and the score of these traits."""
         traits = self.traits._replace(**changes)
-        return RankedCandidate(self.life, traits, scoring.score(traits))
+        return RankedCandidate(self.history, traits, scoring.score(traits))
 
 
 class Ranker:
     def __init__(self, context: FindContext) -> None:
         self._context = context
 
-    def rank(self, comparer: PageComparer, lives: list[Life]) -> list[RankedCandidate]:
-        """Return candidates, the best first, without error pages among the first `TOP`."""
+    def rank(self, comparer: PageComparer, histories: list[UrlHistory]) -> list[RankedCandidate]:
+        """Return candidates, the best first, without error pages among the first `CHECKED_MAX`."""
         dead, soft_errors = comparer.dead, self._context.soft_errors
-        old_versions = (life.document_at(dead.last_sweep) for life in lives)
-        versions = (document for life in lives for document in _versions(dead, life))
+        old_versions = (history.document_at(dead.last_sweep) for history in histories)
+        versions = (document for history in histories for document in _versions(dead, history))
         comparer.load([*versions, *(document for document in old_versions if document is not None)])
-        ranked = best_first(self.score(comparer, life) for life in lives)
-        soft_errors.load(candidate.life for candidate in ranked[:TOP])
-        pages = (candidate for candidate in ranked[:TOP] if not soft_errors.is_soft_404(candidate.life))
+        ranked = best_first(self.score(comparer, history) for history in histories)
+        soft_errors.load(candidate.history for candidate in ranked[:CHECKED_MAX])
+        pages = (candidate for candidate in ranked[:CHECKED_MAX] if not soft_errors.is_soft_404(candidate.history))
         checked = [self._check_copies(dead, candidate) for candidate in pages]
-        return best_first([*self._mark_frozen_copies(dead, checked), *ranked[TOP:]])
+        return best_first([*self._mark_frozen_copies(dead, checked), *ranked[CHECKED_MAX:]])
 
-    def score(self, comparer: PageComparer, life: Life) -> RankedCandidate:
+    def score(self, comparer: PageComparer, history: UrlHistory) -> RankedCandidate:
         dead = comparer.dead
-        similarities = [comparer.compare(document) for document in _versions(dead, life)]
-        old_version = life.document_at(dead.last_sweep)
-        appeared = life.pages[0].sweep == dead.missing_since
+        similarities = [comparer.compare(document) for document in _versions(dead, history)]
+        old_version = history.document_at(dead.last_sweep)
+        appeared = history.pages[0].sweep == dead.missing_since
         traits = Traits(
             resemblance=max((s.resemblance for s in similarities), default=0.0),
             containment=max((s.containment for s in similarities), default=0.0),
@@ -100,11 +100,11 @@ class Ranker:
             cosine=max((s.cosine or 0.0 for s in similarities), default=0.0) if dead.features is not None else None,
             title=max((s.title for s in similarities), default=0.0),
             coexisted=comparer.compare(old_version).resemblance if old_version is not None else 0.0,
-            path=comparer.path_similarity(life.key),
+            path=comparer.path_similarity(history.key),
             appeared=appeared,
-            url_variant=appeared and _is_url_variant(dead.key, life.key),
+            url_variant=appeared and _is_url_variant(dead.key, history.key),
         )
-        return RankedCandidate(life, traits, scoring.score(traits))
+        return RankedCandidate(history, traits, scoring.score(traits))
 
     def apply_predictions(
         self, dead: DeadUrl, ranked: list[RankedCandidate], predictions: Mapping[bytes, Prediction]
@@ -113,19 +113,19 @@ class Ranker:
         if not predictions:
             return ranked
         context, comparer = self._context, PageComparer(self._context, dead)
-        known = {candidate.life.key for candidate in ranked}
-        lives = context.lives.many(key for key in predictions if key not in known)
-        living = [life for life in lives if life.is_alive and life.pages]
+        known = {candidate.history.key for candidate in ranked}
+        histories = context.url_histories.many(key for key in predictions if key not in known)
+        living = [history for history in histories if history.is_alive and history.pages]
         context.soft_errors.load(living)
-        more = [self.score(comparer, life) for life in living if not context.soft_errors.is_soft_404(life)]
-        return best_first(self._with_rule(dead, c, predictions.get(c.life.key)) for c in [*ranked, *more])
+        more = [self.score(comparer, history) for history in living if not context.soft_errors.is_soft_404(history)]
+        return best_first(self._with_rule(dead, c, predictions.get(c.history.key)) for c in [*ranked, *more])
 
     def _with_rule(self, dead: DeadUrl, candidate: RankedCandidate, prediction: Prediction | None) -> RankedCandidate:
         """Add the support of a rule to a candidate that is not a copy. A folding rule only suggests candidates."""
         if (
             prediction is None
             or prediction.rule.folded
-            or self._copied_share(dead, candidate.life.key) > scoring.REPLICA_FROM
+            or self._copied_share(dead, candidate.history.key) > scoring.COPIED_TREE_ABOVE
             or self._is_mirrored(dead, candidate)
         ):
             return candidate
@@ -133,7 +133,7 @@ class Ranker:
         return candidate._replace(traits=traits, score=candidate.score + scoring.RULE * prediction.confidence)
 
     def _check_copies(self, dead: DeadUrl, candidate: RankedCandidate) -> RankedCandidate:
-        candidate = candidate.with_traits(replica=self._copied_share(dead, candidate.life.key))
+        candidate = candidate.with_traits(copied_tree=self._copied_share(dead, candidate.history.key))
         return candidate.with_traits(path=0.0) if self._is_mirrored(dead, candidate) else candidate
 
     def _copied_share(self, dead: DeadUrl, key: bytes) -> float:
@@ -142,9 +142,9 @@ class Ranker:
     def _is_mirrored(self, dead: DeadUrl, candidate: RankedCandidate) -> bool:
         """Whether a candidate is the old page's counterpart in a parallel tree, but shares little of its text."""
         traits = candidate.traits
-        if traits.weighted_containment >= scoring.MIRROR_CONTENT_MAX or traits.replica > scoring.REPLICA_FROM:
+        if traits.weighted_containment >= scoring.MIRRORED_CONTENT_MAX or traits.is_copied:
             return False
-        return self._context.copies.mirrored_share(dead.key, candidate.life.key) >= scoring.MIRRORED_FROM
+        return self._context.copies.mirrored_share(dead.key, candidate.history.key) >= scoring.MIRRORED_MIN
 
     def _mark_frozen_copies(self, dead: DeadUrl, ranked: list[RankedCandidate]) -> list[RankedCandidate]:
         """Mark candidates in a copy of a tree that is gone as a whole.
@@ -155,15 +155,15 @@ class Ranker:
         shares: dict[bytes, float] = {}
         trees: tuple[bytes, ...] = ()
         for candidate in ranked:
-            if candidate.traits.resemblance == 1.0 and candidate.traits.replica <= scoring.REPLICA_FROM:
-                key = candidate.life.key
+            if candidate.traits.resemblance == 1.0 and not candidate.traits.is_copied:
+                key = candidate.history.key
                 share, tree = self._context.copies.frozen_share(dead.key, key, dead.last_sweep, dead.missing_since)
-                if share >= scoring.FROZEN_FROM:
+                if share >= scoring.FROZEN_MIN:
                     shares[key] = share
                     trees += (tree,)
         if not trees or not any(self._is_new_home(dead, candidate, trees) for candidate in ranked):
             return ranked
-        return [c.with_traits(replica=shares.get(c.life.key, c.traits.replica)) for c in ranked]
+        return [c.with_traits(copied_tree=shares.get(c.history.key, c.traits.copied_tree)) for c in ranked]
 
     def _is_new_home(self, dead: DeadUrl, candidate: RankedCandidate, copied_trees: tuple[bytes, ...]) -> bool:
         """Whether a candidate outside the copied trees appeared, resembles the old page, and is not a third page.
@@ -172,27 +172,27 @@ class Ranker:
         printing that contains all others.
         """
         traits = candidate.traits
-        if not traits.appeared or traits.replica > scoring.REPLICA_FROM or traits.resemblance < scoring.NEW_HOME_FROM:
+        if not traits.appeared or traits.is_copied or traits.resemblance < scoring.NEW_HOME_RESEMBLANCE_MIN:
             return False
-        return not candidate.life.key.startswith(copied_trees) and not self._is_other_page(dead, candidate.life)
+        return not candidate.history.key.startswith(copied_trees) and not self._is_other_page(dead, candidate.history)
 
-    def _is_other_page(self, dead: DeadUrl, life: Life) -> bool:
+    def _is_other_page(self, dead: DeadUrl, history: UrlHistory) -> bool:
         """Whether a third URL had a candidate's first document while the old URL was alive."""
-        document = life.pages[0].document
+        document = history.pages[0].document
         if document is None:
             return False
-        keys = (key for key in self._context.locations(document) if key not in {dead.key, life.key})
-        return any(other.document_at(dead.last_sweep) == document for other in self._context.lives.many(keys))
+        keys = (key for key in self._context.locations(document) if key not in {dead.key, history.key})
+        return any(other.document_at(dead.last_sweep) == document for other in self._context.url_histories.many(keys))
 
 
 def best_first(candidates: Iterable[RankedCandidate]) -> list[RankedCandidate]:
     """Sort candidates by score, and those with the same score by URL key."""
-    return sorted(candidates, key=lambda candidate: (-candidate.score, candidate.life.key))
+    return sorted(candidates, key=lambda candidate: (-candidate.score, candidate.history.key))
 
 
-def _versions(dead: DeadUrl, life: Life) -> list[bytes]:
+def _versions(dead: DeadUrl, history: UrlHistory) -> list[bytes]:
     """Return the first and the last document of the candidate since the old URL went missing, to be compared."""
-    versions = life.documents_since(dead.missing_since)
+    versions = history.documents_since(dead.missing_since)
     return versions if len(versions) <= 2 else [versions[0], versions[-1]]
 
 

@@ -7,7 +7,7 @@ from urllib.parse import urljoin
 import msgspec
 
 from streams.find.find_context import FindContext
-from streams.find.missing_rule import Life, redirect_key
+from streams.find.missing_rule import UrlHistory, redirect_key
 from streams.sketch.index_terms import page_name
 from streams.urls import directory_prefix, url_key
 
@@ -20,17 +20,17 @@ class RedirectTarget(msgspec.Struct, frozen=True):
     """The end of the redirects from a URL. A catch-all redirect sends many unrelated URLs to one target."""
 
     url: str
-    life: Life
+    history: UrlHistory
     is_catch_all: bool
     steps: int
 
 
-def follow_redirects(context: FindContext, life: Life) -> RedirectTarget | None:
+def follow_redirects(context: FindContext, history: UrlHistory) -> RedirectTarget | None:
     """Return the end of the redirects from a URL; None if they are invalid, too many or a loop."""
-    redirects = [capture for capture in life.failures if capture.redirect]
+    redirects = [capture for capture in history.failures if capture.redirect]
     if not redirects:
         return None
-    url, visited = redirects[-1].url, {life.key}
+    url, visited = redirects[-1].url, {history.key}
     for steps in range(1, _REDIRECTS_MAX + 1):
         try:
             url = urljoin(url, redirects[-1].redirect or "")
@@ -40,10 +40,10 @@ def follow_redirects(context: FindContext, life: Life) -> RedirectTarget | None:
         if key in visited:
             return None
         visited.add(key)
-        target = context.checked_life(key)
+        target = context.checked_history(key)
         redirects = [capture for capture in target.failures if capture.redirect]
         if target.is_alive or not redirects:
-            return RedirectTarget(url, target, _is_catch_all(context, life, key), steps)
+            return RedirectTarget(url, target, _is_catch_all(context, history, key), steps)
     return None
 
 
@@ -52,11 +52,11 @@ def folder_neighbours(context: FindContext, key: bytes) -> list[bytes]:
     return context.view.url_keys_under(directory_prefix(key), _CAPTURES_READ)[:_NEIGHBOURS_READ]
 
 
-def _is_catch_all(context: FindContext, life: Life, target: bytes) -> bool:
+def _is_catch_all(context: FindContext, history: UrlHistory, target: bytes) -> bool:
     """Whether a redirect leads to a home page, or many neighbours of the URL redirect to the same target."""
-    if _is_home_page(target) and not _is_home_page(life.key):
+    if _is_home_page(target) and not _is_home_page(history.key):
         return True
-    histories = context.view.histories(folder_neighbours(context, life.key))
+    histories = context.view.histories(folder_neighbours(context, history.key))
     names = {page_name(c.url) for captures in histories for c in captures if redirect_key(c) == target}
     return len(names) >= context.settings.soft_404_urls
 

@@ -9,7 +9,7 @@ import msgspec
 from streams.find import score as scoring
 from streams.find.answer import Candidate, Evidence
 from streams.find.find_context import DeadUrl
-from streams.find.missing_rule import Life
+from streams.find.missing_rule import UrlHistory
 from streams.find.ranking import RankedCandidate
 from streams.find.redirects import RedirectTarget
 from streams.find.rewrite_rules import Prediction
@@ -37,7 +37,7 @@ def build_candidates(result: SearchResult, limit: int) -> list[Candidate]:
     """Return at most `limit` candidates by score; a redirect target comes first, unless it is doubtful."""
     redirect = _redirect_candidate(result, result.redirect) if result.redirect else None
     ranked = result.trace.ranked
-    others = [c for c in ranked if result.redirect is None or c.life.key != result.redirect.life.key]
+    others = [c for c in ranked if result.redirect is None or c.history.key != result.redirect.history.key]
     candidates: list[Candidate] = []
     remaining = 1.0
     if redirect is not None and redirect.confidence > scoring.DOUBTFUL_REDIRECT_CONFIDENCE:
@@ -55,19 +55,19 @@ def build_candidates(result: SearchResult, limit: int) -> list[Candidate]:
     return candidates[:limit]
 
 
-def soft_404(life: Life) -> Candidate:
+def soft_404_candidate(history: UrlHistory) -> Candidate:
     """Return the old URL, which now serves the same page as many others, as a candidate that is only reported."""
-    last = life.failures[-1]
+    last = history.failures[-1]
     evidence = Evidence(
         "suspected_soft_404", detail="the URL serves a page that many unrelated URLs of its host serve"
     )
     return Candidate(url=last.url, confidence=0.0, last_seen=iso(last.time), evidence=[evidence])
 
 
-def guess(life: Life, prediction: Prediction) -> Candidate:
+def guessed_candidate(history: UrlHistory, prediction: Prediction) -> Candidate:
     """Return the page that a rule predicts for a URL that was never captured."""
     confidence = round(_GUESS_FACTOR * prediction.confidence, 4)
-    return _uncompared_candidate(life.pages[-1].url, life, confidence, _rule_evidence(prediction))
+    return _uncompared_candidate(history.pages[-1].url, history, confidence, _rule_evidence(prediction))
 
 
 def _confidence(result: SearchResult, ranked: list[RankedCandidate], index: int) -> float:
@@ -87,9 +87,9 @@ def _confidence(result: SearchResult, ranked: list[RankedCandidate], index: int)
 
 def _is_same_page(a: RankedCandidate, b: RankedCandidate) -> bool:
     """Whether two URLs such as `/x` and `/x/` are the same page, in which case neither casts doubt on the other."""
-    if a.life.pages[-1].document != b.life.pages[-1].document:
+    if a.history.pages[-1].document != b.history.pages[-1].document:
         return False
-    key_a, key_b = a.life.key, b.life.key
+    key_a, key_b = a.history.key, b.history.key
     for suffix in _SAME_PAGE_SUFFIXES:
         key_a, key_b = key_a.removesuffix(suffix), key_b.removesuffix(suffix)
     return key_a == key_b
@@ -98,7 +98,7 @@ def _is_same_page(a: RankedCandidate, b: RankedCandidate) -> bool:
 def _redirect_candidate(result: SearchResult, redirect: RedirectTarget) -> Candidate:
     detail = redirect.url if redirect.steps == 1 else f"{redirect.url} in {redirect.steps} steps"
     evidence = Evidence("redirect", detail=detail)
-    ranked = next((c for c in result.trace.ranked if c.life.key == redirect.life.key), None)
+    ranked = next((c for c in result.trace.ranked if c.history.key == redirect.history.key), None)
     if ranked is None:
         return _uncompared_redirect(redirect, evidence)
     if redirect.is_catch_all and scoring.is_doubtful_redirect(ranked.traits):
@@ -109,25 +109,25 @@ def _redirect_candidate(result: SearchResult, redirect: RedirectTarget) -> Candi
 
 def _uncompared_redirect(redirect: RedirectTarget, evidence: Evidence) -> Candidate:
     """Return a redirect target that is dead, has no text, or is not in the crawl that found the old URL missing."""
-    url, life = redirect.url, redirect.life
-    if life.failures and life.failures[-1].document is not None:
-        return _uncompared_candidate(url, life, 0.0, evidence, Evidence("suspected_soft_404"))
-    if life.last_answer and not life.is_alive:
-        return _uncompared_candidate(url, life, 0.0, evidence, Evidence("target_missing"))
-    confidence = scoring.REDIRECT_CONFIDENCE if life.is_alive else _UNSEEN_TARGET_CONFIDENCE
+    url, history = redirect.url, redirect.history
+    if history.failures and history.failures[-1].document is not None:
+        return _uncompared_candidate(url, history, 0.0, evidence, Evidence("suspected_soft_404"))
+    if history.last_success and not history.is_alive:
+        return _uncompared_candidate(url, history, 0.0, evidence, Evidence("target_missing"))
+    confidence = scoring.REDIRECT_CONFIDENCE if history.is_alive else _UNSEEN_TARGET_CONFIDENCE
     if redirect.is_catch_all:
         confidence = scoring.DOUBTFUL_REDIRECT_CONFIDENCE
-    doubts = [] if life.is_alive else [Evidence("not_captured")]
-    return _uncompared_candidate(url, life, confidence, evidence, *doubts)
+    doubts = [] if history.is_alive else [Evidence("not_captured")]
+    return _uncompared_candidate(url, history, confidence, evidence, *doubts)
 
 
-def _uncompared_candidate(url: str, life: Life, confidence: float, *evidence: Evidence) -> Candidate:
-    first = life.pages[0] if life.pages else life.textless_answer
+def _uncompared_candidate(url: str, history: UrlHistory, confidence: float, *evidence: Evidence) -> Candidate:
+    first = history.pages[0] if history.pages else history.textless_success
     return Candidate(
         url=url,
         confidence=confidence,
         first_seen=iso(first.time) if first else None,
-        last_seen=iso(life.last_answer.time) if life.last_answer else None,
+        last_seen=iso(history.last_success.time) if history.last_success else None,
         evidence=list(evidence),
     )
 
@@ -135,7 +135,7 @@ def _uncompared_candidate(url: str, life: Life, confidence: float, *evidence: Ev
 def _compared_candidate(
     result: SearchResult, candidate: RankedCandidate, confidence: float, *first_evidence: Evidence
 ) -> Candidate:
-    pages, traits = candidate.life.pages, candidate.traits
+    pages, traits = candidate.history.pages, candidate.traits
     has_old_page = result.dead.row is not None
     return Candidate(
         url=pages[-1].url,
@@ -150,8 +150,8 @@ def _compared_candidate(
 
 def _evidence(result: SearchResult, candidate: RankedCandidate) -> list[Evidence]:
     """Return the reasons for and against a candidate, as the ranking weighted them."""
-    # JSON has other names: `words` for the cosine, `stood_beside` for `coexisted`, `copied_tree` for `replica`.
-    traits, key = candidate.traits, candidate.life.key
+    # Names that differ in JSON: `words` is the cosine, and `stood_beside` is `coexisted`.
+    traits, key = candidate.traits, candidate.history.key
     evidence = [Evidence("stop", round(hop.confidence, 4), hop.url) for hop in result.trace.hops]
     if traits.containment >= _FOLDED_CONTAINMENT_MIN and traits.resemblance < _FOLDED_RESEMBLANCE_MAX:
         evidence.append(Evidence("folded_in", round(traits.containment, 4)))
@@ -161,8 +161,8 @@ def _evidence(result: SearchResult, candidate: RankedCandidate) -> list[Evidence
         evidence.append(Evidence("appeared", detail="in the sweep in which the old URL went missing"))
     if traits.coexisted >= _COEXISTED_MIN:
         evidence.append(Evidence("stood_beside", round(traits.coexisted, 4)))
-    if traits.replica > 0:
-        evidence.append(Evidence("copied_tree", round(traits.replica, 4)))
+    if traits.copied_tree > 0:
+        evidence.append(Evidence("copied_tree", round(traits.copied_tree, 4)))
     if traits.path >= _PATH_MIN:
         evidence.append(Evidence("path", round(traits.path, 4)))
     if traits.rule > 0 and key in result.predictions:

@@ -1,15 +1,15 @@
 """The score that ranks candidates, and the confidence of an answer. docs/decisions/ranking.md has the reasons.
 
     score = (weighted containment + cosine + 0.1 title) x (1 - 0.85 coexisted) + 1.2 path + 0.05 appeared
-            + 0.5 url_variant - 1.5 replica + 0.4 rule
+            + 0.5 url_variant - 1.5 copied_tree + 0.4 rule
 
 `coexisted` is the resemblance to the candidate's document while the old URL was alive: the page did not move to a
-copy that already existed. `replica` is the share of living pages near the old one that have a copy at the same
-relative path near the candidate; above one half, the candidate belongs to a copied tree. If the old tree is gone as a
-whole, `replica` is the share of that tree's missing pages whose documents are in the candidate's tree. `path` is 0
-for the old page's counterpart in a parallel tree, such as a translation. `url_variant` marks a new form of the old
-URL, such as `/x/` for `/x.html`, that appeared when the old URL went missing: a page that became a folder keeps its
-URL in this form, whichever pages received its text.
+copy that already existed. `copied_tree` is the share of living pages near the old page that have a copy at the same
+relative path near the candidate; above one half, the candidate is in a copied tree and the score is reduced. If the
+whole old tree is gone, `copied_tree` is the share of its missing pages whose documents are in the candidate's tree.
+`path` is 0 for the old page's counterpart in a parallel tree, such as a translation. `url_variant` marks a new form of
+the old URL, such as `/x/` for `/x.html`, that appeared when the old URL went missing: a page that became a folder keeps
+its URL in this form, even if other pages received its text.
 
 If texts are not stored, the cosine is missing, and sketches supply the other figures:
 
@@ -26,18 +26,19 @@ import math
 from typing import NamedTuple
 
 COEXISTED, PATH, TITLE, APPEARED = 0.85, 1.2, 0.1, 0.05
-URL_VARIANT, REPLICA, RULE = 0.5, 1.5, 0.4
+URL_VARIANT, COPIED_TREE, RULE = 0.5, 1.5, 0.4
 SKETCH_CONTAINMENT, SKETCH_PATH = 1.6, 1.6
 CONTAINMENT_SPREAD = 0.2  # prior standard deviation of candidates' containments, around 0
-REPLICA_FROM = 0.5
-MIRRORED_FROM = 0.5  # share of a candidate's neighbours that have a living counterpart near the old page
-MIRROR_CONTENT_MAX = 0.5  # a candidate that contains more of the old text is not just a counterpart
-FROZEN_FROM = 0.8  # share of the pages missing together with the old one whose documents are near a candidate
-NEW_HOME_FROM = 0.4  # resemblance of a candidate that appeared elsewhere and shows that an identical one is a copy
-CHAIN = 0.8  # weight of the score from the last hop; the direct score has the remaining weight
-CHAIN_CONFIDENCE_MIN = 0.15
+COPIED_TREE_ABOVE = 0.5  # with a greater share of copied neighbours, a candidate is in a copied tree
+MIRRORED_MIN = 0.5  # share of a candidate's neighbours that have a living counterpart near the old page
+MIRRORED_CONTENT_MAX = 0.5  # a candidate that contains more of the old text is not just a counterpart
+FROZEN_MIN = 0.8  # share of the pages missing together with the old one whose documents are near a candidate
+# A candidate that appeared elsewhere with this resemblance or more shows that an identical candidate is a copy.
+NEW_HOME_RESEMBLANCE_MIN = 0.4
+HOP_WEIGHT = 0.8  # weight of the score from the last hop; the direct score has the remaining weight
+HOP_CONFIDENCE_MIN = 0.15
 HOPS_MAX = 4
-LEFT_BEHIND_MIN = 1.2  # a page on a host that is no longer visited is taken as moved if a candidate scores this much
+UNVISITED_HOST_SCORE_MIN = 1.2  # a page on a host that is no longer visited moved only if a new URL scores this much
 REDIRECT_CONFIDENCE, DOUBTFUL_REDIRECT_CONFIDENCE, REDIRECT_CONTENT_MIN = 0.97, 0.45, 0.25
 
 
@@ -53,14 +54,19 @@ class Traits(NamedTuple):
     path: float = 0.0
     appeared: bool = False
     url_variant: bool = False
-    replica: float = 0.0
+    copied_tree: float = 0.0
     rule: float = 0.0  # confidence of the rule that predicts this URL
+
+    @property
+    def is_copied(self) -> bool:
+        """Whether the candidate is in a copied tree."""
+        return self.copied_tree > COPIED_TREE_ABOVE
 
 
 # Coefficients of the confidence: constant, score, margin, appeared, low content.
 WITH_TEXTS = (-3.8, 2.05, 3.4, 0.1, -1.1)
 FROM_SKETCHES = (-3.9, 1.6, 3.7, 1.0, -0.8)
-COPIED = 2.0  # subtracted from the logit of a candidate in a copied tree
+COPIED_TREE_LOGIT = 2.0  # subtracted from the logit of a candidate in a copied tree
 SECOND_SCORE_MIN, LOW_CONTENT = 0.2, 0.1
 
 
@@ -79,7 +85,7 @@ def score(traits: Traits) -> float:
         + path * traits.path
         + APPEARED * traits.appeared
         + URL_VARIANT * traits.url_variant
-        - REPLICA * (traits.replica > REPLICA_FROM)
+        - COPIED_TREE * traits.is_copied
         + RULE * traits.rule
     )
 
@@ -90,8 +96,7 @@ def confidence(best: float, second: float, traits: Traits) -> float:
     margin = min(1.0, max(0.0, (best - max(second, SECOND_SCORE_MIN)) / max(best, SECOND_SCORE_MIN)))
     has_low_content = max(traits.containment, traits.cosine or 0.0) < LOW_CONTENT
     logit = constant + by_score * best + by_margin * margin
-    is_copied = traits.replica > REPLICA_FROM
-    logit += by_appeared * traits.appeared + by_low * has_low_content - COPIED * is_copied
+    logit += by_appeared * traits.appeared + by_low * has_low_content - COPIED_TREE_LOGIT * traits.is_copied
     return 1 / (1 + math.exp(-logit))
 
 

@@ -14,8 +14,8 @@ import msgspec
 from streams.find import score as scoring
 from streams.find.candidates import CandidateSelector
 from streams.find.find_context import DeadUrl, FindContext
-from streams.find.missing_rule import Life, absent_since
-from streams.find.ranking import TOP, PageComparer, RankedCandidate, Ranker, best_first
+from streams.find.missing_rule import UrlHistory, absent_since
+from streams.find.ranking import CHECKED_MAX, PageComparer, RankedCandidate, Ranker, best_first
 
 
 class Hop(NamedTuple):
@@ -23,7 +23,7 @@ class Hop(NamedTuple):
 
     url: str
     confidence: float
-    life: Life
+    history: UrlHistory
     missing_since: int
 
 
@@ -46,15 +46,15 @@ class Tracer:
         visited |= {dead.key}
         comparer = PageComparer(self._context, dead)
         ranked = self._ranker.rank(comparer, self._selector.select(dead, extra_keys, visited))
-        living = [candidate for candidate in ranked if candidate.life.is_alive]
+        living = [candidate for candidate in ranked if candidate.history.is_alive]
         hop = self._find_hop(dead, ranked) if depth < scoring.HOPS_MAX else None
         if hop is None:
             return Trace(living, [])
         onward = self._follow(hop, living, visited, depth)
         if not onward.ranked:
             return Trace(living, [])
-        if hop.life.is_alive:
-            living = [c for c in living if absent_since(c.life, self._context.sweeps) is None]
+        if hop.history.is_alive:
+            living = [c for c in living if absent_since(c.history, self._context.sweeps) is None]
         return Trace(self._blend(comparer, living, onward), [hop, *onward.hops])
 
     def _find_hop(self, dead: DeadUrl, ranked: list[RankedCandidate]) -> Hop | None:
@@ -62,33 +62,33 @@ class Tracer:
         if not ranked:
             return None
         best = ranked[0]
-        missing_since = absent_since(best.life, self._context.sweeps)
+        missing_since = absent_since(best.history, self._context.sweeps)
         if missing_since is None or missing_since <= dead.missing_since:
             return None
         second = ranked[1].score if len(ranked) > 1 else 0.0
         confidence = scoring.confidence(best.score, second, best.traits)
-        is_sure = confidence >= scoring.CHAIN_CONFIDENCE_MIN
-        return Hop(best.life.pages[-1].url, confidence, best.life, missing_since) if is_sure else None
+        is_sure = confidence >= scoring.HOP_CONFIDENCE_MIN
+        return Hop(best.history.pages[-1].url, confidence, best.history, missing_since) if is_sure else None
 
     def _follow(self, hop: Hop, living: list[RankedCandidate], visited: frozenset[bytes], depth: int) -> Trace:
         """Trace the page from a hop. Return no candidates if only the hop's host is gone and no new URL is sure."""
-        extra_keys = [candidate.life.key for candidate in living[:TOP]]
-        dead = self._context.read_dead_url(hop.life, hop.missing_since)
+        extra_keys = [candidate.history.key for candidate in living[:CHECKED_MAX]]
+        dead = self._context.read_dead_url(hop.history, hop.missing_since)
         onward = self.trace(dead, extra_keys, visited, depth + 1)
-        if not hop.life.is_alive:
+        if not hop.history.is_alive:
             return onward
         # The hop's host is no longer visited: the page moved only if a new URL appeared on another host.
-        new = [candidate for candidate in onward.ranked if candidate.life.pages[0].sweep >= hop.missing_since]
-        return Trace(new if new and new[0].score >= scoring.LEFT_BEHIND_MIN else [], onward.hops)
+        new = [candidate for candidate in onward.ranked if candidate.history.pages[0].sweep >= hop.missing_since]
+        return Trace(new if new and new[0].score >= scoring.UNVISITED_HOST_SCORE_MIN else [], onward.hops)
 
     def _blend(self, comparer: PageComparer, living: list[RankedCandidate], onward: Trace) -> list[RankedCandidate]:
         """Return the candidates of both searches, scored by the weighted mean of the two scores."""
-        direct = {candidate.life.key: candidate for candidate in living}
-        for candidate in onward.ranked[:TOP]:
-            if candidate.life.key not in direct:
-                direct[candidate.life.key] = self._ranker.score(comparer, candidate.life)
-        onward_scores = {candidate.life.key: candidate.score for candidate in onward.ranked}
+        direct = {candidate.history.key: candidate for candidate in living}
+        for candidate in onward.ranked[:CHECKED_MAX]:
+            if candidate.history.key not in direct:
+                direct[candidate.history.key] = self._ranker.score(comparer, candidate.history)
+        onward_scores = {candidate.history.key: candidate.score for candidate in onward.ranked}
         return best_first(
-            c._replace(score=(1 - scoring.CHAIN) * c.score + scoring.CHAIN * onward_scores.get(key, 0.0))
+            c._replace(score=(1 - scoring.HOP_WEIGHT) * c.score + scoring.HOP_WEIGHT * onward_scores.get(key, 0.0))
             for key, c in direct.items()
         )

@@ -10,7 +10,7 @@ from state.model import Sweep
 from state.view import View
 from streams import query
 from streams.cli.output import to_json_object
-from streams.find import Finder, missing_urls
+from streams.find import Finder, possibly_missing_urls
 from streams.settings import Settings
 
 Answers = dict[str, list[str]]
@@ -18,7 +18,7 @@ Answers = dict[str, list[str]]
 
 def answers(view: View, settings: Settings, *, sample_every: int = 1) -> Answers:
     """Return all clusters and sweeps; `find` every n-th missing URL, and read the captures of every eighth of these."""
-    missing = list(missing_urls(view, settings.find.soft_404_urls))
+    missing = list(possibly_missing_urls(view, settings.find.soft_404_urls))
     urls = missing[::sample_every]
     lines: Answers = {"missing": missing, "sweeps": [_line(_without_times(sweep)) for sweep in view.sweeps()]}
     lines["clusters"] = [_line(to_json_object(cluster)) for cluster in query.clusters(view, min_size=1)]

@@ -18,7 +18,7 @@ from aiokafka.errors import KafkaError
 from state.errors import LostfoundError
 from state.model import Sweep
 from state.view import View
-from streams.find import Finder, missing_urls
+from streams.find import Finder, possibly_missing_urls
 from streams.kafka.collection.collection import Collection
 from streams.kafka.wire.packed_messages import Topic
 from streams.kafka.wire.result_messages import Move, Result
@@ -87,7 +87,7 @@ async def _mark_published(sweep_log: SweepLog, sweep: Sweep) -> None:
 def find_moves(view: View, settings: Settings, sweep: Sweep) -> Iterator[Move]:
     """Yield the moved and gone URLs that `sweep`, the last committed sweep, is the first to find missing."""
     finder = Finder(view, settings)
-    missing = missing_urls(view, settings.find.soft_404_urls)
+    missing = possibly_missing_urls(view, settings.find.soft_404_urls)
     newly_missing = (url for url in missing if finder.missing_since(url) == sweep.number)
     for answer in finder.find_many(newly_missing):
         if answer.status in {"moved", "gone"}:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from state.model import Capture
-from streams.find.missing_rule import SoftErrors, SweepIndex, read_life
+from streams.find.missing_rule import SoftErrors, SweepIndex, build_history
 from streams.urls import host_prefix, url_key
 from tests.streams.find.conftest import MemoryView, as_view
 
@@ -19,54 +19,54 @@ def no_soft(_document: bytes, _key: bytes) -> bool:
     return False
 
 
-def life(view, url):
-    return read_life(url_key(url), view.captures(url_key(url)), SweepIndex(view), no_soft)
+def history(view, url):
+    return build_history(url_key(url), view.captures(url_key(url)), SweepIndex(view), no_soft)
 
 
 def test_a_url_that_comes_back_is_alive(view):
     a, b = f"{SITE}/a", f"{SITE}/b"
     view.add({a: "one two", b: "x"}).add({b: "x"}).add({a: "one two", b: "x"})
-    assert life(view, a).is_alive
-    assert life(view, b).is_alive
+    assert history(view, a).is_alive
+    assert history(view, b).is_alive
 
 
 def test_the_first_sweep_that_missed_a_url(view):
     a, b = f"{SITE}/a", f"{SITE}/b"
     view.add({a: "one two", b: "x"}).add({b: "x"}).add({b: "x"})
-    assert life(view, a).missing_since == 2
-    assert life(view, a).last_page.sweep == 1
+    assert history(view, a).missing_since == 2
+    assert history(view, a).last_page.sweep == 1
 
 
 def test_a_sweep_of_another_host_of_the_domain_covers_a_url(view):
     a = f"{SITE}/a"
     view.add({a: "one two"}).add({"https://www.site.example/b": "x"})
-    assert life(view, a).missing_since == 2
+    assert history(view, a).missing_since == 2
 
 
 def test_a_sweep_that_shares_a_host_covers_a_url(view):
     a, other = f"{SITE}/a", "https://other.example.net/"
     view.add({a: "one two", other: "x"}).add({other: "x"})
-    assert life(view, a).missing_since == 2
+    assert history(view, a).missing_since == 2
 
 
 def test_a_url_that_only_had_errors_is_missing(view):
     view.add({f"{SITE}/a": 404})
-    assert not life(view, f"{SITE}/a").pages
-    assert life(view, f"{SITE}/a").missing_since == 1
+    assert not history(view, f"{SITE}/a").pages
+    assert history(view, f"{SITE}/a").missing_since == 1
 
 
 def test_a_redirect_to_another_spelling_of_the_url_is_ignored(view):
     view.add({f"{SITE}/a": "one two"}, redirects={"http://site.example/a": f"{SITE}/a"})
-    assert life(view, f"{SITE}/a").is_alive
+    assert history(view, f"{SITE}/a").is_alive
 
 
 def test_the_last_capture_of_a_sweep_counts(view):
     view.add({f"{SITE}/a": "one two"}, redirects={f"{SITE}/a": f"{SITE}/b"})
-    assert not life(view, f"{SITE}/a").is_alive
+    assert not history(view, f"{SITE}/a").is_alive
 
 
 @given(st.lists(st.tuples(st.integers(1, 4), st.sampled_from([200, 204, 301, 304, 404, 429, 503])), max_size=8))
-def test_a_life_is_consistent(captures):
+def test_a_history_is_consistent(captures):
     view = MemoryView()
     for _ in range(4):
         view.add({f"{SITE}/other": "x y"})
@@ -84,11 +84,11 @@ def test_a_life_is_consistent(captures):
         )
         for sweep, status in sorted(captures)
     ]
-    result = read_life(key, rows, SweepIndex(as_view(view)), no_soft)
+    result = build_history(key, rows, SweepIndex(as_view(view)), no_soft)
     assert all(c.status == 200 for c in result.pages)
     assert not {c.status for c in result.failures} & {200, 204, 304}
-    assert result.textless_answer is None or result.textless_answer.status in {204, 304}
-    assert result.last_tried == max((sweep for sweep, _ in captures), default=0)
+    assert result.textless_success is None or result.textless_success.status in {204, 304}
+    assert result.last_capture_sweep == max((sweep for sweep, _ in captures), default=0)
     if result.pages and result.missing_since is not None:
         assert result.missing_since > result.pages[-1].sweep
 

@@ -8,10 +8,10 @@ from state.model import Capture
 from streams.find import Evidence
 from streams.find import score as scoring
 from streams.find.find_context import DeadUrl
-from streams.find.missing_rule import Life
+from streams.find.missing_rule import UrlHistory
 from streams.find.ranking import RankedCandidate
 from streams.find.redirects import RedirectTarget
-from streams.find.report import SearchResult, build_candidates, guess, soft_404
+from streams.find.report import SearchResult, build_candidates, guessed_candidate, soft_404_candidate
 from streams.find.rewrite_rules import Prediction, Rule
 from streams.find.score import Traits
 from streams.find.trace import Hop, Trace
@@ -27,13 +27,13 @@ def capture(url: str, document: bytes | None = b"d" * 16, status: int = 200) -> 
     return Capture(key=url_key(url), url=url, sweep=2, time=86_400_000, status=status, document=document, raw=b"")
 
 
-def life(url: str, *, pages: tuple[Capture, ...] | None = None, **fields: Any) -> Life:
-    history: dict[str, Any] = {"textless_answer": None, "failures": (), "last_tried": 2, "missing_since": None}
-    return Life(key=url_key(url), pages=(capture(url),) if pages is None else pages, **{**history, **fields})
+def history(url: str, *, pages: tuple[Capture, ...] | None = None, **fields: Any) -> UrlHistory:
+    defaults: dict[str, Any] = {"textless_answer": None, "failures": (), "last_tried": 2, "missing_since": None}
+    return UrlHistory(key=url_key(url), pages=(capture(url),) if pages is None else pages, **{**defaults, **fields})
 
 
 def ranked(url: str, traits: Traits, document: bytes = b"d" * 16) -> RankedCandidate:
-    return RankedCandidate(life(url, pages=(capture(url, document),)), traits, scoring.score(traits))
+    return RankedCandidate(history(url, pages=(capture(url, document),)), traits, scoring.score(traits))
 
 
 def result(*candidates: RankedCandidate, hops: tuple[Hop, ...] = (), **options: Any) -> SearchResult:
@@ -42,7 +42,7 @@ def result(*candidates: RankedCandidate, hops: tuple[Hop, ...] = (), **options: 
 
 
 def redirect(url: str, *, is_catch_all: bool = False, steps: int = 1, **fields: Any) -> RedirectTarget:
-    return RedirectTarget(url, life(url, **fields), is_catch_all, steps)
+    return RedirectTarget(url, history(url, **fields), is_catch_all, steps)
 
 
 def test_candidates_share_the_probability_that_the_first_one_leaves():
@@ -67,7 +67,7 @@ def test_two_spellings_of_one_page_do_not_lower_each_other():
 
 
 def test_hops_lower_the_confidence_unless_the_text_is_identical():
-    hop = Hop(f"{SITE}/stop", 0.5, life(f"{SITE}/stop"), 3)
+    hop = Hop(f"{SITE}/stop", 0.5, history(f"{SITE}/stop"), 3)
     direct = build_candidates(result(ranked(f"{SITE}/a", SURE)), 1)[0]
     onward = build_candidates(result(ranked(f"{SITE}/a", SURE), hops=(hop,)), 1)[0]
     assert abs(onward.confidence - direct.confidence / 2) < 1e-3
@@ -111,7 +111,14 @@ def test_redirects_to_pages_that_were_not_compared():
 
 def test_evidence_shows_what_the_ranking_weighted():
     traits = Traits(
-        resemblance=0.1, containment=0.9, cosine=0.5, coexisted=0.3, path=0.4, appeared=True, replica=0.2, rule=0.7
+        resemblance=0.1,
+        containment=0.9,
+        cosine=0.5,
+        coexisted=0.3,
+        path=0.4,
+        appeared=True,
+        copied_tree=0.2,
+        rule=0.7,
     )
     new = "https://www.site.example/new"
     prediction = Prediction("//www.site.example/new", 0.7, RULE, 3)
@@ -125,14 +132,16 @@ def test_evidence_shows_what_the_ranking_weighted():
 
 
 def test_an_error_page_at_the_old_url_is_reported_without_confidence():
-    candidate = soft_404(life(OLD, failures=(capture(OLD),), missing_since=2))
+    candidate = soft_404_candidate(history(OLD, failures=(capture(OLD),), missing_since=2))
     assert (candidate.url, candidate.confidence) == (OLD, 0.0)
     assert (candidate.first_seen, candidate.last_seen) == (None, "1970-01-02T00:00:00Z")
     assert [evidence.kind for evidence in candidate.evidence] == ["suspected_soft_404"]
 
 
 def test_a_guess_has_a_share_of_the_confidence_of_its_rule():
-    candidate = guess(life(f"{SITE}/guide/a.html"), Prediction("//site.example/guide/a.html", 0.5, RULE, 3))
+    candidate = guessed_candidate(
+        history(f"{SITE}/guide/a.html"), Prediction("//site.example/guide/a.html", 0.5, RULE, 3)
+    )
     assert (candidate.url, candidate.confidence) == (f"{SITE}/guide/a.html", 0.15)
     rule = "//site.example/doc/*.html -> //site.example/guide/*.html (3 moves)"
     assert candidate.evidence == [Evidence("rule", 0.5, rule)]

@@ -27,7 +27,7 @@ def test_a_single_candidate_with_little_in_common_is_not_sure():
 
 def test_a_copied_tree_lowers_the_confidence_more_than_the_score():
     traits = Traits(containment=0.8, weighted_containment=0.8, cosine=0.8, path=1.0)
-    copied = traits._replace(replica=0.9)
+    copied = traits._replace(copied_tree=0.9)
     assert scoring.confidence(scoring.score(traits), 0.0, traits) > 0.9
     assert scoring.confidence(scoring.score(copied), 0.0, copied) < 0.5
     assert scoring.confidence(2.0, 0.0, copied) < scoring.confidence(2.0, 0.0, traits)
@@ -54,7 +54,7 @@ def test_confidence_is_a_probability(best, second, appeared):
 def test_traits_raise_or_lower_the_score():
     plain = Traits(containment=0.5, weighted_containment=0.5, cosine=0.5)
     assert scoring.score(plain._replace(coexisted=0.9)) < scoring.score(plain)
-    assert scoring.score(plain._replace(replica=0.9)) < scoring.score(plain)
+    assert scoring.score(plain._replace(copied_tree=0.9)) < scoring.score(plain)
     assert scoring.score(plain._replace(path=0.9)) > scoring.score(plain)
     assert scoring.score(plain._replace(rule=0.9)) > scoring.score(plain)
     assert scoring.score(plain._replace(cosine=None)) < scoring.score(plain)
