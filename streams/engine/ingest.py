@@ -188,7 +188,7 @@ def input_names(paths: Sequence[str], state: Path) -> list[str]:
                 f"{path} is this state's own dead-letter file",
                 "fix the records it lists in the original input and ingest those",
             )
-    names = [source.name for source in sources.list_sources(paths, without=(state, letters))]
+    names = [source.name for source in sources.list_sources(paths, exclude=(state, letters))]
     if not names:
         raise InputError(
             f"no crawl file found in {', '.join(paths)}", "docs/formats-input.md lists the formats and file names"

@@ -57,11 +57,11 @@ def read_record(stream: ByteStream, limits: ReadLimits, origin: Origin) -> Page 
     record = parse_line(line)
     if record is None:
         if stream.peek() < 0 and b"\n" not in line:
-            return records.incomplete(stream, _LINE_BYTES_MAX, len(line), origin, "")
+            return records.reject_incomplete(stream, _LINE_BYTES_MAX, len(line), origin, "")
         return Rejected("garbage", f"not an ARC record: {line[:40]!r}", origin)
     url, date, content_type, size = record
     if not url.lower().startswith(("http:", "https:")):
-        rejected = records.skip_block(stream, size, is_record_start, origin, url)
+        rejected = records.skip_content(stream, size, is_record_start, origin, url)
         if rejected is None or rejected.reason != "bad_length" or not url.startswith("filedesc:"):
             return rejected
         stream.skip_to(_HEADER, _LINE_BYTES_MAX)  # many writers stated a wrong length for the filedesc record
@@ -70,9 +70,9 @@ def read_record(stream: ByteStream, limits: ReadLimits, origin: Origin) -> Page 
         key = url_key(url, limits.url_bytes_max)
     except BadUrl as error:
         url = url[: limits.url_bytes_max]
-        rejected = records.skip_block(stream, size, is_record_start, origin, url)
+        rejected = records.skip_content(stream, size, is_record_start, origin, url)
         return rejected or Rejected("bad_url", str(error), origin, url)
-    data = records.read_block(stream, size, is_record_start, limits, origin, url)
+    data = records.read_content(stream, size, is_record_start, limits, origin, url)
     if isinstance(data, Rejected):
         return data
     time = timestamps.arc_millis(date)

@@ -13,14 +13,21 @@ from __future__ import annotations
 import re
 from typing import BinaryIO
 
-from streams.readers.compression import CHUNK_BYTES, DECODERS, RAW_BYTES, FrameDecoder, IsRecordStart, RawBuffer
+from streams.readers.compression import (
+    CHUNK_BYTES,
+    DECODERS,
+    READ_BYTES,
+    FrameDecoder,
+    IsRecordStart,
+    RawBuffer,
+)
 from streams.readers.read_limits import ReadLimits
 
 _BLANK_LINE = re.compile(rb"\r?\n\r?\n")
 _BLANK = re.compile(rb"[\r\n\t \0]*")
 _NEWLINE = re.compile(rb"\n")
 
-Start = tuple[int, int]  # a position: (offset, inner)
+StreamPosition = tuple[int, int]  # a position: (offset, inner)
 
 
 def _never(_: bytes) -> bool:
@@ -34,13 +41,19 @@ class ByteStream:
     """
 
     def __init__(
-        self, file: BinaryIO, compression: str, limits: ReadLimits, start: Start = (0, 0), *, inflated: bool = False
+        self,
+        file: BinaryIO,
+        compression: str,
+        limits: ReadLimits,
+        start: StreamPosition = (0, 0),
+        *,
+        inflated: bool = False,
     ) -> None:
         offset, inner = start
         self._plain = compression == "plain"
         # Skipping in a plain file on disk reads no more bytes than the file has, so it needs no limit.
         self._skip_bytes_max = limits.skip_bytes_max if inflated or not self._plain else None
-        self._raw = RawBuffer(file, limits, CHUNK_BYTES if self._plain else RAW_BYTES, inflated=inflated)
+        self._raw = RawBuffer(file, limits, CHUNK_BYTES if self._plain else READ_BYTES, inflated=inflated)
         self.fault = self._raw.fault
         self._decoder = DECODERS[compression](self._raw, offset)
         self._chunk = b""
@@ -49,7 +62,7 @@ class ByteStream:
         if inner:
             self.skip(inner)
 
-    def position(self) -> Start:
+    def position(self) -> StreamPosition:
         """Return (offset, inner) of the next byte."""
         if self._plain:
             return self._chunk_start + self._index, 0
@@ -138,7 +151,7 @@ class ByteStream:
         if self.skip_to(_NEWLINE, 0):
             self._index += 1
 
-    def skip_blank(self) -> int:
+    def skip_whitespace(self) -> int:
         """Skip newlines, tabs, spaces and NULs, which some writers leave between records. Return their number."""
         skipped = 0
         while self.peek() >= 0:

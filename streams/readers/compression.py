@@ -21,10 +21,10 @@ import zstandard
 from streams.errors import ReadError
 from streams.readers.read_limits import ReadLimits
 
-GZIP = b"\x1f\x8b"
-ZSTD = b"\x28\xb5\x2f\xfd"
+GZIP_MAGIC = b"\x1f\x8b"
+ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 CHUNK_BYTES = 256 << 10
-RAW_BYTES = 64 << 10
+READ_BYTES = 64 << 10
 GZIP_WBITS = 31  # zlib: expect a gzip header
 ZIP_MEMBER_ERRORS = (zlib.error, EOFError, zipfile.BadZipFile, NotImplementedError, RuntimeError)  # on damage
 _SKIPPABLE = re.compile(rb"[\x50-\x5f]\x2a\x4d\x18", re.DOTALL)
@@ -39,9 +39,9 @@ IsRecordStart = Callable[[bytes], bool]  # returns whether a record begins with 
 
 def detect_compression(head: bytes) -> str:
     """Return the compression that a file's first bytes show: `gzip`, `zstd`, `zip` or `plain`."""
-    if head.startswith(GZIP):
+    if head.startswith(GZIP_MAGIC):
         return "gzip"
-    if head.startswith(ZSTD) or _SKIPPABLE.match(head):
+    if head.startswith(ZSTD_MAGIC) or _SKIPPABLE.match(head):
         return "zstd"
     return "zip" if head.startswith((b"PK\x03\x04", b"PK\x05\x06")) else "plain"
 
@@ -126,7 +126,7 @@ class RawBuffer:
         searched = 0  # leading bytes of the data in which no matching frame begins
         while self.ensure(searched + len(magic)):
             index = self.data.find(magic, searched)
-            if index < 0 or index > RAW_BYTES:  # drop the bytes searched so far
+            if index < 0 or index > READ_BYTES:  # drop the bytes searched so far
                 self.consume(index if index > 0 else len(self.data) - len(magic) + 1)
                 searched = 0
             elif is_match(index):
@@ -210,7 +210,7 @@ class FrameDecoder:
 class GzipDecoder(FrameDecoder):
     """A decoder for a sequence of gzip members."""
 
-    magic = GZIP + b"\x08"
+    magic = GZIP_MAGIC + b"\x08"
 
     def next_chunk(self) -> bytes:
         raw = self._raw
@@ -239,7 +239,7 @@ class GzipDecoder(FrameDecoder):
             raw.consume(len(raw.data) - len(raw.data.lstrip(b"\0")))
         if not raw.ensure(2) and not raw.data:
             return False
-        if not GZIP.startswith(raw.data[:2]):
+        if not GZIP_MAGIC.startswith(raw.data[:2]):
             raw.fault.report("garbage", "the bytes after a gzip member are not another gzip member")
             return False
         self.frame, self.decoded, self.in_frame = raw.offset, 0, True
@@ -258,7 +258,7 @@ class ZstdDecoder(FrameDecoder):
     passes only a few whole blocks to the library at a time.
     """
 
-    magic = ZSTD
+    magic = ZSTD_MAGIC
 
     def __init__(self, raw: RawBuffer, offset: int) -> None:
         self._has_checksum = False  # whether the frame ends with a 4-byte checksum
@@ -313,10 +313,10 @@ class ZstdDecoder(FrameDecoder):
             raw.skip(8 + int.from_bytes(raw.data[4:8], "little"))
         if not raw.data:
             return False
-        if len(raw.data) < 8 and (ZSTD.startswith(raw.data[:4]) or _SKIPPABLE.match(raw.data)):
+        if len(raw.data) < 8 and (ZSTD_MAGIC.startswith(raw.data[:4]) or _SKIPPABLE.match(raw.data)):
             raw.fault.report("truncated", "the file ends within a zstd frame's header")
             return False
-        if len(raw.data) < 8 or not raw.data.startswith(ZSTD):
+        if len(raw.data) < 8 or not raw.data.startswith(ZSTD_MAGIC):
             raw.fault.report("garbage", "the bytes after a zstd frame are not another zstd frame")
             return False
         descriptor = raw.data[4]
@@ -330,9 +330,9 @@ class ZstdDecoder(FrameDecoder):
         return True
 
     def _probe(self, index: int) -> bytes:
-        self._raw.ensure(index + RAW_BYTES)
+        self._raw.ensure(index + READ_BYTES)
         try:
-            return bytes(self._library.stream_reader(self._raw.data[index : index + RAW_BYTES]).read(_PROBE_BYTES))
+            return bytes(self._library.stream_reader(self._raw.data[index : index + READ_BYTES]).read(_PROBE_BYTES))
         except zstandard.ZstdError:
             return b""
 
@@ -348,7 +348,7 @@ class ZstdDecoder(FrameDecoder):
         if size > bytes_max or not raw.ensure(8 + size):
             return
         data = raw.data[8 : 8 + size]
-        if data.startswith(ZSTD):
+        if data.startswith(ZSTD_MAGIC):
             try:
                 data = bytes(self._library.stream_reader(data).read(bytes_max))
             except zstandard.ZstdError:

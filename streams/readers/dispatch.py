@@ -19,25 +19,26 @@ from streams.page import Origin, Rejected
 from streams.readers import arc, jsonl, records, sources, wacz, warc
 from streams.readers.byte_stream import ByteStream
 from streams.readers.compression import detect_compression
-from streams.readers.position import InputFile, InputMark, Item, Position, combine_digests
+from streams.readers.position import InputFile, InputMark, Position, PositionedItem, combine_digests
 from streams.readers.read_limits import ReadLimits, Refused
 
 Paths = Iterable[str | os.PathLike[str]]
 
 
 def read(
-    paths: Paths, limits: ReadLimits | None = None, start: Position | None = None, mark: InputMark | None = None
+    paths: Paths, limits: ReadLimits | None = None, after: Position | None = None, mark: InputMark | None = None
 ) -> InputReader:
-    """Return all pages and rejections of files, folders and `-` in order. With `start`, resume after that position.
+    """Return a reader of all pages and rejections in files, folders and `-`, in order.
 
-    `mark` is the mark of `start`. Files that do not match it have been replaced, and are read from their start.
-    Raise ReadError if a path is missing or cannot be read, or if no path contains the file of `start`.
+    Return only those after the position `after`, if given. `mark` is the mark of that position: files that do not
+    match it have been replaced, and are read from their beginning. Raise ReadError if a path is missing or cannot be
+    read, or if no path contains the file of `after`.
     """
     files = sources.list_sources(paths)
-    if start is not None and start.source not in {source.name for source in files}:
-        problem = f"cannot resume after {start.source}: it is not among the {len(files)} files to read"
-        raise ReadError(problem, "name the same paths as the first time, or start another sweep")
-    return InputReader(files, limits or ReadLimits(), start, mark)
+    if after is not None and after.source not in {source.name for source in files}:
+        problem = f"cannot resume after {after.source}: it is not among the {len(files)} files to read"
+        raise ReadError(problem, "name the same paths as the first time, or start a new sweep")
+    return InputReader(files, limits or ReadLimits(), after, mark)
 
 
 def total_bytes(paths: Paths) -> int:
@@ -45,7 +46,7 @@ def total_bytes(paths: Paths) -> int:
     return sum(source.size for source in sources.list_sources(paths))
 
 
-class InputReader(Iterator[Item]):
+class InputReader(Iterator[PositionedItem]):
     """An iterator over items that tracks how far it has read.
 
     `input_unchanged` says whether the input matches the mark that was passed in. It is valid once the first item has
@@ -53,7 +54,7 @@ class InputReader(Iterator[Item]):
     """
 
     def __init__(
-        self, files: list[sources.Source], limits: ReadLimits, start: Position | None, mark: InputMark | None
+        self, files: list[sources.Source], limits: ReadLimits, after: Position | None, mark: InputMark | None
     ) -> None:
         self.input_unchanged = True
         self._limits = limits
@@ -63,9 +64,9 @@ class InputReader(Iterator[Item]):
         self._input: InputFile | None = None  # the current file
         self._last: Position | None = None
         self._mark: InputMark | None = None  # mark of the last item, if its file was read to its end
-        self._items = self._read_files(files, start, mark)
+        self._items = self._read_files(files, after, mark)
 
-    def __next__(self) -> Item:
+    def __next__(self) -> PositionedItem:
         item = next(self._items)
         self._last = item[0]
         return item
@@ -84,24 +85,23 @@ class InputReader(Iterator[Item]):
         return self._mark
 
     def _read_files(
-        self, files: list[sources.Source], start: Position | None, mark: InputMark | None
-    ) -> Iterator[Item]:
-        if start is not None:
+        self, files: list[sources.Source], after: Position | None, mark: InputMark | None
+    ) -> Iterator[PositionedItem]:
+        if after is not None:
             names = [source.name for source in files]
-            digest = sources.digest_files(files[: names.index(start.source)])
+            digest = sources.digest_files(files[: names.index(after.source)])
             if mark is None or digest == mark.before:
                 self._finished_digest = digest or ""
             else:
-                start, mark, self.input_unchanged = None, None, False
+                after, mark, self.input_unchanged = None, None, False
         for source in files:
-            if start is None or start.source == source.name:
-                after, start = start or Position(source=source.name), None
+            if after is None or after.source == source.name:
                 with sources.open_source(source.name) as self._file:
-                    yield from self._read_file(self._file, after, mark)
-                mark = None
+                    yield from self._read_file(self._file, after or Position(source=source.name), mark)
+                after, mark = None, None
             self._finished_bytes += source.size
 
-    def _read_file(self, file: BinaryIO, after: Position, mark: InputMark | None) -> Iterator[Item]:
+    def _read_file(self, file: BinaryIO, after: Position, mark: InputMark | None) -> Iterator[PositionedItem]:
         head, file = sources.read_head(file)
         self._input = InputFile(after.source, head, file)
         digest = self._input.digest()  # before reading: bytes appended later can remain unread
@@ -112,7 +112,7 @@ class InputReader(Iterator[Item]):
         self._input, self._finished_digest = None, combine_digests(self._finished_digest, digest)
 
 
-def _skip_repeated(items: Iterator[Item], after: Position) -> Iterator[Item]:
+def _skip_repeated(items: Iterator[PositionedItem], after: Position) -> Iterator[PositionedItem]:
     """Skip the first item if it was cut off the last time, as `after` says, and still is."""
     first = next(items, None) if after.cut else None
     if first and not (first[0].cut and (first[0].member, first[0].offset) == (after.member, after.offset)):
@@ -120,7 +120,7 @@ def _skip_repeated(items: Iterator[Item], after: Position) -> Iterator[Item]:
     yield from items
 
 
-def _read_items(head: bytes, file: BinaryIO, after: Position, limits: ReadLimits) -> Iterator[Item]:
+def _read_items(head: bytes, file: BinaryIO, after: Position, limits: ReadLimits) -> Iterator[PositionedItem]:
     source, compression = after.source, detect_compression(head)
     file_format = sources.detect_format(head, source)
     if file_format == "wacz" and compression == "zip":
@@ -134,18 +134,20 @@ def _read_items(head: bytes, file: BinaryIO, after: Position, limits: ReadLimits
         yield from _read_stream(stream, file_format, after, limits)
 
 
-def _reject(reason: str, detail: str, source: str, member: str = "") -> Item:
+def _reject(reason: str, detail: str, source: str, member: str = "") -> PositionedItem:
     """Return the rejection of a whole file or WACZ member."""
     return Position(source=source, member=member, cut=True), Rejected(reason, detail, Origin(source, 0, member))
 
 
-def _read_stream(stream: ByteStream, file_format: str, after: Position, limits: ReadLimits) -> Iterator[Item]:
+def _read_stream(
+    stream: ByteStream, file_format: str, after: Position, limits: ReadLimits
+) -> Iterator[PositionedItem]:
     if file_format == "jsonl":
         return jsonl.read_items(stream, limits, after)
     return records.read_items(stream, warc.FRAMING if file_format == "warc" else arc.FRAMING, limits, after)
 
 
-def _read_wacz(file: BinaryIO, after: Position, limits: ReadLimits) -> Iterator[Item]:
+def _read_wacz(file: BinaryIO, after: Position, limits: ReadLimits) -> Iterator[PositionedItem]:
     if not file.seekable():
         raise ReadError("cannot read a WACZ from standard input", "save it to a file and name that file")
     source = after.source

@@ -14,7 +14,7 @@ import zstandard
 
 from streams.errors import BadUrl
 from streams.page import SUCCESS_STATUSES, Origin, Page
-from streams.readers.compression import GZIP, GZIP_WBITS, ZSTD
+from streams.readers.compression import GZIP_MAGIC, GZIP_WBITS, ZSTD_MAGIC
 from streams.readers.read_limits import ReadLimits, Refused, page_too_big
 from streams.urls import url_key
 
@@ -42,7 +42,7 @@ class Response(msgspec.Struct, frozen=True):
     status: int
     fields: dict[str, str]
     body: bytes
-    uncut_size: int = 0  # size of the whole record if the body was cut because the record is too big
+    full_size: int = 0  # size of the whole record if the body was cut because the record is too big
 
 
 def parse_response(data: bytes, size: int, limits: ReadLimits) -> Response | None:
@@ -136,8 +136,8 @@ def decode_body(response: Response, limits: ReadLimits) -> bytes:
     Many crawlers store decoded bodies under headers that still name the encoding, so a body that is clearly not
     encoded that way is returned unchanged. A body that is cut off is decoded as far as possible.
     """
-    if response.uncut_size:
-        raise Refused(*page_too_big(response.uncut_size, limits))
+    if response.full_size:
+        raise Refused(*page_too_big(response.full_size, limits))
     body = response.body
     if "chunked" in response.fields.get("transfer-encoding", "").lower():
         body = _join_chunks(body)
@@ -177,7 +177,7 @@ def _undo_coding(body: bytes, coding: str, limits: ReadLimits) -> bytes:
     """Decode a body. If it is damaged, return the part before the damage, or the unchanged body if that is markup."""
     bytes_max = limits.page_bytes_max + 1
     if coding in {"gzip", "x-gzip"}:
-        if not body.startswith(GZIP):
+        if not body.startswith(GZIP_MAGIC):
             return body
         parts = _inflate(body, GZIP_WBITS, bytes_max)
     elif coding == "deflate":  # should be zlib, but is often raw deflate
@@ -188,7 +188,7 @@ def _undo_coding(body: bytes, coding: str, limits: ReadLimits) -> bytes:
 
         parts = _read_parts(cast("BinaryIO", BrotliReader(io.BytesIO(body))), bytes_max)
     elif coding == "zstd":
-        if not body.startswith(ZSTD):
+        if not body.startswith(ZSTD_MAGIC):
             return body
         codec = zstandard.ZstdDecompressor(max_window_size=limits.window_bytes_max)
         parts = _read_parts(cast("BinaryIO", codec.stream_reader(body, read_across_frames=True)), bytes_max)
@@ -213,7 +213,7 @@ def _inflate(body: bytes, wbits: int, bytes_max: int) -> Iterator[bytes]:
     start = 0
     while start < len(body) and bytes_max > 0:
         if codec.eof:
-            if wbits != GZIP_WBITS or not body.startswith(GZIP, start):
+            if wbits != GZIP_WBITS or not body.startswith(GZIP_MAGIC, start):
                 break
             codec = zlib.decompressobj(wbits)
         compressed = body[start : start + _INFLATE_BYTES]

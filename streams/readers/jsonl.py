@@ -17,7 +17,7 @@ from streams.errors import BadUrl
 from streams.page import Origin, Page, Rejected, with_time
 from streams.readers import http_payload, warc_pointer
 from streams.readers.byte_stream import ByteStream
-from streams.readers.position import Item, Position
+from streams.readers.position import Position, PositionedItem
 from streams.readers.read_limits import ReadLimits, Refused, page_too_big
 from streams.urls import url_key
 
@@ -68,7 +68,7 @@ def _first(value: Any, alternative: Any) -> Any:
 _decode = msgspec.json.Decoder(PageLine).decode
 
 
-def read_items(stream: ByteStream, limits: ReadLimits, after: Position) -> Iterator[Item]:
+def read_items(stream: ByteStream, limits: ReadLimits, after: Position) -> Iterator[PositionedItem]:
     """Yield all pages and rejections of a stream that starts at `after`, each with the position after it."""
     source, member, line_number = after.source, after.member, after.line
     while True:

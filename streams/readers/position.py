@@ -39,7 +39,7 @@ class Position(msgspec.Struct, frozen=True, kw_only=True):
     cut: bool = False
 
 
-Item = tuple[Position, Page | Rejected]
+PositionedItem = tuple[Position, Page | Rejected]
 
 
 class InputMark(msgspec.Struct, frozen=True, kw_only=True):

@@ -10,7 +10,7 @@ import msgspec
 from streams.page import Origin, Page, Rejected
 from streams.readers.byte_stream import ByteStream
 from streams.readers.compression import IsRecordStart
-from streams.readers.position import Item, Position
+from streams.readers.position import Position, PositionedItem
 from streams.readers.read_limits import ReadLimits
 
 _NEWLINES = frozenset(b"\r\n")
@@ -25,12 +25,12 @@ class Framing(msgspec.Struct, frozen=True):
     read_record: Callable[[ByteStream, ReadLimits, Origin], Page | Rejected | None]  # None if the record has no page
 
 
-def read_items(stream: ByteStream, framing: Framing, limits: ReadLimits, after: Position) -> Iterator[Item]:
+def read_items(stream: ByteStream, framing: Framing, limits: ReadLimits, after: Position) -> Iterator[PositionedItem]:
     """Yield all pages and rejections of a stream that starts at `after`, each with the position after it."""
     source, member = after.source, after.member
     blank_bytes, any_record = 0, stream.position() != (0, 0)
     while True:
-        blank_bytes += stream.skip_blank()
+        blank_bytes += stream.skip_whitespace()
         start = stream.position()
         origin = Origin(source, start[0], member)
         item: Page | Rejected | None
@@ -60,7 +60,7 @@ def _recover(stream: ByteStream, framing: Framing, rejected: Rejected) -> bool:
     return not stream.fault.reason or stream.resync(framing.is_record_start)
 
 
-def read_block(
+def read_content(
     stream: ByteStream, size: int, is_record_start: IsRecordStart, limits: ReadLimits, origin: Origin, url: str
 ) -> bytes | Rejected:
     """Read the `size` bytes of a record's content. Reject the record if it is cut off or cannot end there.
@@ -71,19 +71,19 @@ def read_block(
     data = stream.read(limits.header_bytes_max if is_big else size, is_record_start)
     done = len(data) + (stream.skip(size - len(data), is_record_start) if is_big else 0)
     if done < size or not (is_big or _at_record_end(stream)):
-        return incomplete(stream, size, done, origin, url)
+        return reject_incomplete(stream, size, done, origin, url)
     return data
 
 
-def skip_block(
+def skip_content(
     stream: ByteStream, size: int, is_record_start: IsRecordStart, origin: Origin, url: str
 ) -> Rejected | None:
-    """Skip the `size` bytes of a record's content. Reject the record as `read_block` does."""
+    """Skip the `size` bytes of a record's content. Reject the record as `read_content` does."""
     done = stream.skip(size, is_record_start)
-    return incomplete(stream, size, done, origin, url) if done < size or not _at_record_end(stream) else None
+    return reject_incomplete(stream, size, done, origin, url) if done < size or not _at_record_end(stream) else None
 
 
-def incomplete(stream: ByteStream, size: int, done: int, origin: Origin, url: str) -> Rejected:
+def reject_incomplete(stream: ByteStream, size: int, done: int, origin: Origin, url: str) -> Rejected:
     """Return the rejection of a record that is cut off after `done` of its `size` bytes, or whose size is wrong."""
     if stream.peek() >= 0:
         return Rejected("bad_length", f"the record does not end after its stated length of {size} bytes", origin, url)

@@ -33,13 +33,13 @@ class Source(msgspec.Struct, frozen=True):
 FileIdentity = tuple[int, int]  # device and inode: the same for all names of a file or folder, and all links to it
 
 
-def list_sources(paths: Iterable[str | os.PathLike[str]], without: Collection[Path] = ()) -> list[Source]:
-    """Return the files that some paths name or contain, without duplicates. The files of each folder are sorted.
+def list_sources(paths: Iterable[str | os.PathLike[str]], exclude: Collection[Path] = ()) -> list[Source]:
+    """Return the files at these paths, without duplicates. A folder is replaced by its files, in sorted order.
 
-    Files and folders in `without` are left out of the folders that contain them, under any name or link. Raise
-    ReadError if a path is missing.
+    The files and folders in `exclude` are skipped inside folders, even under a different name or through a link.
+    Raise ReadError if a path is missing.
     """
-    excluded = {identity for path in without if (identity := file_identity(path))}
+    excluded = {identity for path in exclude if (identity := file_identity(path))}
     sources: dict[str, Source] = {}
     for path in paths:
         name = os.fspath(path)

@@ -15,7 +15,7 @@ from streams.errors import BadUrl
 from streams.page import Origin, Page, Rejected
 from streams.readers import http_payload, records
 from streams.readers.byte_stream import ByteStream
-from streams.readers.compression import GZIP, ZSTD
+from streams.readers.compression import GZIP_MAGIC, ZSTD_MAGIC
 from streams.readers.read_limits import ReadLimits
 from streams.urls import url_key
 
@@ -23,7 +23,7 @@ _VERSION = b"WARC/"
 _PAGE_TYPES = frozenset({b"response", b"resource", b"revisit", b"conversion"})
 _HEADER = re.compile(rb"WARC/\d\.\d+[ \t]*\r?\n(?:WARC-|Content-)", re.IGNORECASE)
 _HEADER_MATCH_BYTES_MAX = 64  # longer than any match of _HEADER
-_MAGICS = (_VERSION, GZIP, ZSTD)  # input that ends within one of these is cut short, not garbage
+_MAGICS = (_VERSION, GZIP_MAGIC, ZSTD_MAGIC)  # input that ends within one of these is cut short, not garbage
 _CONTINUATION = re.compile(rb"\r?\n[ \t]+")
 
 _Fields = dict[bytes, bytes]
@@ -42,11 +42,11 @@ def read_record(stream: ByteStream, limits: ReadLimits, origin: Origin) -> Page 
     size = int(length)
     record_type = fields.get(b"warc-type", b"").lower()
     if record_type not in _PAGE_TYPES or (url and not url[:6].lower().startswith(("http:", "https:"))):
-        return records.skip_block(stream, size, _is_record_start, origin, url)
+        return records.skip_content(stream, size, _is_record_start, origin, url)
     key = _parse_key(fields, url, limits, origin)
     if isinstance(key, Rejected):
-        return records.skip_block(stream, size, _is_record_start, origin, key.url) or key
-    data = records.read_block(stream, size, _is_record_start, limits, origin, url)
+        return records.skip_content(stream, size, _is_record_start, origin, key.url) or key
+    data = records.read_content(stream, size, _is_record_start, limits, origin, url)
     if isinstance(data, Rejected):
         return data
     is_revisit = record_type == b"revisit"
@@ -81,11 +81,11 @@ def _read_fields(stream: ByteStream, limits: ReadLimits, origin: Origin) -> _Fie
     header = stream.read_header(limits.header_bytes_max)
     if not header.startswith(_VERSION):
         if any(magic.startswith(header) for magic in _MAGICS):
-            return records.incomplete(stream, len(_VERSION), len(header), origin, "")
+            return records.reject_incomplete(stream, len(_VERSION), len(header), origin, "")
         return Rejected("garbage", f"not a WARC record: {header[:40]!r}", origin)
     if not header.endswith((b"\n\r\n", b"\n\n")):
         if stream.peek() < 0:
-            return records.incomplete(stream, limits.header_bytes_max, len(header), origin, "")
+            return records.reject_incomplete(stream, limits.header_bytes_max, len(header), origin, "")
         return Rejected("bad_header", f"header is longer than {limits.header_bytes_max} bytes", origin)
     fields: _Fields = {}
     for line in _CONTINUATION.sub(b" ", header).split(b"\n")[1:]:

@@ -52,7 +52,7 @@ def test_header_fields_have_lower_case_names_and_the_first_value_counts():
     assert response.status == 301
     assert response.fields == {"location": "/a"}
     assert response.body == b"body"
-    assert response.uncut_size == 999
+    assert response.full_size == 999
 
 
 def test_a_header_without_an_end_has_no_body():

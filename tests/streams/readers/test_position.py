@@ -108,7 +108,7 @@ def test_reading_resumes_across_files(samples, tmp_path):
         (tmp_path / kind).write_bytes(samples[kind])
     results = list(read([tmp_path], LIMITS))
     for i in range(0, len(results), 7):
-        rest = read([tmp_path], LIMITS, start=results[i][0])
+        rest = read([tmp_path], LIMITS, after=results[i][0])
         assert [item for _, item in rest] == [item for _, item in results[i + 1 :]]
 
 

@@ -58,7 +58,7 @@ def test_a_file_that_is_named_twice_is_listed_once(folder):
 
 def test_excluded_files_and_folders_are_left_out_under_any_name(folder):
     (folder / "link.jsonl").symlink_to(folder / "a.jsonl")
-    sources = names(list_sources([folder], without=[folder / "a.jsonl", folder / "b"]))
+    sources = names(list_sources([folder], exclude=[folder / "a.jsonl", folder / "b"]))
     assert sources == [str(folder / "a/no-extension")]
 
 
