@@ -37,7 +37,7 @@ class Batcher:
         """Whether the input still matches the mark. Valid after the first batch, or at the end of the input."""
         return self._reader.input_unchanged
 
-    def has_items(self) -> bool:
+    def has_more(self) -> bool:
         """Return whether there is an item after the position. The item is consumed: no batch will contain it."""
         return next(self._reader, None) is not None
 

@@ -11,7 +11,7 @@ from state.families import Family
 from state.rows import RowStore
 from state.view import View
 
-TRAIN_FROM = 1_000  # documents
+TRAINING_DOCUMENTS = 1_000  # documents
 
 
 class TextDictionary:
@@ -24,13 +24,13 @@ class TextDictionary:
         self._store = store
         self._is_due = keep_texts and not dictionaries
 
-    def train_if_due(self, documents: int) -> None:
+    def train_once_possible(self, documents: int) -> None:
         """Train and store a dictionary if none exists and there are enough documents. Try only once per run."""
-        if not self._is_due or documents < TRAIN_FROM:
+        if not self._is_due or documents < TRAINING_DOCUMENTS:
             return
         self._is_due = False
         view = View(self._store)
-        texts = islice(self._store.scan(Family.TEXTS), TRAIN_FROM)
+        texts = islice(self._store.scan(Family.TEXTS), TRAINING_DOCUMENTS)
         if data := train([view.decode_text(row)[1] for _, row in texts]):
             self.number, self.data = 1, data
             changes = Changes()

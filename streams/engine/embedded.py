@@ -61,7 +61,7 @@ class Engine:
         self.settings = settings
         self.scheme = meta.claim_scheme(store, settings.scheme)
         self.counters = meta.counters(store)  # after the last commit
-        self.batches = 0  # committed by this engine
+        self.commits = 0  # by this engine
         self._sketches: OrderedDict[bytes, list[Sketch]] = OrderedDict()  # by document prefix
 
     def apply(
@@ -69,20 +69,20 @@ class Engine:
         sweep: Sweep,
         pages: Sequence[SketchedPage],
         rejected: Sequence[Rejected],
-        last: Mapping[bytes, Capture] | None = None,
+        last_captures: Mapping[bytes, Capture] | None = None,
         commits_at_read: int = -1,
     ) -> AppliedBatch:
         """Run the operators on a batch without changing the store or the counters.
 
-        `last` contains the last capture of each page's URL, read when this engine had made `commits_at_read` commits.
-        These captures are read again if a batch has been committed since.
+        `last_captures` contains the last capture of each page's URL, read when this engine had made
+        `commits_at_read` commits. These captures are read again if a batch has been committed since.
         """
         resolved, unresolved = capture.resolve(
             pages, lookups.read_possible_originals(self.store, capture.original_queries(pages))
         )
-        if last is None or commits_at_read != self.batches:
-            last = lookups.read_last_captures(self.store, capture.url_keys(pages))
-        captured = capture.capture(resolved, last)
+        if last_captures is None or commits_at_read != self.commits:
+            last_captures = lookups.read_last_captures(self.store, capture.url_keys(pages))
+        captured = capture.capture(resolved, last_captures)
         rows = lookups.read_admission_rows(self.store, captured.sightings)
         admit_changes, new = admit.admit(captured.sightings, *rows)
         probed = self._probe(new)
@@ -111,7 +111,7 @@ class Engine:
         """Write the changes of a batch atomically."""
         self.store.write(batch.changes)
         self.counters = batch.counters
-        self.batches += 1
+        self.commits += 1
 
     def _probe(self, new: Sequence[DocumentPayload]) -> ProbeResult:
         batch, limits = probe.group_buckets(new, self.scheme.bucket_bytes), self.settings.limits

@@ -79,9 +79,9 @@ class Progress(msgspec.Struct, frozen=True):
     """A progress report of an ingest."""
 
     bytes_read: int
-    bytes_all: int  # 0 if unknown
-    counts: Cursor
-    read_now: int = 0  # pages read by this run
+    bytes_total: int  # 0 if unknown
+    cursor: Cursor
+    pages_read: int = 0  # in this run
 
 
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
@@ -91,7 +91,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     status: str
     committed: bool
     pages: int
-    read_now: int  # pages read by this run
+    read_now: int  # pages read in this run
     new: int
     copies: int
     unchanged: int
@@ -106,7 +106,7 @@ class _PendingBatch(msgspec.Struct, frozen=True, kw_only=True):
 
     batch: Batch
     slots: list[SketchedPage | Rejected | None]  # one per item; None: the next result of `sketched`
-    last: dict[bytes, Capture]  # the last capture of each URL
+    last_captures: dict[bytes, Capture]  # the last capture of each URL
     commits_at_read: int  # the engine's number of commits when `last` was read
     sketched: Future[SketchResults]
 
@@ -152,7 +152,7 @@ def ingest(
             status = "resumed" if cursor.pages > pages_read else "ingested"
         if not keep_open:
             sweep = sweeps.commit(store, sweep, now)
-    elif not cursor.finished or Batcher(names, settings, cursor.position, cursor.mark).has_items():
+    elif not cursor.finished or Batcher(names, settings, cursor.position, cursor.mark).has_more():
         raise InputError(
             f"sweep {sweep_name!r} is committed and accepts no more pages", "choose another name with --sweep"
         )
@@ -248,7 +248,7 @@ class _Run(msgspec.Struct):
                 self._apply(pending)
                 self.pages_read += len(pending.batch.items)
                 self.report(Progress(pending.batch.bytes_read, batcher.bytes_total, self.cursor, self.pages_read))
-                dictionary.train_if_due(engine.counters["documents"])
+                dictionary.train_once_possible(engine.counters["documents"])
         self.cursor = msgspec.structs.replace(self.cursor, finished=True)
         changes = Changes()
         meta.put_cursor(changes, self.cursor_name, msgspec.json.encode(self.cursor))
@@ -270,14 +270,16 @@ class _Run(msgspec.Struct):
         # Default to the opening time, not the current time, so that a page read twice yields the same capture.
         items = [with_time(item, self.sweep.opened) if isinstance(item, Page) else item for item in batch.items]
         pages = [item for item in items if isinstance(item, Page)]
-        commits_at_read = self.engine.batches
-        last = lookups.read_last_captures(self.engine.store, sorted({page.key for page in pages}))
-        unchanged = find_unchanged(pages, last, self.sweep.number)
+        commits_at_read = self.engine.commits
+        last_captures = lookups.read_last_captures(self.engine.store, sorted({page.key for page in pages}))
+        unchanged = find_unchanged(pages, last_captures, self.sweep.number)
         changed = [page for page, capture in zip(pages, unchanged, strict=True) if capture is None]
         captures = iter(unchanged)
         slots = [next(captures) if isinstance(item, Page) else item for item in items]
         sketched = pool.submit(Task(self.sweep.number, changed, dictionary.number, dictionary.data))
-        return _PendingBatch(batch=batch, slots=slots, last=last, commits_at_read=commits_at_read, sketched=sketched)
+        return _PendingBatch(
+            batch=batch, slots=slots, last_captures=last_captures, commits_at_read=commits_at_read, sketched=sketched
+        )
 
     def _apply(self, pending: _PendingBatch) -> None:
         """Commit a batch and the cursor after it. If BadRecord is raised, nothing has been written."""
@@ -285,7 +287,7 @@ class _Run(msgspec.Struct):
         results = [result for slot in pending.slots for result in ([slot] if slot is not None else next(sketched))]
         pages = [result for result in results if isinstance(result, SketchedPage)]
         rejected = [result for result in results if isinstance(result, Rejected)]
-        applied = self.engine.apply(self.sweep, pages, rejected, pending.last, pending.commits_at_read)
+        applied = self.engine.apply(self.sweep, pages, rejected, pending.last_captures, pending.commits_at_read)
         if applied.report.rejected and self.fail_on_rejected:
             raise _bad_record(applied.report.rejected[0])
         self.cursor = self.cursor.advanced(pending.batch, applied.report)

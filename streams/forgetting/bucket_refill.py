@@ -27,7 +27,7 @@ _CHUNK = 1_000  # keys per look-up, sketches per computation
 _POSTINGS_MAX = 4_096  # documents per sampled shingle
 
 
-def unpost(reader: RowReader, changes: Changes, deleted: Mapping[bytes, Sketch], scheme: Scheme) -> None:
+def remove_postings(reader: RowReader, changes: Changes, deleted: Mapping[bytes, Sketch], scheme: Scheme) -> None:
     """Remove the postings of deleted documents, and refill the buckets that were full."""
     deleted_postings: dict[bytes, set[bytes]] = {}
     for bucket, prefix in _postings(deleted.values(), scheme):

@@ -38,12 +38,12 @@ class RemainingTexts:
         row = self._reader.get(Family.TEXTS, sketch.document)
         if row is None or text_row.source(row) not in {capture.raw for capture in removed}:
             return
-        if new_row := self.without_source(sketch, row, remaining):
+        if new_row := self.row_without_source(sketch, row, remaining):
             changes.put(Family.TEXTS, sketch.document, new_row)
         else:
             changes.delete(Family.TEXTS, sketch.document)
 
-    def without_source(self, sketch: Sketch, row: bytes, remaining: Iterable[Capture]) -> bytes:
+    def row_without_source(self, sketch: Sketch, row: bytes, remaining: Iterable[Capture]) -> bytes:
         """Return the row of a text whose page is removed; empty if nothing remains."""
         source = text_row.source(row)
         same_bytes = next((capture for capture in remaining if capture.raw == source), None)

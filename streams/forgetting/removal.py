@@ -24,7 +24,7 @@ from state.model import ID_BYTES, PREFIX_BYTES, Capture, DocumentRow, Sketch, Sw
 from state.rows import RowReader
 from state.scheme import Scheme
 from state.view import View
-from streams.forgetting.bucket_refill import unpost
+from streams.forgetting.bucket_refill import remove_postings
 from streams.forgetting.remaining_text import RemainingTexts
 from streams.forgetting.word_index import RemovedDocument, WordIndexCleaner, captures_elsewhere
 from streams.operators import forest
@@ -136,7 +136,7 @@ def _remove(
     scheme = View(reader).scheme
     deleted, affected = _remove_from_urls(reader, changes, scheme, removed, also)
     _delete_rows(reader, changes, deleted)
-    unpost(reader, changes, deleted, scheme)
+    remove_postings(reader, changes, deleted, scheme)
     changes.delete_all(Family.WORDS, words.stale_entries(affected))
     rejoined = _rejoin(reader, changes, deleted)
     totals = Counter(meta.counters(reader))

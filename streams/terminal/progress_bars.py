@@ -32,13 +32,13 @@ def ingest_bar(sweep_name: str, *, quiet: bool) -> Iterator[Callable[[ingest.Pro
         task = bar.add_task(f"sweep {sweep_name}", total=None, counts="")
 
         def report(progress: ingest.Progress) -> None:
-            counts = progress.counts
+            cursor = progress.cursor
             text = (
-                f"{pluralise(counts.pages, 'page')}  {format_rate(progress.read_now, bar.tasks[task].elapsed)}"
-                f"  new {counts.new:,}  copies {counts.copies:,}  unchanged {counts.unchanged:,}"
-                f"  near-duplicate {counts.near:,}  rejected {sum(counts.rejected.values()):,}"
+                f"{pluralise(cursor.pages, 'page')}  {format_rate(progress.pages_read, bar.tasks[task].elapsed)}"
+                f"  new {cursor.new:,}  copies {cursor.copies:,}  unchanged {cursor.unchanged:,}"
+                f"  near-duplicate {cursor.near:,}  rejected {sum(cursor.rejected.values()):,}"
             )
-            bar.update(task, completed=progress.bytes_read, total=progress.bytes_all or None, counts=text)
+            bar.update(task, completed=progress.bytes_read, total=progress.bytes_total or None, counts=text)
 
         yield report
 

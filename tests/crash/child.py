@@ -18,7 +18,7 @@ from tests.samples import NOW, settings
 
 
 def print_progress(progress: Progress) -> None:
-    print(progress.counts.pages, flush=True)
+    print(progress.cursor.pages, flush=True)
 
 
 def ingest_paths(folder: str, sweep: str, workers: str, *paths: str) -> None:

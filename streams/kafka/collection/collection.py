@@ -63,7 +63,7 @@ class Collection:
             self.app.conf.id,
             self.runner.settings.scheme,
             workers,
-            partitions=self.runner.context.partitions,
+            partitions=self.runner.context.partition_count,
             sweep_rows=self.runner.sweep_log.table.rows(),
             threads=self._threads,
         )
@@ -93,7 +93,7 @@ class Collection:
             commit=lambda repairs: self._send_retraction(store.divide(repairs)),
         )
 
-    def _build_readmissions(self, removed: readmission.RemovedRows) -> readmission.Sends:
+    def _build_readmissions(self, removed: readmission.RemovedRows) -> readmission.Messages:
         """Build the readmissions. Retry during a rebalance, because only this process has the removed rows."""
         deadline = time.monotonic() + RETRACTION_SECONDS_MAX
         while True:

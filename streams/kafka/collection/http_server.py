@@ -78,17 +78,17 @@ class Server:
         if self._web is not None:
             await self._web.cleanup()
 
-    def missing(self) -> list[str]:
+    def reasons_not_ready(self) -> list[str]:
         """Return the reasons why this worker is not ready; empty if it is ready."""
         app, free = self.app, self._disk_free()
-        missing = []
+        reasons = []
         if app.rebalancing:
-            missing.append("partitions are not assigned")
+            reasons.append("partitions are not assigned")
         elif not app.tables.actives_ready:
-            missing.append("partitions are being recovered")
+            reasons.append("partitions are being recovered")
         if free < DISK_FREE_BYTES_MIN:
-            missing.append(f"the disk has {free} free bytes, fewer than {DISK_FREE_BYTES_MIN}")
-        return missing
+            reasons.append(f"the disk has {free} free bytes, fewer than {DISK_FREE_BYTES_MIN}")
+        return reasons
 
     def _disk_free(self) -> int:
         folder = self.runner.partitions.folder
@@ -98,12 +98,12 @@ class Server:
         return web.json_response({"status": "alive"})
 
     async def _readyz(self, _request: web.Request) -> web.Response:
-        missing = self.missing()
-        return web.json_response({"ready": not missing, "missing": missing}, status=503 if missing else 200)
+        reasons = self.reasons_not_ready()
+        return web.json_response({"ready": not reasons, "missing": reasons}, status=503 if reasons else 200)
 
     async def _metrics(self, _request: web.Request) -> web.Response:
         metrics, opened = self.runner.metrics, self.runner.partitions
-        metrics.ready.set(not self.missing())
+        metrics.ready.set(not self.reasons_not_ready())
         metrics.disk_free.set(self._disk_free())
         metrics.partitions.labels("active").set(len(opened.active & opened.by_number.keys()))
         metrics.partitions.labels("standby").set(len(opened.by_number.keys() - opened.active))
@@ -114,8 +114,8 @@ class Server:
         return web.Response(body=metrics.render(), content_type="text/plain", charset="utf-8")
 
     def _ready_collection(self) -> Collection:
-        if missing := self.missing():
-            raise StateError(f"this worker is not ready: {'; '.join(missing)}", "retry, or query another worker")
+        if reasons := self.reasons_not_ready():
+            raise StateError(f"this worker is not ready: {'; '.join(reasons)}", "retry, or query another worker")
         return self.collection
 
     async def _rows(self, request: web.Request) -> web.Response:

@@ -34,7 +34,7 @@ from streams.sketch import sketcher
 from streams.sketch.index_terms import sample_entries, site_key
 
 _BATCH_KEYS = 256
-Sends = Mapping[tuple[Topic, int], Sequence[msgspec.Struct]]
+Messages = Mapping[tuple[Topic, int], Sequence[msgspec.Struct]]
 
 
 class RemovedRows(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,7 +65,7 @@ def read_removed_rows(store: RowReader, parts: Iterable[Changes]) -> RemovedRows
     )
 
 
-def build_readmissions(store: RowReader, removed: RemovedRows, context: Context) -> Sends:
+def build_readmissions(store: RowReader, removed: RemovedRows, context: Context) -> Messages:
     """Return the messages that readmit documents, by topic and partition.
 
     Return no messages if no page raced with the retraction.
@@ -96,8 +96,8 @@ def build_readmissions(store: RowReader, removed: RemovedRows, context: Context)
             outcome.send([sighting])
     for document in stored.keys() & removed.documents.keys():
         buckets = _compute_buckets(document, stored[document], context)
-        outcome.send(routing.bucket_probes(document, buckets, context.bucket_bytes, context.partitions))
-    return outcome.sends
+        outcome.send(routing.bucket_probes(document, buckets, context.bucket_bytes, context.partition_count))
+    return outcome.messages
 
 
 def _first_captures(store: RowReader, url_keys: Collection[bytes], locations: Collection[bytes]) -> Iterator[Capture]:
@@ -123,7 +123,7 @@ def _new_payload(removed: RemovedRows, capture: Capture, texts: RemainingTexts, 
         row=document_row.with_time(row, capture.time),
         buckets=_compute_buckets(document, row, context),
         samples=sample_entries(sketch) if context.settings.policy.index_find else b"",
-        text=texts.without_source(sketch, text, [capture]) if text else b"",
+        text=texts.row_without_source(sketch, text, [capture]) if text else b"",
     )
 
 

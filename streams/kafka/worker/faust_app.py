@@ -33,8 +33,8 @@ CHANGELOG_RECORDS_BUFFERED = 32  # while a partition recovers; each record takes
 class App(faust.App):
     """A Faust app that starts and stops the resources of its agents."""
 
-    def __init__(self, pages: PageProcessor, name: str, **settings: Any) -> None:
-        self.pages, self.runner = pages, pages.runner
+    def __init__(self, page_processor: PageProcessor, name: str, **settings: Any) -> None:
+        self.page_processor, self.runner = page_processor, page_processor.runner
         super().__init__(name, **settings)
 
     def _new_transport(self) -> Transport:
@@ -76,15 +76,17 @@ class App(faust.App):
         await super().on_shutdown()
         await self.runner.sweep_log.stop()
         await self.runner.producer.stop()
-        self.pages.close()
+        self.page_processor.close()
 
 
-def build_app(pages: PageProcessor, broker: Broker, data_dir: Path, url: str, operators: Sequence[str]) -> App:
+def build_app(
+    page_processor: PageProcessor, broker: Broker, data_dir: Path, url: str, operators: Sequence[str]
+) -> App:
     """Return the app of a worker. Other workers reach the worker at `url`; `operators` is a subset of OPERATORS."""
-    runner = pages.runner
-    kafka, partitions = runner.settings.kafka, runner.context.partitions
+    runner = page_processor.runner
+    kafka, partitions = runner.settings.kafka, runner.context.partition_count
     app = App(
-        pages,
+        page_processor,
         kafka.prefix,
         broker=[f"kafka://{address.strip()}" for address in broker.bootstrap.split(",")],
         broker_credentials=_credentials(broker),
@@ -135,7 +137,7 @@ def build_app(pages: PageProcessor, broker: Broker, data_dir: Path, url: str, op
         for topic in MESSAGE_TYPES:
             add_agent(topic, partial(runner.process, topic), kafka.take_messages)
     if "sketch" in operators:
-        add_agent(Topic.PAGES, pages.process, kafka.take_pages)
+        add_agent(Topic.PAGES, page_processor.process, kafka.take_pages)
     return app
 
 

@@ -132,7 +132,7 @@ class PageProcessor:
 
     async def _write_unchanged(self, sweep: int, pages: Sequence[AcceptedPage]) -> list[AcceptedPage]:
         """Write the captures of unchanged pages (see the module docstring). Return the other pages in order."""
-        partitions, count = self.runner.partitions, self.runner.context.partitions
+        partitions, count = self.runner.partitions, self.runner.context.partition_count
         by_partition: defaultdict[int, list[int]] = defaultdict(list)
         for index, (page, number) in enumerate(pages):
             if partition_of(page.key, count) == number:

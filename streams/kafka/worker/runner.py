@@ -74,7 +74,7 @@ class Runner:
 
     async def send(self, outcome: Outcome, dead_letters: Sequence[DeadLetter]) -> None:
         """Send messages, results and dead letters; return when the broker has acknowledged all of them."""
-        await self.producer.send(outcome.sends)
+        await self.producer.send(outcome.messages)
         await self.producer.send_results(outcome.results)
         await self.producer.send_dead_letters(dead_letters)
         for letter in dead_letters:

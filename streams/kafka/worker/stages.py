@@ -44,7 +44,7 @@ class Context(msgspec.Struct, frozen=True):
     """The settings and the number of partitions, which all stages of a worker share."""
 
     settings: Settings
-    partitions: int
+    partition_count: int
 
     @property
     def candidates_max(self) -> int:
@@ -53,7 +53,7 @@ class Context(msgspec.Struct, frozen=True):
         An owner has only some of a document's buckets, and a batch only some of the document's pairs. Applying
         `limits.candidates_max` to either would make the result depend on how buckets and the log are divided.
         """
-        return self.settings.limits.candidates_max * max(CANDIDATES_FACTOR_MIN, self.partitions)
+        return self.settings.limits.candidates_max * max(CANDIDATES_FACTOR_MIN, self.partition_count)
 
     @property
     def bucket_bytes(self) -> int:
@@ -69,7 +69,7 @@ class Outcome:
     """The outcome of a batch: messages to send, changes to write, dead letters, results and counts."""
 
     def __init__(self, context: Context) -> None:
-        self.sends: defaultdict[tuple[Topic, int], list[msgspec.Struct]] = defaultdict(list)
+        self.messages: defaultdict[tuple[Topic, int], list[msgspec.Struct]] = defaultdict(list)
         self.changes = Changes()
         self.is_retraction = False
         self.rejected: list[Rejected] = []
@@ -79,10 +79,10 @@ class Outcome:
 
     def send(self, messages: Iterable[routing.Message]) -> None:
         """Queue messages for the partitions that own their keys."""
-        bucket_bytes, partitions = self._context.bucket_bytes, self._context.partitions
+        bucket_bytes, partition_count = self._context.bucket_bytes, self._context.partition_count
         for message in messages:
-            stage, partition = routing.destination(message, bucket_bytes, partitions)
-            self.sends[Topic(stage), partition].append(message)
+            stage, partition = routing.destination(message, bucket_bytes, partition_count)
+            self.messages[Topic(stage), partition].append(message)
 
 
 def process_captures(partition: Partition, pages: Sequence[SketchedPage], context: Context) -> Outcome:
@@ -94,7 +94,7 @@ def process_captures(partition: Partition, pages: Sequence[SketchedPage], contex
     )
     own: list[SketchedPage] = []
     for page in resolved:
-        if routing.partition_of(page.capture.key, context.partitions) == partition.number:
+        if routing.partition_of(page.capture.key, context.partition_count) == partition.number:
             own.append(page)
         else:
             outcome.send([page])
@@ -112,13 +112,12 @@ def process_documents(partition: Partition, messages: Sequence[Any], context: Co
     All messages share one topic so that, in the log of a candidate's owner, the candidate always precedes requests to
     verify it.
     """
-    outcome = Outcome(context)
-    store = partition.store
+    outcome, store, partition_count = Outcome(context), partition.store, context.partition_count
     sightings = [message for message in messages if isinstance(message, Sighting)]
     documents, old_locations, texts = lookups.read_admission_rows(store, sightings)
     outcome.changes, new = admit.admit(sightings, documents, old_locations, texts)
     for payload in new:
-        probes = routing.bucket_probes(payload.document, payload.buckets, context.bucket_bytes, context.partitions)
+        probes = routing.bucket_probes(payload.document, payload.buckets, context.bucket_bytes, partition_count)
         outcome.send(probes)
     outcome.counts.update(sightings=len(sightings), documents=len(new))
     # `Locations` reads the new locations here: the steps below add none.
@@ -128,7 +127,7 @@ def process_documents(partition: Partition, messages: Sequence[Any], context: Co
     if locations is not None:
         copies = admit.find_copies(sightings, documents, old_locations)
         identical = [Match(s.document, Location(s.key, s.time), s.document, IDENTICAL) for s in copies]
-        outcome.results += near_duplicates([*identical, *near], locations, store, context.partitions)
+        outcome.results += near_duplicates([*identical, *near], locations, store, partition_count)
     return outcome
 
 
@@ -202,7 +201,7 @@ def process_joins(partition: Partition, messages: Sequence[join.Message], contex
     forest = Forest(partition.store, outcome.changes)
 
     def is_local(message: join.Message) -> bool:
-        return routing.destination(message, context.bucket_bytes, context.partitions)[1] == partition.number
+        return routing.destination(message, context.bucket_bytes, context.partition_count)[1] == partition.number
 
     for message in messages:
         if (remote := forest.run(message, is_local)) is not None:

@@ -50,9 +50,9 @@ def test_rejected_records_are_items(tmp_path: Path) -> None:
 def test_items_after_a_position_are_noticed(tmp_path: Path) -> None:
     path = jsonl(tmp_path / "a.jsonl", LINES)
     (batch,) = Batcher([str(path)], settings(), None, None)
-    assert not Batcher([str(path)], settings(), batch.position, batch.mark).has_items()
+    assert not Batcher([str(path)], settings(), batch.position, batch.mark).has_more()
     jsonl(path, [*LINES, page("https://a.org/new", "words")])
-    assert Batcher([str(path)], settings(), batch.position, batch.mark).has_items()
+    assert Batcher([str(path)], settings(), batch.position, batch.mark).has_more()
 
 
 def test_an_empty_file_has_no_batches(tmp_path: Path) -> None:

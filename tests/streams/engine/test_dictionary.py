@@ -21,7 +21,7 @@ DICTIONARY_AT = 21  # in a row of texts
 def test_a_dictionary_is_learned_and_texts_are_still_read(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dictionary, "TRAIN_FROM", 200)
+    monkeypatch.setattr(dictionary, "TRAINING_DOCUMENTS", 200)
     rng = random.Random(4)
     frame = " ".join(words(rng, 500))
     lines = [page(f"https://a.org/{n}", f"{frame} page {n} " + " ".join(words(rng, 60)), NOW) for n in range(300)]

@@ -57,11 +57,11 @@ def test_apply_changes_nothing_before_commit(store: Store) -> None:
 def test_stale_last_captures_are_read_again(store: Store) -> None:
     engine = Engine(store, SETTINGS)
     (page,) = sketched([words(random.Random(1), 50)])
-    commits_at_read = engine.batches
+    commits_at_read = engine.commits
     engine.commit(engine.apply(SWEEP, [page], []))
-    applied = engine.apply(SWEEP, [page], [], last={}, commits_at_read=commits_at_read)
+    applied = engine.apply(SWEEP, [page], [], last_captures={}, commits_at_read=commits_at_read)
     assert applied.report.copies == engine.apply(SWEEP, [page], []).report.copies
-    fresh = engine.apply(SWEEP, [page], [], last={}, commits_at_read=engine.batches)
+    fresh = engine.apply(SWEEP, [page], [], last_captures={}, commits_at_read=engine.commits)
     assert fresh.report.copies == 1, "a current read is used as it is"
 
 

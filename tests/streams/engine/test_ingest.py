@@ -257,7 +257,7 @@ def test_progress_is_reported(store: Store, tmp_path: Path) -> None:
     reports: list[tuple[int, int, int]] = []
 
     def report(progress: Progress) -> None:
-        reports.append((progress.bytes_read, progress.bytes_all, progress.counts.pages))
+        reports.append((progress.bytes_read, progress.bytes_total, progress.cursor.pages))
 
     custom = settings({"ingest": {"batch_pages": 2}})
     path = tmp_path / "a.jsonl"

@@ -61,7 +61,7 @@ class Collection:
         items = [item for results in self._sketch(Task(sweep, pages)) for item in results]
         outcome = stages.Outcome(self.context)
         outcome.send([item for item in items if isinstance(item, SketchedPage)])
-        self.send(outcome.sends)
+        self.send(outcome.messages)
 
     def send(self, sends: Mapping[tuple[Topic, int], Sequence[msgspec.Struct]]) -> None:
         """Append messages to their topics."""
@@ -94,7 +94,7 @@ class Collection:
         if values:
             partition = self.parts[number]
             outcome = stages.STAGES[topic](partition, values, self.context)
-            self.send(outcome.sends)
+            self.send(outcome.messages)
             partition.write(outcome.changes, [], retraction=outcome.is_retraction)
         return bool(values)
 

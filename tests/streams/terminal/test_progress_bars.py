@@ -10,7 +10,7 @@ from streams.terminal.progress_bars import format_rate, ingest_bar
 
 def test_nothing_is_drawn_without_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     with ingest_bar("first", quiet=False) as report:
-        report(Progress(bytes_read=50, bytes_all=100, counts=Cursor(pages=5), read_now=5))
+        report(Progress(bytes_read=50, bytes_total=100, cursor=Cursor(pages=5), pages_read=5))
     assert capsys.readouterr() == ("", "")
 
 

@@ -47,8 +47,8 @@ def test_messages_are_sent_to_the_owners_of_their_keys() -> None:
     outcome = Outcome(CONTEXT)
     pages = sketch(*(Page(url=f"https://a.example/{number}", time=5, text="some words") for number in range(8)))
     outcome.send(pages)
-    assert sum(map(len, outcome.sends.values())) == len(pages)
-    for (topic, number), messages in outcome.sends.items():
+    assert sum(map(len, outcome.messages.values())) == len(pages)
+    for (topic, number), messages in outcome.messages.items():
         assert topic is Topic.CAPTURES
         keys = [page.capture.key for page in messages if isinstance(page, SketchedPage)]
         assert {partition_of(key, PARTITIONS) for key in keys} == {number}
@@ -67,7 +67,7 @@ def test_a_resolved_revisit_is_sent_to_the_owner_of_its_url(tmp_path: Path) -> N
         here.write(process_captures(here, sketch(Page(url=urls[0], time=5, text="a text")), CONTEXT).changes, [])
         revisit = sketch(Page(url=urls[1], time=6, revisit_of=urls[0]))
         outcome = process_captures(here, revisit, CONTEXT)
-    ((destination, (sent,)),) = outcome.sends.items()
+    ((destination, (sent,)),) = outcome.messages.items()
     assert destination == (Topic.CAPTURES, 1)
     assert isinstance(sent, SketchedPage)
     assert sent.revisit_of is None
@@ -83,7 +83,7 @@ def test_a_long_member_list_is_sent_as_several_transfers(
     owner = partition_of(root[:5], PARTITIONS)
     partition.number = 1 - owner
     outcome = process_joins(partition, [MemberTransfer(root, tuple(members))], context)
-    sent = outcome.sends[Topic.JOINS, owner]
+    sent = outcome.messages[Topic.JOINS, owner]
     assert [len(message.members) for message in sent if isinstance(message, MemberTransfer)] == [3, 3, 1]
 
 
