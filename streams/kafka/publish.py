@@ -17,7 +17,7 @@ from streams.kafka.wire.broker import Broker
 from streams.kafka.wire.consumer_lag import ConsumerLag
 from streams.kafka.wire.packed_messages import Topic
 from streams.kafka.wire.page_messages import PageMessage
-from streams.kafka.wire.producer import Producer, dead_letter
+from streams.kafka.wire.producer import Producer, to_dead_letter
 from streams.kafka.wire.sweep_log import Event, SweepLog
 from streams.operators.routing import partition_of
 from streams.page import Page, Rejected, with_time
@@ -81,7 +81,7 @@ async def publish(
         while (pack := await asyncio.to_thread(next, packs, None)) is not None:
             if isinstance(pack, Rejected):
                 rejected[pack.reason] += 1
-                await producer.send_dead_letters([dead_letter(pack)])
+                await producer.send_dead_letters([to_dead_letter(pack)])
                 continue
             message = page_messages.encode_pack(pack.pages)
             in_flight.add(asyncio.create_task(producer.send_message(Topic.PAGES, pack.partition, *message)))

@@ -129,5 +129,5 @@ async def _wait_until_idle(app: App, lag: ConsumerLag, publishes_moves: bool) ->
     while True:
         await asyncio.sleep(POLL_SECONDS)
         is_idle = app.ready and await lag.is_idle()
-        if is_idle and not table.pending_commits and not (publishes_moves and table.unpublished):
+        if is_idle and not table.pending_commits and not (publishes_moves and table.unpublished_sweep):
             return

@@ -17,7 +17,7 @@ from state.store import Store
 from state.view import View
 from streams.engine.ingest import ingest
 from streams.kafka.wire.broker import Broker as Address
-from streams.kafka.wire.consumer_lag import CONSUMED, ConsumerLag
+from streams.kafka.wire.consumer_lag import CONSUMED_TOPICS, ConsumerLag
 from streams.kafka.wire.topics import PartitionCounts
 from streams.settings import load
 from tests.broker.running import ROOT, Broker, Clusters, Collection, clusters_of, free_port
@@ -177,7 +177,7 @@ class Chaos:
             async with ConsumerLag(
                 Address(bootstrap=self.collection.bootstrap), settings.kafka, PartitionCounts(PARTITIONS, PARTITIONS)
             ) as lag:
-                ends = {topic.value: await lag.end_offsets(topic) for topic in CONSUMED}
+                ends = {topic.value: await lag.end_offsets(topic) for topic in CONSUMED_TOPICS}
                 committed = await lag.committed_offsets()
                 offsets = {topic: [0] * PARTITIONS for topic in ends}
                 for partition, offset in committed.items():

@@ -20,7 +20,7 @@ from state.view import View
 from streams import query
 from streams.engine.ingest import ingest
 from streams.kafka.coordinator.moves_publisher import find_moves
-from streams.kafka.wire.packed_messages import RESULTS
+from streams.kafka.wire.packed_messages import RESULT_TOPICS
 from streams.settings import Settings, load
 from streams.urls import url_key
 from tests.broker.results import read
@@ -160,7 +160,7 @@ def test_disabled_results_have_no_topics(make_collection: Callable[..., Any], em
     assert collection.clusters("a") == embedded(SWEEPS)
     topics = asyncio.run(topic_names(collection.bootstrap))
     assert f"{collection.prefix}-sweeps" in topics
-    assert not {f"{collection.prefix}-{topic.value}" for topic in RESULTS} & topics
+    assert not {f"{collection.prefix}-{topic.value}" for topic in RESULT_TOPICS} & topics
 
 
 async def topic_names(bootstrap: str) -> set[str]:

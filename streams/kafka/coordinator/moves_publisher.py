@@ -38,7 +38,7 @@ async def publish_moves(collection: Collection) -> None:
     runner = collection.runner
     while True:
         await asyncio.sleep(POLL_SECONDS)
-        sweep = runner.sweep_log.table.unpublished
+        sweep = runner.sweep_log.table.unpublished_sweep
         if sweep is None or 0 not in runner.partitions.active:
             continue
         try:
@@ -81,7 +81,7 @@ async def _publish(collection: Collection, sweep: Sweep) -> None:
 async def _mark_published(sweep_log: SweepLog, sweep: Sweep) -> None:
     now = time.time_ns() // 1_000_000
     await sweep_log.append(Event(event="moves_published", name=sweep.name, time=now, number=sweep.number))
-    await sweep_log.wait_until(lambda table: table.unpublished != sweep)
+    await sweep_log.wait_until(lambda table: table.unpublished_sweep != sweep)
 
 
 def find_moves(view: View, settings: Settings, sweep: Sweep) -> Iterator[Move]:

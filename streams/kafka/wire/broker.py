@@ -42,7 +42,7 @@ class Broker(msgspec.Struct, frozen=True, kw_only=True):
     def __repr__(self) -> str:
         return f"Broker({self.bootstrap}, {self.protocol})"
 
-    def tls(self) -> ssl.SSLContext | None:
+    def tls_context(self) -> ssl.SSLContext | None:
         """Return the TLS context, or None without TLS. Raise InputError if a certificate or key file is unusable."""
         if not self.protocol.endswith("SSL"):
             return None
@@ -54,12 +54,12 @@ class Broker(msgspec.Struct, frozen=True, kw_only=True):
             raise InputError(f"cannot set up TLS to the broker: {error}", "check the KAFKA_SSL_... files") from error
         return context
 
-    def client(self) -> dict[str, Any]:
+    def client_arguments(self) -> dict[str, Any]:
         """Return the keyword arguments for an aiokafka client."""
         arguments = {
             "bootstrap_servers": self.bootstrap,
             "security_protocol": self.protocol,
-            "ssl_context": self.tls(),
+            "ssl_context": self.tls_context(),
         }
         if self.protocol.startswith("SASL"):
             arguments |= {
@@ -89,7 +89,7 @@ def capture_client_errors() -> Iterator[list[logging.LogRecord]]:
         log.propagate = propagate
 
 
-def unreachable(broker: Broker, error: Exception, client_errors: list[logging.LogRecord]) -> InputError:
+def unreachable_error(broker: Broker, error: Exception, client_errors: list[logging.LogRecord]) -> InputError:
     """Return the error to raise for a failed connection, with the last error that the client logged."""
     reason = client_errors[-1].getMessage() if client_errors else str(error)
     default = f"check --bootstrap or KAFKA_BOOTSTRAP; KAFKA_SECURITY_PROTOCOL is {broker.protocol}"

@@ -25,7 +25,7 @@ from streams.settings import KafkaSettings
 
 POLL_SECONDS = 0.5
 JOIN_ROUNDS_MAX = 64  # a union hops from owner to owner along decreasing ids; most need one or two hops
-CONSUMED = (Topic.PAGES, *MESSAGE_TYPES)
+CONSUMED_TOPICS = (Topic.PAGES, *MESSAGE_TYPES)
 # A revisit passes `captures` twice: first it goes to the owner of the repeated URL. `documents` occurs three times: a
 # sighting causes bucket probes, the probes cause candidate pairs, and the pairs cause verify requests.
 ADMISSION_STAGES = (Topic.CAPTURES, Topic.CAPTURES, Topic.DOCUMENTS)  # after them, the page's document is stored
@@ -43,10 +43,10 @@ class ConsumerLag:
         self._group = settings.prefix
         self._partitions = {
             topic: [TopicPartition(topics.full_name(settings, topic), n) for n in range(counts.partitions_of(topic))]
-            for topic in CONSUMED
+            for topic in CONSUMED_TOPICS
         }
-        self._admin = AIOKafkaAdminClient(**broker.client())
-        self._consumer = AIOKafkaConsumer(**broker.client())
+        self._admin = AIOKafkaAdminClient(**broker.client_arguments())
+        self._consumer = AIOKafkaConsumer(**broker.client_arguments())
 
     async def __aenter__(self) -> Self:
         await self._admin.start()

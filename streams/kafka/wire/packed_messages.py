@@ -43,7 +43,7 @@ class Topic(StrEnum):
 
 
 # Topics for other systems. Workers write only to the topics listed in `kafka.results`.
-RESULTS = frozenset({Topic.NEAR_DUPLICATES, Topic.CLUSTERS, Topic.MOVES})
+RESULT_TOPICS = frozenset({Topic.NEAR_DUPLICATES, Topic.CLUSTERS, Topic.MOVES})
 
 
 class Retraction(msgspec.Struct, frozen=True):

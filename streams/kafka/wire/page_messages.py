@@ -27,8 +27,8 @@ from streams.readers.read_limits import ReadLimits, Refused, page_too_big
 from streams.timestamps import MILLIS_MAX
 from streams.urls import url_key
 
-SCHEMA = "lostfound.pages/1"
-PACKS = "lostfound.page-packs/1"
+PAGE_SCHEMA = "lostfound.pages/1"
+PACK_SCHEMA = "lostfound.page-packs/1"
 MSGPACK = "application/msgpack"
 JSON = "application/json"
 
@@ -74,22 +74,22 @@ def to_message(page: Page, crawl: str) -> PageMessage:
 
 def encode_pack(pack: Sequence[PageMessage]) -> tuple[bytes, list[tuple[str, bytes]]]:
     """Return the value and the headers of a message with several pages."""
-    return _encode_msgpack(pack), [("schema", PACKS.encode()), ("content-type", MSGPACK.encode())]
+    return _encode_msgpack(pack), [("schema", PACK_SCHEMA.encode()), ("content-type", MSGPACK.encode())]
 
 
 def decode_pages(
     value: bytes | None, headers: Headers, origin: Origin, limits: ReadLimits, default_format: str = ""
 ) -> list[Decoded]:
     """Decode a message that contains one or several pages."""
-    if dict(headers).get("schema") != PACKS.encode():
-        return [decode(value, headers, origin, limits, default_format)]
+    if dict(headers).get("schema") != PACK_SCHEMA.encode():
+        return [decode_page(value, headers, origin, limits, default_format)]
     try:
         return [_to_page(message, limits, origin) for message in _decode_pack(value or b"")]
     except (msgspec.DecodeError, ValueError, RecursionError, MemoryError) as error:
         return [(Rejected("bad_message", repr(error)[:300], origin), "")]
 
 
-def decode(
+def decode_page(
     value: bytes | None, headers: Headers, origin: Origin, limits: ReadLimits, default_format: str = ""
 ) -> Decoded:
     """Decode a message that contains one page.
@@ -100,8 +100,8 @@ def decode(
     content_type = texts.get("content-type", JSON)
     crawler_format = texts.get("format", "" if {"schema", "content-type"} & texts.keys() else default_format)
     fault = ""
-    if texts.get("schema", SCHEMA) != SCHEMA:
-        fault = f"the message has schema {texts['schema']!r} instead of {SCHEMA}"
+    if texts.get("schema", PAGE_SCHEMA) != PAGE_SCHEMA:
+        fault = f"the message has schema {texts['schema']!r} instead of {PAGE_SCHEMA}"
     elif content_type not in (JSON, MSGPACK):
         fault = f"content type {content_type!r} is neither {JSON} nor {MSGPACK}"
     elif crawler_format and crawler_format not in CRAWLER_FORMATS:

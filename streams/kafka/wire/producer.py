@@ -47,7 +47,7 @@ class Producer:
     def __init__(self, broker: Broker, settings: KafkaSettings, scheme: str) -> None:
         self.settings, self.scheme = settings, scheme
         self._arguments: dict[str, Any] = {
-            **broker.client(),
+            **broker.client_arguments(),
             "enable_idempotence": True,
             "acks": "all",
             "max_batch_size": 1 << 20,
@@ -116,7 +116,7 @@ def _json_headers(topic: Topic) -> Headers:
     return [("schema", packed_messages.schema(topic).encode()), ("content-type", b"application/json")]
 
 
-def dead_letter(item: Rejected, partition: int | None = None) -> DeadLetter:
+def to_dead_letter(item: Rejected, partition: int | None = None) -> DeadLetter:
     """Return the dead letter for a rejected page, with text fields truncated."""
     origin, limit = item.origin, FIELD_CHARACTERS_MAX
     return DeadLetter(

@@ -82,7 +82,7 @@ class SweepTable:
         return next(sweeps, None)
 
     @property
-    def unpublished(self) -> Sweep | None:
+    def unpublished_sweep(self) -> Sweep | None:
         """The last committed sweep if its moves are unpublished, otherwise None. Earlier sweeps are superseded."""
         committed = [number for number, sweep in self.sweeps.items() if sweep.state is SweepState.COMMITTED]
         last = max(committed, default=0)
@@ -139,7 +139,7 @@ class SweepLog:
 
     async def start(self) -> None:
         """Apply all events up to the current end of the log, then keep applying new events in the background."""
-        self._consumer = AIOKafkaConsumer(**self._broker.client(), auto_offset_reset="earliest")
+        self._consumer = AIOKafkaConsumer(**self._broker.client_arguments(), auto_offset_reset="earliest")
         await self._consumer.start()
         partition = TopicPartition(self._topic, 0)
         self._consumer.assign([partition])

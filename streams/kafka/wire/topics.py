@@ -9,13 +9,13 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.errors import KafkaConnectionError, KafkaError, TopicAlreadyExistsError, for_code
 
 from streams.errors import InputError
-from streams.kafka.wire.broker import Broker, capture_client_errors, unreachable
-from streams.kafka.wire.packed_messages import RESULTS, Topic
+from streams.kafka.wire.broker import Broker, capture_client_errors, unreachable_error
+from streams.kafka.wire.packed_messages import RESULT_TOPICS, Topic
 from streams.settings import KafkaSettings
 
 WEEK_MS = 7 * 24 * 3600 * 1000
 # All readers must see the records of these topics in the same order.
-ONE_PARTITION = frozenset({Topic.SWEEPS, Topic.DEAD_LETTERS})
+SINGLE_PARTITION_TOPICS = frozenset({Topic.SWEEPS, Topic.DEAD_LETTERS})
 
 
 class PartitionCounts(msgspec.Struct, frozen=True):
@@ -26,7 +26,7 @@ class PartitionCounts(msgspec.Struct, frozen=True):
 
     def partitions_of(self, topic: Topic) -> int:
         """Return the partition count of a topic."""
-        return 1 if topic in ONE_PARTITION else self.pages if topic is Topic.PAGES else self.partitions
+        return 1 if topic in SINGLE_PARTITION_TOPICS else self.pages if topic is Topic.PAGES else self.partitions
 
 
 def full_name(settings: KafkaSettings, topic: Topic) -> str:
@@ -56,14 +56,14 @@ async def ensure(broker: Broker, settings: KafkaSettings, *, partitions: int | N
     `partitions`, or if a topic of ONE_PARTITION has several partitions. A collection's partition count is fixed,
     because it determines the owner of every row.
     """
-    used = [topic for topic in Topic if topic not in RESULTS or topic.value in settings.results]
+    used = [topic for topic in Topic if topic not in RESULT_TOPICS or topic.value in settings.results]
     required = {full_name(settings, topic): topic for topic in used}
     admin = await _connect(broker)
     try:
         existing = await _partition_counts(admin, required)
         check_single_partition(settings, existing)
         # A crawler's topic can have any number of partitions.
-        independent = {settings.pages_topic, *(full_name(settings, topic) for topic in ONE_PARTITION)}
+        independent = {settings.pages_topic, *(full_name(settings, topic) for topic in SINGLE_PARTITION_TOPICS)}
         counts = {count for name, count in existing.items() if name not in independent}
         count = partitions or min(counts, default=settings.partitions)
         if counts - {count}:
@@ -85,7 +85,7 @@ async def ensure(broker: Broker, settings: KafkaSettings, *, partitions: int | N
         new_topics = [
             NewTopic(
                 name,
-                num_partitions=1 if topic in ONE_PARTITION else count,
+                num_partitions=1 if topic in SINGLE_PARTITION_TOPICS else count,
                 replication_factor=settings.replication,
                 topic_configs=topic_config(topic, settings),
             )
@@ -100,7 +100,7 @@ async def ensure(broker: Broker, settings: KafkaSettings, *, partitions: int | N
 
 def check_single_partition(settings: KafkaSettings, counts: dict[str, int]) -> None:
     """Raise InputError if a topic of ONE_PARTITION has several partitions. `counts` are by full name."""
-    for topic in sorted(ONE_PARTITION):
+    for topic in sorted(SINGLE_PARTITION_TOPICS):
         name = full_name(settings, topic)
         if counts.get(name, 1) != 1:
             raise InputError(
@@ -132,11 +132,11 @@ async def _partition_counts(admin: AIOKafkaAdminClient, names: Iterable[str]) ->
 
 
 async def _connect(broker: Broker) -> AIOKafkaAdminClient:
-    admin = AIOKafkaAdminClient(**broker.client())
+    admin = AIOKafkaAdminClient(**broker.client_arguments())
     with capture_client_errors() as client_errors:
         try:
             await admin.start()
         except KafkaConnectionError as error:
             await admin.close()
-            raise unreachable(broker, error, client_errors) from error
+            raise unreachable_error(broker, error, client_errors) from error
     return admin

@@ -152,7 +152,7 @@ def _message(message: Any) -> Message:
 
 
 def _credentials(broker: Broker) -> Any:
-    context = broker.tls()
+    context = broker.tls_context()
     if broker.protocol.startswith("SASL"):
         return SASLCredentials(
             username=broker.username, password=broker.password, mechanism=broker.mechanism, ssl_context=context

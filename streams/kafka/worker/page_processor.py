@@ -32,7 +32,7 @@ from state.sweep_life import is_valid_name
 from streams.engine.sketch_pool import SketchPool
 from streams.kafka.wire import page_messages, topics
 from streams.kafka.wire.packed_messages import Topic
-from streams.kafka.wire.producer import DeadLetter, dead_letter
+from streams.kafka.wire.producer import DeadLetter, to_dead_letter
 from streams.kafka.worker.runner import Message, Runner
 from streams.kafka.worker.stages import Outcome, process_captures
 from streams.operators import lookups
@@ -94,7 +94,7 @@ class PageProcessor:
         for (page, sweep_name), message in batch:
             result = await self._accept(page, sweep_name, message.time)
             if isinstance(result, Rejected):
-                dead_letters.append(dead_letter(result, message.partition))
+                dead_letters.append(to_dead_letter(result, message.partition))
             else:
                 sweep, accepted = result
                 by_sweep[sweep].append(AcceptedPage(accepted, message.partition))
@@ -106,7 +106,7 @@ class PageProcessor:
                 for (_, partition), page_results in zip(changed, results, strict=True):
                     sketched += [item for item in page_results if isinstance(item, SketchedPage)]
                     rejected = [item for item in page_results if isinstance(item, Rejected)]
-                    dead_letters += [dead_letter(item, partition) for item in rejected]
+                    dead_letters += [to_dead_letter(item, partition) for item in rejected]
         outcome = Outcome(self.runner.context)
         outcome.send(sketched)
         await self.runner.send(outcome, dead_letters)

@@ -12,7 +12,7 @@ from state.model import SweepState
 from state.partition import Partition
 from streams.kafka.wire import topics
 from streams.kafka.wire.packed_messages import BadMessage, Headers, Topic, unpack
-from streams.kafka.wire.producer import DeadLetter, Producer, dead_letter
+from streams.kafka.wire.producer import DeadLetter, Producer, to_dead_letter
 from streams.kafka.wire.sweep_log import SweepLog
 from streams.kafka.worker.metrics import Metrics
 from streams.kafka.worker.open_partitions import OpenPartitions
@@ -65,7 +65,9 @@ class Runner:
     async def commit(self, partition: Partition, outcome: Outcome, dead_letters: Sequence[DeadLetter] = ()) -> None:
         """Send outputs, append changes to the changelog, then write them. The caller holds the partition's lock."""
         assert self.partitions.locks[partition.number].locked()
-        await self.send(outcome, [*dead_letters, *(dead_letter(item, partition.number) for item in outcome.rejected)])
+        await self.send(
+            outcome, [*dead_letters, *(to_dead_letter(item, partition.number) for item in outcome.rejected)]
+        )
         if len(outcome.changes):
             changes, retraction = outcome.changes, outcome.is_retraction
             offsets = await self.producer.append_changelog(partition.number, changes, retraction=retraction)
@@ -100,10 +102,10 @@ class Runner:
             try:
                 valid, faults = unpack(topic, message.value, message.headers, self.settings.scheme)
             except BadMessage as error:
-                dead_letters.append(dead_letter(Rejected(error.reason, error.detail, origin), message.partition))
+                dead_letters.append(to_dead_letter(Rejected(error.reason, error.detail, origin), message.partition))
                 continue
             values += valid
             if faults:
                 detail = f"{len(faults)} of {len(valid) + len(faults)} values, for example: {faults[0]}"
-                dead_letters.append(dead_letter(Rejected("bad_message", detail, origin), message.partition))
+                dead_letters.append(to_dead_letter(Rejected("bad_message", detail, origin), message.partition))
         return values, dead_letters

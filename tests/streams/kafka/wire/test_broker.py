@@ -39,6 +39,6 @@ def test_a_printed_broker_shows_no_secret() -> None:
         },
     )
     assert "secret" not in f"{made!r} {made}"
-    assert made.client()["sasl_plain_password"] == "secret"
+    assert made.client_arguments()["sasl_plain_password"] == "secret"
     with pytest.raises(InputError):
         broker.from_environment(None, {"KAFKA_SECURITY_PROTOCOL": "SSH"})

@@ -26,7 +26,7 @@ PACKED = [("content-type", b"application/msgpack")]
 
 def encode(page: Page, crawl: str) -> tuple[bytes, packed_messages.Headers]:
     """The value and headers of a message with one page."""
-    headers = [("schema", page_messages.SCHEMA.encode()), *PACKED]
+    headers = [("schema", page_messages.PAGE_SCHEMA.encode()), *PACKED]
     return msgspec.msgpack.encode(page_messages.to_message(page, crawl)), headers
 
 
@@ -40,7 +40,7 @@ def test_a_page_survives_publishing() -> None:
         origin=Origin("f.warc", 9, "m"),
     )
     value, given = encode(page, "2026-11")
-    assert page_messages.decode(value, given, ORIGIN, LIMITS) == (page, "2026-11")
+    assert page_messages.decode_page(value, given, ORIGIN, LIMITS) == (page, "2026-11")
 
 
 def test_a_media_type_may_have_parameters() -> None:
@@ -48,22 +48,22 @@ def test_a_media_type_may_have_parameters() -> None:
         sent = Page(
             url="http://a.example/", time=5, body=b"<p>", mime="Text/HTML; charset=ISO-8859-1", charset=charset_field
         )
-        page, _ = page_messages.decode(*encode(sent, ""), ORIGIN, LIMITS)
+        page, _ = page_messages.decode_page(*encode(sent, ""), ORIGIN, LIMITS)
         assert isinstance(page, Page)
         assert (page.mime, page.charset) == ("text/html", charset)
 
 
 def test_a_page_that_is_too_big_keeps_its_url() -> None:
     sent = Page(url="http://a.example/", time=5, body=b"x" * 1_001, mime="text/html", origin=Origin("f.warc", 9))
-    page, _ = page_messages.decode(*encode(sent, ""), ORIGIN, ReadLimits(page_bytes_max=1_000))
+    page, _ = page_messages.decode_page(*encode(sent, ""), ORIGIN, ReadLimits(page_bytes_max=1_000))
     rejected = ("too_big", "1001 bytes, more than page_bytes_max 1000")
     assert page == msgspec.structs.replace(sent, body=None, refused=rejected)
-    assert page_messages.decode(*encode(page, ""), ORIGIN, LIMITS)[0] == page
+    assert page_messages.decode_page(*encode(page, ""), ORIGIN, LIMITS)[0] == page
 
 
 def test_a_page_with_an_unknown_reason_is_rejected() -> None:
     sent = Page(url="http://a.example/", time=5, refused=("because", "I say so"), origin=ORIGIN)
-    page, _ = page_messages.decode(*encode(sent, ""), ORIGIN, LIMITS)
+    page, _ = page_messages.decode_page(*encode(sent, ""), ORIGIN, LIMITS)
     assert (page.reason, page.detail) == ("bad_field", "'because' is not a reason for a dead letter")
 
 
@@ -85,10 +85,10 @@ def test_a_message_without_headers_has_one_page() -> None:
 
 def test_the_default_format_applies_to_messages_without_our_headers() -> None:
     value = b'{"url": "http://a.example/b", "content": "PHA+eA=="}'
-    page, _ = page_messages.decode(value, [("format", b"ache")], ORIGIN, LIMITS)
+    page, _ = page_messages.decode_page(value, [("format", b"ache")], ORIGIN, LIMITS)
     assert isinstance(page, Page), page
     assert page.body == b"<p>x"
-    assert page_messages.decode(value, [], ORIGIN, LIMITS, "ache")[0] == page
+    assert page_messages.decode_page(value, [], ORIGIN, LIMITS, "ache")[0] == page
 
 
 JSON_VALUES = st.recursive(
@@ -112,17 +112,17 @@ FIELDS = (
 @given(st.sampled_from(["", *sorted(CRAWLER_FORMATS)]), st.dictionaries(st.sampled_from(FIELDS), JSON_VALUES))
 def test_fields_of_any_type_give_a_page_or_a_rejection(preset: str, fields: dict[str, object]) -> None:
     message = {"url": "http://a.example/", "body": "PHA+eA==", "content": "PHA+eA=="} | fields
-    page, _ = page_messages.decode(json.dumps(message).encode(), [("format", preset.encode())], ORIGIN, LIMITS)
+    page, _ = page_messages.decode_page(json.dumps(message).encode(), [("format", preset.encode())], ORIGIN, LIMITS)
     assert isinstance(page, Page | Rejected)
 
 
 @pytest.mark.parametrize("url", ["http://x[y@a.example/d/p", "http://us\uff0fer@a.example/d/p"])
 def test_a_redirect_without_a_valid_target_is_rejected(url: str) -> None:
     sent = page_messages.PageMessage(url=url, time=5, status=302, redirect="http://a.example/z")
-    rejected, _ = page_messages.decode(msgspec.msgpack.encode(sent), PACKED, ORIGIN, LIMITS)
+    rejected, _ = page_messages.decode_page(msgspec.msgpack.encode(sent), PACKED, ORIGIN, LIMITS)
     assert isinstance(rejected, Rejected)
     assert rejected.reason == "bad_url"
-    page, _ = page_messages.decode(msgspec.msgpack.encode(msgspec.structs.replace(sent, url="http://a.example/d/p")), PACKED,
+    page, _ = page_messages.decode_page(msgspec.msgpack.encode(msgspec.structs.replace(sent, url="http://a.example/d/p")), PACKED,
                            ORIGIN, LIMITS)  # fmt: skip
     assert isinstance(page, Page)
     assert page.redirect == "http://a.example/z"
@@ -139,18 +139,18 @@ def test_a_message_may_point_to_a_record(tmp_path: Path) -> None:
     fields = {"url": "http://a.example/b", "crawl": "c", "warc_filename": "a.warc", "warc_record_offset": 0}
     for encode, headers in ((msgspec.json.encode, []), (msgspec.msgpack.encode, PACKED)):
         value = encode(fields | {"warc_record_length": len(record), "time": 0})
-        page, crawl = page_messages.decode(value, headers, ORIGIN, limits)
+        page, crawl = page_messages.decode_page(value, headers, ORIGIN, limits)
         assert isinstance(page, Page), page
         assert (page.body, page.mime, page.time, page.origin, crawl) == (
             b"<p>x", "text/html", 1_577_934_245_000, ORIGIN, "c",
         )  # fmt: skip
-        for rejected in (page_messages.decode(value, headers, ORIGIN, LIMITS)[0],
-                        page_messages.decode(encode(fields | {"time": 0}), headers, ORIGIN, limits)[0]):  # fmt: skip
+        for rejected in (page_messages.decode_page(value, headers, ORIGIN, LIMITS)[0],
+                        page_messages.decode_page(encode(fields | {"time": 0}), headers, ORIGIN, limits)[0]):  # fmt: skip
             assert isinstance(rejected, Rejected)
             assert rejected.reason == "bad_pointer"
 
 
 def test_a_rejected_page_has_the_origin_of_its_message() -> None:
-    rejected, _ = page_messages.decode(b"{", [], ORIGIN, LIMITS)
+    rejected, _ = page_messages.decode_page(b"{", [], ORIGIN, LIMITS)
     assert isinstance(rejected, Rejected)
     assert rejected.origin == ORIGIN

@@ -44,7 +44,7 @@ def test_a_late_event_does_not_apply_to_a_new_sweep_with_the_same_name() -> None
     ):  # fmt: skip
         table.apply(item)
     assert [sweep.state for sweep in table.sweeps.values()] == [SweepState.CANCELLED, SweepState.OPEN]
-    assert table.unpublished is None
+    assert table.unpublished_sweep is None
 
 
 @pytest.fixture
@@ -100,5 +100,5 @@ def test_moves_of_the_last_committed_sweep_are_published_once() -> None:
         event("moves_published", "unknown", 7),
     ):  # fmt: skip
         table.apply(item)
-        unpublished.append(table.unpublished.name if table.unpublished else "")
+        unpublished.append(table.unpublished_sweep.name if table.unpublished_sweep else "")
     assert unpublished == ["", "", "", "", "a", "b", "b", "", ""]
