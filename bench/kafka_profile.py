@@ -22,7 +22,7 @@ WAITING = ("select (selectors.py", "wait (threading.py", "_worker (concurrent/fu
 STARTING = ("_find_and_load", "numba/core/", "_open (state/store.py")
 # The first entry contained in a frame names its component; innermost frames are tried first.
 PARTS = (
-    ("SketchStage", "sketching"),
+    ("SketchOperator", "sketching"),
     ("state/store.py", "RocksDB"),
     ("state/codecs/changelog_record.py", "packing the changelog"),
     ("kafka/wire/packed_messages.py", "msgspec"),

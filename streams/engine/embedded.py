@@ -151,7 +151,7 @@ class Engine:
     def _count_hosts(self, sweep: Sweep, captured: capture.CaptureResult, changes: Changes) -> None:
         """Count captures by host, except the captures that were stored already."""
         hosts = Counter(host_prefix(c.key) for c in captured.captures)
-        stored = lookups.read_rows(self.store, Family.CAPTURES, captured.repeated)
+        stored = lookups.read_rows(self.store, Family.CAPTURES, captured.possibly_stored)
         hosts.subtract(host_prefix(row) for row in stored)
         sweeps.add_captures_per_host(self.store, changes, sweep.number, hosts)
 

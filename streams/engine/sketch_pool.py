@@ -22,7 +22,7 @@ from typing import Any, Self, cast
 
 from state.scheme import Scheme
 from streams.errors import WorkerDied
-from streams.operators.sketch import SketchResults, SketchStage, Task
+from streams.operators.sketch import SketchOperator, SketchResults, Task
 from streams.settings import Limits, Policy
 
 
@@ -32,7 +32,7 @@ class SketchPool:
     def __init__(self, count: int, scheme: Scheme, policy: Policy, limits: Limits) -> None:
         assert count >= 1
         self.count = count
-        self._stage = SketchStage(scheme, policy, limits) if count == 1 else None
+        self._stage = SketchOperator(scheme, policy, limits) if count == 1 else None
         self._threads = ThreadPoolExecutor(count) if count > 1 else None
         self._processes: list[Any] = []
         self._idle: queue.SimpleQueue[Connection] = queue.SimpleQueue()
@@ -112,7 +112,7 @@ def _child_environment() -> Iterator[None]:
 def _serve(tasks: Connection, scheme: Scheme, policy: Policy, limits: Limits) -> None:
     """Sketch tasks until the pipe is closed or the parent exits."""
     threading.Thread(target=_exit_with_parent, daemon=True).start()
-    stage = SketchStage(scheme, policy, limits)
+    stage = SketchOperator(scheme, policy, limits)
     while True:
         try:
             task = tasks.recv()

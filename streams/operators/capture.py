@@ -31,7 +31,7 @@ class CaptureResult(msgspec.Struct, frozen=True, kw_only=True):
     changes: Changes
     sightings: list[Sighting]
     captures: list[Capture]  # one per row written
-    repeated: list[bytes]  # keys of rows that can already be stored, because their pages came twice or late
+    possibly_stored: list[bytes]  # keys of rows that can already be stored, because their pages came twice or late
     unchanged: int
 
 
@@ -100,7 +100,7 @@ def _original_query(page: SketchedPage, original_key: bytes) -> OriginalQuery:
     return OriginalQuery(original_key, page.capture.sweep, page.capture.time, second)
 
 
-def matches_second(capture: Capture, second: int) -> bool:
+def is_original(capture: Capture, second: int) -> bool:
     """Return whether a capture was made in this second or, if `second` is -1, whether it has a document."""
     return capture.time // 1000 == second if second >= 0 else capture.document is not None
 
@@ -124,7 +124,7 @@ def resolve(
             originals = [*batch.get(original_key, ()), *before.get(query, ())]
             originals = [c for c in originals if (c.sweep, c.time) <= (capture.sweep, capture.time)]
             if page.revisit_time is not None:
-                originals = [c for c in originals if matches_second(c, query.original_second)]
+                originals = [c for c in originals if is_original(c, query.original_second)]
             if not originals:
                 detail = "the capture that this revisit repeats is not in the state"
                 unresolved.append(Rejected("revisit_unresolved", detail, page.origin, capture.url))
@@ -158,7 +158,7 @@ def capture(pages: Sequence[SketchedPage], last: Mapping[bytes, Capture]) -> Cap
     rows = changes.puts_of(Family.CAPTURES)
     sightings: list[Sighting] = []
     captures: list[Capture] = []
-    repeated: list[bytes] = []
+    possibly_stored: list[bytes] = []
     unchanged = 0
     for page in pages:
         new = page.capture
@@ -172,7 +172,7 @@ def capture(pages: Sequence[SketchedPage], last: Mapping[bytes, Capture]) -> Cap
         if previous is None or _order(previous) < _order(new):
             latest[new.key] = new
         else:
-            repeated.append(row_key)
+            possibly_stored.append(row_key)
         if new.document is None:
             continue
         if previous is not None and previous.document == new.document and previous.time <= new.time:
@@ -181,7 +181,7 @@ def capture(pages: Sequence[SketchedPage], last: Mapping[bytes, Capture]) -> Cap
         sighting = Sighting(document=new.document, key=new.key, time=new.time, words=page.words, payload=page.payload)
         sightings.append(sighting)
     return CaptureResult(
-        changes=changes, sightings=sightings, captures=captures, repeated=repeated, unchanged=unchanged
+        changes=changes, sightings=sightings, captures=captures, possibly_stored=possibly_stored, unchanged=unchanged
     )
 
 

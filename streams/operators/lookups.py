@@ -10,7 +10,7 @@ from state.families import Family
 from state.model import ID_BYTES, Capture
 from state.rows import LocalReader, RowReader
 from streams.operators import admit
-from streams.operators.capture import OriginalQuery, matches_second
+from streams.operators.capture import OriginalQuery, is_original
 from streams.operators.messages import Sighting
 
 Rows = dict[bytes, bytes]
@@ -49,6 +49,6 @@ def read_possible_originals(
         history = captures[query] = []
         for row in islice(rows, CAPTURES_READ_MAX if query.original_second < 0 else CAPTURES_READ_FOR_TIME_MAX):
             history.append(capture_row.decode(*row))
-            if matches_second(history[-1], query.original_second):
+            if is_original(history[-1], query.original_second):
                 break
     return captures

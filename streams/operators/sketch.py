@@ -45,7 +45,7 @@ SketchResults = list[list[SketchedPage | Rejected]]
 _ExtractedPage = tuple[int, Page, Extracted]  # index in the task, page, text
 
 
-class SketchStage:
+class SketchOperator:
     """The operator, with the memory that it reuses: scratch arrays of the kernel, and the last dictionary."""
 
     def __init__(self, scheme: Scheme, policy: Policy, limits: Limits) -> None:

@@ -16,7 +16,7 @@ from state.store import Store
 from streams.engine import embedded
 from streams.engine.embedded import BatchReport, Engine
 from streams.operators.messages import SketchedPage
-from streams.operators.sketch import SketchStage, Task
+from streams.operators.sketch import SketchOperator, Task
 from streams.page import Page, Rejected
 from streams.settings import Settings
 from tests.samples import NOW, settings, variant, words
@@ -30,7 +30,7 @@ def sketched(texts: Sequence[list[str]], custom: Settings = SETTINGS, start: int
         Page(url=f"https://a.org/{start + n}", time=NOW + start + n, text=" ".join(text))
         for n, text in enumerate(texts)
     ]
-    stage = SketchStage(custom.scheme, custom.policy, custom.limits)
+    stage = SketchOperator(custom.scheme, custom.policy, custom.limits)
     results = [result for page_results in stage(Task(1, pages)) for result in page_results]
     assert all(isinstance(result, SketchedPage) for result in results)
     return [result for result in results if isinstance(result, SketchedPage)]

@@ -23,7 +23,7 @@ from streams.kafka.wire.sweep_log import Event, SweepTable
 from streams.kafka.worker import stages
 from streams.operators.messages import SketchedPage
 from streams.operators.routing import partition_of
-from streams.operators.sketch import SketchStage, Task
+from streams.operators.sketch import SketchOperator, Task
 from streams.page import Page
 from streams.settings import Settings, load
 
@@ -45,7 +45,7 @@ class Collection:
         self.context = stages.Context(settings, PARTITIONS)
         self.logs: defaultdict[tuple[Topic, int], list[Any]] = defaultdict(list)
         self.positions: defaultdict[tuple[Topic, int], int] = defaultdict(int)
-        self._sketch = SketchStage(SETTINGS.scheme, SETTINGS.policy, SETTINGS.limits)
+        self._sketch = SketchOperator(SETTINGS.scheme, SETTINGS.policy, SETTINGS.limits)
 
     def events(self, *events: Event) -> None:
         """Append events to the sweep log."""

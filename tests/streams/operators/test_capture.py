@@ -115,7 +115,9 @@ def test_any_order_and_repeats_give_the_same_rows_and_first_sightings(
     first_seen: dict[tuple[bytes, bytes], int] = {}
     for page in shuffled:
         captured = capture([page], last_of([capture_row.decode(*row) for row in rows.items()]))
-        assert set(captured.repeated) >= {row for row in captured.changes.puts_of(Family.CAPTURES) if row in rows}
+        assert set(captured.possibly_stored) >= {
+            row for row in captured.changes.puts_of(Family.CAPTURES) if row in rows
+        }
         rows.update(captured.changes.puts_of(Family.CAPTURES))
         for sighting in captured.sightings:
             location = (sighting.document, sighting.key)
@@ -217,7 +219,9 @@ class TestRevisits:
 def test_no_pages_give_no_changes() -> None:
     captured = capture([], {})
     assert len(captured.changes) == 0
-    assert captured == CaptureResult(changes=captured.changes, sightings=[], captures=[], repeated=[], unchanged=0)
+    assert captured == CaptureResult(
+        changes=captured.changes, sightings=[], captures=[], possibly_stored=[], unchanged=0
+    )
     assert isinstance(captured.changes, Changes)
     assert all(isinstance(sighting, Sighting) for sighting in captured.sightings)
 
