@@ -9,9 +9,9 @@ import sys
 
 
 def main() -> None:
-    """Run the `lostfound` command. An interrupt during the imports ends the process without a traceback."""
-    # The process may be started with closed standard streams. Occupy their file descriptors: otherwise, a file that
-    # is opened later could get one of them, and messages would be written into that file.
+    """Run the `lostfound` command. If the imports are interrupted, exit without a traceback."""
+    # Occupy the file descriptors of closed standard streams. Otherwise, a file that is opened later could get the
+    # descriptor of stdout or stderr, and output would be written into that file.
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115, PTH123 - open until exit

@@ -24,11 +24,11 @@ from streams.errors import LostfoundError
 
 _COMMANDS = [captures, cluster, clusters, demo, find, forget, ingest, publish, similar, state, sweep, topics, worker]
 _CONTEXT_SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100, "show_default": True}
-_COMPLETE = "_LOSTFOUND_COMPLETE"
+_COMPLETION_VARIABLE = "_LOSTFOUND_COMPLETE"
 
 
 class _Terminated(KeyboardInterrupt):
-    """Raised on SIGTERM and handled like Ctrl-C, so that both leave the same state."""
+    """Raised on SIGTERM; a KeyboardInterrupt, so that SIGTERM is handled like Ctrl-C."""
 
 
 @click.group(commands=_COMMANDS, context_settings=_CONTEXT_SETTINGS)
@@ -61,9 +61,9 @@ def run(arguments: Sequence[str]) -> int:
         _discard_stdout()
         return Exit.CLOSED_PIPE
     except OSError as error:
-        if _flush_stdout(Exit.OK) == Exit.OK:
+        if _flush_stdout(Exit.OK) == Exit.OK:  # otherwise stdout caused the error, which is already printed
             file = f"{error.filename}: " if error.filename else ""
-            hint = "check that the file is accessible and its disk has space"
+            hint = "check that the file is accessible and that its disk has space"
             print_error(f"{file}{error.strerror or error}", hint)
         return Exit.USAGE
     except (KeyboardInterrupt, click.Abort):
@@ -75,11 +75,11 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def main() -> None:
-    """Run the command of `sys.argv` and exit with its code."""
-    if instruction := os.environ.get(_COMPLETE):
+    """Run the command in `sys.argv` and exit with its code."""
+    if instruction := os.environ.get(_COMPLETION_VARIABLE):
         from click.shell_completion import shell_complete
 
-        sys.exit(shell_complete(cli, {}, "lostfound", _COMPLETE, instruction))
+        sys.exit(shell_complete(cli, {}, "lostfound", _COMPLETION_VARIABLE, instruction))
     signal.signal(signal.SIGTERM, _terminate)
     configure_process()
     try:
@@ -94,12 +94,12 @@ def main() -> None:
 
 
 def configure_process() -> None:
-    """Tune the C library's allocator for RocksDB, and keep child processes from importing from the current folder."""
+    """Tune the C library's allocator for RocksDB, and stop child processes from importing from the current folder."""
     from state.malloc_tuning import tune_malloc
 
     tune_malloc()
-    # By default, Python searches the current folder for modules first. That folder can contain a crawl, and in it
-    # files to which a crawled site gave the names of modules.
+    # By default, Python searches the current folder for modules first. If that folder contains a crawl, a crawled
+    # site may have chosen the name of a file so that Python imports it.
     os.environ["PYTHONSAFEPATH"] = "1"
 
 
@@ -108,18 +108,18 @@ def _terminate(_signal: int, _frame: FrameType | None) -> None:
 
 
 def _flush_stdout(code: int) -> int:
-    """Flush stdout and return `code`, or another exit code if stdout cannot be written."""
+    """Flush stdout and return `code`. If stdout cannot be written, return the exit code of that error instead."""
     try:
         sys.stdout.flush()
     except OSError as error:
         _discard_stdout()
         if isinstance(error, BrokenPipeError):
             return Exit.CLOSED_PIPE
-        print_error(f"stdout: {error.strerror}", "check that it is writable and its disk has space")
+        print_error(f"stdout: {error.strerror}", "check that stdout is writable and that its disk has space")
         return Exit.USAGE
     return code
 
 
 def _discard_stdout() -> None:
-    """Redirect stdout to /dev/null, because the interpreter flushes it again at exit and would repeat the error."""
+    """Redirect stdout to /dev/null, because the interpreter would flush it again at exit and repeat the error."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Context:
-    """The common options. Those after the command's name override those before it, which override the environment."""
+    """The common options. Options override environment variables; the last value of a repeated option is used."""
 
     data_dir: Path = Path("var")
     config: Path | None = None
@@ -35,7 +35,7 @@ class Context:
         return cls(Path(data_dir or "var"), Path(config) if config else None)
 
     def settings(self, overrides: dict[str, dict[str, Any]] | None = None) -> Settings:
-        """Return the defaults, overridden by the user's file, then by `overrides`. Raise SettingsError on errors.
+        """Return the defaults, overridden by the user's file, then by `overrides`. Raise SettingsError if invalid.
 
         Also configure the log, because every command starts by loading its settings.
         """
@@ -47,7 +47,7 @@ class Context:
 
     @contextmanager
     def writer(self, *, create: bool = False) -> Iterator[tuple[Store, Settings]]:
-        """Open the local folder for writing; create it if `create` is set. Raise StateError if this fails."""
+        """Open the local state for writing; with `create`, create missing state. Raise StateError if this fails."""
         from state import meta
         from state.store import Store
 
@@ -61,7 +61,7 @@ class Context:
 
     @contextmanager
     def local_store(self) -> Iterator[tuple[Store, Settings]]:
-        """Open the local folder for reading, even if a server is set. Raise StateError if this fails."""
+        """Open the local state for reading, even if a server is set. Raise StateError if this fails."""
         from state import meta
         from state.store import Store
 
@@ -72,7 +72,7 @@ class Context:
 
     @contextmanager
     def reader(self) -> Iterator[tuple[View, Settings]]:
-        """Open the state for queries, even while another process writes to it. Raise StateError if this fails."""
+        """Open the local state, or the state of the workers, for queries. Raise StateError if this fails."""
         from state.view import View
 
         if self.server is None:
@@ -84,7 +84,7 @@ class Context:
 
     @contextmanager
     def deletion(self) -> Iterator[tuple[RowReader, Callable[[Changes], None]]]:
-        """Yield the stored rows, and a function that commits deletions: locally, or as a retraction on Kafka."""
+        """Yield the stored rows and a function that commits deletions, either locally or as a retraction on Kafka."""
         if self.server is None:
             with self.writer() as (store, _):
                 yield store, partial(store.write, sync=True)
@@ -93,7 +93,7 @@ class Context:
         yield client.store(), client.retract
 
     def send_sweep_event(self, event: str, name: str, response_type: Any = None) -> Any:
-        """Send "open", "commit" or "cancel" for a sweep to the workers. Return the response, or raise StateError."""
+        """Ask the workers to "open", "commit" or "cancel" a sweep. Return the response, or raise StateError."""
         import msgspec
 
         body = msgspec.json.encode({"event": event, "name": name, "time": now_ms()})
@@ -103,10 +103,10 @@ class Context:
         from streams.kafka.rows.worker_client import WorkerClient, token_from_environment
 
         assert self.server is not None
-        # Wait longer than workers wait for each other, so that the error names the worker that did not answer.
+        # Wait longer than workers wait for one another, so that this worker can report which one did not answer.
         return WorkerClient(self.server, 3 * settings.kafka.answer_seconds_max, token_from_environment())
 
 
 def now_ms() -> int:
-    """Return the time in ms since 1970. Only commands read the clock and pass the time to the library."""
+    """Return the time in ms since 1970. Only commands read the clock; they pass the time to the library."""
     return time.time_ns() // 1_000_000

@@ -9,14 +9,13 @@ from streams.cli.options import common_options
 
 
 @click.command
-@click.option("--sample", is_flag=True, help="Use the small built-in sample; download nothing.")
+@click.option("--sample", is_flag=True, help="Use the small built-in sample instead of downloading the manual.")
 @common_options
 def demo(context: Context, sample: bool) -> None:
     """Cluster six editions of a real manual and find moved pages.
 
-    The source archives of the editions, which span eleven years, are downloaded with pip. Archives and results are
-    stored under demo/ in the data folder. Without network access, a small sample of hand-written pages is used
-    instead.
+    The editions span eleven years. Their source archives are downloaded with pip. Archives and results are stored
+    under demo/ in the data folder. Without network access, a small sample of hand-written pages is used instead.
     """
     from streams.demo.run_demo import run_demo
 

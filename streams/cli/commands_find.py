@@ -25,20 +25,20 @@ CSV_COLUMNS = ("url", "status", "last_seen", "now_at", "confidence", "resemblanc
 
 @click.command
 @click.argument("urls", metavar="[URL]...", nargs=-1)
-@click.option("--from-file", metavar="FILE|-", help="Look up the URLs in a file or on stdin, one per line.")
-@click.option("--missing", is_flag=True, help="Look up all URLs that are missing from the last sweep.")
+@click.option("--from-file", metavar="FILE|-", help="Also look up the URLs in a file or on stdin, one per line.")
+@click.option("--missing", is_flag=True, help="Also look up all URLs that are missing now.")
 @json_option
 @click.option("--csv", "as_csv", is_flag=True, help="Write one CSV row per URL, with its best candidate.")
 @click.option(
     "--redirects",
     metavar="FORMAT",
     type=click.Choice(["nginx", "apache", "netlify", "csv"]),
-    help="Write a redirect map of moved pages: nginx, apache, netlify or csv.",
+    help="Write a redirect map of moved pages as nginx, apache, netlify or csv.",
 )
 @click.option(
     "--min-confidence",
     type=SHARE,
-    help="Minimum confidence of a redirect.  [default: the setting find.confidence_min]",
+    help="Minimum confidence of a redirect in the map.  [default: the setting find.confidence_min]",
 )
 @server_options
 def find(
@@ -53,8 +53,8 @@ def find(
 ) -> Exit:
     """Find where missing pages live now.
 
-    Each URL is reported as alive, moved, gone or unknown. Each candidate for the new URL is listed with a confidence
-    and the evidence for it.
+    Each URL is reported as alive, moved, gone or unknown (in no sweep). Candidates for its new URL are listed, each
+    with a confidence and the evidence.
     """
     import structlog
 
@@ -67,7 +67,7 @@ def find(
     checked_urls = [_check_url(url) for url in urls]
     statuses: Counter[str] = Counter()
 
-    def count(answers: Iterable[Answer]) -> Iterator[Answer]:
+    def count_statuses(answers: Iterable[Answer]) -> Iterator[Answer]:
         for answer in answers:
             statuses[answer.status] += 1
             yield answer
@@ -77,9 +77,9 @@ def find(
         finder = Finder(view, settings)
         answers = finder.find_many(chain(checked_urls, _read_urls(from_file) if from_file else ()))
         if missing:
-            suspects = finder.find_many(possibly_missing_urls(view, settings.find.soft_404_urls))
-            answers = chain(answers, (answer for answer in suspects if answer.status in {"moved", "gone"}))
-        answers = count(answers)
+            possibly_missing = finder.find_many(possibly_missing_urls(view, settings.find.soft_404_urls))
+            answers = chain(answers, (answer for answer in possibly_missing if answer.status in {"moved", "gone"}))
+        answers = count_statuses(answers)
         if as_json:
             for answer in answers:
                 click.echo(escape_json(answer.to_json()))
@@ -95,8 +95,8 @@ def find(
                 layout.print_to_stdout(tables.answer_table(rows[0]) if len(rows) == 1 else tables.answers_table(rows))
             summary = ", ".join(f"{number:,} {status}" for status, number in sorted(statuses.items()))
             click.echo(summary or ("no URL is missing" if missing else f"{from_file} contains no URLs"), err=True)
-    if reached := +finder.counters:
-        structlog.get_logger(__name__).info("limits reached", **reached)
+    if nonzero_counters := +finder.counters:
+        structlog.get_logger(__name__).info("limits reached", **nonzero_counters)
     return Exit.OK if statuses.total() > statuses["unknown"] else Exit.NOTHING
 
 
@@ -110,7 +110,7 @@ def _write_redirect_map(answers: Iterable[Answer], map_format: str, confidence_m
 
 
 def _check_url(argument: str) -> str:
-    """Return a command-line URL as printable text. Raise BadUrl if it is invalid."""
+    """Return a URL from the command line as valid Unicode. Raise BadUrl if the URL is invalid."""
     from streams.urls import url_key
 
     url = argument.encode("utf-8", "replace").decode()
@@ -135,14 +135,14 @@ def _write_csv(answers: Iterable[Answer]) -> None:
     writer.writerow(CSV_COLUMNS)
     for answer in answers:
         best = answer.candidates[0] if answer.candidates else None
-        figures = (best.url, best.confidence, best.resemblance, best.containment) if best else (None,) * 4
-        evidence = " ".join(reason.kind for reason in best.evidence) if best else ""
-        cells = (answer.url, answer.status, answer.last_seen, *figures, evidence)
+        best_cells = (best.url, best.confidence, best.resemblance, best.containment) if best else (None,) * 4
+        evidence_kinds = " ".join(evidence.kind for evidence in best.evidence) if best else ""
+        cells = (answer.url, answer.status, answer.last_seen, *best_cells, evidence_kinds)
         writer.writerow([_escape_cell(cell) for cell in cells])
 
 
 def _escape_cell(value: object) -> object:
-    """Escape a CSV cell: neutralise terminal control characters and spreadsheet formula injection."""
+    """Escape terminal control characters, and prevent spreadsheets from evaluating the cell as a formula."""
     if not isinstance(value, str):
         return value
     return f"'{escape_url(value)}" if value.startswith(("=", "+", "-", "@")) else escape_url(value)

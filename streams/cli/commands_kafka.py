@@ -53,7 +53,7 @@ def _load_settings(context: Context, bootstrap: str | None, topic_prefix: str | 
 
 @click.command
 @_kafka_options
-@click.option("--operators", default="sketch,state", help="Operators to run, comma-separated: sketch, state.")
+@click.option("--operators", default="sketch,state", help="Operators to run: sketch, state (all others), or both.")
 @_partitions_option
 @click.option("--until-idle", is_flag=True, help="Exit once all messages in the topics have been processed.")
 @click.option("--host", default="127.0.0.1", help="Address to listen on for queries.")
@@ -61,9 +61,9 @@ def _load_settings(context: Context, bootstrap: str | None, topic_prefix: str | 
     "--port",
     type=click.IntRange(0, 65535),
     default=8080,
-    help="Port to listen on; 0 picks a free one.",
+    help="Port to listen on; 0 means any free port.",
 )
-@click.option("--url", help="URL at which other workers reach this one.  [default: http://HOST:PORT]")
+@click.option("--url", help="URL at which other workers reach this worker.  [default: http://HOST:PORT]")
 @common_options
 def worker(
     context: Context,
@@ -74,7 +74,7 @@ def worker(
 ) -> None:
     """Run a worker that processes pages from Kafka.
 
-    Any number of workers share the work. Each keeps the state of some partitions and needs its own --data-dir.
+    Any number of workers can share the work. Each keeps the state of some partitions and needs its own --data-dir.
     Workers can be killed at any time. Exit code 75 means that the worker failed before it acknowledged a message;
     restart it.
     """
@@ -83,9 +83,9 @@ def worker(
     from streams.kafka.process_exit import end_process
     from streams.kafka.run_worker import WorkerOptions, run
 
-    names = [name.strip() for name in operators.split(",") if name.strip()]
+    operator_names = [name.strip() for name in operators.split(",") if name.strip()]
     try:
-        run(settings, broker, WorkerOptions(data_dir=context.data_dir, operators=names, **options))
+        run(settings, broker, WorkerOptions(data_dir=context.data_dir, operators=operator_names, **options))
     except LostfoundError as error:
         print_error(str(error), error.hint)
         end_process(exit_code_of(error))
@@ -101,7 +101,7 @@ def topics() -> None:
 @_partitions_option
 @common_options
 def create(context: Context, bootstrap: str | None, topic_prefix: str | None, partitions: int | None) -> None:
-    """Create any topics under the prefix that do not exist yet.
+    """Create all topics of a collection that do not exist yet.
 
     The number of partitions cannot be changed later.
     """

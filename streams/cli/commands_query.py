@@ -24,7 +24,7 @@ TABLE_ROWS_MAX = 1_000
 
 _policy_options = combine(
     click.option(
-        "--threshold", type=SHARE, help="Minimum resemblance; must be at least the threshold used at ingest."
+        "--threshold", type=SHARE, help="Minimum resemblance of a pair; at least the threshold used at ingest."
     ),
     click.option(
         "--containment",
@@ -40,7 +40,7 @@ _policy_options = combine(
     "--min-size",
     type=click.IntRange(1),
     default=2,
-    help="Minimum cluster size: the larger of its document and URL counts.",
+    help="List clusters with at least this many documents or URLs.",
 )
 @click.option("--limit", type=click.IntRange(1), help="Maximum number of clusters to list.")
 @_policy_options
@@ -57,7 +57,7 @@ def clusters(
 ) -> Exit:
     """List all clusters, largest first.
 
-    The table shows a few URLs per cluster; --json lists all its documents and URLs.
+    The table shows a few URLs per cluster; --json lists all documents and URLs.
     """
     from streams import query
     from streams.terminal import layout, tables
@@ -82,7 +82,7 @@ def clusters(
         click.echo(f"no cluster has {min_size} or more documents or URLs", err=True)
         return Exit.NOTHING
     if truncated:
-        click.echo(f"only the {count:,} largest clusters are shown; use --limit or --json to get more", err=True)
+        click.echo(f"only the {count:,} largest clusters are shown; use --limit or --json to list more", err=True)
     return Exit.OK
 
 
@@ -113,8 +113,8 @@ def cluster(
         policy = _parse_policy(view, settings, threshold, containment, sweep_name)
         if policy is None:
             result = query.cluster(view, document, limit)
-        elif (by_policy := query.cluster_by_policy(view, document, **policy, limit=limit)) is not None:
-            result = by_policy
+        elif (policy_cluster := query.cluster_by_policy(view, document, **policy, limit=limit)) is not None:
+            result = policy_cluster
         else:
             raise NotFound(
                 f"sweep {sweep_name} did not capture document {document.hex()}", "leave out --sweep to use all sweeps"
@@ -171,10 +171,10 @@ def captures(context: Context, url: str, as_json: bool) -> Exit:
 def _parse_policy(
     view: View, settings: Settings, threshold: float | None, containment: bool, sweep_name: str | None
 ) -> dict[str, Any] | None:
-    """Return the arguments of `clusters_by_policy`; without options, return None, which means the stored clusters.
+    """Return the arguments of `clusters_by_policy`, or None if no option is set and the stored clusters apply.
 
-    Raise InputError if the sweep is unknown, or if the threshold is below the one used at ingest, because edges
-    below that one were never stored.
+    Raise InputError if the sweep is unknown, or if the threshold is lower than at ingest, because edges below the
+    ingest threshold were never stored.
     """
     if threshold is None and not containment and sweep_name is None:
         return None
@@ -183,17 +183,17 @@ def _parse_policy(
         threshold = ingest_threshold
     if containment and threshold == ingest_threshold:
         click.echo(
-            f"--containment has no effect at threshold {ingest_threshold}, where every stored edge is used", err=True
+            f"--containment has no effect at threshold {ingest_threshold}: all stored edges are used anyway", err=True
         )
     if threshold < ingest_threshold:
         raise InputError(
             f"--threshold {threshold} is below {ingest_threshold}, the threshold used at ingest",
             "use a higher --threshold, or ingest again into a new folder with a lower policy.threshold",
         )
-    numbers = {sweep.name: sweep.number for sweep in view.sweeps()}
-    if sweep_name is not None and sweep_name not in numbers:
+    sweep_numbers = {sweep.name: sweep.number for sweep in view.sweeps()}
+    if sweep_name is not None and sweep_name not in sweep_numbers:
         raise InputError(f"sweep {sweep_name!r} does not exist", "list all sweeps with `lostfound sweep list`")
-    sweep = numbers[sweep_name] if sweep_name is not None else None
+    sweep = sweep_numbers[sweep_name] if sweep_name is not None else None
     return {"threshold": threshold, "containment": containment, "sweep": sweep}
 
 

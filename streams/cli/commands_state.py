@@ -40,7 +40,7 @@ def check(context: Context, as_json: bool) -> Exit:
     violations = 0
     with context.local_store() as (store, settings):
         partition = meta.partition(store)
-        owns = _partition_owner(*partition) if partition else None
+        owns = _ownership_test(*partition) if partition else None
         for violation in find_violations(store, postings_max=settings.limits.bucket_postings_max, owns=owns):
             violations += 1
             if as_json:
@@ -51,7 +51,7 @@ def check(context: Context, as_json: bool) -> Exit:
     return Exit.NOTHING if violations else Exit.OK
 
 
-def _partition_owner(partition: int, partition_count: int) -> Callable[[bytes], bool]:
+def _ownership_test(partition: int, partition_count: int) -> Callable[[bytes], bool]:
     """Return a function that tells whether a key belongs to the partition."""
     from streams.operators.routing import partition_of
 
@@ -105,7 +105,7 @@ def _dump_rows(store: Store, family: str | None, key_prefix: str, limit: int | N
     from state.dump import dump as dump_family
     from state.families import Family
 
-    families = {family.value: family for family in Family}
+    families = {member.value: member for member in Family}
     if family is not None and family not in families:
         raise InputError(f"column family {family!r} does not exist", f"use one of {', '.join(families)}")
     try:
@@ -123,7 +123,7 @@ def _dump_rows(store: Store, family: str | None, key_prefix: str, limit: int | N
 def hot(context: Context, as_json: bool) -> Exit:
     """List buckets and sampled shingles that have reached their limit.
 
-    Usually caused by boilerplate shared by many documents, or by a very large cluster.
+    The usual cause is boilerplate that many documents share, or a very large cluster.
     """
     from state.stats import hot_keys
     from streams.terminal import tables
@@ -143,7 +143,7 @@ def hot(context: Context, as_json: bool) -> Exit:
 def forget(context: Context, url_or_id: str, as_json: bool) -> Exit:
     """Delete a URL or a document with all its captures.
 
-    Only the affected clusters are rebuilt. To restore the pages, ingest them again in another sweep.
+    Only the affected clusters are rebuilt. To restore the pages, ingest them again in a new sweep.
     """
     from state.view import View
     from streams import forgetting, query

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     "--bad-records",
     type=click.Choice(["skip", "fail"]),
     default="skip",
-    help="Write bad records to dead-letters.jsonl and continue, or stop at the first.",
+    help="Write bad records to dead-letters.jsonl and continue, or stop at the first one.",
 )
 @json_option
 @common_options
@@ -42,7 +42,7 @@ def ingest(
     from streams.engine.ingest import input_names
     from streams.terminal import layout, progress_bars, tables
 
-    names = input_names(paths, context.data_dir)  # raises an error for a missing path before a state is created
+    names = input_names(paths, context.data_dir)  # raises an error for a missing path, before a state is created
     check_name(sweep_name)
     started = time.monotonic()
     progress_bar = progress_bars.ingest_bar(sweep_name, quiet=as_json)
@@ -67,8 +67,8 @@ def ingest(
 def sweep() -> None:
     """Open, commit, cancel and list sweeps.
 
-    A sweep is one named pass of a crawl. A URL counts as missing only once a committed sweep covers its site but
-    found no page there.
+    A sweep is one named pass of a crawl. A URL is missing once a committed sweep has covered its site and found no
+    page at the URL.
     """
 
 
@@ -78,7 +78,7 @@ def sweep() -> None:
 def open_(context: Context, name: str) -> None:
     """Open a new sweep.
 
-    This is optional: `lostfound ingest` opens the sweep if it does not exist yet.
+    This is optional: `lostfound ingest` opens sweeps that do not exist yet.
     """
     from state.sweeps import open_sweep
     from streams import forgetting
@@ -87,7 +87,7 @@ def open_(context: Context, name: str) -> None:
         context.send_sweep_event("open", name)
     else:
         with context.writer(create=True) as (store, _):
-            # An interrupted cancellation might still occupy the name.
+            # An interrupted cancellation may still occupy the name.
             forgetting.apply(forgetting.finish_cancelling(store), partial(store.write, sync=True))
             open_sweep(store, name, now_ms())
     click.echo(f"sweep {name} is open")
@@ -99,7 +99,7 @@ def open_(context: Context, name: str) -> None:
 def commit(context: Context, name: str) -> None:
     """Commit an open sweep.
 
-    From then on, known URLs that it covers but did not capture count as missing.
+    From then on, known URLs that the sweep covers but did not capture are missing.
     """
     from state import sweeps
 

@@ -12,15 +12,15 @@ class Exit(IntEnum):
     NOTHING = 1  # the answer is empty, or a check failed
     USAGE = 2  # an option, path, URL or setting is invalid
     BAD_INPUT = 3  # a record was rejected under `--bad-records fail`
-    STATE = 4  # the state is missing, locked, damaged, or of another scheme or a newer version
+    STATE = 4  # the state is missing, locked or damaged, or has a different scheme or a newer format
     BUG = 70  # a bug in lostfound; the traceback is printed
     RESTART = 75  # a worker failed before it acknowledged a message; restart it
     INTERRUPTED = 130  # Ctrl-C or SIGTERM; committed data is kept
-    CLOSED_PIPE = 141  # the reader of stdout has closed it, as `| head` does
+    CLOSED_PIPE = 141  # the reader of stdout has closed the pipe, as `| head` does
 
 
 _EXIT_CODES = {BadRecord: Exit.BAD_INPUT, NotFound: Exit.NOTHING, StateError: Exit.STATE}
 
 
 def exit_code_of(error: LostfoundError) -> Exit:
-    return next((code for kind, code in _EXIT_CODES.items() if isinstance(error, kind)), Exit.USAGE)
+    return next((code for error_type, code in _EXIT_CODES.items() if isinstance(error, error_type)), Exit.USAGE)

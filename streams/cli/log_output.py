@@ -18,7 +18,7 @@ _PROCESSORS: list[structlog.typing.Processor] = [
 
 
 def configure(verbosity: int) -> None:
-    """Log warnings at verbosity 0, progress as well at 1, and everything at 2, including the details of libraries.
+    """Log warnings at verbosity 0, also progress at 1, and also debug messages and the progress of libraries at 2.
 
     At verbosity 0, the Kafka client logs nothing, because the command itself prints the resulting error.
     """
@@ -37,7 +37,7 @@ def configure(verbosity: int) -> None:
     handler.setFormatter(
         formatter(processors=[formatter.remove_processors_meta, renderer], foreign_pre_chain=_PROCESSORS)
     )
-    # The command prints a LostfoundError itself, without a traceback.
+    # The command itself prints a LostfoundError, without a traceback.
     handler.addFilter(lambda record: not (record.exc_info and isinstance(record.exc_info[1], LostfoundError)))
     root = logging.getLogger()
     root.handlers = [handler]

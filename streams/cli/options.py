@@ -60,17 +60,17 @@ common_options = combine(
         type=click.Path(dir_okay=False, path_type=Path),
         help="TOML file that overrides default settings.  [env: LOSTFOUND_CONFIG]",
     ),
-    _context_option("-v", "--verbose", "verbosity", count=True, default=None, help="Log more; -vv logs everything."),
+    _context_option("-v", "--verbose", "verbosity", count=True, default=None, help="Log progress; -vv logs more."),
     click.pass_obj,
 )
 
-# These options are for commands that use a local folder or the state of Kafka workers.
+# For commands that can use the state of Kafka workers instead of a local folder.
 server_options = combine(
     _context_option(
         "--server",
         metavar="URL",
         envvar="LOSTFOUND_SERVER",
-        help="URL of any Kafka worker. Uses the workers' state instead of a local folder.  "
+        help="URL of any Kafka worker: use the workers' state instead of a local folder.  "
         "[env: LOSTFOUND_SERVER; the access token is read from LOSTFOUND_TOKEN]",
     ),
     common_options,

@@ -32,12 +32,12 @@ def write_json(value: Any) -> None:
     click.echo(escape_json(msgspec.json.encode(value)))
 
 
-def print_results(results: list[Any], table: Callable[[Any], Any], if_empty: str, *, as_json: bool) -> Exit:
-    """Print results as JSON or as a table; without results, print the message `if_empty` to stderr."""
+def print_results(results: list[Any], table: Callable[[Any], Any], empty_message: str, *, as_json: bool) -> Exit:
+    """Print results as JSON or as a table; without results, print `empty_message` to stderr."""
     from streams.terminal import layout
 
     if not results:
-        click.echo(if_empty, err=True)
+        click.echo(empty_message, err=True)
         return Exit.NOTHING
     if as_json:
         for result in results:
@@ -48,7 +48,7 @@ def print_results(results: list[Any], table: Callable[[Any], Any], if_empty: str
 
 
 def print_error(message: str, hint: str) -> None:
-    """Print to stderr what went wrong and, if there is a hint, what to do next."""
+    """Print an error message to stderr, followed by the hint if it is not empty."""
     click.secho(f"lostfound: {escape_text(message)}", fg="red" if not hint else None, err=True)
     if hint:
         click.secho(f"  {escape_text(hint)}", dim=True, err=True)

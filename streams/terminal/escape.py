@@ -1,8 +1,8 @@
-"""Escape crawled text, so that no page can move a terminal's cursor or reverse the direction of its text."""
+"""Escape crawled text, so that it cannot move a terminal's cursor or reverse the direction of text."""
 
 from __future__ import annotations
 
-_CONTROL_PICTURES = {code: chr(0x2400 + code) for code in range(0x20)} | {0x7F: "␡"}  # NUL becomes ␀, ESC ␛
+_CONTROL_PICTURES = {code: chr(0x2400 + code) for code in range(0x20)} | {0x7F: "␡"}  # NUL becomes ␀, ESC becomes ␛
 _DIRECTION_MARKS = [0x061C, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2066, 0x206A)]
 _INVISIBLE = [*range(0x80, 0xA0), *_DIRECTION_MARKS]
 _UNSAFE = [*_CONTROL_PICTURES, *_INVISIBLE]
@@ -22,7 +22,7 @@ def escape_url(url: str) -> str:
 
 
 def escape_json(json: bytes) -> bytes:
-    r"""Write the unsafe characters of a JSON value as \uXXXX. The value stays the same."""
+    r"""Write the unsafe characters of a JSON value as \uXXXX. The decoded value stays the same."""
     if json.isascii() and b"\x7f" not in json:
         return json
     return json.decode().translate(_JSON_ESCAPES).encode()

@@ -17,7 +17,7 @@ from rich.text import Text
 from streams.terminal.escape import escape_text
 from streams.timestamps import iso
 
-PIPE_WIDTH = 160  # columns of output that is not a terminal; wide, so that few lines are folded
+PIPE_WIDTH = 160  # line width if the output is not a terminal; large, so that few lines are folded
 URLS_SHOWN = 3  # per document or cluster; --json lists all
 ID_DIGITS_SHOWN = 10  # leading digits of a document id, enough for `lostfound cluster`
 GREEN_MIN, YELLOW_MIN = 0.8, 0.5  # minimum shares for these colours
@@ -62,15 +62,15 @@ def format_id(document: str | None) -> str:
     return (document or "")[:ID_DIGITS_SHOWN]
 
 
-def first_urls(urls: Sequence[str], count: int | None = None) -> Text:
-    """Return the first URLs, one per line, and how many remain of `count` in total (by default, of `urls`)."""
-    remaining = (count if count is not None else len(urls)) - min(len(urls), URLS_SHOWN)
+def first_urls(urls: Sequence[str], total: int | None = None) -> Text:
+    """Return the first URLs, one per line, and how many more there are. `total` defaults to the number of `urls`."""
+    remaining = (total if total is not None else len(urls)) - min(len(urls), URLS_SHOWN)
     lines = Text("\n".join(map(escape_text, urls[:URLS_SHOWN])))
     return lines.append(f"\nand {remaining:,} more", style="dim") if remaining > 0 else lines
 
 
 def unbreakable(text: Text) -> Text:
-    """Mark and return a text that must not be cut or wrapped, even on a narrow terminal."""
+    """Return the text, marked so that it is not cut or wrapped even on a narrow terminal."""
     text.overflow, text.no_wrap = "ignore", True
     return text
 
@@ -88,7 +88,7 @@ class BlockTable:
     """A table with lines below the cells of each row, for URLs that a narrow column would fold.
 
     A column named `>name` is right-aligned. Ids and URLs are never cut or broken, so that users can copy them. Lines
-    have no trailing spaces, because the output can go to a pipe. Text in the last column is cut if it has
+    have no trailing spaces, because the output may go to a pipe. Text in the last column is cut if it has
     `overflow="ellipsis"`. Lines below the cells are wrapped at spaces unless they have `no_wrap`.
     """
 

@@ -45,7 +45,7 @@ def ingest_bar(sweep_name: str, *, quiet: bool) -> Iterator[Callable[[ingest.Pro
 
 @contextmanager
 def publish_bar(sweep_name: str, *, quiet: bool) -> Iterator[Callable[[int, int, int], None]]:
-    """Show how many bytes and pages have been read. Yield a function that updates the numbers."""
+    """Show how many bytes and pages have been read. Yield a function that updates them."""
     with _progress(TextColumn("{task.fields[pages]}", markup=False), quiet=quiet) as bar:
         task = bar.add_task(f"publish {sweep_name}", total=None, pages="")
 

@@ -23,34 +23,34 @@ if TYPE_CHECKING:
 
 TITLES_READ = 20  # search at most this many documents of a cluster for a title
 CONFIDENCE_SHOWN_MIN = 0.05  # less likely candidates are counted, not listed; --json lists all
-RESEMBLANCE_SHOWN_MIN = 0.1  # a lower resemblance is left out of a line of evidence
+RESEMBLANCE_SHOWN_MIN = 0.1  # lower resemblances are not shown as evidence
 _FIGURE_COLUMNS = (">resemblance", ">containment", ">contained")
 
-# The description of each kind of evidence. The value and the detail of the evidence follow it.
+# What to print for each kind of evidence, before its value and detail.
 EVIDENCE = {
     "redirect": "redirects there",
     "redirect_of_many": "redirects there, as many other URLs do",
     "suspected_soft_404": "serves an error page",
     "target_missing": "redirect target is missing too",
     "not_captured": "redirect target was never captured",
-    "stop": "via a missing URL",
+    "stop": "through a hop",
     "folded_in": "contains the old page",
     "words": "similar words",
     "appeared": "new when the old page vanished",
-    "stood_beside": "existed beside the old page",
+    "stood_beside": "existed alongside the old page",
     "copied_tree": "part of a copied tree",
     "path": "similar path",
     "rule": "rewrite rule",
     "same_domain": "same domain",
     "other_domain": "other domain",
 }
-_ALWAYS_SHOWN = {"redirect", "redirect_of_many"}  # the crawler saw these at the missing URL itself
+_ALWAYS_LISTED = {"redirect", "redirect_of_many"}  # observed by the crawler, so listed at any confidence
 _SOFT_404 = "now serves the same page as many unrelated URLs of its host: probably an error page"
 _STATUS_STYLES = {"alive": "green", "moved": "bold green", "gone": "red", "unknown": "dim"}
 
 
 def ingest_summary(summary: Summary, seconds: float) -> Text:
-    """Summarise an ingest in one line if there was nothing to do, else in two, or three if records were rejected."""
+    """Summarise an ingest in one line if there was nothing to do, otherwise in two or three."""
     state = "committed" if summary.committed else "still open"
     pages = pluralise(summary.pages, "page")
     if summary.status == "nothing to do":
@@ -83,7 +83,7 @@ def sweeps_table(sweeps: Sequence[Sweep]) -> RenderableType:
 
 
 def clusters_table(clusters: Sequence[Cluster], title_of: Callable[[str], str]) -> RenderableType:
-    """List clusters with their first URLs and a title each. `title_of` returns the title for a document id."""
+    """List clusters, each with a title and its first URLs. `title_of` returns the title for a document id."""
 
     def row(cluster: Cluster) -> Row:
         title = next((title for document in cluster.documents[:TITLES_READ] if (title := title_of(document))), "")
@@ -136,12 +136,12 @@ def captures_table(captures: Sequence[UrlCapture]) -> RenderableType:
 
 
 def evidence_line(candidate: Candidate, *, details: bool = False) -> Text:
-    """Return a candidate's evidence on one line. With `details`, name rewrite rules and intermediate URLs."""
+    """Return a candidate's evidence on one line. With `details`, name rules and hops, but omit the resemblance."""
     parts = []
     if not details and (candidate.resemblance or 0) >= RESEMBLANCE_SHOWN_MIN:
         parts.append(f"resemblance {candidate.resemblance:.2f}")
     for evidence in candidate.evidence:
-        if evidence.kind == "same_host":  # the normal case, not worth showing
+        if evidence.kind == "same_host":  # the usual case
             continue
         value = "" if evidence.value is None else f" {evidence.value:.2f}"
         detail = f" {escape_text(evidence.detail or '')}" if details and evidence.kind in {"rule", "stop"} else ""
@@ -162,7 +162,7 @@ def answer_table(answer: Answer) -> RenderableType:
     likely = [
         candidate
         for candidate in candidates
-        if candidate.confidence >= CONFIDENCE_SHOWN_MIN or any(e.kind in _ALWAYS_SHOWN for e in candidate.evidence)
+        if candidate.confidence >= CONFIDENCE_SHOWN_MIN or any(e.kind in _ALWAYS_LISTED for e in candidate.evidence)
     ]
     shown = likely or candidates[:1]
 
@@ -210,7 +210,7 @@ def stats_tables(stats: Stats) -> RenderableType:
 
 
 def hot_table(results: Sequence[HotKey]) -> RenderableType:
-    """List full buckets and sampled shingles. Those with the most documents come first."""
+    """List full buckets and sampled shingles, those with the most documents first."""
     table = layout.new_table("kind", "key", ">documents")
     for result in sorted(results, key=lambda result: -result.documents):
         table.add_row(result.kind, result.key, f"{result.documents:,}")
@@ -223,10 +223,8 @@ def _format_size(size_bytes: int) -> str:
 
 
 def _is_soft_404(candidate: Candidate) -> bool:
-    """Return whether the candidate is the missing URL itself, which serves an error page.
-
-    A redirect target that serves an error page also has `redirect` evidence.
-    """
+    """Return whether the candidate is the missing URL itself, which probably serves an error page."""
+    # A redirect target that serves an error page also has `redirect` evidence.
     return {evidence.kind for evidence in candidate.evidence} == {"suspected_soft_404"}
 
 
