@@ -1,4 +1,4 @@
-"""Define the errors of `streams`; `state.errors` defines those of the state."""
+"""Define the errors of `streams`; `state.errors` defines the errors of the state."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ class ReadError(InputError):
 
 
 class BadRecord(LostfoundError):
-    """A record was rejected by an ingest that stops at bad records. The message gives the position and the reason."""
+    """An ingest stopped at a rejected record, as requested. The message gives the position and the reason."""
 
 
 class WorkerDied(LostfoundError):
-    """A process that sketches pages was killed. Committed batches are kept."""
+    """A process that sketches pages was killed. Committed batches remain stored."""

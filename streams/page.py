@@ -23,10 +23,10 @@ class Origin(msgspec.Struct, frozen=True):
 
 
 class Page(msgspec.Struct, frozen=True, kw_only=True):
-    """One fetch supplied by a crawler, with transfer and content encodings removed but not yet parsed.
+    """One fetch supplied by a crawler. Transfer and content encodings are removed, but the content is not yet parsed.
 
-    Exactly one of `body` (bytes as served) and `text` (extracted by the crawler) is set. Both are None for redirects,
-    errors, revisits and refused content. Without `key`, the constructor raises BadUrl if `url` has no key.
+    The content is in `body` (bytes as served) or `text` (extracted by the crawler). Redirects, errors, revisits and
+    refused content have neither. The constructor raises BadUrl if no `key` is given and `url` has none.
     """
 
     url: str
@@ -41,7 +41,7 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
     revisit_of: str | None = None  # the URL of the capture that a revisit record repeats
     revisit_time: int | None = None  # the time of that capture in ms; None if the record does not give it
     title: str = ""
-    refused: tuple[str, str] | None = None  # the reason and detail, as in Rejected, if the content is refused
+    refused: tuple[str, str] | None = None  # why the content is refused: reason and detail, as in Rejected
     origin: Origin = Origin("", 0)
 
     def __post_init__(self) -> None:
@@ -50,7 +50,7 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def with_time(page: Page, time: int) -> Page:
-    """Return the page, with `time` (in ms) if its record has no time."""
+    """Return the page. If its record has no time, set the time to `time` (ms)."""
     return page if page.time else msgspec.structs.replace(page, time=time)
 
 
@@ -63,7 +63,7 @@ REASONS: dict[str, str] = {
     "bad_json": "a line is not a JSON object",
     "bad_length": "a record does not end where its length says; reading resumes at the next record",
     "bad_pointer": "a pointer does not refer to a WARC record of this URL, or refers to a file outside `warc_folder`",
-    "bad_time": "the fetch time is invalid; a missing time becomes the sweep's opening (on Kafka the message's time)",
+    "bad_time": "the fetch time is invalid; a missing time becomes the sweep's opening (Kafka: the message's time)",
     "bad_url": "not an http or https URL with a host, or longer than `url_bytes_max`",
     "bad_utf8": "a line is not UTF-8",
     "bad_zip": "a zip is unreadable, its directory too big, or a WARC in it encrypted or neither stored nor deflated",

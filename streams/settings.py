@@ -114,7 +114,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def default_file() -> Path:
-    """Return the path of the default settings: beside this module in a wheel, in `config/` in a checkout."""
+    """Return the path of the default settings: next to this module in a wheel, in `config/` in a checkout."""
     packaged = Path(__file__).with_name("lostfound.toml")
     return packaged if packaged.exists() else Path(__file__).parents[1] / "config" / "lostfound.toml"
 
@@ -130,8 +130,8 @@ def load(path: Path | None = None, overrides: dict[str, dict[str, Any]] | None =
             if not isinstance(values, dict):
                 raise SettingsError(f"{path or 'settings'}: {key} is not in a section", "put it under [section]")
             tables.setdefault(key, {}).update(values)
-    # These two structs are also decoded from stored states and messages, so they must tolerate unknown fields;
-    # reject unknown settings here.
+    # Unlike the other structs, these two are also decoded from stored states and messages, so they tolerate unknown
+    # fields. Unknown settings are therefore rejected here.
     for section, struct in (("scheme", Scheme), ("store", StoreLimits)):
         if unknown := tables[section].keys() - set(struct.__struct_fields__):
             raise _invalid(path, f"{section} has no setting {', '.join(sorted(unknown))}")

@@ -11,13 +11,14 @@ _SECONDS_MAX = 100_000_000_000  # smaller numbers are seconds (up to the year 51
 _HTTP_DATE_CHARS_MAX = 64
 _ARC_DEFAULT = "20000101000000"  # supplies the last digits if they are omitted
 _ARC_SLICES = ((0, 4), (4, 6), (6, 8), (8, 10), (10, 12), (12, 14))
-_FOURTEEN_DIGITS = 10**13
+_FOURTEEN_DIGITS_MIN = 10**13
 
 
 def millis(value: str | float | None) -> int | None:
-    """Parse ISO 8601 (UTC if no zone is given), the 14 digits of ARC, or a number of s or ms. Otherwise return None.
+    """Parse an ISO 8601 date (UTC if it has no zone), a 14-digit ARC date, or a number of seconds or milliseconds.
 
-    Return None for times before 1970. A number of 14 digits is an ARC date, as it would be past 2286 in milliseconds.
+    Return None for other values and for times before 1970. A number of 14 digits is always an ARC date: as
+    milliseconds, it would be later than the year 2286.
     """
     if isinstance(value, str):
         value = value.strip()
@@ -31,14 +32,14 @@ def millis(value: str | float | None) -> int | None:
         value = int(value) if len(value) < 20 else None
     if value is None or not math.isfinite(value):
         return None
-    if value >= _FOURTEEN_DIGITS and len(digits := str(int(value))) == len(_ARC_DEFAULT):
+    if value >= _FOURTEEN_DIGITS_MIN and len(digits := str(int(value))) == len(_ARC_DEFAULT):
         return arc_millis(digits)
     time = int(value * 1000 if abs(value) < _SECONDS_MAX else value)
     return time if 0 <= time <= MILLIS_MAX else None
 
 
 def arc_millis(digits: str) -> int | None:
-    """Parse `20080430204825`, or `20080430`, from old crawlers, which omit the last digits."""
+    """Parse an ARC date, such as `20080430204825`, or `20080430` from old crawlers that omit the last digits."""
     if not digits.isascii() or not digits.isdigit() or len(digits) < 4:
         return None
     digits = (digits + _ARC_DEFAULT[len(digits) :])[:14]

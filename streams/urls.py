@@ -4,10 +4,10 @@
       -> org,apache,flink,ci:8080)/2019/05/x.html?q=1
 
 A key consists of the reversed host labels, the port if it is not the default, a `)` that ends the host, and the path
-and query. Keys have no scheme, user info or fragment, so the http and https URLs of a page share one key. Keys do not
-reverse IP addresses (`192.0.2.7)/`, `[2001:db8::1])/`). Keys are ASCII without bytes below 0x21, so NUL can end one.
-can_ada (WHATWG URL) parses and normalises URLs, including IDNA. Host names may contain only letters, digits, `.`, `_`
-and `-`: the standard also allows `,` and `)`, which do not occur in DNS and would make keys ambiguous.
+and query. Keys have no scheme, user info or fragment, so the http and https URLs of a page share one key. IP
+addresses are not reversed (`192.0.2.7)/`, `[2001:db8::1])/`). Keys are ASCII without bytes below 0x21, so NUL can
+terminate a key. can_ada (WHATWG URL) parses and normalises URLs, including IDNA. Host names may contain only letters,
+digits, `.`, `_` and `-`: the standard also allows `,` and `)`, which do not occur in DNS and make keys ambiguous.
 """
 
 from __future__ import annotations
@@ -66,14 +66,14 @@ def host_prefix(key: bytes) -> bytes:
     """Return the prefix of all keys of the same host and port, up to the `)`. Raise BadUrl if there is no host."""
     prefix = codec.host_prefix(key)
     if len(prefix) < 2:
-        raise BadUrl(f"not a URL key: {key[:80]!r} has no host closed by ')'", "create keys with url_key()")
+        raise BadUrl(f"not a URL key: {key[:80]!r} has no host that ends with ')'", "create keys with url_key()")
     return prefix
 
 
 def directory_prefix(key: bytes) -> bytes:
     """Return the prefix of all keys in the same directory, up to the last `/` of the path."""
-    bare = key.partition(b"?")[0]
-    return bare[: bare.rfind(b"/") + 1]
+    without_query = key.partition(b"?")[0]
+    return without_query[: without_query.rfind(b"/") + 1]
 
 
 def domain_prefix(key: bytes) -> bytes:
@@ -87,12 +87,12 @@ def domain_prefix(key: bytes) -> bytes:
 def domain_ranges(key: bytes) -> tuple[tuple[bytes, bytes], ...]:
     """Return the two ranges [start, stop) that together contain exactly the keys of the same registered domain.
 
-    The first range covers the domain and its subdomains, whose keys continue with `)` or `,`, both below `-`. The
-    second covers the ports of the bare domain (`:`). Names below a public suffix (`police.uk`) are not included.
+    After the domain, keys continue with `)` (the domain itself) or `,` (its subdomains) in the first range, and with
+    `:` (a port) in the second. If the domain is a public suffix (`police.uk`), names below it are not included.
     """
     host = key_host(key)
     domain = _domain_key(host)
-    stop = b"*" if _is_suffix(host) else b"-"
+    stop = b"*" if _is_suffix(host) else b"-"  # the bytes after `)` and after `,`
     return (domain + b")", domain + stop), (domain + b":", domain + b";")
 
 
@@ -100,7 +100,7 @@ def domain_ranges(key: bytes) -> tuple[tuple[bytes, bytes], ...]:
 def registered_domain(host: str) -> str:
     """Return the registered domain of a host (`docs.a.co.uk` -> `a.co.uk`).
 
-    An IP address, a single name or a public suffix is returned unchanged. The public suffix list is the one
+    An IP address, a name without dots or a public suffix is returned unchanged. The public suffix list is the one
     shipped with tldextract; it is never downloaded.
     """
     if "." not in host or host[0] == "[" or _IPV4.fullmatch(host):
@@ -113,7 +113,7 @@ def registered_domain(host: str) -> str:
 
 @lru_cache(maxsize=HOSTS_CACHED)
 def _is_suffix(host: str) -> bool:
-    """Return whether a host is a public suffix, below which every name has another owner."""
+    """Return whether a host is a public suffix, so that each name below it has a different owner."""
     return "." in host and not _IPV4.fullmatch(host) and host[0] != "[" and not _suffixes().extract_str(host).domain
 
 
@@ -129,20 +129,20 @@ _CHANGES_MAX = 2  # a run with more changes between letters and digits is an id,
 def path_words(url: str) -> list[str]:
     """Return the words of a URL's path and query values, in order and lower case. Raise BadUrl if `url` is invalid.
 
-    Text is split at camelCase and at characters other than letters and digits; ids (`a3f9c2`) and non-ASCII words are
-    not split further. Page file extensions and a last segment `index` or `default` are omitted.
+    The path is split at camelCase and at characters other than letters and digits. Ids (`a3f9c2`) and non-ASCII words
+    are not split at camelCase. Page file extensions and a last segment `index` or `default` are omitted.
     """
     parsed = _parse(url)
-    return _words(parsed.pathname, parsed.search[1:])
+    return _split_path(parsed.pathname, parsed.search[1:])
 
 
 def key_words(key: bytes) -> list[str]:
     """Return the `path_words` of the URLs with this key."""
     path, _, query = key[len(host_prefix(key)) :].decode("ascii").partition("?")
-    return _words(path, query)
+    return _split_path(path, query)
 
 
-def _words(path: str, query: str) -> list[str]:
+def _split_path(path: str, query: str) -> list[str]:
     head, _, last = path.rpartition("/")
     if "." in last:
         last = _EXTENSION.sub("", last)
@@ -153,10 +153,10 @@ def _words(path: str, query: str) -> list[str]:
         text = "/".join((text, *(pair.partition("=")[2] or pair for pair in query.split("&"))))
     if "%" in text:
         text = unquote(text, errors="replace")
-    return [word for run in _ALPHANUMERIC.findall(text) for word in _run_words(run)]
+    return [word for run in _ALPHANUMERIC.findall(text) for word in _split_run(run)]
 
 
-def _run_words(run: str) -> list[str]:
+def _split_run(run: str) -> list[str]:
     if run.isascii() and run.isalpha() and run.islower():
         return [run]  # the common case
     if not run.isascii() or len(_LETTER_DIGIT_CHANGE.findall(run)) > _CHANGES_MAX:
@@ -166,7 +166,7 @@ def _run_words(run: str) -> list[str]:
 
 def _parse(url: str, url_bytes_max: int = URL_BYTES_MAX) -> can_ada.URL:
     if len(url) > url_bytes_max or (not url.isascii() and len(url.encode(errors="replace")) > url_bytes_max):
-        raise BadUrl(f"URL of more than url_bytes_max = {url_bytes_max} bytes: {_quote(url)}", _HINT)
+        raise BadUrl(f"URL longer than url_bytes_max = {url_bytes_max} bytes: {_quote(url)}", _HINT)
     try:
         parsed = can_ada.parse(url)
     except (ValueError, TypeError):  # TypeError: a lone surrogate cannot be encoded in UTF-8

@@ -42,7 +42,8 @@ _LOOKS_LIKE_HTML = re.compile(
     r"<(?:html|head|script|iframe|h1|div|font|table|a|style|title|b|body|br|p|meta)[\s/>])",
     re.IGNORECASE,
 )
-# The "shared declarative refresh steps" of the HTML standard. Backtracking would match `60` as `6` and a URL `0`.
+# The "shared declarative refresh steps" of the HTML standard. The quantifiers are possessive: backtracking would
+# split `60` into a time `6` and a URL `0`.
 _REFRESH = re.compile(
     r"\s*+(?=[0-9.])0*+([0-9]{0,9}+)[0-9.]*+(?=[;,\s])\s*+[;,]?+\s*+(?:url\s*+=\s*+)?+"
     r"(?:\"([^\"]++)|'([^']++)|([^\"'].*+))",
@@ -51,7 +52,7 @@ _REFRESH = re.compile(
 
 
 class TextError(LostfoundError):
-    """The text cannot be extracted. `reason` is a key of `REASONS`, and `detail` is for people."""
+    """The text cannot be extracted. `reason` is a key of `streams.page.REASONS`, and `detail` is for people."""
 
     def __init__(self, reason: str, detail: str) -> None:
         super().__init__(f"{reason}: {detail}")
@@ -88,7 +89,7 @@ def extract_body(
 ) -> Extracted:  # fmt: skip
     """Return the text of an HTML or plain-text body as served. Raise the same errors as `extract`.
 
-    The other arguments can be empty: `url` is the base URL of a meta refresh, `title` replaces the title in the HTML.
+    The other arguments may be empty: `url` is the base URL of a meta refresh, `title` replaces the title in the HTML.
     """
     if len(body) > page_bytes_max:
         raise TextError("too_big", f"{len(body)} bytes, more than page_bytes_max = {page_bytes_max}")
@@ -104,8 +105,8 @@ def extract_body(
 def decode(body: bytes, charset: str = "") -> str:
     """Decode a body by its byte order mark, else as UTF-8, else by the declared charset, else by a guess.
 
-    Valid UTF-8 is decoded as UTF-8 even if declared otherwise: wrong declarations are common, accidental UTF-8 rare.
-    The server's declaration takes precedence over the page's. This function never raises an error.
+    Valid UTF-8 is decoded as UTF-8 even if declared otherwise: declarations are often wrong, while text in other
+    charsets is rarely valid UTF-8. The server's declaration takes precedence over the page's. Never raise an error.
     """
     from resiliparse.parse.encoding import detect_encoding
 
@@ -165,39 +166,39 @@ def _extract_text(text: str, title: str, chars_max: int) -> Extracted:
     return Extracted(text, _one_line(title), Extractor.TEXT)
 
 
-def _extract_html(source: str, url: str, title: str, skipped: tuple[str, ...]) -> Extracted:
-    if "\0" in source:
-        source = source.replace("\0", " ")
-    if not source or source.isspace():
+def _extract_html(markup: str, url: str, title: str, skipped: tuple[str, ...]) -> Extracted:
+    if "\0" in markup:
+        markup = markup.replace("\0", " ")
+    if not markup or markup.isspace():
         raise TextError("no_text", "the page is empty")
-    weight = html_guard.weigh(source)
+    weight = html_guard.weigh(markup)
     if weight.heavy:
-        text = html_guard.strip_tags(source, skipped) or html_guard.strip_tags(source)
-        extracted = Extracted(text, _one_line(title or html_guard.find_title(source)), Extractor.HTML_FALLBACK)
+        text = html_guard.strip_tags(markup, skipped) or html_guard.strip_tags(markup)
+        extracted = Extracted(text, _one_line(title or html_guard.find_title(markup)), Extractor.HTML_FALLBACK)
     else:
-        extracted = _parse(source, url, title, skipped, weight.meta_chars)
+        extracted = _parse(markup, url, title, skipped, weight.meta_chars)
     if not extracted.text and extracted.meta_refresh is None:
         raise TextError("no_text", "the page has no visible text")
     return extracted
 
 
-def _parse(source: str, url: str, title: str, skipped: tuple[str, ...], meta_chars: int) -> Extracted:
+def _parse(markup: str, url: str, title: str, skipped: tuple[str, ...], meta_chars: int) -> Extracted:
     from resiliparse.extract.html2text import extract_plain_text
     from resiliparse.parse.html import HTMLParserException, HTMLTree
 
     try:
-        tree = HTMLTree.parse(source)
+        tree = HTMLTree.parse(markup)
         text = extract_plain_text(tree, list_bullets=False, skip_elements=list(skipped)).strip()
-        used = Extractor.HTML
+        method = Extractor.HTML
         if skipped and not text:
             text = extract_plain_text(tree, list_bullets=False).strip()
-            used = Extractor.HTML_FALLBACK
+            method = Extractor.HTML_FALLBACK
     except HTMLParserException as error:
         raise TextError("parse_failed", str(error)) from error
-    head = source[: min(_HEAD_CHARS, meta_chars)]
+    head = markup[: min(_HEAD_CHARS, meta_chars)]
     has_refresh = any(word in head for word in ("refresh", "Refresh", "REFRESH"))
     return Extracted(
-        text, _one_line(title or tree.title or ""), used, _meta_refresh(tree, url) if has_refresh else None
+        text, _one_line(title or tree.title or ""), method, _meta_refresh(tree, url) if has_refresh else None
     )
 
 

@@ -3,8 +3,8 @@
 The HTML standard requires quadratic time or worse for some pages. In lexbor, 27 kB of `<b id=1><b id=2>...` before
 `<p>x<p>x...` became 2.2 million elements and 860 MB, because each paragraph reopens every <b>. 700 kB of `<b></i>`
 took 17 s, because each end tag visits all open elements. A tag with 100,000 attributes took more than 20 s.
-Counts that no markup can evade therefore give an upper bound on the work before a page is parsed. If a page exceeds a
-limit, because it is hostile or merely huge, its tags are stripped in linear time. The text is nearly the same.
+An upper bound on the work is therefore computed before a page is parsed, from counts that no markup can evade. If the
+page exceeds a limit, its tags are stripped in linear time instead; the text is nearly the same.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ ROOTS_MAX = 100  # the parser adds the attributes of each further <html> or <bod
 META_CHARS_MAX = 8_192  # only this part of a <meta> tag is read
 INDENT_CHARS_MAX = 100_000_000  # a line in nested lists is indented by two spaces per level
 
-_SMALL_BYTES, _SMALL_TAGS = 20_000, 1_500  # a page within these two limits is within all limits above
+_SMALL_CHARS, _SMALL_TAGS = 20_000, 1_500  # a page within these two limits is within all limits above
 
 _TAG = re.compile(r"<(?:!--|(?:[!?]|(/?)([a-zA-Z][^\s/>]*))[^>]*>)")
 _NO_TEXT = frozenset(
@@ -33,7 +33,7 @@ _INLINE = frozenset(
     """a abbr b bdi bdo big cite code data del dfn em font i ins kbd mark nobr q s samp small span strike strong
     sub sup time tt u var""".split()  # noqa: SIM905 - a list would take one line per element
 )
-_HUGE_NUMBER = re.compile(r"&#[0-9]{8,}")
+_HUGE_CHARACTER_REFERENCE = re.compile(r"&#[0-9]{8,}")
 _TITLE = re.compile(r"<title[^<>]{0,200}>([^<]{0,2000})", re.IGNORECASE)
 
 
@@ -46,7 +46,7 @@ class Weight(NamedTuple):
 
 def weigh(markup: str) -> Weight:
     """Estimate the work of parsing a page."""
-    if len(markup) <= _SMALL_BYTES and markup.count("<") <= _SMALL_TAGS:
+    if len(markup) <= _SMALL_CHARS and markup.count("<") <= _SMALL_TAGS:
         return Weight(False, len(markup))
     from streams.sketch.html_weight import weigh_markup
 
@@ -58,14 +58,14 @@ def weigh(markup: str) -> Weight:
         or roots > ROOTS_MAX
         or 2 * lists * tags > INDENT_CHARS_MAX
     )
-    # `meta_end` is a number of bytes, and so at least the number of characters.
+    # `meta_end` counts bytes, so it is at least the number of characters.
     return Weight(heavy, meta_end + META_CHARS_MAX if meta_end else 0)
 
 
 def _tokens(markup: str) -> Iterator[tuple[str, str, int, int]]:
-    """Yield (kind, name, start, end) of each "start" tag, "end" tag and "other" markup, such as comments.
+    """Yield (kind, name, start, end) of each tag, comment and declaration; `kind` is "start", "end" or "other".
 
-    Names are in lower case. If an element has no visible text, such as <script>, its start tag includes its content.
+    Names are in lower case. The start tag of an element without visible text, such as <script>, includes the content.
     """
     last_end = markup.rfind(">") + 1  # every tag that starts before this `>` is closed, so the search stays linear
     end = 0
@@ -104,11 +104,11 @@ def strip_tags(markup: str, skipped: Collection[str] = ()) -> str:
         text_start = end
     if not skipping:
         parts.append(markup[text_start:])
-    lines = html.unescape(_HUGE_NUMBER.sub(" ", "".join(parts))).split("\n")
+    lines = html.unescape(_HUGE_CHARACTER_REFERENCE.sub(" ", "".join(parts))).split("\n")
     return "\n".join(stripped for line in lines if (stripped := " ".join(line.split())))
 
 
 def find_title(markup: str) -> str:
     """Return the title, or an empty string, without parsing the page."""
     match = _TITLE.search(markup)
-    return html.unescape(_HUGE_NUMBER.sub(" ", match[1])) if match else ""
+    return html.unescape(_HUGE_CHARACTER_REFERENCE.sub(" ", match[1])) if match else ""

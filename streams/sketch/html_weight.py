@@ -30,10 +30,10 @@ def weigh_markup(data: bytes) -> tuple[int, int, int, int, int, int]:
 
 
 @jit()
-def _count(data, names):
+def _count(data, formatting_names):
     tags = formatting = attribute_steps = roots = lists = meta_end = uint64(0)
     attributes, after_separator = uint64(0), False
-    bare_counts = np.zeros(names.size, dtype=np.uint8)
+    bare_counts = np.zeros(formatting_names.size, dtype=np.uint8)
     for n in range(data.size - 1):
         i = uint64(n)
         byte = data[i]
@@ -54,9 +54,9 @@ def _count(data, names):
         lists += uint64(name in (_UL, _OL))
         meta_end = end if name == _META else meta_end
         is_complete = not (uint8(0x61) <= data[end] | uint8(0x20) <= uint8(0x7A))
-        for k in range(names.size):
+        for k in range(formatting_names.size):
             # The standard reopens at most three elements with the same name and no attributes.
-            if is_complete and names[k] == name and (data[end] != uint8(0x3E) or bare_counts[k] < 3):
+            if is_complete and formatting_names[k] == name and (data[end] != uint8(0x3E) or bare_counts[k] < 3):
                 formatting += uint64(1)
                 bare_counts[k] += data[end] == uint8(0x3E)
     return tags, formatting, attribute_steps + attributes * attributes, roots, lists, meta_end

@@ -1,19 +1,19 @@
 """Choose the words and shingles of a document that `find` uses to look up candidates.
 
-    words    site 4 │ word 4 │ document prefix 5     at most WORDS_MAX entries per document and URL
-    samples           value 4 │ document prefix 5    at most SAMPLES_MAX entries per document
+    words    site 4 bytes │ word 4 │ document prefix 5    at most WORDS_MAX entries per document and URL
+    samples              shingle 4 │ document prefix 5    at most SAMPLES_MAX entries per document
 
-Both samples are coordinated: documents that share words tend to choose the same words. The choice ignores how common
-a word is on its site, which is unknown while pages arrive. A lookup skips words whose postings exceed a limit.
+Both choices are coordinated: documents with common words or shingles tend to choose the same ones. The choice ignores
+how common a word is on its site, which is unknown while pages arrive. Lookups skip words with too many postings.
 
 - **Words** with the least ranks -ln(u)/weight (weighted sampling without replacement, Efraimidis and Spirakis 2006).
-  u in (0, 1] is a function of the word only. The weight grows with the word's count, which favours the subject of the
-  page, but is small for words that make up more than 1/WORD_SHARE of the tokens, which are mostly grammar.
+  u in (0, 1] is a hash of the word. The weight grows with the word's count, which favours the subject of the page. It
+  is small for words that make up more than 1/FREQUENT_WORD_DIVISOR of the tokens: most of these are function words.
 - **Path words**, hashed like words of the text, so that the words of an old path also find new texts.
 - **The page name**: the last path segment without separators (`parent_services` becomes `parentservices`), hashed
   differently from text. Few pages of a site share a name, and a page often keeps its name when it moves.
-- **Sampled shingles** divisible by the greatest powers of two. If a page is merged into a long document, the
-  document's sample, though sparse, still contains these.
+- **Sampled shingles** divisible by the greatest powers of two. If a page is merged into a long document, even the
+  sparse sample of that document contains these shingles.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from streams.sketch.sketcher import SketchBatch, Sketcher
 
 TEXT_WORDS_MIN, TEXT_WORDS_MAX = 12, 48
-_SHINGLES_PER_WORD = 32
+_SHINGLES_PER_WORD = 32  # shingles of a text per indexed word
 PATH_WORDS_MAX = 6
 WORDS_MAX = TEXT_WORDS_MAX + PATH_WORDS_MAX + 1  # 1 for the page name
 SAMPLES_MAX = 16
@@ -57,29 +57,29 @@ def _site(host: bytes) -> bytes:
 
 def page_name(url: str) -> str:
     """Return the last meaningful segment of a URL's path, in lower case, without separators or extension."""
-    return next(_names(url), "")
+    return next(_meaningful_names(url), "")
 
 
 def segment_names(url: str) -> list[str]:
-    """Return the page names that a URL's path segments would give, last first, each with and without a final s.
+    """Return the `page_name` of each segment of a URL's path, last first, each with and without a final s.
 
-    A page that was merged into its parent page or a chapter is often found under such a name.
+    A page that was merged into its parent page or into a chapter is often found under such a name.
     """
-    forms = ((name, name.removesuffix("s"), name.removesuffix("s") + "s") for name in _names(url))
+    forms = ((name, name.removesuffix("s"), name.removesuffix("s") + "s") for name in _meaningful_names(url))
     return list(dict.fromkeys(chain.from_iterable(forms)))
 
 
 def is_index(key: bytes) -> bool:
     """Return whether a URL key is that of a directory's index page, such as `/docs/` or `/docs/index.html`."""
-    return _name(key.split(b"?", 1)[0].rpartition(b"/")[2].decode("ascii", "replace").lower()) in _INDEX_NAMES
+    return _clean(key.split(b"?", 1)[0].rpartition(b"/")[2].decode("ascii", "replace").lower()) in _INDEX_NAMES
 
 
-def _names(url: str) -> Iterator[str]:
+def _meaningful_names(url: str) -> Iterator[str]:
     path = url.split("#", 1)[0].split("?", 1)[0].split("://", 1)[-1].lower()
-    return (name for segment in reversed(path.split("/")[1:]) if (name := _name(segment)) not in _INDEX_NAMES)
+    return (name for segment in reversed(path.split("/")[1:]) if (name := _clean(segment)) not in _INDEX_NAMES)
 
 
-def _name(segment: str) -> str:
+def _clean(segment: str) -> str:
     return _SEPARATORS.sub("", _EXTENSION.sub("", segment))
 
 
@@ -91,7 +91,7 @@ def name_hash(name: str) -> int:
 def choose_text_words(
     words: NDArray[np.uint32], counts: NDArray[np.int64], limit: int = TEXT_WORDS_MAX
 ) -> NDArray[np.uint32]:
-    """Choose which words of a text to index, from their hashes and counts, as `Sketcher.sketch_batch` does."""
+    """Choose which words of a text to index, given their hashes and counts, as `Sketcher.sketch_batch` does."""
     from streams.sketch.kernel import choose_words
 
     chosen = np.empty(limit, dtype=np.uint32)
@@ -99,18 +99,18 @@ def choose_text_words(
 
 
 def text_word_limits(shingles: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return how many words to index per text: longer texts cover more subjects and absorb other pages."""
+    """Return how many words to index per text: longer texts cover more subjects, and other pages merge into them."""
     return np.clip(shingles // _SHINGLES_PER_WORD, TEXT_WORDS_MIN, TEXT_WORDS_MAX)
 
 
 def path_terms(url: str, sketcher: Sketcher) -> list[int]:
     """Return the hashes of a URL's last path words and of its page name."""
-    words = last_words(path_words(url))
+    words = _last_path_words(path_words(url))
     return _path_terms(words, url, sketcher.hash_words(words))
 
 
-def last_words(words: Sequence[str]) -> list[str]:
-    """Return the words of a path to index, last first."""
+def _last_path_words(words: Sequence[str]) -> list[str]:
+    """Return the last distinct words of a path, last first."""
     return list(dict.fromkeys(reversed(words)))[:PATH_WORDS_MAX]
 
 
@@ -123,7 +123,7 @@ def _path_terms(words: Sequence[str], url: str, hashes_of: Mapping[str, list[int
 
 def path_terms_of_pages(pages: Sequence[tuple[bytes, str]], sketcher: Sketcher) -> list[list[int]]:
     """Return the `path_terms` of pages given as (key, URL)."""
-    words = [last_words(key_words(key)) for key, _ in pages]
+    words = [_last_path_words(key_words(key)) for key, _ in pages]
     hashes = sketcher.hash_words(chain.from_iterable(words))
     return [_path_terms(page_words, url, hashes) for page_words, (_, url) in zip(words, pages, strict=True)]
 
@@ -131,7 +131,7 @@ def path_terms_of_pages(pages: Sequence[tuple[bytes, str]], sketcher: Sketcher) 
 def word_entries(key: bytes, url: str, chosen: NDArray[np.uint32], sketcher: Sketcher) -> bytes:
     """Return a page's entries for the `words` index: site and word, 8 bytes each, without the document prefix.
 
-    `chosen` contains the words chosen by `choose_text_words` or by the sketcher.
+    `chosen` contains the hashes of the words of the text to index.
     """
     return word_entries_of_pages([(key, url)], chosen[None, :], np.array([len(chosen)]), sketcher)[0]
 
@@ -144,15 +144,15 @@ def word_entries_of_pages(
     sizes = np.fromiter(map(len, terms), dtype=np.int64, count=len(terms))
     rows = np.arange(len(pages))
     is_chosen = np.arange(chosen.shape[1]) < counts[:, None]
-    owners = np.concatenate((np.repeat(rows, np.minimum(counts, chosen.shape[1])), np.repeat(rows, sizes)))
+    page_numbers = np.concatenate((np.repeat(rows, np.minimum(counts, chosen.shape[1])), np.repeat(rows, sizes)))
     values = np.concatenate((chosen[is_chosen], np.fromiter(chain.from_iterable(terms), np.uint32, int(sizes.sum()))))
     # Sort and deduplicate the words per page: the upper half of a packed value is the page, the lower half the word.
-    packed = np.sort(owners.astype(np.uint64) << np.uint64(32) | values)
+    packed = np.sort(page_numbers.astype(np.uint64) << np.uint64(32) | values)
     packed = packed[np.flatnonzero(np.diff(packed, prepend=packed[:1] + np.uint64(1)))]
-    owners = (packed >> np.uint64(32)).astype(np.int64)
+    page_numbers = (packed >> np.uint64(32)).astype(np.int64)
     sites = np.frombuffer(b"".join(site_key(key) for key, _ in pages), ">u4").astype(np.uint64)
-    entries = (sites[owners] << np.uint64(32) | packed & np.uint64(0xFFFFFFFF)).astype(">u8").tobytes()
-    ends = (8 * np.searchsorted(owners, np.arange(-1, len(pages)), side="right")).tolist()
+    entries = (sites[page_numbers] << np.uint64(32) | packed & np.uint64(0xFFFFFFFF)).astype(">u8").tobytes()
+    ends = (8 * np.searchsorted(page_numbers, np.arange(-1, len(pages)), side="right")).tolist()
     return [entries[start:end] for start, end in pairwise(ends)]
 
 

@@ -10,10 +10,10 @@ A shingle's bin and rank therefore do not depend on whether it is sampled: signa
 The signature is one-permutation hashing (Li, Owen, Zhang 2012) with optimal densification (Shrivastava 2017): an
 empty bin copies the winner of another bin, chosen by hashing. A bin stores 8 bits of a hash of its number and of the
 winner's v, so that the bins of a one-shingle document differ. The sample is Broder's V_k(A) with the smallest k for
-which at most `sample_max` shingles are left.
+which at most `sample_max` shingles remain.
 
 Loops use unsigned 64-bit integers, so numba neither wraps negative indices nor converts to floats. Words are read
-in little-endian blocks of eight bytes, which the compiler turns into one load each. Functions called from Python take
+in little-endian blocks of eight bytes; the compiler turns each block into one load. Functions called from Python take
 plain tuples and name the fields inside, because a call with a named tuple takes three times as long.
 """
 
@@ -36,8 +36,8 @@ from streams.sketch import unicode_table
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-WORD_SHARE = 80  # words that make up more than 1/80 of the tokens are mostly grammar
-GRAMMAR_WEIGHT = 0.05
+FREQUENT_WORD_DIVISOR = 80  # most words that make up more than 1/80 of the tokens are function words
+FREQUENT_WORD_WEIGHT = 0.05
 _LOG_2 = math.log1p(1.0)
 
 _MAX = np.uint64(0xFFFF_FFFF_FFFF_FFFF)  # also marks an empty bin in `winners`
@@ -142,41 +142,42 @@ def _copy_8_bytes(source, i, target, j):
 
 @jit()
 def _fold_ascii(data, start, end, scratch):
-    """Do the same as `_fold`, but only for ASCII text and a quarter faster."""
+    """Do the same as `_fold`, a quarter faster, for text that is all ASCII."""
     folded, bounds = scratch.folded, scratch.bounds
-    size, edges, in_word = uint64(end - start), uint64(0), False
+    size, bound_count, in_word = uint64(end - start), uint64(0), False
     for n in range(size):
         i = uint64(n)
         byte = _ASCII_FOLD[data[uint64(start) + i]]
         is_word = byte != uint8(0)
         folded[i] = byte
-        bounds[edges] = i
-        edges += uint64(is_word != in_word)
+        bounds[bound_count] = i
+        bound_count += uint64(is_word != in_word)
         in_word = is_word
-    bounds[edges] = size
-    return np.int64(edges + uint64(in_word)) // 2
+    bounds[bound_count] = size
+    return np.int64(bound_count + uint64(in_word)) // 2
 
 
 @jit(inline="always")
-def _fold_ascii_run(data, i, end, folded, length, bounds, edges, in_word):
+def _fold_ascii_run(data, i, end, folded, length, bounds, bound_count, in_word):
     """Fold the ASCII bytes from `i` up to the first non-ASCII byte or `end`; `data[i]` must be ASCII.
 
-    Before the call, `length` bytes and `edges` bounds have been written. Return `i`, `length`, `edges` and `in_word`.
+    `length` bytes and `bound_count` bounds have already been written. Return the new values of `i`, `length`,
+    `bound_count` and `in_word`.
     """
     byte = uint64(data[i])
     while byte < uint64(0x80):
         fold = _ASCII_FOLD[byte]
         is_word = fold != uint8(0)
         folded[length] = fold
-        bounds[edges] = length
-        edges += uint64(is_word != in_word)
+        bounds[bound_count] = length
+        bound_count += uint64(is_word != in_word)
         in_word = is_word
         length += uint64(1)
         i += uint64(1)
         if i == end:
             break
         byte = uint64(data[i])
-    return i, length, edges, in_word
+    return i, length, bound_count, in_word
 
 
 @jit()
@@ -187,15 +188,17 @@ def _fold(data, start, end, normalised, characters, scratch):
     never happens if `normalised` is true.
     """
     folded, bounds = scratch.folded, scratch.bounds
-    i, end, length, edges = uint64(start), uint64(end), uint64(0), uint64(0)
+    i, end, length, bound_count = uint64(start), uint64(end), uint64(0), uint64(0)
     in_word = after_solo = False
     while i < end:
         if data[i] < uint8(0x80):
             if after_solo:
-                bounds[edges] = length
-                edges += uint64(1)
+                bounds[bound_count] = length
+                bound_count += uint64(1)
                 in_word = after_solo = False
-            i, length, edges, in_word = _fold_ascii_run(data, i, end, folded, length, bounds, edges, in_word)
+            i, length, bound_count, in_word = _fold_ascii_run(
+                data, i, end, folded, length, bounds, bound_count, in_word
+            )
             continue
         point, i = _decode_utf8(data, i)
         entry = uint64(characters[point])
@@ -206,20 +209,20 @@ def _fold(data, start, end, normalised, characters, scratch):
             continue
         is_solo, is_mark, is_word = kind == _SOLO, kind == _MARK, kind != _SEPARATOR
         if in_word and (not is_word or is_solo or (after_solo and not is_mark)):
-            bounds[edges] = length
-            edges += uint64(1)
+            bounds[bound_count] = length
+            bound_count += uint64(1)
             in_word = False
         after_solo = is_solo or (after_solo and is_mark)
-        bounds[edges] = length
-        edges += uint64(is_word and not in_word)
+        bounds[bound_count] = length
+        bound_count += uint64(is_word and not in_word)
         in_word = is_word
         if point == _SHARP_S:
             folded[length] = folded[length + uint64(1)] = uint8(0x73)
             length += uint64(2)
         elif is_word:
             length = _encode_utf8(entry & _FOLD_MASK, folded, length)
-    bounds[edges] = length
-    return np.int64(edges + uint64(in_word)) // 2
+    bounds[bound_count] = length
+    return np.int64(bound_count + uint64(in_word)) // 2
 
 
 @jit(inline="always")
@@ -315,7 +318,7 @@ def count_runs(ascending):
 
 
 @jit(inline="always")
-def _clear(slots, values_max):
+def _clear_slots(slots, values_max):
     """Clear a hash set for up to `values_max` values and return the mask of its slot numbers."""
     size = uint64(16)
     while size < uint64(2 * values_max):
@@ -341,7 +344,7 @@ def _upper_32(h):
 
 
 @jit()
-def shingle(tokens, parameters, scratch):
+def hash_shingles(tokens, parameters, scratch):
     """Fill `distinct` and `winners` with the shingles of a text; return the number of distinct shingles.
 
     A text with fewer than `shingle_words` tokens has one shingle, made of all its tokens.
@@ -352,7 +355,7 @@ def shingle(tokens, parameters, scratch):
     winners[:] = _MAX
     if tokens == 0:
         return 0
-    mask = _clear(slots, tokens)
+    mask = _clear_slots(slots, tokens)
     rolling, count = uint64(0), uint64(0)
     first = min(shingle_words, tokens) - 1
     for n in range(first):
@@ -375,30 +378,30 @@ def shingle(tokens, parameters, scratch):
 
 @jit()
 def draw_sample(distinct, count, sample_max, sample):
-    """Fill `sample` with the values that are 0 mod 2**k, ascending; k is the least that leaves `sample_max` values.
+    """Fill `sample` with the values that are 0 mod 2**k, ascending; k is the least that leaves at most `sample_max`.
 
     Return the size of the sample, and k. Overwrite `distinct`.
     """
-    exponent, left = 0, uint64(count)
-    while left > uint64(sample_max):
+    exponent, size = 0, uint64(count)
+    while size > uint64(sample_max):
         remaining = uint64(0)
         bit = uint32(1) << uint32(exponent)
-        for n in range(left):
+        for n in range(size):
             value = distinct[uint64(n)]
             distinct[remaining] = value
             remaining += uint64((value & bit) == uint32(0))
-        left = remaining
+        size = remaining
         exponent += 1
-    for n in range(left):  # sort by counting smaller values: fast for few values, as it has no branches
+    for n in range(size):  # sort by counting smaller values: fast for few values, because it has no branches
         value, rank = distinct[uint64(n)], uint32(0)
-        for m in range(left):
+        for m in range(size):
             rank += uint32(distinct[uint64(m)] < value)
         sample[uint64(rank)] = value
-    return np.int64(left), exponent
+    return np.int64(size), exponent
 
 
 @jit()
-def sign(winners, bin_seeds, seed, signature):
+def fill_signature(winners, bin_seeds, seed, signature):
     """Fill `signature`; at least one bin must have a winner."""
     bins = uint64(winners.size)
     for n in range(bins):
@@ -415,9 +418,9 @@ def sign(winners, bin_seeds, seed, signature):
 
 @jit()
 def _count_words(tokens, scratch):
-    """Count each word in `slots` and `counts`, fill `distinct` with the slots, and return the number of words."""
+    """Fill `slots` with the words, `counts` with their counts, `distinct` with their slots; return their number."""
     hashes, slots, counts, distinct = scratch.hashes, scratch.slots, scratch.counts, scratch.distinct
-    mask = _clear(slots, tokens)
+    mask = _clear_slots(slots, tokens)
     size = uint64(0)
     for n in range(tokens):
         word = _upper_32(hashes[uint64(n)])
@@ -431,16 +434,16 @@ def _count_words(tokens, scratch):
 
 
 @jit()
-def _keep_least(word, count, grammar_count, ranks, chosen, size):
+def _insert_by_rank(word, count, ordinary_count_max, ranks, chosen, size):
     """Insert a word into `chosen`, which has `size` words, if its rank is among the least; return the new size."""
-    weight = GRAMMAR_WEIGHT
-    if count <= grammar_count:
+    weight = FREQUENT_WORD_WEIGHT
+    if count <= ordinary_count_max:
         weight = math.log1p(float(count)) if count > 1 else _LOG_2
-    chance = (float(word) + 1.0) / 4294967296.0
+    uniform = (float(word) + 1.0) / 4294967296.0
     is_full = size == chosen.size
-    if is_full and 1.0 - chance >= ranks[size - 1] * weight:
+    if is_full and 1.0 - uniform >= ranks[size - 1] * weight:
         return size  # -log(chance) >= 1 - chance, so most words need no logarithm
-    rank = -math.log(chance) / weight
+    rank = -math.log(uniform) / weight
     if is_full and rank >= ranks[size - 1]:
         return size
     at = size - 1 if is_full else size
@@ -454,9 +457,9 @@ def _keep_least(word, count, grammar_count, ranks, chosen, size):
 @jit()
 def choose_words(words, counts, chosen):
     """Fill `chosen` with the words of least rank (see `index_terms`), ascending by rank; return their number."""
-    grammar_count, ranks, size = max(3, counts.sum() // WORD_SHARE), np.empty(chosen.size), 0
+    ordinary_count_max, ranks, size = max(3, counts.sum() // FREQUENT_WORD_DIVISOR), np.empty(chosen.size), 0
     for n in range(words.size):
-        size = _keep_least(words[n], counts[n], grammar_count, ranks, chosen, size)
+        size = _insert_by_rank(words[n], counts[n], ordinary_count_max, ranks, chosen, size)
     return size
 
 
@@ -464,32 +467,32 @@ def choose_words(words, counts, chosen):
 def _choose_text_words(tokens, scratch, chosen):
     """Do the same as `choose_words`, but from the hashes of a text's tokens."""
     distinct = _count_words(tokens, scratch)
-    grammar_count, ranks, size = max(3, tokens // WORD_SHARE), np.empty(chosen.size), 0
+    ordinary_count_max, ranks, size = max(3, tokens // FREQUENT_WORD_DIVISOR), np.empty(chosen.size), 0
     for n in range(distinct):
         slot = uint64(scratch.distinct[uint64(n)])
-        size = _keep_least(scratch.slots[slot], scratch.counts[slot], grammar_count, ranks, chosen, size)
+        size = _insert_by_rank(scratch.slots[slot], scratch.counts[slot], ordinary_count_max, ranks, chosen, size)
     return size
 
 
 @jit()
-def sketch_texts(data, offsets, is_ascii, normalised, parameters, scratch, columns, ends, unnormal):
+def sketch_texts(data, offsets, is_ascii, normalised, parameters, scratch, columns, ends, must_normalise):
     """Sketch the texts `data[offsets[i]:offsets[i + 1]]` into `columns`.
 
-    Fill `ends` with the end of each text's canonical bytes, `unnormal` with whether the text must be normalised.
+    Fill `ends` with the end of each text's canonical bytes, and `must_normalise` with a flag per text.
     """
-    numbers, memory, columns = Parameters(*parameters), Scratch(*scratch), Columns(*columns)
+    constants, buffers, columns = Parameters(*parameters), Scratch(*scratch), Columns(*columns)
     end = 0
     for i in range(offsets.size - 1):
-        tokens, end, unnormal[i] = tokenise(
+        tokens, end, must_normalise[i] = tokenise(
             data, offsets[i], offsets[i + 1], is_ascii[i], normalised, end, parameters, scratch
         )
         columns.tokens[i], ends[i] = tokens, end
-        count = shingle(tokens, parameters, scratch)
+        count = hash_shingles(tokens, parameters, scratch)
         columns.shingles[i] = count
         columns.sample_sizes[i], columns.exponents[i] = draw_sample(
-            memory.distinct, count, numbers.sample_max, columns.samples[i]
+            buffers.distinct, count, constants.sample_max, columns.samples[i]
         )
         if count:
-            sign(memory.winners, numbers.bin_seeds, numbers.probe_seed, columns.signatures[i])
+            fill_signature(buffers.winners, constants.bin_seeds, constants.probe_seed, columns.signatures[i])
         if columns.words.shape[1]:
-            columns.word_counts[i] = _choose_text_words(tokens, memory, columns.words[i])
+            columns.word_counts[i] = _choose_text_words(tokens, buffers, columns.words[i])

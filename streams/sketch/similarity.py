@@ -10,8 +10,8 @@ I / (|A| + |B| - I), the containments are I / |A| and I / |B|. Two independent o
 
 The estimate of I maximises the joint likelihood by Fisher scoring. The standard error of I is the inverse square root
 of the information at the maximum. Given s and the sizes, the proportions are exact, so the modulus adds no bias even
-though it depends on the documents. Both observations draw without replacement from the shingles of A or B: the fewer
-shingles are left undrawn, the more an observation contributes. If both samples contain all shingles, the figures are
+though it depends on the documents. Both observations draw from the shingles of A or B without replacement: the fewer
+shingles remain undrawn, the more an observation contributes. If both samples contain all shingles, the figures are
 counted, not estimated.
 """
 
@@ -42,7 +42,7 @@ class _Sketches(NamedTuple):
 
 
 class _Observation(NamedTuple):
-    """What two sketches show about the shingles that their documents share."""
+    """The evidence in two sketches about the shingles that their documents share."""
 
     a: float  # |A|
     b: float  # |B|
@@ -73,13 +73,13 @@ def _count_sampled(a, b, exponent):
 
 @jit()
 def _information(common, a, b, sampled, bins):
-    """Return the Fisher information about `common` of the signatures and of the samples, and the effective bins."""
+    """Return the Fisher information about `common` in the signatures and in the samples, and `drawn`."""
     union = a + b - common
     slope = (a + b) / (union * union)  # the derivative of the resemblance
     resemblance = common / union
     agree = resemblance + (1 - resemblance) * _ACCIDENT
-    # `full` bins contain a shingle of A or B; each other bin copies one of these at random. A winner with n copies
-    # therefore has the weight n + 1. The variance equals that of `drawn` shingles drawn from `union`.
+    # On average, `full` bins contain a shingle of A or B; each other bin copies one of them at random. A winner with
+    # n copies therefore has the weight n + 1. The variance equals that of `drawn` shingles drawn from `union`.
     full = bins * (1 - math.exp(-union / bins))
     spread = max(1 / full + (bins - full) / (bins * bins) - 1 / union, 1e-9)
     drawn = (1 - 1 / union) / spread
@@ -115,8 +115,8 @@ def _estimate_common(observation):
         common = min(max(common + step, least), greatest)
         if abs(step) < 1e-3 * union:
             break
-    # At an end of the range, the error would be 0 only because no difference was sampled. Compute the error further
-    # inside the range, by the weight of one unsampled shingle.
+    # At an end of the range, the error would be 0 only because no difference was sampled. Compute it further inside:
+    # the distance from the end is about the number of shingles that each sampled or drawn shingle represents.
     union = a + b - common
     margin = min(union / (sampled + drawn + 2), min(a, b) / 2)
     inner = min(max(common, margin), min(a, b) - margin)

@@ -33,12 +33,12 @@ _U64 = (1 << 64) - 1
 
 
 def fingerprint(body: bytes) -> bytes:
-    """Return an 8-byte fingerprint of a body; captures with equal fingerprints have equal bodies."""
+    """Return an 8-byte fingerprint of a body. Bodies with equal fingerprints are taken to be equal."""
     return mmh3.mmh3_x64_128_digest(body)[:8]
 
 
 def buckets(signatures: NDArray[np.uint8], scheme: Scheme) -> NDArray[np.uint8]:
-    """Cut signatures, uint8[n, bins], into buckets, uint8[n, bands, 1 + rows], each of which starts with its band."""
+    """Cut signatures, uint8[n, bins], into buckets, uint8[n, bands, 1 + rows], whose first byte is the band."""
     out = np.empty((signatures.shape[0], scheme.bands, scheme.bucket_bytes), dtype=np.uint8)
     out[:, :, 0] = np.arange(scheme.bands, dtype=np.uint8)
     out[:, :, 1:] = signatures.reshape(-1, scheme.bands, scheme.rows)
@@ -156,7 +156,7 @@ def compare_many(sketch: Sketch, others: Sequence[Sketch]) -> Comparisons:
 
 
 class Sketcher:
-    """Makes sketches of one scheme. Threads can share a sketcher: each thread has working memory of its own."""
+    """Makes sketches of one scheme. Threads may share a sketcher: each has its own working memory."""
 
     def __init__(self, scheme: Scheme, tokens_max: int = TOKENS_MAX) -> None:
         self.scheme = scheme
@@ -195,8 +195,8 @@ class Sketcher:
 
         Most of the work is done without the GIL.
         """
-        documents, columns, unnormal = self._sketch_columns(texts, words_max)
-        if rows := np.flatnonzero(unnormal).tolist():
+        documents, columns, pending = self._sketch_columns(texts, words_max)
+        if rows := np.flatnonzero(pending).tolist():
             normal_texts = [_normalise(texts[i]) for i in rows]
             normal_documents, normal_columns, _ = self._sketch_columns(normal_texts, words_max, normalised=True)
             arrays: tuple[NDArray[Any], ...] = columns
@@ -220,7 +220,7 @@ class Sketcher:
         return self._shingles(scratch, tokens), *self._words(scratch, tokens)
 
     def _shingles(self, scratch: Scratch, tokens: int) -> NDArray[np.uint32]:
-        return np.sort(scratch.distinct[: _kernel().shingle(tokens, self._parameters, tuple(scratch))])
+        return np.sort(scratch.distinct[: _kernel().hash_shingles(tokens, self._parameters, tuple(scratch))])
 
     def _words(self, scratch: Scratch, tokens: int) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
         words, counts = _kernel().count_runs(np.sort((scratch.hashes[:tokens] >> np.uint64(32)).astype(np.uint32)))
@@ -239,12 +239,12 @@ class Sketcher:
         if missing:
             if len(cache) + len(missing) > WORDS_CACHED:
                 cache, missing = {}, list(words)
-            cache.update(self._hash_single_words(missing))
+            cache.update(self._hash_uncached(missing))
             self._hashes = cache
         return cache
 
-    def _hash_single_words(self, words: list[str]) -> dict[str, list[int]]:
-        """Hash many ASCII words in one call of the kernel, because a call takes longer than hashing a word."""
+    def _hash_uncached(self, words: list[str]) -> dict[str, list[int]]:
+        """Hash all ASCII words in one call of the kernel, because a call takes longer than hashing a word."""
         plain = [word for word in words if word.isascii() and word.isalnum()]
         hashes: dict[str, list[int]] = {}
         for start in range(0, len(plain), self.tokens_max):
@@ -262,7 +262,7 @@ class Sketcher:
         for normalised in (False, True):
             data = (_normalise(text) if normalised else text).encode("utf-8", "replace")
             scratch = self._scratch(len(data), len(data))
-            tokens, end, unnormal = _kernel().tokenise(
+            tokens, end, must_normalise = _kernel().tokenise(
                 np.frombuffer(data, dtype=np.uint8),
                 0,
                 len(data),
@@ -272,7 +272,7 @@ class Sketcher:
                 self._parameters,
                 tuple(scratch),
             )
-            if not unnormal:
+            if not must_normalise:
                 break
         return scratch, tokens, end
 
@@ -297,21 +297,21 @@ class Sketcher:
             np.zeros((n, words_max), dtype=np.uint32),
             word_counts,
         )
-        unnormal = np.zeros(n, dtype=np.bool_)
+        pending = np.zeros(n, dtype=np.bool_)
         data = np.frombuffer(b"".join(encoded), dtype=np.uint8)
         kernel.sketch_texts(
-            data, offsets, is_ascii, normalised, self._parameters, tuple(scratch), tuple(columns), ends, unnormal
+            data, offsets, is_ascii, normalised, self._parameters, tuple(scratch), tuple(columns), ends, pending
         )
         bounds = pairwise([0, *ends.tolist()])
         view = scratch.canonical.data
         documents = [mmh3.mmh3_x64_128_digest(view[start:end], self._digest_seed) for start, end in bounds]
         if self._local.scratch_bytes > _SCRATCH_KEPT_BYTES_MAX:
             del self._local.scratch
-        return documents, columns, unnormal
+        return documents, columns, pending
 
     def _scratch(self, text_bytes: int, batch_bytes: int) -> Scratch:
         """Return working memory for texts of at most `text_bytes` and batches of at most `batch_bytes`."""
-        # Folding lengthens a text by at most half, as a letter of two bytes can become a letter of three. The kernel
+        # Folding lengthens a text by at most half, as a two-byte letter can become a three-byte letter. The kernel
         # needs the 64 extra bytes because it reads and writes eight bytes at a time.
         folded_size, canonical_size = text_bytes * 3 // 2 + 64, batch_bytes * 2 + 64
         scratch: Scratch | None = getattr(self._local, "scratch", None)
@@ -335,9 +335,9 @@ class Sketcher:
 
 
 def _normalise(text: str) -> str:
-    """Compose and case-fold a text and drop ignored characters, so that each character folds by itself.
+    """Compose and case-fold a text and drop ignored characters, so that the kernel can fold each character alone.
 
-    Characters that the frozen table's Unicode version does not assign become spaces.
+    Characters that are not assigned in the Unicode version of the table become spaces.
     """
     points = np.frombuffer(text.encode("utf-32-le", "replace"), dtype="<u4")
     entries = unicode_table.load()[points]
@@ -347,7 +347,7 @@ def _normalise(text: str) -> str:
 
 
 def _random_numbers(seed: int) -> Iterator[int]:
-    """Yield 64-bit random numbers by Splitmix64, without end."""
+    """Yield an endless sequence of 64-bit pseudo-random numbers, by SplitMix64."""
     while True:
         seed = (seed + 0x9E3779B97F4A7C15) & _U64
         z = (seed ^ seed >> 30) * 0xBF58476D1CE4E5B9 & _U64

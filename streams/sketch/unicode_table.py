@@ -9,9 +9,9 @@ added later are separators. Each entry is a uint32:
     bits 24-26 the character's class: SEPARATOR, WORD, MARK, SOLO or IGNORED
     bits 0-20  the folded code point (NFKC and case folding, if the result is one character)
 
-The file contains the three numbers of the Unicode version, one byte each, and two arrays of big-endian uint32, which
-are compressed by zlib: the lengths and the values of the runs. A value is the entry minus the code point, so a run of
-letters has one value. `python -m tests.streams.sketch.build_unicode_table` writes the file from the running Python.
+The file contains the three numbers of the Unicode version, one byte each, and then two arrays of big-endian uint32,
+compressed by zlib: the lengths and the values of runs. A value is the entry minus the code point, so an alphabet can
+be one run. `python -m tests.streams.sketch.build_unicode_table` writes the file from the running Python.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ UNASSIGNED = 1 << 30
 CLASS_SHIFT, CLASS_MASK = 24, 7
 FOLD_MASK = (1 << 21) - 1
 
-SHARP_S = 0xDF  # folded to "ss" by the kernel: German is too common for slow normalisation
+SHARP_S = 0xDF  # the kernel folds it to "ss", because normalising all German texts would be slow
 
 CODE_POINTS = 0x110000
 FILE = Path(__file__).with_suffix(".bin")
