@@ -5,8 +5,8 @@ A record consists of a header line, the content, and a newline:
     http://a.org/x 192.0.2.7 20080509190241 text/html 6508\n
     HTTP/1.1 200 OK ...
 
-Version 2 has more fields between the content type and the length, which is always the last field. Unlike strict
-readers, accept a wrong length in the first record, URLs with spaces, short dates, and content without HTTP headers.
+In version 2, more fields follow the content type. In every version, the last field is the length of the content.
+Tolerated errors include a wrong length of the first record, URLs with spaces, short dates, and missing HTTP headers.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from streams.urls import url_key
 _LINE_BYTES_MAX = 16 << 10
 _SCHEME = re.compile(rb"[a-zA-Z][a-zA-Z0-9+.-]{0,15}:")
 _IP = re.compile(rb"\d{1,3}(?:\.\d{1,3}){3}|[0-9a-fA-F.:]{2,45}|-")
-# The repetitions are bounded, so that searching garbage for a header stays fast.
+# Every repetition is bounded, so that searching garbage for a header stays fast.
 _HEADER = re.compile(
     rb"^(?:https?|ftp|dns|filedesc):[^\r\n]{0,4096}? [0-9a-fA-F.:-]{1,45} \d{8,17} [^\r\n]{0,400}?\d{1,18}[ ]?\r?\n",
     re.MULTILINE,
@@ -34,7 +34,7 @@ _HEADER = re.compile(
 def parse_line(line: bytes) -> tuple[str, str, str, int] | None:
     """Parse a record's header line into (URL, date, content type, content length). Return None for other lines.
 
-    The URL can contain spaces: it ends before the first IP address that is followed by a date.
+    The URL may contain spaces. It ends before the first IP address that precedes a date.
     """
     words = line.split()
     if not line.endswith(b"\n") or len(words) < 4 or not _SCHEME.match(words[0]) or not _is_number(words[-1], 1, 18):
@@ -52,7 +52,7 @@ def _is_number(word: bytes, digits_min: int, digits_max: int) -> bool:
 
 
 def read_record(stream: ByteStream, limits: ReadLimits, origin: Origin) -> Page | Rejected | None:
-    """Read one record, from its header line to the end of its content. Return None if it has no page."""
+    """Read one record, from its header line to the end of its content. Return None if the record has no page."""
     line = stream.read_line(_LINE_BYTES_MAX)
     record = parse_line(line)
     if record is None:
@@ -64,7 +64,7 @@ def read_record(stream: ByteStream, limits: ReadLimits, origin: Origin) -> Page 
         rejected = records.skip_content(stream, size, is_record_start, origin, url)
         if rejected is None or rejected.reason != "bad_length" or not url.startswith("filedesc:"):
             return rejected
-        stream.skip_to(_HEADER, _LINE_BYTES_MAX)  # many writers stated a wrong length for the filedesc record
+        stream.skip_to(_HEADER, _LINE_BYTES_MAX)  # many crawlers wrote a wrong length in the filedesc record
         return None
     try:
         key = url_key(url, limits.url_bytes_max)
@@ -77,7 +77,7 @@ def read_record(stream: ByteStream, limits: ReadLimits, origin: Origin) -> Page 
         return data
     time = timestamps.arc_millis(date)
     if time is None:
-        return Rejected("bad_time", f"invalid archive date: {date}", origin, url)
+        return Rejected("bad_time", f"invalid date in the ARC header: {date}", origin, url)
     response = http_payload.parse_response(data, size, limits)
     if response is not None:
         return http_payload.page_from_response(response, url, key, time, limits, origin)
@@ -85,7 +85,7 @@ def read_record(stream: ByteStream, limits: ReadLimits, origin: Origin) -> Page 
 
 
 def is_record_start(head: bytes) -> bool:
-    """Return whether an ARC file or record begins with these bytes."""
+    """Return whether these bytes begin with the header line of an ARC record."""
     return parse_line(head[: head.find(b"\n") + 1]) is not None
 
 

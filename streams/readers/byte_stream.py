@@ -1,8 +1,8 @@
 """Read the decompressed bytes of a crawl file, with positions from which reading can resume.
 
-A position is (offset, inner): the byte offset of a gzip member or zstd frame in the file, and the number of
-decompressed bytes since the start of that member or frame. In a plain file, `offset` is the byte's own offset and
-`inner` is 0. Whatever the input, memory holds at most one chunk and the bytes that a caller requests.
+A position is (offset, inner). In a compressed file, `offset` is the byte offset of a gzip member or zstd frame, and
+`inner` is the number of decompressed bytes since its start. In a plain file, `offset` is the offset of the next byte
+and `inner` is 0. For any input, memory contains at most one chunk and the bytes that a caller requests.
 
 Bad input raises no exception: reading stops as if the file ended there, and `fault` says why. At the regular end,
 `fault.reason` is empty. After a fault, `resync` continues at the next frame that starts with a record.
@@ -13,31 +13,24 @@ from __future__ import annotations
 import re
 from typing import BinaryIO
 
-from streams.readers.compression import (
-    CHUNK_BYTES,
-    DECODERS,
-    READ_BYTES,
-    FrameDecoder,
-    IsRecordStart,
-    RawBuffer,
-)
+from streams.readers.compression import CHUNK_BYTES, DECODERS, READ_BYTES, FrameDecoder, IsRecordStart, RawBuffer
 from streams.readers.read_limits import ReadLimits
 
 _BLANK_LINE = re.compile(rb"\r?\n\r?\n")
-_BLANK = re.compile(rb"[\r\n\t \0]*")
+_WHITESPACE = re.compile(rb"[\r\n\t \0]*")
 _NEWLINE = re.compile(rb"\n")
 
-StreamPosition = tuple[int, int]  # a position: (offset, inner)
+StreamPosition = tuple[int, int]  # (offset, inner)
 
 
-def _never(_: bytes) -> bool:
+def _never_a_start(_: bytes) -> bool:
     return False
 
 
 class ByteStream:
     """The decompressed bytes of a plain, gzip or zstd file, from a position onwards.
 
-    `inflated` says that the file is a deflated member of a zip, so even a plain file can be far bigger than on disk.
+    `inflated` says that the file is a deflated member of a zip, so even a plain file may be far bigger than on disk.
     """
 
     def __init__(
@@ -51,38 +44,38 @@ class ByteStream:
     ) -> None:
         offset, inner = start
         self._plain = compression == "plain"
-        # Skipping in a plain file on disk reads no more bytes than the file has, so it needs no limit.
+        # A plain file on disk does not expand while it is read, so skipping in it needs no limit.
         self._skip_bytes_max = limits.skip_bytes_max if inflated or not self._plain else None
         self._raw = RawBuffer(file, limits, CHUNK_BYTES if self._plain else READ_BYTES, inflated=inflated)
         self.fault = self._raw.fault
         self._decoder = DECODERS[compression](self._raw, offset)
         self._chunk = b""
         self._index = 0  # index of the next byte in the chunk
-        self._chunk_start = self._decoder.decoded  # bytes of the frame (or plain file) before the chunk
+        self._chunk_offset = self._decoder.decoded_bytes  # in the decompressed frame or the plain file
         if inner:
             self.skip(inner)
 
     def position(self) -> StreamPosition:
         """Return (offset, inner) of the next byte."""
         if self._plain:
-            return self._chunk_start + self._index, 0
+            return self._chunk_offset + self._index, 0
         if self._index == len(self._chunk) and not self._decoder.in_frame:
             return self._raw.offset, 0
-        return self._decoder.frame, self._chunk_start + self._index
+        return self._decoder.frame_start, self._chunk_offset + self._index
 
     def at_frame_start(self) -> bool:
-        """Return whether the next byte is the first one of a frame. Call `peek` first to load it."""
-        return not self._plain and self._chunk_start + self._index == 0
+        """Return whether the next byte is the first one of a frame. Call `peek` first to load that byte."""
+        return not self._plain and self._chunk_offset + self._index == 0
 
     def peek(self) -> int:
-        """Return the next byte without consuming it, or -1 at the end."""
+        """Return the next byte without consuming it, or -1 at the end of the stream."""
         while self._index == len(self._chunk):
             if not self._load_chunk():
                 return -1
         return self._chunk[self._index]
 
-    def read(self, count: int, is_record_start: IsRecordStart = _never) -> bytes:
-        """Read up to `count` bytes. Stop early at the end, and before a frame that starts with a record."""
+    def read(self, count: int, is_record_start: IsRecordStart = _never_a_start) -> bytes:
+        """Read up to `count` bytes. Stop early at the end of the stream, and before a frame that starts a record."""
         end = self._index + count
         if end <= len(self._chunk):
             data = self._chunk[self._index : end]
@@ -96,10 +89,10 @@ class ByteStream:
             parts.append(part)
         return b"".join(parts)
 
-    def skip(self, count: int, is_record_start: IsRecordStart = _never) -> int:
+    def skip(self, count: int, is_record_start: IsRecordStart = _never_a_start) -> int:
         """Skip up to `count` bytes, stopping early where `read` does. Return the number of bytes skipped.
 
-        In compressed data, all methods that skip stop with a fault after `skip_bytes_max` bytes.
+        In compressed data, every method that skips bytes stops with a fault after `skip_bytes_max` bytes.
         """
         skipped = 0
         while skipped < count and self.peek() >= 0 and not (self.at_frame_start() and is_record_start(self._chunk)):
@@ -111,7 +104,7 @@ class ByteStream:
         return skipped
 
     def read_line(self, line_bytes_max: int) -> bytes:
-        """Read a line with its newline, which is missing at the end or if the line exceeds the limit."""
+        """Read a line with its newline, which is missing at the end of the stream or beyond the limit."""
         end = self._chunk.find(b"\n", self._index) + 1
         if 0 < end <= self._index + line_bytes_max:
             line = self._chunk[self._index : end]
@@ -129,10 +122,7 @@ class ByteStream:
         return b"".join(parts)
 
     def read_header(self, header_bytes_max: int) -> bytes:
-        """Read lines up to and including a blank one.
-
-        The blank line is missing at the end of the stream or if the header exceeds the limit.
-        """
+        """Read a header with its blank line, which is missing at the end of the stream or beyond the limit."""
         match = _BLANK_LINE.search(self._chunk, self._index, self._index + header_bytes_max)
         if match:
             header = self._chunk[self._index : match.end()]
@@ -152,10 +142,10 @@ class ByteStream:
             self._index += 1
 
     def skip_whitespace(self) -> int:
-        """Skip newlines, tabs, spaces and NULs, which some writers leave between records. Return their number."""
+        """Skip newlines, tabs, spaces and NULs, which some crawlers leave between records. Return their number."""
         skipped = 0
         while self.peek() >= 0:
-            match = _BLANK.match(self._chunk, self._index)
+            match = _WHITESPACE.match(self._chunk, self._index)
             end = match.end() if match else self._index
             skipped += end - self._index
             self._index = end
@@ -164,7 +154,7 @@ class ByteStream:
         return skipped
 
     def skip_to(self, pattern: re.Pattern[bytes], match_bytes_max: int) -> bool:
-        """Move to the next match. Return False if there is none. Matches have at most `match_bytes_max` bytes."""
+        """Move to the next match of a pattern, or return False. A match has at most `match_bytes_max` bytes."""
         skipped = 0
         while self.peek() >= 0:
             match = pattern.search(self._chunk, self._index)
@@ -174,26 +164,26 @@ class ByteStream:
             skipped += len(self._chunk) - self._index
             tail = self._chunk[max(self._index, len(self._chunk) - match_bytes_max) :]
             self._index = len(self._chunk)
-            frame = self._decoder.frame
+            frame_start = self._decoder.frame_start
             if self._stop_at_skip_limit(skipped) or not self._load_chunk():
                 return False
-            if self._decoder.frame == frame:  # a match can span two chunks
+            if self._decoder.frame_start == frame_start:  # a match may span two chunks
                 self._chunk = tail + self._chunk
-                self._chunk_start -= len(tail)
+                self._chunk_offset -= len(tail)
         return False
 
     def resync(self, is_record_start: IsRecordStart) -> bool:
-        """After a fault, continue at the next frame that starts with a record. Return False if there is none."""
+        """After a fault, continue at the next frame that starts with a record. Return whether there is one."""
         self.fault.reason = self.fault.detail = ""
         self._chunk, self._index = b"", 0
         return isinstance(self._decoder, FrameDecoder) and self._decoder.resync(is_record_start)
 
     def _load_chunk(self) -> bool:
-        """Replace the chunk, which was read to its end, with the next one. Return False at the end."""
+        """Replace the consumed chunk with the next one. Return False at the end of the stream."""
         self._chunk, self._index = b"", 0
         if not self.fault.reason and not self._raw.unreadable:
             self._chunk = self._decoder.next_chunk()
-        self._chunk_start = self._decoder.decoded - len(self._chunk)
+        self._chunk_offset = self._decoder.decoded_bytes - len(self._chunk)
         if self._chunk:
             self._raw.bytes_without_output = 0
         return bool(self._chunk)

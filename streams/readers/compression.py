@@ -1,7 +1,7 @@
 """Decompress gzip and zstd files frame by frame, within bounded memory.
 
-A compressed crawl file is a sequence of gzip members or zstd frames, usually one per record. This module calls both
-frames. A decoder returns the decompressed bytes in chunks of bounded size. It keeps the offset of the current frame,
+A compressed crawl file is a sequence of gzip members or zstd frames, usually one per record. Below, "frame" means
+either. A decoder returns the decompressed bytes in chunks of bounded size. It stores the offset of the current frame,
 from which reading can resume.
 
 Bad data raises no exception: the decoder returns an empty chunk, as at the end of the file, and reports a fault.
@@ -23,14 +23,14 @@ from streams.readers.read_limits import ReadLimits
 
 GZIP_MAGIC = b"\x1f\x8b"
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
-CHUNK_BYTES = 256 << 10
-READ_BYTES = 64 << 10
-GZIP_WBITS = 31  # zlib: expect a gzip header
-ZIP_MEMBER_ERRORS = (zlib.error, EOFError, zipfile.BadZipFile, NotImplementedError, RuntimeError)  # on damage
+CHUNK_BYTES = 256 << 10  # largest chunk that is decompressed from gzip or read from a plain file
+READ_BYTES = 64 << 10  # compressed bytes per read
+GZIP_WBITS = 31  # tells zlib to expect a gzip header
+ZIP_MEMBER_ERRORS = (zlib.error, EOFError, zipfile.BadZipFile, NotImplementedError, RuntimeError)  # raised on damage
 _SKIPPABLE = re.compile(rb"[\x50-\x5f]\x2a\x4d\x18", re.DOTALL)
-_DICTIONARY = b"\x5d\x2a\x4d\x18"  # starts a frame with the dictionary of all later frames (IIPC, "WARC zstd")
-_BLOCKS_PER_CHUNK = 4  # a zstd block decompresses to at most 128 KiB
-_BLOCK_BYTES_MAX = 128 << 10
+_DICTIONARY_MAGIC = b"\x5d\x2a\x4d\x18"  # of a frame with the dictionary for all later frames (IIPC, "WARC zstd")
+_BLOCKS_PER_CHUNK = 4
+_BLOCK_BYTES_MAX = 128 << 10  # of a zstd block, compressed or decompressed
 _RLE, _RESERVED = 1, 3  # types of a zstd block
 _PROBE_BYTES = 4096  # enough to recognise the start of a record
 
@@ -38,7 +38,7 @@ IsRecordStart = Callable[[bytes], bool]  # returns whether a record begins with 
 
 
 def detect_compression(head: bytes) -> str:
-    """Return the compression that a file's first bytes show: `gzip`, `zstd`, `zip` or `plain`."""
+    """Detect the compression of a file from its first bytes: `gzip`, `zstd`, `zip` or `plain`."""
     if head.startswith(GZIP_MAGIC):
         return "gzip"
     if head.startswith(ZSTD_MAGIC) or _SKIPPABLE.match(head):
@@ -47,7 +47,7 @@ def detect_compression(head: bytes) -> str:
 
 
 def decompress_head(head: bytes, compression: str, bytes_max: int) -> bytes:
-    """Decompress the first bytes of a file as far as possible. Return no bytes if they are damaged."""
+    """Decompress the first bytes of a file as far as possible. Return b"" if they are damaged."""
     try:
         if compression == "gzip":
             return zlib.decompressobj(GZIP_WBITS).decompress(head, bytes_max)
@@ -60,12 +60,12 @@ def decompress_head(head: bytes, compression: str, bytes_max: int) -> bytes:
 
 
 class Fault:
-    """Why a file could not be read to its end: a key of REASONS and a detail. Both are empty if nothing failed."""
+    """Why a file could not be read to its end: a key of `REASONS` and a detail. Both are empty if nothing failed."""
 
     reason = detail = ""
 
     def report(self, reason: str, detail: str) -> None:
-        """Record a fault. The first one wins, because it also makes the file seem to end early."""
+        """Record a fault, unless there is one: the first fault ends the data early, which can cause more faults."""
         if not self.reason:
             self.reason, self.detail = reason, detail
 
@@ -73,7 +73,7 @@ class Fault:
 class RawBuffer:
     """Bytes that were read from a file but not yet decompressed. `data[0]` is the byte at `offset`.
 
-    `inflated` says that the file is a deflated member of a zip, so it can be far bigger than on disk. Damage in a zip
+    `inflated` says that the file is a deflated member of a zip, so it may be far bigger than on disk. Damage in a zip
     sets `fault` and `unreadable`. A failing disk raises ReadError.
     """
 
@@ -83,7 +83,7 @@ class RawBuffer:
         self.fault = Fault()
         self.limits = limits
         self.unreadable = False  # the file cannot be read any further
-        self.bytes_without_output = 0  # bytes read since the last output, such as padding and empty frames
+        self.bytes_without_output = 0  # bytes read since the last output: padding or empty frames
         self._file = file
         self._read_bytes = read_bytes
         self._inflated = inflated
@@ -102,14 +102,14 @@ class RawBuffer:
         self.data = self.data[count:]
 
     def skip(self, count: int) -> None:
-        """Consume up to `count` bytes without buffering them all at once."""
+        """Consume up to `count` bytes without buffering all of them."""
         while count and self.ensure(1):
             step = min(count, len(self.data))
             self.consume(step)
             count -= step
 
     def seek(self, offset: int) -> None:
-        """Move to an offset, which in a pipe must not be before the current one."""
+        """Move to an offset. In a pipe, it must not be before the current offset."""
         if self.offset <= offset <= self.offset + len(self.data):
             self.consume(offset - self.offset)
         elif self._file.seekable():
@@ -119,11 +119,14 @@ class RawBuffer:
             self.skip(offset - self.offset)
 
     def seek_frame(self, start: int, magic: bytes, is_match: Callable[[int], bool]) -> bool:
-        """Move to the first frame from `start` on with `is_match(index in data)`. Return False if there is none."""
+        """Move to the first frame at or after `start` that matches, and return whether there is one.
+
+        A frame matches if it begins with `magic` and `is_match` is true for its index in `data`.
+        """
         if self.unreadable or not self._file.seekable():
             return False
         self.seek(start)
-        searched = 0  # leading bytes of the data in which no matching frame begins
+        searched = 0  # number of bytes at the start of `data` in which no matching frame begins
         while self.ensure(searched + len(magic)):
             index = self.data.find(magic, searched)
             if index < 0 or index > READ_BYTES:  # drop the bytes searched so far
@@ -161,13 +164,13 @@ class RawBuffer:
 
 
 class PlainDecoder:
-    """A decoder for a file that is not compressed."""
+    """Decoder for a file that is not compressed."""
 
-    frame = 0  # the whole file is one frame
+    frame_start = 0  # the whole file is one frame
     in_frame = True
 
     def __init__(self, raw: RawBuffer, offset: int) -> None:
-        self.decoded = offset
+        self.decoded_bytes = offset
         self._raw = raw
         raw.seek(offset)
 
@@ -176,39 +179,39 @@ class PlainDecoder:
             return b""
         chunk = self._raw.data
         self._raw.consume(len(chunk))
-        self.decoded += len(chunk)
+        self.decoded_bytes += len(chunk)
         return chunk
 
 
 class FrameDecoder:
-    """The base class of the gzip and zstd decoders."""
+    """Base class of the gzip and zstd decoders."""
 
     magic: bytes
 
     def __init__(self, raw: RawBuffer, offset: int) -> None:
-        self.frame = offset  # offset of the current frame in the file
-        self.decoded = 0  # decompressed bytes returned since the start of the frame
+        self.frame_start = offset  # offset of the current frame in the file
+        self.decoded_bytes = 0  # decompressed bytes returned since the start of the frame
         self.in_frame = False  # whether the current frame has started but not ended
         self._raw = raw
         raw.seek(offset)
 
     def next_chunk(self) -> bytes:
-        """Return the next bytes, all from one frame. Return no bytes at the end and after a fault."""
+        """Return the next bytes, all from one frame, or b"" at the end and after a fault."""
         raise NotImplementedError
 
     def resync(self, is_record_start: IsRecordStart) -> bool:
-        """After a fault, move to the next frame that starts with a record. Return False if there is none."""
-        start = self.frame + 1 if self.in_frame else self._raw.offset
+        """After a fault, move to the next frame that starts with a record. Return whether there is one."""
+        start = self.frame_start + 1 if self.in_frame else self._raw.offset
         self.in_frame = False
         return self._raw.seek_frame(start, self.magic, lambda index: is_record_start(self._probe(index)))
 
     def _probe(self, index: int) -> bytes:
-        """Return the first decompressed bytes of what looks like a frame at this index of the buffer."""
+        """Decompress the first bytes of what looks like a frame at this index of the buffer."""
         raise NotImplementedError
 
 
 class GzipDecoder(FrameDecoder):
-    """A decoder for a sequence of gzip members."""
+    """Decoder for a sequence of gzip members."""
 
     magic = GZIP_MAGIC + b"\x08"
 
@@ -225,7 +228,7 @@ class GzipDecoder(FrameDecoder):
             raw.consume(len(raw.data) - len(codec.unused_data if codec.eof else codec.unconsumed_tail))
             self.in_frame = not codec.eof
             if chunk:
-                self.decoded += len(chunk)
+                self.decoded_bytes += len(chunk)
                 return chunk
             if at_end and not codec.eof:
                 raw.fault.report("truncated", "the file ends within a gzip member")
@@ -234,15 +237,15 @@ class GzipDecoder(FrameDecoder):
 
     def _start_member(self) -> bool:
         raw = self._raw
-        # Tape blocks and pre-allocated files leave zeros after a member; gzip(1) skips them too.
+        # Tape blocks and pre-allocated files are padded with zeros, which gzip(1) skips too.
         while raw.ensure(1) and not raw.data[0]:
             raw.consume(len(raw.data) - len(raw.data.lstrip(b"\0")))
         if not raw.ensure(2) and not raw.data:
             return False
         if not GZIP_MAGIC.startswith(raw.data[:2]):
-            raw.fault.report("garbage", "the bytes after a gzip member are not another gzip member")
+            raw.fault.report("garbage", "the bytes after a gzip member are not a gzip member")
             return False
-        self.frame, self.decoded, self.in_frame = raw.offset, 0, True
+        self.frame_start, self.decoded_bytes, self.in_frame = raw.offset, 0, True
         self._codec = zlib.decompressobj(GZIP_WBITS)
         return True
 
@@ -252,17 +255,17 @@ class GzipDecoder(FrameDecoder):
 
 
 class ZstdDecoder(FrameDecoder):
-    """A decoder for a sequence of zstd frames (RFC 8878).
+    """Decoder for a sequence of zstd frames (RFC 8878).
 
-    A single call of the library could return gigabytes. So this class parses the headers of a frame's blocks, and
-    passes only a few whole blocks to the library at a time.
+    A single call to the library could return gigabytes. So this class parses the block headers of a frame, and passes
+    only a few whole blocks at a time to the library.
     """
 
     magic = ZSTD_MAGIC
 
     def __init__(self, raw: RawBuffer, offset: int) -> None:
         self._has_checksum = False  # whether the frame ends with a 4-byte checksum
-        self._header_bytes = 0  # size of the frame's header until the header is passed to the codec, then 0
+        self._header_bytes = 0  # size of the frame's header, or 0 once the codec has received the header
         self._library = zstandard.ZstdDecompressor(max_window_size=raw.limits.window_bytes_max)
         self._load_dictionary(raw)
         super().__init__(raw, offset)
@@ -283,21 +286,21 @@ class ZstdDecoder(FrameDecoder):
             raw.consume(end)
             self.in_frame = not is_last
             if chunk:
-                self.decoded += len(chunk)
+                self.decoded_bytes += len(chunk)
                 return chunk
         return b""
 
     def _find_blocks(self) -> tuple[int, bool] | None:
-        """Buffer a few blocks and parse their 3-byte headers.
+        """Buffer the next blocks, at most _BLOCKS_PER_CHUNK, and parse their 3-byte headers.
 
-        Return the index where they end and whether the frame ends there, or None after a fault.
+        Return the index at which the blocks end and whether the frame ends there too. Return None after a fault.
         """
         raw, end, is_last, count = self._raw, self._header_bytes, False, 0
         while not is_last and count < _BLOCKS_PER_CHUNK and raw.ensure(end + 3):
             header = int.from_bytes(raw.data[end : end + 3], "little")
             is_last, block_type, size = bool(header & 1), header >> 1 & 3, header >> 3
             if size > _BLOCK_BYTES_MAX or block_type == _RESERVED:
-                raw.fault.report("corrupt", "zstd: impossible block")
+                raw.fault.report("corrupt", "zstd: impossible block header")
                 return None
             end += 3 + (1 if block_type == _RLE else size) + (4 if is_last and self._has_checksum else 0)
             count += 1
@@ -307,7 +310,7 @@ class ZstdDecoder(FrameDecoder):
         return end, is_last
 
     def _start_frame(self) -> bool:
-        """Move past skippable frames to the next data frame, and parse its header."""
+        """Skip to the next frame with data and parse its header. Return False at the end and after a fault."""
         raw = self._raw
         while raw.ensure(8) and _SKIPPABLE.match(raw.data):
             raw.skip(8 + int.from_bytes(raw.data[4:8], "little"))
@@ -317,7 +320,7 @@ class ZstdDecoder(FrameDecoder):
             raw.fault.report("truncated", "the file ends within a zstd frame's header")
             return False
         if len(raw.data) < 8 or not raw.data.startswith(ZSTD_MAGIC):
-            raw.fault.report("garbage", "the bytes after a zstd frame are not another zstd frame")
+            raw.fault.report("garbage", "the bytes after a zstd frame are not a zstd frame")
             return False
         descriptor = raw.data[4]
         single_segment = descriptor >> 5 & 1
@@ -325,7 +328,7 @@ class ZstdDecoder(FrameDecoder):
         content_size_bytes = (single_segment, 2, 4, 8)[descriptor >> 6]
         self._has_checksum = bool(descriptor >> 2 & 1)
         self._header_bytes = 6 - single_segment + dictionary_id_bytes + content_size_bytes
-        self.frame, self.decoded, self.in_frame = raw.offset, 0, True
+        self.frame_start, self.decoded_bytes, self.in_frame = raw.offset, 0, True
         self._codec = self._library.decompressobj()
         return True
 
@@ -337,12 +340,12 @@ class ZstdDecoder(FrameDecoder):
             return b""
 
     def _load_dictionary(self, raw: RawBuffer) -> None:
-        """Use the dictionary at the start of the file, if there is one.
+        """Load the dictionary at the start of the file, if there is one.
 
-        A dictionary that is too big or damaged is ignored, and decoding the first frame then fails.
+        A dictionary that is too big or damaged is ignored. Decoding the first frame then fails.
         """
         bytes_max = raw.limits.page_bytes_max
-        if not raw.ensure(8) or not raw.data.startswith(_DICTIONARY):
+        if not raw.ensure(8) or not raw.data.startswith(_DICTIONARY_MAGIC):
             return
         size = int.from_bytes(raw.data[4:8], "little")
         if size > bytes_max or not raw.ensure(8 + size):

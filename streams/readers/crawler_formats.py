@@ -10,7 +10,7 @@ from typing import Any
 
 
 def convert_scrapy_cluster(message: Mapping[str, Any]) -> dict[str, Any]:
-    """Convert a result from the topic `demo.crawled_firehose`. The page is text, the time is UTC without a zone."""
+    """Convert a result from the topic `demo.crawled_firehose`. `body` is a decoded string, `timestamp` is in UTC."""
     return {
         "url": message.get("response_url") or message["url"],
         "fetch_time": message.get("timestamp"),
@@ -22,7 +22,7 @@ def convert_scrapy_cluster(message: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def convert_scrapy_cluster_base64(message: Mapping[str, Any]) -> dict[str, Any]:
-    """Convert a result written with KAFKA_BASE_64_ENCODE, a setting that the message itself does not reveal."""
+    """Convert a result whose body is in base64 (KAFKA_BASE_64_ENCODE). The message itself does not show this."""
     fields = convert_scrapy_cluster(message)
     return fields | {"body": fields.pop("html"), "content_charset": message.get("encoding")}
 
@@ -30,13 +30,13 @@ def convert_scrapy_cluster_base64(message: Mapping[str, Any]) -> dict[str, Any]:
 def convert_ache(message: Mapping[str, Any]) -> dict[str, Any]:
     """Convert a message of ACHE's Kafka target in format JSON (the default), ELASTIC or, from old versions, CDR31.
 
-    JSON contains the body in base64. The other two contain text, and no content for a page that is not HTML.
+    JSON contains the body in base64. The other formats contain HTML as a string, and omit any other content.
     """
     headers = message.get("response_headers") or message.get("responseHeaders")
     fields = {
         "url": message.get("redirected_url") or message["url"],
         "fetch_time": message.get("fetch_time") or message.get("retrieved") or message.get("timestamp_crawl"),
-        "content_mime_type": _header_text(message.get("content_type")) or _content_type(headers),
+        "content_mime_type": _header_string(message.get("content_type")) or _content_type(headers),
     }
     if (body := message.get("content")) is not None:
         return fields | {"body": body}
@@ -45,14 +45,14 @@ def convert_ache(message: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _content_type(headers: Any) -> str | None:
-    """Return the Content-Type header with its parameters."""
+    """Return the Content-Type header with its parameters, or None if there is no such header."""
     if not isinstance(headers, Mapping):
         return None
-    return _header_text(next((value for name, value in headers.items() if name.lower() == "content-type"), None))
+    return _header_string(next((value for name, value in headers.items() if name.lower() == "content-type"), None))
 
 
-def _header_text(value: Any) -> str | None:
-    """Return a header's value, or the first value of a list. Return None if that is not text."""
+def _header_string(value: Any) -> str | None:
+    """Return a header's value, or the first one of a list of values. Return None if it is not a string."""
     if isinstance(value, list):
         value = value[0] if value else None
     return value if isinstance(value, str) else None

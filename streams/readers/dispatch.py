@@ -4,7 +4,7 @@ The format of a file (WARC, ARC, WET, WACZ or JSONL; plain, gzip or zstd) is det
 its name if they show no format.
 
 Bad content raises no exception: it becomes a Rejected, whose reason is a key of `REASONS`. A path that is missing or
-cannot be read raises ReadError. ReadLimits bounds the memory for any input. See docs/formats-input.md.
+cannot be read raises ReadError. ReadLimits bounds memory use for any input. See docs/formats-input.md.
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ def read(
 
 
 def total_bytes(paths: Paths) -> int:
-    """Return the size of the input on disk, for progress bars. Standard input has size 0."""
+    """Return the size of the input on disk, for progress bars. Pipes have size 0."""
     return sum(source.size for source in sources.list_sources(paths))
 
 
 class InputReader(Iterator[PositionedItem]):
     """An iterator over items that tracks how far it has read.
 
-    `input_unchanged` says whether the input matches the mark that was passed in. It is valid once the first item has
-    been returned, or at the end.
+    `input_unchanged` says whether the input matches the mark that was passed in. It is valid after the first item, or
+    at the end of the input.
     """
 
     def __init__(
@@ -60,28 +60,29 @@ class InputReader(Iterator[PositionedItem]):
         self._limits = limits
         self._finished_bytes = 0  # total size of the files that were read to their end
         self._finished_digest = ""  # digest of the same files
-        self._file: BinaryIO | None = None
-        self._input: InputFile | None = None  # the current file
-        self._last: Position | None = None
-        self._mark: InputMark | None = None  # mark of the last item, if its file was read to its end
+        self._file: BinaryIO | None = None  # the current file
+        self._input_file: InputFile | None = None  # wraps the current file to compute marks
+        self._last_position: Position | None = None
+        self._mark: InputMark | None = None  # mark of the last item, if the file of that item has ended
         self._items = self._read_files(files, after, mark)
 
     def __next__(self) -> PositionedItem:
         item = next(self._items)
-        self._last = item[0]
+        self._last_position = item[0]
         return item
 
     @property
     def bytes_read(self) -> int:
-        """The bytes read so far, out of `total_bytes`. Bytes read from pipes are left out."""
+        """Number of bytes read so far, out of `total_bytes`. Bytes from pipes are not counted."""
         if self._file is None or self._file.closed or not self._file.seekable():
             return self._finished_bytes
         return self._finished_bytes + self._file.tell()
 
     def mark(self) -> InputMark | None:
-        """Return the mark of the last item's position, for resuming after it, or None before the first item."""
-        if self._input is not None and self._last is not None and self._last.source == self._input.name:
-            self._mark = self._input.mark(self._last, self._finished_digest)
+        """Return the mark of the last item's position, or None before the first item."""
+        file, position = self._input_file, self._last_position
+        if file is not None and position is not None and position.source == file.name:
+            self._mark = file.mark(position, self._finished_digest)
         return self._mark
 
     def _read_files(
@@ -103,17 +104,17 @@ class InputReader(Iterator[PositionedItem]):
 
     def _read_file(self, file: BinaryIO, after: Position, mark: InputMark | None) -> Iterator[PositionedItem]:
         head, file = sources.read_head(file)
-        self._input = InputFile(after.source, head, file)
-        digest = self._input.digest()  # before reading: bytes appended later can remain unread
-        if mark is not None and not self._input.matches(mark):
+        self._input_file = InputFile(after.source, head, file)
+        digest = self._input_file.digest()  # before reading: bytes that are appended from now on may remain unread
+        if mark is not None and not self._input_file.matches(mark):
             after, self.input_unchanged = Position(source=after.source), False
         yield from _skip_repeated(_read_items(head, file, after, self._limits), after)
         self.mark()
-        self._input, self._finished_digest = None, combine_digests(self._finished_digest, digest)
+        self._input_file, self._finished_digest = None, combine_digests(self._finished_digest, digest)
 
 
 def _skip_repeated(items: Iterator[PositionedItem], after: Position) -> Iterator[PositionedItem]:
-    """Skip the first item if it was cut off the last time, as `after` says, and still is."""
+    """Skip the first item if an earlier run returned it as cut off (`after.cut`) and it is still cut off."""
     first = next(items, None) if after.cut else None
     if first and not (first[0].cut and (first[0].member, first[0].offset) == (after.member, after.offset)):
         yield first
@@ -149,7 +150,7 @@ def _read_stream(
 
 def _read_wacz(file: BinaryIO, after: Position, limits: ReadLimits) -> Iterator[PositionedItem]:
     if not file.seekable():
-        raise ReadError("cannot read a WACZ from standard input", "save it to a file and name that file")
+        raise ReadError("cannot read a WACZ from a pipe", "save it to a file and name that file")
     source = after.source
     try:
         archive = wacz.open_archive(file, limits)

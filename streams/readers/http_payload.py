@@ -30,38 +30,39 @@ _CHARSET = re.compile(r"charset\s*=\s*[\"']?\s*([^\s\"';,]+)", re.IGNORECASE)
 _MIME = re.compile(r"[a-z0-9!#$&^_.+-]+/[a-z0-9!#$&^_.+-]+")
 _CONTENT_TYPE_CHARS_MAX = 256
 _CHARSET_CHARS_MAX = 40
-_INFLATE_BYTES = 16 << 10  # input per zlib call; small because each call copies the bytes after a member's end
-_OUTPUT_BYTES = 1 << 20  # most decompressed bytes per call
+_INFLATE_BYTES = 16 << 10  # input per zlib call; small, because zlib copies all input after the end of a member
+_OUTPUT_BYTES_MAX = 1 << 20  # decompressed bytes per call
 _CODINGS_MAX = 3  # nested content encodings; browsers and servers use one
-_IGNORED_CODINGS = frozenset({"", "identity", "none", "utf-8", "chunked", "binary"})  # name no encoding
+_IGNORED_CODINGS = frozenset({"", "identity", "none", "utf-8", "chunked", "binary"})  # not content encodings
 
 
 class Response(msgspec.Struct, frozen=True):
-    """An HTTP response. `fields` maps lower-case names to values. If a field is repeated, the first one wins."""
+    """An HTTP response. `fields` maps lower-case names to values. The first of several equal names wins."""
 
     status: int
     fields: dict[str, str]
     body: bytes
-    full_size: int = 0  # size of the whole record if the body was cut because the record is too big
+    full_size: int = 0  # size of the record's content if it is too big and `body` is only its start, else 0
 
 
 def parse_response(data: bytes, size: int, limits: ReadLimits) -> Response | None:
-    """Parse the HTTP response in a record's content of `size` bytes. Skip interim responses.
+    """Parse the HTTP response in a record's content, after any interim responses.
 
-    If the content is too big for a page, `data` is only its start. Return None if there is no status line.
+    `size` is the size of the content. If the content is too big for a page, `data` is only its start. Return None if
+    there is no status line.
     """
     bytes_max = limits.header_bytes_max
     status = _STATUS_LINE.match(data)
     if status is None:
         return None
-    end = _BLANK_LINE.search(data, 0, bytes_max)
-    while end and status[1] in _INTERIM_STATUSES and (final := _STATUS_LINE.match(data, end.end())):
-        status, end = final, _BLANK_LINE.search(data, final.start(), final.start() + bytes_max)
-    header = data[status.start() : end.start() if end else status.start() + bytes_max]
+    blank_line = _BLANK_LINE.search(data, 0, bytes_max)
+    while blank_line and status[1] in _INTERIM_STATUSES and (final := _STATUS_LINE.match(data, blank_line.end())):
+        status, blank_line = final, _BLANK_LINE.search(data, final.start(), final.start() + bytes_max)
+    header = data[status.start() : blank_line.start() if blank_line else status.start() + bytes_max]
     fields: dict[str, str] = {}
     for name, value in _FIELD.findall(header):
         fields.setdefault(name.decode("ascii").lower(), decode_header(value).strip())
-    body = data[end.end() :] if end else b""
+    body = data[blank_line.end() :] if blank_line else b""
     return Response(int(status[1]), fields, body, size if size > len(data) else 0)
 
 
@@ -82,7 +83,7 @@ def parse_content_type(value: str) -> tuple[str, str]:
 
 
 def resolve_redirect(url: str, location: str, limits: ReadLimits) -> str | None:
-    """Return the absolute target of a redirect, or None if it is not an http or https URL."""
+    """Return the absolute target of a redirect, or None if the target is not a valid http or https URL."""
     try:
         target = urljoin(url, location.strip())
         url_key(target, limits.url_bytes_max)
@@ -94,7 +95,7 @@ def resolve_redirect(url: str, location: str, limits: ReadLimits) -> str | None:
 def page_from_response(
     response: Response, url: str, key: bytes, time: int, limits: ReadLimits, origin: Origin
 ) -> Page:
-    """Return the page of a response. Keep its body only if the status is 2xx: other bodies are server messages."""
+    """Return the page of a response. Decode the body only if the status is 2xx: other bodies are server messages."""
     mime, charset = parse_content_type(response.fields.get("content-type", ""))
     location = response.fields.get("location") if response.status // 100 == 3 else None
     body, refused = None, None
@@ -120,9 +121,9 @@ def page_from_response(
 def page_without_http(
     url: str, key: bytes, time: int, data: bytes, size: int, content_type: str, limits: ReadLimits, origin: Origin
 ) -> Page:
-    """Return the page of a record without HTTP headers. `content_type` comes from the record's header."""
+    """Return the page of a record without HTTP headers. `content_type` is from the record's own header."""
     mime, charset = parse_content_type(content_type)
-    if mime == "application/http":  # the record declares HTTP headers, but they are missing
+    if mime == "application/http":  # declares HTTP headers that are missing, so the type is unknown
         mime, charset = "", ""
     if size > limits.page_bytes_max:
         refused = page_too_big(size, limits)
@@ -133,18 +134,18 @@ def page_without_http(
 def decode_body(response: Response, limits: ReadLimits) -> bytes:
     """Undo the transfer and content encodings of a body. Raise Refused (`too_big`, `bad_encoding`).
 
-    Many crawlers store decoded bodies under headers that still name the encoding, so a body that is clearly not
-    encoded that way is returned unchanged. A body that is cut off is decoded as far as possible.
+    Many crawlers store decoded bodies with headers that still name the encoding. So a body that clearly does not have
+    this encoding is returned unchanged. A body that is cut off is decoded as far as possible.
     """
     if response.full_size:
         raise Refused(*page_too_big(response.full_size, limits))
     body = response.body
     if "chunked" in response.fields.get("transfer-encoding", "").lower():
         body = _join_chunks(body)
-    words = [word.strip().lower() for word in response.fields.get("content-encoding", "").split(",")]
-    codings = [word for word in words if word not in _IGNORED_CODINGS]
+    names = [name.strip().lower() for name in response.fields.get("content-encoding", "").split(",")]
+    codings = [name for name in names if name not in _IGNORED_CODINGS]
     if len(codings) > _CODINGS_MAX:
-        raise Refused("bad_encoding", f"{len(codings)} content encodings; at most {_CODINGS_MAX} are decoded")
+        raise Refused("bad_encoding", f"the body has {len(codings)} content encodings, more than {_CODINGS_MAX}")
     for coding in reversed(codings):
         if body:
             body = _undo_coding(body, coding, limits)
@@ -154,7 +155,7 @@ def decode_body(response: Response, limits: ReadLimits) -> bytes:
 
 
 def _join_chunks(body: bytes) -> bytes:
-    """Undo the transfer encoding `chunked`. A body without chunks, and bytes after a broken chunk, stay unchanged."""
+    """Undo the transfer encoding `chunked`. Keep a body without chunks, and the bytes after a broken chunk, as is."""
     parts: list[bytes] = []
     start = 0
     while start < len(body):
@@ -174,7 +175,7 @@ def _join_chunks(body: bytes) -> bytes:
 
 
 def _undo_coding(body: bytes, coding: str, limits: ReadLimits) -> bytes:
-    """Decode a body. If it is damaged, return the part before the damage, or the unchanged body if that is markup."""
+    """Decode a body. If it is damaged, return the part before the damage, or the unchanged body if it is markup."""
     bytes_max = limits.page_bytes_max + 1
     if coding in {"gzip", "x-gzip"}:
         if not body.startswith(GZIP_MAGIC):
@@ -199,16 +200,16 @@ def _undo_coding(body: bytes, coding: str, limits: ReadLimits) -> bytes:
         decoded.extend(parts)
     except (OSError, ValueError, zlib.error, zstandard.ZstdError) as error:
         if not any(decoded) and not body.lstrip().startswith(b"<"):
-            raise Refused("bad_encoding", f"cannot be decoded: {error}") from None
+            raise Refused("bad_encoding", f"cannot decode the content encoding {coding}: {error}") from None
         return b"".join(decoded) or body
     body = b"".join(decoded)
     if len(body) > limits.page_bytes_max:
-        raise Refused("too_big", f"decompresses to more than page_bytes_max {limits.page_bytes_max}")
+        raise Refused("too_big", f"decompresses to more than page_bytes_max {limits.page_bytes_max} bytes")
     return body
 
 
 def _inflate(body: bytes, wbits: int, bytes_max: int) -> Iterator[bytes]:
-    """Decompress zlib, raw deflate or all gzip members, and yield up to `bytes_max` bytes."""
+    """Decompress zlib, raw deflate or a sequence of gzip members. Yield at most `bytes_max` bytes in total."""
     codec = zlib.decompressobj(wbits)
     start = 0
     while start < len(body) and bytes_max > 0:
@@ -217,13 +218,13 @@ def _inflate(body: bytes, wbits: int, bytes_max: int) -> Iterator[bytes]:
                 break
             codec = zlib.decompressobj(wbits)
         compressed = body[start : start + _INFLATE_BYTES]
-        part = codec.decompress(compressed, min(bytes_max, _OUTPUT_BYTES))
+        part = codec.decompress(compressed, min(bytes_max, _OUTPUT_BYTES_MAX))
         start += len(compressed) - len(codec.unused_data if codec.eof else codec.unconsumed_tail)
         bytes_max -= len(part)
         yield part
 
 
 def _read_parts(reader: BinaryIO, bytes_max: int) -> Iterator[bytes]:
-    while bytes_max > 0 and (part := reader.read(min(bytes_max, _OUTPUT_BYTES))):
+    while bytes_max > 0 and (part := reader.read(min(bytes_max, _OUTPUT_BYTES_MAX))):
         bytes_max -= len(part)
         yield part

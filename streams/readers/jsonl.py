@@ -1,7 +1,6 @@
-"""Read JSONL with one page per line. Field names are our own or Common Crawl's; unknown fields are ignored.
+"""Read JSONL with one page per line. Field names are our own or Common Crawl's, and unknown fields are ignored.
 
-msgspec decodes a line directly into a PageLine. Common Crawl's `crawl` is read, but does not name the sweep of a
-file: `--sweep` does.
+The field `crawl` names the sweep of a Kafka message. In a file it has no effect, because `--sweep` names the sweep.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ class PageLine(msgspec.Struct, kw_only=True):
     charset: str | None = None
     content_charset: str | None = None
     crawl: str | None = None
-    # A pointer to a WARC record. Any type is accepted, because other tools give some of these names other meanings.
+    # A pointer to a WARC record. Any type is accepted, because other tools use some of these names differently.
     filename: Any = None
     warc_filename: Any = None
     offset: Any = None
@@ -53,16 +52,16 @@ class PageLine(msgspec.Struct, kw_only=True):
     warc_record_length: Any = None
 
     def pointer(self) -> warc_pointer.Pointer | None:
-        """Return the line's pointer, or None if it has content or no pointer. Raise Refused if it is invalid."""
-        filename = _first(self.warc_filename, self.filename)
+        """Return the pointer of a line without content, if it has one. Raise Refused if the pointer is invalid."""
+        filename = _coalesce(self.warc_filename, self.filename)
         if filename is None or not (self.body is self.html is self.text is None):
             return None
-        offset = _first(self.warc_record_offset, self.offset)
-        return warc_pointer.parse_pointer(filename, offset, _first(self.warc_record_length, self.length))
+        offset = _coalesce(self.warc_record_offset, self.offset)
+        return warc_pointer.parse_pointer(filename, offset, _coalesce(self.warc_record_length, self.length))
 
 
-def _first(value: Any, alternative: Any) -> Any:
-    return alternative if value is None else value
+def _coalesce(first: Any, second: Any) -> Any:
+    return second if first is None else first
 
 
 _decode = msgspec.json.Decoder(PageLine).decode
@@ -72,7 +71,7 @@ def read_items(stream: ByteStream, limits: ReadLimits, after: Position) -> Itera
     """Yield all pages and rejections of a stream that starts at `after`, each with the position after it."""
     source, member, line_number = after.source, after.member, after.line
     while True:
-        start = stream.position()
+        line_start = stream.position()
         origin = Origin(source, line_number, member)
         line = stream.read_line(limits.line_bytes_max)
         item: Page | Rejected | None
@@ -80,21 +79,21 @@ def read_items(stream: ByteStream, limits: ReadLimits, after: Position) -> Itera
             item = Rejected(stream.fault.reason, stream.fault.detail, origin)
             cut = stream.fault.reason == "truncated" or not stream.resync(lambda head: head.startswith(b'{"'))
         elif line:
-            item = _read_item(line, stream, limits, origin)
+            item = _convert_line(line, stream, limits, origin)
             cut = isinstance(item, Rejected) and item.reason == "truncated" and not line.endswith(b"\n")
         else:
             return
         line_number += bool(line and not cut)
         if item is not None:
-            offset, inner = start if cut else stream.position()
+            offset, inner = line_start if cut else stream.position()
             position = Position(source=source, member=member, offset=offset, inner=inner, line=line_number, cut=cut)
             yield position, item
         if cut:
             return
 
 
-def _read_item(line: bytes, stream: ByteStream, limits: ReadLimits, origin: Origin) -> Page | Rejected | None:
-    """Return the page of a line or its rejection. Return None for a blank line."""
+def _convert_line(line: bytes, stream: ByteStream, limits: ReadLimits, origin: Origin) -> Page | Rejected | None:
+    """Return the page of a line or its rejection, or None for a blank line. Skip the rest of a long line."""
     complete = line.endswith(b"\n")
     if not complete and len(line) >= limits.line_bytes_max and stream.peek() >= 0:
         stream.skip_line()
@@ -111,7 +110,7 @@ def parse_line(
 ) -> tuple[Page | Rejected, str]:
     """Return the page of a line or its rejection, and the line's `crawl` or an empty string.
 
-    `complete` says that the line ends with a newline or is a message, so bad JSON does not mean that it was cut off.
+    If `complete` is false, the line may be cut off, so bad JSON is rejected as `truncated`.
     """
     try:
         line = _decode(data)
@@ -132,30 +131,30 @@ def parse_line(
 
 
 def _page(line: PageLine, line_bytes: int, limits: ReadLimits, origin: Origin) -> Page | Rejected:
-    """Return the page of a line, or the rejection of the record it points to. Raise Refused for an unusable line."""
+    """Return the page of a line, or the rejection of the record it points to. Raise Refused for an invalid line."""
     url = line.url
     if not url:
-        raise Refused("no_url", "no `url`")
+        raise Refused("no_url", "the field `url` is missing or empty")
     try:
         key = url_key(url, limits.url_bytes_max)
     except BadUrl as error:
         raise Refused("bad_url", str(error)) from None
-    time = _time(line)
-    declared_status = _status(line)
+    time = _parse_time(line)
+    declared_status = _parse_status(line)
     pointer = line.pointer()
-    # Without `warc_folder`, a line with the status of a redirect or error is still read: it needs no content.
+    # Without `warc_folder`, a line for a redirect or an error is read without its record: it needs no content.
     if pointer is not None and (limits.warc_folder or (declared_status or 200) == 200):
         page = warc_pointer.read_record(pointer, key, limits, origin)
         return with_time(page, time) if isinstance(page, Page) else page
     location = line.fetch_redirect or line.redirect
     redirect = http_payload.resolve_redirect(url, location, limits) if location else None
-    status = _first(declared_status, _REDIRECT_STATUS if redirect else 200)
+    status = _coalesce(declared_status, _REDIRECT_STATUS if redirect else 200)
     if not 100 <= status <= 999:
         raise Refused("bad_field", f"{status} is not an HTTP status")
     body, text, refused = (None, None, None) if redirect else _content(line, line_bytes, limits)
     if status == 200 and body is None and text is None and refused is None and not redirect:
         raise Refused("no_content", "no `html`, `text`, `body` or redirect")
-    mime, charset = _media_type(line)
+    mime, charset = _parse_media_type(line)
     return Page(
         url=url,
         key=key,
@@ -172,18 +171,18 @@ def _page(line: PageLine, line_bytes: int, limits: ReadLimits, origin: Origin) -
     )
 
 
-def _time(line: PageLine) -> int:
+def _parse_time(line: PageLine) -> int:
     """Return the fetch time in ms since 1970, or 0 if the line has none. Raise Refused if it is invalid."""
-    value = _first(line.fetch_time, line.fetched_at)
+    value = _coalesce(line.fetch_time, line.fetched_at)
     time = 0 if value is None else timestamps.millis(value)
     if time is None:
         raise Refused("bad_time", f"invalid `fetch_time` or `fetched_at`: {str(value)[:80]!r}")
     return time
 
 
-def _status(line: PageLine) -> int | None:
-    """Return the status (text in indexes) as a number, or None without one. Raise Refused if it is invalid."""
-    status: int | str | None = _first(line.fetch_status, line.status)
+def _parse_status(line: PageLine) -> int | None:
+    """Return the status as a number, or None if the line has no status. Raise Refused for an invalid status."""
+    status: int | str | None = _coalesce(line.fetch_status, line.status)
     if isinstance(status, str):
         if not (status.isascii() and status.isdigit() and len(status) == 3):
             raise Refused("bad_field", f"{status[:40]!r} is not an HTTP status")
@@ -194,7 +193,7 @@ def _status(line: PageLine) -> int | None:
 def _content(
     line: PageLine, line_bytes: int, limits: ReadLimits
 ) -> tuple[bytes | None, str | None, tuple[str, str] | None]:
-    """Return (body, text, refused): the content closest to what was served, or why that content cannot be used."""
+    """Return (body, text, refused): the content closest to the served bytes, or why that content cannot be used."""
     if line.body is not None:
         try:
             base64 = b"".join(line.body.encode("ascii").split())  # MIME breaks base64 into lines
@@ -205,7 +204,7 @@ def _content(
         body = line.html.encode()
     else:
         text, limit = line.text, limits.page_bytes_max
-        # A line is longer than its text in UTF-8, so a short line's text need not be measured.
+        # A text is never longer than its line, so it is measured only if the line exceeds the limit.
         if text is not None and line_bytes > limit and len(text.encode()) > limit:
             return None, None, ("too_big", f"text of more than page_bytes_max {limit} bytes")
         return None, text, None
@@ -214,8 +213,8 @@ def _content(
     return body, None, None
 
 
-def _media_type(line: PageLine) -> tuple[str, str]:
-    """Return the lower-case media type and charset. For `html`, the default type is text/html, the charset UTF-8."""
+def _parse_media_type(line: PageLine) -> tuple[str, str]:
+    """Return the media type and charset in lower case. `html` is in UTF-8 and has the default type text/html."""
     mime, mime_charset = http_payload.parse_content_type(line.content_mime_type or line.mime or "")
     charset = (line.content_charset or line.charset or mime_charset).lower()
     if line.html is None:

@@ -2,10 +2,10 @@
 
     before │ head │ ...   │ tail │ position   bytes added later
 
-A mark is stored with a position. It contains digests of the first bytes of the file and of the last bytes before the
-position, and one digest of all files read earlier. A file that has grown still matches its mark. A file that was
-rewritten does not, and is read from its start. A mark does not cover the bytes after the position, so bad records
-there can be repaired. The mark of a pipe covers only its first bytes.
+A mark is stored with a position. It contains a digest of the first bytes of the file (`head`), one of the last bytes
+before the position (`tail`), and one of all files read earlier (`before`). A file that has grown still matches its
+mark. A rewritten file does not, and is read from its start. A mark does not cover the bytes after the position, so
+bad records there can be repaired. The mark of a pipe covers only its first bytes.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ class Position(msgspec.Struct, frozen=True, kw_only=True):
     """The position right after an item: reading from it returns exactly the items that follow.
 
     `offset` is a byte offset in the file, or in `member`, a file inside a WACZ. In a compressed file it is the offset
-    of a gzip member or zstd frame, and `inner` is the number of decompressed bytes since its start. `line` is
-    the number of the next line, for JSONL only.
+    of a gzip member or zstd frame, and `inner` is the number of decompressed bytes since its start. `line` is the
+    number of the next line, counted from 0, and used only for JSONL.
 
-    `cut` is set if the input ended within the item or could not be read any further. Then this is the position of the
-    item's start, and the item is read again, but returned only if it is no longer cut off.
+    `cut` is set if the input ended within the item or could not be read any further. Then the position is that of the
+    item's start. Reading from it returns the item again only if it is no longer cut off.
     """
 
     source: str
@@ -43,7 +43,7 @@ PositionedItem = tuple[Position, Page | Rejected]
 
 
 class InputMark(msgspec.Struct, frozen=True, kw_only=True):
-    """The identity of an input up to a position. Digests are hex, and empty if there was nothing to digest."""
+    """The identity of an input up to a position. A digest is in hex, and empty if there was nothing to digest."""
 
     before: str
     head_bytes: int
@@ -53,7 +53,7 @@ class InputMark(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class InputFile:
-    """An open file and its first bytes. No method changes the offset at which the file is read next."""
+    """An open file and its first bytes. Every method keeps the offset at which the file is read next."""
 
     def __init__(self, name: str, head: bytes, file: BinaryIO) -> None:
         self.name = name
@@ -66,21 +66,21 @@ class InputFile:
             file.seek(offset)
 
     def mark(self, position: Position, before: str) -> InputMark:
-        """Return the mark of a position in this file. `before` is the digest of the files read before it."""
-        # More than `offset` bytes were read of a WACZ, whose directory is at its end, and of a file with `inner`.
+        """Return the mark of a position in this file. `before` is the digest of all earlier files."""
+        # A WACZ has its directory at the end, so all of it was used. With `inner`, bytes after `offset` were used.
         until = self._size if position.member else position.offset
         head = self._head if position.member or position.inner else self._head[:until]
         tail = self._tail_digest(until)
         return InputMark(before=before, head_bytes=len(head), head=_digest(head), until=until, tail=tail)
 
     def matches(self, mark: InputMark) -> bool:
-        """Return whether this is the file of the mark, even if it has grown since."""
+        """Return whether this is the file of the mark. The file may have grown since."""
         if _digest(self._head[: mark.head_bytes]) != mark.head:
             return False
         return not mark.tail or not self._file.seekable() or self._tail_digest(mark.until) == mark.tail
 
     def digest(self) -> str:
-        """Return a digest that changes if the file is replaced or grows. For a pipe, use only its first bytes."""
+        """Return a digest that changes if the file is replaced or grows. For a pipe, digest only its first bytes."""
         return _digest(b"%d " % self._size + self._head + self._tail_digest(self._size).encode())
 
     def _tail_digest(self, until: int) -> str:

@@ -13,16 +13,16 @@ MIB = 1 << 20
 
 
 class ReadLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """Limits in bytes. Reading takes a small multiple of the largest one but `skip_bytes_max` in memory."""
+    """Limits in bytes. Memory use is at most a small multiple of the largest limit, without `skip_bytes_max`."""
 
     page_bytes_max: int = 10 * MIB  # size of a page after decoding
-    line_bytes_max: int = 32 * MIB  # size of a JSONL line; escapes and base64 make it larger than its page
+    line_bytes_max: int = 32 * MIB  # size of a JSONL line, which escapes or base64 make larger than its page
     url_bytes_max: int = 2048
     header_bytes_max: int = 64 << 10  # size of a WARC or HTTP header
-    skip_bytes_max: int = 4096 * MIB  # decompressed bytes skipped for one rejected record; stops zip bombs
+    skip_bytes_max: int = 4096 * MIB  # decompressed bytes skipped for one record; stops zip bombs
     window_bytes_max: int = 128 * MIB  # size of the zstd window, which the decoder keeps in memory
     directory_bytes_max: int = 16 * MIB  # size of a WACZ's zip directory
-    warc_folder: str = ""  # the folder in which WARC pointers are followed; if empty, pointers are refused
+    warc_folder: str = ""  # folder with the WARCs that pointers name; if empty, pointers are refused
 
     @classmethod
     def from_settings(cls, settings: Settings) -> Self:
@@ -36,7 +36,7 @@ class ReadLimits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Refused(Exception):
-    """The content cannot be used. `reason` is a key of REASONS, `detail` is for people."""
+    """The content cannot be used. `reason` is a key of `REASONS`, and `detail` is for people."""
 
     def __init__(self, reason: str, detail: str) -> None:
         super().__init__(reason, detail)

@@ -20,7 +20,7 @@ class Framing(msgspec.Struct, frozen=True):
     """How to recognise and read the records of one format."""
 
     is_record_start: IsRecordStart
-    header: re.Pattern[bytes]  # matches the start of a record's header; strict enough for searching garbage
+    header: re.Pattern[bytes]  # matches the start of a record's header, but hardly anything in garbage
     header_match_bytes_max: int  # longer than any match of `header`
     read_record: Callable[[ByteStream, ReadLimits, Origin], Page | Rejected | None]  # None if the record has no page
 
@@ -28,9 +28,9 @@ class Framing(msgspec.Struct, frozen=True):
 def read_items(stream: ByteStream, framing: Framing, limits: ReadLimits, after: Position) -> Iterator[PositionedItem]:
     """Yield all pages and rejections of a stream that starts at `after`, each with the position after it."""
     source, member = after.source, after.member
-    blank_bytes, any_record = 0, stream.position() != (0, 0)
+    whitespace_bytes, no_record_yet = 0, stream.position() == (0, 0)
     while True:
-        blank_bytes += stream.skip_whitespace()
+        whitespace_bytes += stream.skip_whitespace()
         start = stream.position()
         origin = Origin(source, start[0], member)
         item: Page | Rejected | None
@@ -38,11 +38,11 @@ def read_items(stream: ByteStream, framing: Framing, limits: ReadLimits, after: 
             item = framing.read_record(stream, limits, origin)
         elif stream.fault.reason:
             item = Rejected(stream.fault.reason, stream.fault.detail, origin)
-        elif blank_bytes and not any_record:
-            item = Rejected("garbage", f"no record, only {blank_bytes} NULs, spaces and newlines", origin)
+        elif whitespace_bytes and no_record_yet:
+            item = Rejected("garbage", f"no record, only {whitespace_bytes} NULs, spaces and newlines", origin)
         else:
             return
-        any_record = True
+        no_record_yet = False
         cut = isinstance(item, Rejected) and not _recover(stream, framing, item)
         if item is not None:
             offset, inner = start if cut else stream.position()
@@ -52,7 +52,7 @@ def read_items(stream: ByteStream, framing: Framing, limits: ReadLimits, after: 
 
 
 def _recover(stream: ByteStream, framing: Framing, rejected: Rejected) -> bool:
-    """Move to the next record. Return False if reading cannot continue."""
+    """Move to the next record after a rejected one. Return False if reading cannot continue."""
     if rejected.reason in {"garbage", "bad_length", "bad_header"} and not stream.fault.reason:
         stream.skip_to(framing.header, framing.header_match_bytes_max)
     if "truncated" in {rejected.reason, stream.fault.reason}:
@@ -63,34 +63,35 @@ def _recover(stream: ByteStream, framing: Framing, rejected: Rejected) -> bool:
 def read_content(
     stream: ByteStream, size: int, is_record_start: IsRecordStart, limits: ReadLimits, origin: Origin, url: str
 ) -> bytes | Rejected:
-    """Read the `size` bytes of a record's content. Reject the record if it is cut off or cannot end there.
+    """Read the `size` bytes of a record's content. Reject the record if it does not end after them.
 
     If the content is too big for a page, return only its start, which contains the HTTP headers.
     """
     is_big = size > limits.page_bytes_max + limits.header_bytes_max
     data = stream.read(limits.header_bytes_max if is_big else size, is_record_start)
-    done = len(data) + (stream.skip(size - len(data), is_record_start) if is_big else 0)
-    if done < size or not (is_big or _at_record_end(stream)):
-        return reject_incomplete(stream, size, done, origin, url)
+    bytes_read = len(data) + (stream.skip(size - len(data), is_record_start) if is_big else 0)
+    if bytes_read < size or not (is_big or _at_record_end(stream)):
+        return reject_incomplete(stream, size, bytes_read, origin, url)
     return data
 
 
 def skip_content(
     stream: ByteStream, size: int, is_record_start: IsRecordStart, origin: Origin, url: str
 ) -> Rejected | None:
-    """Skip the `size` bytes of a record's content. Reject the record as `read_content` does."""
-    done = stream.skip(size, is_record_start)
-    return reject_incomplete(stream, size, done, origin, url) if done < size or not _at_record_end(stream) else None
+    """Skip the `size` bytes of a record's content. Reject the record if it does not end after them."""
+    skipped = stream.skip(size, is_record_start)
+    is_complete = skipped == size and _at_record_end(stream)
+    return None if is_complete else reject_incomplete(stream, size, skipped, origin, url)
 
 
-def reject_incomplete(stream: ByteStream, size: int, done: int, origin: Origin, url: str) -> Rejected:
-    """Return the rejection of a record that is cut off after `done` of its `size` bytes, or whose size is wrong."""
+def reject_incomplete(stream: ByteStream, size: int, bytes_read: int, origin: Origin, url: str) -> Rejected:
+    """Return the rejection of a record that ends after `bytes_read` of `size` bytes, or whose size is wrong."""
     if stream.peek() >= 0:
         return Rejected("bad_length", f"the record does not end after its stated length of {size} bytes", origin, url)
-    detail = stream.fault.detail or f"the input ends after {done} of {size} bytes"
+    detail = stream.fault.detail or f"the input ends after {bytes_read} of {size} bytes"
     return Rejected(stream.fault.reason or "truncated", detail, origin, url)
 
 
 def _at_record_end(stream: ByteStream) -> bool:
-    """Return whether a record can end here: before a newline or a frame, or at the end of the input."""
+    """Return whether a record may end here: before a newline or a frame, or at the end of the input."""
     return stream.peek() in _NEWLINES or stream.peek() < 0 or stream.at_frame_start()

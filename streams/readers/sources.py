@@ -23,14 +23,14 @@ _SUFFIXES = {".warc": "warc", ".wet": "warc", ".arc": "arc", ".jsonl": "jsonl", 
 
 
 class Source(msgspec.Struct, frozen=True):
-    """An input file. `name` is its path as shown to users and stored in positions."""
+    """An input file. `name` is its path, as it is shown to users and stored in positions."""
 
     name: str
     size: int  # bytes; 0 for standard input and other pipes
     regular: bool = False  # whether it is a file on disk, which can be read more than once
 
 
-FileIdentity = tuple[int, int]  # device and inode: the same for all names of a file or folder, and all links to it
+FileIdentity = tuple[int, int]  # device and inode: the same for all names of a file or folder and all links to it
 
 
 def list_sources(paths: Iterable[str | os.PathLike[str]], exclude: Collection[Path] = ()) -> list[Source]:
@@ -43,13 +43,13 @@ def list_sources(paths: Iterable[str | os.PathLike[str]], exclude: Collection[Pa
     sources: dict[str, Source] = {}
     for path in paths:
         name = os.fspath(path)
-        for source in _list_folder(name, excluded) if name != STDIN and Path(name).is_dir() else [_source(name)]:
+        for source in _list_folder(name, excluded) if name != STDIN and Path(name).is_dir() else [_stat_source(name)]:
             sources.setdefault(source.name, source)
     return list(sources.values())
 
 
 def file_identity(path: str | Path) -> FileIdentity | None:
-    """Return the identity of standard input or of the file that a path leads to, or None if no such file exists."""
+    """Return the identity of the file at a path or of standard input, or None if there is no such file."""
     try:
         status = os.fstat(sys.stdin.fileno()) if path == STDIN else Path(path).stat()
     except (OSError, ValueError):
@@ -57,7 +57,7 @@ def file_identity(path: str | Path) -> FileIdentity | None:
     return status.st_dev, status.st_ino
 
 
-def _source(name: str) -> Source:
+def _stat_source(name: str) -> Source:
     if name == STDIN:
         return Source(name, 0)
     try:
@@ -70,16 +70,16 @@ def _source(name: str) -> Source:
 
 
 def _list_folder(name: str, excluded: Collection[FileIdentity]) -> list[Source]:
-    """Return the files whose name or first bytes show a format. Skip hidden files and folders, and linked folders."""
+    """Return the files that are named like crawl files or begin like one. Skip hidden entries and linked folders."""
     sources: list[Source] = []
 
-    def refuse(error: OSError) -> None:
+    def raise_read_error(error: OSError) -> None:
         raise ReadError(f"cannot list {error.filename}: {error.strerror}", "check its permissions") from error
 
-    for folder, subfolders, files in os.walk(name, onerror=refuse):
+    for folder, subfolders, files in os.walk(name, onerror=raise_read_error):
         subfolders[:] = [path.name for path in _filter_entries(folder, subfolders, excluded)]
         paths = [path for path in _filter_entries(folder, files, excluded) if path.is_file()]
-        sources += [_source(str(path)) for path in paths if format_from_name(path.name) or _is_archive(path)]
+        sources += [_stat_source(str(path)) for path in paths if format_from_name(path.name) or _is_warc_or_arc(path)]
     return sorted(sources, key=lambda source: Path(source.name).parts)
 
 
@@ -88,7 +88,7 @@ def _filter_entries(folder: str, entries: Iterable[str], excluded: Collection[Fi
     return [path for path in paths if not (excluded and file_identity(path) in excluded)]
 
 
-def _is_archive(path: Path) -> bool:
+def _is_warc_or_arc(path: Path) -> bool:
     with open_source(str(path)) as file:
         head = file.read(HEAD_BYTES)
     return detect_format(head, "") in {"warc", "arc"}
@@ -101,15 +101,15 @@ def open_source(name: str) -> Iterator[BinaryIO]:
         yield cast("BinaryIO", sys.stdin.buffer)
         return
     try:
-        file = Path(name).open("rb")  # noqa: SIM115 - only errors of opening are caught, not those of the caller
+        file = Path(name).open("rb")  # noqa: SIM115 - catches errors of opening only, not those of the caller
     except OSError as error:
-        raise ReadError(f"cannot open {name}: {error.strerror}", "check that it is a file you may read") from error
+        raise ReadError(f"cannot open {name}: {error.strerror}", "check that it is a readable file") from error
     with file:
         yield file
 
 
 class _PipeWithHead:
-    """A pipe whose head was already read. Reading returns the head again, and then the rest."""
+    """A pipe whose head was already read. `read` returns the head first, and then the rest."""
 
     def __init__(self, head: bytes, file: BinaryIO) -> None:
         self._head = head
@@ -127,12 +127,12 @@ class _PipeWithHead:
 
 
 def read_head(file: BinaryIO) -> tuple[bytes, BinaryIO]:
-    """Return the first bytes of a file, and the file with these bytes still unread. Raise ReadError on failure."""
+    """Return the first bytes of a file, and a file that returns them again when read. Raise ReadError on failure."""
     try:
         head = file.read(HEAD_BYTES)
     except OSError as error:
         name = getattr(file, "name", STDIN)
-        raise ReadError(f"cannot read {name}: {error.strerror}", "check that it is a file you may read") from error
+        raise ReadError(f"cannot read {name}: {error.strerror}", "check that it is a readable file") from error
     if file.seekable():
         file.seek(0)
         return head, file
@@ -140,7 +140,7 @@ def read_head(file: BinaryIO) -> tuple[bytes, BinaryIO]:
 
 
 def digest_files(files: Iterable[Source]) -> str | None:
-    """Return the digest of the current content of files, or None if a file is a pipe, which cannot be read twice."""
+    """Return a digest of the files as they are now, or None if one is a pipe, which cannot be read twice."""
     digest = ""
     for source in files:
         if not source.regular:
@@ -151,7 +151,7 @@ def digest_files(files: Iterable[Source]) -> str | None:
 
 
 def format_from_name(name: str) -> str:
-    """Return the format that a file's suffix names: `warc`, `arc`, `jsonl`, `wacz`, or an empty string."""
+    """Return the format that a file's suffix shows (`warc`, `arc`, `jsonl` or `wacz`), or an empty string."""
     path = Path(name.lower())
     if path.suffix in {".gz", ".zst"}:
         path = path.with_suffix("")
@@ -159,7 +159,7 @@ def format_from_name(name: str) -> str:
 
 
 def detect_format(head: bytes, name: str) -> str:
-    """Return the format that a file's first bytes show after decompression, or else the one that its name shows."""
+    """Return the format that a file's decompressed first bytes show, or else the one that its name shows, if any."""
     compression = detect_compression(head)
     if compression == "zip":
         return "wacz"

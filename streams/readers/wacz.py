@@ -1,4 +1,4 @@
-"""Open a WACZ 1.1, a zip with WARCs in `archive/`, indexes and page lists. Only the WARCs are read."""
+"""Open a WACZ 1.1, a zip with WARCs in `archive/`, indexes and page lists. Only WARCs and ARCs are read."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from streams.readers.compression import ZIP_MEMBER_ERRORS, detect_compression
 from streams.readers.read_limits import ReadLimits, Refused
 from streams.readers.sources import HEAD_BYTES, format_from_name
 
-_END_RECORD_BYTES_MAX = 56  # size of a record at the end of a zip that locates the directory
+_END_RECORD_BYTES_MAX = 56  # largest of the records at the end of a zip by which zipfile locates the directory
 _ENCRYPTED_FLAG = 1
-_METHODS = {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}  # with others, reading a few bytes takes unbounded memory
-_DETAIL_CHARS_MAX = 500  # length of a detail that quotes names from the zip
+_METHODS = {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}  # other methods need unbounded memory to read a few bytes
+_DETAIL_CHARS_MAX = 500  # details quote names from the zip, which may be long
 
 
 def open_archive(file: BinaryIO, limits: ReadLimits) -> zipfile.ZipFile:
@@ -27,7 +27,7 @@ def open_archive(file: BinaryIO, limits: ReadLimits) -> zipfile.ZipFile:
     bounded.bytes_max = sys.maxsize
     if not list_warcs(archive):
         names = ", ".join(archive.namelist()[:5])
-        raise Refused("no_archive", f"the zip has no archive/*.warc.gz; it contains {names[:200] or 'nothing'}")
+        raise Refused("no_archive", f"the zip has no WARC or ARC; it contains {names[:200] or 'nothing'}")
     return archive
 
 
@@ -36,7 +36,7 @@ def _bad_zip(detail: str) -> Refused:
 
 
 def list_warcs(archive: zipfile.ZipFile) -> list[str]:
-    """Return the sorted names of the WARCs in `archive/`, or of all WARCs if that folder has none."""
+    """Return the sorted names of the WARCs and ARCs in `archive/`, or in the whole zip if that folder has none."""
     names = sorted({name for name in archive.namelist() if format_from_name(name) in {"warc", "arc"}})
     return [name for name in names if name.startswith("archive/")] or names
 
@@ -49,15 +49,15 @@ def open_member(archive: zipfile.ZipFile, name: str) -> BinaryIO:
     if info.compress_type not in _METHODS:
         raise _bad_zip(f"compression method {info.compress_type} is neither stored nor deflated: {name}")
     try:
-        return archive.open(info)  # type: ignore[return-value]  # ZipExtFile has every method that readers call
+        return archive.open(info)  # type: ignore[return-value]  # ZipExtFile has all methods that readers call
     except (zipfile.BadZipFile, NotImplementedError, RuntimeError, ValueError, OSError, struct.error) as error:
         raise _bad_zip(f"{name}: {error}") from None
 
 
 def read_member_head(archive: zipfile.ZipFile, name: str) -> bytes:
-    """Return the first bytes of a file in the zip, or no bytes on damage, which reading the file then reports.
+    """Return the first bytes of a file in the zip, or b"" if they are damaged: a later read reports it.
 
-    Raise Refused (`bad_zip`, or `unknown_format` for a nested zip, which is not read).
+    Raise Refused (`bad_zip`, or `unknown_format` for a zip in the zip).
     """
     with open_member(archive, name) as file:
         try:
@@ -65,15 +65,15 @@ def read_member_head(archive: zipfile.ZipFile, name: str) -> bytes:
         except ZIP_MEMBER_ERRORS:
             return b""
     if detect_compression(head) == "zip":
-        raise Refused("unknown_format", f"a zip in a zip: {name}"[:_DETAIL_CHARS_MAX])
+        raise Refused("unknown_format", f"a zip in a zip is not read: {name}"[:_DETAIL_CHARS_MAX])
     return head
 
 
 class _BoundedReads:
-    """A zip file that limits the size of a read until zipfile has loaded the directory, which takes one read.
+    """A zip file that limits the size of a single read, such as the one with which zipfile loads the directory.
 
-    A zip can have several end records, and versions of zipfile differ in which record they use. So the limit
-    applies to the sizes that zipfile requests, not to a size that we parse ourselves.
+    A zip may have several end records, and versions of zipfile differ in which one they use. So the limit applies to
+    the sizes that zipfile requests, not to a size that we parse ourselves.
     """
 
     def __init__(self, file: BinaryIO, bytes_max: int) -> None:
@@ -82,9 +82,9 @@ class _BoundedReads:
         self.seek, self.tell, self.seekable = file.seek, file.tell, file.seekable
 
     def read(self, count: int = -1) -> bytes:
-        """Read up to `count` bytes. Raise Refused if that exceeds the limit.
+        """Read up to `count` bytes. Raise Refused if `count` exceeds the limit.
 
-        zipfile omits the count only at the end of the file, where it reads at most the longest comment of a zip.
+        zipfile omits `count` only near the end of the file, to read at most the longest comment that a zip may have.
         """
         if count > max(self.bytes_max, _END_RECORD_BYTES_MAX):
             raise Refused("bad_zip", f"zip directory of {count} bytes exceeds directory_bytes_max {self.bytes_max}")

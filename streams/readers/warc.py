@@ -1,6 +1,6 @@
 """Read WARC 0.17 to 1.1 (ISO 28500) and WET, optionally compressed record by record with gzip or zstd.
 
-Requests, metadata and warcinfo are skipped, and so are records of schemes that have no pages (`dns:`, `urn:`, ...).
+Records of other types than _PAGE_TYPES are skipped, and so are URLs of schemes that have no pages (`dns:`, `urn:`).
 docs/decisions/warc-framing.md explains why we split files into records ourselves.
 """
 
@@ -23,18 +23,18 @@ _VERSION = b"WARC/"
 _PAGE_TYPES = frozenset({b"response", b"resource", b"revisit", b"conversion"})
 _HEADER = re.compile(rb"WARC/\d\.\d+[ \t]*\r?\n(?:WARC-|Content-)", re.IGNORECASE)
 _HEADER_MATCH_BYTES_MAX = 64  # longer than any match of _HEADER
-_MAGICS = (_VERSION, GZIP_MAGIC, ZSTD_MAGIC)  # input that ends within one of these is cut short, not garbage
+_MAGICS = (_VERSION, GZIP_MAGIC, ZSTD_MAGIC)  # input that ends within one of these is cut off, not garbage
 _CONTINUATION = re.compile(rb"\r?\n[ \t]+")
 
 _Fields = dict[bytes, bytes]
 
 
 def read_record(stream: ByteStream, limits: ReadLimits, origin: Origin) -> Page | Rejected | None:
-    """Read one record, from its first byte to the end of its content. Return None if it has no page."""
+    """Read one record, from its first byte to the end of its content. Return None if the record has no page."""
     fields = _read_fields(stream, limits, origin)
     if isinstance(fields, Rejected):
         return fields
-    url = _text(fields, b"warc-target-uri").strip("<> \t")
+    url = _field_string(fields, b"warc-target-uri").strip("<> \t")
     length = fields.get(b"content-length", b"")
     if not length.isdigit() or len(length) > 18:
         detail = f"invalid or missing Content-Length: {length[:40]!r}"
@@ -51,18 +51,18 @@ def read_record(stream: ByteStream, limits: ReadLimits, origin: Origin) -> Page 
         return data
     is_revisit = record_type == b"revisit"
     response = http_payload.parse_response(data, size, limits) if is_revisit or record_type == b"response" else None
-    time = _time(fields, response)
+    time = _parse_time(fields, response)
     if time is None:
-        return Rejected("bad_time", f"invalid WARC-Date: {_text(fields, b'warc-date')[:80]!r}", origin, url)
+        return Rejected("bad_time", f"invalid WARC-Date: {_field_string(fields, b'warc-date')[:80]!r}", origin, url)
     if response is not None:
         page = http_payload.page_from_response(response, url, key, time, limits, origin)
     elif is_revisit:
         page = Page(url=url, key=key, time=time, origin=origin)
     else:
-        content_type = _text(fields, b"content-type")
+        content_type = _field_string(fields, b"content-type")
         page = http_payload.page_without_http(url, key, time, data, size, content_type, limits, origin)
     if is_revisit:
-        return _revisit(page, fields, limits)
+        return _to_revisit(page, fields, limits)
     if record_type == b"conversion" and page.body is not None:
         text = page.body.decode(errors="replace")
         return msgspec.structs.replace(page, body=None, text=text, mime="text/plain", charset="")
@@ -77,7 +77,7 @@ FRAMING = records.Framing(_is_record_start, _HEADER, _HEADER_MATCH_BYTES_MAX, re
 
 
 def _read_fields(stream: ByteStream, limits: ReadLimits, origin: Origin) -> _Fields | Rejected:
-    """Read a header and map lower-case names to values. If a field is repeated, the first one wins."""
+    """Read a header and map lower-case names to values. The first of several equal names wins."""
     header = stream.read_header(limits.header_bytes_max)
     if not header.startswith(_VERSION):
         if any(magic.startswith(header) for magic in _MAGICS):
@@ -86,7 +86,7 @@ def _read_fields(stream: ByteStream, limits: ReadLimits, origin: Origin) -> _Fie
     if not header.endswith((b"\n\r\n", b"\n\n")):
         if stream.peek() < 0:
             return records.reject_incomplete(stream, limits.header_bytes_max, len(header), origin, "")
-        return Rejected("bad_header", f"header is longer than {limits.header_bytes_max} bytes", origin)
+        return Rejected("bad_header", f"the header is longer than header_bytes_max {limits.header_bytes_max}", origin)
     fields: _Fields = {}
     for line in _CONTINUATION.sub(b" ", header).split(b"\n")[1:]:
         name, _, value = line.partition(b":")
@@ -94,45 +94,45 @@ def _read_fields(stream: ByteStream, limits: ReadLimits, origin: Origin) -> _Fie
     return fields
 
 
-def _text(fields: _Fields, name: bytes) -> str:
+def _field_string(fields: _Fields, name: bytes) -> str:
     return http_payload.decode_header(fields.get(name, b""))
 
 
 def _parse_key(fields: _Fields, url: str, limits: ReadLimits, origin: Origin) -> bytes | Rejected:
-    """Return the key of a record's URL, or a rejection if the record has no valid URL or is a segment."""
+    """Return the key of a record's URL, or a rejection if the record has no valid URL or is only a segment."""
     if not url:
-        return Rejected("no_url", "no WARC-Target-URI", origin)
+        return Rejected("no_url", "the record has no WARC-Target-URI", origin)
     try:
         key = url_key(url, limits.url_bytes_max)
     except BadUrl as error:
         return Rejected("bad_url", str(error), origin, url[: limits.url_bytes_max])
     if b"warc-segment-number" in fields:
-        return Rejected("segmented", "WARC-Segment-Number: only unsegmented records are read", origin, url)
+        return Rejected("segmented", "records with a WARC-Segment-Number are not read", origin, url)
     return key
 
 
-def _time(fields: _Fields, response: http_payload.Response | None) -> int | None:
-    """Return the first of these that can be read: WARC-Date, the record's Date, the response's Date.
+def _parse_time(fields: _Fields, response: http_payload.Response | None) -> int | None:
+    """Return the first valid time among WARC-Date, the record's Date and the response's Date.
 
-    If none can, return 0 if WARC-Date is absent and None if it is malformed.
+    If none is valid, return 0 if WARC-Date is missing and None if it is malformed.
     """
-    declared = _text(fields, b"warc-date")
+    declared = _field_string(fields, b"warc-date")
     time = timestamps.millis(declared)
     if time is None:
-        time = timestamps.http_millis(_text(fields, b"date"))
+        time = timestamps.http_millis(_field_string(fields, b"date"))
     if time is None and response is not None:
         time = timestamps.http_millis(response.fields.get("date"))
     return 0 if time is None and not declared else time
 
 
-def _revisit(page: Page, fields: _Fields, limits: ReadLimits) -> Page:
+def _to_revisit(page: Page, fields: _Fields, limits: ReadLimits) -> Page:
     """Return the page of a revisit record, which repeats the content of an earlier capture.
 
-    A revisit without WARC-Refers-To-Target-URI refers to the same URL: a "server not modified" revisit can refer to
-    no other, and crawlers that wrote only a digest compared it with that URL's history.
+    A revisit without WARC-Refers-To-Target-URI refers to its own URL. A "server not modified" revisit cannot refer to
+    a different URL, and crawlers that wrote only a digest compared it with earlier captures of the same URL.
     """
-    refers_to = _text(fields, b"warc-refers-to-target-uri").strip("<> \t") or page.url
-    time = timestamps.millis(_text(fields, b"warc-refers-to-date"))
+    refers_to = _field_string(fields, b"warc-refers-to-target-uri").strip("<> \t") or page.url
+    time = timestamps.millis(_field_string(fields, b"warc-refers-to-date"))
     return msgspec.structs.replace(
         page, body=None, refused=None, revisit_of=refers_to[: limits.url_bytes_max], revisit_time=time
     )

@@ -1,11 +1,11 @@
-"""Read the WARC records to which lines or messages without content point, as in Common Crawl's index.
+"""Read the WARC records that lines or messages without content point to, as in Common Crawl's index.
 
     filename   or  warc_filename         a file below `warc_folder`
-    offset     or  warc_record_offset    offset of the record's first byte, in the file as it is on disk
-    length     or  warc_record_length    bytes of the record, compressed as it is on disk
+    offset     or  warc_record_offset    offset of the record's first byte in the file (compressed, if the file is)
+    length     or  warc_record_length    size of the record in the file (compressed, if the file is)
 
-A pointer is untrusted, yet names a file on this machine. So only files that are below `warc_folder` after all links
-are resolved are read. Nothing is fetched from the network. The length, and so the number of bytes read, is limited.
+A pointer is untrusted, but names a file on this machine. So a file is read only if it is below `warc_folder` after
+all links are resolved. The number of bytes read is limited. Nothing is fetched from the network.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _NUMBER_MAX = 1 << 50  # largest offset or length
 
 
 class Pointer(msgspec.Struct, frozen=True):
-    """The location of a record, which need not exist."""
+    """The location of a record, which may not exist."""
 
     filename: str
     offset: int
@@ -34,11 +34,11 @@ class Pointer(msgspec.Struct, frozen=True):
 
 
 def parse_pointer(filename: Any, offset: Any, length: Any) -> Pointer:
-    """Return a pointer from decoded JSON values. Numbers can be text. Raise Refused if a value is invalid."""
+    """Return a pointer from decoded JSON values. Numbers may be strings. Raise Refused if a value is invalid."""
     offset_number, length_number = _number(offset), _number(length)
     if not isinstance(filename, str) or offset_number is None or not length_number:
         values = f"filename {filename!r}, offset {offset!r} and length {length!r}"[:300]
-        raise _bad_pointer(f"{values} do not point to a record")
+        raise _bad_pointer(f"invalid pointer to a record: {values}")
     return Pointer(filename, offset_number, length_number)
 
 
@@ -49,7 +49,7 @@ def _number(value: Any) -> int | None:
 
 
 def read_record(pointer: Pointer, key: bytes, limits: ReadLimits, origin: Origin) -> Page | Rejected:
-    """Return the page of a record, or its rejection. Raise Refused if there is none or its URL has another key."""
+    """Return the page of a record or its rejection. Raise Refused if there is no page with the URL key `key`."""
     if not limits.warc_folder:
         raise _bad_pointer("pointers are not followed: ingest.warc_folder is not set")
     if pointer.length > limits.line_bytes_max:
@@ -60,11 +60,11 @@ def read_record(pointer: Pointer, key: bytes, limits: ReadLimits, origin: Origin
     if stream.peek() < 0:
         raise Refused(stream.fault.reason or "bad_pointer", stream.fault.detail or "the record is empty")
     page = warc.read_record(stream, limits, origin)
-    description = f"the record at {pointer.offset} of {pointer.filename[:200]!r}"
+    description = f"the record at offset {pointer.offset} of {pointer.filename[:200]!r}"
     if page is None:
         raise _bad_pointer(f"{description} has no page")
     if isinstance(page, Page) and page.key != key:
-        raise _bad_pointer(f"{description} has the URL {page.url[: limits.url_bytes_max]}")
+        raise _bad_pointer(f"{description} has a different URL: {page.url[: limits.url_bytes_max]}")
     return page
 
 
@@ -73,28 +73,28 @@ def _bad_pointer(detail: str) -> Refused:
 
 
 def _read_bytes(folder: str, pointer: Pointer) -> bytes:
-    """Read the bytes of a record. Raise Refused if, with all links resolved, the file is not below the folder."""
-    name, shown = pointer.filename, repr(pointer.filename[:200])
+    """Read the bytes of a record. Raise Refused if the file is not below the folder after all links are resolved."""
+    name, quoted_name = pointer.filename, repr(pointer.filename[:200])
     if "://" in name:
-        raise _bad_pointer(f"{shown} is a URL: only files below ingest.warc_folder are read")
+        raise _bad_pointer(f"{quoted_name} is a URL: only files below ingest.warc_folder are read")
     path = PurePosixPath(name)
     if not name or "\0" in name or path.is_absolute() or ".." in path.parts:
-        raise _bad_pointer(f"{shown} is not a path below ingest.warc_folder")
+        raise _bad_pointer(f"{quoted_name} is not a path below ingest.warc_folder")
     try:
         root = Path(folder).resolve(strict=True)
         target = (root / path).resolve(strict=True)
-    except (OSError, RuntimeError, ValueError):  # missing, a loop of links, or not a valid file name
-        raise _bad_pointer(f"{shown} does not exist below ingest.warc_folder") from None
+    except (OSError, RuntimeError, ValueError):  # the file is missing, its links form a loop, or its name is invalid
+        raise _bad_pointer(f"{quoted_name} does not exist below ingest.warc_folder") from None
     if not target.is_relative_to(root):
-        raise _bad_pointer(f"{shown} leads out of ingest.warc_folder")
+        raise _bad_pointer(f"{quoted_name} leads out of ingest.warc_folder")
     if not target.is_file():
-        raise _bad_pointer(f"{shown} is not a regular file")
+        raise _bad_pointer(f"{quoted_name} is not a regular file")
     try:
         with target.open("rb") as file:
             file.seek(pointer.offset)
             data = file.read(pointer.length)
     except OSError as error:
-        raise _bad_pointer(f"cannot read {shown}: {error.strerror}") from None
+        raise _bad_pointer(f"cannot read {quoted_name}: {error.strerror}") from None
     if len(data) < pointer.length:
-        raise _bad_pointer(f"{shown} ends within the {pointer.length} bytes at {pointer.offset}")
+        raise _bad_pointer(f"{quoted_name} ends before byte {pointer.offset + pointer.length}, the end of the record")
     return data

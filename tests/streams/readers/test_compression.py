@@ -68,11 +68,11 @@ def test_frames_are_decoded_one_after_another(name):
     frames = [COMPRESS[name](part) for part in (b"one", b"", b"two")]
     decoder, fault = open_decoder(b"".join(frames))
     assert decoder.next_chunk() == b"one"
-    assert decoder.frame == 0
-    assert decoder.decoded == 3
+    assert decoder.frame_start == 0
+    assert decoder.decoded_bytes == 3
     assert not decoder.in_frame
     assert decoder.next_chunk() == b"two"
-    assert decoder.frame == len(frames[0] + frames[1])
+    assert decoder.frame_start == len(frames[0] + frames[1])
     assert decoder.next_chunk() == b""
     assert fault.reason == ""
 
@@ -132,7 +132,7 @@ def test_a_reserved_zstd_block_is_corrupt():
     header = b"\x28\xb5\x2f\xfd\x00\x58"  # a window, neither a size nor a checksum
     decoder, fault = open_decoder(header + (1 | 3 << 1).to_bytes(3, "little") + bytes(9))
     assert read_all(decoder) == []
-    assert fault.detail == "zstd: impossible block"
+    assert fault.detail == "zstd: impossible block header"
 
 
 @pytest.mark.parametrize("compressed", [False, True])
