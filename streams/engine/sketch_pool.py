@@ -32,7 +32,7 @@ class SketchPool:
     def __init__(self, count: int, scheme: Scheme, policy: Policy, limits: Limits) -> None:
         assert count >= 1
         self.count = count
-        self._stage = SketchOperator(scheme, policy, limits) if count == 1 else None
+        self._operator = SketchOperator(scheme, policy, limits) if count == 1 else None
         self._threads = ThreadPoolExecutor(count) if count > 1 else None
         self._processes: list[Any] = []
         self._idle: queue.SimpleQueue[Connection] = queue.SimpleQueue()
@@ -55,9 +55,9 @@ class SketchPool:
         """Return a future for the results of a task. The future raises WorkerDied if the process is killed."""
         if self._threads is not None:
             return self._threads.submit(self._exchange, task)
-        assert self._stage is not None
+        assert self._operator is not None
         done: Future[SketchResults] = Future()
-        done.set_result(self._stage(task))
+        done.set_result(self._operator(task))
         return done
 
     def _exchange(self, task: Task) -> SketchResults:
@@ -112,14 +112,14 @@ def _child_environment() -> Iterator[None]:
 def _serve(tasks: Connection, scheme: Scheme, policy: Policy, limits: Limits) -> None:
     """Sketch tasks until the pipe is closed or the parent exits."""
     threading.Thread(target=_exit_with_parent, daemon=True).start()
-    stage = SketchOperator(scheme, policy, limits)
+    operator = SketchOperator(scheme, policy, limits)
     while True:
         try:
             task = tasks.recv()
         except EOFError:
             return
         try:
-            reply: SketchResults | Exception = stage(task)
+            reply: SketchResults | Exception = operator(task)
         except Exception as error:  # noqa: BLE001 - sent to the parent, which raises it
             error.add_note(traceback.format_exc())
             reply = error

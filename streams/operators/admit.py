@@ -10,8 +10,8 @@ from state.families import Family
 from state.model import PREFIX_BYTES
 from streams.operators.messages import DocumentPayload, Sighting
 
-_SAMPLE_BYTES = 4
-_WORD_BYTES = 8
+_SAMPLE_ENTRY_BYTES = 4
+_WORD_ENTRY_BYTES = 8
 Rows = Mapping[bytes, bytes]
 
 
@@ -26,8 +26,8 @@ def admit(
 ) -> tuple[Changes, list[DocumentPayload]]:
     """Return the changes that store new documents and locations, and the payloads of the new documents.
 
-    `documents`, `locations` and `texts` are the stored rows. If a sighting has no payload, its document is already
-    stored or is added by another sighting in the batch.
+    `documents`, `locations` and `texts` are the stored rows by key. If a sighting has no payload, its document is
+    already stored or is added by another sighting in the batch.
     """
     changes, new = Changes(), []
     for sighting in sightings:
@@ -39,12 +39,12 @@ def admit(
             _put_earlier(changes, Family.TEXTS, document, payload.text, texts)
         first_seen = location_row.encode(sighting.time)
         _put_earlier(changes, Family.LOCATIONS, document + sighting.key, first_seen, locations)
-        _put_entries(changes, Family.WORDS, sighting.words, _WORD_BYTES, document)
+        _put_entries(changes, Family.WORDS, sighting.words, _WORD_ENTRY_BYTES, document)
     return changes, new
 
 
 def _put_document(changes: Changes, sighting: Sighting, stored: Rows) -> bool:
-    """Put the row of a new document, or an earlier first-seen time. Return whether the document is new."""
+    """Put a new document, or an earlier first-seen time of a known one. Return whether the document is new."""
     rows = changes.puts_of(Family.DOCUMENTS)
     row = rows.get(sighting.document) or stored.get(sighting.document)
     if row is not None:
@@ -54,12 +54,12 @@ def _put_document(changes: Changes, sighting: Sighting, stored: Rows) -> bool:
     if sighting.payload is None:
         return False
     rows[sighting.document] = sighting.payload.row
-    _put_entries(changes, Family.SAMPLES, sighting.payload.samples, _SAMPLE_BYTES, sighting.document)
+    _put_entries(changes, Family.SAMPLES, sighting.payload.samples, _SAMPLE_ENTRY_BYTES, sighting.document)
     return True
 
 
 def _put_earlier(changes: Changes, family: Family, key: bytes, value: bytes, stored: Rows) -> None:
-    """Put a row unless the existing row is earlier; values of a key sort by time."""
+    """Put a row unless the existing value is from an earlier time; the values of these families sort by time."""
     rows = changes.puts_of(family)
     row = rows.get(key) or stored.get(key)
     if row is None or value < row:
@@ -73,7 +73,7 @@ def _put_entries(changes: Changes, family: Family, entries: bytes, width: int, d
 
 
 def find_copies(sightings: Sequence[Sighting], documents: Rows, locations: Rows) -> list[Sighting]:
-    """Return the sightings of already known documents at URLs where they had not been seen. See `admit`."""
+    """Return the sightings of known documents at URLs that are new to them. The arguments are those of `admit`."""
     known_documents, known_locations = set(documents), set(locations)
     copies = []
     for sighting in sightings:

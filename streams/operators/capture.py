@@ -1,4 +1,4 @@
-"""capture: writes the history of each URL, and passes on each document that the last capture of the URL lacks."""
+"""capture: writes the history of each URL, and outputs a sighting when the document of a URL changes."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from streams.sketch.sketcher import fingerprint
 
 
 class OriginalQuery(NamedTuple):
-    """Which captures can be the original of a revisit: those of `key` up to the sweep and time of the revisit."""
+    """A query for the original of a revisit, the capture that the revisit repeats."""
 
     key: bytes  # URL key of the original
-    sweep: int
-    time: int  # ms
-    original_second: int  # time of the original in seconds; -1 if the revisit does not state it
+    sweep: int  # of the revisit
+    time: int  # of the revisit (ms); the original is not later
+    original_second: int  # time of the original in whole seconds; -1 if the crawler did not record it
 
 
 class CaptureResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,8 +31,8 @@ class CaptureResult(msgspec.Struct, frozen=True, kw_only=True):
     changes: Changes
     sightings: list[Sighting]
     captures: list[Capture]  # one per row written
-    possibly_stored: list[bytes]  # keys of rows that can already be stored, because their pages came twice or late
-    unchanged: int
+    possibly_stored: list[bytes]  # row keys of captures that arrived late or again
+    unchanged: int  # captures with the same document as the previous capture of the URL
 
 
 def new_capture(
@@ -61,16 +61,16 @@ def fingerprint_page(page: Page) -> bytes:
 
 
 def find_unchanged(pages: Sequence[Page], last: Mapping[bytes, Capture], sweep: int) -> list[SketchedPage | None]:
-    """Recognise pages whose URL served the same bytes last time, and which therefore need no sketch.
+    """Return, for each page, its capture if the URL served the same bytes last time, otherwise None.
 
-    Return a capture without a payload for each unchanged page of a sweep, and None for each other page. `last` is the
-    last capture of each URL that has captures. The same bytes give the same document, because a state has one
-    extractor and tokeniser. Pages older than the last capture are sketched, because the earliest text is stored.
+    An unchanged page needs no sketch: a state has one extractor and tokeniser, so the same bytes give the same
+    document. A page older than the last capture is sketched anyway, because the state stores the earliest text.
+    `last` contains the last capture of each URL that has captures.
     """
-    return [_find_unchanged(page, last.get(page.key), sweep) for page in pages]
+    return [_unchanged_page(page, last.get(page.key), sweep) for page in pages]
 
 
-def _find_unchanged(page: Page, previous: Capture | None, sweep: int) -> SketchedPage | None:
+def _unchanged_page(page: Page, previous: Capture | None, sweep: int) -> SketchedPage | None:
     if previous is None or previous.document is None or previous.status not in SUCCESS_STATUSES:
         return None
     if page.status not in SUCCESS_STATUSES or (page.body or page.text) is None or page.time < previous.time:
@@ -85,12 +85,12 @@ def _find_unchanged(page: Page, previous: Capture | None, sweep: int) -> Sketche
 
 
 def url_keys(pages: Sequence[SketchedPage]) -> list[bytes]:
-    """Return the keys of the URLs whose last capture `capture` needs, ascending."""
+    """Return the keys of the URLs whose last captures `capture` needs, ascending."""
     return sorted({page.capture.key for page in pages})
 
 
 def original_queries(pages: Sequence[SketchedPage]) -> list[OriginalQuery]:
-    """Return the queries for the captures that `resolve` needs, ascending."""
+    """Return the queries whose results `resolve` needs, ascending."""
     return sorted({_original_query(page, page.revisit_of) for page in pages if page.revisit_of is not None})
 
 
@@ -101,27 +101,28 @@ def _original_query(page: SketchedPage, original_key: bytes) -> OriginalQuery:
 
 
 def is_original(capture: Capture, second: int) -> bool:
-    """Return whether a capture was made in this second or, if `second` is -1, whether it has a document."""
+    """Return whether a capture is from this second or, if `second` is -1, whether it has a document."""
     return capture.time // 1000 == second if second >= 0 else capture.document is not None
 
 
 def resolve(
-    pages: Sequence[SketchedPage], before: Mapping[OriginalQuery, Sequence[Capture]]
+    pages: Sequence[SketchedPage], stored: Mapping[OriginalQuery, Sequence[Capture]]
 ) -> tuple[list[SketchedPage], list[Rejected]]:
     """Give each revisit the document of its original. Return all pages, and a rejection of each unresolved revisit.
 
-    The original is the capture of the given time or, if no time is given, the last capture with a document. If it has
-    no document (a picture, an error), the revisit gets none. `before` are the stored captures up to each of the
-    `original_queries`. Later captures are ignored, so that a revisit supplied twice gets the same document twice.
+    The original is the capture at the recorded time or, if no time is recorded, the last capture with a document. If
+    it has no document (a picture, an error), the revisit gets none. `stored` contains the captures that the state has
+    for each of `original_queries`. Captures later than the revisit are ignored, so that a revisit supplied twice gets
+    the same document both times.
     """
-    batch: dict[bytes, list[Capture]] = {}
+    in_batch: dict[bytes, list[Capture]] = {}
     resolved: list[SketchedPage] = []
     unresolved: list[Rejected] = []
     for page in pages:
         capture, original_key = page.capture, page.revisit_of
         if original_key is not None:
             query = _original_query(page, original_key)
-            originals = [*batch.get(original_key, ()), *before.get(query, ())]
+            originals = [*in_batch.get(original_key, ()), *stored.get(query, ())]
             originals = [c for c in originals if (c.sweep, c.time) <= (capture.sweep, capture.time)]
             if page.revisit_time is not None:
                 originals = [c for c in originals if is_original(c, query.original_second)]
@@ -129,29 +130,29 @@ def resolve(
                 detail = "the capture that this revisit repeats is not in the state"
                 unresolved.append(Rejected("revisit_unresolved", detail, page.origin, capture.url))
             if capture.status in SUCCESS_STATUSES or capture.status == NOT_MODIFIED:
-                capture = _repeat(capture, originals)
+                capture = _copy_document(capture, originals)
             page = msgspec.structs.replace(page, capture=capture, revisit_of=None)  # noqa: PLW2901 - the same page
-        batch.setdefault(capture.key, []).append(capture)
+        in_batch.setdefault(capture.key, []).append(capture)
         resolved.append(page)
     return resolved, unresolved
 
 
-def _repeat(capture: Capture, originals: Sequence[Capture]) -> Capture:
+def _copy_document(capture: Capture, originals: Sequence[Capture]) -> Capture:
     """Return a revisit's capture with the document of the last of `originals` that has a document."""
     with_document = [c for c in originals if c.document is not None]
     if not with_document:
         return capture
     last = max(with_document, key=_order)
-    # Compute the tie from the record as written, so that it does not depend on the document of the original.
+    # The tie, a part of the row key, is computed without the document, so that it does not depend on the original.
     tie = capture.tie or capture_row.tie_of(capture)
     return msgspec.structs.replace(capture, document=last.document, raw=last.raw, extractor=last.extractor, tie=tie)
 
 
 def capture(pages: Sequence[SketchedPage], last: Mapping[bytes, Capture]) -> CaptureResult:
-    """Write the capture of each page; `last` is the last capture of each URL that has captures.
+    """Write the capture of each page; `last` contains the last capture of each URL that has captures.
 
-    A document is passed on if the last capture of the URL lacks it or is later than this capture, because pages can
-    come in any order and more than once.
+    Output a sighting of the document if the URL's last capture has a different document or is later than this
+    capture: pages may arrive in any order and more than once.
     """
     latest = dict(last)
     changes = Changes()

@@ -1,8 +1,8 @@
 """forest: runs the steps of `join` over stored rows, and rebuilds clusters after deletions.
 
-`join` defines single steps; this module decides, for both engines, which step to run next. The order of the steps
+`join` defines the single steps; this module decides, for both engines, which step to run next. The order of the steps
 changes only their cost. `join_all` runs all unions of a batch before the first transfer. A member then moves once,
-from its stored list to that of the final root, instead of once per root on the way.
+from its stored list to the list of the final root, instead of once per root on the way.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ class Forest:
         self.transfers: list[MemberTransfer] = []  # one per root that got a parent, with its members
         self._parents: dict[bytes, bytes | None] = dict.fromkeys(changes.deletes.get(Family.PARENTS, ()))
         self._parents.update(changes.puts_of(Family.PARENTS))
-        self._added: dict[bytes, set[bytes]] = {}  # members by root
-        assert not changes.puts.get(Family.MEMBERS), "members are added by steps only"
+        self._added: dict[bytes, set[bytes]] = {}  # members added by this batch, by root
+        assert not changes.puts.get(Family.MEMBERS), "only steps add members"
 
     def run(self, message: Message, is_local: Callable[[Message], bool]) -> Message | None:
-        """Process a message and the local messages that follow from it; return the first that is not local."""
+        """Process a message and the local messages that follow from it. Return the first other message, if any."""
         following: Message | None = message
         while following is not None and is_local(following):
             following = self.step(following)
@@ -88,9 +88,9 @@ class Forest:
 def join_all(
     rows: RowReader, unions: Sequence[Union], changes: Changes, new_documents: Collection[bytes] = ()
 ) -> None:
-    """Join documents whose rows are all in `rows`, and add to `changes`, the earlier changes of the batch.
+    """Run the unions of a batch, and add their changes to `changes`, the earlier changes of the batch.
 
-    No rows are read for `new_documents`, the documents that are new in this batch.
+    `rows` must contain all nodes that the unions reach. No rows are read for `new_documents`, which have none yet.
     """
     forest = Forest(rows, changes, new_documents)
     forest.read_parents(node for message in unions for node in (message.larger, message.smaller))
@@ -119,8 +119,8 @@ def rejoin(
 ) -> None:
     """Dissolve components, and join the remaining documents by the edges between them.
 
-    A union-find cannot undo a union, so whole components are rebuilt. They must be passed completely: all `nodes`,
-    all pairs of root and member as `memberships`, and all `edges`.
+    A union-find cannot undo a union, so whole components are rebuilt: pass all their nodes, all their pairs of root
+    and member as `memberships`, and all their edges.
     """
     for node in nodes:
         changes.delete(Family.PARENTS, node)
@@ -155,7 +155,7 @@ class DisjointSets(Generic[Node]):
         return root_a != root_b
 
     def groups(self) -> dict[Node, list[Node]]:
-        """Return the nodes of each set by root, with roots and nodes ascending."""
+        """Return the nodes of each set by root. Both roots and nodes are ascending."""
         groups: dict[Node, list[Node]] = {}
         for node in sorted(self.parents):
             groups.setdefault(self.root(node), []).append(node)

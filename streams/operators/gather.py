@@ -14,23 +14,23 @@ def gather(
     candidates_max: int,
     page_of: Callable[[bytes], tuple[bytes, int]] | None = None,
 ) -> tuple[list[VerifyRequest], int]:
-    """Return the requests for the best candidates of each document, and how many candidates were dropped.
+    """Return the requests to verify the best candidates of each document, and how many candidates were dropped.
 
     The best candidates have the most collisions; ties go to the smaller prefix. `rows` are the documents' rows. A
     document without a row has been deleted and is skipped. `page_of` returns the URL key and time (ms) of a page with
-    the document, which reported results contain.
+    the document; it is needed only if results are reported.
     """
     collisions: dict[bytes, Counter[bytes]] = {}
     for pair in pairs:
         if pair.document in rows:
             collisions.setdefault(pair.document, Counter())[pair.prefix] += pair.collisions
     requests: list[VerifyRequest] = []
-    candidates = 0
+    candidate_count = 0
     for document, counts in collisions.items():
         key, time = page_of(document) if page_of is not None else (b"", 0)
         requests.extend(
             VerifyRequest(document=document, row=rows[document], prefix=prefix, key=key, time=time)
             for prefix in sorted(counts, key=lambda prefix: (-counts[prefix], prefix))[:candidates_max]
         )
-        candidates += len(counts)
-    return requests, candidates - len(requests)
+        candidate_count += len(counts)
+    return requests, candidate_count - len(requests)

@@ -1,10 +1,10 @@
 """join: the union-find, one message at a time.
 
-This is Rem's algorithm (Dijkstra 1976; Patwary, Blair, Manne 2010), divided into steps at one node, which the owner
-of the node can run alone. `union(x, y)` is sent to the larger node. If this node is a root, the smaller node becomes
-its parent, and the union is done. Otherwise the step repeats with its parent and the smaller node. A parent is always
-smaller than its child, so the ids decrease and the steps end. Repeating steps, or running them in another order,
-gives the same components. The root of a component is its smallest id.
+This is Rem's algorithm (Dijkstra 1976; Patwary, Blair, Manne 2010), divided into steps. Each step concerns one node,
+so the owner of the node can run it alone. `union(x, y)` is sent to the larger node. If this node is a root, the
+smaller node becomes its parent, and the union is done. Otherwise the step repeats with its parent and the smaller
+node. A parent is always smaller than its child, so the ids decrease and the steps end. Repeating steps, or running
+them in a different order, gives the same components. The root of a component is its smallest id.
 
 A root that gets a parent transfers its members to the parent. A node that is not a root forwards the transfers that
 it receives.
@@ -22,7 +22,7 @@ from state.model import ID_BYTES
 
 
 class Union(msgspec.Struct, frozen=True):
-    """Two documents to join; a message to the owner of the larger."""
+    """Two documents to join; a message to the owner of the larger document."""
 
     larger: bytes
     smaller: bytes
@@ -48,7 +48,7 @@ def union(x: bytes, y: bytes) -> Union:
 
 
 def union_step(message: Union, parent: bytes | None, members: Sequence[bytes]) -> Step:
-    """Run one step at the larger node. `parent` is None if it is a root; `members` are then listed under it."""
+    """Run a union at its larger node: a root (`parent` is None) with these members, or a child of `parent`."""
     node, smaller = message.larger, message.smaller
     changes = Changes()
     if parent is not None:
@@ -61,7 +61,7 @@ def union_step(message: Union, parent: bytes | None, members: Sequence[bytes]) -
 
 
 def transfer_step(message: MemberTransfer, parent: bytes | None) -> Step:
-    """List the members under `root`, or forward them to its parent if it has one."""
+    """List the members under `root`, or forward them to the parent of `root` if it has one."""
     changes = Changes()
     if parent is not None:
         return changes, MemberTransfer(parent, message.members)

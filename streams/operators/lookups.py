@@ -14,8 +14,8 @@ from streams.operators.capture import OriginalQuery, is_original
 from streams.operators.messages import Sighting
 
 Rows = dict[bytes, bytes]
-CAPTURES_READ_MAX = 16  # per revisit without a time, including captures without a document
-CAPTURES_READ_FOR_TIME_MAX = 1_024  # per revisit with the time of its original
+CAPTURES_READ_MAX = 16  # per revisit that does not name the time of its original
+TIMED_CAPTURES_READ_MAX = 1_024  # per revisit that names this time
 
 
 def read_rows(store: RowReader, family: Family, keys: Sequence[bytes]) -> Rows:
@@ -25,7 +25,7 @@ def read_rows(store: RowReader, family: Family, keys: Sequence[bytes]) -> Rows:
 
 
 def read_admission_rows(store: RowReader, sightings: Sequence[Sighting]) -> tuple[Rows, Rows, Rows]:
-    """Return the rows that `admit` needs: documents, their locations and their texts."""
+    """Return the rows that `admit` needs: documents, locations and texts."""
     ids, location_keys = admit.row_keys(sightings)
     documents = read_rows(store, Family.DOCUMENTS, ids)
     locations = read_rows(store, Family.LOCATIONS, [key for key in location_keys if key[:ID_BYTES] in documents])
@@ -41,13 +41,13 @@ def read_last_captures(store: LocalReader, keys: Sequence[bytes]) -> dict[bytes,
 def read_possible_originals(
     store: LocalReader, queries: Sequence[OriginalQuery]
 ) -> dict[OriginalQuery, list[Capture]]:
-    """Return the captures of each query, latest first, up to the first that can be the original."""
+    """Return the captures of each query, the latest first, up to the original."""
     captures: dict[OriginalQuery, list[Capture]] = {}
     for query in queries:
         start = capture_row.encode_key(query.key, query.sweep, query.time, capture_row.TIE_MAX)
         rows = store.scan_reverse(Family.CAPTURES, capture_row.history_prefix(query.key), start)
         history = captures[query] = []
-        for row in islice(rows, CAPTURES_READ_MAX if query.original_second < 0 else CAPTURES_READ_FOR_TIME_MAX):
+        for row in islice(rows, CAPTURES_READ_MAX if query.original_second < 0 else TIMED_CAPTURES_READ_MAX):
             history.append(capture_row.decode(*row))
             if is_original(history[-1], query.original_second):
                 break

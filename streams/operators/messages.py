@@ -13,24 +13,24 @@ class DocumentPayload(msgspec.Struct, frozen=True, kw_only=True):
 
     document: bytes  # 16 bytes
     row: bytes  # row of `documents`
-    buckets: bytes  # bands x (1 + rows) bytes
+    buckets: bytes  # per band: its number, 1 byte, and its slice of the signature
     samples: bytes  # 4 bytes per indexed shingle of the sample
     text: bytes  # row of `texts`; empty if texts are not stored
 
 
 class SketchedPage(msgspec.Struct, frozen=True, kw_only=True):
-    """A page after sketching: its capture, and the payload of its document unless the document is stored already."""
+    """A page after sketching: its capture, and the payload of its document if it has one and may be new."""
 
     capture: Capture
     payload: DocumentPayload | None = None
     words: bytes = b""  # 8 bytes (site, word) per entry of the word index
     revisit_of: bytes | None = None  # URL key of the capture that this page repeats
     origin: Origin = Origin("", 0)
-    revisit_time: int | None = None  # time of that capture (ms); None if the record lacks it
+    revisit_time: int | None = None  # time of that capture (ms); None if the crawler did not record it
 
 
 class Sighting(msgspec.Struct, frozen=True, kw_only=True):
-    """A document that the last capture of a URL lacks; sent from `capture` to `admit`."""
+    """A document at a URL whose last capture had a different one; sent from `capture` to `admit`."""
 
     document: bytes
     key: bytes  # URL key
@@ -48,10 +48,10 @@ class CandidatePair(msgspec.Struct, frozen=True):
 
 
 class BucketProbe(msgspec.Struct, frozen=True):
-    """The buckets of a new document that one partition owns; sent from `admit` to `probe`."""
+    """Those buckets of a new document that one partition owns; sent from `admit` to `probe`."""
 
     document: bytes
-    buckets: bytes  # 1 + rows bytes each
+    buckets: bytes  # as in `DocumentPayload`
 
 
 class VerifyRequest(msgspec.Struct, frozen=True, kw_only=True):

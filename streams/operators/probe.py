@@ -1,7 +1,7 @@
-"""probe: looks up the buckets of new documents, nominates the documents in them, and adds the new documents.
+"""probe: nominates the documents in the buckets of new documents as candidates, and adds the new documents.
 
 A bucket stores the `postings_max` smallest prefixes ever added to it. This bottom-k set does not depend on the order
-of arrival. A full bucket still nominates the documents that it stores, so a crowded cluster continues to grow, at a
+of arrival. A full bucket still nominates the documents that it stores, so a large cluster continues to grow, at a
 bounded cost. The postings that full buckets drop are counted.
 """
 
@@ -24,13 +24,13 @@ from streams.operators.messages import BucketProbe, CandidatePair, DocumentPaylo
 class BucketBatch(msgspec.Struct, frozen=True, eq=False):
     """The distinct buckets of a batch of new documents, as columns.
 
-    `keys` are the buckets, ascending. Bucket i contains the documents with the indexes `rows[starts[i]:starts[i+1]]`.
+    Bucket `keys[i]` contains the documents whose indexes are `indexes[starts[i]:starts[i + 1]]`.
     """
 
     documents: list[bytes]
-    keys: list[bytes]
+    keys: list[bytes]  # ascending
     starts: NDArray[np.int64]
-    rows: NDArray[np.int64]
+    indexes: NDArray[np.int64]
 
 
 class ProbeResult(msgspec.Struct, frozen=True):
@@ -42,26 +42,26 @@ class ProbeResult(msgspec.Struct, frozen=True):
     candidates_dropped: int  # beyond `candidates_max`
 
 
-def group_buckets(new: Sequence[DocumentPayload | BucketProbe], bucket_bytes: int) -> BucketBatch:
-    """Group the buckets of a batch, so that each is read and written once, in key order."""
-    documents = [payload.document for payload in new]
-    if not new:
+def group_buckets(new_documents: Sequence[DocumentPayload | BucketProbe], bucket_bytes: int) -> BucketBatch:
+    """Group equal buckets of a batch, so that each bucket is read and written once, in key order."""
+    documents = [payload.document for payload in new_documents]
+    if not documents:
         return BucketBatch([], [], np.zeros(1, np.int64), np.zeros(0, np.int64))
-    table = np.frombuffer(b"".join(payload.buckets for payload in new), np.uint8).reshape(-1, bucket_bytes)
+    table = np.frombuffer(b"".join(payload.buckets for payload in new_documents), np.uint8).reshape(-1, bucket_bytes)
     numbers = _as_numbers(table)
     order = np.argsort(numbers, kind="stable")
     ascending = numbers[order]
     firsts = np.flatnonzero(np.append(True, ascending[1:] != ascending[:-1]))
     starts = np.append(firsts, len(order)).astype(np.int64)
-    counts = [len(payload.buckets) // bucket_bytes for payload in new]
-    rows = np.repeat(np.arange(len(new)), counts)[order]
-    # As void, each row becomes one bytes object, with its trailing zeros.
+    counts = [len(payload.buckets) // bucket_bytes for payload in new_documents]
+    indexes = np.repeat(np.arange(len(documents)), counts)[order]
+    # Viewed as void, each row becomes one bytes object that keeps its trailing zeros.
     keys = table[order[firsts]].view(f"V{bucket_bytes}").ravel().tolist()
-    return BucketBatch(documents, keys, starts, rows)
+    return BucketBatch(documents, keys, starts, indexes)
 
 
 def probe(batch: BucketBatch, stored: Sequence[bytes | None], postings_max: int, candidates_max: int) -> ProbeResult:
-    """Nominate candidates and add postings; `stored` is the posting list of each of `batch.keys`, or None.
+    """Nominate candidates and add postings. `stored` contains the posting list of each of `batch.keys`, or None.
 
     Each document gets at most `candidates_max` pairs: the candidates with the most collisions, best first.
     """
@@ -71,21 +71,21 @@ def probe(batch: BucketBatch, stored: Sequence[bytes | None], postings_max: int,
     prefixes = [document[:PREFIX_BYTES] for document in batch.documents]
     shared: list[tuple[list[int], bytes]] = []
     postings_dropped = 0
-    starts, rows = batch.starts.tolist(), batch.rows.tolist()
-    # A fast path for nearly every bucket of unrelated pages: one new document in an empty bucket.
+    starts, indexes = batch.starts.tolist(), batch.indexes.tolist()
+    # Fast path: nearly every bucket of unrelated pages is empty and gets one document.
     is_empty = np.fromiter((value is None for value in stored), np.bool_, len(batch.keys))
     is_single = is_empty & (np.diff(batch.starts) == 1)
-    single_rows = batch.rows[batch.starts[:-1][is_single]].tolist()
-    puts.update(zip(compress(batch.keys, is_single.tolist()), [prefixes[row] for row in single_rows], strict=True))
+    single_indexes = batch.indexes[batch.starts[:-1][is_single]].tolist()
+    puts.update(zip(compress(batch.keys, is_single.tolist()), [prefixes[i] for i in single_indexes], strict=True))
     for i in np.flatnonzero(~is_single).tolist():
         key, value = batch.keys[i], stored[i]
-        new_rows = rows[starts[i] : starts[i + 1]]
-        union = sorted({*posting_list.decode(value or b""), *(prefixes[row] for row in new_rows)})
+        new_indexes = indexes[starts[i] : starts[i + 1]]
+        union = sorted({*posting_list.decode(value or b""), *(prefixes[j] for j in new_indexes)})
         postings = b"".join(union[:postings_max])
         postings_dropped += max(0, len(union) - postings_max)
         if postings != value:
             puts[key] = postings
-        shared.append((new_rows, postings))
+        shared.append((new_indexes, postings))
     pairs, candidates_dropped = _best_pairs(batch.documents, shared, candidates_max)
     return ProbeResult(changes, pairs, postings_dropped, candidates_dropped)
 
@@ -95,52 +95,50 @@ def _best_pairs(
 ) -> tuple[list[CandidatePair], int]:
     """Return each document's pairs with the most collisions (ties: smaller prefix), and the number of dropped pairs.
 
-    `shared` contains, per bucket, the indexes of its new documents, and its postings.
+    `shared` contains, per bucket, the indexes of its new documents in `documents`, and its postings.
     """
     if not shared:
         return [], 0
-    rows, prefixes, collisions = _count_collisions(shared)
+    indexes, prefixes, collisions = _count_collisions(shared)
     own_prefixes = _as_numbers(_as_table([document[:PREFIX_BYTES] for document in documents]))
-    is_other = prefixes != own_prefixes[rows]
-    rows, prefixes, collisions = rows[is_other], prefixes[is_other], collisions[is_other]
-    order = np.lexsort((prefixes, -collisions, rows))
-    rows, prefixes, collisions = rows[order], prefixes[order], collisions[order]
-    rank = np.arange(len(rows)) - np.searchsorted(rows, rows)  # among the document's candidates
+    is_other = prefixes != own_prefixes[indexes]
+    indexes, prefixes, collisions = indexes[is_other], prefixes[is_other], collisions[is_other]
+    order = np.lexsort((prefixes, -collisions, indexes))
+    indexes, prefixes, collisions = indexes[order], prefixes[order], collisions[order]
+    rank = np.arange(len(indexes)) - np.searchsorted(indexes, indexes)  # among the document's candidates
     best = rank < candidates_max
-    columns = zip(rows[best].tolist(), prefixes[best].tolist(), collisions[best].tolist(), strict=True)
-    pairs = [
-        CandidatePair(documents[row], prefix.to_bytes(PREFIX_BYTES, "big"), count) for row, prefix, count in columns
-    ]
-    return pairs, len(rows) - len(pairs)
+    columns = zip(indexes[best].tolist(), prefixes[best].tolist(), collisions[best].tolist(), strict=True)
+    pairs = [CandidatePair(documents[i], prefix.to_bytes(PREFIX_BYTES, "big"), count) for i, prefix, count in columns]
+    return pairs, len(indexes) - len(pairs)
 
 
 def _count_collisions(
     shared: list[tuple[list[int], bytes]],
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Return three columns for the pairs that share a bucket: row, prefix as a number, and collisions.
+    """Return, for the pairs that share a bucket, three columns: document index, prefix as a number, and collisions.
 
-    shared      [([0], ab), ([0, 1], bc)]: document 0 is in the bucket of postings a and b, 0 and 1 in that of b and c
+    shared      [([0], ab), ([0, 1], bc)]: document 0 meets postings a and b; documents 0 and 1 meet b and c
     collisions  (0, a) (0, b) (0, b) (0, c) (1, b) (1, c)
     result      (0, a): 1   (0, b): 2   (0, c): 1   (1, b): 1   (1, c): 1
     """
     distinct, codes = np.unique(_as_numbers(_as_table([postings for _, postings in shared])), return_inverse=True)
     sizes = np.array([len(postings) // PREFIX_BYTES for _, postings in shared], np.int64)
     starts = np.cumsum(sizes) - sizes
-    buckets = np.repeat(np.arange(len(shared)), [len(rows) for rows, _ in shared])
+    buckets = np.repeat(np.arange(len(shared)), [len(indexes) for indexes, _ in shared])
     prefix_codes = codes[_ranges(starts[buckets], sizes[buckets])]
-    rows = np.repeat(np.array([row for rows, _ in shared for row in rows], np.int64), sizes[buckets])
-    pairs, collisions = np.unique(rows * len(distinct) + prefix_codes, return_counts=True)
-    pair_rows, pair_codes = np.divmod(pairs, len(distinct))
-    return pair_rows, distinct[pair_codes], collisions
+    indexes = np.repeat(np.array([i for indexes, _ in shared for i in indexes], np.int64), sizes[buckets])
+    pairs, collisions = np.unique(indexes * len(distinct) + prefix_codes, return_counts=True)
+    pair_indexes, pair_codes = np.divmod(pairs, len(distinct))
+    return pair_indexes, distinct[pair_codes], collisions
 
 
 def _as_table(postings: Sequence[bytes]) -> NDArray[np.uint8]:
-    """Return the prefixes in a list of posting lists as uint8[n, PREFIX_BYTES]."""
+    """Return all prefixes in these posting lists as uint8[n, PREFIX_BYTES]."""
     return np.frombuffer(b"".join(postings), np.uint8).reshape(-1, PREFIX_BYTES)
 
 
 def _as_numbers(table: NDArray[np.uint8]) -> NDArray[np.int64]:
-    """Return rows of at most 7 bytes as big-endian numbers."""
+    """Read each row, at most 7 bytes, as a big-endian number."""
     wide = np.zeros((len(table), 8), np.uint8)
     wide[:, 8 - table.shape[1] :] = table
     return wide.view(">i8").ravel().astype(np.int64)

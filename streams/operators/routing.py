@@ -1,7 +1,7 @@
 """routing: defines the owner of every key and the destination of every message, for the Kafka engine.
 
     stage      owner key          operators         receives                     sends
-    captures   URL                resolve, capture  SketchedPage                 Sighting; SketchedPage to its own URL
+    captures   URL                resolve, capture  SketchedPage                 Sighting; a revisit to its URL
     documents  document prefix    admit             Sighting                     BucketProbe
                                   gather            CandidatePair                VerifyRequest
                                   verify            VerifyRequest                Union
@@ -9,7 +9,7 @@
     joins      document prefix    join              Union, MemberTransfer        Union, MemberTransfer
 
 Each family of the state is written by one stage only, and a partition's owner processes its messages one by one. The
-prefix of a document determines its owner, because a posting consists of the prefix only. A sketch is sent once per
+prefix of a document's id determines its owner, because postings contain only the prefix. A sketch is sent once per
 candidate: probe sends the candidates' prefixes to the owner of the new document, and gather sends the new document's
 sketch to the candidates' owners.
 """
@@ -28,7 +28,7 @@ _SEED = 0x0A11  # not used for any other hash
 
 
 class Stage(StrEnum):
-    """Operators with the same owners. Each stage is a topic of the Kafka engine."""
+    """Operators that run on the same partitions. Each stage is a topic of the Kafka engine."""
 
     CAPTURES = "captures"
     DOCUMENTS = "documents"
@@ -42,7 +42,7 @@ Destination = tuple[Stage, int]
 
 
 def partition_of(key: bytes, partitions: int) -> int:
-    """Return the partition that owns a key. The result must never change, because it divides the state on disk."""
+    """Return the partition that owns a key. It must never change, because rows are already stored there."""
     assert partitions > 0
     return mmh3.hash(key, _SEED, signed=False) % partitions
 

@@ -39,14 +39,13 @@ class Task(msgspec.Struct, frozen=True):
 
 
 SketchResults = list[list[SketchedPage | Rejected]]
-"""The result of each page of a task."""
-
+"""The results of each page of a task."""
 
 _ExtractedPage = tuple[int, Page, Extracted]  # index in the task, page, text
 
 
 class SketchOperator:
-    """The operator, with the memory that it reuses: scratch arrays of the kernel, and the last dictionary."""
+    """The operator, with the memory that it reuses: the kernel's scratch arrays, and the last dictionary."""
 
     def __init__(self, scheme: Scheme, policy: Policy, limits: Limits) -> None:
         self.scheme, self.policy, self.limits = scheme, policy, limits
@@ -54,7 +53,7 @@ class SketchOperator:
         self._texts = TextCodec({})
 
     def __call__(self, task: Task) -> SketchResults:
-        """Return the result of each page, in order: a SketchedPage, a Rejected, or both.
+        """Return the results of each page, in order: a SketchedPage, a Rejected, or both.
 
         A page with a valid URL but no usable text gives both: a capture without a document, and the reason.
         """
@@ -92,7 +91,7 @@ class SketchOperator:
     def _without_document(self, page: Page, sweep: int, original_key: bytes | None) -> SketchedPage:
         words = b""
         if self.policy.index_find and original_key not in {None, page.key}:
-            # A revisit of another URL has no text here, so only the words of its own URL can be indexed.
+            # A revisit of a different URL has no text, so only the words of its own URL can be indexed.
             words = word_entries(page.key, page.url, np.empty(0, np.uint32), self.sketcher)
         return SketchedPage(
             capture=new_capture(page, sweep),

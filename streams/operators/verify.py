@@ -33,7 +33,7 @@ class VerifyResult(msgspec.Struct, frozen=True):
 
     changes: Changes
     unions: list[Union]
-    compared: int
+    compared: int  # number of pairs
     near: NearPairs | None = None
 
 
@@ -45,16 +45,17 @@ def verify(
 ) -> VerifyResult:
     """Compare each pair once.
 
-    `documents` are the sketches of the pairs' documents by id; `candidates` are the sketches of their candidates by
-    prefix, which several documents can share. A candidate without a sketch has been deleted and is skipped.
+    `documents` contains the sketches of the pairs' documents by id. `candidates` contains the sketches of their
+    candidates by prefix, because several documents may share a prefix. A candidate without a sketch has been deleted
+    and is skipped.
     """
     candidates = {pair.prefix: candidates.get(pair.prefix, ()) for pair in pairs}
     sketches = {sketch.document: sketch for group in (documents.values(), *candidates.values()) for sketch in group}
     ids = sorted(sketches)
-    compared = _index_pairs(pairs, candidates, ids)
-    if not compared:
+    index_pairs = _index_pairs(pairs, candidates, ids)
+    if not index_pairs:
         return VerifyResult(Changes(), [], 0)
-    lefts, rights = np.array(sorted(compared), np.int64).T
+    lefts, rights = np.array(sorted(index_pairs), np.int64).T
     columns = to_columns([sketches[document] for document in ids])
     figures = compare_pairs(columns, columns, lefts, rights)
     rows = np.flatnonzero(figures.resemblance >= threshold)
@@ -66,13 +67,13 @@ def verify(
     sets = DisjointSets[int]()
     near_pairs = zip(near.lefts.tolist(), near.rights.tolist(), strict=True)
     unions = [union(ids[left], ids[right]) for left, right in near_pairs if sets.union(left, right)]
-    return VerifyResult(changes, unions, len(compared), near)
+    return VerifyResult(changes, unions, len(index_pairs), near)
 
 
 def _index_pairs(
     pairs: Sequence[CandidatePair], candidates: Mapping[bytes, Sequence[Sketch]], ids: Sequence[bytes]
 ) -> set[tuple[int, int]]:
-    """Return the distinct pairs of different documents as indexes of `ids`, the smaller index first."""
+    """Return the distinct pairs of different documents as indexes in `ids`, the smaller index first."""
     index = {document: i for i, document in enumerate(ids)}
     by_prefix = {prefix: [index[sketch.document] for sketch in group] for prefix, group in candidates.items()}
     return {
@@ -85,9 +86,9 @@ def _index_pairs(
 
 
 def find_closest(near: NearPairs, documents: Collection[bytes]) -> dict[bytes, tuple[bytes, Comparison]]:
-    """Return the nearest other document of each of `documents` (ties: the smaller id), and their comparison.
+    """Return, by document, its closest near-duplicate (ties: the smaller id), and their comparison.
 
-    Leave out documents without a near pair.
+    Documents without a near-duplicate are omitted.
     """
     best: dict[bytes, tuple[float, bytes, int, bool]] = {}
     resemblance = near.figures.resemblance[near.rows].tolist()
@@ -104,7 +105,7 @@ def find_closest(near: NearPairs, documents: Collection[bytes]) -> dict[bytes, t
 
 
 def _orient(figures: Comparison, is_swapped: bool) -> Comparison:
-    """Return a comparison of a with b or, if swapped, that of b with a."""
+    """Return the comparison in the other direction if `is_swapped`."""
     if not is_swapped:
         return figures
     return msgspec.structs.replace(

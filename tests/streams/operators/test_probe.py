@@ -169,5 +169,5 @@ def test_buckets_of_any_width_are_grouped(width: int) -> None:
     bucket = bytes(range(width))
     batch = group_buckets([BucketProbe(document(n), bucket) for n in (1, 2)], width)
     assert batch.keys == [bucket]
-    assert batch.rows.tolist() == [0, 1]
+    assert batch.indexes.tolist() == [0, 1]
     assert batch.starts.tolist() == [0, 2]
