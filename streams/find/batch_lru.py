@@ -11,7 +11,7 @@ V = TypeVar("V")
 
 
 class BatchLru(Generic[K, V]):
-    """Caches the last `size` values; `read` must return the values of many keys, in the order of the keys."""
+    """Caches the `size` values used last. `read` must return the values of many keys, in the order of the keys."""
 
     def __init__(self, read: Callable[[list[K]], Iterable[V]], size: int) -> None:
         assert size > 0, size
@@ -25,12 +25,12 @@ class BatchLru(Generic[K, V]):
         return self.many([key])[0]
 
     def many(self, keys: Iterable[K]) -> list[V]:
-        """Return the values of many keys, in the order of the keys. All missing values are read in one call."""
+        """Return the values of many keys, in the order of the keys. Values not in the cache are read in one call."""
         requested, cache = list(keys), self._cache
-        if missing := [key for key in dict.fromkeys(requested) if key not in cache]:
-            cache.update(zip(missing, self._read(missing), strict=True))
+        if uncached := [key for key in dict.fromkeys(requested) if key not in cache]:
+            cache.update(zip(uncached, self._read(uncached), strict=True))
         values = [cache[key] for key in requested]
-        if len(missing) < len(requested):  # values that were just read are already at the end
+        if len(uncached) < len(requested):  # values that were just read are already at the end
             for key in requested:
                 cache.move_to_end(key)
         while len(cache) > self._size:

@@ -3,13 +3,12 @@
 | source    | finds                                               | bounded by                                |
 |-----------|-----------------------------------------------------|-------------------------------------------|
 | bands     | similar pages                                       | postings per bucket                       |
-| samples   | longer pages that the page was folded into          | 16 shingles, postings per shingle         |
-| words     | pages that were rewritten beyond common shingles    | 16 words, postings per word               |
-| path      | pages that share path words or the page name        | 7 words, postings per word                |
+| samples   | longer pages that absorbed the old page             | 16 shingles, postings per shingle         |
+| words     | rewritten pages that share hardly any shingles      | 48 words, postings per word               |
+| path      | pages that share path words or a page name          | 25 words and names, postings per word     |
 | position  | the same path on other hosts, and parent pages      | hosts of the domain, new hosts            |
 
-The first four sources yield documents, which are compared by their sketches. In the order of the
-result, these sources take turns, each with its best documents first. The last source yields URLs.
+The last source yields URLs. The others yield documents: they take turns, each with its best documents first.
 """
 
 from __future__ import annotations
@@ -32,22 +31,22 @@ from streams.sketch import sketcher
 from streams.sketch.index_terms import choose_text_words, name_hash, path_terms, segment_names, site_key, top_samples
 from streams.urls import directory_prefix, host_prefix
 
-WORD_POSTINGS_MAX = 400  # a word or name that more documents of a site share is ignored
+WORD_POSTINGS_MAX = 400  # words and names that more documents of a site share are ignored
 QUERY_WORDS_MAX = 48
 WORDS_PER_READ = 32
 WORD_ROWS_MAX, SAMPLE_ROWS_MAX = 4_000, 4_000  # postings of words and of sampled shingles read for one dead URL
 NAMES_MAX, SITES_MAX, HOSTS_MAX, PARENT_PAGES_MAX = 18, 4, 16, 12
 COMPARED_MAX = 64  # documents compared by sketch
 SIMILARITY_MIN = 0.04  # a smaller sum of containment and resemblance is within the error of sketches
-_LOOKUPS_CACHED = 512  # look-ups of each kind, each with a few kilobytes at most
-_HOT_WORDS_MAX = 100_000  # common words that are remembered, so that they are not read again
+_LOOKUPS_CACHED = 512  # look-ups per source; a result takes a few kilobytes at most
+_HOT_WORDS_MAX = 100_000  # words known to be too common, whose postings are not read again
 _DOCUMENTS_PER_READ = 32  # documents whose locations are read together
 _HISTORIES_PER_READ = 16
 _PROMISE_SHARE_MIN = 0.2  # candidates with less than this share of the best promise are not compared
 
 
 class CandidateSelector:
-    """Selects candidates, and caches look-ups, because the search from a hop repeats many of them."""
+    """Selects candidates. Look-ups are cached, because the search from a hop repeats many of the first look-ups."""
 
     def __init__(self, context: FindContext) -> None:
         self._context, self._counters = context, context.counters
@@ -63,28 +62,28 @@ class CandidateSelector:
         self._hot_words: set[tuple[bytes, int]] = set()
 
     def select(self, dead: DeadUrl, extra_keys: Iterable[bytes], excluded: frozenset[bytes]) -> list[UrlHistory]:
-        """Return the histories of URLs that had a page when the old URL was missing.
+        """Return the histories of candidates: URLs that had a page when the old URL was missing.
 
-        These are the extra keys, the URLs by position, and the `find.compared_max` most promising URLs of documents.
+        These are the extra keys, URLs by position, and the `find.compared_max` most promising URLs of documents.
         """
         compared_max = self._context.settings.compared_max
-        given = [key for key in dict.fromkeys([*extra_keys, *self._by_position(dead)]) if key not in excluded]
-        promise = self._rate_urls(dead, self._rate_documents(dead), {*given, *excluded})
-        order = sorted(promise, key=lambda key: (-promise[key], key))
+        fixed_keys = [key for key in dict.fromkeys([*extra_keys, *self._by_position(dead)]) if key not in excluded]
+        promises = self._rate_urls(dead, self._rate_documents(dead), {*fixed_keys, *excluded})
+        order = sorted(promises, key=lambda key: (-promises[key], key))
         histories: list[UrlHistory] = []
-        read = 0
-        while read < len(order) and len(histories) < compared_max:
-            if histories and promise[order[read]] < _PROMISE_SHARE_MIN * promise[histories[0].key]:
+        urls_read = 0
+        while urls_read < len(order) and len(histories) < compared_max:
+            if histories and promises[order[urls_read]] < _PROMISE_SHARE_MIN * promises[histories[0].key]:
                 self._counters["find_promise_share_min"] += 1
                 break
-            histories += self._surviving_histories(dead, order[read : read + _HISTORIES_PER_READ])
-            read += _HISTORIES_PER_READ
-        if len(histories) + (read < len(order)) > compared_max:
+            histories += self._surviving_histories(dead, order[urls_read : urls_read + _HISTORIES_PER_READ])
+            urls_read += _HISTORIES_PER_READ
+        if len(histories) + (urls_read < len(order)) > compared_max:
             self._counters["find_compared_max"] += 1
-        return [*self._surviving_histories(dead, given), *histories[:compared_max]]
+        return [*self._surviving_histories(dead, fixed_keys), *histories[:compared_max]]
 
     def _rate_urls(self, dead: DeadUrl, promises: dict[bytes, float], known: set[bytes]) -> dict[bytes, float]:
-        """Return the promise of about `find.candidates_max` URLs, those of the most promising documents first.
+        """Return the promise of about `find.candidates_max` URLs of the first documents.
 
         The promise of a URL is that of its most promising document, plus the similarity of the paths.
         """
@@ -110,8 +109,8 @@ class CandidateSelector:
     def _rate_documents(self, dead: DeadUrl) -> dict[bytes, float]:
         """Return the promise of candidate documents by prefix, in the order in which their sources take turns.
 
-        The promise is containment plus resemblance by sketches, plus the strength of shared words relative to the
-        document with the highest strength.
+        The promise of a document is its containment plus its resemblance, estimated by sketches, plus the strength of
+        its shared words as a share of the highest strength.
         """
         gathered_max = self._context.settings.gathered_max
         by_content = self._by_content(dead.row) if dead.row else {}
@@ -149,7 +148,7 @@ class CandidateSelector:
         return rows.values()
 
     def _by_content(self, row: DocumentRow) -> dict[bytes, float]:
-        """Return the strength of documents that share bands or sampled shingles with the old one."""
+        """Return the strength of documents that share bands or sampled shingles with the old document."""
         strengths: dict[bytes, float] = defaultdict(float)
         buckets = sketcher.buckets(row.sketch.signature[None, :], self._context.view.scheme)[0]
         for postings in self._buckets.many(bucket.tobytes() for bucket in buckets):
@@ -170,10 +169,10 @@ class CandidateSelector:
         return strengths
 
     def _sites(self, dead: DeadUrl) -> list[bytes]:
-        """Return the sites to look words up in: the old URL's site, and new sites of the sweep that found it missing.
+        """Return the sites whose words are looked up: the old site, and sites new in the sweep without the old URL.
 
-        If that sweep visited the old host and many new hosts, as in any broad crawl, the new sites are left out,
-        because nothing makes any of them more likely than the others.
+        If that sweep visited the old host and many new hosts, as a broad crawl does, the new sites are left out,
+        because none of them is more likely than the others.
         """
         sweeps, host = self._context.sweeps, host_prefix(dead.key)
         new_hosts = sweeps.new_hosts(dead.missing_since, dead.last_sweep)[:SITES_MAX]
@@ -206,7 +205,7 @@ class CandidateSelector:
         return strengths
 
     def _by_position(self, dead: DeadUrl) -> list[bytes]:
-        """Return keys of the same path on other hosts, and of parent pages."""
+        """Return the keys of URLs with the same path on other hosts, and of parent pages."""
         sweeps, host = self._context.sweeps, host_prefix(dead.key)
         newest = sweeps.committed[-1] if sweeps.committed else dead.missing_since
         hosts: list[bytes] = []
@@ -222,14 +221,14 @@ def _strongest(strengths: dict[bytes, float], limit: int) -> list[bytes]:
 
 
 def _take_turns(chosen: list[bytes], sources: list[dict[bytes, float]]) -> list[bytes]:
-    """Return the chosen prefixes in the order in which sources take turns, so that no source crowds out another."""
+    """Return the chosen prefixes from each source in turn, so that no source crowds out the others."""
     orders = [_strongest({p: source[p] for p in chosen if p in source}, len(chosen)) for source in sources]
     turns = chain.from_iterable(zip_longest(*orders))
     return list(dict.fromkeys(prefix for prefix in turns if prefix is not None))
 
 
 def _query_words(features: TextFeatures | None) -> list[int]:
-    """Return more words of the old text than the index has per text, as other texts are indexed by other words."""
+    """Return the words of the old text to look up, usually more than the index contains per text."""
     if features is None:
         return []
     counts = np.expm1(features.weights).round().astype(np.int64)
@@ -237,7 +236,7 @@ def _query_words(features: TextFeatures | None) -> list[int]:
 
 
 def parent_pages(key: bytes) -> list[bytes]:
-    """Return keys of pages above a URL, which can include its page now: `/a/b.html`, `/a/b/` for `/a/b/c.html`."""
+    """Return the keys of pages that may have absorbed a URL's page: `/a/b.html` and `/a/b/` for `/a/b/c.html`."""
     host = host_prefix(key)
     bare = key.split(b"?", 1)[0]
     name = bare[bare.rfind(b"/") + 1 :]

@@ -4,10 +4,10 @@ Two URLs that end with the same path segments lie at the same relative path in t
 `/v1/a/b.html` in the trees `/latest/` and `/v1/`. The neighbours of the two URLs show which kind of copy the
 candidate's tree is:
 
-| figure         | neighbours                                  | share of them that have                             |
+| figure         | neighbours                                  | share of the neighbours that have                   |
 |----------------|---------------------------------------------|-----------------------------------------------------|
 | copied_share   | pages near the old URL that are still alive | a copy at the same relative path near the candidate |
-| frozen_share   | pages that went missing with the old URL    | exactly their document at that path                 |
+| frozen_share   | pages that went missing with the old URL    | an identical copy at that path                      |
 | mirrored_share | living pages near the candidate             | a living counterpart in the old URL's tree, as      |
 |                |                                             | translations have                                   |
 """
@@ -35,12 +35,12 @@ _COPY_RESEMBLANCE = 0.4
 
 
 class CopyDetector:
-    """Computes the figures of the table above, from 0 to 1; the LRU caches never refresh a value."""
+    """Computes the figures of the table above, from 0 to 1. Results are cached and never refreshed."""
 
     def __init__(
-        self, view: View, rows: BatchLru[bytes, DocumentRow | None], last_visit: Callable[[bytes], int]
+        self, view: View, rows: BatchLru[bytes, DocumentRow | None], last_sweep_of: Callable[[bytes], int]
     ) -> None:
-        self._view, self._rows, self._last_visit = view, rows, last_visit
+        self._view, self._rows, self._last_sweep_of = view, rows, last_sweep_of
         self._copied_share = lru_cache(maxsize=4096)(self._read_copied_share)
         self._frozen_share = lru_cache(maxsize=4096)(self._read_frozen_share)
         self._mirrored_share = lru_cache(maxsize=4096)(self._read_mirrored_share)
@@ -49,18 +49,18 @@ class CopyDetector:
         """Return the share of the old URL's living neighbours that have a copy near the candidate.
 
         Neighbours are pages that were captured in `last_sweep`, as the old URL was, and in `missing_since`. The share
-        is 0 if the URLs do not end alike, there are fewer than three neighbours, or the host is no longer visited.
+        is 0 if the last path segments differ, there are fewer than three neighbours, or the host is not visited now.
         """
         old_tree, new_tree = _tree_roots(old, candidate)
-        if old_tree == new_tree or self._last_visit(host_prefix(old)) < missing_since:
+        if old_tree == new_tree or self._last_sweep_of(host_prefix(old)) < missing_since:
             return 0.0
         return self._copied_share(old_tree, new_tree, directory_prefix(old), last_sweep, missing_since)
 
     def frozen_share(self, old: bytes, candidate: bytes, last_sweep: int, missing_since: int) -> tuple[float, bytes]:
-        """Return the share of pages that went missing with the old URL and whose document is now near the candidate.
+        """Return the share of the pages missing with the old URL that have an identical copy near the candidate.
 
         Also return the key prefix of the candidate's tree, which is empty if both URLs are in one tree. If the whole
-        old tree is gone, the share alone cannot distinguish a copy of that tree from its new home.
+        old tree is gone, the share alone does not distinguish a copy of the tree from its new home.
         """
         old_tree, new_tree = _tree_roots(old, candidate)
         if old_tree == new_tree:
@@ -86,7 +86,7 @@ class CopyDetector:
     def _surviving_neighbours(
         self, old_tree: bytes, new_tree: bytes, folder: bytes, last_sweep: int, missing_since: int
     ) -> dict[bytes, list[Capture]]:
-        """Return the captures of pages near `folder` that are in both sweeps, by URL key."""
+        """Return the captures of pages near `folder` that both sweeps captured, by URL key."""
         neighbours: dict[bytes, list[Capture]] = {}
         is_nested = len(new_tree) > len(old_tree)
         for level, start in _levels_upwards(folder, old_tree):
@@ -96,7 +96,7 @@ class CopyDetector:
                 captures = [c for c in all_captures if c.document is not None]
                 is_surviving = {last_sweep, missing_since} <= {c.sweep for c in captures}
                 if is_surviving and not (is_nested and key.startswith(new_tree)):
-                    # Pages of this level come first, because folders below can be other trees, such as copies.
+                    # Pages of this level come first, because folders below may be other trees, such as copies.
                     (neighbours if directory_prefix(key) == level else deeper)[key] = captures
                 if len(neighbours) >= _NEIGHBOURS_MAX:
                     return neighbours
@@ -110,29 +110,29 @@ class CopyDetector:
         self, old_tree: bytes, new_tree: bytes, folder: bytes, last_sweep: int, missing_since: int
     ) -> float:
         keys = self._view.url_keys_under(folder, _CAPTURES_READ)[:_URLS_READ]
-        missing: dict[bytes, bytes] = {}  # documents by the URL key where their copy would be
+        expected: dict[bytes, bytes] = {}  # documents of missing pages by the key that a copy would have
         for key, all_captures in self._captures_of(keys):
             documents = {c.sweep: c.document for c in all_captures if c.document is not None}
             document = documents.get(last_sweep)
             if document is not None and missing_since not in documents and directory_prefix(key) == folder:
-                missing[new_tree + key[len(old_tree) :]] = document
-            if len(missing) >= _NEIGHBOURS_MAX:
+                expected[new_tree + key[len(old_tree) :]] = document
+            if len(expected) >= _NEIGHBOURS_MAX:
                 break
-        if len(missing) < _NEIGHBOURS_MIN:
+        if len(expected) < _NEIGHBOURS_MIN:
             return 0.0
-        pairs = zip(self._view.histories(list(missing)), missing.values(), strict=True)
-        return sum(any(c.document == document for c in captures) for captures, document in pairs) / len(missing)
+        pairs = zip(self._view.histories(list(expected)), expected.values(), strict=True)
+        return sum(any(c.document == document for c in captures) for captures, document in pairs) / len(expected)
 
     def _read_mirrored_share(self, old_tree: bytes, new_tree: bytes, folder: bytes) -> float:
         neighbours = self._living_neighbours(old_tree, new_tree, folder)
         counterparts = [old_tree + key[len(new_tree) :] for key in neighbours if not is_index(key)]
         if len(counterparts) < 2 * _NEIGHBOURS_MIN:
             return 0.0
-        histories = self._captures_of(counterparts)
-        return sum(self._current_document(*history) is not None for history in histories) / len(counterparts)
+        documents = (self._current_document(key, captures) for key, captures in self._captures_of(counterparts))
+        return sum(document is not None for document in documents) / len(counterparts)
 
     def _living_neighbours(self, old_tree: bytes, new_tree: bytes, folder: bytes) -> dict[bytes, None]:
-        """Return keys of living pages near the candidate, in the order of reading."""
+        """Return the keys of living pages near the candidate, the nearest first."""
         neighbours: dict[bytes, None] = {}
         levels = _levels_upwards(folder, new_tree)
         limit = _NEIGHBOURS_MAX if len(levels) == 1 else _NEIGHBOURS_MAX // 2
@@ -149,18 +149,18 @@ class CopyDetector:
         return neighbours
 
     def _captures_of(self, keys: list[bytes]) -> Iterator[tuple[bytes, list[Capture]]]:
-        """Yield the captures of these URLs in small batches, because the first ones are usually enough."""
+        """Yield each URL key with its captures. Batches are small, because the first URLs are usually enough."""
         for start in range(0, len(keys), _HISTORIES_PER_READ):
             batch = keys[start : start + _HISTORIES_PER_READ]
             yield from zip(batch, self._view.histories(batch), strict=True)
 
     def _current_document(self, key: bytes, captures: list[Capture]) -> bytes | None:
-        """Return the document of a URL in the last sweep of its host."""
-        last_sweep = self._last_visit(host_prefix(key))
+        """Return the document of a URL in the last sweep that visited its host."""
+        last_sweep = self._last_sweep_of(host_prefix(key))
         return next((c.document for c in captures if c.sweep == last_sweep), None)
 
     def _is_copy(self, document: bytes, captures: list[Capture]) -> bool:
-        """Whether a document is or resembles a version of the page with these captures."""
+        """Whether a document equals or resembles a version of the page with these captures."""
         versions = list(dict.fromkeys(c.document for c in captures if c.document is not None))
         if document in versions:
             return True
@@ -175,7 +175,7 @@ def _levels_upwards(folder: bytes, tree: bytes) -> list[tuple[bytes, bytes]]:
     """Return scans (key prefix, first key) of a folder, and of its parents up to the root of its tree.
 
     Each parent is scanned from the folder's key to the parent's end, and then from the parent's beginning. So the
-    nearest neighbours come first, before other trees further up, such as copies of this tree.
+    nearest neighbours come before those in other trees further up, such as copies of this tree.
     """
     level, levels = folder, [(folder, folder)]
     while len(level) > len(tree) and len(levels) < _LEVELS_MAX:
@@ -185,7 +185,7 @@ def _levels_upwards(folder: bytes, tree: bytes) -> list[tuple[bytes, bytes]]:
 
 
 def _tree_roots(old: bytes, new: bytes) -> tuple[bytes, bytes]:
-    """Return two keys without the path segments at their common end; both are equal if the last segments differ."""
+    """Return two keys without the last path segments that they share; `old` twice if the last segments differ."""
     a, b = old.split(b"/"), new.split(b"/")
     common = 0
     while common < min(len(a), len(b)) - 1 and a[-1 - common] == b[-1 - common]:

@@ -12,13 +12,13 @@ from state.model import DocumentRow
 from state.view import View
 from streams.find.batch_lru import BatchLru
 from streams.find.copies import CopyDetector
-from streams.find.missing_rule import SoftErrors, SweepIndex, UrlHistory, build_history
+from streams.find.missing_rule import Soft404Detector, SweepIndex, UrlHistory, build_history
 from streams.find.text_similarity import SiteStatistics, TextFeatureCache, TextFeatures, sample_site
 from streams.settings import Settings
 from streams.sketch.sketcher import Sketcher
 
 _HISTORIES_CACHED, _ROWS_CACHED, _LOCATIONS_CACHED = 16_384, 8_192, 2_048
-_LOCATIONS_MAX = 16  # URLs per document: the last ones that received the document
+_LOCATIONS_MAX = 16  # URLs per document: those at which it appeared last
 _LOCATIONS_READ, _VERSIONS_READ = 64, 8
 _STUB_SHARE = 0.4  # a last version shorter than this share of the longest version is a stub
 
@@ -38,33 +38,30 @@ class DeadUrl(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
 
 class FindContext:
-    """What the steps share about one state of the view: the LRU caches never refresh a value.
-
-    `counters` counts how often each limit of the search was reached.
-    """
+    """The objects that the steps share. Caches are never refreshed, so a context is for one state of the view."""
 
     def __init__(self, view: View, settings: Settings) -> None:
         self.view, self.settings = view, settings.find
         self.sample_postings_max = settings.limits.sample_postings_max
-        self.counters: Counter[str] = Counter()
+        self.counters: Counter[str] = Counter()  # how often each limit of the search was reached
         self.sketcher = Sketcher(view.scheme, settings.limits.tokens_max)
         self.sweeps = SweepIndex(view)
-        self.soft_errors = SoftErrors(view, settings.find.soft_404_urls)
+        self.soft_404s = Soft404Detector(view, settings.find.soft_404_urls)
         # Soft 404s are pages in these histories; `checked_history` treats them as failures.
         self.url_histories: BatchLru[bytes, UrlHistory] = BatchLru(self._read_histories, _HISTORIES_CACHED)
         self.rows: BatchLru[bytes, DocumentRow | None] = BatchLru(view.documents, _ROWS_CACHED)
         self.texts = TextFeatureCache(view, self.sketcher)
-        self.copies = CopyDetector(view, self.rows, self.sweeps.last_visit)
+        self.copies = CopyDetector(view, self.rows, self.sweeps.last_sweep_of)
         self.locations: BatchLru[bytes, list[bytes]] = BatchLru(self._read_locations, _LOCATIONS_CACHED)
         self.site_statistics = lru_cache(maxsize=64)(self._read_site)
 
     def checked_history(self, key: bytes) -> UrlHistory:
-        """Return the history of a URL, with soft 404s as failures. The check is expensive, and its result is not cached."""
+        """Return the history of a URL, with soft 404s as failures. Expensive and not cached."""
         (captures,) = self.view.histories([key])
-        return build_history(key, captures, self.sweeps, self.soft_errors.is_suspected)
+        return build_history(key, captures, self.sweeps, self.soft_404s.is_suspected)
 
     def read_dead_url(self, history: UrlHistory, missing_since: int) -> DeadUrl:
-        """Read the document of a URL that went missing in the sweep `missing_since`."""
+        """Return a URL that went missing in the sweep `missing_since`, with the document that represents its page."""
         row = self._representative_row(history)
         return DeadUrl(
             key=history.key,
@@ -76,7 +73,7 @@ class FindContext:
         )
 
     def _representative_row(self, history: UrlHistory) -> DocumentRow | None:
-        """Return the last document of a URL, or the longest version if the last one is a stub."""
+        """Return the last document of a URL, or the longest of its last documents if the last one is a stub."""
         rows = [row for row in self.rows.many(history.documents_since(0)[-_VERSIONS_READ:]) if row is not None]
         if not rows:
             return None
@@ -90,7 +87,7 @@ class FindContext:
             yield build_history(key, captures, self.sweeps, lambda _document, _key: False)
 
     def _read_locations(self, documents: list[bytes]) -> Iterator[list[bytes]]:
-        """Yield the keys of at most `_LOCATIONS_MAX` URLs for each document, which is given by its id or prefix."""
+        """Yield at most `_LOCATIONS_MAX` URL keys per document id or prefix: those at which it appeared last."""
         for locations in self.view.locations_with_times(documents, _LOCATIONS_READ):
             if len(locations) <= _LOCATIONS_MAX:
                 yield [key for key, _ in locations]
@@ -100,6 +97,6 @@ class FindContext:
             yield [key for key, _ in newest[:_LOCATIONS_MAX]]
 
     def _read_site(self, host: bytes) -> SiteStatistics:
-        last_sweep, documents_max = self.sweeps.last_visit(host), self.settings.site_sample_documents
+        last_sweep, documents_max = self.sweeps.last_sweep_of(host), self.settings.site_sample_documents
         sample = sample_site(self.view, host, documents_max, last_sweep)
         return SiteStatistics(sample, self.texts, last_sweep, documents_max)

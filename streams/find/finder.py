@@ -31,22 +31,22 @@ from streams.sketch.sketcher import Sketcher
 from streams.timestamps import iso
 from streams.urls import host_prefix, url_key
 
-BLOCK_URLS = 2_000  # URLs that are traced before the rules learned from them are applied
+BLOCK_URLS = 2_000  # URLs per block: all are traced before the rules learned from them are applied
 LEARN_CONFIDENCE_MIN = 0.35
-MOVES_MAX = 20_000  # rules are learned from this many of the last moves
+MOVES_MAX = 20_000  # rules are learned from the last moves, at most this many
 NEIGHBOURS_MAX = 24  # missing neighbours traced per URL, to learn rules if only a few URLs are given
 
 
 class _Case(msgspec.Struct, frozen=True):
-    """One URL before its answer. `history` is None if the URL is invalid, and `search` if no page is missing."""
+    """What is known of a URL before it is answered. `history` is None if the URL is invalid."""
 
     url: str
     history: UrlHistory | None = None
-    search: SearchResult | None = None
+    search: SearchResult | None = None  # None: no page is missing
 
 
 class Finder:
-    """Answers questions about one state of a view: the LRU caches never refresh a value."""
+    """Finds the new URLs of pages. Caches are never refreshed, so a finder is for one state of the view."""
 
     def __init__(self, view: View, settings: Settings) -> None:
         self._context = FindContext(view, settings)
@@ -56,24 +56,24 @@ class Finder:
         self._tracer = Tracer(self._context, self._ranker)
 
     def find(self, url: str) -> Answer:
-        """Return the answer for one URL without rules, which are learned from other URLs."""
+        """Return the answer for one URL, without the support of rules, which are learned from other URLs."""
         return self._answer(self._search(url), NO_RULES)
 
     def find_many(self, urls: Iterable[str]) -> Iterator[Answer]:
         """Yield the answers for many URLs, in the order of the URLs.
 
-        Rewrite rules learned from the last `MOVES_MAX` sure moves of this call support the answers of the same block
-        of URLs and of later blocks. If only a few URLs are given, the missing URLs in their folders are traced as
-        well, to learn rules from more moves.
+        URLs are traced in blocks. The answers of a block are supported by rewrite rules, which are learned from the
+        last `MOVES_MAX` sure moves of this and earlier blocks. If a block has only a few URLs, the missing URLs in
+        their folders are traced too, to learn rules from more moves.
         """
         remaining = iter(urls)
         moves: dict[str, str] = {}
         while block := list(islice(remaining, BLOCK_URLS)):
             cases = [self._search(url) for url in block]
             is_small = len(block) <= NEIGHBOURS_MAX // 4
-            extra = dict.fromkeys(url for case in cases for url in self._missing_neighbours(case)) if is_small else {}
-            others = (self._search(url) for url in extra if url not in block)
-            for case in (*cases, *others):
+            neighbours = dict.fromkeys(url for c in cases for url in self._missing_neighbours(c)) if is_small else {}
+            neighbour_cases = (self._search(url) for url in neighbours if url not in block)
+            for case in (*cases, *neighbour_cases):
                 if (target := _sure_move(case)) is not None:
                     moves[case.url] = target
             excess = list(islice(moves, max(0, len(moves) - MOVES_MAX)))
@@ -84,12 +84,12 @@ class Finder:
             yield from (self._answer(case, rules) for case in cases)
 
     def missing_since(self, url: str) -> int | None:
-        """Return the first sweep without a URL that had a page; None if there is no such sweep or page."""
+        """Return the first sweep without this URL; None if there is no such sweep, or the URL never had a page."""
         history = self._context.checked_history(url_key(url))
         return absent_since(history, self._context.sweeps) if history.pages else None
 
     def ranked_urls(self, url: str) -> list[str]:
-        """Return the URLs of all ranked candidates. If the new home is not among them, no look-up found it."""
+        """Return the URLs of all ranked candidates: the URLs that look-ups found, whatever their confidence."""
         search = self._search(url).search
         return [candidate.history.pages[-1].url for candidate in search.trace.ranked] if search else []
 
@@ -106,7 +106,7 @@ class Finder:
         redirect = follow_redirects(self._context, history)
         missing_since = history.missing_since
         if missing_since is None:
-            missing_since = self._context.sweeps.last_visit(host_prefix(key))
+            missing_since = self._context.sweeps.last_sweep_of(host_prefix(key))
         dead = self._context.read_dead_url(history, missing_since)
         trace = self._tracer.trace(dead, [redirect.history.key] if redirect else [])
         return _Case(url, history, SearchResult(dead, trace, redirect))
@@ -123,7 +123,7 @@ class Finder:
         return search if _direct_confidence(search) >= self._settings.confidence_min else None
 
     def _missing_neighbours(self, case: _Case) -> list[str]:
-        """Return the missing URLs in the folder of a URL, in order of key, but none if the URL has a sure answer."""
+        """Return missing URLs in the folder of a URL, in order of key; none if the URL has a sure move already."""
         if case.history is None or case.search is None or _sure_move(case) is not None:
             return []
         keys = (key for key in folder_neighbours(self._context, case.history.key) if key != case.history.key)
@@ -173,7 +173,7 @@ def _direct_confidence(search: SearchResult) -> float:
 
 
 def _sure_move(case: _Case) -> str | None:
-    """Return the target of a sure move, to learn rules from. Copied trees and moves with hops teach no rules."""
+    """Return the target of a move from which rules are learned: it is sure, direct and not in a copied tree."""
     if case.search is None or not case.search.trace.ranked or case.search.trace.hops:
         return None
     best = case.search.trace.ranked[0]
@@ -190,10 +190,10 @@ def _target_key(prediction: Prediction) -> bytes | None:
 
 @cache
 def warm_up() -> None:
-    """Load what the first question would wait for, and exempt it from garbage collection. Call at process start.
+    """Compile and load what the first search needs, and exempt it from garbage collection. Call at process start.
 
-    The compiler leaves a few hundred thousand objects that live as long as the process. A full collection walks all
-    of them, which added 100 ms to about every hundredth question.
+    The compiler leaves a few hundred thousand objects that live as long as the process. Full collections walked all
+    of them, which added 100 ms to about every hundredth search.
     """
     example = Sketcher(Scheme())
     sketch = example.sketch("a few words are enough")

@@ -1,9 +1,9 @@
 """The rule that decides from the captures of a URL whether it is missing, and since which sweep.
 
-`IS_MISSING` encodes the rule: what each outcome of a sweep says about a URL. Only committed sweeps can make a URL
-missing; an open sweep can only show that it is alive. If a sweep has several captures of a URL, the last one wins,
-but an answer that asks the crawler to retry later does not replace an earlier capture. A redirect to another spelling
-of the same URL, such as from http to https, is ignored.
+`IS_MISSING` defines the rule: what each outcome of a sweep says about a URL. Only committed sweeps make a URL
+missing, but an open sweep may show that a URL is alive. If a sweep has several captures of a URL, the last one
+decides, but a temporary error never replaces an earlier capture. A redirect to a different spelling of the same URL,
+such as from http to https, is ignored.
 """
 
 from __future__ import annotations
@@ -23,43 +23,43 @@ from streams.page import NOT_MODIFIED, SUCCESS_STATUSES
 from streams.sketch.index_terms import page_name
 from streams.urls import domain_ranges, host_prefix, key_url, url_key
 
-_LOCATIONS_READ_MIN = 64  # minimum number of locations to read when checking for a soft 404
+_LOCATIONS_READ_MIN = 64  # locations to read per document, at least
 _HOSTS_COMPARED_MAX, _NEW_HOSTS_MAX = 64, 64
-_HOSTS_READ_MAX = 10_000  # with more hosts in a sweep, do not guess where a host moved
+_HOSTS_READ_MAX = 10_000  # if a sweep has more hosts, do not guess to which of them a host moved
 _SERVER_ERROR_MIN = 500
-_RETRY_LATER = frozenset({408, 425, 429})
+_TEMPORARY_ERRORS = frozenset({408, 425, 429})
 
 
 class Outcome(Enum):
     """What one sweep found at a URL."""
 
     PAGE = auto()  # a page with text that is not a soft 404
-    NO_TEXT = auto()  # a 304, or a 2xx answer without text: a PDF, a picture, an empty shell
-    NOT_SERVED = auto()  # a redirect, another 3xx or 4xx, or a soft 404
-    RETRY_LATER = auto()  # 408, 425, 429 or 5xx
-    RETRY_LATER_AGAIN = auto()  # one of these statuses again in the next sweep with a capture
+    NO_TEXT = auto()  # a 304, or a 2xx without text, such as a PDF, an image or an empty page
+    NOT_SERVED = auto()  # a redirect, any other 3xx or 4xx, or a soft 404
+    TEMPORARY_ERROR = auto()  # 408, 425, 429 or 5xx
+    REPEATED_TEMPORARY_ERROR = auto()  # a temporary error in the next sweep with a capture too
     NOT_CAPTURED = auto()  # no capture, although the sweep covers the URL (`SweepIndex.covers`)
     NOT_COVERED = auto()  # no capture, and the sweep belongs to a different crawl
 
 
-IS_MISSING: dict[Outcome, bool | None] = {  # None: the sweep changes nothing
+IS_MISSING: dict[Outcome, bool | None] = {  # None: no change
     Outcome.PAGE: False,
     Outcome.NO_TEXT: False,
     Outcome.NOT_SERVED: True,
-    Outcome.RETRY_LATER: None,
-    Outcome.RETRY_LATER_AGAIN: True,
+    Outcome.TEMPORARY_ERROR: None,
+    Outcome.REPEATED_TEMPORARY_ERROR: True,
     Outcome.NOT_CAPTURED: True,
     Outcome.NOT_COVERED: None,
 }
 
 
 class SweepIndex:
-    """The committed sweeps of a view, and look-ups of their hosts through LRU caches that never refresh a value."""
+    """The committed sweeps of a view, and the hosts that they visited. Results are cached and never refreshed."""
 
     def __init__(self, view: View) -> None:
         self._view = view
         self.committed = [s.number for s in view.sweeps() if s.state is SweepState.COMMITTED]
-        self._hosts_of_domain = lru_cache(maxsize=65_536)(self._read_domain)
+        self._hosts_of_domain = lru_cache(maxsize=65_536)(self._read_hosts_of_domain)
         self._same_crawl = lru_cache(maxsize=4096)(self._share_hosts)
         self.new_hosts = lru_cache(maxsize=256)(self._read_new_hosts)
 
@@ -67,25 +67,25 @@ class SweepIndex:
         return self._view.captures_on_host(sweep, host) > 0
 
     def covers(self, sweep: int, key: bytes, last_sweep: int) -> bool:
-        """Whether a sweep would have captured a URL that still existed; `last_sweep` is the last that did capture it.
+        """Whether a sweep would have captured a URL if the URL still existed.
 
         A sweep covers a URL if the sweep visited the URL's host, another host of the same registered domain, or any
-        host that `last_sweep` also visited, because both sweeps then belong to the same crawl.
+        host that `last_sweep`, the last sweep with the URL, also visited: both sweeps then belong to the same crawl.
         """
         if self.has_visited(sweep, host_prefix(key)):
             return True
         return bool(self.hosts_of_domain(sweep, key, 1)) or self._same_crawl(sweep, last_sweep)
 
-    def last_visit(self, host: bytes) -> int:
-        """Return the last committed sweep that visited a host, or else the last committed sweep (0 if none)."""
+    def last_sweep_of(self, host: bytes) -> int:
+        """Return the last committed sweep that visited a host. Without any, return the last committed sweep or 0."""
         visits = (sweep for sweep in reversed(self.committed) if self.has_visited(sweep, host))
         return next(visits, self.committed[-1] if self.committed else 0)
 
     def hosts_of_domain(self, sweep: int, key: bytes, limit: int) -> list[bytes]:
-        """Return at most `limit` hosts of a key's registered domain that a sweep visited."""
+        """Return at most `limit` hosts that a sweep visited on the registered domain of a URL key."""
         return self._hosts_of_domain(sweep, domain_ranges(key), limit)
 
-    def _read_domain(self, sweep: int, ranges: tuple[tuple[bytes, bytes], ...], limit: int) -> list[bytes]:
+    def _read_hosts_of_domain(self, sweep: int, ranges: tuple[tuple[bytes, bytes], ...], limit: int) -> list[bytes]:
         results: list[bytes] = []
         for start, stop in ranges:
             hosts = self._view.captures_per_host(sweep, start, limit - len(results))
@@ -93,7 +93,7 @@ class SweepIndex:
         return results
 
     def _read_new_hosts(self, sweep: int, previous: int) -> list[bytes]:
-        """Return hosts that a sweep visited and a previous one did not, the hosts with the most captures first."""
+        """Return hosts that a sweep visited but the sweep `previous` did not, those with most captures first."""
         counts = self._view.captures_per_host(sweep, limit=_HOSTS_READ_MAX + 1)
         if len(counts) > _HOSTS_READ_MAX:
             return []
@@ -103,22 +103,22 @@ class SweepIndex:
         return sorted(new, key=lambda host: (-counts[host], host))[:_NEW_HOSTS_MAX]
 
     def _share_hosts(self, sweep: int, last_sweep: int) -> bool:
-        for visitor, source in ((sweep, last_sweep), (last_sweep, sweep)):
-            hosts = self._view.captures_per_host(source, limit=_HOSTS_COMPARED_MAX)
-            if any(self.has_visited(visitor, host) for host in hosts):
+        for first, second in ((last_sweep, sweep), (sweep, last_sweep)):
+            hosts = self._view.captures_per_host(first, limit=_HOSTS_COMPARED_MAX)
+            if any(self.has_visited(second, host) for host in hosts):
                 return True
         return False
 
 
 class UrlHistory(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """The history of one URL, as the rule sees it."""
+    """The captures of one URL, classified by the rule: successes show the URL as alive, failures as missing."""
 
     key: bytes
-    pages: tuple[Capture, ...]  # captures with a page, one per sweep, in order
-    textless_success: Capture | None  # the last answer, if it has no text and is later than all pages
-    failures: tuple[Capture, ...]  # captures after the last answer that show the URL as missing
-    last_capture_sweep: int  # the last sweep with any capture of the URL, or 0
-    missing_since: int | None  # the first committed sweep after the last answer that shows the URL as missing
+    pages: tuple[Capture, ...]  # successes with text, one per sweep, in order
+    textless_success: Capture | None  # the last success, if it has no text
+    failures: tuple[Capture, ...]  # all failures after the last success
+    last_capture_sweep: int  # the last sweep with a capture of the URL, or 0
+    missing_since: int | None  # the first committed sweep after the last success that shows the URL as missing
 
     @property
     def last_page(self) -> Capture | None:
@@ -126,29 +126,29 @@ class UrlHistory(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def last_success(self) -> Capture | None:
-        """The last capture that is an answer, with or without text."""
+        """The last success, with or without text."""
         return self.textless_success or self.last_page
 
     @property
     def is_alive(self) -> bool:
-        """Whether the URL has answered and has not been missing since."""
+        """Whether the URL has a success and has not been missing since."""
         return self.last_success is not None and self.missing_since is None
 
     def document_at(self, sweep: int) -> bytes | None:
         return next((page.document for page in self.pages if page.sweep == sweep), None)
 
     def documents_since(self, sweep: int) -> list[bytes]:
-        """Return the distinct documents of a sweep and of later sweeps, in order."""
+        """Return the distinct documents that a sweep and later sweeps captured, in order."""
         documents = (page.document for page in self.pages if page.sweep >= sweep)
         return list(dict.fromkeys(document for document in documents if document is not None))
 
 
-class SoftErrors:
+class Soft404Detector:
     """Detects soft 404s, which are error pages with status 200, and caches the results.
 
-    A document is suspected if `urls_min` or more unrelated URLs of one host serve it at the same time. URLs with the
-    same page name are related: they are one page under old and new paths, versions or languages. URLs that serve the
-    document one after another can be one page whose URL gets a new id in every sweep.
+    A document is suspected if at least `urls_min` unrelated URLs of one host serve it in the same sweep. URLs with
+    the same page name are related: they are one page at old and new paths, or in several versions or languages. URLs
+    that serve the document in different sweeps may be one page whose URL gets a new id in every sweep.
     """
 
     def __init__(self, view: View, urls_min: int) -> None:
@@ -168,7 +168,7 @@ class SoftErrors:
         self._suspected.many((page.document, host_prefix(key)) for page, key in pages if page and page.document)
 
     def _read(self, pairs: list[tuple[bytes, bytes]]) -> Iterator[bool]:
-        # Locations of a document are in order of URL key, so the locations on one host are adjacent.
+        # The locations of a document are sorted by URL key, so the locations on one host are adjacent.
         limit = max(_LOCATIONS_READ_MIN, 4 * self._urls_min)
         locations = self._view.locations([document + host for document, host in pairs], limit)
         for (document, _), keys in zip(pairs, locations, strict=True):
@@ -177,9 +177,9 @@ class SoftErrors:
             yield is_common and self._count_simultaneous(document, names) >= self._urls_min
 
     def _count_simultaneous(self, document: bytes, names: dict[bytes, str]) -> int:
-        """Return the largest number of distinct page names, given by URL key, under which one sweep saw a document.
+        """Return the largest number of page names (`names`, by URL key) that served a document in the same sweep.
 
-        A URL is assumed to serve the document in all sweeps between the first and the last that saw it there.
+        A URL is assumed to serve the document in all sweeps from the first to the last that captured it there.
         """
         spans: list[tuple[int, int, str]] = []
         for name, captures in zip(names.values(), self._view.histories(list(names)), strict=True):
@@ -193,13 +193,13 @@ class SoftErrors:
 def build_history(
     key: bytes, captures: list[Capture], sweeps: SweepIndex, is_soft_404: Callable[[bytes, bytes], bool]
 ) -> UrlHistory:
-    """Apply the rule to the captures of a URL, which are in order; `is_soft_404` takes a document and a URL key."""
-    by_sweep = _decisive_captures(captures)
+    """Classify the captures of a URL, which are in order. `is_soft_404` takes a document and a URL key."""
+    decisive = _decisive_captures(captures)
     pages: list[Capture] = []
     textless_success: Capture | None = None
     failures: list[Capture] = []
     outcome = Outcome.NOT_COVERED
-    for capture in by_sweep.values():
+    for capture in decisive.values():
         outcome = _outcome(capture, outcome, is_soft_404)
         if IS_MISSING[outcome]:
             failures.append(capture)
@@ -213,14 +213,14 @@ def build_history(
         pages=tuple(pages),
         textless_success=textless_success,
         failures=tuple(failures),
-        last_capture_sweep=max(by_sweep, default=0),
+        last_capture_sweep=max(decisive, default=0),
         missing_since=None,
     )
-    return msgspec.structs.replace(history, missing_since=_missing_since(history, by_sweep, sweeps))
+    return msgspec.structs.replace(history, missing_since=_missing_since(history, decisive, sweeps))
 
 
 def absent_since(history: UrlHistory, sweeps: SweepIndex) -> int | None:
-    """Return the first sweep without the URL, even one that does not cover it, because its host may have moved."""
+    """Return the first sweep without the URL, whether or not the sweep covers the URL: the host may have moved."""
     if history.missing_since is not None:
         return history.missing_since
     return next((sweep for sweep in sweeps.committed if sweep > history.last_capture_sweep), None)
@@ -237,9 +237,9 @@ def redirect_key(capture: Capture) -> bytes | None:
 
 
 def _outcome(capture: Capture, previous: Outcome, is_soft_404: Callable[[bytes, bytes], bool]) -> Outcome:
-    if _asks_to_retry(capture):
-        is_repeated = previous in (Outcome.RETRY_LATER, Outcome.RETRY_LATER_AGAIN)
-        return Outcome.RETRY_LATER_AGAIN if is_repeated else Outcome.RETRY_LATER
+    if _is_temporary_error(capture):
+        is_repeated = previous in (Outcome.TEMPORARY_ERROR, Outcome.REPEATED_TEMPORARY_ERROR)
+        return Outcome.REPEATED_TEMPORARY_ERROR if is_repeated else Outcome.TEMPORARY_ERROR
     if capture.redirect is not None or not (capture.status in SUCCESS_STATUSES or capture.status == NOT_MODIFIED):
         return Outcome.NOT_SERVED
     if capture.document is None:
@@ -248,38 +248,37 @@ def _outcome(capture: Capture, previous: Outcome, is_soft_404: Callable[[bytes, 
 
 
 def _decisive_captures(captures: list[Capture]) -> dict[int, Capture]:
-    """Return the decisive capture of each sweep, in order of the sweeps."""
+    """Return the capture that decides each sweep's outcome, by sweep, in order."""
     by_sweep: dict[int, Capture] = {}
     for capture in captures:
         is_self_redirect = redirect_key(capture) == capture.key
-        if not is_self_redirect and not (capture.sweep in by_sweep and _asks_to_retry(capture)):
+        if not is_self_redirect and not (capture.sweep in by_sweep and _is_temporary_error(capture)):
             by_sweep[capture.sweep] = capture
     return by_sweep
 
 
-def _missing_since(history: UrlHistory, by_sweep: dict[int, Capture], sweeps: SweepIndex) -> int | None:
-    """Return the first committed sweep after the last answer that shows the URL as missing."""
+def _missing_since(history: UrlHistory, decisive: dict[int, Capture], sweeps: SweepIndex) -> int | None:
     failed_in = {capture.sweep for capture in history.failures}
     for sweep in sweeps.committed:
         if sweep in failed_in:
             return sweep
-        if history.last_success and sweep > history.last_success.sweep and sweep not in by_sweep:
+        if history.last_success and sweep > history.last_success.sweep and sweep not in decisive:
             covered = sweeps.covers(sweep, history.key, history.last_success.sweep)
             if IS_MISSING[Outcome.NOT_CAPTURED if covered else Outcome.NOT_COVERED]:
                 return sweep
     return None
 
 
-def _asks_to_retry(capture: Capture) -> bool:
-    return capture.redirect is None and (capture.status >= _SERVER_ERROR_MIN or capture.status in _RETRY_LATER)
+def _is_temporary_error(capture: Capture) -> bool:
+    return capture.redirect is None and (capture.status >= _SERVER_ERROR_MIN or capture.status in _TEMPORARY_ERRORS)
 
 
 def possibly_missing_urls(view: View, soft_404_urls: int) -> Iterator[str]:
-    """Yield URLs that once had a page but are possibly missing now, in order of key.
+    """Yield URLs that had a page and may be missing now, in order of key.
 
-    These are URLs without a capture in the last committed sweep, URLs whose last capture has no page, and URLs whose
-    document was captured at `soft_404_urls` or more URLs of one host. `find` then applies the rule, because some of
-    these URLs are not missing: for example, the last sweep may have visited only other sites.
+    These are URLs that the last committed sweep did not capture, URLs whose last capture has no page, and URLs whose
+    document was captured at `soft_404_urls` or more URLs of one host. Not all of them are missing: for example, the
+    last sweep may have visited only other sites. `Finder` applies the exact rule.
     """
     committed = [sweep.number for sweep in view.sweeps() if sweep.state is SweepState.COMMITTED]
     newest = max(committed, default=0)
@@ -293,6 +292,6 @@ def possibly_missing_urls(view: View, soft_404_urls: int) -> Iterator[str]:
 
 
 def _repeated_documents(view: View, urls_min: int) -> set[bytes]:
-    """Return documents captured at `urls_min` or more URLs of one host: possible error pages with status 200."""
+    """Return documents captured at `urls_min` or more URLs of one host, which may be soft 404s."""
     by_host = groupby(view.all_locations(), key=lambda location: (location[0], host_prefix(location[1])))
     return {document for (document, _), locations in by_host if sum(1 for _ in locations) >= urls_min}

@@ -15,11 +15,11 @@ from streams.find.text_similarity import OldText, Similarity
 from streams.sketch import sketcher
 from streams.urls import host_prefix
 
-CHECKED_MAX = 12  # candidates that are checked for error pages and copies, and passed on to the next hop
+CHECKED_MAX = 12  # the best candidates: checked for soft 404s and copies, and passed to the search from a hop
 
 
 class PageComparer:
-    """Compares one dead URL with documents and paths; each document is compared only once."""
+    """Compares the page of one dead URL with documents and paths, each document only once."""
 
     def __init__(self, context: FindContext, dead: DeadUrl) -> None:
         self.dead, self._context = dead, context
@@ -39,7 +39,7 @@ class PageComparer:
         self._context.rows.many(distinct)
 
     def path_similarity(self, key: bytes) -> float:
-        """Return the similarity of the old URL's path and another path, 0 to 1."""
+        """Return how similar the path of a URL key is to the old URL's path, 0 to 1."""
         return self._path_similarity(path_features(key))
 
     def compare(self, document: bytes) -> Similarity:
@@ -77,14 +77,14 @@ class Ranker:
         self._context = context
 
     def rank(self, comparer: PageComparer, histories: list[UrlHistory]) -> list[RankedCandidate]:
-        """Return candidates, the best first, without error pages among the first `CHECKED_MAX`."""
-        dead, soft_errors = comparer.dead, self._context.soft_errors
+        """Return the candidates, the best first. Soft 404s among the first `CHECKED_MAX` are dropped."""
+        dead, soft_404s = comparer.dead, self._context.soft_404s
         old_versions = (history.document_at(dead.last_sweep) for history in histories)
         versions = (document for history in histories for document in _versions(dead, history))
         comparer.load([*versions, *(document for document in old_versions if document is not None)])
         ranked = best_first(self.score(comparer, history) for history in histories)
-        soft_errors.load(candidate.history for candidate in ranked[:CHECKED_MAX])
-        pages = (candidate for candidate in ranked[:CHECKED_MAX] if not soft_errors.is_soft_404(candidate.history))
+        soft_404s.load(candidate.history for candidate in ranked[:CHECKED_MAX])
+        pages = (candidate for candidate in ranked[:CHECKED_MAX] if not soft_404s.is_soft_404(candidate.history))
         checked = [self._check_copies(dead, candidate) for candidate in pages]
         return best_first([*self._mark_frozen_copies(dead, checked), *ranked[CHECKED_MAX:]])
 
@@ -109,15 +109,15 @@ class Ranker:
     def apply_predictions(
         self, dead: DeadUrl, ranked: list[RankedCandidate], predictions: Mapping[bytes, Prediction]
     ) -> list[RankedCandidate]:
-        """Add the predicted URLs that are alive to the candidates, and the support of rules to the scores."""
+        """Add predicted URLs that are alive as candidates, and add the support of rules to the scores."""
         if not predictions:
             return ranked
         context, comparer = self._context, PageComparer(self._context, dead)
         known = {candidate.history.key for candidate in ranked}
         histories = context.url_histories.many(key for key in predictions if key not in known)
         living = [history for history in histories if history.is_alive and history.pages]
-        context.soft_errors.load(living)
-        more = [self.score(comparer, history) for history in living if not context.soft_errors.is_soft_404(history)]
+        context.soft_404s.load(living)
+        more = [self.score(comparer, history) for history in living if not context.soft_404s.is_soft_404(history)]
         return best_first(self._with_rule(dead, c, predictions.get(c.history.key)) for c in [*ranked, *more])
 
     def _with_rule(self, dead: DeadUrl, candidate: RankedCandidate, prediction: Prediction | None) -> RankedCandidate:
@@ -140,17 +140,17 @@ class Ranker:
         return self._context.copies.copied_share(dead.key, key, dead.last_sweep, dead.missing_since)
 
     def _is_mirrored(self, dead: DeadUrl, candidate: RankedCandidate) -> bool:
-        """Whether a candidate is the old page's counterpart in a parallel tree, but shares little of its text."""
+        """Whether a candidate is the old page's counterpart in a parallel tree, with little of the old text."""
         traits = candidate.traits
         if traits.weighted_containment >= scoring.MIRRORED_CONTENT_MAX or traits.is_copied:
             return False
         return self._context.copies.mirrored_share(dead.key, candidate.history.key) >= scoring.MIRRORED_MIN
 
     def _mark_frozen_copies(self, dead: DeadUrl, ranked: list[RankedCandidate]) -> list[RankedCandidate]:
-        """Mark candidates in a copy of a tree that is gone as a whole.
+        """Mark candidates that are in a copy of the old tree, if the whole old tree is gone.
 
-        An identical candidate is a copy if a second candidate resembles it and appeared in the sweep that found
-        the page missing: a site that archives an old version unchanged keeps a changed version elsewhere.
+        A candidate identical to the old page is a copy if a second candidate resembles the old page and appeared when
+        the old URL went missing: a site that archives a version unchanged keeps a changed version elsewhere.
         """
         shares: dict[bytes, float] = {}
         trees: tuple[bytes, ...] = ()
@@ -166,10 +166,10 @@ class Ranker:
         return [c.with_traits(copied_tree=shares.get(c.history.key, c.traits.copied_tree)) for c in ranked]
 
     def _is_new_home(self, dead: DeadUrl, candidate: RankedCandidate, copied_trees: tuple[bytes, ...]) -> bool:
-        """Whether a candidate outside the copied trees appeared, resembles the old page, and is not a third page.
+        """Whether a candidate is a new page outside the copied trees, and resembles the old page.
 
-        Resemblance is compared rather than containment, because a site that moved unchanged can have a new page for
-        printing that contains all others.
+        Containment is not enough, because a site that moved unchanged may have a new page for printing that contains
+        all other pages.
         """
         traits = candidate.traits
         if not traits.appeared or traits.is_copied or traits.resemblance < scoring.NEW_HOME_RESEMBLANCE_MIN:
@@ -186,17 +186,17 @@ class Ranker:
 
 
 def best_first(candidates: Iterable[RankedCandidate]) -> list[RankedCandidate]:
-    """Sort candidates by score, and those with the same score by URL key."""
+    """Sort candidates by score, the best first, and candidates with equal scores by URL key."""
     return sorted(candidates, key=lambda candidate: (-candidate.score, candidate.history.key))
 
 
 def _versions(dead: DeadUrl, history: UrlHistory) -> list[bytes]:
-    """Return the first and the last document of the candidate since the old URL went missing, to be compared."""
+    """Return the candidate's documents to compare: the first and the last since the old URL went missing."""
     versions = history.documents_since(dead.missing_since)
     return versions if len(versions) <= 2 else [versions[0], versions[-1]]
 
 
 def _is_url_variant(old: bytes, new: bytes) -> bool:
-    """Whether two URLs are on one host and have the same path words, at least one word."""
+    """Whether two URLs are on one host and have the same path words, and at least one."""
     words = path_features(old).words
     return bool(words) and words == path_features(new).words and host_prefix(old) == host_prefix(new)

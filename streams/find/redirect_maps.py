@@ -27,9 +27,9 @@ from streams.errors import BadUrl, InputError
 from streams.find.answer import Answer
 from streams.urls import url_key
 
-_NETLIFY_PATTERN = re.compile(r"\*|/:")  # netlify reads these as a splat or a placeholder
+_NETLIFY_PATTERN = re.compile(r"\*|/:")  # in a path, netlify treats these as a splat or a placeholder
 _PRINTABLE_ASCII = re.compile(r"[!-~]+")
-_APACHE_LINE_MAX = 1000  # mod_rewrite reads 1024 bytes at a time, and takes the rest of a line for another entry
+_APACHE_LINE_MAX = 1000  # mod_rewrite reads 1024 bytes at a time, and treats the rest of a line as a new entry
 _NGINX_WORD_MAX = 4000  # nginx accepts words of less than 4096 bytes, including quotes and escapes
 _NGINX_BUCKETS_MIN = 2048  # nginx's default for map_hash_max_size
 _NGINX_DOLLAR = "$moved_dollar"
@@ -66,10 +66,10 @@ def flatten(direct: Mapping[str, tuple[str, float]]) -> RedirectMap:
         try:
             key, target_key = url_key(old), url_key(new)
         except BadUrl:
-            dropped[old] = "not a URL that can be redirected"
+            dropped[old] = "is not a URL that can be redirected"
             continue
         if key in steps:
-            continue  # another spelling of the same URL
+            continue  # a different spelling of an earlier URL
         old_keys[old] = key
         steps[key] = target_key, new, confidence
     moves: dict[str, tuple[str, float]] = {}
@@ -81,7 +81,7 @@ def flatten(direct: Mapping[str, tuple[str, float]]) -> RedirectMap:
             target_key, target, step_confidence = steps[target_key]
             confidence *= step_confidence
         if target_key in visited:
-            dropped[old] = "leads back to itself"
+            dropped[old] = "leads into a redirect loop"
         else:
             moves[old] = target, confidence
     return RedirectMap(moves, dropped)
@@ -135,8 +135,8 @@ class _Row(NamedTuple):
 def _write_nginx(rows: list[_Row]) -> str:
     """Write two maps: as nginx ignores case in look-ups, the second map returns the old path in its exact spelling.
 
-    With one map, a page whose name differs from an old name only in case would also be redirected, and would be
-    redirected to itself if the site changed all names to lower case.
+    With one map, a page whose name differs from an old name only in case would also be redirected. If the site
+    changed all names to lower case, the page would be redirected to itself.
     """
     words = [_nginx_words(row) for row in rows]
     longest = max((len(row.lookup_key) for row in rows), default=0)
@@ -155,7 +155,7 @@ def _write_nginx(rows: list[_Row]) -> str:
 
 def _find_nginx_fault(row: _Row, used: set[str]) -> str | None:
     if max(map(len, _nginx_words(row))) > _NGINX_WORD_MAX:
-        return "too long for an nginx map"
+        return "is too long for an nginx map"
     is_used = row.lookup_key.lower() in used
     return "differs from another URL only in case, which an nginx map ignores" if is_used else None
 
@@ -189,7 +189,7 @@ def _write_apache(rows: list[_Row]) -> str:
 
 
 def _find_apache_fault(row: _Row, _used: set[str]) -> str | None:
-    return "too long for an Apache map" if len(_apache_line(row)) > _APACHE_LINE_MAX else None
+    return "is too long for an Apache map" if len(_apache_line(row)) > _APACHE_LINE_MAX else None
 
 
 def _apache_line(row: _Row) -> str:
@@ -204,7 +204,7 @@ def _write_netlify(rows: list[_Row]) -> str:
 
 def _find_netlify_fault(row: _Row, _used: set[str]) -> str | None:
     is_pattern = row.query or _NETLIFY_PATTERN.search(row.path)
-    return "netlify cannot match a query, or a path with * or /:" if is_pattern else None
+    return "has a query, or a path with * or /:, which netlify cannot match" if is_pattern else None
 
 
 def _write_csv(rows: list[_Row]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from urllib.parse import urljoin
 
 import msgspec
@@ -26,7 +27,7 @@ class RedirectTarget(msgspec.Struct, frozen=True):
 
 
 def follow_redirects(context: FindContext, history: UrlHistory) -> RedirectTarget | None:
-    """Return the end of the redirects from a URL; None if they are invalid, too many or a loop."""
+    """Return the end of the redirects from a URL; None if there are none, too many, an invalid one or a loop."""
     redirects = [capture for capture in history.failures if capture.redirect]
     if not redirects:
         return None
@@ -48,7 +49,7 @@ def follow_redirects(context: FindContext, history: UrlHistory) -> RedirectTarge
 
 
 def folder_neighbours(context: FindContext, key: bytes) -> list[bytes]:
-    """Return keys of URLs in the folder of a URL; its own key can be among them."""
+    """Return the keys of URLs in or below the folder of a URL; they may include the URL's own key."""
     return context.view.url_keys_under(directory_prefix(key), _CAPTURES_READ)[:_NEIGHBOURS_READ]
 
 
@@ -56,8 +57,8 @@ def _is_catch_all(context: FindContext, history: UrlHistory, target: bytes) -> b
     """Whether a redirect leads to a home page, or many neighbours of the URL redirect to the same target."""
     if _is_home_page(target) and not _is_home_page(history.key):
         return True
-    histories = context.view.histories(folder_neighbours(context, history.key))
-    names = {page_name(c.url) for captures in histories for c in captures if redirect_key(c) == target}
+    captures = chain.from_iterable(context.view.histories(folder_neighbours(context, history.key)))
+    names = {page_name(capture.url) for capture in captures if redirect_key(capture) == target}
     return len(names) >= context.settings.soft_404_urls
 
 

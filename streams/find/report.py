@@ -19,7 +19,7 @@ from streams.urls import domain_prefix, host_prefix
 
 _FOLDED_CONTAINMENT_MIN, _FOLDED_RESEMBLANCE_MAX = 0.5, 0.3
 _COEXISTED_MIN, _PATH_MIN, _COSINE_MIN = 0.2, 0.3, 0.2  # weaker evidence is not reported
-_UNSEEN_TARGET_CONFIDENCE = 0.6  # given to a redirect whose target no sweep captured
+_UNSEEN_TARGET_CONFIDENCE = 0.6  # for a redirect target that no sweep captured
 _GUESS_FACTOR = 0.3  # applied to the rule's confidence if the old URL was never captured
 _SAME_PAGE_SUFFIXES = (b"/", b".html", b"/index", b"/")  # stripped in this order
 
@@ -34,7 +34,7 @@ class SearchResult(msgspec.Struct, frozen=True):
 
 
 def build_candidates(result: SearchResult, limit: int) -> list[Candidate]:
-    """Return at most `limit` candidates by score; a redirect target comes first, unless it is doubtful."""
+    """Return at most `limit` candidates, by score; a redirect target comes before them, unless it is doubtful."""
     redirect = _redirect_candidate(result, result.redirect) if result.redirect else None
     ranked = result.trace.ranked
     others = [c for c in ranked if result.redirect is None or c.history.key != result.redirect.history.key]
@@ -45,7 +45,7 @@ def build_candidates(result: SearchResult, limit: int) -> list[Candidate]:
         remaining -= redirect.confidence
     for index, other in enumerate(others[:limit]):
         confidence = _confidence(result, others, index)
-        # Only one candidate can be right, so no other may have more than the probability that the first one leaves.
+        # Only one candidate can be right, so the others get at most 1 minus the confidence of the first candidate.
         confidence = min(confidence, remaining) if candidates else confidence
         candidates.append(_compared_candidate(result, other, confidence))
         remaining = min(remaining, 1.0 - candidates[0].confidence)
@@ -56,16 +56,14 @@ def build_candidates(result: SearchResult, limit: int) -> list[Candidate]:
 
 
 def soft_404_candidate(history: UrlHistory) -> Candidate:
-    """Return the old URL, which now serves the same page as many others, as a candidate that is only reported."""
+    """Return the old URL as a candidate with confidence 0, to report that it serves a suspected soft 404."""
     last = history.failures[-1]
-    evidence = Evidence(
-        "suspected_soft_404", detail="the URL serves a page that many unrelated URLs of its host serve"
-    )
+    evidence = Evidence("suspected_soft_404", detail="many unrelated URLs of the host serve the same page")
     return Candidate(url=last.url, confidence=0.0, last_seen=iso(last.time), evidence=[evidence])
 
 
 def guessed_candidate(history: UrlHistory, prediction: Prediction) -> Candidate:
-    """Return the page that a rule predicts for a URL that was never captured."""
+    """Return the page that a rule predicts for a URL that was never captured, as a candidate."""
     confidence = round(_GUESS_FACTOR * prediction.confidence, 4)
     return _uncompared_candidate(history.pages[-1].url, history, confidence, _rule_evidence(prediction))
 
@@ -78,7 +76,7 @@ def _confidence(result: SearchResult, ranked: list[RankedCandidate], index: int)
     for hop in hops:
         confidence *= hop.confidence
     if hops and candidate.traits.resemblance == 1.0:
-        # The text is identical, so doubts about the hops do not matter.
+        # The candidate has the text of the old page itself, so doubts about the hops do not matter.
         second = max((scoring.score(rival.traits) for rival in rivals), default=0.0)
         direct = scoring.confidence(scoring.score(candidate.traits), second, candidate.traits)
         confidence = max(confidence, direct)
@@ -86,7 +84,7 @@ def _confidence(result: SearchResult, ranked: list[RankedCandidate], index: int)
 
 
 def _is_same_page(a: RankedCandidate, b: RankedCandidate) -> bool:
-    """Whether two URLs such as `/x` and `/x/` are the same page, in which case neither casts doubt on the other."""
+    """Whether two URLs, such as `/x` and `/x/`, are one page, so that neither lowers the other's confidence."""
     if a.history.pages[-1].document != b.history.pages[-1].document:
         return False
     key_a, key_b = a.history.key, b.history.key
@@ -108,7 +106,7 @@ def _redirect_candidate(result: SearchResult, redirect: RedirectTarget) -> Candi
 
 
 def _uncompared_redirect(redirect: RedirectTarget, evidence: Evidence) -> Candidate:
-    """Return a redirect target that is dead, has no text, or is not in the crawl that found the old URL missing."""
+    """Return a redirect target that was not ranked: it is dead, has no text, or is not in later sweeps."""
     url, history = redirect.url, redirect.history
     if history.failures and history.failures[-1].document is not None:
         return _uncompared_candidate(url, history, 0.0, evidence, Evidence("suspected_soft_404"))
@@ -149,7 +147,7 @@ def _compared_candidate(
 
 
 def _evidence(result: SearchResult, candidate: RankedCandidate) -> list[Evidence]:
-    """Return the reasons for and against a candidate, as the ranking weighted them."""
+    """Return the reasons for and against a candidate."""
     # Names that differ in JSON: `words` is the cosine, and `stood_beside` is `coexisted`.
     traits, key = candidate.traits, candidate.history.key
     evidence = [Evidence("stop", round(hop.confidence, 4), hop.url) for hop in result.trace.hops]

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 _SUPPORT_MIN, _CUTS_MAX = 2, 24
 _HEAD_CHARACTERS_MIN = 3  # `//` and a character of the host
-_HEADS_MAX = 64  # heads tried per URL, because a URL can consist of separators only
+_HEADS_MAX = 64  # heads tried per URL, because a URL may consist of separators only
 _EXTENSION = re.compile(
     r"(?:/(?:index|default)(?:\.[a-z]{2,5}\d?)?|\.(?:[xs]?html?|php\d?|aspx?|jspx?|cgi|rst|md|txt)|/)$"
 )
@@ -68,7 +68,7 @@ class Rules:
             self._moves_in_range.update(head for head in _heads(before, before_end) if head in self._by_head)
 
     def predict(self, url: str) -> list[Prediction]:
-        """Return predicted targets of a URL, the highest confidence first, without support by the URL's own move."""
+        """Return predicted targets of a URL, the highest confidence first. The URL's own move supports no rule."""
         stem, end = _split_extension(url)
         predictions: dict[str, Prediction] = {}
         for head in _heads(stem, end):
@@ -96,13 +96,13 @@ def _split_extension(url: str) -> tuple[str, str]:
 
 
 def _heads(stem: str, end: str) -> Iterator[tuple[str, str]]:
-    """Return the prefixes of a stem with which a rule could begin, the shortest first."""
+    """Return the beginnings of rules that may match a URL: prefixes of the stem, the shortest first, with `end`."""
     lengths = (n for n in range(_HEAD_CHARACTERS_MIN, len(stem) + 1) if not stem[n - 1].isalnum())
     return ((stem[:length], end) for length in islice(lengths, _HEADS_MAX))
 
 
 def _cut_common_end(before: str, after: str) -> Iterator[tuple[str, str]]:
-    """Yield the pairs of prefixes before a common end that begins a word, the shortest prefixes first."""
+    """Yield the pairs of prefixes that remain if a common end of whole words is removed, the shortest first."""
     pairs = zip(reversed(before), reversed(after), strict=False)
     common = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
     for rest in range(common, 0, -1):

@@ -5,19 +5,19 @@
 
 `coexisted` is the resemblance to the candidate's document while the old URL was alive: the page did not move to a
 copy that already existed. `copied_tree` is the share of living pages near the old page that have a copy at the same
-relative path near the candidate; above one half, the candidate is in a copied tree and the score is reduced. If the
-whole old tree is gone, `copied_tree` is the share of its missing pages whose documents are in the candidate's tree.
-`path` is 0 for the old page's counterpart in a parallel tree, such as a translation. `url_variant` marks a new form of
-the old URL, such as `/x/` for `/x.html`, that appeared when the old URL went missing: a page that became a folder keeps
-its URL in this form, even if other pages received its text.
+relative path near the candidate. In the score, it is 1 if the share is above one half, and 0 otherwise. If the whole
+old tree is gone, the share is that of its missing pages whose documents are in the candidate's tree. `path` is 0 for
+the old page's counterpart in a parallel tree, such as a translation. `url_variant` marks a new form of the old URL,
+such as `/x/` for `/x.html`, that appeared when the old URL went missing: a page that became a folder keeps its URL in
+this form, even if other pages received its text.
 
 If texts are not stored, the cosine is missing, and sketches supply the other figures:
 
     score = 1.6 containment x (1 - 0.85 coexisted) + 1.6 path + ...
 
-The confidence is a logistic function of five figures: the score, the margin to the second candidate as a share of the
-score, and whether the candidate appeared when the old URL went missing, has almost none of the old content, and is in
-a copied tree. The second score is at least 0.2, because not all pages were compared.
+The confidence is a logistic function of five figures: the score, the margin to the second-best score as a share of
+the score, and whether the candidate appeared when the old URL went missing, has almost none of the old content, or is
+in a copied tree. The second-best score is taken as 0.2 at least, because not all pages were compared.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ SKETCH_CONTAINMENT, SKETCH_PATH = 1.6, 1.6
 CONTAINMENT_SPREAD = 0.2  # prior standard deviation of candidates' containments, around 0
 COPIED_TREE_ABOVE = 0.5  # with a greater share of copied neighbours, a candidate is in a copied tree
 MIRRORED_MIN = 0.5  # share of a candidate's neighbours that have a living counterpart near the old page
-MIRRORED_CONTENT_MAX = 0.5  # a candidate that contains more of the old text is not just a counterpart
-FROZEN_MIN = 0.8  # share of the pages missing together with the old one whose documents are near a candidate
+MIRRORED_CONTENT_MAX = 0.5  # a candidate with more of the old text is not just a counterpart
+FROZEN_MIN = 0.8  # share of the pages missing with the old page whose documents are near a candidate
 # A candidate that appeared elsewhere with this resemblance or more shows that an identical candidate is a copy.
 NEW_HOME_RESEMBLANCE_MIN = 0.4
-HOP_WEIGHT = 0.8  # weight of the score from the last hop; the direct score has the remaining weight
+HOP_WEIGHT = 0.8  # weight of the score from the next hop; the direct score has the remaining weight
 HOP_CONFIDENCE_MIN = 0.15
 HOPS_MAX = 4
 UNVISITED_HOST_SCORE_MIN = 1.2  # a page on a host that is no longer visited moved only if a new URL scores this much
@@ -47,7 +47,7 @@ class Traits(NamedTuple):
 
     resemblance: float = 0.0
     containment: float = 0.0  # all shingles weigh the same; shown in answers
-    weighted_containment: float = 0.0  # mean of `containment` and the containment by rarity
+    weighted_containment: float = 0.0  # mean of `containment` and the containment weighted by rarity
     cosine: float | None = None  # None: the old text is not stored
     title: float = 0.0
     coexisted: float = 0.0
@@ -55,7 +55,7 @@ class Traits(NamedTuple):
     appeared: bool = False
     url_variant: bool = False
     copied_tree: float = 0.0
-    rule: float = 0.0  # confidence of the rule that predicts this URL
+    rule: float = 0.0  # confidence of the rewrite rule that predicts this URL
 
     @property
     def is_copied(self) -> bool:
@@ -71,7 +71,7 @@ SECOND_SCORE_MIN, LOW_CONTENT = 0.2, 0.1
 
 
 def shrunk_containment(containment: float, error: float) -> float:
-    """Shrink a containment estimated by sketches towards 0 by its standard error, as most contain little."""
+    """Shrink an estimated containment towards 0 by its standard error, because most candidates contain little."""
     return containment / (1 + (error / CONTAINMENT_SPREAD) ** 2)
 
 

@@ -2,9 +2,9 @@
 
     containment   share of the old page's shingles in the candidate; `rare_containment` weights each shingle by its
                   rarity on the site, so that menus and other boilerplate weigh little
-    cosine        of TF-IDF vectors (ln(1 + counts), IDF of the site); it recognises rewritten pages
-    title         share of the old page's title words in the candidate's title, weighted by squared IDF; a page
-                  without a title is represented by its first words
+    cosine        of the TF-IDF vectors: ln(1 + count) x IDF on the site. It recognises rewritten pages
+    title         share of the old page's title words in the candidate's title, weighted by squared IDF; if a page
+                  has no title, its first words are used
 
 Site statistics come from a bounded sample of the site's URLs, which is read once.
 """
@@ -31,7 +31,7 @@ _COMMON_ABOVE = 3  # a shingle in more documents of the sample weighs less
 _SITE_DOCUMENTS_MIN = 8
 _VECTORS_CACHED = 4096
 _LEAD_CHARACTERS, _LEAD_WORDS = 300, 12
-_RARE_TOTAL_EXTRA = 2.0  # added to the old page's rarity, so that no page contains a page of menus only
+_RARE_TOTAL_EXTRA = 2.0  # added to the sum of rarities, so that a page of menus only is contained in no page
 _SCAN_CAPTURES_MAX = 4_096  # captures whose keys are read at once; a larger site is sampled by directory
 _DIRECTORIES_MAX = 64
 _DIRECTORY_CAPTURES, _DIRECTORY_URLS = 128, 8
@@ -82,7 +82,7 @@ class TextFeatureCache:
 
 
 class SiteStatistics:
-    """Caches how rare words and shingles are in a sample of a site, in its last sweep and in earlier sweeps."""
+    """How rare words and shingles are in a sample of a site, in its last sweep and in earlier sweeps."""
 
     def __init__(
         self, sample: list[list[Capture]], texts: TextFeatureCache, last_sweep: int, documents_max: int = 64
@@ -118,8 +118,8 @@ class SiteStatistics:
     def rarity(self, shingles: NDArray[np.uint32], sweep: int) -> NDArray[np.float64]:
         """Return a weight per shingle: 1 if it is rare, 0 if it is on every page of the last sweep or of `sweep`."""
         weights = np.ones(len(shingles))
-        for number in {self._last_sweep, sweep}:
-            common, commonness = self._common_shingles(number)
+        for sampled_sweep in {self._last_sweep, sweep}:
+            common, commonness = self._common_shingles(sampled_sweep)
             weights = np.minimum(weights, 1.0 - _look_up(shingles, common, commonness))
         return weights
 
@@ -174,7 +174,7 @@ def _count(columns: list[NDArray[np.uint32]]) -> tuple[NDArray[np.uint32], NDArr
 
 
 def _look_up(keys: NDArray[np.uint32], table: NDArray[np.uint32], values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the value of each key in a table of ascending keys; 0 for keys that are not in the table."""
+    """Return the value of each key, or 0 if it is not in `table`, whose keys are ascending."""
     if not len(table):
         return np.zeros(len(keys))
     positions = np.minimum(np.searchsorted(table, keys), len(table) - 1)
@@ -184,8 +184,8 @@ def _look_up(keys: NDArray[np.uint32], table: NDArray[np.uint32], values: NDArra
 def sample_site(view: View, host: bytes, urls_max: int, last_sweep: int) -> list[list[Capture]]:
     """Return the captures of a sample of a host's URLs, one list per URL.
 
-    The sample ends as soon as `urls_max` of its URLs were captured in `last_sweep`, or enough captures were read. It
-    includes all other URLs read until then. On a large host, it is spread over the directories.
+    URLs are read until `urls_max` of them were captured in `last_sweep`, or enough captures were read. The sample
+    contains all URLs that were read. On a large host, it is spread over the directories.
     """
     urls = view.url_keys_under(host, _SCAN_CAPTURES_MAX)
     if len(urls) > 1 and view.url_keys_under(host, 1, urls[-1] + b"\xff"):

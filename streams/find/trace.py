@@ -1,7 +1,8 @@
 """Follow a dead URL to the new home of its page, even if the page moved more than once.
 
 If the best candidate is dead too and the match is sure enough, the candidate is a hop: its last text and its URL are
-closer to the current page than the old ones. The search continues from the hop, and its scores weigh 80 per cent.
+closer to the current page than those of the old URL. The search continues from the hop, and a candidate's score is
+four fifths of its score from the hop and one fifth of its score from the old URL.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from streams.find.ranking import CHECKED_MAX, PageComparer, RankedCandidate, Ran
 
 
 class Hop(NamedTuple):
-    """A dead URL to which the page moved on its way, and the confidence of that move."""
+    """An intermediate URL of the page, which is dead too, and the confidence of the move to it."""
 
     url: str
     confidence: float
@@ -42,7 +43,7 @@ class Tracer:
     def trace(
         self, dead: DeadUrl, extra_keys: Iterable[bytes] = (), visited: frozenset[bytes] = frozenset(), depth: int = 0
     ) -> Trace:
-        """Trace one dead URL; `extra_keys` are always ranked, and URLs in `visited` never are."""
+        """Trace one dead URL. `extra_keys` are always selected as candidates, and URLs in `visited` never are."""
         visited |= {dead.key}
         comparer = PageComparer(self._context, dead)
         ranked = self._ranker.rank(comparer, self._selector.select(dead, extra_keys, visited))
@@ -58,7 +59,7 @@ class Tracer:
         return Trace(self._blend(comparer, living, onward), [hop, *onward.hops])
 
     def _find_hop(self, dead: DeadUrl, ranked: list[RankedCandidate]) -> Hop | None:
-        """Return the best candidate if it is sure enough and absent from a later sweep, even one of another crawl."""
+        """Return the best candidate if it is sure enough and absent from a later sweep, even of another crawl."""
         if not ranked:
             return None
         best = ranked[0]
@@ -71,18 +72,18 @@ class Tracer:
         return Hop(best.history.pages[-1].url, confidence, best.history, missing_since) if is_sure else None
 
     def _follow(self, hop: Hop, living: list[RankedCandidate], visited: frozenset[bytes], depth: int) -> Trace:
-        """Trace the page from a hop. Return no candidates if only the hop's host is gone and no new URL is sure."""
+        """Trace a hop. If only its host is gone, return new URLs, provided that the best one is sure."""
         extra_keys = [candidate.history.key for candidate in living[:CHECKED_MAX]]
         dead = self._context.read_dead_url(hop.history, hop.missing_since)
         onward = self.trace(dead, extra_keys, visited, depth + 1)
         if not hop.history.is_alive:
             return onward
-        # The hop's host is no longer visited: the page moved only if a new URL appeared on another host.
+        # The hop's host is no longer visited, so its pages moved only if they appeared on another host.
         new = [candidate for candidate in onward.ranked if candidate.history.pages[0].sweep >= hop.missing_since]
         return Trace(new if new and new[0].score >= scoring.UNVISITED_HOST_SCORE_MIN else [], onward.hops)
 
     def _blend(self, comparer: PageComparer, living: list[RankedCandidate], onward: Trace) -> list[RankedCandidate]:
-        """Return the candidates of both searches, scored by the weighted mean of the two scores."""
+        """Return the candidates of both searches; a score is the weighted mean of the two scores."""
         direct = {candidate.history.key: candidate for candidate in living}
         for candidate in onward.ranked[:CHECKED_MAX]:
             if candidate.history.key not in direct:

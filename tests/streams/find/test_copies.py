@@ -22,7 +22,7 @@ def test_pages_with_equal_names_but_other_texts_are_not_copies(view, text):
     two = {f"{SITE}/two/{name}.html": text(name + "two") for name in names}
     old = f"{SITE}/one/config.html"
     view.add({**one, **two, old: text("config")}).add({**one, **two, f"{SITE}/two/config.html": text("config")})
-    copies = CopyDetector(view, BatchLru(view.documents, 99), SweepIndex(view).last_visit)
+    copies = CopyDetector(view, BatchLru(view.documents, 99), SweepIndex(view).last_sweep_of)
     assert copies.copied_share(url_key(old), url_key(f"{SITE}/two/config.html"), 1, 2) == 0.0
 
 
@@ -36,7 +36,7 @@ def test_old_versions_do_not_hide_a_copy(view, text):
     frozen = {f"{SITE}/v60/guide/{name}.html": page for name, page in tree.items()}
     view.add({**versions, **here, old: text("config")})
     view.add({**versions, **here, **frozen, copy: text("config")})
-    copies = CopyDetector(view, BatchLru(view.documents, 99), SweepIndex(view).last_visit)
+    copies = CopyDetector(view, BatchLru(view.documents, 99), SweepIndex(view).last_sweep_of)
     assert copies.copied_share(url_key(old), url_key(copy), 1, 2) == 1.0
 
 
@@ -47,5 +47,5 @@ def test_neighbours_that_moved_later_count_too(view, text):
     frozen = {url.replace("latest", "v1"): page for url, page in here.items()}
     view.add({**here, old: text("config")}).add({**here, **frozen, copy: text("config")})
     view.add({**frozen, copy: text("config"), **{url.replace("latest", "main"): p for url, p in here.items()}})
-    copies = CopyDetector(view, BatchLru(view.documents, 99), SweepIndex(view).last_visit)
+    copies = CopyDetector(view, BatchLru(view.documents, 99), SweepIndex(view).last_sweep_of)
     assert copies.copied_share(url_key(old), url_key(copy), 1, 2) == 1.0

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from state.model import Capture
-from streams.find.missing_rule import SoftErrors, SweepIndex, build_history
+from streams.find.missing_rule import Soft404Detector, SweepIndex, build_history
 from streams.urls import host_prefix, url_key
 from tests.streams.find.conftest import MemoryView, as_view
 
@@ -152,11 +152,11 @@ def test_an_open_sweep_makes_nothing_missing(view, finder, pages, text):
 def test_only_pages_with_unrelated_names_are_soft_404s(view):
     view.add({f"{SITE}/v{n}/guide/": "the same page in all versions" for n in range(9)})
     view.add({f"{SITE}/{name}": "the page was not found" for name in ("a1", "b2", "c3", "d4", "e5")})
-    soft_errors = SoftErrors(view, 5)
+    soft_404s = Soft404Detector(view, 5)
     captures = [c for key in view.url_keys_under(host_prefix(url_key(SITE)), 99) for c in view.captures(key)]
     pages = {c.url: (c.document, c.key) for c in captures}
-    assert not soft_errors.is_suspected(*pages[f"{SITE}/v1/guide/"])
-    assert soft_errors.is_suspected(*pages[f"{SITE}/a1"])
+    assert not soft_404s.is_suspected(*pages[f"{SITE}/v1/guide/"])
+    assert soft_404s.is_suspected(*pages[f"{SITE}/a1"])
 
 
 def test_a_soft_404_is_never_a_target(view, finder, pages, text):

@@ -127,7 +127,7 @@ def test_apache_reads_no_line_in_pieces() -> None:
     longer = f"https://{line}x"
     text, dropped = render(_moved(longer, B), "apache")
     assert text == render(RedirectMap({}, {}), "apache")[0]
-    assert dropped == {longer: "too long for an Apache map"}
+    assert dropped == {longer: "is too long for an Apache map"}
 
 
 def test_apache_drops_the_old_query() -> None:
@@ -219,7 +219,7 @@ def test_nginx_redirects_what_moved_and_nothing_else() -> None:
 def test_nginx_is_given_no_word_that_it_refuses(old: str, new: str) -> None:
     text, dropped = render(_moved(old, new), "nginx")
     assert not _nginx_lines(text)
-    assert dropped == {old: "too long for an nginx map"}
+    assert dropped == {old: "is too long for an nginx map"}
 
 
 def test_nginx_takes_long_words() -> None:
