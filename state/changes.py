@@ -1,7 +1,7 @@
 """State changes as values: operators return them, and the store writes them in one batch.
 
-In a partition, changes are facts to merge: adding a fact twice, or in another order, gives the same state. `merge`
-defines this for every family.
+A Kafka partition merges changes into its stored rows as facts. Merging the same facts twice, or in a different order,
+gives the same state; `merge` ensures this for every family.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ class Changes:
             del puts[key]
 
     def puts_of(self, family: Family) -> dict[bytes, bytes]:
-        """Return the puts of a family, to which callers can add rows."""
+        """Return the puts of a family. Callers may add rows to them."""
         return self.puts.setdefault(family, {})
 
     def update(self, other: Changes) -> None:
-        """Add later changes."""
+        """Add later changes, which win over earlier changes to the same keys."""
         for family, keys in other.deletes.items():
             self.delete_all(family, keys)
         for family, rows in other.puts.items():
@@ -59,8 +59,8 @@ MERGE_FUNCTIONS: dict[Family, Callable[[bytes, bytes], bytes]] = {
     Family.BANDS: posting_list.union,
     Family.PARENTS: min,  # keeps the smaller parent, because parent pointers only decrease
     Family.LOCATIONS: min,  # keeps the earlier first-seen time
-    Family.CAPTURES: max,  # keeps the revisit whose document is resolved
-    Family.TEXTS: min,  # keeps the spelling of the earliest page
+    Family.CAPTURES: max,  # keeps the row with the document, once a revisit is resolved
+    Family.TEXTS: min,  # keeps the text of the earliest capture
     Family.DOCUMENTS: min,  # keeps the earlier first-seen time
 }
 

@@ -1,22 +1,22 @@
 """`state check`: verify every invariant of the state.
 
-    meta, sweeps  decode; if they do not, nothing else is checked
-    captures      decode; their document is stored and located at their URL; the counts of captures per host match;
-                  the prefix index contains their URL
-    documents     decode, with as many bins as the scheme; are located at a URL; are in every bucket of their
+    meta, sweeps  decode; otherwise, nothing else is checked
+    captures      decode; the document is stored, and has a location at the URL; the counts of captures per host are
+                  correct; the prefix index contains the URL
+    documents     decode; have as many bins as the scheme, and at least one location; are in every bucket of their
                   signature, unless the bucket was full
-    locations     their document is stored, and is that of a capture of the URL
+    locations     the document is stored, and a capture of the URL has this document
     bands, samples, words, texts   belong to stored documents
-    edges         both documents are stored and in the same cluster
+    edges         both documents are stored, and they are in the same cluster
     parents       both documents are stored, and the parent is smaller than its child, which rules out cycles
     members       are exactly the documents that have a parent, each under its root
 
-In one partition of a state, every row must belong to the partition, and rows of other partitions cannot be checked.
-One partition cannot show whether two documents are in the same cluster. In a partition, a document that is no longer
-a root can still have a list of members, which nothing reads.
+In a partition, every row must belong to the partition. Invariants that need rows of other partitions are not checked,
+such as whether two documents are in the same cluster. A document that is no longer a root may still have members
+there, which nothing reads.
 
-The check reads everything once or twice, in order. Its memory grows by 8 bytes per document and by one entry per host
-and sweep, but not with the number of captures.
+The check reads all rows once or twice. It needs 8 bytes of memory per document and one entry per host and sweep, but
+none per capture.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from state.view import View
 
 _URLS_PER_BATCH = 1024
 Owns = Callable[[bytes], bool]
-"""Returns whether the partition owns a key: a URL key, a bucket, or the prefix of a document id."""
+"""Return whether the partition owns a key: a URL key, a bucket, or the prefix of a document id."""
 
 
 class Problem(msgspec.Struct, frozen=True):
@@ -53,9 +53,9 @@ class Problem(msgspec.Struct, frozen=True):
 
 
 def check(store: LocalReader, *, postings_max: int, owns: Owns | None = None) -> Iterator[Problem]:
-    """Yield every broken invariant. A bucket with `postings_max` postings can lack documents.
+    """Yield every broken invariant. Buckets with `postings_max` postings are full, so documents may be missing there.
 
-    `owns` decides whether a key belongs to the partition; it is None for a state that is not partitioned.
+    `owns` is None for a state that is not partitioned.
     """
     undecodable = list(_undecodable(store))
     yield from undecodable
@@ -89,7 +89,7 @@ def _undecodable(store: LocalReader) -> Iterator[Problem]:
 
 
 class _State:
-    """The state under check, with the first 8 bytes of the ids of its documents."""
+    """The checked state, with the first 8 bytes of each document id in memory."""
 
     def __init__(self, store: LocalReader, postings_max: int, owns: Owns | None) -> None:
         self.store, self.postings_max = store, postings_max
@@ -97,23 +97,23 @@ class _State:
         self.owns: Owns = owns or (lambda _: True)
         self.scheme = meta.read_scheme(store)
         self.view = View(store)
-        self.captures: defaultdict[int, Counter[bytes]] = defaultdict(Counter)  # by sweep and host
+        self.capture_counts: defaultdict[int, Counter[bytes]] = defaultdict(Counter)  # by sweep, then by host
         keys = (key for key, _ in store.scan(Family.DOCUMENTS) if len(key) == ID_BYTES)
         self._id_heads = np.fromiter((int.from_bytes(key[:8], "big") for key in keys), np.uint64)
-        # A bucket that refused a document and has since lost others is no longer full. A partition does not count
-        # deleted documents, so it is treated as if some were deleted.
-        has_deleted = not self.is_whole or meta.counters(store).get("documents_forgotten", 0) > 0
-        self.full_buckets_may_have_shrunk = has_deleted and meta.smallest_full_bucket(store) is not None
+        # A bucket that refused a document and later lost others is no longer full. A partition does not count deleted
+        # documents, so it is assumed to have some.
+        may_have_deleted = not self.is_whole or meta.counters(store).get("documents_forgotten", 0) > 0
+        self.full_buckets_may_have_shrunk = may_have_deleted and meta.smallest_full_bucket(store) is not None
 
     def has_document(self, document: bytes) -> bool:
-        """Return whether a document, given by id or prefix, is stored; True for documents of other partitions."""
+        """Return whether the document with this id or prefix is stored; True if it belongs to another partition."""
         if len(document) not in (ID_BYTES, PREFIX_BYTES):
             return False
         if not self.owns(document[:PREFIX_BYTES]):
             return True
         head = document[:8]
-        first = int(np.searchsorted(self._id_heads, np.uint64(int.from_bytes(head.ljust(8, b"\0"), "big"))))
-        return first < len(self._id_heads) and int(self._id_heads[first]).to_bytes(8, "big").startswith(head)
+        index = int(np.searchsorted(self._id_heads, np.uint64(int.from_bytes(head.ljust(8, b"\0"), "big"))))
+        return index < len(self._id_heads) and int(self._id_heads[index]).to_bytes(8, "big").startswith(head)
 
 
 def _row_problems(state: _State, rule: _Rule, key: bytes, value: bytes) -> Iterator[str]:
@@ -122,29 +122,29 @@ def _row_problems(state: _State, rule: _Rule, key: bytes, value: bytes) -> Itera
     except StateCorrupt as error:
         yield str(error)
         return
-    if not any(map(state.owns, rule.owners(row))):
+    if not any(map(state.owns, rule.owner_keys(row))):
         yield "belongs to another partition"
     unknown = [document for document in rule.documents(row) if not state.has_document(document)]
     for document in unknown:
         yield f"refers to document {document.hex()}, which is not stored"
-    if not unknown and rule.details is not None:
-        yield from rule.details(state, row)
+    if not unknown and rule.further_problems is not None:
+        yield from rule.further_problems(state, row)
 
 
 def _capture_problems(state: _State, capture: Capture) -> Iterator[str]:
-    state.captures[capture.sweep][host_prefix(capture.key)] += 1
+    state.capture_counts[capture.sweep][host_prefix(capture.key)] += 1
     if capture.document is None or not state.owns(capture.document[:PREFIX_BYTES]):
         return
     if state.store.get(Family.LOCATIONS, capture.document + capture.key) is None:
-        yield f"document {capture.document.hex()} is not located at this URL"
+        yield f"document {capture.document.hex()} has no location at this URL"
 
 
 def _document_problems(state: _State, row: DocumentRow) -> Iterator[str]:
     document, signature = row.sketch.document, row.sketch.signature.tobytes()
     if next(state.store.scan(Family.LOCATIONS, document), None) is None:
-        yield "is not located at any URL"
+        yield "has no location"
     if len(signature) != state.scheme.bins:
-        yield f"has {len(signature)} bins, the scheme has {state.scheme.bins}"
+        yield f"has {len(signature)} bins, but the scheme has {state.scheme.bins}"
         return
     width = state.scheme.rows
     buckets = [bytes((band,)) + signature[band * width : (band + 1) * width] for band in range(state.scheme.bands)]
@@ -172,27 +172,27 @@ def _location_problems(state: _State, key: bytes) -> Iterator[str]:
 
 def _edge_problems(state: _State, edge: Edge) -> Iterator[str]:
     if state.is_whole and state.view.root(edge.a) != state.view.root(edge.b):
-        yield "connects documents of two clusters"
+        yield "connects documents of different clusters"
 
 
 def _parent_problems(_: _State, row: tuple[bytes, bytes]) -> Iterator[str]:
     child, parent = row
     if parent >= child or len(parent) != ID_BYTES:
-        yield f"parent {parent.hex()} is not smaller"
+        yield f"parent {parent.hex()} is not the id of a smaller document"
 
 
 def _member_problems(state: _State, key: bytes) -> Iterator[str]:
     if state.is_whole and state.view.root(key[ID_BYTES:]) != key[:ID_BYTES]:
-        yield "is listed under another root than its own"
+        yield "is listed under the wrong root"
 
 
 class _Rule(NamedTuple):
     """The invariants of one family's rows; the functions take a decoded row."""
 
     decode: Callable[[bytes, bytes], Any]
-    owners: Callable[[Any], Iterable[bytes]]  # keys, of which the partition must own at least one
+    owner_keys: Callable[[Any], Iterable[bytes]]  # the partition must own at least one of them
     documents: Callable[[Any], Iterable[bytes]]  # ids or prefixes of documents that must be stored
-    details: Callable[[_State, Any], Iterator[str]] | None = None  # further problems, if all documents are stored
+    further_problems: Callable[[_State, Any], Iterator[str]] | None = None  # called if all `documents` are stored
 
 
 def _key(key: bytes, _: bytes) -> bytes:
@@ -241,19 +241,19 @@ _RULES: dict[Family, _Rule] = {
 
 
 def _host_problems(state: _State) -> Iterator[Problem]:
-    """Compare the counts of captures per host with the captures.
+    """Compare the stored counts of captures per host with the captures.
 
-    A partition has counts but no sweeps. Each write that adds or deletes a capture also updates the counts.
+    A partition has counts but no sweeps. Its counts are always exact, because each write of captures updates them.
     """
     if state.is_whole:
         numbers = {s.number for s in sweeps.all_sweeps(state.store) if s.state is not SweepState.CANCELLING}
     else:
-        numbers = sweeps.numbers_with_counts(state.store) | state.captures.keys()
+        numbers = sweeps.numbers_with_counts(state.store) | state.capture_counts.keys()
     for number in sorted(numbers):
-        stored, actual = sweeps.captures_per_host(state.store, number), state.captures[number]
+        stored, actual = sweeps.captures_per_host(state.store, number), state.capture_counts[number]
         for host in sorted(stored.keys() | actual.keys()):
             if stored.get(host, 0) != actual[host]:
-                what = f"counts {stored.get(host, 0)} captures of {host!r} instead of {actual[host]}"
+                what = f"counts {stored.get(host, 0)} captures of {host!r}, but there are {actual[host]}"
                 yield _problem(Family.SWEEPS, sweeps.host_key(number, host), what)
 
 
@@ -263,10 +263,10 @@ def _prefix_index_problems(store: LocalReader) -> Iterator[Problem]:
     while batch := list(islice(prefixes, _URLS_PER_BATCH)):
         for prefix, may_have_rows in zip(batch, store.may_have_rows(Family.CAPTURES, batch), strict=True):
             if not may_have_rows:
-                yield _problem(Family.CAPTURES, prefix, "is not in the prefix index, so its captures are not found")
+                yield _problem(Family.CAPTURES, prefix, "is not in the prefix index, which may hide its captures")
 
 
 def _member_count_problems(store: LocalReader) -> Iterator[Problem]:
     members, children = (sum(1 for _ in store.scan(family)) for family in (Family.MEMBERS, Family.PARENTS))
     if children != members:
-        yield _problem(Family.MEMBERS, b"", f"{members} documents are members, {children} have a parent")
+        yield _problem(Family.MEMBERS, b"", f"{members} documents are members, but {children} have a parent")

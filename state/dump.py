@@ -16,7 +16,7 @@ from state.view import View
 
 
 def dump(store: RowReader, family: Family, key_prefix: bytes = b"") -> Iterator[dict[str, Any]]:
-    """Yield the rows of a family in key order. A row that cannot be decoded is shown as hex, with the error."""
+    """Yield the rows of a family in key order. A row that cannot be decoded is shown in hex, with the error."""
     view = View(store)
     for key, value in store.scan(family, key_prefix):
         try:
@@ -61,10 +61,10 @@ def _sweep(view: View, key: bytes, value: bytes) -> dict[str, Any]:
 
 def _meta(view: View, key: bytes, value: bytes) -> dict[str, Any]:
     if key.startswith(meta.DICTIONARY):
-        # The value is left out, because a dictionary contains pieces of texts, even of deleted texts.
+        # The value is omitted, because a dictionary contains pieces of texts, even of deleted texts.
         return {"key": meta.DICTIONARY.decode(), "number": key[-1], "bytes": len(value)}
     if key == meta.SCHEME:
-        # The seed is left out, because anyone who knows a private seed can make pages that fill a bucket.
+        # The seed is omitted, because anyone who knows a private seed can make pages that fill a bucket.
         fields = {name: field for name, field in msgspec.structs.asdict(view.scheme).items() if name != "seed"}
         return {"key": meta.SCHEME.decode(), "value": msgspec.json.encode(fields).decode()}
     return _plain(view, key, value)

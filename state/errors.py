@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class LostfoundError(Exception):
-    """An error for users: a message that says what happened, and a hint that says what to do next."""
+    """An error for users, with a hint that says what to do next."""
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)
@@ -24,11 +24,11 @@ class StateLocked(StateError):
 
 
 class StateIncompatible(StateError):
-    """The state has another scheme or partition, or a newer format."""
+    """The state has a different scheme, partition number or partition count, or a newer format."""
 
 
 class StateCorrupt(StateError, ValueError):
-    """A value in the state does not decode."""
+    """A value in the state cannot be decoded, or files are damaged."""
 
     def __init__(self, message: str, hint: str = "`lostfound state check` lists all damage") -> None:
         super().__init__(message, hint)

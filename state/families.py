@@ -13,7 +13,8 @@ texts      document id 16                          -> title and canonical text, 
 sweeps     "s" ‖ number, "h" ‖ number ‖ host       -> the sweep, its captures per host
 meta       name                                    -> scheme, format, cursors, counters, full buckets, dictionaries
 
-One more column family, which only the store uses, is the prefix index of `captures` (see `state.prefix_index`).
+The number after a field is its length in bytes. The store has one more column family for itself: the prefix index of
+`captures` (see `state.prefix_index`).
 """
 
 from __future__ import annotations
@@ -48,11 +49,11 @@ Limit = Annotated[int, Meta(ge=1, le=1 << 20)]
 
 
 class StoreLimits(msgspec.Struct, frozen=True):
-    """The settings that limit RocksDB, whatever the size of the corpus."""
+    """The settings that limit the memory and the threads of RocksDB."""
 
     cache_mib: Limit = 256
-    # The limit for all column families together. A reader uses the same amount for rows that the writer has not yet
-    # flushed to files, and enlarges its cache by half of it.
+    # The limit for all column families together. A reader uses up to the same amount for rows that the writer has not
+    # yet flushed to files, and adds half of this amount to its cache.
     write_buffers_mib: Limit = 256
     background_jobs: Limit = 2
 
@@ -64,35 +65,35 @@ class Storage(NamedTuple):
     bloom_bits: int = 0  # bits per filter entry; 0: no filter, because the family is only scanned
     prefix_bytes: int = 0  # length of the key prefixes in the filters, which speed up scans under a prefix
     whole_keys: bool = True  # filters contain whole keys, in addition to any prefixes
-    tiered: bool = False  # merge eight files of similar size, instead of each level into the next
-    # "lz4+zstd" uses zstd in the last level. Files are then 14 % smaller, but writing and seeking take twice as long.
+    tiered: bool = False  # compaction merges eight files of similar size, not each level into the next
+    # "lz4+zstd" uses zstd for the last level. Files are 14 % smaller, but writing and seeking take twice as long.
     compression: Literal["none", "lz4", "lz4+zstd"] = "lz4+zstd"
-    block_kib: int = 16  # reading a row decompresses a whole block, so 4 is better for single, distant rows
+    block_kib: int = 16  # a read decompresses a whole block, so 4 is better for reads of single rows
 
 
-_SCATTERED = Storage(compression="lz4", block_kib=4)  # for reads of single, distant rows
+_SCATTERED = Storage(compression="lz4", block_kib=4)  # for reads of single rows that are far apart
 
-# These families have more rows than all others, so they are merged as rarely as possible. Only searches scan them,
-# under a prefix, and filters exclude most files. Six bits leave space in the cache for the filters of `bands`.
+# For the families with the most rows, which should be compacted as rarely as possible. Only searches read them: they
+# scan under a prefix, for which filters exclude most files. Six bits leave cache space for the filters of `bands`.
 _WRITE_MOSTLY = _SCATTERED._replace(write_buffer_mib=32, bloom_bits=6, whole_keys=False, tiered=True)
 
 STORAGE: dict[Family, Storage] = {family: Storage() for family in Family} | {
     # A page whose URL has captures costs one seek, to the newest capture. URLs share long prefixes and compress well.
     Family.CAPTURES: _SCATTERED._replace(write_buffer_mib=16),
-    # Most look-ups are of absent ids, which the filter answers. Postings contain prefixes of ids, so rows are
-    # also scanned under random prefixes. Sketches look like noise and do not compress.
+    # Most ids that are looked up are absent, which the filters show. Postings contain prefixes of ids, so rows are
+    # also scanned under random prefixes. Sketches look like noise and cannot be compressed.
     Family.DOCUMENTS: _SCATTERED._replace(
         write_buffer_mib=32, bloom_bits=10, prefix_bytes=PREFIX_BYTES, compression="none"
     ),
     Family.LOCATIONS: _SCATTERED._replace(
         write_buffer_mib=16, bloom_bits=10, prefix_bytes=PREFIX_BYTES, whole_keys=False
     ),
-    # A document costs one look-up per band, nearly always of an absent key, which filters of the large buffer and the
-    # files answer. Twelve bits, because each of about five files can give a false positive, which costs a block read.
+    # A document costs one look-up per band. Nearly always the key is absent, which the filters of the large write
+    # buffer and of about five files show. Twelve bits, because a false positive in any file costs a block read.
     Family.BANDS: Storage(write_buffer_mib=64, bloom_bits=12, block_kib=4),
     Family.SAMPLES: _WRITE_MOSTLY._replace(prefix_bytes=4),
     Family.WORDS: _WRITE_MOSTLY._replace(prefix_bytes=8),
     Family.PARENTS: Storage(bloom_bits=10),
-    # The largest family. Its rows are read in random order, and already compressed with a trained dictionary.
+    # The largest family. Its rows are read in random order, and are already compressed with a trained dictionary.
     Family.TEXTS: Storage(write_buffer_mib=32, bloom_bits=10, tiered=True, compression="none", block_kib=4),
 }

@@ -1,11 +1,11 @@
-"""The inventory of a state folder: its files when it was last closed, to detect incomplete copies.
+"""The inventory of a state folder lists its files when it was last closed, to detect incomplete copies.
 
     files.json    {"CURRENT": "MANIFEST-000123", "bytes": {"000042.sst": 1048576, ...}}
 
-Only when it opens a folder for writing does RocksDB check that all tables exist; it never checks for the log. A
-reader, which can run alongside a writer, falls back to the newest version of the database whose files all exist,
-which may be empty. Every writer starts a new manifest. If CURRENT still names the manifest recorded in the
-inventory, no writer has opened the folder since then, so every file must be unchanged.
+RocksDB checks that all tables exist only when it opens a folder for writing, and never checks whether the log exists.
+A reader falls back to the newest version of the database whose files all exist; this version may be empty. Every
+writer starts a new manifest. If CURRENT still names the manifest in the inventory, no writer has opened the folder
+since, so all files must be unchanged.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ def check(folder: Path) -> None:
         if inventory.current != current_manifest(folder):
             return
         sizes = _file_sizes(folder)
-        wrong = [name for name, size in inventory.bytes.items() if sizes.get(name) != size]
-        if wrong and (folder / FILE_NAME).exists():  # otherwise a writer has just opened the folder
+        changed = [name for name, size in inventory.bytes.items() if sizes.get(name) != size]
+        if changed and (folder / FILE_NAME).exists():  # otherwise a writer has just opened the folder
             raise StateCorrupt(
-                f"the state in {folder} is damaged: {len(wrong)} of its {len(inventory.bytes)} files are missing or"
-                f" have a different length, such as {min(wrong)}",
+                f"the state in {folder} is damaged: {len(changed)} of its {len(inventory.bytes)} files are missing or"
+                f" have a different length, such as {min(changed)}",
                 "restore a complete copy, for example from `lostfound state backup`",
             )
     except (OSError, msgspec.MsgspecError):

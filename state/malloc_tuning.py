@@ -1,4 +1,4 @@
-"""Tunes the C library's allocator for the blocks that RocksDB allocates."""
+"""Tune the C library's allocator for the large blocks that RocksDB allocates."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ _MMAP_BYTES_MIN = 1 << 20
 
 
 def tune_malloc() -> None:
-    """Make glibc allocate each large block with its own mmap, so that the kernel gets freed blocks back.
+    """Make glibc return freed large blocks to the kernel, by allocating each one with its own mmap.
 
     By default, glibc raises its mmap threshold to the size of each mapped block that is freed, up to 32 MiB. Blocks
-    below it, such as filters and write buffers, then come from the heap, where small blocks around them
-    keep their memory from being returned: at five million documents, a third of the heap was never returned to the
-    kernel.
+    below the threshold, such as filters and write buffers, come from the heap, where small blocks around them keep
+    their memory from being returned: at five million documents, a third of the heap was never returned.
+
     Limiting all threads to two arenas lowers peak memory by 13 to 38 MiB.
-    Both settings apply to the whole process, so only its
-    entry point calls this function. With other C libraries, it has no effect.
+
+    Both settings apply to the whole process, so only its entry point calls this function. It has no effect with other
+    C libraries.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:

@@ -3,11 +3,12 @@
     key    url key │ 00 │ sweep 4 │ time 8 (ms) │ tie 2
     value  version 1 │ flags 1 │ status 2 │ extractor 1 │ [document 16] │ [raw 8] │ [redirect 2+n] │ [url 2+n]
 
-    flags  1 https   2 document   4 raw fingerprint   8 redirect   16 url, set only if the key does not decode to it
+    flags  1 https   2 document   4 raw fingerprint   8 redirect   16 url, stored if not derivable from the key
 
 A URL key contains no NUL, so the captures of a URL are one range of keys, in order of sweep and time. The tie
-distinguishes captures of the same instant. Most often, these are an http URL and its redirect to https: both have the
-same key and, because crawlers write whole seconds, the same time. Successful responses sort after others.
+distinguishes captures of the same time. Typically, these are an http URL and the https URL to which it redirects.
+Their keys are equal because a key has no scheme, and their times because crawlers record whole seconds. Successful
+responses sort last.
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ from state.errors import StateCorrupt
 from state.model import ID_BYTES, Capture
 
 VERSION = 1
-RAW_BYTES = 8
-HTTPS, DOCUMENT, RAW, REDIRECT, URL = 1, 2, 4, 8, 16
+_RAW_BYTES = 8
+_IS_HTTPS, _HAS_DOCUMENT, _HAS_RAW, _HAS_REDIRECT, _HAS_URL = 1, 2, 4, 8, 16
 _HEAD = struct.Struct(">BBHB")
 _KEY_TAIL = struct.Struct(">IQH")
-_SUCCESS_BIT = 0x8000  # the highest bit of a tie
-_TEXT_BYTES_MAX = 0xFFFF
+_SUCCESS_BIT = 0x8000  # the highest bit of a tie, set for status 2xx
+_STRING_BYTES_MAX = 0xFFFF
 TIE_MAX = 0xFFFF
 
 
@@ -36,14 +37,14 @@ def history_prefix(key: bytes) -> bytes:
 
 
 def tie_of(capture: Capture) -> int:
-    """Return the tie of a capture: a hash of the response as the crawler reported it, never 0."""
+    """Return the tie of a capture, which is never 0: a hash of the response, and a bit for success."""
     response = f"{capture.status} {capture.url}\n{capture.redirect or ''}\n".encode("utf-8", "surrogatepass")
     successful = _SUCCESS_BIT if 200 <= capture.status < 300 else 0
     return successful | (mmh3.hash(response + capture.raw, signed=False) % (_SUCCESS_BIT - 1) + 1)
 
 
 def encode_key(key: bytes, sweep: int, time: int, tie: int) -> bytes:
-    assert b"\0" not in key, "a NUL ends the url key"
+    assert b"\0" not in key, "a NUL terminates the URL key"
     return key + b"\0" + _KEY_TAIL.pack(sweep, time, tie)
 
 
@@ -51,61 +52,61 @@ def key_of(capture: Capture) -> bytes:
     return encode_key(capture.key, capture.sweep, capture.time, capture.tie)
 
 
-def url_key_of(row: bytes) -> bytes:
-    """Return the URL key of a row key that is known to be valid."""
-    return row[: -_KEY_TAIL.size - 1]
+def url_key_of(row_key: bytes) -> bytes:
+    """Return the URL key in a row key, which must be valid."""
+    return row_key[: -_KEY_TAIL.size - 1]
 
 
-def decode_key(row: bytes) -> tuple[bytes, int, int, int]:
+def decode_key(row_key: bytes) -> tuple[bytes, int, int, int]:
     """Split a row key into URL key, sweep, time (ms) and tie. Raise StateCorrupt if it is invalid."""
-    tail = len(row) - _KEY_TAIL.size
-    if tail < 2 or row.find(b"\0") != tail - 1:
-        raise StateCorrupt(f"not a capture key: {row[:80]!r}")
-    return (row[: tail - 1], *_KEY_TAIL.unpack_from(row, tail))
+    tail_start = len(row_key) - _KEY_TAIL.size
+    if tail_start < 2 or row_key.find(b"\0") != tail_start - 1:
+        raise StateCorrupt(f"not the row key of a capture: {row_key[:80]!r}")
+    return (row_key[: tail_start - 1], *_KEY_TAIL.unpack_from(row_key, tail_start))
 
 
 def encode(capture: Capture) -> bytes:
-    """Encode the fields of a capture that its row key lacks."""
+    """Encode the fields of a capture that are not in its row key."""
     assert capture.document is None or len(capture.document) == ID_BYTES
-    assert len(capture.raw) in (0, RAW_BYTES)
+    assert len(capture.raw) in (0, _RAW_BYTES)
     https = capture.url.startswith("https:")
-    flags = HTTPS if https else 0
+    flags = _IS_HTTPS if https else 0
     fields = []
     if capture.document is not None:
-        flags |= DOCUMENT
+        flags |= _HAS_DOCUMENT
         fields.append(capture.document)
     if capture.raw:
-        flags |= RAW
+        flags |= _HAS_RAW
         fields.append(capture.raw)
     if capture.redirect is not None:
-        flags |= REDIRECT
-        fields.append(_encode_text(capture.redirect))
+        flags |= _HAS_REDIRECT
+        fields.append(_encode_string(capture.redirect))
     if url_key.url_of(capture.key, https=https) != capture.url:
-        flags |= URL
-        fields.append(_encode_text(capture.url))
+        flags |= _HAS_URL
+        fields.append(_encode_string(capture.url))
     return _HEAD.pack(VERSION, flags, capture.status, capture.extractor) + b"".join(fields)
 
 
-def decode(row: bytes, value: bytes) -> Capture:
+def decode(row_key: bytes, value: bytes) -> Capture:
     """Decode a capture from its row key and value. Raise StateCorrupt if either is invalid."""
-    key, sweep, time, tie = decode_key(row)
+    key, sweep, time, tie = decode_key(row_key)
     if len(value) < _HEAD.size or value[0] != VERSION:
-        raise StateCorrupt(f"not a capture of version {VERSION}: cut short, or written by a newer lostfound")
+        raise StateCorrupt(f"not a capture of version {VERSION}: truncated, or written by a newer lostfound")
     _, flags, status, extractor = _HEAD.unpack_from(value)
     offset = _HEAD.size
     document, raw, redirect = None, b"", None
-    if flags & DOCUMENT:
+    if flags & _HAS_DOCUMENT:
         document, offset = value[offset : offset + ID_BYTES], offset + ID_BYTES
-    if flags & RAW:
-        raw, offset = value[offset : offset + RAW_BYTES], offset + RAW_BYTES
-    if flags & REDIRECT:
-        redirect, offset = _decode_text(value, offset)
-    if flags & URL:
-        url, offset = _decode_text(value, offset)
+    if flags & _HAS_RAW:
+        raw, offset = value[offset : offset + _RAW_BYTES], offset + _RAW_BYTES
+    if flags & _HAS_REDIRECT:
+        redirect, offset = _decode_string(value, offset)
+    if flags & _HAS_URL:
+        url, offset = _decode_string(value, offset)
     else:
-        url = url_key.url_of(key, https=bool(flags & HTTPS))
+        url = url_key.url_of(key, https=bool(flags & _IS_HTTPS))
     if offset != len(value):
-        raise StateCorrupt(f"a capture of {len(value)} bytes should have {offset}: cut short, or another format")
+        raise StateCorrupt(f"a capture has {len(value)} bytes, expected {offset}: truncated, or not a capture")
     return Capture(
         key=key,
         url=url,
@@ -120,15 +121,15 @@ def decode(row: bytes, value: bytes) -> Capture:
     )
 
 
-def _encode_text(text: str) -> bytes:
-    data = text.encode("utf-8", "surrogatepass")
-    assert len(data) <= _TEXT_BYTES_MAX, "the length of a redirect or URL must fit in two bytes"
+def _encode_string(string: str) -> bytes:
+    data = string.encode("utf-8", "surrogatepass")
+    assert len(data) <= _STRING_BYTES_MAX, "the length of a redirect or URL must fit in two bytes"
     return len(data).to_bytes(2, "big") + data
 
 
-def _decode_text(value: bytes, offset: int) -> tuple[str, int]:
+def _decode_string(value: bytes, offset: int) -> tuple[str, int]:
     end = offset + 2 + int.from_bytes(value[offset : offset + 2], "big")
     try:
         return value[offset + 2 : end].decode("utf-8", "surrogatepass"), end
     except UnicodeDecodeError as error:
-        raise StateCorrupt(f"a capture has a redirect or URL that is not UTF-8: {error}") from error
+        raise StateCorrupt(f"the redirect or URL of a capture is not UTF-8: {error}") from error

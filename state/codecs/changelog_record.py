@@ -5,7 +5,7 @@
              family 1 + 128 │ rows 4 │ key lengths 2 each │ keys                                   deletes
 
 Records of kind 1 contain facts, which are merged into the stored rows. Records of kind 2 are retractions, which
-overwrite or delete stored rows. Families are numbered from 0 in the order of `state.families`; no number is reused.
+overwrite or delete stored rows. A family's number is its position in `Family`, from 0. Numbers are never reused.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ _HEAD_BYTES = 2
 
 
 def encode(changes: Changes, *, kind: int = FACTS, record_bytes_max: int = 1 << 20) -> list[bytes]:
-    """Encode changes as records of `record_bytes_max` bytes at most. A row that does not fit gets its own record."""
+    """Encode changes as records of at most `record_bytes_max` bytes. A larger row gets a record of its own."""
     assert kind in (FACTS, RETRACTION)
     records: list[list[bytes]] = []
-    size = record_bytes_max
+    size = record_bytes_max  # so that the first section starts a record
     for section in _sections(changes, record_bytes_max - _HEAD_BYTES):
         if size + len(section) > record_bytes_max:
             records.append([bytes((VERSION, kind))])
@@ -45,36 +45,37 @@ def encode(changes: Changes, *, kind: int = FACTS, record_bytes_max: int = 1 << 
 def _sections(changes: Changes, bytes_max: int) -> Iterator[bytes]:
     for family, deleted in changes.deletes.items():
         keys = sorted(deleted)
-        for part in _split([len(key) + 2 for key in keys], bytes_max):
+        for part in _slices([len(key) + 2 for key in keys], bytes_max):
             yield _encode_section(_NUMBERS[family] + _DELETE_FLAG, keys[part], None)
     for family, rows in changes.puts.items():
         keys = sorted(rows)
-        for part in _split([len(key) + len(rows[key]) + 6 for key in keys], bytes_max):
+        for part in _slices([len(key) + len(rows[key]) + 6 for key in keys], bytes_max):
             yield _encode_section(_NUMBERS[family], keys[part], [rows[key] for key in keys[part]])
 
 
-def _split(sizes: list[int], bytes_max: int) -> Iterator[slice]:
-    start, size = 0, _SECTION.size
-    for index, row_bytes in enumerate(sizes):
-        if size + row_bytes > bytes_max and index > start:
+def _slices(row_sizes: list[int], bytes_max: int) -> Iterator[slice]:
+    """Yield slices of rows that each fit in a section of `bytes_max` bytes, or contain a single larger row."""
+    start, section_bytes = 0, _SECTION.size
+    for index, row_bytes in enumerate(row_sizes):
+        if section_bytes + row_bytes > bytes_max and index > start:
             yield slice(start, index)
-            start, size = index, _SECTION.size
-        size += row_bytes
-    if len(sizes) > start:
-        yield slice(start, len(sizes))
+            start, section_bytes = index, _SECTION.size
+        section_bytes += row_bytes
+    if len(row_sizes) > start:
+        yield slice(start, len(row_sizes))
 
 
-def _encode_section(number: int, keys: list[bytes], values: list[bytes] | None) -> bytes:
-    parts = [_SECTION.pack(number, len(keys)), np.fromiter(map(len, keys), ">u2", len(keys)).tobytes()]
+def _encode_section(family_byte: int, keys: list[bytes], values: list[bytes] | None) -> bytes:
+    parts = [_SECTION.pack(family_byte, len(keys)), np.fromiter(map(len, keys), ">u2", len(keys)).tobytes()]
     if values is not None:
         parts.append(np.fromiter(map(len, values), ">u4", len(values)).tobytes())
     return b"".join([*parts, *keys, *(values or ())])
 
 
 def decode(record: bytes) -> tuple[int, Changes]:
-    """Decode a record's kind and changes. Raise ValueError, stating the likely cause, if it is invalid."""
+    """Decode the kind and the changes of a record. Raise ValueError if it is invalid."""
     if len(record) < _HEAD_BYTES or record[0] != VERSION or record[1] not in (FACTS, RETRACTION):
-        raise ValueError(f"not a changelog record of version {VERSION}: cut short, or written by a newer lostfound")
+        raise ValueError(f"not a changelog record of version {VERSION}: truncated, or written by a newer lostfound")
     changes = Changes()
     offset = _HEAD_BYTES
     while offset < len(record):
@@ -83,18 +84,19 @@ def decode(record: bytes) -> tuple[int, Changes]:
 
 
 def _decode_section(record: bytes, offset: int, changes: Changes) -> int:
-    """Add a section's rows to the changes; return the offset of the next section."""
+    """Add the rows of a section to `changes`. Return the offset of the next section."""
     if offset + _SECTION.size > len(record):
-        raise ValueError(f"a changelog record is cut short at byte {offset}")
-    number, count = _SECTION.unpack_from(record, offset)
+        raise ValueError(f"a changelog record is truncated after byte {offset}")
+    family_byte, count = _SECTION.unpack_from(record, offset)
     offset += _SECTION.size
-    if number % _DELETE_FLAG >= len(_FAMILIES):
-        raise ValueError(f"a changelog record names family {number % _DELETE_FLAG}: written by a newer lostfound")
-    family = _FAMILIES[number % _DELETE_FLAG]
+    has_deletes, number = divmod(family_byte, _DELETE_FLAG)
+    if number >= len(_FAMILIES):
+        raise ValueError(f"a changelog record has rows of the unknown family {number}: written by a newer lostfound")
+    family = _FAMILIES[number]
     column_lengths: list[list[int]] = []
-    for width in (2,) if number >= _DELETE_FLAG else (2, 4):
+    for width in (2,) if has_deletes else (2, 4):
         if offset + count * width > len(record):
-            raise ValueError(f"a changelog record is cut short at byte {offset}")
+            raise ValueError(f"a changelog record is truncated after byte {offset}")
         column_lengths.append(np.frombuffer(record, f">u{width}", count, offset).tolist())
         offset += count * width
     columns = []
@@ -103,8 +105,8 @@ def _decode_section(record: bytes, offset: int, changes: Changes) -> int:
         columns.append([record[start:end] for start, end in pairwise(bounds)])
         offset = bounds[-1]
     if offset > len(record):
-        raise ValueError(f"a changelog record is cut short: it has {len(record)} bytes and needs {offset}")
-    if number >= _DELETE_FLAG:
+        raise ValueError(f"a changelog record has {len(record)} bytes, expected at least {offset}: truncated")
+    if has_deletes:
         changes.deletes.setdefault(family, set()).update(columns[0])
     else:
         changes.puts_of(family).update(zip(*columns, strict=True))

@@ -1,9 +1,10 @@
-"""A verified pair in `edges`, stored only under the smaller id.
+"""A verified pair in `edges`, stored once, under the smaller document id.
 
     key    smaller document id 16 │ larger document id 16
-    value  version 1 │ resemblance 2 │ containment of the smaller id's document 2 │ containment of the larger id's 2
+    value  version 1 │ resemblance 2 │ containment 2 │ contained 2
 
-A containment is that of one document in the other. Values from 0 to 1 are stored as integers from 0 to 65535.
+"Containment" is that of the smaller id's document in the larger id's document, and "contained" is the reverse. The
+figures, from 0 to 1, are stored as integers from 0 to 65535.
 """
 
 from __future__ import annotations
@@ -25,42 +26,42 @@ _SCALE = 65535
 
 
 def encode(edge: Edge) -> tuple[bytes, bytes]:
-    """Encode the key and value of a pair, which can name its documents in any order."""
+    """Encode a pair, with its documents in either order, as key and value."""
     assert len(edge.a) == len(edge.b) == ID_BYTES
     assert edge.a != edge.b, "a document cannot be paired with itself"
     if edge.b < edge.a:
         return encode(
             msgspec.structs.replace(edge, a=edge.b, b=edge.a, containment=edge.contained, contained=edge.containment)
         )
-    ratios = (edge.resemblance, edge.containment, edge.contained)
-    assert all(0 <= ratio <= 1 for ratio in ratios)
-    return edge.a + edge.b, _VALUE.pack(VERSION, *[round(ratio * _SCALE) for ratio in ratios])
+    figures = (edge.resemblance, edge.containment, edge.contained)
+    assert all(0 <= figure <= 1 for figure in figures)
+    return edge.a + edge.b, _VALUE.pack(VERSION, *[round(figure * _SCALE) for figure in figures])
 
 
 def encode_many(
     ids: Sequence[bytes],
-    smaller: NDArray[np.int64],
-    larger: NDArray[np.int64],
+    smaller_indexes: NDArray[np.int64],
+    larger_indexes: NDArray[np.int64],
     resemblance: NDArray[np.float64],
     containment: NDArray[np.float64],
     contained: NDArray[np.float64],
 ) -> dict[bytes, bytes]:
-    """Encode pairs given as columns; pair i consists of ids[smaller[i]] and ids[larger[i]]."""
-    table = np.zeros(len(smaller), _ROW)
+    """Encode pairs given as columns. The indexes refer to `ids`; in each pair, the smaller id comes first."""
+    table = np.zeros(len(smaller_indexes), _ROW)
     table["version"] = VERSION
     for name, column in (("resemblance", resemblance), ("containment", containment), ("contained", contained)):
         table[name] = np.rint(column * _SCALE)
     values, width = table.tobytes(), _VALUE.size
-    pairs = zip(smaller.tolist(), larger.tolist(), strict=True)
+    pairs = zip(smaller_indexes.tolist(), larger_indexes.tolist(), strict=True)
     return {ids[a] + ids[b]: values[i * width : (i + 1) * width] for i, (a, b) in enumerate(pairs)}
 
 
 def decode(key: bytes, value: bytes) -> Edge:
     """Decode a pair. Raise StateCorrupt if its key or value is invalid."""
     if len(key) != 2 * ID_BYTES:
-        raise StateCorrupt(f"an edge has a key of {2 * ID_BYTES} bytes, not {len(key)}")
+        raise StateCorrupt(f"the key of an edge has {len(key)} bytes, expected {2 * ID_BYTES}")
     if len(value) != _VALUE.size or value[0] != VERSION:
-        raise StateCorrupt(f"not an edge of version {VERSION}: cut short, or written by a newer lostfound")
+        raise StateCorrupt(f"not an edge of version {VERSION}: truncated, or written by a newer lostfound")
     _, resemblance, containment, contained = _VALUE.unpack(value)
     return Edge(
         a=key[:ID_BYTES],

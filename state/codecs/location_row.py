@@ -1,9 +1,9 @@
-"""A location's row in `locations`: when a URL was first seen with a document.
+"""A location's row in `locations`: when a document was first seen at a URL.
 
     key    document id 16 │ url key
     value  time 8 (ms since the epoch)
 
-If there are several times, the earliest one is stored. The row remains when the URL later serves another document.
+The row remains when the URL later serves a different document.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def encode(time: int) -> bytes:
 
 
 def decode(value: bytes) -> int:
-    """Decode a time (ms). Raise StateCorrupt if the value is invalid."""
+    """Decode a time (ms). Raise StateCorrupt if the value has the wrong length."""
     if len(value) != _TIME.size:
-        raise StateCorrupt(f"a location of {len(value)} bytes should have {_TIME.size}: cut short, or another format")
+        raise StateCorrupt(f"a location has {len(value)} bytes, expected {_TIME.size}: truncated, or not a location")
     return int(_TIME.unpack(value)[0])

@@ -6,8 +6,8 @@
            │         port, unless it is the scheme's default
            host labels, reversed; IP addresses are not reversed: `192.0.2.7)/`, `[2001:db8::1])/`
 
-The host always ends with `)`. A key is ASCII without bytes below 0x21, so a NUL can end it in a row key. This module
-only encodes and decodes; `streams.urls` parses URLs into keys.
+The host always ends with `)`. A key is ASCII without bytes below 0x21, so a NUL can terminate it in a row key. This
+module only encodes and decodes; `streams.urls` parses URLs into keys.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ def encode_host(host: str, port: str = "") -> bytes:
 
 
 def reverse_labels(host: str) -> bytes:
-    """Return a host name in key order: `www.example.org` becomes `org,example,www`."""
+    """Return a host name in key order: `www.example.org` becomes `org,example,www`. IP addresses stay unchanged."""
     if host[0] == "[" or _IPV4.fullmatch(host):
         return host.encode("ascii")
     return ",".join(reversed(host.rstrip(".").split("."))).encode("ascii")
 
 
 def host_prefix(key: bytes) -> bytes:
-    """Return the part of a key up to and including `)`, which all keys of its host share; empty if `)` is missing."""
+    """Return the part of a key that all keys of its host share: up to and including `)`; empty without a `)`."""
     return key[: key.find(HOST_END) + 1]
 
 
 @lru_cache(maxsize=65_536)
 def decode_host(prefix: bytes) -> tuple[str, str]:
-    """Return the host name and the port of a host prefix; the port is empty for the scheme's default."""
+    """Return the host name and the port of a host prefix. The port is empty if it is the scheme's default."""
     host = prefix.removesuffix(HOST_END).decode("utf-8", "surrogateescape")
     name, colon, port = host.rpartition(":")
     if not colon or not port.isdigit():  # the colons of an IPv6 address are inside its brackets

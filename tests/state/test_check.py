@@ -58,7 +58,7 @@ def breaks(function: Break) -> Break:
 def a_capture_is_cut(store: MemoryStore, changes: Changes) -> tuple[Family, str]:
     row, value = capture_with_document(store)
     changes.put(Family.CAPTURES, row, value[:-1])
-    return Family.CAPTURES, "cut short"
+    return Family.CAPTURES, "truncated"
 
 
 @breaks
@@ -72,7 +72,7 @@ def a_capture_of_an_unknown_document(store: MemoryStore, changes: Changes) -> tu
 @breaks
 def a_location_is_lost(store: MemoryStore, changes: Changes) -> tuple[Family, str]:
     changes.delete(Family.LOCATIONS, first(store, Family.LOCATIONS)[0])
-    return Family.CAPTURES, "is not located at this URL"
+    return Family.CAPTURES, "has no location at this URL"
 
 
 @breaks
@@ -118,13 +118,13 @@ def a_location_without_a_whole_id(_: MemoryStore, changes: Changes) -> tuple[Fam
 def a_document_row_is_cut(store: MemoryStore, changes: Changes) -> tuple[Family, str]:
     row, value = first(store, Family.DOCUMENTS)
     changes.put(Family.DOCUMENTS, row, value[:-4])
-    return Family.DOCUMENTS, "cut short"
+    return Family.DOCUMENTS, "truncated"
 
 
 @breaks
 def a_document_without_a_whole_id(store: MemoryStore, changes: Changes) -> tuple[Family, str]:
     changes.put(Family.DOCUMENTS, b"short", first(store, Family.DOCUMENTS)[1])
-    return Family.DOCUMENTS, "16 bytes"
+    return Family.DOCUMENTS, "expected 16"
 
 
 @breaks
@@ -141,7 +141,7 @@ def a_document_is_at_no_url(store: MemoryStore, changes: Changes) -> tuple[Famil
     row, _ = first(store, Family.DOCUMENTS)
     for location, _ in store.scan(Family.LOCATIONS, row):
         changes.delete(Family.LOCATIONS, location)
-    return Family.DOCUMENTS, "not located at any URL"
+    return Family.DOCUMENTS, "has no location"
 
 
 @breaks
@@ -154,7 +154,7 @@ def a_bucket_is_lost(store: MemoryStore, changes: Changes) -> tuple[Family, str]
 def a_bucket_is_cut(store: MemoryStore, changes: Changes) -> tuple[Family, str]:
     row, value = first(store, Family.BANDS)
     changes.put(Family.BANDS, row, value[:-1])
-    return Family.BANDS, "cut short"
+    return Family.BANDS, "truncated"
 
 
 @breaks
@@ -207,28 +207,28 @@ def an_edge_between_two_clusters(store: MemoryStore, changes: Changes) -> tuple[
     changes.put(
         Family.EDGES, *edge_row.encode(Edge(a=alone[0], b=alone[1], resemblance=1.0, containment=1.0, contained=1.0))
     )
-    return Family.EDGES, "connects documents of two clusters"
+    return Family.EDGES, "connects documents of different clusters"
 
 
 @breaks
 def parents_in_a_cycle(store: MemoryStore, changes: Changes) -> tuple[Family, str]:
     row, parent = first(store, Family.PARENTS)
     changes.put(Family.PARENTS, parent, row)
-    return Family.PARENTS, "is not smaller"
+    return Family.PARENTS, "is not the id of a smaller document"
 
 
 @breaks
 def a_parent_of_itself(store: MemoryStore, changes: Changes) -> tuple[Family, str]:
     row, _ = first(store, Family.PARENTS)
     changes.put(Family.PARENTS, row, row)
-    return Family.PARENTS, "is not smaller"
+    return Family.PARENTS, "is not the id of a smaller document"
 
 
 @breaks
 def a_parent_is_cut(store: MemoryStore, changes: Changes) -> tuple[Family, str]:
     row, parent = first(store, Family.PARENTS)
     changes.put(Family.PARENTS, row, parent[:5])
-    return Family.PARENTS, "is not smaller"
+    return Family.PARENTS, "is not the id of a smaller document"
 
 
 @breaks
@@ -249,7 +249,7 @@ def a_member_of_another_root(store: MemoryStore, changes: Changes) -> tuple[Fami
     other = next(key for key, _ in store.scan(Family.DOCUMENTS) if key != row[:16])
     changes.delete(Family.MEMBERS, row)
     changes.put(Family.MEMBERS, other + row[16:])
-    return Family.MEMBERS, "under another root than its own"
+    return Family.MEMBERS, "under the wrong root"
 
 
 @breaks
@@ -387,7 +387,7 @@ def test_a_row_of_another_partition_is_reported(sound: MemoryStore, family: Fami
     [
         (Family.DOCUMENTS, Family.TEXTS, "not stored"),
         (Family.BANDS, Family.DOCUMENTS, "missing from bucket"),
-        (Family.LOCATIONS, Family.DOCUMENTS, "not located at any URL"),
+        (Family.LOCATIONS, Family.DOCUMENTS, "has no location"),
         (Family.CAPTURES, Family.SWEEPS, " captures of "),
     ],
 )

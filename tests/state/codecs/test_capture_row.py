@@ -42,7 +42,7 @@ def test_a_damaged_value_is_refused(capture: Capture) -> None:
 def test_a_damaged_key_is_refused(capture: Capture) -> None:
     row = capture_row.key_of(capture)
     for damaged in [*(row[:-cut] for cut in range(1, len(row))), row + b"\0"]:
-        with pytest.raises(ValueError, match="not a capture key"):
+        with pytest.raises(ValueError, match="not the row key of a capture"):
             capture_row.decode_key(damaged)
 
 
@@ -54,7 +54,7 @@ def test_a_url_that_is_not_utf8_is_refused() -> None:
 
 
 def test_a_url_key_with_a_nul_is_not_encoded() -> None:
-    with pytest.raises(AssertionError, match="a NUL ends the url key"):
+    with pytest.raises(AssertionError, match="a NUL terminates the URL key"):
         capture_row.encode_key(b"org,a)/\0", 1, 2, 3)
 
 
