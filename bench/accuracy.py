@@ -1,9 +1,9 @@
-"""Estimates and bands against exact shingle sets: `python -m bench.accuracy`.
+"""Compare estimates and bands with exact shingle sets: `python -m bench.accuracy`.
 
-Pairs of texts are generated with a given resemblance and ratio of sizes, from words that occur once, so that their exact
+Pairs of texts with a given resemblance and ratio of sizes are generated from words that occur once, so their exact
 shingle sets are known. The output has the bias, the root mean square error (rmse) and the stated standard error of each
-estimate, and the share of pairs that share a bucket. Estimates are clipped to 0 and 1, so near the ends they err to
-one side only: there the bias comes from clipping, and the stated error is at least the rmse.
+estimate, and the share of pairs that share a bucket. Estimates are clipped to the range 0 to 1, so near its ends they
+err to one side only. There, the bias comes from clipping, and the stated error is at least the rmse.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from state.scheme import Scheme
 from streams.sketch.sketcher import Sketcher, buckets, compare_pairs
 
 RESEMBLANCES = (0.0, 0.1, 0.3, 0.5, 0.7, 0.8, 0.9, 0.97, 1.0)
-CONTAINMENTS = ((0.5, 10), (0.9, 3), (0.9, 10), (1.0, 10))  # containment of a in b, and size of b relative to a
-RECALL_MIN = 0.99  # of pairs whose resemblance is 0.1 above the threshold
+CONTAINMENTS = ((0.5, 10), (0.9, 3), (0.9, 10), (1.0, 10))  # containment of a in b; size of b relative to a
+RECALL_MIN = 0.99  # for pairs whose resemblance is 0.1 above the threshold
 
 Row = dict[str, float | str | bool]
 
@@ -29,27 +29,32 @@ def words(rng: np.random.Generator, count: int) -> list[str]:
     return [f"{word:x}" for word in rng.integers(0, 2**40, count)]
 
 
-def texts(
-    rng: np.random.Generator, pairs: int, sizes: tuple[int, int, int], joint: int
+def text_pairs(
+    rng: np.random.Generator, pairs: int, sizes: tuple[int, int, int], overlap: int
 ) -> tuple[list[str], list[str], tuple[int, int, int]]:
-    """Generate pairs with (common, only in a, only in b) shingles; the common part comes first, `joint` words overlap."""
+    """Generate pairs of texts; `sizes` are the numbers of shingles in both, only in a and only in b.
+
+    The common shingles come first. `overlap` is the number of words that successive shingles share.
+    """
     common, only_a, only_b = sizes
     a, b = [], []
     for _ in range(pairs):
-        shared = words(rng, common + joint) if common else []
-        rest = 0 if common else joint
+        shared = words(rng, common + overlap) if common else []
+        rest = 0 if common else overlap
         a.append(" ".join(shared + words(rng, only_a + rest if only_a else 0)))
         b.append(" ".join(shared + words(rng, only_b + rest if only_b else 0)))
     return a, b, sizes
 
 
 def compare_estimates(sketcher: Sketcher, sizes: tuple[int, int, int], pairs: int, seed: int) -> list[Row]:
-    """Return one row per estimate: truth, bias, rmse, stated error."""
+    """Return a row each for the resemblance and the containment: truth, bias, rmse and stated error."""
     common, only_a, only_b = sizes
-    pairs_of_texts = texts(np.random.default_rng(seed), pairs, sizes, sketcher.scheme.shingle_words - 1)
+    pairs_of_texts = text_pairs(np.random.default_rng(seed), pairs, sizes, sketcher.scheme.shingle_words - 1)
     a, b = sketcher.sketch_batch(pairs_of_texts[0]), sketcher.sketch_batch(pairs_of_texts[1])
-    # Shingles are hashed to 32 bits: among 8,000, two collide in one text of a hundred.
-    assert np.all(np.abs(a.shingles - common - only_a) <= 3), "the generator counts differently"
+    # Shingles are hashed to 32 bits: in one of a hundred texts with 8,000 shingles, two of them collide.
+    assert np.all(np.abs(a.shingles - common - only_a) <= 3), (
+        "the texts do not have the requested numbers of shingles"
+    )
     indexes = np.arange(pairs)
     comparisons = compare_pairs(a, b, indexes, indexes)
     truths = {
@@ -85,7 +90,7 @@ def estimates(sketcher: Sketcher, pairs: int) -> list[Row]:
 
 
 def banding(pairs: int) -> list[Row]:
-    """Return the share of pairs that share a bucket, per scheme; each scheme suits one threshold."""
+    """Return the share of pairs that share a bucket, per scheme. Each scheme suits a different threshold."""
     rows: list[Row] = []
     default = Scheme()
     for bands, band_rows in dict.fromkeys([(default.bands, default.rows), (24, 5), (25, 4), (16, 6)]):
@@ -95,7 +100,7 @@ def banding(pairs: int) -> list[Row]:
             row: Row = {"bands": f"{bands} x {band_rows}", "shingles": shingles}
             for resemblance in (0.3, 0.5, 0.65, 0.7, 0.75, 0.8):
                 common = round(2 * shingles * resemblance / (1 + resemblance))
-                sides = texts(np.random.default_rng(3), pairs, (common, shingles - common, shingles - common), 3)
+                sides = text_pairs(np.random.default_rng(3), pairs, (common, shingles - common, shingles - common), 3)
                 a, b = (buckets(sketcher.sketch_batch(side).signatures, scheme) for side in sides[:2])
                 row[f"{resemblance}"] = float((a == b).all(axis=2).any(axis=1).mean())
             rows.append(row)

@@ -1,4 +1,4 @@
-"""A real broker, collections on it, and worker processes whose CPU seconds are measured."""
+"""Start a real broker, collections on it, and workers, and measure their CPU seconds."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from streams import settings as settings_module
 from streams.kafka.wire.broker import Broker
 from streams.settings import Settings
 from tests.broker.running import HOME, START_SECONDS_MAX, free_port
-from tests.broker.running import Broker as OwnBroker
+from tests.broker.running import Broker as LocalBroker
 
 WORK_SECONDS_MAX = 7200.0
 _TICKS = os.sysconf("SC_CLK_TCK")
@@ -35,7 +35,7 @@ class Usage(msgspec.Struct, frozen=True):
     broker_cpu_seconds: float = 0.0
 
     def without(self, other: Usage) -> Usage:
-        """Subtract `other`: the cost of starting and stopping, which does not depend on the pages."""
+        """Subtract `other`, such as the cost of starting and stopping, which does not depend on the pages."""
         return Usage(
             max(self.seconds - other.seconds, 1e-3),
             max(self.cpu_seconds - other.cpu_seconds, 1e-3),
@@ -43,14 +43,14 @@ class Usage(msgspec.Struct, frozen=True):
         )
 
 
-class Running:
-    """A running broker; `pid` is None if it was running before."""
+class RunningBroker:
+    """A running broker; `pid` is None if the benchmark did not start it."""
 
     def __init__(self, bootstrap: str, pid: int | None) -> None:
         self.bootstrap, self.pid = bootstrap, pid
 
     def cpu_seconds(self) -> float:
-        """Return the CPU seconds used so far; 0 for a broker on another machine."""
+        """Return the CPU seconds used so far, or 0 if the benchmark did not start the broker."""
         return cpu_seconds(self.pid) if self.pid else 0.0
 
 
@@ -61,29 +61,31 @@ def cpu_seconds(pid: int) -> float:
 
 
 @contextmanager
-def broker(folder: Path) -> Iterator[Running]:
+def broker(folder: Path) -> Iterator[RunningBroker]:
     """Yield the broker that KAFKA_BOOTSTRAP names, or start one with its data in `folder`.
 
-    Raises RuntimeError if the archives are missing or the broker does not start.
+    Raise RuntimeError if the archives are missing or the broker does not start.
     """
-    if named := os.environ.get("KAFKA_BOOTSTRAP"):
-        yield Running(named, None)
+    if bootstrap := os.environ.get("KAFKA_BOOTSTRAP"):
+        yield RunningBroker(bootstrap, None)
         return
     if not (HOME / "libs" / ".complete").exists():
         raise RuntimeError(f"no Kafka archives in {HOME}: `make bench-kafka` fetches them")
-    started = OwnBroker(folder / "broker", free_port())
+    started = LocalBroker(folder / "broker", free_port())
     try:
         started.start()
         assert started.process is not None
-        yield Running(started.bootstrap, started.process.pid)
+        yield RunningBroker(started.bootstrap, started.process.pid)
     finally:
         started.kill()
 
 
 class Collection:
-    """Topics with a unique prefix, and workers on them, each with a folder."""
+    """A collection with a unique prefix. Each of its workers has its own folder."""
 
-    def __init__(self, folder: Path, running: Running, partitions: int, kafka: dict[str, Any] | None = None) -> None:
+    def __init__(
+        self, folder: Path, running: RunningBroker, partitions: int, kafka: dict[str, Any] | None = None
+    ) -> None:
         self.running, self.partitions = running, partitions
         self.prefix = f"bench-{uuid.uuid4().hex[:8]}"
         self.folder = folder / self.prefix
@@ -91,8 +93,8 @@ class Collection:
         self.config = self.folder / "lostfound.toml"
         self.config.write_text("[kafka]\n" + "".join(f"{name} = {value}\n" for name, value in (kafka or {}).items()))
         self.processes: list[subprocess.Popen[bytes]] = []
-        self.url = ""  # URL of the worker that started last
-        self.command("topics", "create", "--partitions", partitions)
+        self.url = ""  # URL of the last worker that became ready
+        self.run("topics", "create", "--partitions", partitions)
 
     @property
     def settings(self) -> Settings:
@@ -102,26 +104,26 @@ class Collection:
     def broker(self) -> Broker:
         return Broker(bootstrap=self.running.bootstrap)
 
-    def command(self, *arguments: object) -> None:
-        """Run a `lostfound` command; raise RuntimeError with its output if it fails."""
-        output_of(self.line(*arguments))
+    def run(self, *arguments: object) -> None:
+        """Run a `lostfound` command. Raise RuntimeError with its output if it fails."""
+        output_of(self.command_line(*arguments))
 
     def publish(self, paths: Sequence[Path]) -> None:
         """Publish crawl files, each as a sweep that stays open."""
         for path in paths:
-            self.command("publish", path, "--sweep", path.name, "--keep-open")
+            self.run("publish", path, "--sweep", path.name, "--keep-open")
 
-    def worker(self, name: str, *more: object) -> subprocess.Popen[bytes]:
+    def start_worker(self, name: str, *more: object) -> subprocess.Popen[bytes]:
         """Start a worker."""
         with (self.folder / f"{name}.log").open("ab") as log:
-            line = self.line("worker", "--data-dir", self.folder / name, *more)
-            self.processes.append(subprocess.Popen(line, cwd=ROOT, stdout=log, stderr=log))
+            command_line = self.command_line("worker", "--data-dir", self.folder / name, *more)
+            self.processes.append(subprocess.Popen(command_line, cwd=ROOT, stdout=log, stderr=log))
         return self.processes[-1]
 
-    def start_ready(self, name: str, *more: object) -> subprocess.Popen[bytes]:
-        """Start a worker that keeps running, and return once it is ready."""
+    def start_ready_worker(self, name: str, *more: object) -> subprocess.Popen[bytes]:
+        """Start a worker that keeps running, and wait until it is ready. Raise RuntimeError if it does not get ready."""
         port = free_port()
-        process = self.worker(name, "--port", port, *more)
+        process = self.start_worker(name, "--port", port, *more)
         until = time.monotonic() + START_SECONDS_MAX
         while process.poll() is None and time.monotonic() < until:
             self.url = f"http://127.0.0.1:{port}"
@@ -131,10 +133,10 @@ class Collection:
             time.sleep(0.1)
         raise RuntimeError(f"worker {name} is not ready:\n{self._log(name)}")
 
-    def work(self, *names: str) -> Usage:
-        """Run workers until all pages are processed."""
+    def run_until_idle(self, *names: str) -> Usage:
+        """Run workers until all pages are processed. Return the resources that they used."""
         started, before = time.perf_counter(), self.running.cpu_seconds()
-        processes = {name: self.worker(name, "--port", 0, "--until-idle") for name in names}
+        processes = {name: self.start_worker(name, "--port", 0, "--until-idle") for name in names}
         cpu = 0.0
         for name, process in processes.items():
             code, cpu_used = wait_for(process)
@@ -146,10 +148,10 @@ class Collection:
     def _log(self, name: str) -> str:
         return (self.folder / f"{name}.log").read_text()[-3000:]
 
-    def line(self, *arguments: object) -> list[str]:
+    def command_line(self, *arguments: object) -> list[str]:
         """Return the command line of a `lostfound` command on this collection."""
         common = ["--bootstrap", self.running.bootstrap, "--prefix", self.prefix, "--config", self.config]
-        return lostfound(*arguments, *common)
+        return lostfound_command(*arguments, *common)
 
     def close(self) -> None:
         """Kill the remaining processes."""
@@ -160,32 +162,32 @@ class Collection:
 
 
 @contextmanager
-def collection(
-    folder: Path, running: Running, partitions: int, kafka: dict[str, Any] | None = None
+def new_collection(
+    folder: Path, running: RunningBroker, partitions: int, kafka: dict[str, Any] | None = None
 ) -> Iterator[Collection]:
     """Yield a new collection and stop its workers afterwards."""
-    topology = Collection(folder, running, partitions, kafka)
+    collection = Collection(folder, running, partitions, kafka)
     try:
-        yield topology
+        yield collection
     finally:
-        topology.close()
+        collection.close()
 
 
-def lostfound(*arguments: object) -> list[str]:
+def lostfound_command(*arguments: object) -> list[str]:
     """Return the command line of a `lostfound` command."""
     return [sys.executable, "-c", "from streams.cli import main; main()", *map(str, arguments)]
 
 
-def output_of(line: Sequence[str]) -> str:
-    """Run a command and return its stdout; raise RuntimeError with its output if it fails."""
-    done = subprocess.run(line, cwd=ROOT, capture_output=True, text=True, check=False)
+def output_of(command_line: Sequence[str]) -> str:
+    """Run a command and return its stdout. Raise RuntimeError with its output if it fails."""
+    done = subprocess.run(command_line, cwd=ROOT, capture_output=True, text=True, check=False)
     if done.returncode:
-        raise RuntimeError(f"{line} failed:\n{done.stdout}{done.stderr[-2000:]}")
+        raise RuntimeError(f"{command_line} failed:\n{done.stdout}{done.stderr[-2000:]}")
     return done.stdout
 
 
 def wait_for(process: subprocess.Popen[bytes]) -> tuple[int, float]:
-    """Wait for a process; return its exit code and CPU seconds, including its child processes."""
+    """Wait for a process. Return its exit code and its CPU seconds, including its child processes."""
     _, status, used = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     return process.returncode, used.ru_utime + used.ru_stime

@@ -1,7 +1,7 @@
-"""Runs of the embedded engine; `bench.measure` runs each function in a fresh process.
+"""Measure the embedded engine. `bench.measure` runs each function in a fresh process.
 
-All of them go through `streams.engine.ingest.ingest`, as the command does: JSONL is read, sketched, looked up, verified, joined and
-committed. They use one process without workers, so that the figures contain the whole cost of a document.
+All functions call `streams.engine.ingest.ingest`, as the command does: JSONL is read, sketched, looked up, verified,
+joined and committed. No worker processes are used, so the figures contain the whole cost of a document.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from streams import settings as settings_module
 from streams.engine.ingest import Summary, ingest
 from streams.settings import Settings
 
-FETCHED = 1_767_225_600_000  # 2026-01-01T00:00:00Z in ms: the opening time of all sweeps
+FETCHED = 1_767_225_600_000  # 2026-01-01T00:00:00Z in ms, when all sweeps open
 CLUSTERS_ONLY = {"keep_texts": False, "index_find": False}
 
 
 def write_pages(path: Path, documents: int, **options: Any) -> Path:
-    """Write synthetic pages as JSONL, in another process so that this one's memory is the engine's alone."""
+    """Write synthetic pages as JSONL, in another process, so that this process only has the engine's memory."""
     command = [sys.executable, "-m", "bench.generator", "--documents", str(documents)]
     for name, value in options.items():
         flag = f"--{name.replace('_', '-')}"
@@ -38,13 +38,13 @@ def write_pages(path: Path, documents: int, **options: Any) -> Path:
     return path
 
 
-def one_process(policy: dict[str, Any] | None = None, store: dict[str, Any] | None = None) -> Settings:
+def one_process_settings(policy: dict[str, Any] | None = None, store: dict[str, Any] | None = None) -> Settings:
     """Return the default settings without worker processes."""
     return settings_module.load(overrides={"ingest": {"workers": 1}, "policy": policy or {}, "store": store or {}})
 
 
 @contextmanager
-def scratch() -> Iterator[Path]:
+def temporary_folder() -> Iterator[Path]:
     """Yield a temporary folder and delete it afterwards."""
     folder = Path(tempfile.mkdtemp(prefix="lostfound-bench-"))
     try:
@@ -53,7 +53,7 @@ def scratch() -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def take(store: Store, settings: Settings, path: Path, sweep: str) -> Summary:
+def ingest_file(store: Store, settings: Settings, path: Path, sweep: str) -> Summary:
     """Ingest one file into a sweep."""
     return ingest(store, settings, [str(path)], sweep, now=FETCHED)
 
@@ -63,19 +63,19 @@ def warm_up(folder: Path, settings: Settings, *, html: bool = False) -> None:
     tune_malloc()
     pages = write_pages(folder / "warm.jsonl", 300, start=900_000_000, near_share=0.5, html=html)
     with Store(folder / "warm", settings.store) as store:
-        take(store, settings, pages, "warm")
-        take(store, settings, pages, "warm again")
+        ingest_file(store, settings, pages, "warm")
+        ingest_file(store, settings, pages, "warm again")
 
 
 def clusters(
     documents: int, shape: dict[str, Any], policy: dict[str, Any] | None = None, *, sweeps: int = 1
 ) -> dict[str, Any]:
-    """Turn pages into verified, persisted clusters; with `sweeps`, later sweeps fetch the same pages again.
+    """Turn pages into verified, persisted clusters. Each further sweep fetches the same pages again.
 
-    The total includes the time to close the store; `sweeps` has the figures of each sweep.
+    The total includes the time to close the store. The figures of each sweep are in `sweeps`.
     """
-    settings = one_process(policy)
-    with scratch() as folder:
+    settings = one_process_settings(policy)
+    with temporary_folder() as folder:
         warm_up(folder, settings)
         files = [write_pages(folder / f"{n}.jsonl", documents, sweep=n, **shape) for n in range(sweeps)]
         total, per_sweep, rss, near = Stopwatch(), [], memory_mib(), 0
@@ -83,7 +83,7 @@ def clusters(
         for n, path in enumerate(files):
             watch = Stopwatch()
             with total.running(), watch.running():
-                summary = take(store, settings, path, f"sweep {n}")
+                summary = ingest_file(store, settings, path, f"sweep {n}")
             near += summary.near_duplicates
             per_sweep.append({**watch.figures(documents), "new": summary.new, "unchanged": summary.unchanged})
         with total.running():
@@ -96,16 +96,16 @@ def clusters(
         }
 
 
-def files(paths: list[str], policy: dict[str, Any] | None = None) -> dict[str, Any]:
+def ingest_files(paths: list[str], policy: dict[str, Any] | None = None) -> dict[str, Any]:
     """Turn crawl files into clusters, one sweep per file."""
-    settings = one_process(policy)
-    with scratch() as folder:
+    settings = one_process_settings(policy)
+    with temporary_folder() as folder:
         warm_up(folder, settings)
         watch, pages = Stopwatch(), 0
         store = Store(folder / "state", settings.store)
         with watch.running():
             for path in paths:
-                pages += take(store, settings, Path(path), Path(path).name).pages
+                pages += ingest_file(store, settings, Path(path), Path(path).name).pages
             store.close()
         return watch.figures(pages)
 
@@ -115,14 +115,14 @@ def html_pages(documents: int, shape: dict[str, Any], policy: dict[str, Any] | N
     from resiliparse.extract.html2text import extract_plain_text
     from resiliparse.parse.html import HTMLTree
 
-    settings = one_process(policy)
-    with scratch() as folder:
+    settings = one_process_settings(policy)
+    with temporary_folder() as folder:
         warm_up(folder, settings, html=True)
         path = write_pages(folder / "pages.jsonl", documents, html=True, **shape)
         watch, parser, reader = Stopwatch(), Stopwatch(), Stopwatch()
         store = Store(folder / "state", settings.store)
         with watch.running():
-            take(store, settings, path, "sweep")
+            ingest_file(store, settings, path, "sweep")
             store.close()
         with reader.running():
             bodies = list(_bodies(path))
@@ -148,18 +148,18 @@ def _bodies(path: Path) -> Iterator[bytes]:
 
 
 def profile(documents: int, shape: dict[str, Any] | None = None, **policy: Any) -> None:
-    """Print the time that `clusters` spends per function."""
+    """Print the time per function of the work that `clusters` measures."""
     import cProfile
     import pstats
 
-    settings = one_process(policy)
-    with scratch() as folder:
+    settings = one_process_settings(policy)
+    with temporary_folder() as folder:
         warm_up(folder, settings)
         path = write_pages(folder / "pages.jsonl", documents, **(shape or {}))
         with Store(folder / "state", settings.store) as store:
             started = time.perf_counter()
             profiler = cProfile.Profile()
-            profiler.runcall(take, store, settings, path, "sweep")
+            profiler.runcall(ingest_file, store, settings, path, "sweep")
             print(f"{(time.perf_counter() - started) / documents * 1e6:.1f} µs per document, profiler included")
             pstats.Stats(profiler).sort_stats("tottime").print_stats(40)
 

@@ -1,19 +1,19 @@
-"""Synthetic pages with the statistics of crawled text: any slice of an endless corpus, from (seed, index) alone.
+"""Generate synthetic pages with the statistics of crawled text: any slice of an endless corpus, from a seed.
 
-No sequential random generator is used. Every choice is a hash of a key and a position (splitmix64 over numpy columns),
-so page 4,999,999 costs as much as page 0, the same slice always has the same bytes, and a near-copy shares words with
-its original because both use the same (key, position).
+Every choice is a hash of a key and a position (SplitMix64 over numpy columns), not a number from a sequential random
+generator. Page 4,999,999 therefore costs as much as page 0, and a slice always has the same bytes. A near-copy shares
+words with its original because both use the same keys and positions.
 
-- **Words**: a Zipf-Mandelbrot law over pronounceable words. A share of each text comes from the topic of the text, and a share
-  repeats earlier words (Simon's model of 1955), so that words come in bursts.
+- **Words**: a Zipf-Mandelbrot law over pronounceable words. Some words of a text belong to its topic, and some repeat
+  earlier words (Simon's model of 1955), so that words occur in bursts.
 - **Lengths**: log-normal.
 - **Duplicates**: some pages are exact and some are near-copies of a cluster's text. Clusters are chosen by a power law,
-  so a few are huge and most have two members. Near-copies are edited word by word or by replacing a block; their
+  so a few are huge and most have two members. In near-copies, scattered words or a block of words are replaced; their
   resemblance is uniform between `resemblance_min` and 1.
 - **Sites**: also chosen by a power law; each has a template (navigation, footer) around its texts, directories for its
   URLs, and a spelling: plain ASCII or with accents.
 
-As a command, it writes JSONL: `python -m bench.generator --documents 1000 > pages.jsonl`.
+As a command, this module writes JSONL: `python -m bench.generator --documents 1000 > pages.jsonl`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from bench.html import page as as_html
 from streams.page import Origin, Page
 
 U64 = NDArray[np.uint64]
-WORDS = 200_000  # in the vocabulary, in each of the two spellings
+WORDS = 200_000  # words in the vocabulary, each in two spellings
 BLOCK = 256  # pages per block: its columns fit the CPU's second-level cache
 FIRST_FETCH = 1_735_689_600_000  # 2025-01-01T00:00:00Z in ms
 SWEEP_INTERVAL = 30 * 86_400_000  # ms between sweeps
@@ -43,7 +43,7 @@ _TOPIC_WORDS = 150
 _TOPICAL, _REPEATED = 0.30, 0.15  # shares of a text's words
 _SENTENCE, _PARAGRAPH = 17, 90  # words, on average
 
-# One salt per purpose of a hash; the numbers only have to differ.
+# One salt per purpose of a hash. The salts only have to differ.
 _SALTS = {
     name: np.uint64(0xD1B54A32D192ED03 * (at + 1) & (1 << 64) - 1)
     for at, name in enumerate(
@@ -63,13 +63,13 @@ class Shape(msgspec.Struct, frozen=True):
     exact_share: float = 0.08
     near_share: float = 0.17
     resemblance_min: float = 0.45  # between a near-copy and its cluster's text
-    cluster_skew: float = 2.5  # 1: uniform; larger: more pages in the largest clusters
-    pages_per_cluster: int = 12  # pages after which the corpus gets another cluster
+    cluster_skew: float = 2.5  # 1: uniform; a larger skew puts more pages in the largest clusters
+    pages_per_cluster: int = 12  # the corpus gets one more cluster per this many pages
     pages_per_site: int = 400
-    template_median: int = 35  # words of navigation and footer together
+    template_median: int = 35  # words in navigation and footer together
     crowd: bool = False  # all pages are near-copies of one page
     crowd_resemblance_min: float = 0.85
-    changed_share: float = 0.0  # pages that differ from the previous sweep
+    changed_share: float = 0.0  # share of pages that differ from the previous sweep
 
 
 class _Plan(msgspec.Struct, frozen=True):
@@ -86,7 +86,7 @@ class _Plan(msgspec.Struct, frozen=True):
 
 
 def pages(shape: Shape, start: int, stop: int, *, sweep: int = 0, html: bool = False) -> Iterator[Page]:
-    """Yield pages `start` to `stop` of a corpus as sweep number `sweep` fetched them."""
+    """Yield pages `start` to `stop` (excluded) of a corpus, as sweep number `sweep` fetches them."""
     return pages_at(shape, np.arange(start, stop, dtype=np.uint64), sweep=sweep, html=html)
 
 
@@ -184,7 +184,7 @@ def _plan(shape: Shape, index: U64, sweep: int) -> _Plan:
         scattered = np.where(changed, np.maximum(scattered, 0.02), scattered)
         own = np.where(changed, _hash(own, "change", sweep + 7), own)
     lengths = _log_normal(base, shape.words_median, shape.words_sigma)
-    if shape.crowd:  # one text for all pages, with the mean length
+    if shape.crowd:  # all pages copy one text, which has the mean length
         lengths[:] = shape.words_median * np.exp(shape.words_sigma**2 / 2)
     words = np.clip(lengths, 12, shape.words_max).astype(np.int64)
     return _Plan(
@@ -211,22 +211,22 @@ def _texts(shape: Shape, plan: _Plan) -> list[str]:
     inner = position - head[row]
     in_head, in_foot = inner < 0, inner >= plan.words[row]
     position = position.astype(np.uint64)
-    # A replaced block starts anywhere; single words are replaced at random.
+    # A replaced block may start anywhere; scattered words are replaced at random.
     first = np.floor(_unit(_hash(plan.own, "from")) * (1 - plan.block) * plan.words)
     in_block = (inner >= first[row]) & (inner < (first + plan.block * plan.words)[row])
     edited = _unit(_hash(plan.own[row] + position, "edit")) < plan.scattered[row]
-    edited |= (inner == first[row]) & (plan.scattered + plan.block > 0)[row]  # at least one word
+    edited |= (inner == first[row]) & (plan.scattered + plan.block > 0)[row]  # replace at least one word
     inner_position = np.where(in_head | in_foot, position, np.maximum(inner, 0).astype(np.uint64))
     key = np.where(edited | in_block, plan.own[row], plan.base[row])
     key = np.where(in_head | in_foot, site_key[row], key)
-    words = _draw(key, inner_position)
+    words = _draw_words(key, inner_position)
     accented = (_hash(plan.text_site, "spelling", shape.seed) & np.uint64(7)) < 3
     words += (accented * WORDS * len(_ENDINGS))[row]
     words += _ending(key, inner_position, starts) * WORDS
-    return _written(words, starts, ends)
+    return _join_words(words, starts, ends)
 
 
-def _draw(key: U64, position: U64) -> NDArray[np.int64]:
+def _draw_words(key: U64, position: U64) -> NDArray[np.int64]:
     """Draw the word at each (key, position)."""
     hashes = _hash(key + position * np.uint64(0x2545F4914F6CDD1D), "words")
     unit = _unit(hashes << np.uint64(12))
@@ -265,7 +265,7 @@ def _ending(key: U64, position: U64, starts: NDArray[np.int64]) -> NDArray[np.in
     return endings
 
 
-def _written(words: NDArray[np.int64], starts: NDArray[np.int64], ends: NDArray[np.int64]) -> list[str]:
+def _join_words(words: NDArray[np.int64], starts: NDArray[np.int64], ends: NDArray[np.int64]) -> list[str]:
     written = _vocabulary()[words].tolist()
     bounds = zip(starts.tolist(), ends.tolist(), strict=True)
     return ["".join(written[a:b]).rstrip().capitalize() for a, b in bounds]
@@ -273,9 +273,9 @@ def _written(words: NDArray[np.int64], starts: NDArray[np.int64], ends: NDArray[
 
 @cache
 def _vocabulary() -> NDArray[np.object_]:
-    """Return words of one to five syllables, each with its ending; frequent words are short: object[2 * endings * WORDS].
+    """Return all words in all endings: object[2 * endings * WORDS]. Frequent words have fewer syllables.
 
-    The first half is plain ASCII, the second has the same words with some accents.
+    The first half is plain ASCII; the second half has the same words with some accents.
     """
     onsets = [*"bcdfghklmnprstvwbdlmnrst", "br", "ch", "gr", "pl", "st", "th", "tr"]
     vowels = [*"aeiouaeio", "ai", "ou"]
@@ -290,7 +290,7 @@ def _vocabulary() -> NDArray[np.object_]:
     while len(words) < WORDS:
         numbers = _mix(np.arange(rank, rank + 4096, dtype=np.uint64) + np.uint64(1 << 40)).tolist()
         for number in numbers:
-            # Short words first, as in any language.
+            # Frequent words are short, as in any language.
             count = 1 if len(words) < 200 else 1 + number % 2 if len(words) < 4000 else 2 + (number % 4 == 0)
             word = ""
             for at in range(count):

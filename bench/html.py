@@ -1,7 +1,7 @@
-"""HTML around a synthetic text, with as much markup as ordinary pages have.
+"""Wrap a synthetic text in HTML with as much markup as an ordinary page has.
 
-The HTTP Archive's Web Almanac 2024 counts about 600 elements on the median page; menus, cards, icons and footers
-account for more of them than the text. Everything but the text is the same on all pages of a site.
+According to the HTTP Archive's Web Almanac 2024, the median page has about 600 elements. Most belong to menus, cards,
+icons and footers, not to the text. Everything but the text is the same on all pages of a site.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _SCRIPT = "\n".join(f'window.queue.push(["event{i}", {{"page": {i}, "sent": fals
 
 
 def page(title: str, text: str, url: str, labels: tuple[str, ...]) -> str:
-    """Return a page whose article is `text`; `labels` are at least 100 words that the site uses in its links."""
+    """Return a page whose article is `text`. `labels` are the words of the site's links, at least 100."""
     host = url.split("/", 3)[2]
     before, after = _frame(host, labels)
     return _PAGE.format(

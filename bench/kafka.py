@@ -1,4 +1,4 @@
-"""The Kafka engine compared with the embedded one, on a real broker: `make bench-kafka`, or `python -m bench.kafka`.
+"""Compare the Kafka engine on a real broker with the embedded engine: `make bench-kafka`, or `python -m bench.kafka`.
 
 Pages are published first; then workers process them until they are idle. The cost of starting and stopping a worker
 is measured with a few pages and subtracted; the embedded engine is warmed up first. CPU seconds are those of the
@@ -27,8 +27,8 @@ import msgspec
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from rich.console import Console
 
-from bench.cluster import Collection, Running, Usage, broker, collection, lostfound, output_of
-from bench.engine import scratch, write_pages
+from bench.cluster import Collection, RunningBroker, Usage, broker, lostfound_command, new_collection, output_of
+from bench.engine import temporary_folder, write_pages
 from bench.generator import BLOCK, Shape, pages
 from bench.measure import OUT, in_child
 from bench.run import WIDTH, Row, table
@@ -41,7 +41,7 @@ from streams.operators.routing import partition_of
 
 MOVES = Path(os.environ.get("LOSTFOUND_SHARED", Path(__file__).parents[2] / "shared")) / "data" / "moves"
 WARM_PAGES = 300
-LOAD = Shape(near_share=0.4)  # more near-copies than by default, for more results
+LOAD = Shape(near_share=0.4)  # more near-copies than by default, so that more results are published
 POLL_SECONDS = 0.2  # between readings of the consumer lag
 SEND_SECONDS = 0.02  # between batches under a steady load
 
@@ -53,8 +53,8 @@ class _Url(msgspec.Struct):
 _decode_url = msgspec.json.Decoder(_Url).decode
 
 
-class Measured(msgspec.Struct, frozen=True):
-    """Figures of both engines for the same pages."""
+class EngineComparison(msgspec.Struct, frozen=True):
+    """The figures of both engines for the same pages."""
 
     pages: int
     embedded: dict[str, Any]
@@ -62,47 +62,47 @@ class Measured(msgspec.Struct, frozen=True):
 
     @property
     def rate(self) -> float:
-        """Pages per second of one worker."""
+        """The pages per second of one worker."""
         return self.pages / self.kafka.seconds
 
 
-def measure_start_stop(folder: Path, running: Running, partitions: int) -> Usage:
+def measure_start_stop(folder: Path, running: RunningBroker, partitions: int) -> Usage:
     """Return the cost of starting a worker, loading and compiling everything, and stopping it."""
     warm = write_pages(folder / "warm.jsonl", WARM_PAGES, start=900_000_000, near_share=0.5)
-    with collection(folder, running, partitions) as topology:
-        topology.publish([warm])
-        topology.work("first")  # fills numba's cache
-        shutil.rmtree(topology.folder / "first")
-    with collection(folder, running, partitions) as topology:
-        topology.publish([warm])
-        return topology.work("a")
+    with new_collection(folder, running, partitions) as collection:
+        collection.publish([warm])
+        collection.run_until_idle("first")  # fills numba's cache
+        shutil.rmtree(collection.folder / "first")
+    with new_collection(folder, running, partitions) as collection:
+        collection.publish([warm])
+        return collection.run_until_idle("a")
 
 
-def through_both(
+def run_both_engines(
     folder: Path,
-    running: Running,
+    running: RunningBroker,
     partitions: int,
     paths: Sequence[Path],
     start: Usage,
     rounds: int,
     **kafka_settings: Any,
-) -> Measured:
-    """Run both engines in turn; return the medians of the rounds."""
+) -> EngineComparison:
+    """Run both engines in turn, in several rounds, and return the medians."""
     embedded: list[dict[str, Any]] = []
     kafka: list[Usage] = []
     for _ in range(rounds):
-        embedded.append(in_child("bench.engine:files", paths=[str(path) for path in paths]))
-        with collection(folder, running, partitions, kafka_settings) as topology:
-            topology.publish(paths)
-            kafka.append(topology.work("a").without(start))
-            shutil.rmtree(topology.folder)
+        embedded.append(in_child("bench.engine:ingest_files", paths=[str(path) for path in paths]))
+        with new_collection(folder, running, partitions, kafka_settings) as collection:
+            collection.publish(paths)
+            kafka.append(collection.run_until_idle("a").without(start))
+            shutil.rmtree(collection.folder)
     by_cpu = sorted(embedded, key=lambda figures: float(figures["cpu_seconds"]))
     usage = Usage(*(median(column) for column in zip(*(msgspec.structs.astuple(u) for u in kafka), strict=True)))
-    return Measured(embedded[0]["documents"], by_cpu[len(by_cpu) // 2], usage)
+    return EngineComparison(embedded[0]["documents"], by_cpu[len(by_cpu) // 2], usage)
 
 
-def throughput(name: str, measured: Measured) -> Iterator[Row]:
-    """Compare pages and CPU seconds with the embedded engine."""
+def throughput(name: str, measured: EngineComparison) -> Iterator[Row]:
+    """Compare CPU seconds per page and pages per second with the embedded engine."""
     group = "all stages, compared with the embedded engine"
     ours, theirs = measured.kafka.cpu_seconds / measured.pages * 1e6, measured.embedded["cpu_us_per_document"]
     note = (
@@ -112,35 +112,38 @@ def throughput(name: str, measured: Measured) -> Iterator[Row]:
     yield Row(group, f"CPU seconds per page, {name}", ours / theirs, None, 2.0, note, at_most=True)
     note = f"{measured.rate:,.0f} against {measured.embedded['documents_per_second']:,.0f} pages/s"
     ratio = measured.rate / measured.embedded["documents_per_second"]
-    yield Row(group, f"pages/s, {name}; by CPU: per core", ratio, theirs / ours, None, note)
+    yield Row(group, f"pages/s, {name}; by CPU: pages per CPU second", ratio, theirs / ours, None, note)
 
 
 def compare_two_sketchers(
-    folder: Path, running: Running, partitions: int, paths: Sequence[Path], repeats: int
+    folder: Path, running: RunningBroker, partitions: int, paths: Sequence[Path], repeats: int
 ) -> Row:
     """Compare the pages/s of two sketch-only workers with one."""
     rates = [
-        asyncio.run(_sketching(folder, running, partitions, list(paths) * repeats, workers)) for workers in (1, 2)
+        asyncio.run(_sketching_rate(folder, running, partitions, list(paths) * repeats, workers))
+        for workers in (1, 2)
     ]
-    note = f"{rates[1]:,.0f} against {rates[0]:,.0f} pages/s, HTML, on {os.cpu_count()} cores with the broker"
-    return Row("two workers", "as fast as one, --operators sketch", rates[1] / rates[0], None, None, note)
+    note = f"{rates[1]:,.0f} against {rates[0]:,.0f} pages/s of HTML, on {os.cpu_count()} cores that the broker also uses"
+    return Row("two workers", "as fast as one worker, with --operators sketch", rates[1] / rates[0], None, None, note)
 
 
-async def _sketching(folder: Path, running: Running, partitions: int, paths: Sequence[Path], workers: int) -> float:
+async def _sketching_rate(
+    folder: Path, running: RunningBroker, partitions: int, paths: Sequence[Path], workers: int
+) -> float:
     # One page per message, because the lag counts messages.
-    with collection(folder, running, partitions, {"commit_seconds": 0.2, "pack_pages": 1}) as topology:
-        topology.publish(paths)
+    with new_collection(folder, running, partitions, {"commit_seconds": 0.2, "pack_pages": 1}) as collection:
+        collection.publish(paths)
         for number in range(workers):
-            topology.worker(f"s{number}", "--port", 0, "--operators", "sketch")
+            collection.start_worker(f"s{number}", "--port", 0, "--operators", "sketch")
         async with ConsumerLag(
-            topology.broker, topology.settings.kafka, PartitionCounts(partitions, partitions)
+            collection.broker, collection.settings.kafka, PartitionCounts(partitions, partitions)
         ) as lag:
             all_pages = remaining = (await lag.by_topic())[Topic.PAGES]
             begun, first = time.perf_counter(), all_pages
             while remaining > 0.7 * all_pages:
                 await asyncio.sleep(POLL_SECONDS / 4)
                 remaining = (await lag.by_topic())[Topic.PAGES]
-            if remaining:  # restart the clock once all workers have begun: the first one to join starts alone
+            if remaining:  # restart the clock once all workers run: the first worker starts alone
                 begun, first = time.perf_counter(), remaining
             while remaining > 0:
                 await asyncio.sleep(POLL_SECONDS / 4)
@@ -148,16 +151,16 @@ async def _sketching(folder: Path, running: Running, partitions: int, paths: Seq
             return first / (time.perf_counter() - begun)
 
 
-def recovery(folder: Path, running: Running, partitions: int, documents: int, start: Usage) -> Iterator[Row]:
-    """Restore a wiped folder from the changelog."""
+def recovery(folder: Path, running: RunningBroker, partitions: int, documents: int, start: Usage) -> Iterator[Row]:
+    """Measure how long a worker takes to restore its state from the changelog after its folder was deleted."""
     path = write_pages(folder / "recovery.jsonl", documents)
-    with collection(folder, running, partitions) as topology:
-        topology.publish([path])
-        full = topology.work("a").without(start)
-        state_bytes = sum(file.stat().st_size for file in (topology.folder / "a").rglob("*") if file.is_file())
-        idle = topology.work("a")
-        shutil.rmtree(topology.folder / "a")
-        restored = topology.work("a").without(idle)
+    with new_collection(folder, running, partitions) as collection:
+        collection.publish([path])
+        full = collection.run_until_idle("a").without(start)
+        state_bytes = sum(file.stat().st_size for file in (collection.folder / "a").rglob("*") if file.is_file())
+        idle = collection.run_until_idle("a")
+        shutil.rmtree(collection.folder / "a")
+        restored = collection.run_until_idle("a").without(idle)
     note = (
         f"{restored.seconds:,.1f} s for {documents:,} pages ({state_bytes / 1e6:,.0f} MB): {restored.seconds / documents * 1e6:,.0f} "
         f"s, {restored.cpu_seconds / documents * 1e6:,.0f} CPU seconds per million"
@@ -172,21 +175,21 @@ def recovery(folder: Path, running: Running, partitions: int, documents: int, st
     )
 
 
-def queries(folder: Path, running: Running, partitions: int, paths: Sequence[Path]) -> Iterator[Row]:
+def queries(folder: Path, running: RunningBroker, partitions: int, paths: Sequence[Path]) -> Iterator[Row]:
     """Run queries on two workers and on a folder of the embedded engine, and compare times and answers."""
     data_dir = folder / "embedded"
-    with collection(folder, running, partitions) as topology:
+    with new_collection(folder, running, partitions) as collection:
         for path in paths:
-            output_of(lostfound("ingest", path, "--sweep", path.name, "--data-dir", data_dir))
-            topology.command("publish", path, "--sweep", path.name)
-        topology.work("a")
-        topology.start_ready("a")
-        topology.start_ready("b")
+            output_of(lostfound_command("ingest", path, "--sweep", path.name, "--data-dir", data_dir))
+            collection.run("publish", path, "--sweep", path.name)
+        collection.run_until_idle("a")
+        collection.start_ready_worker("a")
+        collection.start_ready_worker("b")
         for query in (("find", "--missing"), ("clusters",)):
             seconds, answers = [], []
-            for where in (("--server", topology.url), ("--data-dir", data_dir)):
+            for where in (("--server", collection.url), ("--data-dir", data_dir)):
                 begun = time.perf_counter()
-                answers.append(output_of(lostfound(*query, "--json", *where)).splitlines())
+                answers.append(output_of(lostfound_command(*query, "--json", *where)).splitlines())
                 seconds.append(time.perf_counter() - begun)
             note = f"{seconds[0]:.1f} against {seconds[1]:.1f} s for {len(answers[0])} answers, including start-up"
             if sorted(answers[0]) != sorted(answers[1]):
@@ -197,14 +200,14 @@ def queries(folder: Path, running: Running, partitions: int, paths: Sequence[Pat
 class Load:
     """Sends pages to a collection at a steady rate."""
 
-    def __init__(self, topology: Collection, rate: float) -> None:
-        self.topology, self.rate = topology, rate
+    def __init__(self, collection: Collection, rate: float) -> None:
+        self.collection, self.rate = collection, rate
         self.sent: dict[str, float] = {}  # send time by URL
 
     async def send(self) -> None:
-        """Send until cancelled; catch up after delays."""
-        settings = self.topology.settings
-        producer = Producer(self.topology.broker, settings.kafka, settings.scheme.id)
+        """Send until cancelled. After a delay, send faster to catch up."""
+        settings = self.collection.settings
+        producer = Producer(self.collection.broker, settings.kafka, settings.scheme.id)
         await producer.start()
         try:
             blocks = (pages(LOAD, start, start + BLOCK) for start in count(0, BLOCK))
@@ -213,7 +216,7 @@ class Load:
             for number in count(1):
                 page = next(corpus)
                 value, headers = page_messages.encode_pack([page_messages.to_message(page, "load")])
-                partition = partition_of(page.key, self.topology.partitions)
+                partition = partition_of(page.key, self.collection.partitions)
                 self.sent[page.url] = time.time()
                 waiting.add(
                     task := asyncio.create_task(producer.send_message(Topic.PAGES, partition, value, headers))
@@ -226,9 +229,9 @@ class Load:
             await producer.stop()
 
 
-async def run_under_load(topology: Collection, rate: float, action: Callable[[Load], Awaitable[None]]) -> None:
+async def run_under_load(collection: Collection, rate: float, action: Callable[[Load], Awaitable[None]]) -> None:
     """Run `action` while pages are being sent."""
-    load = Load(topology, rate)
+    load = Load(collection, rate)
     sending = asyncio.create_task(load.send())
     try:
         await action(load)
@@ -238,11 +241,11 @@ async def run_under_load(topology: Collection, rate: float, action: Callable[[Lo
             await sending
 
 
-def latency(folder: Path, running: Running, partitions: int, rate: float, seconds: float) -> Iterator[Row]:
+def latency(folder: Path, running: RunningBroker, partitions: int, rate: float, seconds: float) -> Iterator[Row]:
     """Measure the time from sending a page to its first near-duplicate in the results."""
-    with collection(folder, running, partitions) as topology:
-        topology.start_ready("a")
-        latencies = asyncio.run(_latencies(topology, rate, seconds))
+    with new_collection(folder, running, partitions) as collection:
+        collection.start_ready_worker("a")
+        latencies = asyncio.run(_latencies(collection, rate, seconds))
     if len(latencies) < 2:
         raise RuntimeError("no near-duplicate was found under load")
     percentiles = quantiles(latencies, n=100)
@@ -251,16 +254,16 @@ def latency(folder: Path, running: Running, partitions: int, rate: float, second
         yield Row("page in to near-duplicate out", f"{name}, seconds", value, None, None, note)
 
 
-async def _latencies(topology: Collection, rate: float, seconds: float) -> list[float]:
+async def _latencies(collection: Collection, rate: float, seconds: float) -> list[float]:
     seen: dict[str, float] = {}
     latencies: list[float] = []
 
     async def listen(load: Load) -> None:
-        consumer = AIOKafkaConsumer(bootstrap_servers=topology.running.bootstrap, auto_offset_reset="earliest")
+        consumer = AIOKafkaConsumer(bootstrap_servers=collection.running.bootstrap, auto_offset_reset="earliest")
         await consumer.start()
         try:
-            full = f"{topology.prefix}-{Topic.NEAR_DUPLICATES.value}"
-            consumer.assign([TopicPartition(full, number) for number in range(topology.partitions)])
+            full = f"{collection.prefix}-{Topic.NEAR_DUPLICATES.value}"
+            consumer.assign([TopicPartition(full, number) for number in range(collection.partitions)])
             until = time.perf_counter() + seconds
             while time.perf_counter() < until:
                 records = await consumer.getmany(timeout_ms=50)
@@ -271,28 +274,30 @@ async def _latencies(topology: Collection, rate: float, seconds: float) -> list[
         finally:
             await consumer.stop()
 
-    await run_under_load(topology, rate, listen)
+    await run_under_load(collection, rate, listen)
     return latencies
 
 
-def rebalances(folder: Path, running: Running, partitions: int, rate: float, seconds: float) -> Iterator[Row]:
-    """Measure how long the lag stays high after a worker joins and after it leaves."""
-    with collection(folder, running, partitions) as topology:
-        topology.start_ready("a")
-        seen = asyncio.run(_rebalances(topology, rate, seconds))
+def rebalances(folder: Path, running: RunningBroker, partitions: int, rate: float, seconds: float) -> Iterator[Row]:
+    """Measure how long the lag is high after a worker joins, and after the worker leaves."""
+    with new_collection(folder, running, partitions) as collection:
+        collection.start_ready_worker("a")
+        seen = asyncio.run(_rebalances(collection, rate, seconds))
     for what, (after, peak) in seen.items():
         note = f"at {rate:,.0f} pages/s; at most {peak / rate:.1f} s behind"
         yield Row(
-            "lag after a rebalance", f"seconds until the lag is normal, a worker {what}", after, None, None, note
+            "lag after a rebalance", f"seconds until the lag is normal after a worker {what}", after, None, None, note
         )
 
 
-async def _rebalances(topology: Collection, rate: float, seconds: float) -> dict[str, tuple[float, int]]:
+async def _rebalances(collection: Collection, rate: float, seconds: float) -> dict[str, tuple[float, int]]:
     seen: dict[str, tuple[float, int]] = {}
 
     async def watch(_: Load) -> None:
         async with ConsumerLag(
-            topology.broker, topology.settings.kafka, PartitionCounts(topology.partitions, topology.partitions)
+            collection.broker,
+            collection.settings.kafka,
+            PartitionCounts(collection.partitions, collection.partitions),
         ) as lag:
 
             async def sample_lag(during: float) -> list[tuple[float, int]]:
@@ -304,7 +309,7 @@ async def _rebalances(topology: Collection, rate: float, seconds: float) -> dict
 
             await sample_lag(seconds / 2)
             level = max(pages for _, pages in await sample_lag(seconds / 2))
-            joined = topology.worker("b", "--port", 0)
+            joined = collection.start_worker("b", "--port", 0)
             for what in ("joins", "leaves"):
                 if what == "leaves":
                     joined.send_signal(signal.SIGTERM)
@@ -312,25 +317,25 @@ async def _rebalances(topology: Collection, rate: float, seconds: float) -> dict
                 above = [at for at, pages in samples if pages > 1.5 * level]
                 seen[what] = (max(above, default=0.0), max(pages for _, pages in samples))
 
-    await run_under_load(topology, rate, watch)
+    await run_under_load(collection, rate, watch)
     return seen
 
 
 def measure(args: argparse.Namespace, folder: Path, log: Callable[[str], None]) -> Iterator[Row]:
-    """Yield all rows."""
+    """Yield the rows of all measurements."""
     with broker(folder) as running:
         log("starting and stopping")
         start = measure_start_stop(folder, running, args.partitions)
         log("synthetic pages")
         pages_file = write_pages(folder / "pages.jsonl", args.documents)
-        synthetic = through_both(folder, running, args.partitions, [pages_file], start, args.rounds)
+        synthetic = run_both_engines(folder, running, args.partitions, [pages_file], start, args.rounds)
         yield from throughput("synthetic", synthetic)
         log("one message per page")
-        single = through_both(folder, running, args.partitions, [pages_file], start, args.rounds, pack_pages=1)
+        single = run_both_engines(folder, running, args.partitions, [pages_file], start, args.rounds, pack_pages=1)
         yield from throughput("synthetic, one message per page", single)
         if args.html:
             log("real HTML")
-            html = through_both(folder, running, args.partitions, args.html, start, args.rounds)
+            html = run_both_engines(folder, running, args.partitions, args.html, start, args.rounds)
             yield from throughput("real HTML", html)
         else:
             args.html = [write_pages(folder / "html.jsonl", args.documents // 10, html=True)]
@@ -354,15 +359,17 @@ def arguments() -> argparse.ArgumentParser:
     parser.add_argument("--documents", type=int, default=20_000, help="synthetic pages")
     parser.add_argument("--html", type=Path, nargs="*", default=sorted(MOVES.glob("*/sweep-*")), help="crawl files")
     parser.add_argument(
-        "--query-sweeps", type=Path, nargs="*", default=sorted(MOVES.glob("flink/sweep-*")), help="sweeps"
+        "--query-sweeps", type=Path, nargs="*", default=sorted(MOVES.glob("flink/sweep-*")), help="sweeps to query"
     )
     parser.add_argument(
-        "--repeats", type=int, default=6, help="times that these files are sent to sketch-only workers"
+        "--repeats", type=int, default=6, help="how often the files of --html are sent to the sketch-only workers"
     )
     parser.add_argument("--partitions", type=int, default=4)
-    parser.add_argument("--rounds", type=int, default=3, help="rounds per engine, in turn")
-    parser.add_argument("--recover", type=int, nargs="*", default=[30_000, 100_000], help="documents to recover")
-    parser.add_argument("--seconds", type=float, default=30.0, help="seconds of steady load")
+    parser.add_argument("--rounds", type=int, default=3, help="rounds per engine; the engines take turns")
+    parser.add_argument(
+        "--recover", type=int, nargs="*", default=[30_000, 100_000], help="numbers of documents to recover"
+    )
+    parser.add_argument("--seconds", type=float, default=30.0, help="duration of the steady load")
     return parser
 
 
@@ -370,7 +377,7 @@ def main() -> None:
     args = arguments().parse_args()
     log = Console(stderr=True)
     rows = []
-    with scratch() as folder:
+    with temporary_folder() as folder:
         for row in measure(args, folder, lambda what: log.print(f"measuring {what} ...")):
             log.print(f"  {row.what}: {row.ratio:.2f} ({row.note})")
             rows.append(row)

@@ -1,7 +1,7 @@
-"""The CPU time of a worker per component, sampled by py-spy: `python -m bench.kafka_profile`.
+"""Print the CPU time of a worker per component, sampled by py-spy: `python -m bench.kafka_profile`.
 
-A sample counts for the component of the innermost frame that belongs to one; asyncio counts for its caller. Start-up
-(imports, loading compiled code) and waiting are left out.
+A sample is attributed to the component of the innermost frame that belongs to a component, so asyncio is attributed to
+its caller. Samples of start-up (imports, loading compiled code) and of waiting are omitted.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-from bench.cluster import broker, collection
-from bench.engine import scratch, write_pages
+from bench.cluster import broker, new_collection
+from bench.engine import temporary_folder, write_pages
 from bench.kafka import MOVES
 from bench.measure import ROOT
 
@@ -41,7 +41,7 @@ PARTS = (
 
 
 def part_of(stack: list[str]) -> str | None:
-    """Return the component that a sample counts for, or None for start-up and waiting."""
+    """Return the component to which a sample is attributed, or None for start-up and waiting."""
     if any(name in stack[-1] for name in WAITING) or any(name in frame for frame in stack for name in STARTING):
         return None
     if any("operators/sketch.py" in frame for frame in stack):
@@ -54,12 +54,14 @@ def part_of(stack: list[str]) -> str | None:
 
 
 def profile(paths: list[Path], folder: Path, partitions: int) -> list[str]:
-    """Profile one worker that processes `paths`; return py-spy's folded stacks."""
+    """Profile a worker that processes `paths`, and return py-spy's folded stacks."""
     out = folder / "samples.txt"
-    with broker(folder) as running, collection(folder, running, partitions) as topology:
-        topology.publish(paths)
-        line = topology.line("worker", "--data-dir", topology.folder / "a", "--port", 0, "--until-idle")
-        spy = ["record", "--nonblocking", "-r", str(SAMPLES_PER_SECOND), "-f", "raw", "-o", out, "--", *line]
+    with broker(folder) as running, new_collection(folder, running, partitions) as collection:
+        collection.publish(paths)
+        command = collection.command_line(
+            "worker", "--data-dir", collection.folder / "a", "--port", 0, "--until-idle"
+        )
+        spy = ["record", "--nonblocking", "-r", str(SAMPLES_PER_SECOND), "-f", "raw", "-o", out, "--", *command]
         done = subprocess.run(
             [str(Path(sys.executable).parent / "py-spy"), *map(str, spy)],
             cwd=ROOT,
@@ -75,10 +77,10 @@ def profile(paths: list[Path], folder: Path, partitions: int) -> list[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description="Print the CPU time of a worker per component.")
     parser.add_argument("--documents", type=int, default=20_000, help="synthetic pages")
-    parser.add_argument("--html", action="store_true", help="real HTML pages instead")
+    parser.add_argument("--html", action="store_true", help="profile real HTML pages instead of synthetic pages")
     parser.add_argument("--partitions", type=int, default=4)
     args = parser.parse_args()
-    with scratch() as folder:
+    with temporary_folder() as folder:
         paths = sorted(MOVES.glob("*/sweep-*")) if args.html else [write_pages(folder / "p.jsonl", args.documents)]
         lines = profile(paths, folder, args.partitions)
     parts: Counter[str] = Counter()
@@ -89,9 +91,9 @@ def main() -> None:
         if (part := part_of(stack)) is not None:
             parts[part] += int(samples)
             frames[f"{part}: {stack[-1]}"] += int(samples)
-    for shown in (parts.most_common(), frames.most_common(40)):
-        for name, seen in shown:
-            print(f"{100 * seen / parts.total():5.1f} %  {name}")
+    for counts in (parts.most_common(), frames.most_common(40)):
+        for name, count in counts:
+            print(f"{100 * count / parts.total():5.1f} %  {name}")
         print()
 
 

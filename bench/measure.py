@@ -1,7 +1,7 @@
-"""Measuring tools: stopwatches that can pause, memory from /proc, and runs in fresh processes.
+"""Measure time with stopwatches that can pause, read memory use from /proc, and run functions in fresh processes.
 
-Each run gets a fresh process, so that it inherits no caches, heap or threads. Figures can only be compared within
-one run on one machine, so tables print ratios.
+A function in a fresh process inherits no caches, heap or threads. Figures can only be compared within one run on one
+machine, so tables print ratios.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ OUT = Path(__file__).parent / "out"
 
 
 class Stopwatch:
-    """Adds up the wall and CPU seconds (all threads) spent inside `running`."""
+    """Adds up the wall-clock and CPU seconds (of all threads) spent inside `running`."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
@@ -35,7 +35,7 @@ class Stopwatch:
         self.cpu_seconds += time.process_time() - cpu
 
     def figures(self, documents: int) -> dict[str, Any]:
-        """Return the figures that every run reports."""
+        """Return the figures that all runs have in common."""
         return {
             "documents": documents,
             "seconds": round(self.seconds, 4),
@@ -48,9 +48,9 @@ class Stopwatch:
 
 
 def memory_mib(field: str = "VmRSS", pid: int | str = "self") -> int:
-    """Return the resident memory of a process: current (`VmRSS`) or peak (`VmHWM`).
+    """Return the resident memory of a process in MiB: current (`VmRSS`) or peak (`VmHWM`).
 
-    getrusage would be wrong: a child's ru_maxrss starts at its parent's value.
+    getrusage would be wrong, because a child's ru_maxrss starts at its parent's value.
     """
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
         if line.startswith(f"{field}:"):
@@ -59,9 +59,9 @@ def memory_mib(field: str = "VmRSS", pid: int | str = "self") -> int:
 
 
 def in_child(target: str, **arguments: Any) -> Any:
-    """Call `module:function` with JSON arguments in a new process and return what it returns.
+    """Call the function `target` (`module:function`) with JSON arguments in a new process, and return its result.
 
-    Raises RuntimeError with the end of the child's stderr when it fails.
+    Raise RuntimeError with the end of the child's stderr if the call fails.
     """
     command = [sys.executable, "-m", "bench.measure", target, json.dumps(arguments)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)

@@ -6,8 +6,8 @@ A SET is a folder with files sweep-*.jsonl.zst and truth.tsv, as in shared/data/
 new state. Then the answers of `find` to every URL of truth.tsv are scored:
 
     hit@1, hit@5   the true URL is first, or among the first five
-    gathered       the true URL is among the ranked candidates; otherwise the look-ups missed it
-    precision      share of right answers among those at or above --min-confidence, including `gone` rows
+    gathered       the true URL is among the ranked candidates; otherwise the lookups did not return it
+    precision      share of correct answers among those at or above --min-confidence, including `gone` rows
     answered       share of moved, moved-n1 and merged rows with an answer at or above --min-confidence
     silent         share of `gone` rows without such an answer
 """
@@ -72,7 +72,7 @@ def prepare_sweeps(folder: Path, opaque: bool, scratch: Path) -> list[Path]:
 def run(
     folder: Path, *, opaque: bool, texts: bool, sample_max: int | None
 ) -> tuple[Truth, list[Answer], dict[str, Any]]:
-    """Ingest a set and answer every URL of its truth; return the truth, the answers and figures about the run."""
+    """Ingest a set and run `find` on every old URL of its truth. Return the truth, the answers and other figures."""
     truth = read_truth(folder, opaque)
     overrides: dict[str, dict[str, Any]] = {"policy": {"keep_texts": texts}, "ingest": {"workers": 1}}
     if sample_max:
@@ -111,7 +111,7 @@ def run(
 
 
 def score(truth: Truth, answers: list[Answer], reached: dict[str, list[str]], confidence_min: float) -> Report:
-    """Count hits and misses by kind of row; `reached` are the ranked URLs by old URL."""
+    """Count hits and misses by kind of row. `reached` contains the ranked URLs for each old URL."""
     tally: dict[str, collections.Counter[str]] = collections.defaultdict(collections.Counter)
     for answer in answers:
         new, kind = truth[answer.url]
@@ -148,7 +148,7 @@ def show(name: str, report: Report) -> None:
 
 
 def curve(truth: Truth, answers: list[Answer]) -> tuple[list[float], list[float], list[float]]:
-    """Return share answered, precision and confidence as columns, by falling minimum confidence."""
+    """Return the share answered, the precision and the confidence as columns, in order of falling confidence."""
     best = [
         (a.candidates[0].confidence, a.candidates[0].url == truth[a.url][0], a.url) for a in answers if a.candidates
     ]
@@ -193,9 +193,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("sets", type=Path, nargs="+", help="folders with sweeps and truth.tsv")
     parser.add_argument("--opaque", action="store_true", help="replace every path by a hash of its URL")
-    parser.add_argument("--no-texts", action="store_true", help="do not store texts; rank by sketches")
+    parser.add_argument(
+        "--no-texts", action="store_true", help="do not store texts, so that candidates are ranked by sketches"
+    )
     parser.add_argument("--sample-max", type=int, help="sampled shingles per sketch")
-    parser.add_argument("--min-confidence", type=float, default=0.5, help="confidence of an answer that counts")
+    parser.add_argument(
+        "--min-confidence", type=float, default=0.5, help="least confidence of an answer that is scored"
+    )
     parser.add_argument("--answers", type=Path, help="folder to write the answers to, as JSON lines")
     parser.add_argument(
         "--plot", type=Path, help=f"image file for the precision curve, for example {OUT / 'moves.png'}"
@@ -204,7 +208,7 @@ def main() -> int:
     curves = {}
     for folder in args.sets:
         if not (folder / "truth.tsv").exists():
-            print(f"{folder} is not a set of moves: truth.tsv is missing", file=sys.stderr)
+            print(f"{folder} is not a set of moves: it has no truth.tsv", file=sys.stderr)
             return 2
         name = folder.name + (" opaque" if args.opaque else "") + (" no texts" if args.no_texts else "")
         truth, answers, figures = run(folder, opaque=args.opaque, texts=not args.no_texts, sample_max=args.sample_max)

@@ -1,10 +1,9 @@
-"""How often `similar` finds the page that contains a text, and the pages that a text contains.
+"""Measure how often `similar` finds the page that contains a text, and the pages that a text contains.
 
     python -m bench.parts [--documents 250000] [--data-dir DIR]
 
 Synthetic pages are ingested, or an existing state is read. The queries are slices of stored texts (a half, a quarter,
-... of a text) and concatenations of 2, 4, ... stored texts. The figures are the shares of the right documents among
-the matches.
+...) and concatenations of 2, 4, ... stored texts. The figures are the shares of the expected documents that are matched.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ import random
 from collections.abc import Callable
 from pathlib import Path
 
-from bench.engine import one_process, scratch, take, write_pages
+from bench.engine import ingest_file, one_process_settings, temporary_folder, write_pages
 from state.families import Family
 from state.store import Store
 from state.view import View
@@ -24,7 +23,7 @@ from streams.sketch.sketcher import Sketcher
 
 RATIOS = (2, 4, 8, 16, 32)
 SLICES, TEXTS = 400, 1_500
-_WORDS_MIN = 12  # per slice: fewer would be one or two shingles
+_WORDS_MIN = 12  # per slice; shorter slices have too few shingles
 
 Search = Callable[[str], set[str]]
 
@@ -38,7 +37,7 @@ def draw_documents(view: View, rng: random.Random) -> tuple[list[str], list[str]
 
 
 def slices(search: Search, ids: list[str], texts: list[str], ratio: int, rng: random.Random) -> tuple[int, int]:
-    """Search for slices of 1/`ratio` of a text; return (hits, searches)."""
+    """Search for one slice per text, 1/`ratio` of its words. Return (hits, searches)."""
     hits = searches = 0
     for document, text in zip(ids[:SLICES], texts, strict=False):
         words = text.split()
@@ -51,7 +50,7 @@ def slices(search: Search, ids: list[str], texts: list[str], ratio: int, rng: ra
 
 
 def concatenations(search: Search, ids: list[str], texts: list[str], count: int) -> tuple[int, int]:
-    """Search for `count` concatenated texts; return (documents found, documents concatenated)."""
+    """Search for `count` concatenated texts at a time. Return (documents found, documents concatenated)."""
     hits = total = 0
     for start in range(0, min(len(ids) - count, SLICES * count), count):
         matches = search(" ".join(texts[start : start + count]))
@@ -76,18 +75,18 @@ def report(store: Store, settings: Settings, seed: int) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Measure how often `similar` finds parts and wholes.")
+    parser = argparse.ArgumentParser(description="Measure how often `similar` finds parts and wholes of texts.")
     parser.add_argument("--documents", type=int, default=250_000)
     parser.add_argument("--data-dir", type=Path, help="an existing state; default: a state of synthetic pages")
     parser.add_argument("--seed", type=int, default=5)
     args = parser.parse_args()
-    settings = one_process()
+    settings = one_process_settings()
     if args.data_dir is not None:
         with Store(args.data_dir, settings.store, writable=False) as store:
             report(store, settings, args.seed)
         return
-    with scratch() as folder, Store(folder / "state", settings.store) as store:
-        take(store, settings, write_pages(folder / "pages.jsonl", args.documents), "pages")
+    with temporary_folder() as folder, Store(folder / "state", settings.store) as store:
+        ingest_file(store, settings, write_pages(folder / "pages.jsonl", args.documents), "pages")
         report(store, settings, args.seed)
 
 

@@ -1,9 +1,9 @@
-"""A later sweep of some sites of the synthetic corpus, in which pages have moved, changed or disappeared.
+"""Generate a later sweep of some sites of the synthetic corpus, in which pages moved, changed or disappeared.
 
     python -m bench.recrawl --grown 1000000 --sweep 7 --asked asked.jsonl > sweep.jsonl
 
-`asked` receives one line per URL that the sweep no longer contains: `{"url", "moved"}`, where `moved` is the page's new
-URL, or null if the page is gone. The benchmark passes these URLs to `find`.
+`--asked` names a file for the URLs that the sweep no longer contains, one line `{"url", "moved"}` per URL. `moved` is the
+new URL of the page, or null if the page is gone. The benchmark passes these URLs to `find`.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ MOVED, GONE, CHANGED = 0.10, 0.05, 0.10  # shares of a site's pages; the others 
 _STRIDE = 1 << 17
 
 
-def choose_pages(shape: Shape, grown: int, seed: int) -> U64:
-    """Return the indexes of all pages of some sites; a site is chosen with a probability proportional to its size."""
+def choose_indexes(shape: Shape, grown: int, seed: int) -> U64:
+    """Return the indexes of all pages of some sites, chosen with a probability proportional to their size."""
     sites = np.concatenate([sites_of(shape, at, min(at + _STRIDE, grown)) for at in range(0, grown, _STRIDE)])
     rng = np.random.default_rng(seed)
     chosen: list[U64] = []
@@ -40,23 +40,23 @@ def choose_pages(shape: Shape, grown: int, seed: int) -> U64:
 
 def recrawl(shape: Shape, grown: int, sweep: int) -> Iterator[tuple[str, Page | None]]:
     """Yield each old URL with the page that the sweep fetched for it, or None if the page is gone."""
-    indexes = choose_pages(shape, grown, sweep)
+    indexes = choose_indexes(shape, grown, sweep)
     changing = msgspec.structs.replace(shape, changed_share=CHANGED)
     rng = np.random.default_rng(sweep)
     for page, chance in zip(pages_at(changing, indexes, sweep=sweep), rng.random(len(indexes)).tolist(), strict=True):
         if chance < GONE:
             yield page.url, None
         elif chance < GONE + MOVED:
-            yield page.url, msgspec.structs.replace(page, url=_moved(page.url, by_name=chance < GONE + MOVED / 2))
+            yield page.url, msgspec.structs.replace(page, url=_moved(page.url, same_name=chance < GONE + MOVED / 2))
         else:
             yield page.url, page
 
 
-def _moved(url: str, *, by_name: bool) -> str:
-    """Return a new URL on the same host: another folder, and without `by_name` also another name."""
+def _moved(url: str, *, same_name: bool) -> str:
+    """Return a new URL on the same host, in a different folder. Keep the file name only if `same_name` is true."""
     host, _, path = url.partition("://")[2].partition("/")
     name = path.rpartition("/")[2]
-    if by_name:
+    if same_name:
         return f"https://{host}/archive/{name}"
     return f"https://{host}/posts/{name.rpartition('-')[2].removesuffix('.html')}/"
 
@@ -64,7 +64,7 @@ def _moved(url: str, *, by_name: bool) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description="Write a later sweep of some sites as JSONL to standard output.")
     parser.add_argument("--grown", type=int, required=True, help="number of pages in the corpus")
-    parser.add_argument("--sweep", type=int, required=True, help="number of the sweep; also its seed")
+    parser.add_argument("--sweep", type=int, required=True, help="number of the sweep, also used as its seed")
     parser.add_argument("--asked", type=argparse.FileType("w"), required=True, help="output file for dead URLs")
     parser.add_argument("--seed", type=int, default=1, help="seed of the corpus")
     args = parser.parse_args()

@@ -1,10 +1,10 @@
-"""A report on the clusters of replicated trees, such as releases of one manual side by side.
+"""Report the clusters of replicated trees, such as several releases of one manual.
 
     python -m bench.replicas SET [SET...] > replicas.md
 
-A SET is a folder with pages.jsonl.zst: trees of one site below one prefix, `prefix/TREE/path`. It is ingested into a
-fresh state with the default settings, and its clusters are compared with exact sets of 4-word shingles of the same
-texts. Pages with the same path in two trees count as versions of one page.
+A SET is a folder with pages.jsonl.zst: trees of one site below one prefix, `prefix/TREE/path`. The set is ingested into
+a fresh state with the default settings. Its clusters are compared with exact sets of 4-word shingles of the same texts.
+Pages with the same path in two trees are treated as versions of one page.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Replicas:
         self.shingles = {document: sketcher.shingle_hashes(text) for document, text in texts.items()}
 
     def resemblance(self, a: bytes, b: bytes) -> float:
-        """Return the exact resemblance, by sets of shingle hashes."""
+        """Return the exact resemblance, computed from sets of shingle hashes."""
         common = len(np.intersect1d(self.shingles[a], self.shingles[b], assume_unique=True))
         union = len(self.shingles[a]) + len(self.shingles[b]) - common
         return common / union if union else 0.0
@@ -79,11 +79,11 @@ class Replicas:
 def _pages(view: View) -> list[Page]:
     """Return one page per URL, from its last capture with a document."""
     last = {capture.url: capture.document for capture in view.all_captures() if capture.document}
-    head = os.path.commonprefix(list(last))  # noqa: RUF071  the next line cuts the characters at a slash
-    head = head[: head.rfind("/") + 1]
+    prefix = os.path.commonprefix(list(last))  # noqa: RUF071  the next line removes an incomplete segment
+    prefix = prefix[: prefix.rfind("/") + 1]
     pages = []
     for url, document in last.items():
-        tree, _, path = url[len(head) :].partition("/")
+        tree, _, path = url[len(prefix) :].partition("/")
         pages.append(Page(url, tree, path, document))
     return pages
 
@@ -92,8 +92,8 @@ def figures(replicas: Replicas) -> list[tuple[str, str]]:
     """Return the labels and values of the summary table."""
     threshold = replicas.settings.policy.threshold
     pairs = [(a, b, replicas.resemblance(a.document, b.document)) for a, b in replicas.same_paths()]
-    alike = [(a, b) for a, b, exact in pairs if exact >= threshold]
-    clear = [(a, b) for a, b, exact in pairs if exact >= threshold + MARGIN]
+    above = [(a, b) for a, b, exact in pairs if exact >= threshold]
+    well_above = [(a, b) for a, b, exact in pairs if exact >= threshold + MARGIN]
     exact_edges = np.array([replicas.resemblance(edge.a, edge.b) for edge in replicas.edges])
     mixed = [cluster for cluster in replicas.clusters if len(_paths(replicas, cluster.urls)) > 1]
     return [
@@ -101,10 +101,10 @@ def figures(replicas: Replicas) -> list[tuple[str, str]]:
         ("distinct documents", f"{len(replicas.texts):,}"),
         ("clusters of two or more documents", f"{len(replicas.clusters):,}"),
         ("of these with pages of a single path", f"{len(replicas.clusters) - len(mixed):,}"),
-        (f"pairs of one path with exact resemblance ≥ {threshold}", f"{len(alike):,}"),
-        ("of these in one cluster", _share(replicas, alike)),
-        (f"pairs of one path with exact resemblance ≥ {threshold + MARGIN:.1f}", f"{len(clear):,}"),
-        ("of these in one cluster", _share(replicas, clear)),
+        (f"pairs of one path with exact resemblance ≥ {threshold}", f"{len(above):,}"),
+        ("of these in one cluster", _share(replicas, above)),
+        (f"pairs of one path with exact resemblance ≥ {threshold + MARGIN:.1f}", f"{len(well_above):,}"),
+        ("of these in one cluster", _share(replicas, well_above)),
         ("verified edges", f"{len(replicas.edges):,}"),
         (f"of these with exact resemblance ≥ {threshold}", _at_least(exact_edges, threshold)),
         (f"of these with exact resemblance ≥ {threshold - 0.05:.2f}", _at_least(exact_edges, threshold - 0.05)),
@@ -129,7 +129,7 @@ def _paths(replicas: Replicas, urls: list[str]) -> set[str]:
 
 
 def trees(replicas: Replicas, limit: int = 8) -> list[tuple[str, str, int, int]]:
-    """Return the most similar pairs of trees: their shared paths, and how many of these are in one cluster."""
+    """Return the most similar pairs of trees: (tree, tree, shared paths, shared paths in one cluster)."""
     shared: defaultdict[tuple[str, str], list[bool]] = defaultdict(list)
     for a, b in replicas.same_paths():
         names = (min(a.tree, b.tree), max(a.tree, b.tree))
@@ -211,7 +211,7 @@ def main() -> int:
     for folder in parser.parse_args().sets:
         pages = folder / "pages.jsonl.zst"
         if not pages.exists():
-            print(f"{folder}: no pages.jsonl.zst, so it is not a set of replicas", file=sys.stderr)
+            print(f"{folder} is not a set of replicas: it has no pages.jsonl.zst", file=sys.stderr)
             return 2
         with tempfile.TemporaryDirectory() as scratch, Store(Path(scratch) / "state", settings.store) as store:
             ingest(store, settings, [str(pages)], folder.name, now=1_700_000_000_000)

@@ -1,9 +1,9 @@
-"""Measured ratios and their targets, from one run: `make bench`, or `python -m bench`.
+"""Compare lostfound with its peers and with its targets: `make bench`, or `python -m bench`.
 
 Every figure is the ratio of two runs, one after the other on this machine; figures from elsewhere are not comparable.
-Comparisons that a changing machine would distort are repeated in turn, and the median round is shown. `seconds` are wall
-clock; the ratio of CPU seconds (all threads, compaction included) is shown next to it, because a busy machine affects
-it less. Rows are written to bench/out/bench.json and bench/out/bench.txt.
+Comparisons that a changing load would distort are repeated, and the round with the median ratio is shown. Ratios are of
+wall-clock time. The ratio of CPU seconds (all threads, compaction included) is shown next to it, because a busy machine
+affects it less. Rows are written to bench/out/bench.json and bench/out/bench.txt.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from streams import settings as settings_module
 
 CROWD = {"crowd": True}
 UNRELATED = {"exact_share": 0.0, "near_share": 0.0}
-TIMES = {"rensa": 1.0, "datasketch": 5.0, "datasketch on Redis": 50.0}
-# Slow peers get only the beginning of the same corpus; their smaller indexes are an advantage for them.
-PEER_SHARES = {"rensa": 1.0, "rensa, matrix": 1.0, "gaoya": 0.25, "datasketch": 0.1, "datasketch on Redis": 0.05}
-ROUNDS = 3  # per comparison of a few seconds; odd, for the median
+TARGETS = {"rensa": 1.0, "datasketch": 5.0, "datasketch on Redis": 50.0}
+# Slow peers get only the beginning of the corpus. Their smaller indexes give them an advantage.
+CORPUS_SHARES = {"rensa": 1.0, "rensa, matrix": 1.0, "gaoya": 0.25, "datasketch": 0.1, "datasketch on Redis": 0.05}
+ROUNDS = 3  # per comparison of a few seconds; odd, so that one round is the median
 WIDTH = 170  # characters, if the output is not a terminal
 
 Figures = dict[str, Any]
@@ -55,7 +55,7 @@ class Row(msgspec.Struct):
 
 
 def signatures() -> Iterator[Row]:
-    """Text to signature."""
+    """Compare the time from text to signature with that of the peers."""
     rows = {
         row["what"]: row["us_document"]
         for row in in_child("bench.sketch_speed:measure", documents=300, rounds=7, words=830)
@@ -74,13 +74,13 @@ def signatures() -> Iterator[Row]:
 
 
 def median_rounds(part: Callable[[int], Iterator[Row]], documents: int, rounds: int = ROUNDS) -> Iterator[Row]:
-    """Repeat a comparison and yield, per row, the round with the median ratio."""
+    """Repeat a comparison, and yield each row from the round with its median ratio."""
     for rows in zip(*[list(part(documents)) for _ in range(rounds)], strict=True):
         yield sorted(rows, key=lambda row: row.ratio)[rounds // 2]
 
 
 def clusters(documents: int) -> Iterator[Row]:
-    """Text to verified, persisted clusters, and the unchanged pages of a second sweep."""
+    """Compare the time from text to clusters with that of the peers, and a second, unchanged sweep with the first."""
     settings = settings_module.load()
     arguments = {"shape": {}, "scheme": msgspec.to_builtins(settings.scheme), "threshold": settings.policy.threshold}
     bare = in_child("bench.engine:clusters", documents=documents, shape={}, policy=CLUSTERS_ONLY)
@@ -90,22 +90,22 @@ def clusters(documents: int) -> Iterator[Row]:
     missing = peers.redis_missing()
     for name, target in peers.PEERS.items():
         if missing and "Redis" in name:
-            yield Row(group, f"as fast as {name}", 0.0, None, TIMES[name], f"not measured: {missing}")
+            yield Row(group, f"as fast as {name}", 0.0, None, TARGETS[name], f"not measured: {missing}")
             continue
-        peer = in_child(target, documents=max(int(documents * PEER_SHARES[name]), 100), **arguments)
+        peer = in_child(target, documents=max(int(documents * CORPUS_SHARES[name]), 100), **arguments)
         shingling = 100 * peer["shingling_seconds"] / peer["seconds"]
         note = f"{_rate(bare)} against {_rate(peer)}/s" + (
-            f", {shingling:.0f} % of it shingling" if shingling > 1 else ""
+            f", which spends {shingling:.0f} % on shingling" if shingling > 1 else ""
         )
-        yield _faster(group, f"as fast as {name}", bare, peer, TIMES.get(name), note)
+        yield _faster(group, f"as fast as {name}", bare, peer, TARGETS.get(name), note)
         note = f"{_rate(first)} against {_rate(peer)}/s"
-        yield _faster(group, f"  also storing texts and the indexes of find: {name}", first, peer, None, note)
+        yield _faster(group, f"  {name}, if texts and the indexes of find are stored", first, peer, None, note)
     note = f"{_rate(second)} against {_rate(first)}/s; {second['unchanged']:,} of {documents:,} unchanged"
-    yield _faster("sweeps", "unchanged pages as fast as new ones", second, first, 3.0, note)
+    yield _faster("sweeps", "unchanged pages as fast as new pages", second, first, 3.0, note)
 
 
 def html(documents: int) -> Iterator[Row]:
-    """HTML pages to clusters, compared with the HTML parser alone."""
+    """Compare the CPU time from HTML pages to clusters with that of the HTML parser alone."""
     group = "HTML pages to clusters"
     for name, policy, target in (
         ("clusters", CLUSTERS_ONLY, 1.5),
@@ -117,35 +117,35 @@ def html(documents: int) -> Iterator[Row]:
             f"{figures['cpu_us_per_document']:.0f} against {figures['parser']['cpu_us_per_document']:.0f} µs CPU for pages of "
             f"{figures['page_bytes'] / 1000:.0f} kB; reading the JSONL alone {figures['reader']['cpu_us_per_document']:.0f}"
         )
-        yield Row(group, f"CPU of {name} to that of the parser", ratio, ratio, target, note, at_most=True)
+        yield Row(group, f"CPU time of {name} relative to the parser", ratio, ratio, target, note, at_most=True)
 
 
 def crowd(documents: int) -> Iterator[Row]:
-    """One growing cluster of near-copies, compared with unrelated pages."""
+    """Compare one growing cluster of near-copies with unrelated pages."""
     alone = in_child("bench.engine:clusters", documents=documents, shape=UNRELATED)
     crowded = in_child("bench.engine:clusters", documents=documents, shape=CROWD)
     note = f"{_rate(crowded)} against {_rate(alone)}/s; {crowded['near']:,} of {documents:,} joined"
-    yield _faster("crowded cluster", "near-copies of one page as fast as unrelated ones", crowded, alone, 0.5, note)
+    yield _faster("crowded cluster", "near-copies of one page as fast as unrelated pages", crowded, alone, 0.5, note)
 
 
 def accuracy(figures: list[Figures], pairs: int) -> Iterator[Row]:
-    """Estimates against exact sets; the complete table is printed above the ratios."""
+    """Compare estimates with exact sets. `show` prints the complete table above the ratios."""
     group = "accuracy"
-    # Estimates are clipped to the possible range: if the truth is at an end of it, they err to one side only.
+    # Estimates are clipped to the possible range: if the truth is at an end of the range, they err to one side only.
     pairs_of = zip(figures[::2], figures[1::2], strict=True)
     inner = [row for pair in pairs_of if 0 < pair[1]["truth"] < 1 and not pair[0]["exact"] for row in pair]
     bias = max(abs(row["bias"]) / row["bias_error"] for row in inner)
     note = f"of {len(inner)} means over up to {pairs:,} pairs each, resemblance and containment"
-    yield Row(group, "largest bias, in standard errors of its mean", bias, None, 4.0, note, at_most=True)
+    yield Row(group, "largest bias, in standard errors of the mean", bias, None, 4.0, note, at_most=True)
     stated = max(row["rmse"] / row["stated"] for row in inner)
     yield Row(group, "largest ratio of actual to stated error", stated, None, 1.2, "root mean squares", at_most=True)
-    exact = in_child("bench.exact:against_exact", documents=3000)
+    exact = in_child("bench.exact:compare_with_exact", documents=3000)
     note = f"of {exact['pairs']:,} pairs of {exact['documents']:,} documents, all compared exactly"
     yield Row(group, "share of pairs 0.1 above the threshold in one cluster", exact["joined"], None, 0.99, note)
-    note = f"of {exact['edges']:,} edges; {100 * exact['edges_below']:.1f} % are below it at all, the lowest at {exact['lowest']:.2f}"
+    note = f"of {exact['edges']:,} edges; {100 * exact['edges_below']:.1f} % are below the threshold, the lowest at {exact['lowest']:.2f}"
     yield Row(
         group,
-        "share of edges more than 3 standard errors below it",
+        "share of edges more than 3 standard errors below the threshold",
         exact["edges_short"],
         None,
         0.003,
@@ -155,7 +155,7 @@ def accuracy(figures: list[Figures], pairs: int) -> Iterator[Row]:
 
 
 def estimates(pairs: int) -> dict[str, Any]:
-    """Return the rows of `bench.accuracy`; runs in a child process."""
+    """Return the rows of `bench.accuracy`. This function runs in a child process."""
     from bench import accuracy as parts
     from state.scheme import Scheme
     from streams.sketch.sketcher import Sketcher
@@ -164,8 +164,8 @@ def estimates(pairs: int) -> dict[str, Any]:
 
 
 def estimates_table(rows: list[Figures]) -> Table:
-    """Return the table of estimates and true values; short documents, which are compared exactly, are left out."""
-    result = Table(title="estimates against exact sets")
+    """Return the table of estimates and true values. Short documents are omitted, because they are compared exactly."""
+    result = Table(title="estimates compared with exact sets")
     for name in ("figure", "|a|", "|b|", "truth", "bias", "±", "rmse", "stated"):
         result.add_column(name, justify="left" if name == "figure" else "right")
     for row in (row for row in rows if not row["exact"]):

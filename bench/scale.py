@@ -1,9 +1,9 @@
-"""A state grown to millions of documents: rate, memory, disk and latencies against size, with a plot.
+"""Grow a state to millions of documents, and plot rate, memory, disk use and latencies against size: `make bench-scale`.
 
-Run it by `make bench-scale`. Synthetic pages go through `ingest` in chunks, in one process. Each chunk yields a sample.
-Some sizes also get a checkpoint: the sweep is committed, some sites are crawled again after pages moved or disappeared,
-and `similar` and `find` are timed. Results are stored in bench/out/scale/samples.jsonl and the state, so the same command
-resumes an interrupted run (`--fresh` starts over).
+Synthetic pages are ingested in chunks, in one process. Each chunk yields a sample. Some sizes also get a checkpoint: the
+sweep is committed, some sites are crawled again after pages moved or disappeared, and `similar` and `find` are timed.
+The samples are stored in bench/out/scale/samples.jsonl, and the state is preserved, so the same command resumes an
+interrupted run. `--fresh` starts over.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from bench.engine import FETCHED, one_process, warm_up, write_pages
+from bench.engine import FETCHED, one_process_settings, warm_up, write_pages
 from bench.measure import OUT, ROOT, Stopwatch, in_child, memory_mib
 from state.families import Family
 from state.store import Store
@@ -35,10 +35,10 @@ FOLDER = OUT / "scale"
 SAMPLES = FOLDER / "samples.jsonl"
 CHECKPOINTS = (0.02, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0)  # shares of the final number of documents
 QUERIES = 500  # per checkpoint
-WARM_UP = 200  # queries before them that are not timed
+WARM_UP = 200  # untimed queries before the timed ones
 CLUSTERING = (Family.DOCUMENTS, Family.BANDS, Family.EDGES, Family.PARENTS, Family.MEMBERS)
 FINDING = (Family.SAMPLES, Family.WORDS)
-RATE_AT = 100_000  # documents; the final rate is compared with the rate up to here
+RATE_AT = 100_000  # documents; the final rate is compared with the rate up to this size
 
 Sample = dict[str, Any]
 
@@ -71,7 +71,7 @@ class Growth:
             print(_progress_line(sample), file=sys.stderr, flush=True)
 
     def _chunk(self, start: int) -> Sample:
-        """Ingest one chunk into the sweep of its checkpoint."""
+        """Ingest one chunk into the sweep that its checkpoint commits."""
         path = write_pages(self.scratch / f"chunk-{start}.jsonl", self.chunk, start=start)
         checkpoint = next(stop for stop in self.stops if stop > start)
         watch = Stopwatch()
@@ -92,23 +92,14 @@ class Growth:
         }
 
     def _checkpoint(self, size: int) -> dict[str, Any]:
-        """Commit, crawl some sites again, and time queries about new texts and dead URLs."""
+        """Commit the sweep, crawl some sites again, and time queries about new texts and dead URLs."""
         number = self.stops.index(size) + 1
         empty = self.scratch / "empty.jsonl"
         empty.write_text("")
         ingest(self.store, self.settings, [str(empty)], f"grown to {size}", now=FETCHED + size)
         again, dead_urls = self.scratch / f"again-{size}.jsonl", self.scratch / f"dead-{size}.jsonl"
-        command = [
-            sys.executable,
-            "-m",
-            "bench.recrawl",
-            "--grown",
-            str(size),
-            "--sweep",
-            str(number),
-            "--asked",
-            str(dead_urls),
-        ]
+        options = {"grown": size, "sweep": number, "asked": dead_urls}
+        command = [sys.executable, "-m", "bench.recrawl", *(f"--{name}={value}" for name, value in options.items())]
         with again.open("wb") as out:
             subprocess.run(command, cwd=ROOT, stdout=out, check=True)
         watch = Stopwatch()
@@ -130,15 +121,15 @@ class Growth:
 def time_queries(data_dir: str, documents: int, dead_urls: str) -> dict[str, Any]:
     """Time `similar` on new texts, a quarter of them near-copies of stored ones, and `find` on dead URLs.
 
-    Runs in a child process that reads while the writer has the state open, as the commands do.
+    This function runs in a child process that reads the state while the writer has it open, as commands do.
     """
     from streams.find import Finder
     from streams.find import warm_up as warm_up_find
     from streams.query import similar
     from streams.sketch.sketcher import Sketcher
 
-    settings = one_process()
-    # Texts come from another process, because the vocabulary takes memory.
+    settings = one_process_settings()
+    # A separate process generates the texts, because the vocabulary takes memory.
     fresh = in_child("bench.generator:texts_of", start=documents, stop=documents + WARM_UP + QUERIES)["texts"]
     with Store(Path(data_dir), settings.store, writable=False) as store:
         view, sketcher = View(store), Sketcher(settings.scheme)
@@ -163,7 +154,7 @@ def time_queries(data_dir: str, documents: int, dead_urls: str) -> dict[str, Any
 
 
 def _time_each(query: Callable[[Any], Any], arguments: list[Any], warm_up: int) -> tuple[list[float], list[Any]]:
-    """Run queries one after another; return their milliseconds and results without the first `warm_up`."""
+    """Run queries one after another. Return their milliseconds and results, without those of the first `warm_up`."""
     times, answers = [], []
     for argument in arguments:
         started = time.perf_counter()
@@ -188,8 +179,8 @@ def per_document(sample: Sample, families: tuple[Family, ...]) -> float:
 
 def _progress_line(sample: Sample) -> str:
     rate = f"{sample['documents_per_second']:,.0f}/s" if "documents_per_second" in sample else "resumed"
-    at = sample.get("checkpoint", {})
-    latencies = f", similar p99 {at['similar_p99_ms']} ms, find p99 {at.get('find_p99_ms')} ms" if at else ""
+    times = sample.get("checkpoint", {})
+    latencies = f", similar p99 {times['similar_p99_ms']} ms, find p99 {times.get('find_p99_ms')} ms" if times else ""
     return (
         f"{sample['documents']:>10,} documents, {rate}, {sample['rss_mib']} MiB, clusters "
         f"{per_document(sample, CLUSTERING):.0f} B, find {per_document(sample, FINDING):.0f} B per document{latencies}"
@@ -208,7 +199,7 @@ def report(samples: list[Sample]) -> Table:
         result.add_column(name)
     for what, value, target, at_most in (
         ("final rate relative to the rate up to 100,000, wall clock", _mean(late, "documents_per_second") / _mean(early, "documents_per_second"), 0.7, False),
-        ("the same in CPU seconds", _mean(early, "cpu_us_per_document") / _mean(late, "cpu_us_per_document"), None, False),
+        ("the same, but documents per CPU second", _mean(early, "cpu_us_per_document") / _mean(late, "cpu_us_per_document"), None, False),
         ("peak resident memory, MiB", last["rss_peak_mib"], 1024, True),
         ("sketches, bands, edges, clusters: bytes per document", per_document(last, CLUSTERING), 600, True),
         ("indexes of find: bytes per document", per_document(last, FINDING), 600, True),
@@ -282,16 +273,18 @@ def main() -> None:
     parser.add_argument("--documents", type=int, default=5_000_000)
     parser.add_argument("--chunk", type=int, default=50_000, help="documents per sample")
     parser.add_argument("--data-dir", type=Path, default=ROOT / "var" / "bench-scale")
-    parser.add_argument("--no-texts", action="store_true", help="store no texts: smaller, and find ranks by sketches")
-    parser.add_argument("--fresh", action="store_true", help="delete an earlier run first")
+    parser.add_argument("--no-texts", action="store_true", help="store no texts, so that find ranks by sketches")
+    parser.add_argument("--fresh", action="store_true", help="delete the state and the samples of an earlier run")
     args = parser.parse_args()
-    if importlib.util.find_spec("matplotlib") is None:  # report it now, not after an hour
+    if importlib.util.find_spec("matplotlib") is None:  # report this now, not after an hour
         parser.error("the plot needs matplotlib: `make bench-scale` installs it")
     if args.fresh:
         shutil.rmtree(args.data_dir, ignore_errors=True)
         shutil.rmtree(FOLDER, ignore_errors=True)
     FOLDER.mkdir(parents=True, exist_ok=True)
-    growth = Growth(args.data_dir, args.documents, args.chunk, one_process({"keep_texts": not args.no_texts}))
+    growth = Growth(
+        args.data_dir, args.documents, args.chunk, one_process_settings({"keep_texts": not args.no_texts})
+    )
     growth.grow()
     growth.store.close()
     plot(growth.samples, FOLDER / "scale.png")

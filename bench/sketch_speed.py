@@ -1,9 +1,9 @@
-"""Text to signature, compared with common libraries: `python -m bench.sketch_speed`.
+"""Compare the time from text to signature with common libraries: `python -m bench.sketch_speed`.
 
-All run on one core, in turns, over the same texts and shingles. lostfound is always timed from the text: tokens, document
-id, signature, sample. Each peer is timed from the text as well, with the shingling code that its users write; the targets
-are about these ratios. A second timing gives the peer ready-made shingles in its preferred form and covers the
-signature alone, which shows how much of a peer's time is spent in Python. The best of several rounds counts.
+All libraries run on one core, in turn, on the same texts and shingles. lostfound is always timed from the text: tokens,
+document id, signature and sample. Some peers are also timed from the text, with the shingling code that their users
+write; the targets apply to these ratios. Other timings pass ready-made shingles to the peer in its preferred form and
+cover the signature alone, which shows how much of a peer's time is spent in Python. The best of several rounds is shown.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def rensa_c(tokens: list[str]) -> object:
 
 
 def gaoya_insert(shingled: Sequence[list[str]]) -> object:
-    """Insert documents: gaoya has no function that only computes a signature."""
+    """Insert documents, because gaoya has no function that only computes a signature."""
     index = gaoya.minhash.MinHashStringIndex(
         hash_size=32, num_bands=PERMUTATIONS // 4, band_size=4, analyzer=lambda number: shingled[int(number)]
     )
@@ -88,7 +88,7 @@ def jobs(corpus: list[str], scheme: Scheme) -> dict[str, Job]:
 
 
 def measure(documents: int, rounds: int, words: int) -> list[dict[str, object]]:
-    """Return one row per job: microseconds per document, and the ratio to lostfound's batch."""
+    """Return a row per job: microseconds per document, and the ratio to lostfound in batches."""
     corpus = texts(Shape(words_median=words, words_sigma=0.15), 0, documents)
     todo = jobs(corpus, Scheme())
     best: dict[str, float] = {}

@@ -59,7 +59,7 @@ def test_html_is_compared_with_the_parser() -> None:
 
 
 def test_edges_are_compared_with_exact_sets() -> None:
-    figures = exact.against_exact(300)
+    figures = exact.compare_with_exact(300)
     assert figures["pairs"] > 0
     assert figures["joined"] > 0.9
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from bench import kafka
-from bench.cluster import Running, Usage, broker
+from bench.cluster import RunningBroker, Usage, broker
 from bench.engine import write_pages
 from bench.run import table
 from tests.broker.running import HOME
@@ -18,7 +18,7 @@ SAMPLE = Path(__file__).parents[2] / "streams" / "demo" / "sample"
 
 
 @pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningBroker]:
     if "KAFKA_BOOTSTRAP" not in os.environ and not (HOME / "libs" / ".complete").exists():
         assert not os.environ.get("CI"), "CI must have the real broker: `make test` fetches its archives"
         pytest.skip("no Kafka archives in var/broker: `make test` fetches them")
@@ -26,20 +26,20 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
         yield started
 
 
-def test_pages_go_through_both_engines(tmp_path: Path, running: Running) -> None:
+def test_pages_go_through_both_engines(tmp_path: Path, running: RunningBroker) -> None:
     path = write_pages(tmp_path / "pages.jsonl", 150)
-    measured = kafka.through_both(tmp_path, running, 2, [path], Usage(0.0, 0.0), 1)
+    measured = kafka.run_both_engines(tmp_path, running, 2, [path], Usage(0.0, 0.0), 1)
     assert measured.pages == measured.embedded["documents"] == 150
     assert measured.kafka.cpu_seconds > 0
     assert table(list(kafka.throughput("few", measured))).row_count == 3
 
 
-def test_near_duplicates_come_out_under_load(tmp_path: Path, running: Running) -> None:
+def test_near_duplicates_come_out_under_load(tmp_path: Path, running: RunningBroker) -> None:
     rows = list(kafka.latency(tmp_path, running, 2, 40.0, 5.0))
     assert 0 < rows[0].ratio <= rows[1].ratio
 
 
-def test_both_engines_are_asked_the_same(tmp_path: Path, running: Running) -> None:
+def test_both_engines_are_asked_the_same(tmp_path: Path, running: RunningBroker) -> None:
     rows = list(kafka.queries(tmp_path, running, 2, sorted(SAMPLE.glob("*.jsonl"))))
     assert [row.what for row in rows] == ["find --missing", "clusters"]
     assert not [row.note for row in rows if "NOT THE SAME" in row.note or " 0 answers" in row.note]
