@@ -57,7 +57,7 @@ def read_record(stream: ByteStream, limits: ReadLimits, origin: Origin) -> Page 
     record = parse_line(line)
     if record is None:
         if stream.peek() < 0 and b"\n" not in line:
-            return records.reject_incomplete(stream, _LINE_BYTES_MAX, len(line), origin, "")
+            return records.reject_cut_off(stream, "the input ends within the header of a record", origin)
         return Rejected("garbage", f"not an ARC record: {line[:40]!r}", origin)
     url, date, content_type, size = record
     if not url.lower().startswith(("http:", "https:")):

@@ -75,7 +75,7 @@ class ByteStream:
         return self._chunk[self._index]
 
     def read(self, count: int, is_record_start: IsRecordStart = _never_a_start) -> bytes:
-        """Read up to `count` bytes. Stop early at the end of the stream, and before a frame that starts a record."""
+        """Read up to `count` bytes. Stop early at the end of the stream, and before a frame with a new record."""
         end = self._index + count
         if end <= len(self._chunk):
             data = self._chunk[self._index : end]
@@ -153,8 +153,8 @@ class ByteStream:
                 break
         return skipped
 
-    def skip_to(self, pattern: re.Pattern[bytes], match_bytes_max: int) -> bool:
-        """Move to the next match of a pattern, or return False. A match has at most `match_bytes_max` bytes."""
+    def skip_to(self, pattern: re.Pattern[bytes], overlap_bytes: int) -> bool:
+        """Move to the next match, or return False. A match may begin in the last `overlap_bytes` of a chunk."""
         skipped = 0
         while self.peek() >= 0:
             match = pattern.search(self._chunk, self._index)
@@ -162,7 +162,7 @@ class ByteStream:
                 self._index = match.start()
                 return True
             skipped += len(self._chunk) - self._index
-            tail = self._chunk[max(self._index, len(self._chunk) - match_bytes_max) :]
+            tail = self._chunk[max(self._index, len(self._chunk) - overlap_bytes) :]
             self._index = len(self._chunk)
             frame_start = self._decoder.frame_start
             if self._stop_at_skip_limit(skipped) or not self._load_chunk():

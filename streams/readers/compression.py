@@ -27,7 +27,7 @@ CHUNK_BYTES = 256 << 10  # largest chunk that is decompressed from gzip or read 
 READ_BYTES = 64 << 10  # compressed bytes per read
 GZIP_WBITS = 31  # tells zlib to expect a gzip header
 ZIP_MEMBER_ERRORS = (zlib.error, EOFError, zipfile.BadZipFile, NotImplementedError, RuntimeError)  # raised on damage
-_SKIPPABLE = re.compile(rb"[\x50-\x5f]\x2a\x4d\x18", re.DOTALL)
+_SKIPPABLE_MAGIC = re.compile(rb"[\x50-\x5f]\x2a\x4d\x18", re.DOTALL)
 _DICTIONARY_MAGIC = b"\x5d\x2a\x4d\x18"  # of a frame with the dictionary for all later frames (IIPC, "WARC zstd")
 _BLOCKS_PER_CHUNK = 4
 _BLOCK_BYTES_MAX = 128 << 10  # of a zstd block, compressed or decompressed
@@ -41,7 +41,7 @@ def detect_compression(head: bytes) -> str:
     """Detect the compression of a file from its first bytes: `gzip`, `zstd`, `zip` or `plain`."""
     if head.startswith(GZIP_MAGIC):
         return "gzip"
-    if head.startswith(ZSTD_MAGIC) or _SKIPPABLE.match(head):
+    if head.startswith(ZSTD_MAGIC) or _SKIPPABLE_MAGIC.match(head):
         return "zstd"
     return "zip" if head.startswith((b"PK\x03\x04", b"PK\x05\x06")) else "plain"
 
@@ -65,7 +65,7 @@ class Fault:
     reason = detail = ""
 
     def report(self, reason: str, detail: str) -> None:
-        """Record a fault, unless there is one: the first fault ends the data early, which can cause more faults."""
+        """Record a fault if it is the first one: the end of data that a fault causes may look like a second fault."""
         if not self.reason:
             self.reason, self.detail = reason, detail
 
@@ -257,8 +257,8 @@ class GzipDecoder(FrameDecoder):
 class ZstdDecoder(FrameDecoder):
     """Decoder for a sequence of zstd frames (RFC 8878).
 
-    A single call to the library could return gigabytes. So this class parses the block headers of a frame, and passes
-    only a few whole blocks at a time to the library.
+    A single call to zstandard could return gigabytes. So this class parses the block headers of a frame, and passes
+    only a few whole blocks to zstandard at a time.
     """
 
     magic = ZSTD_MAGIC
@@ -266,7 +266,7 @@ class ZstdDecoder(FrameDecoder):
     def __init__(self, raw: RawBuffer, offset: int) -> None:
         self._has_checksum = False  # whether the frame ends with a 4-byte checksum
         self._header_bytes = 0  # size of the frame's header, or 0 once the codec has received the header
-        self._library = zstandard.ZstdDecompressor(max_window_size=raw.limits.window_bytes_max)
+        self._decompressor = zstandard.ZstdDecompressor(max_window_size=raw.limits.window_bytes_max)
         self._load_dictionary(raw)
         super().__init__(raw, offset)
 
@@ -312,11 +312,11 @@ class ZstdDecoder(FrameDecoder):
     def _start_frame(self) -> bool:
         """Skip to the next frame with data and parse its header. Return False at the end and after a fault."""
         raw = self._raw
-        while raw.ensure(8) and _SKIPPABLE.match(raw.data):
+        while raw.ensure(8) and _SKIPPABLE_MAGIC.match(raw.data):
             raw.skip(8 + int.from_bytes(raw.data[4:8], "little"))
         if not raw.data:
             return False
-        if len(raw.data) < 8 and (ZSTD_MAGIC.startswith(raw.data[:4]) or _SKIPPABLE.match(raw.data)):
+        if len(raw.data) < 8 and (ZSTD_MAGIC.startswith(raw.data[:4]) or _SKIPPABLE_MAGIC.match(raw.data)):
             raw.fault.report("truncated", "the file ends within a zstd frame's header")
             return False
         if len(raw.data) < 8 or not raw.data.startswith(ZSTD_MAGIC):
@@ -329,13 +329,14 @@ class ZstdDecoder(FrameDecoder):
         self._has_checksum = bool(descriptor >> 2 & 1)
         self._header_bytes = 6 - single_segment + dictionary_id_bytes + content_size_bytes
         self.frame_start, self.decoded_bytes, self.in_frame = raw.offset, 0, True
-        self._codec = self._library.decompressobj()
+        self._codec = self._decompressor.decompressobj()
         return True
 
     def _probe(self, index: int) -> bytes:
         self._raw.ensure(index + READ_BYTES)
+        data = self._raw.data[index : index + READ_BYTES]
         try:
-            return bytes(self._library.stream_reader(self._raw.data[index : index + READ_BYTES]).read(_PROBE_BYTES))
+            return bytes(self._decompressor.stream_reader(data).read(_PROBE_BYTES))
         except zstandard.ZstdError:
             return b""
 
@@ -353,11 +354,11 @@ class ZstdDecoder(FrameDecoder):
         data = raw.data[8 : 8 + size]
         if data.startswith(ZSTD_MAGIC):
             try:
-                data = bytes(self._library.stream_reader(data).read(bytes_max))
+                data = bytes(self._decompressor.stream_reader(data).read(bytes_max))
             except zstandard.ZstdError:
                 return
         dictionary = zstandard.ZstdCompressionDict(data)
-        self._library = zstandard.ZstdDecompressor(dictionary, max_window_size=raw.limits.window_bytes_max)
+        self._decompressor = zstandard.ZstdDecompressor(dictionary, max_window_size=raw.limits.window_bytes_max)
 
 
 Decoder = PlainDecoder | FrameDecoder

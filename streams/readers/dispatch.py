@@ -30,9 +30,9 @@ def read(
 ) -> InputReader:
     """Return a reader of all pages and rejections in files, folders and `-`, in order.
 
-    Return only those after the position `after`, if given. `mark` is the mark of that position: files that do not
-    match it have been replaced, and are read from their beginning. Raise ReadError if a path is missing or cannot be
-    read, or if no path contains the file of `after`.
+    If `after` is given, start after that position. `mark` is the mark of that position: files that do not match it
+    have been replaced, and are read from their start. Raise ReadError if a path is missing or cannot be read, or if
+    no path contains the file of `after`.
     """
     files = sources.list_sources(paths)
     if after is not None and after.source not in {source.name for source in files}:

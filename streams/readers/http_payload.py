@@ -33,7 +33,7 @@ _CHARSET_CHARS_MAX = 40
 _INFLATE_BYTES = 16 << 10  # input per zlib call; small, because zlib copies all input after the end of a member
 _OUTPUT_BYTES_MAX = 1 << 20  # decompressed bytes per call
 _CODINGS_MAX = 3  # nested content encodings; browsers and servers use one
-_IGNORED_CODINGS = frozenset({"", "identity", "none", "utf-8", "chunked", "binary"})  # not content encodings
+_IGNORED_CODINGS = frozenset({"", "identity", "none", "utf-8", "chunked", "binary"})  # values that need no decoding
 
 
 class Response(msgspec.Struct, frozen=True):
@@ -52,18 +52,18 @@ def parse_response(data: bytes, size: int, limits: ReadLimits) -> Response | Non
     there is no status line.
     """
     bytes_max = limits.header_bytes_max
-    status = _STATUS_LINE.match(data)
-    if status is None:
+    status_line = _STATUS_LINE.match(data)
+    if status_line is None:
         return None
     blank_line = _BLANK_LINE.search(data, 0, bytes_max)
-    while blank_line and status[1] in _INTERIM_STATUSES and (final := _STATUS_LINE.match(data, blank_line.end())):
-        status, blank_line = final, _BLANK_LINE.search(data, final.start(), final.start() + bytes_max)
-    header = data[status.start() : blank_line.start() if blank_line else status.start() + bytes_max]
+    while blank_line and status_line[1] in _INTERIM_STATUSES and (line := _STATUS_LINE.match(data, blank_line.end())):
+        status_line, blank_line = line, _BLANK_LINE.search(data, line.start(), line.start() + bytes_max)
+    header = data[status_line.start() : blank_line.start() if blank_line else status_line.start() + bytes_max]
     fields: dict[str, str] = {}
     for name, value in _FIELD.findall(header):
         fields.setdefault(name.decode("ascii").lower(), decode_header(value).strip())
     body = data[blank_line.end() :] if blank_line else b""
-    return Response(int(status[1]), fields, body, size if size > len(data) else 0)
+    return Response(int(status_line[1]), fields, body, size if size > len(data) else 0)
 
 
 def decode_header(value: bytes) -> str:
@@ -166,7 +166,7 @@ def _join_chunks(body: bytes) -> bytes:
         if not parts and end > len(body) and not header[0].endswith(b"\r\n"):
             return body  # the first line of the page happens to be hexadecimal
         if end == header.end():
-            return b"".join(parts)  # the last chunk; trailers follow
+            return b"".join(parts)  # the last chunk; only trailers follow
         if end < len(body) and body[end : end + 1] not in {b"\r", b"\n"}:
             break
         parts.append(body[header.end() : end])

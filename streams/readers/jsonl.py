@@ -97,7 +97,7 @@ def _convert_line(line: bytes, stream: ByteStream, limits: ReadLimits, origin: O
     complete = line.endswith(b"\n")
     if not complete and len(line) >= limits.line_bytes_max and stream.peek() >= 0:
         stream.skip_line()
-        return Rejected("too_big", f"line longer than line_bytes_max {limits.line_bytes_max}", origin)
+        return Rejected("too_big", f"the line is longer than line_bytes_max {limits.line_bytes_max}", origin)
     if origin.offset == 0:
         line = line.removeprefix(_BOM)
     if line.isspace():
@@ -120,17 +120,17 @@ def parse_line(
     except msgspec.DecodeError as error:
         return Rejected("bad_json" if complete else "truncated", str(error), origin), ""
     except RecursionError:
-        return Rejected("bad_json", "nested too deeply", origin), ""
+        return Rejected("bad_json", "the JSON is nested too deeply", origin), ""
     except UnicodeError as error:
         return Rejected("bad_utf8", str(error)[:200], origin), ""
     crawl = line.crawl or ""
     try:
-        return _page(line, len(data), limits, origin), crawl
+        return _to_page(line, len(data), limits, origin), crawl
     except Refused as error:
         return Rejected(error.reason, error.detail, origin, line.url[: limits.url_bytes_max]), crawl
 
 
-def _page(line: PageLine, line_bytes: int, limits: ReadLimits, origin: Origin) -> Page | Rejected:
+def _to_page(line: PageLine, line_bytes: int, limits: ReadLimits, origin: Origin) -> Page | Rejected:
     """Return the page of a line, or the rejection of the record it points to. Raise Refused for an invalid line."""
     url = line.url
     if not url:
@@ -151,9 +151,9 @@ def _page(line: PageLine, line_bytes: int, limits: ReadLimits, origin: Origin) -
     status = _coalesce(declared_status, _REDIRECT_STATUS if redirect else 200)
     if not 100 <= status <= 999:
         raise Refused("bad_field", f"{status} is not an HTTP status")
-    body, text, refused = (None, None, None) if redirect else _content(line, line_bytes, limits)
+    body, text, refused = (None, None, None) if redirect else _parse_content(line, line_bytes, limits)
     if status == 200 and body is None and text is None and refused is None and not redirect:
-        raise Refused("no_content", "no `html`, `text`, `body` or redirect")
+        raise Refused("no_content", "the line has no `html`, `text`, `body` or redirect")
     mime, charset = _parse_media_type(line)
     return Page(
         url=url,
@@ -190,7 +190,7 @@ def _parse_status(line: PageLine) -> int | None:
     return status
 
 
-def _content(
+def _parse_content(
     line: PageLine, line_bytes: int, limits: ReadLimits
 ) -> tuple[bytes | None, str | None, tuple[str, str] | None]:
     """Return (body, text, refused): the content closest to the served bytes, or why that content cannot be used."""
@@ -206,7 +206,7 @@ def _content(
         text, limit = line.text, limits.page_bytes_max
         # A text is never longer than its line, so it is measured only if the line exceeds the limit.
         if text is not None and line_bytes > limit and len(text.encode()) > limit:
-            return None, None, ("too_big", f"text of more than page_bytes_max {limit} bytes")
+            return None, None, ("too_big", f"the text is longer than page_bytes_max {limit} bytes")
         return None, text, None
     if len(body) > limits.page_bytes_max:
         return None, None, page_too_big(len(body), limits)

@@ -48,12 +48,12 @@ class InputMark(msgspec.Struct, frozen=True, kw_only=True):
     before: str
     head_bytes: int
     head: str
-    until: int  # offset at which the bytes of `tail` end
+    until: int  # offset at which the bytes digested in `tail` end
     tail: str
 
 
 class InputFile:
-    """An open file and its first bytes. Every method keeps the offset at which the file is read next."""
+    """An open file and its first bytes. No method changes where the file is read next."""
 
     def __init__(self, name: str, head: bytes, file: BinaryIO) -> None:
         self.name = name

@@ -13,7 +13,7 @@ MIB = 1 << 20
 
 
 class ReadLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """Limits in bytes. Memory use is at most a small multiple of the largest limit, without `skip_bytes_max`."""
+    """Limits in bytes. Memory use is at most a small multiple of the largest limit, ignoring `skip_bytes_max`."""
 
     page_bytes_max: int = 10 * MIB  # size of a page after decoding
     line_bytes_max: int = 32 * MIB  # size of a JSONL line, which escapes or base64 make larger than its page

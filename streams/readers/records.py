@@ -63,7 +63,7 @@ def _recover(stream: ByteStream, framing: Framing, rejected: Rejected) -> bool:
 def read_content(
     stream: ByteStream, size: int, is_record_start: IsRecordStart, limits: ReadLimits, origin: Origin, url: str
 ) -> bytes | Rejected:
-    """Read the `size` bytes of a record's content. Reject the record if it does not end after them.
+    """Read the `size` bytes of a record's content. Reject the record if it does not end there.
 
     If the content is too big for a page, return only its start, which contains the HTTP headers.
     """
@@ -71,25 +71,29 @@ def read_content(
     data = stream.read(limits.header_bytes_max if is_big else size, is_record_start)
     bytes_read = len(data) + (stream.skip(size - len(data), is_record_start) if is_big else 0)
     if bytes_read < size or not (is_big or _at_record_end(stream)):
-        return reject_incomplete(stream, size, bytes_read, origin, url)
+        return _reject_incomplete(stream, size, bytes_read, origin, url)
     return data
 
 
 def skip_content(
     stream: ByteStream, size: int, is_record_start: IsRecordStart, origin: Origin, url: str
 ) -> Rejected | None:
-    """Skip the `size` bytes of a record's content. Reject the record if it does not end after them."""
+    """Skip the `size` bytes of a record's content. Reject the record if it does not end there."""
     skipped = stream.skip(size, is_record_start)
     is_complete = skipped == size and _at_record_end(stream)
-    return None if is_complete else reject_incomplete(stream, size, skipped, origin, url)
+    return None if is_complete else _reject_incomplete(stream, size, skipped, origin, url)
 
 
-def reject_incomplete(stream: ByteStream, size: int, bytes_read: int, origin: Origin, url: str) -> Rejected:
-    """Return the rejection of a record that ends after `bytes_read` of `size` bytes, or whose size is wrong."""
+def _reject_incomplete(stream: ByteStream, size: int, bytes_read: int, origin: Origin, url: str) -> Rejected:
+    """Return the rejection of a record that is cut off, or whose content does not have its stated size."""
     if stream.peek() >= 0:
         return Rejected("bad_length", f"the record does not end after its stated length of {size} bytes", origin, url)
-    detail = stream.fault.detail or f"the input ends after {bytes_read} of {size} bytes"
-    return Rejected(stream.fault.reason or "truncated", detail, origin, url)
+    return reject_cut_off(stream, f"the input ends after {bytes_read} of {size} bytes", origin, url)
+
+
+def reject_cut_off(stream: ByteStream, detail: str, origin: Origin, url: str = "") -> Rejected:
+    """Return the rejection of a record in which the stream ends. A fault of the stream replaces `detail`."""
+    return Rejected(stream.fault.reason or "truncated", stream.fault.detail or detail, origin, url)
 
 
 def _at_record_end(stream: ByteStream) -> bool:

@@ -151,7 +151,7 @@ def digest_files(files: Iterable[Source]) -> str | None:
 
 
 def format_from_name(name: str) -> str:
-    """Return the format that a file's suffix shows (`warc`, `arc`, `jsonl` or `wacz`), or an empty string."""
+    """Return the format that a file's suffix shows (`warc`, `arc`, `jsonl` or `wacz`), or ""."""
     path = Path(name.lower())
     if path.suffix in {".gz", ".zst"}:
         path = path.with_suffix("")
@@ -159,7 +159,7 @@ def format_from_name(name: str) -> str:
 
 
 def detect_format(head: bytes, name: str) -> str:
-    """Return the format that a file's decompressed first bytes show, or else the one that its name shows, if any."""
+    """Detect the format of a file from its first bytes, or else its name. Return "" if neither shows a format."""
     compression = detect_compression(head)
     if compression == "zip":
         return "wacz"

@@ -55,7 +55,7 @@ def open_member(archive: zipfile.ZipFile, name: str) -> BinaryIO:
 
 
 def read_member_head(archive: zipfile.ZipFile, name: str) -> bytes:
-    """Return the first bytes of a file in the zip, or b"" if they are damaged: a later read reports it.
+    """Return the first bytes of a file in the zip, or b"" if they are damaged, which a later read reports.
 
     Raise Refused (`bad_zip`, or `unknown_format` for a zip in the zip).
     """

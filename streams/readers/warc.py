@@ -1,6 +1,6 @@
 """Read WARC 0.17 to 1.1 (ISO 28500) and WET, optionally compressed record by record with gzip or zstd.
 
-Records of other types than _PAGE_TYPES are skipped, and so are URLs of schemes that have no pages (`dns:`, `urn:`).
+Skip record types without pages (all but _PAGE_TYPES) and records of schemes without pages (`dns:`, `urn:`).
 docs/decisions/warc-framing.md explains why we split files into records ourselves.
 """
 
@@ -81,11 +81,11 @@ def _read_fields(stream: ByteStream, limits: ReadLimits, origin: Origin) -> _Fie
     header = stream.read_header(limits.header_bytes_max)
     if not header.startswith(_VERSION):
         if any(magic.startswith(header) for magic in _MAGICS):
-            return records.reject_incomplete(stream, len(_VERSION), len(header), origin, "")
+            return records.reject_cut_off(stream, "the input ends within the header of a record", origin)
         return Rejected("garbage", f"not a WARC record: {header[:40]!r}", origin)
     if not header.endswith((b"\n\r\n", b"\n\n")):
         if stream.peek() < 0:
-            return records.reject_incomplete(stream, limits.header_bytes_max, len(header), origin, "")
+            return records.reject_cut_off(stream, "the input ends within the header of a record", origin)
         return Rejected("bad_header", f"the header is longer than header_bytes_max {limits.header_bytes_max}", origin)
     fields: _Fields = {}
     for line in _CONTINUATION.sub(b" ", header).split(b"\n")[1:]:

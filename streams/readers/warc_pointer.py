@@ -1,8 +1,8 @@
 """Read the WARC records that lines or messages without content point to, as in Common Crawl's index.
 
     filename   or  warc_filename         a file below `warc_folder`
-    offset     or  warc_record_offset    offset of the record's first byte in the file (compressed, if the file is)
-    length     or  warc_record_length    size of the record in the file (compressed, if the file is)
+    offset     or  warc_record_offset    offset of the record's first byte in the file, before decompression
+    length     or  warc_record_length    size of the record in the file, before decompression
 
 A pointer is untrusted, but names a file on this machine. So a file is read only if it is below `warc_folder` after
 all links are resolved. The number of bytes read is limited. Nothing is fetched from the network.
@@ -55,7 +55,7 @@ def read_record(pointer: Pointer, key: bytes, limits: ReadLimits, origin: Origin
     if pointer.length > limits.line_bytes_max:
         raise Refused("too_big", f"record of {pointer.length} bytes exceeds line_bytes_max {limits.line_bytes_max}")
     data = _read_bytes(limits.warc_folder, pointer)
-    compression = detect_compression(data)
+    compression = detect_compression(data)  # a zip is read as plain bytes, and rejected as garbage
     stream = ByteStream(io.BytesIO(data), "plain" if compression == "zip" else compression, limits)
     if stream.peek() < 0:
         raise Refused(stream.fault.reason or "bad_pointer", stream.fault.detail or "the record is empty")
