@@ -82,24 +82,24 @@ class CandidateSelector:
             self._counters["find_compared_max"] += 1
         return [*self._surviving_histories(dead, fixed_keys), *histories[:compared_max]]
 
-    def _rate_urls(self, dead: DeadUrl, promises: dict[bytes, float], known: set[bytes]) -> dict[bytes, float]:
-        """Return the promise of about `find.candidates_max` URLs of the first documents.
+    def _rate_urls(self, dead: DeadUrl, by_document: dict[bytes, float], known: set[bytes]) -> dict[bytes, float]:
+        """Return the promise of about `find.candidates_max` URLs, those of the first documents.
 
         The promise of a URL is that of its most promising document, plus the similarity of the paths.
         """
-        content: dict[bytes, float] = {}
-        documents = list(promises)
+        by_url: dict[bytes, float] = {}
+        documents = list(by_document)
         for start in range(0, len(documents), _DOCUMENTS_PER_READ):
-            if len(content) >= self._context.settings.candidates_max:
+            if len(by_url) >= self._context.settings.candidates_max:
                 self._counters["find_candidates_max"] += 1
                 break
             batch = documents[start : start + _DOCUMENTS_PER_READ]
             for document, keys in zip(batch, self._context.locations.many(batch), strict=True):
                 for key in keys:
-                    if key not in known and promises[document] >= content.get(key, 0.0):
-                        content[key] = promises[document]
+                    if key not in known and by_document[document] >= by_url.get(key, 0.0):
+                        by_url[key] = by_document[document]
         similarity = path_similarity_to(path_features(dead.key))
-        return {key: promise + scoring.PATH * similarity(path_features(key)) for key, promise in content.items()}
+        return {key: promise + scoring.PATH * similarity(path_features(key)) for key, promise in by_url.items()}
 
     def _surviving_histories(self, dead: DeadUrl, keys: list[bytes]) -> list[UrlHistory]:
         """Return the histories of the URLs that had a page when the old URL was missing."""

@@ -49,7 +49,7 @@ class CopyDetector:
         """Return the share of the old URL's living neighbours that have a copy near the candidate.
 
         Neighbours are pages that were captured in `last_sweep`, as the old URL was, and in `missing_since`. The share
-        is 0 if the last path segments differ, there are fewer than three neighbours, or the host is not visited now.
+        is 0 if the last path segments differ, fewer than three neighbours exist, or the host is no longer visited.
         """
         old_tree, new_tree = _tree_roots(old, candidate)
         if old_tree == new_tree or self._last_sweep_of(host_prefix(old)) < missing_since:

@@ -38,7 +38,7 @@ class DeadUrl(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
 
 class FindContext:
-    """The objects that the steps share. Caches are never refreshed, so a context is for one state of the view."""
+    """The objects that the steps share. Caches are never refreshed, so a changed state needs a new context."""
 
     def __init__(self, view: View, settings: Settings) -> None:
         self.view, self.settings = view, settings.find
@@ -56,7 +56,7 @@ class FindContext:
         self.site_statistics = lru_cache(maxsize=64)(self._read_site)
 
     def checked_history(self, key: bytes) -> UrlHistory:
-        """Return the history of a URL, with soft 404s as failures. Expensive and not cached."""
+        """Return the history of a URL, with soft 404s as failures. This check is slow and not cached."""
         (captures,) = self.view.histories([key])
         return build_history(key, captures, self.sweeps, self.soft_404s.is_suspected)
 

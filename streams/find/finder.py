@@ -38,7 +38,7 @@ NEIGHBOURS_MAX = 24  # missing neighbours traced per URL, to learn rules if only
 
 
 class _Case(msgspec.Struct, frozen=True):
-    """What is known of a URL before it is answered. `history` is None if the URL is invalid."""
+    """A URL with the results from which its answer is built. `history` is None if the URL is invalid."""
 
     url: str
     history: UrlHistory | None = None
@@ -46,7 +46,7 @@ class _Case(msgspec.Struct, frozen=True):
 
 
 class Finder:
-    """Finds the new URLs of pages. Caches are never refreshed, so a finder is for one state of the view."""
+    """Finds the new URLs of pages. Caches are never refreshed, so a changed state needs a new finder."""
 
     def __init__(self, view: View, settings: Settings) -> None:
         self._context = FindContext(view, settings)

@@ -27,7 +27,7 @@ _LOCATIONS_READ_MIN = 64  # locations to read per document, at least
 _HOSTS_COMPARED_MAX, _NEW_HOSTS_MAX = 64, 64
 _HOSTS_READ_MAX = 10_000  # if a sweep has more hosts, do not guess to which of them a host moved
 _SERVER_ERROR_MIN = 500
-_TEMPORARY_ERRORS = frozenset({408, 425, 429})
+_TEMPORARY_CLIENT_ERRORS = frozenset({408, 425, 429})
 
 
 class Outcome(Enum):
@@ -37,7 +37,7 @@ class Outcome(Enum):
     NO_TEXT = auto()  # a 304, or a 2xx without text, such as a PDF, an image or an empty page
     NOT_SERVED = auto()  # a redirect, any other 3xx or 4xx, or a soft 404
     TEMPORARY_ERROR = auto()  # 408, 425, 429 or 5xx
-    REPEATED_TEMPORARY_ERROR = auto()  # a temporary error in the next sweep with a capture too
+    REPEATED_TEMPORARY_ERROR = auto()  # a temporary error, as in the previous sweep with a capture
     NOT_CAPTURED = auto()  # no capture, although the sweep covers the URL (`SweepIndex.covers`)
     NOT_COVERED = auto()  # no capture, and the sweep belongs to a different crawl
 
@@ -77,7 +77,7 @@ class SweepIndex:
         return bool(self.hosts_of_domain(sweep, key, 1)) or self._same_crawl(sweep, last_sweep)
 
     def last_sweep_of(self, host: bytes) -> int:
-        """Return the last committed sweep that visited a host. Without any, return the last committed sweep or 0."""
+        """Return the last committed sweep that visited a host, or, if none did, the last committed sweep (or 0)."""
         visits = (sweep for sweep in reversed(self.committed) if self.has_visited(sweep, host))
         return next(visits, self.committed[-1] if self.committed else 0)
 
@@ -93,7 +93,7 @@ class SweepIndex:
         return results
 
     def _read_new_hosts(self, sweep: int, previous: int) -> list[bytes]:
-        """Return hosts that a sweep visited but the sweep `previous` did not, those with most captures first."""
+        """Return hosts that a sweep visited but the sweep `previous` did not, those with the most captures first."""
         counts = self._view.captures_per_host(sweep, limit=_HOSTS_READ_MAX + 1)
         if len(counts) > _HOSTS_READ_MAX:
             return []
@@ -103,6 +103,7 @@ class SweepIndex:
         return sorted(new, key=lambda host: (-counts[host], host))[:_NEW_HOSTS_MAX]
 
     def _share_hosts(self, sweep: int, last_sweep: int) -> bool:
+        """Whether both sweeps visited one of the first hosts of either sweep."""
         for first, second in ((last_sweep, sweep), (sweep, last_sweep)):
             hosts = self._view.captures_per_host(first, limit=_HOSTS_COMPARED_MAX)
             if any(self.has_visited(second, host) for host in hosts):
@@ -270,7 +271,8 @@ def _missing_since(history: UrlHistory, decisive: dict[int, Capture], sweeps: Sw
 
 
 def _is_temporary_error(capture: Capture) -> bool:
-    return capture.redirect is None and (capture.status >= _SERVER_ERROR_MIN or capture.status in _TEMPORARY_ERRORS)
+    status = capture.status
+    return capture.redirect is None and (status >= _SERVER_ERROR_MIN or status in _TEMPORARY_CLIENT_ERRORS)
 
 
 def possibly_missing_urls(view: View, soft_404_urls: int) -> Iterator[str]:

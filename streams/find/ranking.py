@@ -15,7 +15,7 @@ from streams.find.text_similarity import OldText, Similarity
 from streams.sketch import sketcher
 from streams.urls import host_prefix
 
-CHECKED_MAX = 12  # the best candidates: checked for soft 404s and copies, and passed to the search from a hop
+CHECKED_MAX = 12  # best candidates that are checked for soft 404s and copies, and passed to the search from a hop
 
 
 class PageComparer:
@@ -84,8 +84,8 @@ class Ranker:
         comparer.load([*versions, *(document for document in old_versions if document is not None)])
         ranked = best_first(self.score(comparer, history) for history in histories)
         soft_404s.load(candidate.history for candidate in ranked[:CHECKED_MAX])
-        pages = (candidate for candidate in ranked[:CHECKED_MAX] if not soft_404s.is_soft_404(candidate.history))
-        checked = [self._check_copies(dead, candidate) for candidate in pages]
+        real_pages = (candidate for candidate in ranked[:CHECKED_MAX] if not soft_404s.is_soft_404(candidate.history))
+        checked = [self._check_copies(dead, candidate) for candidate in real_pages]
         return best_first([*self._mark_frozen_copies(dead, checked), *ranked[CHECKED_MAX:]])
 
     def score(self, comparer: PageComparer, history: UrlHistory) -> RankedCandidate:
@@ -124,7 +124,7 @@ class Ranker:
         """Add the support of a rule to a candidate that is not a copy. A folding rule only suggests candidates."""
         if (
             prediction is None
-            or prediction.rule.folded
+            or prediction.rule.is_folding
             or self._copied_share(dead, candidate.history.key) > scoring.COPIED_TREE_ABOVE
             or self._is_mirrored(dead, candidate)
         ):
@@ -197,6 +197,6 @@ def _versions(dead: DeadUrl, history: UrlHistory) -> list[bytes]:
 
 
 def _is_url_variant(old: bytes, new: bytes) -> bool:
-    """Whether two URLs are on one host and have the same path words, and at least one."""
+    """Whether two URLs are on one host and have the same path words (at least one)."""
     words = path_features(old).words
     return bool(words) and words == path_features(new).words and host_prefix(old) == host_prefix(new)

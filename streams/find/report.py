@@ -34,7 +34,7 @@ class SearchResult(msgspec.Struct, frozen=True):
 
 
 def build_candidates(result: SearchResult, limit: int) -> list[Candidate]:
-    """Return at most `limit` candidates, by score; a redirect target comes before them, unless it is doubtful."""
+    """Return at most `limit` candidates, the best first. A redirect target comes first, unless it is doubtful."""
     redirect = _redirect_candidate(result, result.redirect) if result.redirect else None
     ranked = result.trace.ranked
     others = [c for c in ranked if result.redirect is None or c.history.key != result.redirect.history.key]
@@ -63,7 +63,7 @@ def soft_404_candidate(history: UrlHistory) -> Candidate:
 
 
 def guessed_candidate(history: UrlHistory, prediction: Prediction) -> Candidate:
-    """Return the page that a rule predicts for a URL that was never captured, as a candidate."""
+    """Return a candidate for a URL that was never captured: the page that a rule predicts."""
     confidence = round(_GUESS_FACTOR * prediction.confidence, 4)
     return _uncompared_candidate(history.pages[-1].url, history, confidence, _rule_evidence(prediction))
 

@@ -1,9 +1,9 @@
 """Learn rewrite rules from moves on a site, and predict from them where other URLs have moved.
 
-A rule is a pair of URL prefixes: the move from https://a/doc/x.html to https://b/guide/x/ supports the rule
-`//a/doc/*.html -> //b/guide/*/`. A move supports one rule per word boundary inside the common end of both URLs. So
-`/doc/x/*` and `/doc/*` compete: the confidence of a rule is the share of the moves in its range that it explains. If
-several pages of a folder moved to one page, the rule is `/doc/* -> /doc.html` (a folding rule).
+A rule replaces the beginning and the extension of a URL: the move from https://a/doc/x.html to https://b/guide/x/
+supports the rule `//a/doc/*.html -> //b/guide/*/`. A move supports one rule per word boundary in the common end of
+both URLs, so that `/doc/x/*` and `/doc/*` compete. The confidence of a rule is the share of the moves in its range
+that it explains. If several pages of a folder moved to one page, the rule is `/doc/* -> /doc.html`, a folding rule.
 """
 
 from __future__ import annotations
@@ -16,26 +16,26 @@ from typing import NamedTuple
 
 _SUPPORT_MIN, _CUTS_MAX = 2, 24
 _HEAD_CHARACTERS_MIN = 3  # `//` and a character of the host
-_HEADS_MAX = 64  # heads tried per URL, because a URL may consist of separators only
+_HEADS_MAX = 64  # possible beginnings of rules tried per URL, because a URL may consist of separators only
 _EXTENSION = re.compile(
     r"(?:/(?:index|default)(?:\.[a-z]{2,5}\d?)?|\.(?:[xs]?html?|php\d?|aspx?|jspx?|cgi|rst|md|txt)|/)$"
 )
 
 
 class Rule(NamedTuple):
-    """`before*before_end -> after*after_end`, without scheme; a `folded` rule has a single page as its target."""
+    """`before*before_end -> after*after_end`, without scheme; a folding rule has a single page as its target."""
 
     before: str
     before_end: str
     after: str
     after_end: str
-    folded: bool = False
+    is_folding: bool = False
 
     def __str__(self) -> str:
-        return f"{self.before}*{self.before_end} -> {self.after}{'' if self.folded else '*'}{self.after_end}"
+        return f"{self.before}*{self.before_end} -> {self.after}{'' if self.is_folding else '*'}{self.after_end}"
 
     def target(self, stem: str) -> str:
-        return self.after + ("" if self.folded else stem[len(self.before) :]) + self.after_end
+        return self.after + ("" if self.is_folding else stem[len(self.before) :]) + self.after_end
 
 
 class Prediction(NamedTuple):
@@ -55,11 +55,11 @@ class Rules:
         self._support: dict[Rule, set[str]] = defaultdict(set)
         for old, (before, before_end), (after, after_end) in stems:
             folder = before[: before.rfind("/") + 1]
-            self._support[Rule(folder, before_end, after + after_end, "", folded=True)].add(old)
+            self._support[Rule(folder, before_end, after + after_end, "", is_folding=True)].add(old)
             if (before, before_end) != (after, after_end):
                 for head, new_head in islice(_cut_common_end(before, after), _CUTS_MAX):
                     self._support[Rule(head, before_end, new_head, after_end)].add(old)
-        self._support = {rule: olds for rule, olds in self._support.items() if len(olds) >= _SUPPORT_MIN}
+        self._support = {rule: old_urls for rule, old_urls in self._support.items() if len(old_urls) >= _SUPPORT_MIN}
         self._by_head: dict[tuple[str, str], list[Rule]] = defaultdict(list)
         for rule in self._support:
             self._by_head[rule.before, rule.before_end].append(rule)

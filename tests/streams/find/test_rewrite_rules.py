@@ -34,7 +34,7 @@ def test_a_folder_folded_into_one_page() -> None:
     moves = [(f"https://a.example/forms/{n}.html", "https://a.example/forms.html") for n in ("x", "y", "z")]
     best = Rules(moves).predict("https://a.example/forms/other.html")[0]
     assert best.target == "//a.example/forms.html"
-    assert best.rule.folded
+    assert best.rule.is_folding
     assert str(best.rule) == "//a.example/forms/*.html -> //a.example/forms.html"
 
 
