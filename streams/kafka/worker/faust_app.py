@@ -1,6 +1,6 @@
 """Builds the Faust app of a worker: one agent per topic and one table for the state.
 
-An agent never raises: Faust acknowledges a batch even if its agent raises, which would lose the batch. Any error
+Faust acknowledges a batch even if its agent raises an exception, which would lose the batch. Any error in an agent
 therefore ends the process before the batch is acknowledged.
 """
 
@@ -42,7 +42,7 @@ class App(faust.App):
 
     @cached_property
     def flow_control(self) -> FlowControl:
-        """The gate that holds messages back from the agents during a rebalance."""
+        """The gate that holds back messages during a rebalance."""
         return FlowControl(loop=self.loop)
 
     @property
@@ -82,9 +82,9 @@ class App(faust.App):
 def build_app(
     page_processor: PageProcessor, broker: Broker, data_dir: Path, url: str, operators: Sequence[str]
 ) -> App:
-    """Return the app of a worker. Other workers reach the worker at `url`; `operators` is a subset of OPERATORS."""
+    """Return the app of a worker that others reach at `url`. `operators` is a subset of OPERATORS."""
     runner = page_processor.runner
-    kafka, partitions = runner.settings.kafka, runner.context.partition_count
+    kafka, partition_count = runner.settings.kafka, runner.context.partition_count
     app = App(
         page_processor,
         kafka.prefix,
@@ -97,7 +97,7 @@ def build_app(
         autodiscover=False,
         topic_allow_declare=False,
         topic_disable_leader=True,
-        # Without a table or a standby, this worker would use a different assignment protocol from the others.
+        # With neither a table nor standbys, this worker's assignment protocol would differ from the other workers'.
         table_standby_replicas=max(kafka.standby_replicas, 0 if "state" in operators else 1),
         consumer_auto_offset_reset="earliest",
         broker_commit_interval=kafka.commit_seconds,
@@ -112,7 +112,9 @@ def build_app(
 
     def faust_topic(topic: Topic) -> Any:
         name = topics.full_name(kafka, topic)
-        return app.topic(name, partitions=partitions, key_serializer="raw", value_serializer="raw", value_type=bytes)
+        return app.topic(
+            name, partitions=partition_count, key_serializer="raw", value_serializer="raw", value_type=bytes
+        )
 
     def add_agent(topic: Topic, process: Callable[[list[Message]], Awaitable[None]], messages_max: int) -> None:
         async def process_batches(stream: Any) -> None:
@@ -128,7 +130,7 @@ def build_app(
     if "state" in operators:
         app.Table(
             "state",
-            partitions=partitions,
+            partitions=partition_count,
             key_type=bytes,
             value_type=bytes,
             changelog_topic=faust_topic(Topic.CHANGELOG),

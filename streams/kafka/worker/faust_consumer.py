@@ -1,17 +1,17 @@
 """Corrects Faust's consumer so that a rebalance loses no messages.
 
-After a rebalance Faust seeks to the changelog offsets from which it recovers, and later to the committed offsets. It
-does so one partition after another, while messages arrive. In five cases, messages are then not delivered before the
-next rebalance:
+After a rebalance, Faust seeks to the changelog offsets from which it recovers, and later to the committed offsets. It
+seeks in one partition after another while messages arrive. In five cases, Faust then fails to deliver messages until
+the next rebalance:
 
-- At the end, Faust calls `flow_control.resume` a second time, which empties the agents' queues: see FlowControl.
+- Faust finally calls `flow_control.resume` a second time, which empties the agents' queues: see FlowControl.
 - If a message was waiting for a full queue when the rebalance began, its offset remains recorded as the last offset
   read. Earlier messages are then dropped as already read: see `on_partitions_assigned`.
 - A batch fetched before a seek is delivered after the seek. Its offsets are ahead of the new position, so Faust
   considers the messages in between processed: see `getmany`.
-- A fetch in flight while its partitions are paused reads messages of all partitions, advances their positions, and
-  discards the messages: see `_getmany`, and `_seeking`, which waits for the fetch.
-- A stream skips a message that arrived between two rebalances, but can still acknowledge the message: see `ack`.
+- If all partitions are paused during a fetch, the fetch reads messages of all partitions, advances their positions
+  and discards the messages: see `_getmany`, and `_seeking`, which waits for the fetch.
+- A stream skips a message that arrived between two rebalances, but may still acknowledge it: see `ack`.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from mode.utils.futures import notify
 from mode.utils.queues import FlowControlEvent
 
 FETCH_SECONDS = 0.25  # limits how long a seek waits for a fetch
-SEEK_TIMEOUT_FACTOR = 0.9  # applied to the request timeout, after which Faust would continue without the seek
+SEEK_TIMEOUT_FACTOR = 0.9  # share of the request timeout, after which Faust would continue without the seek
 
 
 class FlowControl(FlowControlEvent):
-    """A gate that passes messages to the agents, or holds the messages back."""
+    """A gate that either passes messages to the agents or holds them back."""
 
     def resume(self) -> None:
-        """Empty the queues and pass messages on, unless messages are already being passed on."""
+        """Empty the queues and open the gate, unless it is already open."""
         if not self.is_active():
             super().resume()
 
@@ -46,9 +46,9 @@ class Consumer(aiokafka.Consumer):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._position = asyncio.Lock()  # held during a fetch or a seek
-        self._seeks = 0
-        self._seeks_at_fetch = 0
+        self._position_lock = asyncio.Lock()  # held during a fetch or a seek
+        self._seek_count = 0
+        self._seek_count_at_fetch = 0
 
     async def on_partitions_assigned(self, assigned: set[TP], generation_id: int = 0) -> None:
         """Forget the offset last read from each newly assigned partition."""
@@ -90,7 +90,7 @@ class Consumer(aiokafka.Consumer):
     async def seek_to_committed(self) -> Mapping[TP, int]:
         """Seek to the committed offset of each partition, or to the beginning if no offset is committed.
 
-        Without a committed offset, Faust would leave the position after the messages that were dropped.
+        Without a committed offset, Faust would leave the position after messages that it has dropped.
         """
         offsets = await super().seek_to_committed()
         uncommitted = {tp for tp, offset in offsets.items() if not offset and not self._is_changelog_tp(tp)}
@@ -100,14 +100,14 @@ class Consumer(aiokafka.Consumer):
 
     @asynccontextmanager
     async def _seeking(self) -> AsyncIterator[None]:
-        async with asyncio.timeout(SEEK_TIMEOUT_FACTOR * self.app.conf.broker_request_timeout), self._position:
-            self._seeks += 1
+        async with asyncio.timeout(SEEK_TIMEOUT_FACTOR * self.app.conf.broker_request_timeout), self._position_lock:
+            self._seek_count += 1
             yield
 
     async def _getmany(self, active_partitions: set[TP] | None, timeout: float) -> Any:  # noqa: ASYNC109
-        async with self._position:
-            self._seeks_at_fetch = self._seeks
-            # Copied: if all partitions are paused during the call, the original becomes empty, which means "all".
+        async with self._position_lock:
+            self._seek_count_at_fetch = self._seek_count
+            # Copied because the original becomes empty, which means "all", if all partitions are paused meanwhile.
             active = set(active_partitions) if active_partitions else active_partitions
             return await super()._getmany(active, min(timeout, FETCH_SECONDS))
 
@@ -115,7 +115,7 @@ class Consumer(aiokafka.Consumer):
         """Fetch messages and yield them until a seek changes the positions."""
         async with aclosing(cast(AsyncGenerator[Any, None], super().getmany(timeout))) as fetched:
             async for tp, message in fetched:
-                if self._seeks != self._seeks_at_fetch:
+                if self._seek_count != self._seek_count_at_fetch:
                     return
                 yield tp, message
 

@@ -31,10 +31,7 @@ class StateTable(faust.Table[bytes, bytes]):
 
 
 class StateStore(Store[bytes, bytes]):
-    """The worker's partitions, behind Faust's interface for stores.
-
-    The interface includes the mapping `data`, which stays empty and cannot be written.
-    """
+    """The worker's partitions, behind Faust's interface for stores. The mapping `data` is empty and read-only."""
 
     data: Any = MappingProxyType({})
 

@@ -1,4 +1,4 @@
-"""Defines a worker's Prometheus metrics. All names start with `lostfound_`; all units are base units."""
+"""Defines a worker's Prometheus metrics. All names start with `lostfound_`, and all units are base units."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 
 from streams.kafka.wire.packed_messages import Topic
 
-BUCKET_SECONDS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
+BOUNDS_SECONDS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 COUNTERS = {
     "pages": "pages read",
     "pages_not_sketched": "pages recognised as unchanged before sketching",
     "captures": "captures written",
     "unchanged": "pages whose URL served the same document last time",
-    "sightings": "pages whose URL served another document, or none, last time",
+    "sightings": "pages whose URL served a different document or no document last time",
     "documents": "documents seen for the first time",
     "pairs": "candidate pairs nominated by buckets",
     "pairs_verified": "candidate pairs whose sketches were compared",
     "edges": "pairs at or above the similarity threshold",
-    "unions": "cluster roots that were joined to another cluster",
-    "retractions": "messages of forget and sweep cancel that delete or overwrite rows",
+    "unions": "cluster roots that became members of another cluster",
+    "retractions": "retractions applied, sent by forget and sweep cancel",
     "moves_truncated": "sweeps with more moves than kafka.moves_max",
     "moves_failed": "sweeps whose moves could not be computed",
     "bucket_postings_dropped": "postings not stored because their bucket was full",
-    "candidates_dropped": "candidates not verified because a document had more than the limit",
+    "candidates_dropped": "candidates not verified because their document had too many",
 }
 
 
@@ -39,14 +39,14 @@ class Metrics:
         self.results = self._counter("results", "result messages", "topic")
         self._values = self._counter("values", "values processed", "topic")
         self._seconds = Histogram(
-            "lostfound_stage_seconds", "seconds per batch", ["topic"], buckets=BUCKET_SECONDS, registry=self.registry
+            "lostfound_stage_seconds", "seconds per batch", ["topic"], buckets=BOUNDS_SECONDS, registry=self.registry
         )
         self.partitions = self._gauge("partitions", "open partitions", "role")
-        self.ready = self._gauge("ready", "1 when partitions are assigned and recovered")
+        self.ready = self._gauge("ready", "1 if partitions are assigned and recovered and the disk has room")
         self.disk_free = self._gauge("disk_free_bytes", "free space on the data folder's disk")
         self.waiting_messages = self._gauge("waiting_messages", "messages not yet acknowledged", "topic")
         self.records_ahead = self._gauge(
-            "changelog_ahead_records", "changelog records that this worker wrote after another writer's record"
+            "changelog_ahead_records", "changelog records that follow a record of another writer"
         )
 
     def _counter(self, name: str, help_text: str, *labels: str) -> Counter:
@@ -56,13 +56,13 @@ class Metrics:
         return Gauge(f"lostfound_{name}", help_text, labels, registry=self.registry)
 
     def count(self, counts: Mapping[str, int]) -> None:
-        """Add counts, keyed by names in COUNTERS, to the counters."""
+        """Increase counters by these counts. The keys are names in COUNTERS."""
         for name, number in counts.items():
             self._counters[name].inc(number)
 
     @contextmanager
     def time_batch(self, topic: Topic, values: int) -> Iterator[None]:
-        """Count the values of a batch, and measure how long the batch takes."""
+        """Count the values of a batch, and time its processing."""
         self._values.labels(topic.value).inc(values)
         with self._seconds.labels(topic.value).time():
             yield

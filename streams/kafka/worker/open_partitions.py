@@ -20,10 +20,11 @@ class OpenPartitions:
     This worker owns the `active` partitions. The others are standby copies.
     """
 
-    def __init__(self, folder: Path, scheme: Scheme, limits: StoreLimits, count: int) -> None:
-        self.folder, self.scheme, self.count = folder, scheme, count
-        self.memory = MemoryBudget(limits)  # shared, because one worker can own all partitions
-        self.limits = msgspec.structs.replace(limits, write_buffers_mib=max(1, limits.write_buffers_mib // count))
+    def __init__(self, folder: Path, scheme: Scheme, limits: StoreLimits, partition_count: int) -> None:
+        self.folder, self.scheme, self.partition_count = folder, scheme, partition_count
+        self.memory = MemoryBudget(limits)  # shared, because one worker may own all partitions
+        write_buffers_mib = max(1, limits.write_buffers_mib // partition_count)
+        self.limits = msgspec.structs.replace(limits, write_buffers_mib=write_buffers_mib)
         self.by_number: dict[int, Partition] = {}
         self.active: frozenset[int] = frozenset()
         self.recovered = False  # whether the active partitions have caught up with their changelogs
@@ -31,10 +32,10 @@ class OpenPartitions:
 
     def open(self, number: int) -> Partition:
         """Return a partition, opening it if necessary. Raise StateError if it cannot be opened."""
-        assert 0 <= number < self.count
+        assert 0 <= number < self.partition_count
         if number not in self.by_number:
             store = Store(self.folder / "partitions" / str(number), self.limits, memory=self.memory)
-            self.by_number[number] = Partition(store, self.scheme, number, self.count)
+            self.by_number[number] = Partition(store, self.scheme, number, self.partition_count)
         return self.by_number[number]
 
     def recovered_partition(self, number: int) -> Partition | None:

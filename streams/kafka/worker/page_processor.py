@@ -1,22 +1,22 @@
 """Processes the messages of `pages`: sketches the pages and sends them to the partitions that own their URLs.
 
-A page is unchanged if its URL served the same bytes last time. Such a page is not sketched: a capture that names the
-stored document is enough. But `forget` or `sweep cancel` can delete the document at any time, and a capture without a
-payload cannot restore it. A page is therefore checked and written in one step, under the lock of the URL's partition:
+A page is unchanged if its URL served the same bytes last time. Such a page is not sketched: a capture that refers to
+the stored document is enough. But `forget` or `sweep cancel` may delete the document at any time, and the capture
+cannot restore it. A page is therefore checked and written in one step, under the lock of the URL's partition:
 
-- A retraction takes the same lock. If the retraction comes later, readmission finds the capture and stores the
-  document again. If it comes earlier, the last capture is gone or names another document, and the page is sketched.
-- A page of the same URL that is still waiting in the topic `captures` is written later. The stages give the same
-  result for any order of a URL's pages.
-- If a page is delivered twice, the same row is written again.
-- During a rebalance a partition can be behind its changelog, so all pages are sketched.
-- A worker that has not yet noticed the loss of its partition can write a changelog record, which the new owner reads
-  only when it next recovers. But the old owner cannot acknowledge the page: offsets are acknowledged only in the
-  generation of the consumer group that delivered the message. The new owner uses its own state and writes the same
-  capture, with the document's payload if the document has been deleted.
+- A retraction takes the same lock. If it runs later, readmission finds the capture and stores the document again. If
+  it ran earlier, the last capture is gone or refers to a different document, and the page is sketched.
+- An earlier page of the same URL may still be waiting in the topic `captures`. The order of a URL's pages does not
+  change the result of the stages.
+- If a page is delivered twice, the same row is written twice.
+- During a rebalance, a partition may be behind its changelog, so all pages are sketched.
+- A worker that has not yet noticed the loss of its partition may write a changelog record, which the new owner reads
+  only at its next recovery. But the old owner cannot acknowledge the page: offsets are acknowledged only in the
+  generation of the consumer group that delivered the message. The new owner therefore processes the page again, and
+  writes the same capture, with the document's payload if the document has been deleted.
 
 The check needs the state of the URL's partition. `publish` sends a page to the partition of `pages` with the same
-number, and Faust assigns the two partitions to one worker. Pages in any other partition of `pages` are sketched.
+number, and Faust assigns both partitions to one worker. A page in any other partition of `pages` is sketched.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class PageProcessor:
         self._pool = SketchPool(processes, settings.scheme, settings.policy, settings.limits)
 
     async def process(self, batch: Sequence[Message]) -> None:
-        """Process messages, at most `kafka.take_pages` pages at a time: a message can contain many pages."""
+        """Process messages, at most `kafka.take_pages` pages at a time. One message may contain many pages."""
         decoded: list[tuple[page_messages.Decoded, Message]] = []
         for message in batch:
             decoded += [(page, message) for page in await self._decode(message)]
@@ -85,7 +85,7 @@ class PageProcessor:
         arguments = (message.value, message.headers, origin, self._read_limits, self._kafka.default_format)
         if not self._read_limits.warc_folder:
             return page_messages.decode_pages(*arguments)
-        # The message can point into a WARC file, and reading the file must not block the event loop.
+        # The message may point into a WARC file, and reading the file must not block the event loop.
         return await asyncio.to_thread(page_messages.decode_pages, *arguments)
 
     async def _process(self, batch: Sequence[tuple[page_messages.Decoded, Message]]) -> None:
@@ -113,18 +113,18 @@ class PageProcessor:
         self.runner.metrics.count({"pages": len(batch)})
 
     async def _accept(self, page: Page | Rejected, sweep_name: str, message_time: int) -> tuple[int, Page] | Rejected:
-        """Return the number of the page's sweep and the page with its time set, or else a rejection."""
+        """Return the number of the page's sweep, and the page with a time; or a rejection."""
         if isinstance(page, Rejected):
             return page
         page = with_time(page, max(0, message_time))
         if page.time > MILLIS_MAX:
-            return Rejected("bad_time", f"the message's time {page.time} is not a time in ms", page.origin, page.url)
+            return Rejected("bad_time", f"the message time {page.time} is not in ms", page.origin, page.url)
         name = sweep_name or self._kafka.default_sweep
         if is_valid_name(name):
             sweep = await self.runner.sweep_log.get_or_open(name)
             if self._accepts_pages(sweep):
                 return sweep, page
-        return Rejected("bad_sweep", f"{sweep_name[:200]!r} is not a sweep that accepts pages", page.origin, page.url)
+        return Rejected("bad_sweep", f"{name[:200]!r} is not a sweep that accepts pages", page.origin, page.url)
 
     def _accepts_pages(self, sweep: int) -> bool:
         """Return whether a sweep is open, or is committed and accepts late pages."""
@@ -132,20 +132,20 @@ class PageProcessor:
 
     async def _write_unchanged(self, sweep: int, pages: Sequence[AcceptedPage]) -> list[AcceptedPage]:
         """Write the captures of unchanged pages (see the module docstring). Return the other pages in order."""
-        partitions, count = self.runner.partitions, self.runner.context.partition_count
-        by_partition: defaultdict[int, list[int]] = defaultdict(list)
+        partitions, partition_count = self.runner.partitions, self.runner.context.partition_count
+        indexes_by_partition: defaultdict[int, list[int]] = defaultdict(list)
         for index, (page, number) in enumerate(pages):
-            if partition_of(page.key, count) == number:
-                by_partition[number].append(index)
+            if partition_of(page.key, partition_count) == number:
+                indexes_by_partition[number].append(index)
         written: set[int] = set()
-        for number, indexes in by_partition.items():
+        for number, indexes in indexes_by_partition.items():
             async with partitions.locks[number]:
                 partition = partitions.recovered_partition(number)
                 if partition is None or not self._accepts_pages(sweep):
                     continue
                 checked = [pages[index].page for index in indexes]
-                last = lookups.read_last_captures(partition.store, sorted({page.key for page in checked}))
-                captures = zip(indexes, find_unchanged(checked, last, sweep), strict=True)
+                last_captures = lookups.read_last_captures(partition.store, sorted({page.key for page in checked}))
+                captures = zip(indexes, find_unchanged(checked, last_captures, sweep), strict=True)
                 unchanged = {index: capture for index, capture in captures if capture is not None}
                 if unchanged:
                     outcome = process_captures(partition, list(unchanged.values()), self.runner.context)

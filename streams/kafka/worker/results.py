@@ -1,8 +1,8 @@
 """Builds the result messages of a batch: near-duplicates and cluster changes.
 
 Like all outputs, results are acknowledged by the broker before the state is written. No result is lost, but a result
-can be sent twice. The owner of a candidate builds the near-duplicate result, because the owner's partition contains
-the candidate's URLs and parent. The verify request contains the URL of the new page.
+may be sent twice. The owner of a candidate builds the near-duplicate result, because the owner's partition contains
+the candidate's URLs and parent. The verify request supplies the URL of the new page.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from streams.sketch.sketcher import Comparison
 from streams.timestamps import iso
 from streams.urls import key_url
 
-LOCATIONS_READ_MAX = 16  # per document, to find its earliest stored URL; an error page can have thousands
+LOCATIONS_READ_MAX = 16  # per document; an error page can have thousands of URLs
 
 
 class Location(NamedTuple):
@@ -38,10 +38,10 @@ class Location(NamedTuple):
 
 
 class Match(NamedTuple):
-    """A new document, one of its pages, and the closest document in this partition."""
+    """A new document, one of its locations, and the closest document in this partition."""
 
     document: bytes
-    page: Location
+    location: Location
     closest: bytes
     comparison: Comparison
 
@@ -56,7 +56,7 @@ class Locations:
             self._new[key[:ID_BYTES]].append(_decode_location(key, value))
 
     def earliest(self, document: bytes, excluded_key: bytes = b"") -> Location:
-        """Return the earliest location whose key is not `excluded_key`, or else a location with an empty key."""
+        """Return the earliest location read, except at `excluded_key`. If there is none, its key is empty."""
         rows = islice(self._store.scan(Family.LOCATIONS, document), LOCATIONS_READ_MAX)
         locations = [*(_decode_location(*row) for row in rows), *self._new[document]]
         others = (location for location in locations if location.url_key != excluded_key)
@@ -67,30 +67,30 @@ def _decode_location(key: bytes, value: bytes) -> Location:
     return Location(key[ID_BYTES:], location_row.decode(value))
 
 
-def near_duplicates(
+def near_duplicate_results(
     matches: Iterable[Match], locations: Locations, store: Store, partitions: int
 ) -> Iterator[Result]:
     """Yield one result per match, unless a document has been deleted or a URL key is invalid."""
-    valid = [(match, url) for match in matches if (url := _url(match.page.url_key))]
+    valid = [(match, url) for match in matches if (url := _url(match.location.url_key))]
     candidates = sorted({match.closest for match, _ in valid})
     parents = dict(zip(candidates, store.get_many(Family.PARENTS, candidates), strict=True))
-    for (document, page, closest, comparison), url in valid:
-        location = locations.earliest(closest, page.url_key if closest == document else b"")
-        if not (closest_url := _url(location.url_key)):
+    for (document, location, closest, comparison), url in valid:
+        closest_location = locations.earliest(closest, location.url_key if closest == document else b"")
+        if not (closest_url := _url(closest_location.url_key)):
             continue
         value = NearDuplicate(
             url=url,
             document=document.hex(),
-            first_seen=iso(page.first_seen),
+            first_seen=iso(location.first_seen),
             cluster=(parents[closest] or closest).hex(),
-            closest=Closest(closest_url, closest.hex(), iso(location.first_seen)),
+            closest=Closest(closest_url, closest.hex(), iso(closest_location.first_seen)),
             **msgspec.structs.asdict(comparison),
         )
-        yield Result(Topic.NEAR_DUPLICATES, partition_of(page.url_key, partitions), url.encode(), value)
+        yield Result(Topic.NEAR_DUPLICATES, partition_of(location.url_key, partitions), url.encode(), value)
 
 
 def _url(key: bytes) -> str:
-    """Return the URL of a key, or "" for an invalid key, which must not stop the worker."""
+    """Return the URL of a key, or "" if the key is invalid: an invalid key must not stop the worker."""
     try:
         url = key_url(key)
         url.encode()  # fails if the URL contains bytes that are not UTF-8
@@ -99,23 +99,23 @@ def _url(key: bytes) -> str:
     return url
 
 
-def cluster_joined(document: bytes, into: bytes, documents: int | None, partition: int) -> Result:
-    """Return the result for a root that joined another document; `documents` is the size of the root's cluster."""
-    return _cluster_result(ClusterChange("joined", document.hex(), into.hex(), documents), partition)
+def joined_result(document: bytes, parent: bytes, documents: int | None, partition: int) -> Result:
+    """Return the result for a document with a new parent. `documents` is how many moved with it, if known."""
+    return _cluster_result(ClusterChange("joined", document.hex(), parent.hex(), documents), partition)
 
 
-def clusters_retracted(changes: Changes, store: Store, partition: int) -> Iterator[Result]:
+def retraction_results(changes: Changes, store: Store, partition: int) -> Iterator[Result]:
     """Yield a result for each document of this partition whose cluster a retraction changes."""
     forgotten = read_rows(store, Family.DOCUMENTS, sorted(changes.deletes.get(Family.DOCUMENTS, ()))).keys()
     unlinked = read_rows(store, Family.PARENTS, sorted(changes.deletes.get(Family.PARENTS, ()))).keys()
-    left = [ClusterChange("left", document.hex()) for document in sorted(unlinked - forgotten)]
-    gone = [ClusterChange("forgotten", document.hex()) for document in sorted(forgotten)]
-    yield from (_cluster_result(change, partition) for change in left + gone)
+    left_cluster = [ClusterChange("left", document.hex()) for document in sorted(unlinked - forgotten)]
+    deleted = [ClusterChange("forgotten", document.hex()) for document in sorted(forgotten)]
+    yield from (_cluster_result(change, partition) for change in left_cluster + deleted)
     parents = changes.puts_of(Family.PARENTS)
     documents = sorted(parents)
     for document, previous in zip(documents, store.get_many(Family.PARENTS, documents), strict=True):
         if previous != parents[document]:
-            yield cluster_joined(document, parents[document], None, partition)
+            yield joined_result(document, parents[document], None, partition)
 
 
 def _cluster_result(value: ClusterChange, partition: int) -> Result:

@@ -40,10 +40,10 @@ class Runner:
     ) -> None:
         self.settings, self.partitions, self.producer, self.sweep_log = settings, partitions, producer, sweep_log
         self.metrics = Metrics()
-        self.context = Context(settings, partitions.count)
+        self.context = Context(settings, partitions.partition_count)
 
     async def process(self, topic: Topic, batch: Sequence[Message]) -> None:
-        """Process packed messages of one topic: partitions concurrently, the messages of one partition in order."""
+        """Process messages of one topic: partitions concurrently, and the messages of each partition in order."""
         by_partition: defaultdict[int, list[Message]] = defaultdict(list)
         for message in batch:
             by_partition[message.partition].append(message)
@@ -56,14 +56,14 @@ class Runner:
         async with self.partitions.locks[number]:
             partition = self.partitions.by_number.get(number)
             if partition is None or number not in self.partitions.active:
-                # Acknowledging the messages would lose them. They are delivered again, here or to the new owner.
+                # Fail, so that the messages are not acknowledged but delivered again, here or to the new owner.
                 raise RuntimeError(f"received a message of partition {number}, which this worker does not own")
             with self.metrics.time_batch(topic, len(values)):
                 outcome = STAGES[topic](partition, values, self.context)
             await self.commit(partition, outcome, dead_letters)
 
     async def commit(self, partition: Partition, outcome: Outcome, dead_letters: Sequence[DeadLetter] = ()) -> None:
-        """Send outputs, append changes to the changelog, then write them. The caller holds the partition's lock."""
+        """Send outputs, append changes to the changelog, and write the changes. The caller holds the lock."""
         assert self.partitions.locks[partition.number].locked()
         await self.send(
             outcome, [*dead_letters, *(to_dead_letter(item, partition.number) for item in outcome.rejected)]
@@ -75,7 +75,7 @@ class Runner:
         self.metrics.count(outcome.counts)
 
     async def send(self, outcome: Outcome, dead_letters: Sequence[DeadLetter]) -> None:
-        """Send messages, results and dead letters; return when the broker has acknowledged all of them."""
+        """Send messages, results and dead letters. Return once the broker has acknowledged all of them."""
         await self.producer.send(outcome.messages)
         await self.producer.send_results(outcome.results)
         await self.producer.send_dead_letters(dead_letters)
@@ -87,7 +87,7 @@ class Runner:
     def _is_cancelled(self, page: msgspec.Struct) -> bool:
         """Return whether a page's sweep is cancelled.
 
-        A worker that has not yet noticed the loss of its partition of `pages` can still send such a page.
+        A worker that has not yet noticed the loss of its partition of `pages` may still send such a page.
         """
         assert isinstance(page, SketchedPage)
         sweep = self.sweep_log.table.sweeps.get(page.capture.sweep)
@@ -106,6 +106,6 @@ class Runner:
                 continue
             values += valid
             if faults:
-                detail = f"{len(faults)} of {len(valid) + len(faults)} values, for example: {faults[0]}"
+                detail = f"{len(faults)} of {len(valid) + len(faults)} values are invalid, for example: {faults[0]}"
                 dead_letters.append(to_dead_letter(Rejected("bad_message", detail, origin), message.partition))
         return values, dead_letters

@@ -25,9 +25,9 @@ from streams.kafka.worker.results import (
     Location,
     Locations,
     Match,
-    cluster_joined,
-    clusters_retracted,
-    near_duplicates,
+    joined_result,
+    near_duplicate_results,
+    retraction_results,
 )
 from streams.operators import admit, capture, gather, join, lookups, probe, routing, verify
 from streams.operators.forest import Forest
@@ -36,8 +36,8 @@ from streams.page import Rejected
 from streams.query.similar import IDENTICAL
 from streams.settings import Settings
 
-CANDIDATES_FACTOR_MIN = 4  # applied to `limits.candidates_max` even if there are fewer partitions
-TRANSFER_MEMBERS_MAX = 5_000  # 80 kB; a longer member list is sent as several transfers
+CANDIDATES_FACTOR_MIN = 4  # `limits.candidates_max` is multiplied by at least this number
+TRANSFER_MEMBERS_MAX = 5_000  # per message; they take 80 kB
 
 
 class Context(msgspec.Struct, frozen=True):
@@ -48,10 +48,10 @@ class Context(msgspec.Struct, frozen=True):
 
     @property
     def candidates_max(self) -> int:
-        """Most candidates per document that an owner nominates, or submits for verification, in one batch.
+        """The maximum number of candidates per document and batch, for nomination and for verification.
 
-        An owner has only some of a document's buckets, and a batch only some of the document's pairs. Applying
-        `limits.candidates_max` to either would make the result depend on how buckets and the log are divided.
+        A partition has only some of a document's buckets, and a batch only some of its pairs. If each were limited
+        to `limits.candidates_max`, the result would depend on how the buckets and the log are divided.
         """
         return self.settings.limits.candidates_max * max(CANDIDATES_FACTOR_MIN, self.partition_count)
 
@@ -74,7 +74,7 @@ class Outcome:
         self.is_retraction = False
         self.rejected: list[Rejected] = []
         self.results: list[Result] = []
-        self.counts: Counter[str] = Counter()  # keyed by the names in `metrics.COUNTERS`
+        self.counts: Counter[str] = Counter()  # by name in `metrics.COUNTERS`
         self._context = context
 
     def send(self, messages: Iterable[routing.Message]) -> None:
@@ -86,19 +86,21 @@ class Outcome:
 
 
 def process_captures(partition: Partition, pages: Sequence[SketchedPage], context: Context) -> Outcome:
-    """Write captures; send sightings of new or changed pages, and forward resolved revisits to their URLs' owners."""
-    outcome = Outcome(context)
-    store = partition.store
+    """Write captures, and send sightings of new or changed pages.
+
+    A revisit arrives at the owner of the repeated URL. Once resolved, it is forwarded to the owner of its own URL.
+    """
+    outcome, store = Outcome(context), partition.store
     resolved, unresolved = capture.resolve(
         pages, lookups.read_possible_originals(store, capture.original_queries(pages))
     )
-    own: list[SketchedPage] = []
+    own_pages: list[SketchedPage] = []
     for page in resolved:
         if routing.partition_of(page.capture.key, context.partition_count) == partition.number:
-            own.append(page)
+            own_pages.append(page)
         else:
             outcome.send([page])
-    captured = capture.capture(own, lookups.read_last_captures(store, capture.url_keys(own)))
+    captured = capture.capture(own_pages, lookups.read_last_captures(store, capture.url_keys(own_pages)))
     outcome.send(captured.sightings)
     outcome.changes = captured.changes
     outcome.rejected += unresolved
@@ -109,8 +111,7 @@ def process_captures(partition: Partition, pages: Sequence[SketchedPage], contex
 def process_documents(partition: Partition, messages: Sequence[Any], context: Context) -> Outcome:
     """Store new documents, request the verification of their candidates, and verify candidates stored here.
 
-    All messages share one topic so that, in the log of a candidate's owner, the candidate always precedes requests to
-    verify it.
+    The three types of messages share one topic, so that in the log a candidate precedes all requests to verify it.
     """
     outcome, store, partition_count = Outcome(context), partition.store, context.partition_count
     sightings = [message for message in messages if isinstance(message, Sighting)]
@@ -120,14 +121,14 @@ def process_documents(partition: Partition, messages: Sequence[Any], context: Co
         probes = routing.bucket_probes(payload.document, payload.buckets, context.bucket_bytes, partition_count)
         outcome.send(probes)
     outcome.counts.update(sightings=len(sightings), documents=len(new))
-    # `Locations` reads the new locations here: the steps below add none.
+    # No step below adds locations.
     locations = Locations(store, outcome.changes) if context.writes_results(Topic.NEAR_DUPLICATES) else None
     _request_verification(outcome, store, [m for m in messages if isinstance(m, CandidatePair)], locations, context)
-    near = _verify_candidates(outcome, store, [m for m in messages if isinstance(m, VerifyRequest)], context)
+    near_matches = _verify_candidates(outcome, store, [m for m in messages if isinstance(m, VerifyRequest)], context)
     if locations is not None:
         copies = admit.find_copies(sightings, documents, old_locations)
         identical = [Match(s.document, Location(s.key, s.time), s.document, IDENTICAL) for s in copies]
-        outcome.results += near_duplicates([*identical, *near], locations, store, partition_count)
+        outcome.results += near_duplicate_results([*identical, *near_matches], locations, store, partition_count)
     return outcome
 
 
@@ -156,7 +157,7 @@ def _verify_candidates(
         prefix: [document_row.decode(*row).sketch for row in (dict(stored) | new_rows.get(prefix, {})).items()]
         for prefix, stored in zip(prefixes, store.scan_prefixes(Family.DOCUMENTS, prefixes), strict=True)
     }
-    pairs = [CandidatePair(request.document, request.prefix, 0) for request in requests]
+    pairs = [CandidatePair(request.document, request.prefix, collisions=0) for request in requests]
     verified = verify.verify(pairs, sketches, candidates, context.settings.policy.threshold)
     outcome.send(verified.unions)
     outcome.changes.update(verified.changes)
@@ -192,10 +193,10 @@ def process_buckets(partition: Partition, probes: Sequence[BucketProbe], context
 
 
 def process_joins(partition: Partition, messages: Sequence[join.Message], context: Context) -> Outcome:
-    """Run the union-find steps local to this partition; forward the steps that concern other partitions.
+    """Run the union-find steps of this partition, and forward the steps of other partitions.
 
-    All local steps that follow from a message run before the next message. The result is therefore the same however
-    the log is divided into batches.
+    All local steps that follow from a message run before the next message. The result therefore does not depend on
+    how the log is divided into batches.
     """
     outcome = Outcome(context)
     forest = Forest(partition.store, outcome.changes)
@@ -210,12 +211,12 @@ def process_joins(partition: Partition, messages: Sequence[join.Message], contex
     if context.writes_results(Topic.CLUSTERS):
         for transfer in forest.transfers:
             members = transfer.members  # the former root first
-            outcome.results.append(cluster_joined(members[0], transfer.root, len(members), partition.number))
+            outcome.results.append(joined_result(members[0], transfer.root, len(members), partition.number))
     return outcome
 
 
 def _split(message: join.Message) -> list[join.Message]:
-    """Split a transfer with a long member list into several transfers; return a union unchanged."""
+    """Split a transfer with a long member list into several transfers. Return a union unchanged."""
     if isinstance(message, join.Union):
         return [message]
     starts = range(0, len(message.members), TRANSFER_MEMBERS_MAX)
@@ -234,28 +235,28 @@ def process_retractions(partition: Partition, retractions: Sequence[Retraction],
             _preserve_new_postings(changes, set(retraction.postings), outcome.changes, partition.store)
         outcome.changes.update(changes)
     if context.writes_results(Topic.CLUSTERS):
-        outcome.results += clusters_retracted(outcome.changes, partition.store, partition.number)
+        outcome.results += retraction_results(outcome.changes, partition.store, partition.number)
     outcome.counts.update(retractions=len(retractions))
     return outcome
 
 
 def _preserve_new_parents(
-    changes: Changes, parents: Mapping[bytes, bytes], earlier: Changes, store: RowReader
+    changes: Changes, parents: Mapping[bytes, bytes], earlier_changes: Changes, store: RowReader
 ) -> None:
-    """Drop changes to any parent that a union has set since `parents`, the basis of these changes, was read."""
+    """Drop each change to a parent that a union has set since the changes were computed from `parents`."""
     deletes, puts = changes.deletes.get(Family.PARENTS, set()), changes.puts_of(Family.PARENTS)
-    for node, parent in _current_rows(Family.PARENTS, deletes | puts.keys(), earlier, store):
+    for node, parent in _current_rows(Family.PARENTS, deletes | puts.keys(), earlier_changes, store):
         if parent not in (None, parents.get(node)):
             deletes.discard(node)
             puts.pop(node, None)
 
 
 def _preserve_new_postings(
-    changes: Changes, deleted_prefixes: Collection[bytes], earlier: Changes, store: RowReader
+    changes: Changes, deleted_prefixes: Collection[bytes], earlier_changes: Changes, store: RowReader
 ) -> None:
-    """Keep postings added after the changes were computed; remove only the postings of deleted documents."""
+    """Remove only the postings of deleted documents, so that postings added since the changes were computed stay."""
     replacements = dict.fromkeys(changes.deletes.get(Family.BANDS, ()), b"") | changes.puts_of(Family.BANDS)
-    for bucket, row in _current_rows(Family.BANDS, replacements, earlier, store):
+    for bucket, row in _current_rows(Family.BANDS, replacements, earlier_changes, store):
         current, replacement = row or b"", replacements[bucket]
         remaining = {prefix for prefix in posting_list.decode(current) if prefix not in deleted_prefixes}
         remaining |= set(posting_list.decode(replacement))
@@ -266,10 +267,10 @@ def _preserve_new_postings(
 
 
 def _current_rows(
-    family: Family, keys: Collection[bytes], earlier: Changes, store: RowReader
+    family: Family, keys: Collection[bytes], earlier_changes: Changes, store: RowReader
 ) -> Iterator[tuple[bytes, bytes | None]]:
-    """Yield each key with its row, including the changes that earlier messages of this batch made."""
-    deleted, written = earlier.deletes.get(family, set()), earlier.puts_of(family)
+    """Yield each key with its row, to which the changes of earlier messages of this batch are applied."""
+    deleted, written = earlier_changes.deletes.get(family, set()), earlier_changes.puts_of(family)
     ordered = sorted(keys)
     for key, stored in zip(ordered, store.get_many(family, ordered), strict=True):
         yield key, written.get(key) or (None if key in deleted else stored)

@@ -133,7 +133,7 @@ def test_a_seek_waits_for_a_fetch() -> None:
         thread = FakeThread({PAGES: 3, LINKS: 5}, {PAGES: 3, LINKS: 9})
         thread.fetch_seconds = 0.05
         async with consuming(thread) as (consumer, delivered):
-            await until(consumer._position.locked)
+            await until(consumer._position_lock.locked)
             consumer.pause_partitions({PAGES, LINKS})
             await consumer.seek_wait({LINKS: 6})
             await asyncio.sleep(2 * thread.fetch_seconds)
@@ -149,7 +149,7 @@ def test_a_fetch_from_paused_partitions_returns_no_other_partitions() -> None:
         thread.fetch_seconds = 0.05
         async with consuming(thread) as (consumer, delivered):
             consumer.pause_partitions({LINKS})
-            await until(consumer._position.locked)
+            await until(consumer._position_lock.locked)
             consumer.pause_partitions({PAGES})
             await asyncio.sleep(2 * thread.fetch_seconds)
             assert thread.positions[LINKS] == 5

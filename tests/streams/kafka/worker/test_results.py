@@ -11,7 +11,7 @@ from state.scheme import Scheme
 from state.store import Store
 from streams.kafka.wire.packed_messages import Topic
 from streams.kafka.wire.result_messages import ClusterChange, NearDuplicate
-from streams.kafka.worker.results import Location, Locations, Match, clusters_retracted, near_duplicates
+from streams.kafka.worker.results import Location, Locations, Match, near_duplicate_results, retraction_results
 from streams.operators import admit
 from streams.operators.messages import CandidatePair, Sighting
 from streams.operators.verify import find_closest, verify
@@ -96,7 +96,7 @@ def test_a_match_is_skipped_if_a_document_has_no_valid_url(tmp_path: Path) -> No
     ]
     with Store(tmp_path) as store:
         store.write(location_rows((A, "org,a)/", 9), (C, "no url", 9)))
-        results = list(near_duplicates(matches, Locations(store, Changes()), store, 4))
+        results = list(near_duplicate_results(matches, Locations(store, Changes()), store, 4))
     assert [(result.topic, result.key) for result in results] == [(Topic.NEAR_DUPLICATES, b"https://b.org/")] * 2
     first, second = (result.value for result in results)
     assert isinstance(first, NearDuplicate)
@@ -118,11 +118,11 @@ def test_retractions_report_changed_clusters(tmp_path: Path) -> None:
             changes.delete(Family.PARENTS, document)
         changes.delete(Family.DOCUMENTS, A)
         changes.put(Family.PARENTS, C, B)
-        values = [result.value for result in clusters_retracted(changes, store, 0)]
+        values = [result.value for result in retraction_results(changes, store, 0)]
         assert values == [
             ClusterChange("left", B.hex()),
             ClusterChange("forgotten", A.hex()),
             ClusterChange("joined", C.hex(), B.hex()),
         ]
         store.write(changes)
-        assert not list(clusters_retracted(changes, store, 0))
+        assert not list(retraction_results(changes, store, 0))
