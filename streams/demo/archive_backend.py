@@ -2,7 +2,7 @@
 
 pip asks the build backend of every source archive for metadata before it saves the archive. This module replaces
 `setuptools` on a separate import path, and answers from the archive's PKG-INFO (PEP 517). pip runs the module in
-another process, in the unpacked archive, so it must not import anything from this project.
+a separate process, in the unpacked archive, so it must not import anything from this project.
 """
 
 import shutil

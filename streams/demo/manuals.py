@@ -23,7 +23,7 @@ from streams.errors import LostfoundError
 PROJECT = "Django"
 BASE_URL = "https://docs.djangoproject.com/en/stable/"
 PAGE_BYTES_MAX = 4_000_000  # the largest page of the manual has 150 kB
-DOWNLOADS_MAX = 3  # concurrent downloads; unpacking one keeps a core busy
+DOWNLOADS_MAX = 3  # concurrent downloads; unpacking an archive keeps a core busy
 DOWNLOAD_SECONDS_MAX = 180.0
 
 
@@ -54,7 +54,7 @@ def download(folder: Path, on_download: Callable[[Edition], None]) -> dict[Editi
 
     Call `on_download` after each edition. Raise ManualUnavailable, with pip's last error line, if a download fails.
     """
-    # pip imports our backend as `setuptools.build_meta`.
+    # pip imports `archive_backend` as `setuptools.build_meta`.
     package = folder / "hooks" / "setuptools"
     package.mkdir(parents=True, exist_ok=True)
     (package / "__init__.py").write_bytes(b"")
@@ -72,7 +72,7 @@ def download(folder: Path, on_download: Callable[[Edition], None]) -> dict[Editi
 
 
 def write_sweep(edition: Edition, archive: Path, target: Path) -> int:
-    """Write an edition's pages as JSONL and return their number. Raise ManualUnavailable if it is broken."""
+    """Write an edition's pages as JSONL and return their number. Raise ManualUnavailable if the archive is broken."""
     rows = [
         {"url": url, "fetch_time": f"{edition.released}T00:00:00Z", "title": parse_title(text), "text": text}
         for url, text in sorted(read_pages(archive))
@@ -96,9 +96,8 @@ def read_pages(archive: Path) -> Iterator[tuple[str, str]]:
                     yield page_url(path), file.read().decode("utf-8", "replace")
     except (tarfile.TarError, OSError, EOFError) as error:
         archive.unlink(missing_ok=True)
-        raise ManualUnavailable(
-            f"{archive} is not a complete archive: {error}", "it was deleted; try again"
-        ) from error
+        hint = "the file was deleted; run the demo again"
+        raise ManualUnavailable(f"{archive} is not a complete archive: {error}", hint) from error
 
 
 def page_url(path: str) -> str:

@@ -37,16 +37,16 @@ CLUSTERS_SHOWN, MOVES_SHOWN, GONE_SHOWN, REDIRECTS_SHOWN = 6, 12, 8, 3
 class Site(NamedTuple):
     """The sweeps of one site, as files to ingest."""
 
-    name: str  # also names the folder that contains its state
+    name: str  # also the name of the folder that contains the state
     description: str
     base_url: str
     sweeps: list[tuple[str, Path]]
 
 
 def run_demo(folder: Path, settings: Settings, *, use_sample: bool, now: int) -> None:
-    """Ingest the manuals, or the sample if they cannot be downloaded, and print the report.
+    """Ingest the manual, or the sample if the manual cannot be downloaded, and print the report.
 
-    All files are stored in `folder`. `now` is the time in ms since 1970.
+    All files are stored in `folder`. `now` is the time in ms since the epoch.
     """
     site = _load_sample() if use_sample else _download_manuals(folder) or _load_sample()
     data_dir = folder / site.name
@@ -124,7 +124,7 @@ def _print_sweeps(description: str, summaries: Sequence[Summary], seconds: float
 
 
 def _print_clusters(view: View, base_url: str) -> None:
-    """Print the clusters with the most URLs, which are copies. Most others contain the editions of one page."""
+    """Print the clusters with the most URLs. Clusters with one URL, mostly the editions of one page, are left out."""
     clusters = list(islice(query.clusters(view, min_size=2), CLUSTERS_READ))
     copies = sorted((cluster for cluster in clusters if cluster.url_count > 1), key=lambda copy: -copy.url_count)
     _print_heading("What is a copy of what", f"{len(clusters):,} clusters, {len(copies):,} of them over several URLs")
@@ -163,8 +163,8 @@ def _print_gone(view: View, gone: Sequence[Answer], base_url: str) -> None:
     _print_heading("Gone", f"{len(gone):,} missing URLs whose text is not in the last sweep")
     table = layout.new_table("missing", "last seen", "title")
     for top, *below in subtrees[:GONE_SHOWN]:
-        count = f" and {len(below)} below it" if below else ""
-        url = Text(_shorten(top.url, base_url)).append(count, style="dim")
+        suffix = f" and {len(below)} below it" if below else ""
+        url = Text(_shorten(top.url, base_url)).append(suffix, style="dim")
         documents = [capture.document for capture in view.captures(url_key(top.url)) if capture.document]
         title = escape_text(view.title(documents[-1])) if documents else ""
         table.add_row(url, (top.last_seen or "")[:10], title)
@@ -175,9 +175,9 @@ def _print_gone(view: View, gone: Sequence[Answer], base_url: str) -> None:
 def _write_redirects(answers: Sequence[Answer], target: Path, confidence_min: float) -> None:
     """Write a redirect map, and print its first lines."""
     redirects = redirect_map(answers, confidence_min)
-    text, left_out = render(redirects, "nginx")
+    text, dropped = render(redirects, "nginx")
     target.write_text(text, encoding="utf-8")
-    _print_heading("Redirect map for nginx", f"{len(redirects.moves) - len(left_out):,} redirects in {target}")
+    _print_heading("Redirect map for nginx", f"{len(redirects.moves) - len(dropped):,} redirects in {target}")
     lines = [line.strip() for line in text.splitlines() if '" "http' in line]
     _print_indented(Text("\n".join(lines[:REDIRECTS_SHOWN]), style="dim", no_wrap=True, overflow="ellipsis"))
 

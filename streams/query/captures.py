@@ -10,10 +10,10 @@ from streams.urls import url_key
 
 
 class UrlCapture(msgspec.Struct, frozen=True, kw_only=True):
-    """One capture of a URL; `resemblance` compares its document with the previous document of the URL.
+    """One capture of a URL.
 
-    `resemblance` is None if there is nothing to compare, and 1 only if both captures have the same document: two
-    different documents stay below 1, however similar they are.
+    `resemblance` compares its document with the previous document of the URL, and is None if one of these is missing.
+    It is 1 only for the same document: two different documents have a lower value, however similar they are.
     """
 
     url: str
@@ -50,7 +50,7 @@ def captures(view: View, url: str) -> list[UrlCapture]:
 
 
 def _resemblance(view: View, a: bytes, b: bytes) -> float | None:
-    """Return the resemblance of two documents; if they differ, at least one shingle is assumed to differ."""
+    """Return the resemblance of two documents. Different documents are assumed to differ in at least one shingle."""
     if a == b:
         return 1.0
     row_a, row_b = view.documents([a, b])

@@ -1,7 +1,7 @@
-"""Clusters and their members: stored by the ingest, or computed from the stored edges for another policy.
+"""Clusters and their members: stored by the ingest, or computed from the stored edges for a different policy.
 
-A policy consists of a threshold, a choice whether containment is compared too, and optionally one sweep. No page is
-read again for another policy, but only pairs at or above the threshold of the ingest are stored.
+A policy consists of a threshold, a choice whether containment is also compared, and optionally one sweep. No page is
+read again for a different policy, but only pairs at or above the threshold of the ingest are stored.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from streams.operators.forest import DisjointSets
 from streams.query.similar import read_occurrences
 from streams.sketch import sketcher
 
-_ROWS_PER_READ = 1024  # a cluster can have any number of members
+_ROWS_PER_READ = 1024  # the size of clusters is unlimited, so their rows are read in batches
 
 
 class Cluster(msgspec.Struct, frozen=True, kw_only=True):
-    """Documents of one cluster, and the URLs that have or had them; both lists are bounded, the counts are not.
+    """Documents of one cluster, and the URLs at which they were captured. Both lists are bounded, the counts are not.
 
-    The http and https URLs of one page are one URL here, written as in the last capture.
+    The http and https URLs of a page are one URL, spelled as in the last capture.
     """
 
     cluster: str
@@ -40,8 +40,8 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
 
     document: str
     resemblance: float
-    containment: float  # share of the query's document in this one
-    contained: float  # share of this one in the query's document
+    containment: float  # share of the query's shingles that this document contains
+    contained: float  # share of this document's shingles that the query's document contains
     title: str
     urls: list[str]
     first_seen: int  # ms
@@ -51,8 +51,8 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
 def members(view: View, cluster: Cluster, document: bytes, urls_max: int) -> list[Member]:
     """Return the documents listed in `cluster`, the highest resemblance to `document` first.
 
-    A chain of pairs connects the members of a cluster (version 1 ~ 2 ~ ... ~ 100). The figures show how far apart the
-    two ends of such a chain are.
+    Some members are connected only by a chain of pairs (version 1 ~ 2 ~ ... ~ 100). The figures show how much the two
+    ends of such a chain differ.
     """
     rows = [row for listed in cluster.documents if (row := view.document(bytes.fromhex(listed)))]
     query = view.document(document)
@@ -76,7 +76,7 @@ def members(view: View, cluster: Cluster, document: bytes, urls_max: int) -> lis
 
 
 def cluster(view: View, document: bytes, limit: int) -> Cluster:
-    """Return the cluster of a document; a lone document is a cluster of one. `limit` bounds lists, not counts."""
+    """Return the cluster of a document; a lone document is a cluster of one. `limit` bounds the lists only."""
     if view.cancelling:
         result = cluster_by_policy(view, document, threshold=0.0, containment=False, sweep=None, limit=limit)
         return result or _read_cluster(view, [document], limit)
@@ -86,7 +86,7 @@ def cluster(view: View, document: bytes, limit: int) -> Cluster:
 def clusters(view: View, *, min_size: int = 2) -> Iterator[Cluster]:
     """Yield all clusters that have at least `min_size` documents or URLs, the largest first.
 
-    Clusters of one document at one URL come last, in order of id, and are not collected in memory. While a sweep is
+    Clusters of one document at one URL follow in order of id, without being collected in memory. While a sweep is
     being cancelled, clusters are computed from the edges between documents that other sweeps captured.
     """
     if view.cancelling:
@@ -96,7 +96,7 @@ def clusters(view: View, *, min_size: int = 2) -> Iterator[Cluster]:
     for root, _ in view.all_members():
         sizes[root] = sizes.get(root, 1) + 1
     parents = view.parents(list(sizes))
-    # A former root can still list members, so only the current roots are kept.
+    # A former root may still list members, so only current roots are used.
     sizes = {root: size for (root, size), parent in zip(sizes.items(), parents, strict=True) if parent is None}
     for document, url_count in _documents_at_several_urls(view):
         root = view.root(document)
@@ -114,12 +114,11 @@ def clusters(view: View, *, min_size: int = 2) -> Iterator[Cluster]:
 def clusters_by_policy(
     view: View, *, threshold: float, containment: bool, sweep: int | None, min_size: int
 ) -> Iterator[Cluster]:
-    """Yield the clusters of another policy, in the order of `clusters`, computed from the stored edges.
+    """Yield the clusters of a different policy, in the order of `clusters`, computed from the stored edges.
 
-    `threshold` must not be below the threshold of the ingest: less similar pairs are not stored, and the bands would
-    find few of them, such as a page and a much longer page that contains it. With `containment`, a stored pair is
-    also joined if the containment of one document in the other reaches the threshold. At the threshold of the ingest
-    this joins no more, because all stored pairs are joined. With `sweep`, only documents that it captured are used.
+    At the threshold of the ingest or a lower one, all stored pairs are joined; less similar pairs are not stored. With
+    `containment`, a stored pair is also joined if the containment of either document in the other reaches the
+    threshold. With `sweep`, only documents captured by this sweep are used.
     """
     url_counts = _count_urls(view, sweep)
     sets = _join_edges(view, url_counts, threshold, containment)
@@ -140,7 +139,7 @@ def clusters_by_policy(
 def cluster_by_policy(
     view: View, document: bytes, *, threshold: float, containment: bool, sweep: int | None, limit: int
 ) -> Cluster | None:
-    """Return the cluster of a document under another policy; None if `sweep` did not capture the document."""
+    """Return the cluster of a document under a different policy; None if `sweep` did not capture the document."""
     url_counts = _count_urls(view, sweep)
     if url_counts is not None and document not in url_counts:
         return None
@@ -189,8 +188,8 @@ def _largest_first(
     """Yield clusters of at least `min_size`, the largest first, and clusters of one size by root.
 
     The size is the larger of the document and URL counts. `sizes` are upper bounds, because a URL is counted once for
-    each document captured there. The exact size is computed when a cluster is first in the queue. If this size is
-    below the bound, the cluster is queued again. So the first cluster is yielded before all clusters are counted.
+    each document captured there. The exact size is computed when a cluster is first in the queue. If it is below the
+    bound, the cluster is queued again. The first cluster is therefore yielded before all are counted.
     """
     queue = [(-size, root) for root, size in sizes.items() if size >= min_size]
     heapify(queue)
@@ -219,18 +218,18 @@ def _read_cluster(view: View, documents: list[bytes], limit: int | None = None, 
 
 
 def _read_urls(view: View, documents: list[bytes], limit: int | None, sweep: int | None) -> tuple[list[str], int]:
-    """Return at least `limit` URLs at which one of these documents was captured, and the number of all such URLs."""
+    """Return the URLs at which these documents were captured, at least the first `limit`, and their total number."""
     keys: set[bytes] = set()
     for start in range(0, len(documents), _ROWS_PER_READ):
         keys.update(chain.from_iterable(view.locations(documents[start : start + _ROWS_PER_READ], 1 << 62)))
-    if sweep is None and not view.cancelling:  # every key is valid, so only the listed URLs are read
-        return list(_urls(view, sorted(keys)[:limit], documents, sweep)), len(keys)
-    urls = list(_urls(view, sorted(keys), documents, sweep))
+    if sweep is None and not view.cancelling:  # every location is valid, so only the returned URLs are read
+        return list(_captured_urls(view, sorted(keys)[:limit], documents, sweep)), len(keys)
+    urls = list(_captured_urls(view, sorted(keys), documents, sweep))
     return urls, len(urls)
 
 
-def _urls(view: View, keys: list[bytes], documents: list[bytes], sweep: int | None) -> Iterator[str]:
-    """Yield the URLs of these keys, as last written, at which `sweep` or any sweep captured one of the documents."""
+def _captured_urls(view: View, keys: list[bytes], documents: list[bytes], sweep: int | None) -> Iterator[str]:
+    """Yield the URLs, as last spelled, at which `sweep` (None: any sweep) captured one of the documents."""
     distinct = set(documents)
     for start in range(0, len(keys), _ROWS_PER_READ):
         for captures in view.histories(keys[start : start + _ROWS_PER_READ]):

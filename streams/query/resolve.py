@@ -1,4 +1,4 @@
-"""Resolve a URL, a document id or the beginning of an id to the document that it names."""
+"""Find the document that a URL, a document id or the beginning of an id names."""
 
 from __future__ import annotations
 
@@ -20,13 +20,14 @@ def resolve(view: View, name: str) -> bytes:
     if "://" in name:
         documents = [capture.document for capture in view.captures(url_key(name)) if capture.document]
         if not documents:
-            raise NotFound(f"no capture of {name} has a document", "`lostfound find URL` shows what happened to it")
+            hint = "`lostfound find URL` shows what happened to the page"
+            raise NotFound(f"no capture of {name} has a document", hint)
         return documents[-1]
     if not _ID.fullmatch(name):
         hint = "a URL begins with https:// or http://, an id has 10 to 32 hex digits"
         raise InputError(f"{name!r} is neither a URL nor a document id", hint)
     digits = name.lower()
-    # Keys are bytes of two digits each, so an odd last digit is checked afterwards.
+    # A prefix consists of whole bytes, two digits each, so an odd last digit is checked afterwards.
     rows = view.documents_by_prefixes([bytes.fromhex(digits[: len(digits) // 2 * 2])])
     documents = [row.sketch.document for row in rows if row.sketch.document.hex().startswith(digits)]
     if view.cancelling:
@@ -34,11 +35,11 @@ def resolve(view: View, name: str) -> bytes:
     if not documents:
         raise NotFound(f"no document has an id that begins with {name}", "`lostfound similar URL` shows document ids")
     if len(documents) > 1:
-        raise InputError(f"{len(documents)} documents have an id that begins with {name}", "give more digits")
+        raise InputError(f"{len(documents)} documents have ids that begin with {name}", "add more digits")
     return documents[0]
 
 
 def _is_captured(view: View, document: bytes) -> bool:
-    """Whether a sweep that is not being cancelled has captured this document."""
+    """Return whether a sweep that is not being cancelled has captured this document."""
     (keys,) = view.locations([document], 1 << 62)
     return any(capture.document == document for captures in view.histories(keys) for capture in captures)

@@ -17,7 +17,7 @@ from streams.sketch.index_terms import top_samples
 from streams.sketch.sketcher import Comparison
 
 T = TypeVar("T")
-LOCATIONS_READ_MAX = 65_536  # read per document, to find the first and the last URLs that received the document
+LOCATIONS_READ_MAX = 65_536  # per document, to choose its earliest and latest locations
 IDENTICAL = Comparison(
     resemblance=1.0,
     resemblance_error=0.0,
@@ -30,19 +30,19 @@ IDENTICAL = Comparison(
 
 
 class Match(msgspec.Struct, frozen=True, kw_only=True):
-    """A stored document that is similar to the query; the figures come with their standard errors."""
+    """A stored document that is similar to the query. Each figure has its standard error."""
 
     document: str
     resemblance: float
     resemblance_error: float
-    containment: float  # share of the query in this document
+    containment: float  # share of the query's shingles that this document contains
     containment_error: float
-    contained: float  # share of this document in the query
+    contained: float  # share of this document's shingles that the query contains
     contained_error: float
     exact: bool
     cluster: str
     title: str
-    urls: list[str]  # bounded: half are the first that received the document, half are the last
+    urls: list[str]  # bounded: half are the earliest locations of the document, half the latest
     url_count: int
     first_seen: int  # ms
     last_seen: int  # ms
@@ -51,7 +51,7 @@ class Match(msgspec.Struct, frozen=True, kw_only=True):
 def similar(view: View, settings: Settings, sketch: Sketch, *, limit: int = 20) -> list[Match]:
     """Return stored documents that are similar to a sketch, the highest resemblance first.
 
-    Candidates come from the LSH bands, ranked by the number of colliding buckets, and from the sampled shingles,
+    Candidates come from the LSH bands, ranked by the number of shared buckets, and from the sampled shingles,
     ranked by the rarity of the shingles that they share. The samples also find a short document inside a long one.
     """
     assert limit > 0, limit
@@ -70,7 +70,7 @@ def similar(view: View, settings: Settings, sketch: Sketch, *, limit: int = 20) 
     matches: list[Match] = []
     for start in range(0, len(pairs), limit):
         matches += _read_matches(view, settings, pairs[start : start + limit])
-        if len(matches) >= limit:  # documents that belong only to a sweep that is being cancelled are skipped
+        if len(matches) >= limit:  # a loop, because `_read_matches` skips some documents
             break
     return matches[:limit]
 
@@ -82,8 +82,8 @@ def _find_candidates(view: View, settings: Settings, sketch: Sketch, limit: int)
     for postings in view.bucket_postings([bucket.tobytes() for bucket in buckets]):
         collisions.update(postings)
     by_bands = sorted(collisions, key=lambda prefix: (-collisions[prefix], prefix))[: max(4 * candidates_max, limit)]
-    # Rare shingles weigh more, because a shingle of many documents shows little about any of them. The first postings
-    # of a common shingle are enough: if a page has only common shingles, all of them have the same first postings.
+    # Rare shingles weigh more, because a shingle of many documents says little about any of them. The first postings
+    # of a common shingle are enough: if a page has only common shingles, they all have the same first postings.
     shared: defaultdict[bytes, float] = defaultdict(float)
     for postings in view.sample_postings(top_samples(sketch), settings.limits.sample_postings_max):
         for prefix in postings:
@@ -96,34 +96,34 @@ def _find_candidates(view: View, settings: Settings, sketch: Sketch, limit: int)
 
 
 def _read_matches(view: View, settings: Settings, pairs: list[tuple[DocumentRow, Comparison]]) -> Iterator[Match]:
-    """Read titles, clusters and URLs of documents; skip those that only a sweep being cancelled has captured."""
+    """Yield these documents as matches, except documents that only a sweep being cancelled has captured."""
     documents = [row.sketch.document for row, _ in pairs]
     limits = settings.limits
     locations = view.locations_with_times(documents, limits.members_shown_max)
-    # While a sweep is being cancelled, only the captures show which URLs belong to that sweep alone.
+    # While a sweep is being cancelled, more URLs are read, because some locations belong to that sweep alone.
     urls_max = limits.members_shown_max if view.cancelling else limits.match_urls_max
-    listed = [first_and_last(keys_by_first_seen(keys), urls_max) for keys in locations]
-    distinct = sorted({key for keys in listed for key in keys})  # each URL is read once
+    selected = [first_and_last(keys_by_first_seen(keys), urls_max) for keys in locations]
+    distinct = sorted({key for keys in selected for key in keys})  # each URL is read once
     histories = dict(zip(distinct, view.histories(distinct), strict=True))
-    columns = zip(pairs, locations, listed, view.roots(documents), view.titles(documents), strict=True)
-    for (row, comparison), keys, listed_keys, root, title in columns:
-        sightings = find_occurrences(view, row, [histories[key] for key in listed_keys])
-        if not sightings.urls:
+    columns = zip(pairs, locations, selected, view.roots(documents), view.titles(documents), strict=True)
+    for (row, comparison), keys, selected_keys, root, title in columns:
+        occurrences = find_occurrences(view, row, [histories[key] for key in selected_keys])
+        if not occurrences.urls:
             continue
         yield Match(
             **msgspec.structs.asdict(comparison),
             document=row.sketch.document.hex(),
             cluster=root.hex(),
             title=title,
-            urls=first_and_last(sightings.urls, limits.match_urls_max),
-            url_count=len(sightings.urls) if view.cancelling else len(keys),
-            first_seen=sightings.first_seen,
-            last_seen=sightings.last_seen,
+            urls=first_and_last(occurrences.urls, limits.match_urls_max),
+            url_count=len(occurrences.urls) if view.cancelling else len(keys),
+            first_seen=occurrences.first_seen,
+            last_seen=occurrences.last_seen,
         )
 
 
 class Occurrences(NamedTuple):
-    """URLs of a document, and the times when it was first and last seen, ms.
+    """URLs of a document, and the times (ms) when it was first and last seen.
 
     The number of URLs is bounded. Captures of a sweep that is being cancelled are ignored.
     """
@@ -134,9 +134,9 @@ class Occurrences(NamedTuple):
 
 
 def read_occurrences(view: View, row: DocumentRow, limit: int) -> Occurrences:
-    """Read at most `limit` URLs of a document: half are the first that received the document, half are the last.
+    """Read at most `limit` URLs of a document: half are its earliest locations, half its latest.
 
-    `last_seen` is the latest time among these URLs.
+    `last_seen` is the time of the last capture of the document at these URLs.
     """
     (locations,) = view.locations_with_times([row.sketch.document], LOCATIONS_READ_MAX)
     keys = sorted(first_and_last(keys_by_first_seen(locations), limit))
@@ -144,7 +144,7 @@ def read_occurrences(view: View, row: DocumentRow, limit: int) -> Occurrences:
 
 
 def find_occurrences(view: View, row: DocumentRow, histories: list[list[Capture]]) -> Occurrences:
-    """Return the sightings of a document in the captures of some URLs, given as one list per URL."""
+    """Return the occurrences of a document in the captures of some URLs, given as one list per URL."""
     urls: list[str] = []
     times: list[int] = []
     for captures in histories:
@@ -158,7 +158,7 @@ def find_occurrences(view: View, row: DocumentRow, histories: list[list[Capture]
 
 
 def keys_by_first_seen(locations: list[tuple[bytes, int]]) -> list[bytes]:
-    """Return the URL keys of a document in the order in which the URLs received it."""
+    """Return the URL keys of a document's locations, the earliest first."""
     return [key for key, _ in sorted(locations, key=lambda location: (location[1], location[0]))]
 
 
