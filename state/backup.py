@@ -21,9 +21,8 @@ def backup(store: Store, target: Path) -> int:
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise LostfoundError(
-            f"cannot create a folder for {target}: {error.strerror}", "name another folder"
-        ) from error
+        message = f"cannot create a folder for {target}: {error.strerror}"
+        raise LostfoundError(message, "name a different folder") from error
     store.checkpoint(target)
     dead_letters = store.path / meta.DEAD_LETTER_FILE
     if dead_letters.exists():

@@ -1,15 +1,16 @@
-"""Facts about the state itself, by name in the family `meta`: format, scheme, cursors, counters, full buckets.
+"""Metadata of the state, by name in the family `meta`: format, scheme, cursors, counters, full buckets.
 
 key                              value
 "format"                         decimal digits
 "scheme"                         JSON
 "counters"                       JSON: totals by name
 "threshold"                      the resemblance at or above which pairs are stored, as digits
-"cursor:" ‖ input                how far an input was read, in the format of its reader
+"cursor:" ‖ input                the position up to which an input is committed, as its reader encodes it
 "dead-letters"                   length of the dead-letter file at the last commit, as digits
 "dictionary:" ‖ number 1         a dictionary that compresses texts
-"full-bucket:" ‖ digits          nothing: a bucket with this many postings has refused documents
+"full-bucket:" ‖ postings        nothing; a bucket with this many postings (as digits) has refused documents
 "partition"                      number 4 │ count 4
+"changelog"                      the offset of a partition in its changelog, which `state.partition` stores
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from state.families import Family
 from state.rows import RowReader, RowStore
 from state.scheme import Scheme
 
-FORMAT = 1  # raised with any change of a layout that an older release could not read
+FORMAT = 1  # raised by each change of a layout that older releases cannot read
 DEAD_LETTER_FILE = "dead-letters.jsonl"  # in the state's folder: the pages that ingests rejected
 SCHEME, DICTIONARY, FULL_BUCKET = b"scheme", b"dictionary:", b"full-bucket:"
 _FORMAT, _COUNTERS, _THRESHOLD = b"format", b"counters", b"threshold"
@@ -38,9 +39,9 @@ def read_scheme(store: RowReader) -> Scheme:
 
 
 def claim_scheme(store: RowStore, scheme: Scheme) -> Scheme:
-    """Record the scheme of an empty state, or check that a state has this scheme.
+    """Record the scheme in an empty state, or check that the state has this scheme.
 
-    Raise StateIncompatible for a newer format or, stating the difference, for another scheme.
+    Raise StateIncompatible if the state has a different scheme or a newer format.
     """
     stored = _stored_scheme(store)
     if stored is None:
@@ -50,9 +51,9 @@ def claim_scheme(store: RowStore, scheme: Scheme) -> Scheme:
         store.write(changes, sync=True)
     elif stored.id != scheme.id:
         raise StateIncompatible(
-            f"the state in {store.path} has scheme {stored.id}, the settings say {scheme.id}"
+            f"the state in {store.path} has scheme {stored.id}, but the settings have {scheme.id}"
             f" ({_difference(stored, scheme)})",
-            "use the settings it was made with, or another --data-dir",
+            "use the settings with which the state was created, or a different --data-dir",
         )
     return scheme
 
@@ -61,18 +62,18 @@ def _stored_scheme(store: RowReader) -> Scheme | None:
     stored_format = int(store.get(Family.META, _FORMAT) or FORMAT)
     if stored_format > FORMAT:
         raise StateIncompatible(
-            f"the state in {store.path} has format {stored_format}, this lostfound reads up to {FORMAT}",
-            "use the newer lostfound that wrote it",
+            f"the state in {store.path} has format {stored_format}, but this lostfound reads formats up to {FORMAT}",
+            "use the newer lostfound that wrote the state",
         )
     value = store.get(Family.META, SCHEME)
     return msgspec.json.decode(value, type=Scheme) if value else None
 
 
 def _difference(stored: Scheme, configured: Scheme) -> str:
-    theirs, ours = msgspec.structs.asdict(stored), msgspec.structs.asdict(configured)
-    differing = [name for name in theirs if theirs[name] != ours[name]]
-    differences = [f"{name} {theirs[name]} there, {ours[name]} here" for name in differing if name != "seed"]
-    return ", ".join(differences + (["another seed"] if "seed" in differing else []))
+    old, new = msgspec.structs.asdict(stored), msgspec.structs.asdict(configured)
+    differing = [name for name in old if old[name] != new[name]]
+    differences = [f"{name} {old[name]} instead of {new[name]}" for name in differing if name != "seed"]
+    return ", ".join(differences + (["a different seed"] if "seed" in differing else []))
 
 
 def partition(store: RowReader) -> tuple[int, int] | None:
@@ -82,7 +83,7 @@ def partition(store: RowReader) -> tuple[int, int] | None:
 
 
 def claim_partition(store: RowStore, number: int, count: int) -> None:
-    """Record the partition number of an empty state. Raise StateIncompatible if the state has another number."""
+    """Record the partition in an empty state. Raise StateIncompatible if the state is a different partition."""
     stored = partition(store)
     if stored is None:
         changes = Changes()
@@ -90,7 +91,7 @@ def claim_partition(store: RowStore, number: int, count: int) -> None:
         store.write(changes)
     elif stored != (number, count):
         raise StateIncompatible(
-            f"{store.path} holds partition {stored[0]} of {stored[1]}, not {number} of {count}",
+            f"the state in {store.path} is partition {stored[0]} of {stored[1]}, not {number} of {count}",
             "give each collection and each worker its own --data-dir",
         )
 
@@ -106,18 +107,18 @@ def put_counters(changes: Changes, totals: dict[str, int]) -> None:
 
 
 def threshold(store: RowReader) -> float | None:
-    """Return the resemblance at or above which the state has all pairs; None before the first ingest."""
+    """Return the resemblance at or above which all pairs are stored; None before the first ingest."""
     value = store.get(Family.META, _THRESHOLD)
     return float(value) if value else None
 
 
 def put_threshold(changes: Changes, threshold: float) -> None:
-    """Record the threshold; the caller passes the greatest threshold of all ingests."""
+    """Record the threshold, which must be the greatest of all ingests."""
     changes.put(Family.META, _THRESHOLD, str(threshold).encode())
 
 
 def smallest_full_bucket(store: RowReader) -> int | None:
-    """Return the smallest number of postings at which a bucket has refused documents; None if none has."""
+    """Return the smallest number of postings at which a bucket has refused documents, or None."""
     rows = store.scan(Family.META, FULL_BUCKET)
     return min((int(key.removeprefix(FULL_BUCKET)) for key, _ in rows), default=None)
 
@@ -128,7 +129,7 @@ def put_full_bucket(changes: Changes, postings_max: int) -> None:
 
 
 def cursor(store: RowReader, name: str) -> bytes | None:
-    """Return how far an input was read, in the format of its reader; None if it was not read."""
+    """Return the position up to which an input is committed, as its reader encoded it, or None."""
     return store.get(Family.META, _CURSOR + name.encode())
 
 
@@ -151,5 +152,5 @@ def dictionaries(store: RowReader) -> dict[int, bytes]:
 
 
 def put_dictionary(changes: Changes, number: int, data: bytes) -> None:
-    """Record a dictionary under a number that was never used before."""
+    """Store a dictionary, whose number must never have been used before."""
     changes.put(Family.META, DICTIONARY + bytes((number,)), data)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 ID_BYTES = 16
-PREFIX_BYTES = 5  # length of the id prefixes in postings; they rarely clash, and verification rejects clashes
+PREFIX_BYTES = 5  # length of the id prefixes in postings, which rarely collide; verification rejects collisions
 
 
 class Sketch(msgspec.Struct, frozen=True, kw_only=True, eq=False):
@@ -75,7 +75,7 @@ class Sweep(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Edge(msgspec.Struct, frozen=True, kw_only=True):
-    """A verified pair: `containment` is of a in b, `contained` of b in a."""
+    """A verified pair: `containment` is that of a in b, and `contained` is that of b in a."""
 
     a: bytes
     b: bytes

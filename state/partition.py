@@ -1,12 +1,13 @@
 """One partition of a state that is sharded over workers: a store, and its offset in the changelog.
 
-Operators return facts. A batch of facts is written to the changelog first, and then to the store together with its
-offset, in one write batch. A partition that moved, or lost its folder, replays the records after its offset. Facts
-are merged, so replaying a fact that is already in the store changes nothing.
+Operators return facts. A batch of facts is first written to the changelog, and then, together with its offset, to the
+store in one write batch. A partition that moved to another worker, or lost its folder, replays the records after its
+offset. Facts are merged, so replaying a fact that is already in the store changes nothing.
 
-The store contains every record up to the offset. A record of another writer (a worker that has not noticed yet that
-it lost the partition) leaves a gap in the offsets that this worker writes. The offset then stays before the gap, and
-the next replay reads the record. Counts of captures per host are not facts, but derived from new captures on writing.
+The store contains every record up to the offset. A record of another writer (a worker that has not yet noticed that
+it lost the partition) leaves a gap between the offsets of this worker's records. The stored offset then stays before
+the gap, so that the next replay reads the record. Counts of captures per host are not facts: each write derives them
+from the captures that it adds and deletes.
 """
 
 from __future__ import annotations
@@ -31,9 +32,9 @@ class Partition:
     """An open partition, which owns its store."""
 
     def __init__(self, store: Store, scheme: Scheme, number: int, count: int) -> None:
-        """Claim an empty store for partition `number` of `count`, or check that it is this partition.
+        """Claim an empty store for partition `number` of `count`, or check that the store is this partition.
 
-        Raise StateIncompatible for another partition, another scheme or a newer format.
+        Raise StateIncompatible for a different partition, a different scheme or a newer format.
         """
         self.store = store
         self.number = number
@@ -45,20 +46,20 @@ class Partition:
 
     @property
     def records_ahead(self) -> int:
-        """The number of records written after a gap; more than a few mean that another writer is active."""
+        """The number of records written after a gap. More than a few mean that there is another writer."""
         return len(self._offsets_after_gap)
 
     def write(self, changes: Changes, offsets: Iterable[int], *, retraction: bool = False) -> None:
-        """Commit changes of an operator that has read the current state; `offsets` are their changelog offsets."""
+        """Commit the changes of an operator that has read the current state, with the offsets of their records."""
         self._offsets_after_gap.update(offset for offset in offsets if offset > self.offset)
         while self.offset + 1 in self._offsets_after_gap:
             self.offset += 1
             self._offsets_after_gap.discard(self.offset)
-        # In all other families, operators have read the stored rows and merged their changes into them.
+        # Only captures need merging: for other families, operators merge their changes into the rows that they read.
         self._commit(changes, () if retraction else (Family.CAPTURES,))
 
     def replay(self, offset: int, record: bytes) -> None:
-        """Merge a changelog record. Records must be replayed in order."""
+        """Merge a changelog record into the store. Records must be replayed in order."""
         kind, changes = changelog_record.decode(record)
         self.offset = max(self.offset, offset)
         self._offsets_after_gap = {later for later in self._offsets_after_gap if later > self.offset}

@@ -1,9 +1,9 @@
-"""Rows by key: the protocols of all stores of state rows.
+"""The protocols of the stores of state rows.
 
-Four stores implement them: the RocksDB store (`state.store`), the store that is sharded over Kafka workers, the store
-that is read through one of these workers (both in `streams.kafka.rows.sharded_store`), and the in-memory store of the
-tests. One contract test runs against all of them: `tests/state/test_rows.py`. Code that only reads or writes rows
-uses a protocol, never a concrete store.
+Four stores implement the protocols: the RocksDB store (`state.store`), the store that is sharded over Kafka workers,
+the store that is read through one of these workers (both in `streams.kafka.rows.sharded_store`), and the in-memory
+store of the tests. The contract test `tests/state/test_rows.py` runs against all four. Code that only reads or writes
+rows uses a protocol, never a concrete store.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Row = tuple[bytes, bytes]
 
 
 class RowReader(Protocol):
-    """Reads rows, in ascending order of key."""
+    """Reads rows, in ascending order of their keys."""
 
     @property
     def path(self) -> Path:
@@ -45,11 +45,11 @@ class RowReader(Protocol):
         """Return at most `limit` keys under each prefix."""
 
     def catch_up(self) -> None:
-        """Make the writer's latest commits visible. Do nothing if rows are always current."""
+        """Make the latest commits of the writer visible. Do nothing in a store that is always up to date."""
 
 
 class LocalReader(RowReader, Protocol):
-    """Reads local rows, also backwards, as operators require."""
+    """Reads rows on this machine, also in descending order, as operators require."""
 
     def scan_reverse(self, family: Family, prefix: bytes, start: bytes) -> Iterator[Row]:
         """Yield the rows whose key begins with `prefix`, descending from the key `start`."""
@@ -61,14 +61,14 @@ class LocalReader(RowReader, Protocol):
         """
 
     def may_have_rows(self, family: Family, prefixes: Sequence[bytes]) -> list[bool]:
-        """Return whether each prefix can have rows, without reading rows; False only if it has none."""
+        """Return whether each prefix may have rows, without reading rows. False means that it has no rows."""
 
 
 class RowWriter(Protocol):
     """Writes changes atomically."""
 
     def write(self, changes: Changes, *, sync: bool = False) -> None:
-        """Commit all changes or none; with `sync`, they are on disk when this returns."""
+        """Commit all changes or none. With `sync`, return only when they are on disk."""
 
 
 class RowStore(RowReader, RowWriter, Protocol):

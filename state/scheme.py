@@ -1,7 +1,7 @@
 """The scheme: the parameters that two sketches must share to be comparable.
 
-A state records its scheme when it is created, and every message with sketches contains the scheme. Its `id` changes
-with any field, so the state of one scheme never mixes with sketches of another.
+A state records its scheme when it is created, and messages on Kafka name their scheme by its id. The id changes with
+every field, so a state never mixes sketches of different schemes.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import mmh3
 import msgspec
 from msgspec import Meta
 
-TOKENISER = 1  # raised whenever the same text results in other tokens
+TOKENISER = 1  # raised by each change that splits the same text into different tokens
 
 
 class Scheme(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,10 +33,10 @@ class Scheme(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def bucket_bytes(self) -> int:
-        """The length of a bucket's key: one byte for the number of the band, and one per row of the band."""
+        """The length of a bucket's key: one byte for the number of the band, and one byte per row of the band."""
         return 1 + self.rows
 
     @property
     def id(self) -> str:
-        """Sixteen hex digits that change with any field; a private seed is hashed, not shown."""
+        """Sixteen hex digits that change with every field. They do not show a private seed, which is hashed."""
         return mmh3.hash_bytes(msgspec.json.encode(self), 0)[:8].hex()

@@ -43,7 +43,7 @@ def stats(store: Store) -> Stats:
     """Return file sizes, RocksDB's key-count estimates, and the exact number of documents."""
     counters = meta.counters(store)
     documents = counters.get("documents")
-    if documents is None:  # in a Kafka partition: only the embedded engine maintains this counter
+    if documents is None:  # in a Kafka partition, because only the embedded engine maintains this counter
         documents = sum(1 for _ in store.scan(Family.DOCUMENTS))
     states = Counter(sweep.state for sweep in sweeps.all_sweeps(store))
     return Stats(
@@ -51,7 +51,9 @@ def stats(store: Store) -> Stats:
         scheme=meta.read_scheme(store).id,
         documents=documents,
         sweeps={state.name.lower(): states[state] for state in SweepState},
-        families=[FamilyStats(f.value, store.estimated_keys(f), store.bytes_on_disk(f)) for f in Family],
+        families=[
+            FamilyStats(family.value, store.estimated_keys(family), store.bytes_on_disk(family)) for family in Family
+        ],
         memory_bytes=store.bytes_in_memory(),
         counters=counters,
     )

@@ -1,15 +1,16 @@
-"""The life of a sweep: the table of phases and steps that both engines follow.
+"""The life cycle of a sweep: its phases, and the steps that lead from one phase to another.
 
 A sweep is one named pass of a crawl: opened, filled with pages, then committed or cancelled. `TRANSITIONS` has every
-allowed step; `apply` refuses any other. Code that stores, sends or displays sweeps never sets a state itself.
+allowed step of both engines, and `apply` refuses all others. Code that stores, sends or
+displays sweeps never chooses a state itself.
 
-- Only a committed sweep can make a URL missing. The embedded engine commits in one step. With Kafka a commit is
-  requested first, and takes effect once every page that was in the topic at that time has passed all stages.
-- A sweep is cancelled in two steps, because removing its captures takes many writes. In between it is hidden from all
-  answers. The removal resumes after a crash, so CANCEL can be repeated. REQUEST_COMMIT can be repeated too.
-- The name of a cancelled sweep can be used again, but its number cannot: opening the name makes a new sweep.
-- A step can carry the number of its sweep. A Kafka worker can write a step late, after its sweep was cancelled and
-  another was opened under the same name; `apply` then refuses the step.
+- Only a committed sweep can make a URL missing. The embedded engine commits in one step. With Kafka, a commit is
+  first requested. It takes effect once every page that was in the topic at that time has passed all stages.
+- A sweep is cancelled in two steps, because removing its captures takes many writes. In between, it is hidden from
+  all answers. The removal resumes after a crash, so CANCEL can be repeated. REQUEST_COMMIT can be repeated too.
+- The name of a cancelled sweep can be used again, but its number cannot: opening the name creates a new sweep.
+- A step may contain the number of its sweep. A Kafka worker may write a step late, after the sweep was cancelled and
+  a new one was opened under the same name. Because of the number, `apply` refuses this step.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _HINT = "`lostfound sweep list` shows all sweeps"
 
 
 class Phase(Enum):
-    """Where a sweep is in its life; two phases exist only in the sweep log on Kafka."""
+    """The phase of a sweep. Two phases exist only in the sweep log on Kafka."""
 
     ABSENT = "absent"
     OPEN = "open"
@@ -38,7 +39,7 @@ class Phase(Enum):
 
     @property
     def state(self) -> SweepState:
-        """The stored state."""
+        """The state that is stored for a sweep in this phase."""
         if self is Phase.COMMIT_REQUESTED:
             return SweepState.OPEN
         return SweepState.COMMITTED if self is Phase.MOVES_PUBLISHED else SweepState[self.name]
@@ -94,10 +95,10 @@ class SweepLife(msgspec.Struct, frozen=True):
 def apply(
     life: SweepLife | None, step: Step, name: str, *, time: int = 0, number: int = 0, captures: int = 0
 ) -> SweepLife:
-    """Return the sweep after a step; `life` is the last sweep with this name, or None.
+    """Return a sweep after a step. `life` is the last sweep with this name, or None.
 
-    OPEN needs the number of the new sweep. In other steps, a number other than 0 must be that of the sweep. COMMIT
-    needs the number of captures. Raise LostfoundError for an invalid name, an impossible step or another number.
+    OPEN needs the number of the new sweep; in other steps, `number` must be 0 or the number of the sweep. COMMIT
+    needs the number of captures. Raise LostfoundError for an invalid name, a forbidden step or a wrong number.
     """
     phase = life.phase if life is not None else Phase.ABSENT
     next_phase = TRANSITIONS.get((phase, step))

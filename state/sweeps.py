@@ -31,13 +31,13 @@ def all_sweeps(store: RowReader) -> list[Sweep]:
 
 
 def named(store: RowReader, name: str) -> Sweep | None:
-    """Return the sweep with this name, unless it is cancelled."""
+    """Return the sweep with this name that is not cancelled, or None."""
     sweeps = (s for s in all_sweeps(store) if s.name == name and s.state is not SweepState.CANCELLED)
     return next(sweeps, None)
 
 
 def open_sweep(store: RowStore, name: str, now: int) -> Sweep:
-    """Open a new sweep. Raise LostfoundError if the name is taken or invalid."""
+    """Open a new sweep. Raise LostfoundError if the name is in use or invalid."""
     sweep = named(store, name)
     number = max((s.number for s in all_sweeps(store)), default=0) + 1
     life = SweepLife.of(sweep) if sweep else None
@@ -45,7 +45,7 @@ def open_sweep(store: RowStore, name: str, now: int) -> Sweep:
 
 
 def commit(store: RowStore, sweep: Sweep, now: int) -> Sweep:
-    """Commit a sweep, so that URLs that it lacks become missing. Raise LostfoundError unless it is open."""
+    """Commit a sweep, which can then make URLs missing. Raise LostfoundError unless it is open."""
     captures = sum(captures_per_host(store, sweep.number).values())
     return _write(store, apply(SweepLife.of(sweep), Step.COMMIT, sweep.name, time=now, captures=captures).sweep)
 
@@ -66,7 +66,7 @@ def begin_cancel(sweep: Sweep, changes: Changes) -> Sweep:
 
 
 def finish_cancel(store: RowReader, sweep: Sweep, changes: Changes) -> Sweep:
-    """Free the name of a sweep whose captures are removed, and delete its counts per host."""
+    """Release the name of a sweep after its captures were removed, and delete its counts per host."""
     changes.delete_all(
         Family.SWEEPS, [host_key(sweep.number, host) for host in captures_per_host(store, sweep.number)]
     )
@@ -96,7 +96,7 @@ def host_key(number: int, host: bytes) -> bytes:
 def captures_per_host(
     store: RowReader, number: int, start: bytes = b"", limit: int | None = None
 ) -> dict[bytes, int]:
-    """Return a sweep's number of captures per host key, for at most `limit` hosts from the host `start`."""
+    """Return the number of captures per host key in a sweep, for at most `limit` hosts from the host `start`."""
     key_prefix = host_key(number, b"")
     rows = islice(store.scan(Family.SWEEPS, key_prefix, key_prefix + start), limit)
     return {key[len(key_prefix) :]: _COUNT.unpack(value)[0] for key, value in rows}

@@ -48,7 +48,7 @@ def test_the_error_about_another_scheme_names_the_difference(
     settings.write_text("[scheme]\nshingle_words = 5\n")
     result = lostfound("ingest", SAMPLE / "2023-03.jsonl", "--sweep", "again", "--config", settings)
     assert result.code == 4
-    assert "shingle_words 4 there, 5 here" in result.err
+    assert "shingle_words 4 instead of 5" in result.err
 
 
 def test_the_error_about_a_setting_names_it(lostfound: Lostfound, tmp_path: Path) -> None:

@@ -67,7 +67,7 @@ def test_stale_last_captures_are_read_again(store: Store) -> None:
 
 def test_another_scheme_is_refused(store: Store) -> None:
     Engine(store, SETTINGS)
-    with pytest.raises(StateIncompatible, match="bands 20 there, 8 here"):
+    with pytest.raises(StateIncompatible, match="bands 20 instead of 8"):
         Engine(store, settings({"scheme": {"bands": 8}}))
 
 
