@@ -51,9 +51,7 @@ def stats(store: Store) -> Stats:
         scheme=meta.read_scheme(store).id,
         documents=documents,
         sweeps={state.name.lower(): states[state] for state in SweepState},
-        families=[
-            FamilyStats(family.value, store.estimated_keys(family), store.bytes_on_disk(family)) for family in Family
-        ],
+        families=[FamilyStats(name.value, store.estimated_keys(name), store.bytes_on_disk(name)) for name in Family],
         memory_bytes=store.bytes_in_memory(),
         counters=counters,
     )

@@ -1,8 +1,8 @@
 """The store of rows: one RocksDB with a column family per kind of row. Only this module imports rocksdict.
 
 A state has one writer and any number of readers. The writer commits `Changes` in one write batch across column
-families, so a crash leaves all of a batch or none. A reader opens the same folder as a secondary instance, without a
-lock. It sees what the writer had committed when the reader was opened or last caught up.
+families, so a crash leaves either the whole batch or nothing. A reader opens the same folder as a secondary instance,
+without a lock. It sees what the writer had committed when the reader was opened or last caught up.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MIB = 1 << 20
 _KEYS_PER_STEP = 16
 _BUFFERS_MIB = 256  # the limit on write buffers for which the sizes in `STORAGE` were chosen
 _CACHE_ENTRY_BYTES = 4096  # estimated average
-_AFTER_PREFIX = b"\xff" * 32  # sorts after anything of up to 32 bytes that follows a prefix
+_AFTER_PREFIX = b"\xff" * 32  # a prefix followed by this sorts after every key with at most 32 more bytes
 _TIERED_FILES = 8
 
 
@@ -36,15 +36,15 @@ class MemoryBudget:
     """A block cache and write buffers with a total limit for all stores that share them."""
 
     def __init__(self, limits: StoreLimits) -> None:
-        # A clock cache, because its shards are few and large. A shard of an LRU cache has 4 MiB, which is enough for
-        # only two or three filters of `bands`, so look-ups read filters from disk again and again (110 µs per bucket
-        # at five million documents).
+        # A clock cache has few, large shards. A shard of an LRU cache has 4 MiB, enough for only two or three filters
+        # of `bands`, so look-ups would read filters from disk again and again (110 µs per bucket at five million
+        # documents).
         self.cache = rocks.Cache.new_hyper_clock_cache(limits.cache_mib * MIB, _CACHE_ENTRY_BYTES)
         self.buffers = rocks.WriteBufferManager(limits.write_buffers_mib * MIB, False)
 
 
 class Store:
-    """An open state folder. `state.rows` documents the methods that other stores have too."""
+    """An open state folder. `state.rows` documents the methods that it shares with other stores."""
 
     def __init__(
         self,
@@ -57,10 +57,11 @@ class Store:
     ) -> None:
         """Open the RocksDB in `path`. A reader never creates it.
 
-        With a shared `memory`, `limits` only sets the size of this store's write buffers.
+        A shared `memory` limits the cache and the write buffers of all its stores together. `limits` then only sets
+        the sizes of this store's write buffers.
 
-        Raise StateMissing if the folder has no state, StateLocked if another writer has it open, and StateError if
-        the folder cannot be created. Later, reads raise StateCorrupt if files are damaged.
+        Raise StateMissing if the folder has no state, StateLocked if another writer has it open, StateCorrupt if
+        files are missing, and StateError if it cannot be created. Reads raise StateCorrupt if files are damaged.
         """
         self.path = path
         self.writable = writable
@@ -69,7 +70,7 @@ class Store:
             raise StateMissing(f"no state in {path}", "name the folder with --data-dir, or ingest something first")
         inventory.check(path)
         self._secondary_folder = None if writable else Path(tempfile.mkdtemp(prefix="lostfound-reader-"))
-        # Readers have no write buffers and cache more instead.
+        # Readers have no write buffers, so they get a larger cache.
         extra_mib = 0 if writable else limits.write_buffers_mib // 2
         self._memory = memory or MemoryBudget(msgspec.structs.replace(limits, cache_mib=limits.cache_mib + extra_mib))
         self._cache = self._memory.cache
@@ -83,7 +84,7 @@ class Store:
             base.create_missing_column_families(True)
             base.set_max_background_jobs(limits.background_jobs)
             base.set_write_buffer_manager(self._memory.buffers)
-            # Limit the log, because readers keep its contents in memory, and opening after a crash replays it.
+            # Limit the log, because readers keep its rows in memory, and opening the state after a crash replays it.
             base.set_max_total_wal_size(limits.write_buffers_mib * MIB)
             _create_folder(path)
         base.set_max_open_files(-1)  # so that a reader can still read files that the writer has replaced
@@ -130,29 +131,28 @@ class Store:
         return list(values)
 
     def scan(self, family: Family, prefix: bytes = b"", start: bytes | None = None) -> Iterator[Row]:
-        key = prefix if start is None else max(start, prefix)
-        rows: Any = self._families[family].items(False, key, _total_order())
+        last_key = prefix if start is None else max(start, prefix)
+        rows: Any = self._families[family].items(False, last_key, _total_order())
         for row in rows:
-            key = row[0]
-            if not key.startswith(prefix):
+            last_key = row[0]
+            if not last_key.startswith(prefix):
                 return
             yield row
-        self._check_end(family, key)
+        self._check_end(family, last_key)
 
     def keys(self, family: Family, prefix: bytes, limit: int, start: bytes | None = None) -> list[bytes]:
         first = prefix if start is None else max(start, prefix)
         iterator: Any = self._families[family].keys(False, first, _total_order())
         keys: list[bytes] = []
         while len(keys) < limit:
-            # Read several keys per step, because comparing only the last one is faster than comparing every key.
+            # Read several keys per step, and check the prefix of only the last one, which is faster.
             count = min(_KEYS_PER_STEP, limit - len(keys))
             step = list(islice(iterator, count))
             keys += step
             if len(step) < count:
                 self._check_end(family, keys[-1] if keys else first)
             if not step or not step[-1].startswith(prefix):
-                del keys[bisect_left(keys, True, key=lambda key: not key.startswith(prefix)) :]
-                break
+                return keys[: bisect_left(keys, True, key=lambda key: not key.startswith(prefix))]
         return keys
 
     def scan_reverse(self, family: Family, prefix: bytes, start: bytes) -> Iterator[Row]:
@@ -217,7 +217,7 @@ class Store:
         return results
 
     def _prefix_cursor(self, family: Family, prefixes: Sequence[bytes]) -> Any:
-        """Return a cursor for rows under these prefixes, which skips files that prefix filters exclude."""
+        """Return a cursor for rows under these prefixes. It skips files that the prefix filters exclude."""
         filtered_bytes = STORAGE[family].prefix_bytes
         if not filtered_bytes or min(map(len, prefixes), default=0) < filtered_bytes:
             return self._families[family].iter(_total_order())
@@ -235,7 +235,7 @@ class Store:
                     if all(key in keys for key, _ in self.scan(family, prefix)):  # no other rows remain
                         batch.delete(prefix_index.index_key(prefix), self._prefix_index_handle)
         for family, rows in changes.puts.items():
-            for key in sorted(rows):  # sorted, because the memtable inserts fastest next to the previous row
+            for key in sorted(rows):  # inserting into the memtable is fastest next to the previous row
                 batch.put(key, rows[key], self._handles[family])
             if family is Family.CAPTURES:
                 prefixes = {prefix_index.prefix_of(key) for key in rows}
@@ -250,7 +250,7 @@ class Store:
             raise _state_error(self.path, error) from error
 
     def _check_end(self, family: Family, key: bytes) -> None:
-        """Raise StateCorrupt if an iteration stopped after `key` because of damage."""
+        """Raise StateCorrupt if an iteration ended after `key` because of damage."""
         cursor = self._families[family].iter(_total_order())
         cursor.seek(key)
         while cursor.valid() and cursor.key() <= key:
@@ -258,7 +258,7 @@ class Store:
         self._check_cursor(cursor)
 
     def _check_cursor(self, cursor: Any) -> None:
-        """Raise StateCorrupt if a cursor has stopped because of damage and not at the end of the rows."""
+        """Raise StateCorrupt if a cursor has stopped because of damage, not because there are no more rows."""
         if not cursor.valid():
             try:
                 cursor.status()
@@ -271,7 +271,7 @@ class Store:
         before = self._db.latest_sequence_number()
         self._db.try_catch_up_with_primary()
         if self._db.latest_sequence_number() != before:
-            # A reader never drops the rows of a log that it has replayed. Once the writer has flushed this log, these
+            # A reader never drops the rows that it has replayed from a log. Once the writer has flushed this log, the
             # rows hide newer values (facebook/rocksdb#15051). Only reopening is certain to show every commit.
             self._close_database()
             self._open()
@@ -281,7 +281,7 @@ class Store:
             column_family.flush()
 
     def checkpoint(self, path: Path) -> None:
-        """Make a consistent copy, even during writes, with hard links if the file system supports them."""
+        """Make a consistent copy, even during writes. Use hard links if the file system supports them."""
         try:
             rocks.Checkpoint(self._db).create_checkpoint(str(path))
         except Exception as error:
@@ -289,12 +289,12 @@ class Store:
             raise StateError(f"cannot make a backup in {path}: {error}", hint) from error
 
     def bytes_on_disk(self, family: Family) -> int:
-        """Return the bytes of a family's files, including the prefix index but not write buffers."""
+        """Return the size of a family's files. That of `captures` includes the prefix index."""
         column_families = [self._families[family], *([self._prefix_index] if family is Family.CAPTURES else [])]
         return _sum_property(column_families, "total-sst-files-size")
 
     def bytes_in_memory(self) -> dict[str, int]:
-        """Return the bytes of RocksDB's block cache, write buffers and table readers."""
+        """Return the sizes of RocksDB's block cache, write buffers and table readers."""
         return {
             "cache": int(self._cache.get_usage()),
             "buffers": _sum_property(self._column_families(), "cur-size-all-mem-tables"),
@@ -339,7 +339,7 @@ class Store:
         try:
             self.close()
         except StateError:
-            if error is None:  # otherwise `error` is the cause: after a full disk, closing fails too
+            if error is None:  # otherwise `error` is the cause: if the disk is full, closing fails too
                 raise
 
 
@@ -348,14 +348,14 @@ def _sum_property(column_families: list[Any], name: str) -> int:
 
 
 def _total_order() -> Any:
-    """Return read options that visit all rows; by default, RocksDB can skip rows with other prefixes."""
+    """Return read options that visit all rows. By default, RocksDB may skip rows with other prefixes."""
     options = rocks.ReadOptions()
     options.set_total_order_seek(True)
     return options
 
 
 def _options(storage: Storage, cache: Any, limits: StoreLimits) -> Any:
-    """Return the options of a column family. Set them on every opening: RocksDB's default cache has only 8 MiB."""
+    """Return the options of a column family, needed on every opening: RocksDB's default cache has only 8 MiB."""
     options = rocks.Options(raw_mode=True)
     table = rocks.BlockBasedOptions()
     table.set_block_cache(cache)
@@ -368,7 +368,7 @@ def _options(storage: Storage, cache: Any, limits: StoreLimits) -> Any:
     # Split indexes into parts of 4 KiB, so that a seek to a distant row reads one part instead of 256 KiB.
     table.set_index_type(rocks.BlockBasedIndexType.two_level_index_search())
     table.set_pin_top_level_index_and_filter(True)
-    # RocksDB allocates a buffer's filter for the full size of the buffer, so small limits need small buffers.
+    # RocksDB allocates the filter of a write buffer for its full size, so low limits need small buffers.
     scale = min(1.0, limits.write_buffers_mib / _BUFFERS_MIB)
     options.set_write_buffer_size(int(storage.write_buffer_mib * scale * MIB))
     options.set_max_write_buffer_number(3)
@@ -398,8 +398,8 @@ def _has_state(path: Path) -> bool:
     try:
         return (path / "CURRENT").exists()
     except OSError as error:
-        hint = "name another folder with --data-dir"
-        raise StateError(f"cannot read a state in {path}: {error.strerror}", hint) from error
+        hint = "name a different folder with --data-dir"
+        raise StateError(f"cannot read the folder {path}: {error.strerror}", hint) from error
 
 
 def _create_folder(path: Path) -> None:
@@ -411,23 +411,25 @@ def _create_folder(path: Path) -> None:
 
 
 def _state_error(path: Path, error: Exception) -> StateError:
-    """Translate an error by its text, because rocksdict raises plain Exception for everything."""
-    text = str(error)
-    if "corrupt" in text.lower() or "checksum" in text.lower() or "No such file" in text:
+    """Translate an error by its message, because rocksdict raises plain Exception for everything."""
+    message = str(error)
+    if "corrupt" in message.lower() or "checksum" in message.lower() or "No such file" in message:
         hint = "restore a backup, or ingest into a new folder"
-        return StateCorrupt(f"the state in {path} is damaged: {text}", hint)
-    hint = "check that its disk works and is not full; committed data is safe"
-    return StateError(f"cannot use the state in {path}: {text}", hint)
+        return StateCorrupt(f"the state in {path} is damaged: {message}", hint)
+    hint = "check that the disk works and is not full; committed data is safe"
+    return StateError(f"cannot use the state in {path}: {message}", hint)
 
 
 def _open_error(path: Path, error: Exception) -> StateError:
-    text = str(error)
-    if "lock file" in text.lower() or "lock hold" in text.lower():
-        return StateLocked(f"another process is writing to the state in {path}", "wait until it ends")
-    if "Column families not opened" in text or "Column family not found" in text:
-        message = f"the RocksDB in {path} has other column families than a lostfound state"
-        return StateError(message, "name another --data-dir")
-    if "Read-only file system" in text:
-        message = f"the state in {path} is on a read-only file system, and RocksDB writes its options on opening"
-        return StateError(message, "mount it for writing, or name a copy with --data-dir")
-    return StateError(f"cannot open the state in {path}: {text}", "run `lostfound state check`, or restore a backup")
+    reason = str(error)
+    if "lock file" in reason.lower() or "lock hold" in reason.lower():
+        return StateLocked(f"another process is writing to the state in {path}", "wait until it has ended")
+    if "Column families not opened" in reason or "Column family not found" in reason:
+        message = f"the RocksDB in {path} is not a lostfound state: it has different column families"
+        return StateError(message, "name a different folder with --data-dir")
+    if "Read-only file system" in reason:
+        message = f"the state in {path} is on a read-only file system, but RocksDB writes a file when it opens"
+        return StateError(message, "mount the file system for writing, or name a copy of the state with --data-dir")
+    return StateError(
+        f"cannot open the state in {path}: {reason}", "run `lostfound state check`, or restore a backup"
+    )

@@ -1,8 +1,8 @@
 """The life cycle of a sweep: its phases, and the steps that lead from one phase to another.
 
 A sweep is one named pass of a crawl: opened, filled with pages, then committed or cancelled. `TRANSITIONS` has every
-allowed step of both engines, and `apply` refuses all others. Code that stores, sends or
-displays sweeps never chooses a state itself.
+allowed step of both engines, and `apply` refuses all others. Code that stores, sends
+or displays sweeps never chooses a state itself.
 
 - Only a committed sweep can make a URL missing. The embedded engine commits in one step. With Kafka, a commit is
   first requested. It takes effect once every page that was in the topic at that time has passed all stages.

@@ -1,6 +1,6 @@
-"""The state as values: what queries, find and the state commands read.
+"""Read access to the state as values, for queries, `find` and the state commands.
 
-A view works on the store of a writer or a reader. Methods with long results take a limit.
+A view works on the store of a writer or a reader. Methods with long results have a limit.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ _U32 = struct.Struct(">I")
 
 
 class View:
-    """Reads values from a store. Sweeps and dictionaries are read once per `refresh`, everything else on demand.
+    """Reads values from a store: sweeps and dictionaries once per `refresh`, everything else on demand.
 
-    Methods that take many ids or keys return the results in the same order.
+    Methods that take many ids or keys return their results in the same order.
     """
 
     def __init__(self, store: RowReader) -> None:
@@ -35,17 +35,17 @@ class View:
         self.store.catch_up()
         self._sweeps = sweeps.all_sweeps(self.store)
         self._hidden = {s.number for s in self._sweeps if s.state in (SweepState.CANCELLING, SweepState.CANCELLED)}
-        # While a sweep is being cancelled, some of its rows remain; answers must not use them.
+        # While a sweep is being cancelled, some of its rows remain. Answers must not use these rows.
         self.cancelling = any(s.state is SweepState.CANCELLING for s in self._sweeps)
         self._texts = TextCodec(meta.dictionaries(self.store))
         self._captures_on_host = lru_cache(maxsize=65_536)(partial(sweeps.captures_on_host, self.store))
 
     def sweeps(self) -> list[Sweep]:
-        """Return open and committed sweeps, in order of number."""
+        """Return the open and the committed sweeps, in order of number."""
         return [sweep for sweep in self._sweeps if sweep.number not in self._hidden]
 
     def captures_per_host(self, number: int, start: bytes = b"", limit: int | None = None) -> dict[bytes, int]:
-        """Return a sweep's number of captures per host key (`org,apache,flink)`), ascending from the host `start`."""
+        """Return a sweep's number of captures per host key (such as `org,apache,flink)`), from the host `start`."""
         return sweeps.captures_per_host(self.store, number, start, limit)
 
     def captures_on_host(self, number: int, host: bytes) -> int:
@@ -73,7 +73,7 @@ class View:
     def url_keys_under(self, prefix: bytes, captures_max: int, start: bytes | None = None) -> list[bytes]:
         """Return the URL keys of the first `captures_max` captures under a key prefix, starting at the key `start`.
 
-        Only row keys are read, so remaining captures of a cancelled sweep are included.
+        This reads only row keys, so it includes the remaining captures of a sweep that is being cancelled.
         """
         rows = self.store.keys(Family.CAPTURES, prefix, captures_max, start)
         return list(dict.fromkeys(map(capture_row.url_key_of, rows)))
@@ -81,53 +81,53 @@ class View:
     def document(self, document_id: bytes) -> DocumentRow | None:
         return self.documents([document_id])[0]
 
-    def documents(self, documents: list[bytes]) -> list[DocumentRow | None]:
-        values = self.store.get_many(Family.DOCUMENTS, documents)
+    def documents(self, document_ids: list[bytes]) -> list[DocumentRow | None]:
+        values = self.store.get_many(Family.DOCUMENTS, document_ids)
         return [
             document_row.decode(key, value) if value is not None else None
-            for key, value in zip(documents, values, strict=True)
+            for key, value in zip(document_ids, values, strict=True)
         ]
 
     def documents_by_prefixes(self, prefixes: list[bytes]) -> list[DocumentRow]:
-        """Return the documents whose ids begin with the prefixes of postings; nearly always one per prefix."""
+        """Return the documents whose ids begin with the prefixes: nearly always one per prefix."""
         results = self.store.scan_prefixes(Family.DOCUMENTS, prefixes)
         return [document_row.decode(key, value) for rows in results for key, value in rows]
 
     def all_document_ids(self) -> Iterator[bytes]:
-        """Return the ids of all documents, ascending."""
+        """Return the ids of all documents, in ascending order."""
         return (key for key, _ in self.store.scan(Family.DOCUMENTS))
 
-    def locations(self, documents: list[bytes], limit: int) -> list[list[bytes]]:
-        """Return, per document id or prefix, the keys of at most `limit` URLs at which the document was seen."""
-        results = self.store.keys_under(Family.LOCATIONS, documents, limit)
+    def locations(self, document_ids: list[bytes], limit: int) -> list[list[bytes]]:
+        """Return the keys of at most `limit` URLs at which each document was seen; ids may be prefixes."""
+        results = self.store.keys_under(Family.LOCATIONS, document_ids, limit)
         return [[key[ID_BYTES:] for key in keys] for keys in results]
 
-    def locations_with_times(self, documents: list[bytes], limit: int) -> list[list[tuple[bytes, int]]]:
-        """Return the same URL keys as `locations`, with the time (ms) when the document was first seen there."""
-        results = self.store.scan_prefixes(Family.LOCATIONS, documents, limit)
+    def locations_with_times(self, document_ids: list[bytes], limit: int) -> list[list[tuple[bytes, int]]]:
+        """Return the URL keys of `locations`, each with the time (ms) at which the document was first seen there."""
+        results = self.store.scan_prefixes(Family.LOCATIONS, document_ids, limit)
         return [[(key[ID_BYTES:], location_row.decode(value)) for key, value in rows] for rows in results]
 
     def all_locations(self) -> Iterator[tuple[bytes, bytes]]:
-        """Return every document id with every URL key at which the document was seen, in order of both."""
+        """Return all pairs of a document id and a URL key at which the document was seen, in this order."""
         return ((row[:ID_BYTES], row[ID_BYTES:]) for row, _ in self.store.scan(Family.LOCATIONS))
 
     def text(self, document_id: bytes) -> str | None:
-        """Return a document's text, or None if it is not stored."""
+        """Return the text of a document, or None if the text is not stored."""
         (stored,) = self.titles_and_texts([document_id])
         return stored[1] if stored else None
 
     def title(self, document_id: bytes) -> str:
-        """Return a document's title; empty if it has no title or its text is not stored."""
+        """Return the title of a document; empty if there is no title, or the text is not stored."""
         return self.titles([document_id])[0]
 
-    def titles(self, documents: list[bytes]) -> list[str]:
+    def titles(self, document_ids: list[bytes]) -> list[str]:
         """Return the titles of many documents, like `title`."""
-        values = self.store.get_many(Family.TEXTS, documents)
+        values = self.store.get_many(Family.TEXTS, document_ids)
         return [self._texts.title(value) if value is not None else "" for value in values]
 
-    def titles_and_texts(self, documents: list[bytes]) -> list[tuple[str, str] | None]:
-        """Return the titles and texts of many documents; None if a text is not stored."""
-        values = self.store.get_many(Family.TEXTS, documents)
+    def titles_and_texts(self, document_ids: list[bytes]) -> list[tuple[str, str] | None]:
+        """Return the titles and texts of many documents, or None where a text is not stored."""
+        values = self.store.get_many(Family.TEXTS, document_ids)
         return [self.decode_text(value) if value is not None else None for value in values]
 
     def decode_text(self, value: bytes) -> tuple[str, str]:
@@ -139,41 +139,41 @@ class View:
         return [posting_list.decode(value or b"") for value in self.store.get_many(Family.BANDS, buckets)]
 
     def sample_postings(self, values: list[int], limit: int) -> list[list[bytes]]:
-        """Return, per sampled shingle, the prefixes of at most `limit` documents that contain it."""
+        """Return, for each sampled shingle, the id prefixes of at most `limit` documents that contain it."""
         results = self.store.keys_under(Family.SAMPLES, [_U32.pack(value) for value in values], limit)
         return [[key[-PREFIX_BYTES:] for key in keys] for keys in results]
 
     def word_postings(self, words: list[tuple[bytes, int]], limit: int) -> list[list[bytes]]:
-        """Return, per site (4 bytes) and hash of a word, the prefixes of at most `limit` documents with that word."""
+        """Return, for each site (4 bytes) and word hash, the id prefixes of at most `limit` documents."""
         results = self.store.keys_under(Family.WORDS, [site + _U32.pack(word) for site, word in words], limit)
         return [[key[-PREFIX_BYTES:] for key in keys] for keys in results]
 
     def root(self, document_id: bytes) -> bytes:
-        """Return the representative of a document's cluster, or the document itself if it is alone."""
+        """Return the root of a document's cluster, which is the document itself if it is alone."""
         return self.roots([document_id])[0]
 
-    def roots(self, documents: list[bytes]) -> list[bytes]:
-        """Return the representatives of many documents' clusters, like `root`."""
-        ancestors = {document: document for document in documents}
-        climbing = list(ancestors)
-        while climbing:
-            nodes = sorted({ancestors[document] for document in climbing})
+    def roots(self, document_ids: list[bytes]) -> list[bytes]:
+        """Return the roots of many documents' clusters, like `root`."""
+        ancestors = {document: document for document in document_ids}
+        unresolved = list(ancestors)
+        while unresolved:
+            nodes = sorted({ancestors[document] for document in unresolved})
             parents = dict(zip(nodes, self.parents(nodes), strict=True))
             # Stop at a pointer that does not decrease, which could make this loop endless; `state check` reports it.
-            climbing = [d for d in climbing if (parent := parents[ancestors[d]]) and parent < ancestors[d]]
-            ancestors.update((d, parents[ancestors[d]] or b"") for d in climbing)
-        return [ancestors[document] for document in documents]
+            unresolved = [d for d in unresolved if (parent := parents[ancestors[d]]) and parent < ancestors[d]]
+            ancestors.update((d, parents[ancestors[d]] or b"") for d in unresolved)
+        return [ancestors[document] for document in document_ids]
 
-    def parents(self, documents: list[bytes]) -> list[bytes | None]:
+    def parents(self, document_ids: list[bytes]) -> list[bytes | None]:
         """Return the parent pointers of many documents; None for a root."""
-        return self.store.get_many(Family.PARENTS, documents)
+        return self.store.get_many(Family.PARENTS, document_ids)
 
     def members(self, root: bytes) -> list[bytes]:
-        """Return the documents of a root's cluster, the root first."""
+        """Return the documents of a cluster, the root first."""
         return [root, *(key[ID_BYTES:] for key, _ in self.store.scan(Family.MEMBERS, root))]
 
     def all_members(self) -> Iterator[tuple[bytes, bytes]]:
-        """Return every (root, member) row, ascending; a former root can still list members."""
+        """Return all pairs of a root and a member, in ascending order. A former root may still have members."""
         return ((key[:ID_BYTES], key[ID_BYTES:]) for key, _ in self.store.scan(Family.MEMBERS))
 
     def all_edges(self) -> Iterator[Edge]:
@@ -181,5 +181,5 @@ class View:
         return (edge_row.decode(key, value) for key, value in self.store.scan(Family.EDGES))
 
     def threshold(self) -> float | None:
-        """Return the resemblance at or above which the state has all pairs; None before the first ingest."""
+        """Return the resemblance at or above which all pairs are stored; None before the first ingest."""
         return meta.threshold(self.store)

@@ -260,7 +260,7 @@ def test_a_read_only_file_system_is_reported(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr("state.store.rocks.Rdict", Refusing)
     with pytest.raises(StateError, match="read-only file system") as refused:
         Store(tmp_path / "state", SMALL, writable=False)
-    assert "mount it for writing" in refused.value.hint
+    assert "mount the file system for writing" in refused.value.hint
 
 
 def test_a_writer_that_must_not_create_a_state_is_refused(tmp_path: Path) -> None:
