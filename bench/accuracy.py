@@ -1,8 +1,8 @@
 """Compare estimates and bands with exact shingle sets: `python -m bench.accuracy`.
 
 Pairs of texts with a given resemblance and ratio of sizes are generated from words that occur once, so their exact
-shingle sets are known. The output has the bias, the root mean square error (rmse) and the stated standard error of each
-estimate, and the share of pairs that share a bucket. Estimates are clipped to the range 0 to 1, so near its ends they
+shingle sets are known. The output has the bias, root mean square error (rmse) and stated standard error of each
+estimate, and the share of pairs with a common bucket. Estimates are clipped to the range 0 to 1, so near its ends they
 err to one side only. There, the bias comes from clipping, and the stated error is at least the rmse.
 """
 
@@ -31,7 +31,7 @@ def words(rng: np.random.Generator, count: int) -> list[str]:
 
 def text_pairs(
     rng: np.random.Generator, pairs: int, sizes: tuple[int, int, int], overlap: int
-) -> tuple[list[str], list[str], tuple[int, int, int]]:
+) -> tuple[list[str], list[str]]:
     """Generate pairs of texts; `sizes` are the numbers of shingles in both, only in a and only in b.
 
     The common shingles come first. `overlap` is the number of words that successive shingles share.
@@ -43,18 +43,16 @@ def text_pairs(
         rest = 0 if common else overlap
         a.append(" ".join(shared + words(rng, only_a + rest if only_a else 0)))
         b.append(" ".join(shared + words(rng, only_b + rest if only_b else 0)))
-    return a, b, sizes
+    return a, b
 
 
 def compare_estimates(sketcher: Sketcher, sizes: tuple[int, int, int], pairs: int, seed: int) -> list[Row]:
     """Return a row each for the resemblance and the containment: truth, bias, rmse and stated error."""
     common, only_a, only_b = sizes
-    pairs_of_texts = text_pairs(np.random.default_rng(seed), pairs, sizes, sketcher.scheme.shingle_words - 1)
-    a, b = sketcher.sketch_batch(pairs_of_texts[0]), sketcher.sketch_batch(pairs_of_texts[1])
+    sides = text_pairs(np.random.default_rng(seed), pairs, sizes, sketcher.scheme.shingle_words - 1)
+    a, b = (sketcher.sketch_batch(side) for side in sides)
     # Shingles are hashed to 32 bits: in one of a hundred texts with 8,000 shingles, two of them collide.
-    assert np.all(np.abs(a.shingles - common - only_a) <= 3), (
-        "the texts do not have the requested numbers of shingles"
-    )
+    assert np.all(np.abs(a.shingles - common - only_a) <= 3), "the texts have a wrong number of shingles"
     indexes = np.arange(pairs)
     comparisons = compare_pairs(a, b, indexes, indexes)
     truths = {
@@ -90,7 +88,7 @@ def estimates(sketcher: Sketcher, pairs: int) -> list[Row]:
 
 
 def banding(pairs: int) -> list[Row]:
-    """Return the share of pairs that share a bucket, per scheme. Each scheme suits a different threshold."""
+    """Return the share of pairs with a common bucket, per scheme. Each scheme suits a different threshold."""
     rows: list[Row] = []
     default = Scheme()
     for bands, band_rows in dict.fromkeys([(default.bands, default.rows), (24, 5), (25, 4), (16, 6)]):
@@ -101,7 +99,7 @@ def banding(pairs: int) -> list[Row]:
             for resemblance in (0.3, 0.5, 0.65, 0.7, 0.75, 0.8):
                 common = round(2 * shingles * resemblance / (1 + resemblance))
                 sides = text_pairs(np.random.default_rng(3), pairs, (common, shingles - common, shingles - common), 3)
-                a, b = (buckets(sketcher.sketch_batch(side).signatures, scheme) for side in sides[:2])
+                a, b = (buckets(sketcher.sketch_batch(side).signatures, scheme) for side in sides)
                 row[f"{resemblance}"] = float((a == b).all(axis=2).any(axis=1).mean())
             rows.append(row)
     return rows
@@ -123,7 +121,7 @@ def main() -> None:
             f"{row['figure']:12}{row['a']:7}{row['b']:7}{row['truth']:8.3f}{row['bias']:+9.4f}{row['bias_error']:8.4f}"
             f"{row['rmse']:8.4f}{row['stated']:8.4f}{tail}"
         )
-    print("\nshare of pairs that share a bucket, by true resemblance")
+    print("\nshare of pairs with a common bucket, by true resemblance")
     shown = [name for name in bands[0] if name[0] == "0"]
     print(f"{'bands x rows':14}{'shingles':>9}" + "".join(f"{name:>8}" for name in shown))
     for row in bands:

@@ -23,12 +23,11 @@ from streams.settings import Settings
 from tests.broker.running import HOME, START_SECONDS_MAX, free_port
 from tests.broker.running import Broker as LocalBroker
 
-WORK_SECONDS_MAX = 7200.0
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
 class Usage(msgspec.Struct, frozen=True):
-    """The resources that processes used from start to end."""
+    """The resources that processes used between start and exit."""
 
     seconds: float
     cpu_seconds: float  # including child processes
@@ -55,7 +54,7 @@ class RunningBroker:
 
 
 def cpu_seconds(pid: int) -> float:
-    """Return the user and system time of a process so far."""
+    """Return the user and system time that a process has used so far."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / _TICKS
 
@@ -84,14 +83,16 @@ class Collection:
     """A collection with a unique prefix. Each of its workers has its own folder."""
 
     def __init__(
-        self, folder: Path, running: RunningBroker, partitions: int, kafka: dict[str, Any] | None = None
+        self, folder: Path, running: RunningBroker, partitions: int, kafka_settings: dict[str, Any] | None = None
     ) -> None:
         self.running, self.partitions = running, partitions
         self.prefix = f"bench-{uuid.uuid4().hex[:8]}"
         self.folder = folder / self.prefix
         self.folder.mkdir()
         self.config = self.folder / "lostfound.toml"
-        self.config.write_text("[kafka]\n" + "".join(f"{name} = {value}\n" for name, value in (kafka or {}).items()))
+        self.config.write_text(
+            "[kafka]\n" + "".join(f"{name} = {value}\n" for name, value in (kafka_settings or {}).items())
+        )
         self.processes: list[subprocess.Popen[bytes]] = []
         self.url = ""  # URL of the last worker that became ready
         self.run("topics", "create", "--partitions", partitions)
@@ -113,17 +114,17 @@ class Collection:
         for path in paths:
             self.run("publish", path, "--sweep", path.name, "--keep-open")
 
-    def start_worker(self, name: str, *more: object) -> subprocess.Popen[bytes]:
-        """Start a worker."""
+    def start_worker(self, name: str, *options: object) -> subprocess.Popen[bytes]:
+        """Start a worker, and return its process."""
         with (self.folder / f"{name}.log").open("ab") as log:
-            command_line = self.command_line("worker", "--data-dir", self.folder / name, *more)
+            command_line = self.command_line("worker", "--data-dir", self.folder / name, *options)
             self.processes.append(subprocess.Popen(command_line, cwd=ROOT, stdout=log, stderr=log))
         return self.processes[-1]
 
-    def start_ready_worker(self, name: str, *more: object) -> subprocess.Popen[bytes]:
-        """Start a worker that keeps running, and wait until it is ready. Raise RuntimeError if it does not get ready."""
+    def start_ready_worker(self, name: str, *options: object) -> subprocess.Popen[bytes]:
+        """Start a worker that keeps running, and wait until it is ready. Raise RuntimeError if it never is."""
         port = free_port()
-        process = self.start_worker(name, "--port", port, *more)
+        process = self.start_worker(name, "--port", port, *options)
         until = time.monotonic() + START_SECONDS_MAX
         while process.poll() is None and time.monotonic() < until:
             self.url = f"http://127.0.0.1:{port}"
@@ -163,10 +164,10 @@ class Collection:
 
 @contextmanager
 def new_collection(
-    folder: Path, running: RunningBroker, partitions: int, kafka: dict[str, Any] | None = None
+    folder: Path, running: RunningBroker, partitions: int, kafka_settings: dict[str, Any] | None = None
 ) -> Iterator[Collection]:
     """Yield a new collection and stop its workers afterwards."""
-    collection = Collection(folder, running, partitions, kafka)
+    collection = Collection(folder, running, partitions, kafka_settings)
     try:
         yield collection
     finally:
@@ -180,10 +181,10 @@ def lostfound_command(*arguments: object) -> list[str]:
 
 def output_of(command_line: Sequence[str]) -> str:
     """Run a command and return its stdout. Raise RuntimeError with its output if it fails."""
-    done = subprocess.run(command_line, cwd=ROOT, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise RuntimeError(f"{command_line} failed:\n{done.stdout}{done.stderr[-2000:]}")
-    return done.stdout
+    completed = subprocess.run(command_line, cwd=ROOT, capture_output=True, text=True, check=False)
+    if completed.returncode:
+        raise RuntimeError(f"{command_line} failed:\n{completed.stdout}{completed.stderr[-2000:]}")
+    return completed.stdout
 
 
 def wait_for(process: subprocess.Popen[bytes]) -> tuple[int, float]:

@@ -4,7 +4,7 @@ Every choice is a hash of a key and a position (SplitMix64 over numpy columns), 
 generator. Page 4,999,999 therefore costs as much as page 0, and a slice always has the same bytes. A near-copy shares
 words with its original because both use the same keys and positions.
 
-- **Words**: a Zipf-Mandelbrot law over pronounceable words. Some words of a text belong to its topic, and some repeat
+- **Words**: a Zipf-Mandelbrot law over pronounceable words. Some words of a text belong to its topic. Some repeat
   earlier words (Simon's model of 1955), so that words occur in bursts.
 - **Lengths**: log-normal.
 - **Duplicates**: some pages are exact and some are near-copies of a cluster's text. Clusters are chosen by a power law,
@@ -107,7 +107,7 @@ def pages_at(shape: Shape, indexes: U64, *, sweep: int = 0, html: bool = False) 
 
 
 def sites_of(shape: Shape, start: int, stop: int) -> U64:
-    """Return the site number of each page from `start` to `stop`, without generating texts."""
+    """Return the site numbers of pages `start` to `stop`, without generating texts."""
     return _plan(shape, np.arange(start, stop, dtype=np.uint64), 0).site
 
 
@@ -138,7 +138,7 @@ def lines(pages: Iterator[Page]) -> Iterator[bytes]:
 
 
 def _mix(keys: U64) -> U64:
-    """Apply the finaliser of splitmix64 to a column."""
+    """Apply the finaliser of SplitMix64 to a column."""
     z = keys + _GOLDEN
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -175,7 +175,7 @@ def _plan(shape: Shape, index: U64, sweep: int) -> _Plan:
     floor = shape.crowd_resemblance_min if shape.crowd else shape.resemblance_min
     resemblance = floor + (1 - floor) * _unit(_hash(own, "target"))
     resemblance = np.where(near & ~exact, resemblance, 1.0)
-    shared = 2 * resemblance / (1 + resemblance)  # share of a text's shingles
+    shared = 2 * resemblance / (1 + resemblance)  # the share of a text's shingles that are in the other text
     as_block = _unit(_hash(own, "how")) < 0.5
     scattered = np.where(as_block, 0.0, 1 - shared**0.25)
     block = np.where(as_block, 1 - shared, 0.0)
@@ -194,7 +194,7 @@ def _plan(shape: Shape, index: U64, sweep: int) -> _Plan:
 
 
 def _site(shape: Shape, keys: U64, index: U64) -> U64:
-    """Choose a site for each page among the existing sites; early sites are more likely."""
+    """Choose a site for each page among the sites that exist so far. Early sites are more likely."""
     sites = 2.0 + (index // np.uint64(shape.pages_per_site)).astype(np.float64)
     return np.floor(sites * _unit(_hash(keys, "site")) ** 2.0).astype(np.uint64)
 

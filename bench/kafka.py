@@ -123,7 +123,9 @@ def compare_two_sketchers(
         asyncio.run(_sketching_rate(folder, running, partitions, list(paths) * repeats, workers))
         for workers in (1, 2)
     ]
-    note = f"{rates[1]:,.0f} against {rates[0]:,.0f} pages/s of HTML, on {os.cpu_count()} cores that the broker also uses"
+    note = (
+        f"{rates[1]:,.0f} against {rates[0]:,.0f} pages/s of HTML, on {os.cpu_count()} cores shared with the broker"
+    )
     return Row("two workers", "as fast as one worker, with --operators sketch", rates[1] / rates[0], None, None, note)
 
 
@@ -139,16 +141,16 @@ async def _sketching_rate(
             collection.broker, collection.settings.kafka, PartitionCounts(partitions, partitions)
         ) as lag:
             all_pages = remaining = (await lag.by_topic())[Topic.PAGES]
-            begun, first = time.perf_counter(), all_pages
+            started, first = time.perf_counter(), all_pages
             while remaining > 0.7 * all_pages:
                 await asyncio.sleep(POLL_SECONDS / 4)
                 remaining = (await lag.by_topic())[Topic.PAGES]
             if remaining:  # restart the clock once all workers run: the first worker starts alone
-                begun, first = time.perf_counter(), remaining
+                started, first = time.perf_counter(), remaining
             while remaining > 0:
                 await asyncio.sleep(POLL_SECONDS / 4)
                 remaining = (await lag.by_topic())[Topic.PAGES]
-            return first / (time.perf_counter() - begun)
+            return first / (time.perf_counter() - started)
 
 
 def recovery(folder: Path, running: RunningBroker, partitions: int, documents: int, start: Usage) -> Iterator[Row]:
@@ -188,9 +190,9 @@ def queries(folder: Path, running: RunningBroker, partitions: int, paths: Sequen
         for query in (("find", "--missing"), ("clusters",)):
             seconds, answers = [], []
             for where in (("--server", collection.url), ("--data-dir", data_dir)):
-                begun = time.perf_counter()
+                started = time.perf_counter()
                 answers.append(output_of(lostfound_command(*query, "--json", *where)).splitlines())
-                seconds.append(time.perf_counter() - begun)
+                seconds.append(time.perf_counter() - started)
             note = f"{seconds[0]:.1f} against {seconds[1]:.1f} s for {len(answers[0])} answers, including start-up"
             if sorted(answers[0]) != sorted(answers[1]):
                 note += "; ANSWERS DIFFER"
@@ -202,7 +204,7 @@ class Load:
 
     def __init__(self, collection: Collection, rate: float) -> None:
         self.collection, self.rate = collection, rate
-        self.sent: dict[str, float] = {}  # send time by URL
+        self.sent: dict[str, float] = {}  # time of sending, by URL
 
     async def send(self) -> None:
         """Send until cancelled. After a delay, send faster to catch up."""
@@ -230,7 +232,7 @@ class Load:
 
 
 async def run_under_load(collection: Collection, rate: float, action: Callable[[Load], Awaitable[None]]) -> None:
-    """Run `action` while pages are being sent."""
+    """Run `action` while pages are being sent at `rate` per second."""
     load = Load(collection, rate)
     sending = asyncio.create_task(load.send())
     try:
@@ -242,7 +244,7 @@ async def run_under_load(collection: Collection, rate: float, action: Callable[[
 
 
 def latency(folder: Path, running: RunningBroker, partitions: int, rate: float, seconds: float) -> Iterator[Row]:
-    """Measure the time from sending a page to its first near-duplicate in the results."""
+    """Measure the time from sending a page to its first near-duplicate in the results topic."""
     with new_collection(folder, running, partitions) as collection:
         collection.start_ready_worker("a")
         latencies = asyncio.run(_latencies(collection, rate, seconds))
@@ -255,22 +257,22 @@ def latency(folder: Path, running: RunningBroker, partitions: int, rate: float, 
 
 
 async def _latencies(collection: Collection, rate: float, seconds: float) -> list[float]:
-    seen: dict[str, float] = {}
+    first_seen: dict[str, float] = {}
     latencies: list[float] = []
 
     async def listen(load: Load) -> None:
         consumer = AIOKafkaConsumer(bootstrap_servers=collection.running.bootstrap, auto_offset_reset="earliest")
         await consumer.start()
         try:
-            full = f"{collection.prefix}-{Topic.NEAR_DUPLICATES.value}"
-            consumer.assign([TopicPartition(full, number) for number in range(collection.partitions)])
+            topic = f"{collection.prefix}-{Topic.NEAR_DUPLICATES.value}"
+            consumer.assign([TopicPartition(topic, number) for number in range(collection.partitions)])
             until = time.perf_counter() + seconds
             while time.perf_counter() < until:
                 records = await consumer.getmany(timeout_ms=50)
                 now = time.time()
                 for record in (record for batch in records.values() for record in batch):
-                    seen.setdefault(_decode_url(record.value).url, now)
-            latencies.extend(at - load.sent[url] for url, at in seen.items())
+                    first_seen.setdefault(_decode_url(record.value).url, now)
+            latencies.extend(at - load.sent[url] for url, at in first_seen.items())
         finally:
             await consumer.stop()
 
@@ -282,16 +284,21 @@ def rebalances(folder: Path, running: RunningBroker, partitions: int, rate: floa
     """Measure how long the lag is high after a worker joins, and after the worker leaves."""
     with new_collection(folder, running, partitions) as collection:
         collection.start_ready_worker("a")
-        seen = asyncio.run(_rebalances(collection, rate, seconds))
-    for what, (after, peak) in seen.items():
+        lags = asyncio.run(_rebalances(collection, rate, seconds))
+    for change, (after, peak) in lags.items():
         note = f"at {rate:,.0f} pages/s; at most {peak / rate:.1f} s behind"
         yield Row(
-            "lag after a rebalance", f"seconds until the lag is normal after a worker {what}", after, None, None, note
+            "lag after a rebalance",
+            f"seconds until the lag is normal after a worker {change}",
+            after,
+            None,
+            None,
+            note,
         )
 
 
 async def _rebalances(collection: Collection, rate: float, seconds: float) -> dict[str, tuple[float, int]]:
-    seen: dict[str, tuple[float, int]] = {}
+    lags: dict[str, tuple[float, int]] = {}
 
     async def watch(_: Load) -> None:
         async with ConsumerLag(
@@ -301,8 +308,8 @@ async def _rebalances(collection: Collection, rate: float, seconds: float) -> di
         ) as lag:
 
             async def sample_lag(during: float) -> list[tuple[float, int]]:
-                begun, samples = time.perf_counter(), []
-                while (at := time.perf_counter() - begun) < during:
+                started, samples = time.perf_counter(), []
+                while (at := time.perf_counter() - started) < during:
                     samples.append((at, (await lag.by_topic())[Topic.PAGES]))
                     await asyncio.sleep(POLL_SECONDS)
                 return samples
@@ -310,15 +317,15 @@ async def _rebalances(collection: Collection, rate: float, seconds: float) -> di
             await sample_lag(seconds / 2)
             level = max(pages for _, pages in await sample_lag(seconds / 2))
             joined = collection.start_worker("b", "--port", 0)
-            for what in ("joins", "leaves"):
-                if what == "leaves":
+            for change in ("joins", "leaves"):
+                if change == "leaves":
                     joined.send_signal(signal.SIGTERM)
                 samples = await sample_lag(seconds)
                 above = [at for at, pages in samples if pages > 1.5 * level]
-                seen[what] = (max(above, default=0.0), max(pages for _, pages in samples))
+                lags[change] = (max(above, default=0.0), max(pages for _, pages in samples))
 
     await run_under_load(collection, rate, watch)
-    return seen
+    return lags
 
 
 def measure(args: argparse.Namespace, folder: Path, log: Callable[[str], None]) -> Iterator[Row]:

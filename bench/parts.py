@@ -3,7 +3,7 @@
     python -m bench.parts [--documents 250000] [--data-dir DIR]
 
 Synthetic pages are ingested, or an existing state is read. The queries are slices of stored texts (a half, a quarter,
-...) and concatenations of 2, 4, ... stored texts. The figures are the shares of the expected documents that are matched.
+...) and concatenations of 2, 4, ... stored texts. The figures are the shares of the expected documents that match.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 Each peer starts from texts, as our engine does. Peers that need shingles get them from plain Python code, as in their
 manuals. The figures include this time, and `shingling_seconds` shows it separately. Documents are processed one after
-another, as in a stream: each is sketched, the index is queried for near-duplicates, and the document is inserted. No peer
-verifies pairs or stores clusters, and only the index on Redis outlives its process.
+another, as in a stream: each is sketched, the index is queried for near-duplicates, and the document is inserted.
+No peer verifies pairs or stores clusters, and only the index on Redis outlives its process.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
     python -m bench.recrawl --grown 1000000 --sweep 7 --asked asked.jsonl > sweep.jsonl
 
-`--asked` names a file for the URLs that the sweep no longer contains, one line `{"url", "moved"}` per URL. `moved` is the
-new URL of the page, or null if the page is gone. The benchmark passes these URLs to `find`.
+`--asked` names a file for the URLs that the sweep no longer contains, one line `{"url", "moved"}` per URL. `moved` is
+the new URL of the page, or null if the page is gone. The benchmark passes these URLs to `find`.
 """
 
 from __future__ import annotations

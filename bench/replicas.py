@@ -2,9 +2,9 @@
 
     python -m bench.replicas SET [SET...] > replicas.md
 
-A SET is a folder with pages.jsonl.zst: trees of one site below one prefix, `prefix/TREE/path`. The set is ingested into
-a fresh state with the default settings. Its clusters are compared with exact sets of 4-word shingles of the same texts.
-Pages with the same path in two trees are treated as versions of one page.
+A SET is a folder with pages.jsonl.zst: trees of one site below one prefix, `prefix/TREE/path`. The set is ingested
+into a fresh state with the default settings. Its clusters are compared with exact sets of 4-word shingles of the same
+texts. Pages with the same path in two trees are treated as versions of one page.
 """
 
 from __future__ import annotations

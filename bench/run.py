@@ -1,9 +1,9 @@
 """Compare lostfound with its peers and with its targets: `make bench`, or `python -m bench`.
 
 Every figure is the ratio of two runs, one after the other on this machine; figures from elsewhere are not comparable.
-Comparisons that a changing load would distort are repeated, and the round with the median ratio is shown. Ratios are of
-wall-clock time. The ratio of CPU seconds (all threads, compaction included) is shown next to it, because a busy machine
-affects it less. Rows are written to bench/out/bench.json and bench/out/bench.txt.
+Comparisons that a changing load would distort are repeated, and the round with the median ratio is shown. Ratios
+compare wall-clock time. The ratio of CPU seconds (all threads, compaction included) is shown as well, because a busy
+machine affects it less. Rows are written to bench/out/bench.json and bench/out/bench.txt.
 """
 
 from __future__ import annotations
@@ -164,7 +164,7 @@ def estimates(pairs: int) -> dict[str, Any]:
 
 
 def estimates_table(rows: list[Figures]) -> Table:
-    """Return the table of estimates and true values. Short documents are omitted, because they are compared exactly."""
+    """Return the table of estimates and true values, without short documents, which are compared exactly."""
     result = Table(title="estimates compared with exact sets")
     for name in ("figure", "|a|", "|b|", "truth", "bias", "±", "rmse", "stated"):
         result.add_column(name, justify="left" if name == "figure" else "right")

@@ -1,9 +1,9 @@
-"""Grow a state to millions of documents, and plot rate, memory, disk use and latencies against size: `make bench-scale`.
+"""Grow a state to millions of documents; plot rate, memory, disk use and latencies by size: `make bench-scale`.
 
-Synthetic pages are ingested in chunks, in one process. Each chunk yields a sample. Some sizes also get a checkpoint: the
-sweep is committed, some sites are crawled again after pages moved or disappeared, and `similar` and `find` are timed.
-The samples are stored in bench/out/scale/samples.jsonl, and the state is preserved, so the same command resumes an
-interrupted run. `--fresh` starts over.
+Synthetic pages are ingested in chunks, in one process. Each chunk yields a sample. Some sizes also get a checkpoint:
+the sweep is committed, some sites are crawled again after pages moved or disappeared, and `similar` and `find` are
+timed. The samples are stored in bench/out/scale/samples.jsonl, and the state is preserved, so the same command resumes
+an interrupted run. `--fresh` starts over.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ QUERIES = 500  # per checkpoint
 WARM_UP = 200  # untimed queries before the timed ones
 CLUSTERING = (Family.DOCUMENTS, Family.BANDS, Family.EDGES, Family.PARENTS, Family.MEMBERS)
 FINDING = (Family.SAMPLES, Family.WORDS)
-RATE_AT = 100_000  # documents; the final rate is compared with the rate up to this size
+RATE_AT = 100_000  # documents; the final rate is compared with the rate up to this number
 
 Sample = dict[str, Any]
 

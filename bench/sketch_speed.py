@@ -1,9 +1,9 @@
 """Compare the time from text to signature with common libraries: `python -m bench.sketch_speed`.
 
-All libraries run on one core, in turn, on the same texts and shingles. lostfound is always timed from the text: tokens,
-document id, signature and sample. Some peers are also timed from the text, with the shingling code that their users
-write; the targets apply to these ratios. Other timings pass ready-made shingles to the peer in its preferred form and
-cover the signature alone, which shows how much of a peer's time is spent in Python. The best of several rounds is shown.
+All libraries run on one core, in turn, on the same texts and shingles. lostfound is always timed from the text:
+tokens, document id, signature and sample. Some peers are also timed from the text, with the shingling code that their
+users write; the targets apply to these ratios. Other timings pass ready-made shingles to the peer in its preferred
+form. They cover the signature alone and show how much of its time a peer spends in Python. The best round is shown.
 """
 
 from __future__ import annotations
