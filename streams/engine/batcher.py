@@ -38,7 +38,7 @@ class Batcher:
         return self._reader.input_unchanged
 
     def has_more(self) -> bool:
-        """Return whether there is an item after the position. The item is consumed: no batch will contain it."""
+        """Return whether there is an item after the position. The item is consumed, so no batch will contain it."""
         return next(self._reader, None) is not None
 
     def __iter__(self) -> Iterator[Batch]:

@@ -2,9 +2,9 @@
 
     {"reason", "detail", "url", "source", "member", "offset", "sweep"}
 
-A batch's lines are written before the batch is committed; the state records the length of the file. After a crash,
-lines past that length are removed, as their batch will be processed again. The file may be deleted or replaced. If
-the recorded length falls inside a line, the file must have been replaced; it is then truncated before that line.
+A batch's lines are written before the batch is committed, and the commit records the length of the file. After a
+crash, lines past this length are removed, because their batch will be processed again. Users may delete or replace
+the file. If the recorded length is inside a line, the file was replaced, and is truncated at the start of the line.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import msgspec
 
 from streams.page import Rejected
 
-_LINE_BYTES_MAX = 1 << 20  # generous, because details and URLs are limited
+_LINE_BYTES_MAX = 1 << 20  # generous, because the lengths of details and URLs are limited
 
 
 class DeadLetterLine(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,7 +30,7 @@ class DeadLetterLine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DeadLetters:
-    """The dead-letter file; lines are written on behalf of one sweep."""
+    """The dead-letter file, to which one sweep appends lines."""
 
     def __init__(self, path: Path, sweep: str) -> None:
         self.path, self.sweep = path, sweep
@@ -67,5 +67,5 @@ class DeadLetters:
 
 
 def _encodable(text: str) -> str:
-    """Replace lone surrogates by question marks: UTF-8 cannot encode them, and hostile records contain some."""
+    """Replace lone surrogates, which UTF-8 cannot encode, with question marks. Hostile records may contain them."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode()

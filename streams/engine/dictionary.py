@@ -11,11 +11,11 @@ from state.families import Family
 from state.rows import RowStore
 from state.view import View
 
-TRAINING_DOCUMENTS = 1_000  # documents
+TRAINING_DOCUMENTS = 1_000  # stored before training starts; at most this many are read
 
 
 class TextDictionary:
-    """The newest dictionary of a state. Before the first dictionary, the number is 0 and the data empty."""
+    """The newest dictionary of a state. If there is none, `number` is 0 and `data` is empty."""
 
     def __init__(self, store: RowStore, *, keep_texts: bool) -> None:
         dictionaries = meta.dictionaries(store)
@@ -24,9 +24,9 @@ class TextDictionary:
         self._store = store
         self._is_due = keep_texts and not dictionaries
 
-    def train_once_possible(self, documents: int) -> None:
-        """Train and store a dictionary if none exists and there are enough documents. Try only once per run."""
-        if not self._is_due or documents < TRAINING_DOCUMENTS:
+    def train_if_due(self, document_count: int) -> None:
+        """Train and store a dictionary if the state has none and enough documents. Try only once per run."""
+        if not self._is_due or document_count < TRAINING_DOCUMENTS:
             return
         self._is_due = False
         view = View(self._store)

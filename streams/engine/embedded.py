@@ -26,7 +26,7 @@ from streams.page import Rejected
 from streams.settings import Settings
 from streams.urls import host_prefix
 
-SKETCHES_CACHED = 20_000  # members of large clusters are frequent candidates
+SKETCHES_CACHED = 20_000  # document prefixes; members of large clusters are frequent candidates
 
 
 class EngineStore(LocalReader, RowStore, Protocol):
@@ -38,9 +38,9 @@ class BatchReport(msgspec.Struct, frozen=True, kw_only=True):
 
     pages: int
     new: int  # documents that were not in the state
-    copies: int  # pages whose document was already stored, but new at this URL
+    copies: int  # pages whose document was stored, but not at this URL
     unchanged: int  # pages whose URL had the same document at its last capture
-    near: int  # new documents with an earlier near-duplicate
+    near: int  # new documents that are near-duplicates of an earlier document
     rejected: list[Rejected]
 
 
@@ -101,7 +101,7 @@ class Engine:
             near=_count_near(new, verified),
             rejected=[*rejected, *unresolved],
         )
-        counters = self._count(report, new, probed, verified)
+        counters = self._updated_counters(report, new, probed, verified)
         meta.put_counters(changes, counters)
         if probed.postings_dropped:
             meta.put_full_bucket(changes, self.settings.limits.bucket_postings_max)
@@ -149,16 +149,16 @@ class Engine:
         return sketches
 
     def _count_hosts(self, sweep: Sweep, captured: capture.CaptureResult, changes: Changes) -> None:
-        """Count captures by host, except the captures that were stored already."""
+        """Add the number of new captures per host to the counts of the sweep."""
         hosts = Counter(host_prefix(c.key) for c in captured.captures)
         stored = lookups.read_rows(self.store, Family.CAPTURES, captured.possibly_stored)
         hosts.subtract(host_prefix(row) for row in stored)
         sweeps.add_captures_per_host(self.store, changes, sweep.number, hosts)
 
-    def _count(
+    def _updated_counters(
         self, report: BatchReport, new: Sequence[DocumentPayload], probed: ProbeResult, verified: VerifyResult
     ) -> dict[str, int]:
-        # `>=`: a truncated text has exactly `tokens_max` tokens, like a text of that length.
+        # A truncated text has exactly `tokens_max` tokens. Complete texts of this length are counted too.
         tokens_max = self.settings.limits.tokens_max
         totals = Counter(self.counters)
         totals.update(
@@ -176,9 +176,9 @@ class Engine:
 
 
 def _count_near(new: Sequence[DocumentPayload], verified: VerifyResult) -> int:
-    """Count the new documents that have an edge to an earlier one.
+    """Count the new documents that have an edge to an earlier document.
 
-    For each edge the document that was added later counts, once, so the count is independent of the batch size.
+    Two documents of one batch are in input order, so the count does not depend on the batch size.
     """
     order = {payload.document: number for number, payload in enumerate(new)}
     pairs = [(edge[:ID_BYTES], edge[ID_BYTES:]) for edge in verified.changes.puts_of(Family.EDGES)]

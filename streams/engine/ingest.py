@@ -1,10 +1,10 @@
 """Ingest crawl files into a sweep, one micro-batch after another.
 
-    read ─▶ batch ─▶ (unchanged? ─▶) sketch in processes ─▶ Engine.apply ─▶ commit changes and cursor in one write
+    read ─▶ batch ─▶ sketch changed pages, in processes ─▶ Engine.apply ─▶ commit changes and cursor in one write
 
 The cursor contains the position up to which the input was read. Every commit stores the cursor and the length of the
 dead-letter file. After an interruption, the next run resumes after the last committed batch and removes dead letters
-past the stored length, so that none is duplicated or lost. The cursor also contains a mark, which identifies the
+past the stored length, so that no line is duplicated or lost. The cursor also contains a mark, which identifies the
 input: a file that has grown is read from the position on, and a file that was rewritten is read from its start.
 """
 
@@ -105,7 +105,7 @@ class _PendingBatch(msgspec.Struct, frozen=True, kw_only=True):
     """A batch whose changed pages are being sketched."""
 
     batch: Batch
-    slots: list[SketchedPage | Rejected | None]  # one per item; None: the next result of `sketched`
+    slots: list[SketchedPage | Rejected | None]  # one per item; None for the pages in `sketched`
     last_captures: dict[bytes, Capture]  # the last capture of each URL
     commits_at_read: int  # the engine's number of commits when `last` was read
     sketched: Future[SketchResults]
@@ -132,8 +132,8 @@ def ingest(
     """
     forgetting.apply(forgetting.finish_cancelling(store), partial(store.write, sync=True))
     engine = Engine(store, settings)
-    absolute = [path if path == "-" else os.path.abspath(path) for path in paths]  # noqa: PTH100 - keeps symlinks
-    names = input_names(absolute, store.path)
+    absolute_paths = [path if path == "-" else os.path.abspath(path) for path in paths]  # noqa: PTH100 - keeps symlinks
+    names = input_names(absolute_paths, store.path)
     sweep = sweeps.named(store, sweep_name) or sweeps.open_sweep(store, sweep_name, now)
     cursor_name = f"{sweep.number}:{mmh3.hash_bytes(chr(0).join(names)).hex()}"
     stored = meta.cursor(store, cursor_name)
@@ -144,7 +144,7 @@ def ingest(
         _store_threshold(store, settings.policy.threshold)
         was_finished = cursor.finished
         if was_finished and names == ["-"]:
-            cursor = Cursor()  # a new pipe has other input
+            cursor = Cursor()  # standard input differs in each run
         run = _Run(engine, sweep, cursor_name, cursor, letters, fail_on_rejected, report)
         run.process(Batcher(names, settings, cursor.position, cursor.mark))
         cursor, pages_read = run.cursor, run.pages_read
@@ -173,12 +173,12 @@ def ingest(
 
 
 def input_names(paths: Sequence[str], state: Path) -> list[str]:
-    """Return the names of the files to read into the state in the folder `state`.
+    """Return the names of the files to read. `state` is the folder of the state.
 
-    The state's own files are skipped if a path contains the state, because reading dead letters would produce new
-    ones forever. A path can be a folder inside the state, but not the dead-letter file.
+    If a path contains the state, the state's own files are skipped, because reading dead letters would produce new
+    ones forever. A path may be a folder inside the state, but not the dead-letter file.
 
-    Raise ReadError if a path does not exist, InputError if no crawl file is found or a name is not UTF-8.
+    Raise ReadError if a path does not exist. Raise InputError if no crawl file is found or a name is not UTF-8.
     """
     letters = state / meta.DEAD_LETTER_FILE
     identity = sources.file_identity(letters)
@@ -186,7 +186,7 @@ def input_names(paths: Sequence[str], state: Path) -> list[str]:
         if identity and sources.file_identity(path) == identity:
             raise InputError(
                 f"{path} is this state's own dead-letter file",
-                "fix the records it lists in the original input and ingest those",
+                "fix the listed records in the original input, and ingest the original input",
             )
     names = [source.name for source in sources.list_sources(paths, exclude=(state, letters))]
     if not names:
@@ -202,7 +202,7 @@ def input_names(paths: Sequence[str], state: Path) -> list[str]:
 
 
 def _open_dead_letters(store: Store, sweep_name: str) -> DeadLetters:
-    """Remove dead letters of an uncommitted batch. If the file was replaced, store its new length."""
+    """Remove the lines of an uncommitted batch. If the file was replaced, store its new length."""
     letters = DeadLetters(store.path / meta.DEAD_LETTER_FILE, sweep_name)
     stored = meta.dead_letter_bytes(store)
     if (length := letters.truncate(stored)) != stored:
@@ -213,10 +213,10 @@ def _open_dead_letters(store: Store, sweep_name: str) -> DeadLetters:
 
 
 def _store_threshold(store: Store, threshold: float) -> None:
-    """Store the threshold at or above which all pairs are stored. Later policies cannot use a lower threshold."""
+    """Store the highest threshold used so far. All pairs at or above it are stored, so no policy can go below it."""
     stored = meta.threshold(store)
     if stored is not None and stored != threshold:
-        log.warning("pages of this state were joined by different thresholds", before=stored, now=threshold)
+        log.warning("the clusters of this state were joined at different thresholds", before=stored, now=threshold)
     if stored is None or threshold > stored:
         changes = Changes()
         meta.put_threshold(changes, threshold)
@@ -224,7 +224,7 @@ def _store_threshold(store: Store, threshold: float) -> None:
 
 
 class _Run(msgspec.Struct):
-    """Processes one input from the cursor to the end."""
+    """Processes one input, from the cursor to the end."""
 
     engine: Engine
     sweep: Sweep
@@ -248,7 +248,7 @@ class _Run(msgspec.Struct):
                 self._apply(pending)
                 self.pages_read += len(pending.batch.items)
                 self.report(Progress(pending.batch.bytes_read, batcher.bytes_total, self.cursor, self.pages_read))
-                dictionary.train_once_possible(engine.counters["documents"])
+                dictionary.train_if_due(engine.counters["documents"])
         self.cursor = msgspec.structs.replace(self.cursor, finished=True)
         changes = Changes()
         meta.put_cursor(changes, self.cursor_name, msgspec.json.encode(self.cursor))
@@ -258,11 +258,11 @@ class _Run(msgspec.Struct):
         self, batcher: Batcher, pool: SketchPool, dictionary: TextDictionary
     ) -> Iterator[_PendingBatch]:
         """Yield the batches in order while the pool sketches the following batches."""
-        ahead = pool.count + 1 if pool.count > 1 else 0
+        batches_ahead = pool.count + 1 if pool.count > 1 else 0
         pending: deque[_PendingBatch] = deque()
         for batch in batcher:
             pending.append(self._submit(batch, pool, dictionary))
-            if len(pending) > ahead:
+            if len(pending) > batches_ahead:
                 yield pending.popleft()
         yield from pending
 
@@ -300,5 +300,5 @@ def _bad_record(item: Rejected) -> BadRecord:
     file = f"{item.origin.source}:{item.origin.member}" if item.origin.member else item.origin.source
     return BadRecord(
         f"{file} at {item.origin.offset}: {item.reason}: {item.detail}",
-        "repair the input and run the same command again, or omit --bad-records to skip such records",
+        "fix the input and run the same command again, or omit --bad-records to skip such records",
     )

@@ -2,7 +2,7 @@
 
 Each child process has its own pipe, and the parent has one thread per pipe. ProcessPoolExecutor is unsuitable because
 its processes share queues: if a process is killed while it writes a result, the other processes and the parent wait
-forever for the rest. A pipe is simply closed.
+forever for the rest of the result. A pipe of its own is simply closed.
 """
 
 from __future__ import annotations
@@ -90,10 +90,10 @@ class SketchPool:
 
 @contextmanager
 def _child_environment() -> Iterator[None]:
-    """Change the environment and signal mask that child processes inherit while they start.
+    """Set the environment and signal mask that child processes inherit when they start.
 
-    PYTHONSAFEPATH keeps Python from importing modules from the current folder, which can contain downloaded files.
-    SIGINT is blocked because on Ctrl-C, the parent ends the child processes.
+    PYTHONSAFEPATH keeps Python from importing modules from the current folder, which may contain downloaded files.
+    SIGINT is blocked because the parent ends the child processes on Ctrl-C.
     """
     before = os.environ.get("PYTHONSAFEPATH")
     os.environ["PYTHONSAFEPATH"] = "1"
@@ -109,13 +109,13 @@ def _child_environment() -> Iterator[None]:
             os.environ["PYTHONSAFEPATH"] = before
 
 
-def _serve(tasks: Connection, scheme: Scheme, policy: Policy, limits: Limits) -> None:
+def _serve(connection: Connection, scheme: Scheme, policy: Policy, limits: Limits) -> None:
     """Sketch tasks until the pipe is closed or the parent exits."""
     threading.Thread(target=_exit_with_parent, daemon=True).start()
     operator = SketchOperator(scheme, policy, limits)
     while True:
         try:
-            task = tasks.recv()
+            task = connection.recv()
         except EOFError:
             return
         try:
@@ -123,7 +123,7 @@ def _serve(tasks: Connection, scheme: Scheme, policy: Policy, limits: Limits) ->
         except Exception as error:  # noqa: BLE001 - sent to the parent, which raises it
             error.add_note(traceback.format_exc())
             reply = error
-        tasks.send(reply)
+        connection.send(reply)
 
 
 def _exit_with_parent() -> None:

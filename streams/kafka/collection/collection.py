@@ -45,7 +45,7 @@ class Collection:
         return {number: part.store for number, part in opened.by_number.items() if number in opened.active}
 
     def query_local(self, query: RowQuery) -> Any:
-        """Execute a query on this worker's partitions. Raise StateError if one is served by another worker."""
+        """Execute a query on this worker's partitions. Raise StateError if another worker serves any of them."""
         stores = self.local_stores()
         owners = {owner for owner in query.owners if owner is not None}
         if missing := sorted({*(query.partitions or ()), *owners} - stores.keys()):
@@ -77,24 +77,24 @@ class Collection:
     def apply_retraction(self, changes: Changes) -> None:
         """Apply deletions and overwrites at the owners of the rows. Return once the clusters are consistent.
 
-        Meanwhile pages are processed and clusters joined. `readmission` and `repair` undo the effects of these races.
+        Meanwhile, pages are processed and clusters joined. `readmission` and `repair` correct the effects of races.
         """
         store = self.store()
-        parts = store.divide(changes)
-        removed = readmission.read_removed_rows(store, parts.values())
-        self._send_retraction(parts)
+        changes_by_partition = store.divide(changes)
+        removed = readmission.read_removed_rows(store, changes_by_partition.values())
+        self._send_retraction(changes_by_partition)
         if removed.locations or removed.documents:
-            self._await(wait_until_drained(self.lag, ADMISSION_STAGES))
-            self._await(self.runner.producer.send(self._build_readmissions(removed)))
+            self._run_on_loop(wait_until_drained(self.lag, ADMISSION_STAGES))
+            self._run_on_loop(self.runner.producer.send(self._build_readmissions(removed)))
         repair.repair_clusters(
             self.store(),
-            parts,
-            drain=lambda: self._await(wait_until_drained(self.lag, CLUSTERING_STAGES)),
+            changes_by_partition,
+            drain=lambda: self._run_on_loop(wait_until_drained(self.lag, CLUSTERING_STAGES)),
             commit=lambda repairs: self._send_retraction(store.divide(repairs)),
         )
 
     def _build_readmissions(self, removed: readmission.RemovedRows) -> readmission.Messages:
-        """Build the readmissions. Retry during a rebalance, because only this process has the removed rows."""
+        """Build the messages. Retry during a rebalance, because only this process has the removed rows."""
         deadline = time.monotonic() + RETRACTION_SECONDS_MAX
         while True:
             try:
@@ -102,19 +102,20 @@ class Collection:
             except StateError as error:
                 if time.monotonic() > deadline:
                     raise
-                log.info("waiting to read the rows that a retraction raced with", error=str(error))
+                log.info("waiting for all partitions, to readmit documents after a retraction", error=str(error))
                 time.sleep(1)
 
-    def _await(self, coroutine: Coroutine[Any, Any, None], seconds_max: float | None = None) -> None:
+    def _run_on_loop(self, coroutine: Coroutine[Any, Any, None], seconds_max: float | None = None) -> None:
         asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(seconds_max)
 
-    def _send_retraction(self, parts: Mapping[int, Changes]) -> None:
-        self._await(self._retract(repair.build_retractions(self.store(), parts)), RETRACTION_SECONDS_MAX)
+    def _send_retraction(self, changes_by_partition: Mapping[int, Changes]) -> None:
+        retractions = repair.build_retractions(self.store(), changes_by_partition)
+        self._run_on_loop(self._retract(retractions), RETRACTION_SECONDS_MAX)
 
-    async def _retract(self, sends: Mapping[tuple[Topic, int], Sequence[Retraction]]) -> None:
+    async def _retract(self, messages: Mapping[tuple[Topic, int], Sequence[Retraction]]) -> None:
         """Send retractions and return once the owners of the rows have applied them."""
         async with self._retraction_lock:
-            await self.runner.producer.send(sends)
-            ends = await self.lag.end_offsets(Topic.RETRACTIONS)
-            while not await self.lag.has_reached(Topic.RETRACTIONS, ends):  # noqa: ASYNC110 - Kafka sends no event
+            await self.runner.producer.send(messages)
+            end_offsets = await self.lag.end_offsets(Topic.RETRACTIONS)
+            while not await self.lag.has_reached(Topic.RETRACTIONS, end_offsets):  # noqa: ASYNC110 - Kafka sends no event
                 await asyncio.sleep(0.1)

@@ -5,11 +5,11 @@
     GET  /metrics    metrics for Prometheus
     POST /rows       a row query in msgpack, for partitions of this worker or for the whole collection
     POST /retract    changes that delete or overwrite rows, as a changelog record (used by `forget`)
-    POST /sweeps     an event for the sweep log in JSON; a cancellation also removes the sweep's captures
+    POST /sweeps     an event for the sweep log, in JSON; a cancellation also removes the sweep's captures
 
-The POST paths expose and change everything, so they require the token (LOSTFOUND_TOKEN) that the workers and the
-command line of one collection share. If none is set, a worker listens on this machine only, accepts no changes, and
-does not answer web pages, which can make a browser send requests to a host name that resolves to this machine.
+The POST paths read and change all data, so they require the token (LOSTFOUND_TOKEN) that the workers and the command
+line of one collection share. Without a token, a worker listens on this machine only, accepts no changes, and refuses
+requests from web pages: a page can make a browser send requests to a host name that resolves to this machine.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Server:
         site.router.add_get("/metrics", self._metrics)
         site.router.add_post("/rows", _with_error_responses(_with_authorization(self._rows, token)))
         for path, handler in (("/retract", self._retract), ("/sweeps", self._sweeps)):
-            site.router.add_post(path, _with_error_responses(_with_authorization(handler, token, changes=True)))
+            site.router.add_post(path, _with_error_responses(_with_authorization(handler, token, makes_changes=True)))
         self._web = web.AppRunner(site, access_log=None)
         await self._web.setup()
         for listener in sockets:
@@ -173,7 +173,9 @@ def listen(host: str, port: int) -> Iterator[list[socket.socket]]:
     Raise InputError if an address cannot be bound, or if other machines could reach it without a token.
     """
     if not token_from_environment() and not _is_loopback(host):
-        raise InputError(f"anyone who reaches {host} could change everything", "set LOSTFOUND_TOKEN on all workers")
+        raise InputError(
+            f"without a token, anyone who reaches {host} could change all data", "set LOSTFOUND_TOKEN on all workers"
+        )
     with ExitStack() as stack:
         sockets: list[socket.socket] = []
         bound_port = port
@@ -209,15 +211,15 @@ def _is_local_request(request: web.Request) -> bool:
     return _is_loopback(host) and "Origin" not in request.headers
 
 
-def _with_authorization(handler: Handler, token: str, *, changes: bool = False) -> Handler:
+def _with_authorization(handler: Handler, token: str, *, makes_changes: bool = False) -> Handler:
     """Return a handler that checks the token before the body is read.
 
-    Handlers that make `changes` require a token. Without it, any local program or web page could make changes.
+    A handler that makes changes works only if a token is set. Otherwise any local program could make changes.
     """
 
-    async def authorized(request: web.Request) -> web.Response:
+    async def check_and_handle(request: web.Request) -> web.Response:
         hint = "set LOSTFOUND_TOKEN to the same value for all workers and for this command"
-        if not token and changes:
+        if not token and makes_changes:
             error = "without a token, a worker accepts no changes"
         elif not token and not _is_local_request(request):
             error = "without a token, a worker answers only programs on its own machine"
@@ -227,13 +229,13 @@ def _with_authorization(handler: Handler, token: str, *, changes: bool = False) 
             return await handler(request)
         return web.json_response({"error": error, "hint": hint}, status=401, headers={"WWW-Authenticate": "Bearer"})
 
-    return authorized
+    return check_and_handle
 
 
 def _with_error_responses(handler: Handler) -> Handler:
     """Return a handler that turns exceptions into error responses."""
 
-    async def answer(request: web.Request) -> web.Response:
+    async def handle(request: web.Request) -> web.Response:
         try:
             return await handler(request)
         except web.HTTPException:
@@ -242,10 +244,10 @@ def _with_error_responses(handler: Handler) -> Handler:
             status = 503 if isinstance(error, StateError) else 409
             body = {"error": str(error), "hint": error.hint}
         except (msgspec.DecodeError, ValueError) as error:
-            status, body = 400, {"error": str(error)[:500], "hint": "use a lostfound of the same version"}
+            status, body = 400, {"error": str(error)[:500], "hint": "use the same version of lostfound as the worker"}
         except Exception as error:
             log.exception("a request failed", path=request.path)
             status, body = 500, {"error": repr(error)[:500], "hint": "see the worker's log"}
         return web.json_response(body, status=status)
 
-    return answer
+    return handle

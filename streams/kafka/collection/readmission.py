@@ -1,14 +1,14 @@
 """Readmit documents that a retraction deleted while a page with the same text was in flight.
 
 Forgetting reads the history of a URL, and its changes are applied later. Before the document is deleted, other
-pages with the same document can arrive:
+pages with the same document may arrive:
 
     at a URL that had the document   only a capture is added, because the document is stored
-    at another URL                   only a capture and a location are added, because the rest is stored
+    at a different URL               only a capture and a location are added, because the rest is stored
 
 Therefore the rows to be deleted are read first. Once they are deleted and all messages in flight are processed, each
 remaining capture of a deleted document is sent through the stages again, which add the missing rows. A document that
-was already admitted again can have lost postings and edges, so its buckets are probed again.
+was already admitted again may have lost postings and edges, so its buckets are probed again.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ class RemovedRows(msgspec.Struct, frozen=True, kw_only=True):
     locations: set[bytes]  # keys of the deleted locations: a document id and a URL key
     documents: Rows
     texts: Rows
-    words: Mapping[bytes, set[bytes]]  # word-index entries without their suffix, by suffix (a document prefix)
+    words: Mapping[bytes, set[bytes]]  # site and word of each word-index entry, by document prefix
 
 
-def read_removed_rows(store: RowReader, parts: Iterable[Changes]) -> RemovedRows:
-    """Read the rows that changes will delete."""
+def read_removed_rows(store: RowReader, retraction: Iterable[Changes]) -> RemovedRows:
+    """Read the rows that the changes of a retraction will delete."""
     deletes: defaultdict[Family, set[bytes]] = defaultdict(set)
-    for changes in parts:
+    for changes in retraction:
         for family, keys in changes.deletes.items():
             deletes[family] |= keys
     words: defaultdict[bytes, set[bytes]] = defaultdict(set)
@@ -66,36 +66,33 @@ def read_removed_rows(store: RowReader, parts: Iterable[Changes]) -> RemovedRows
 
 
 def build_readmissions(store: RowReader, removed: RemovedRows, context: Context) -> Messages:
-    """Return the messages that readmit documents, by topic and partition.
-
-    Return no messages if no page raced with the retraction.
-    """
-    added = {
+    """Return the messages that readmit documents, by topic and partition. They are empty if no page raced."""
+    new_locations = {
         key
         for batch in _batches(removed.documents)
         for rows in store.scan_prefixes(Family.LOCATIONS, batch)
         for key, _ in rows
     }
-    present = added | _read_rows(store, Family.LOCATIONS, removed.locations).keys()
-    documents = {location[:ID_BYTES] for location in removed.locations} | removed.documents.keys()
-    stored = _read_rows(store, Family.DOCUMENTS, documents)
+    stored_locations = new_locations | _read_rows(store, Family.LOCATIONS, removed.locations).keys()
+    document_ids = {location[:ID_BYTES] for location in removed.locations} | removed.documents.keys()
+    stored_documents = _read_rows(store, Family.DOCUMENTS, document_ids)
     texts = RemainingTexts(store, context.settings.scheme)
-    url_keys = removed.url_keys | {location[ID_BYTES:] for location in added}
+    url_keys = removed.url_keys | {location[ID_BYTES:] for location in new_locations}
     outcome = Outcome(context)
-    for capture in _first_captures(store, url_keys, removed.locations | added):
+    for capture in _first_captures(store, url_keys, removed.locations | new_locations):
         document = capture.document or b""
-        if document in stored and document + capture.key in present:
+        if document in stored_documents and document + capture.key in stored_locations:
             continue
         payload = _new_payload(removed, capture, texts, context) if document in removed.documents else None
-        if payload is not None or document in stored:
+        if payload is not None or document in stored_documents:
             words = sorted(removed.words.get(document[:PREFIX_BYTES], ()))
             site_words = b"".join(entry for entry in words if entry.startswith(site_key(capture.key)))
             sighting = Sighting(
                 document=document, key=capture.key, time=capture.time, words=site_words, payload=payload
             )
             outcome.send([sighting])
-    for document in stored.keys() & removed.documents.keys():
-        buckets = _compute_buckets(document, stored[document], context)
+    for document in stored_documents.keys() & removed.documents.keys():
+        buckets = _compute_buckets(document, stored_documents[document], context)
         outcome.send(routing.bucket_probes(document, buckets, context.bucket_bytes, context.partition_count))
     return outcome.messages
 

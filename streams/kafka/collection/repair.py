@@ -3,12 +3,12 @@
 Forgetting reads a cluster and computes changes, which are applied later. Joins continue in between. Three rules keep
 the clusters consistent with the edges:
 
-    new pointers stay            the owner removes no pointer that has changed since, and the next check follows it
+    new pointers stay            the owner keeps a pointer that has changed since, and the next check follows it
     new postings stay            the owner removes only the postings of deleted documents
-    clusters are checked again   after all messages in flight, until pointers and member lists match the edges
+    clusters are checked again   once no message is in flight, until pointers and member lists match the edges
 
 The check starts at the changed documents and follows parent pointers, member lists and edges. A union that was in
-flight has either left a trace in one of these or is complete.
+flight is either complete or has left a trace in one of the three.
 """
 
 from __future__ import annotations
@@ -32,24 +32,26 @@ _ROUNDS_MAX = 20
 log = structlog.get_logger(__name__)
 
 
-def build_retractions(store: RowReader, parts: Mapping[int, Changes]) -> dict[tuple[Topic, int], list[Retraction]]:
-    """Return the retraction messages for changes by partition, with the removable pointers and postings.
+def build_retractions(
+    store: RowReader, changes_by_partition: Mapping[int, Changes]
+) -> dict[tuple[Topic, int], list[Retraction]]:
+    """Return the retraction messages for each partition, with the pointers and postings that may be removed.
 
-    Pointers are removable between documents whose pointers change, postings if their document is deleted. Changes
-    without deleted documents are part of a retraction too large for one request. All postings are then removable,
-    because the deleted documents are unknown.
+    A pointer may be removed if it links two documents whose pointers change, a posting if its document is deleted.
+    If the changes delete no documents, they belong to a retraction that was too large for one request. The deleted
+    documents are then unknown, and all postings may be removed.
     """
-    nodes = set().union(*(_repointed_documents(changes) for changes in parts.values()))
+    nodes = set().union(*(_repointed_documents(changes) for changes in changes_by_partition.values()))
     ordered = sorted(nodes)
     pointers = zip(ordered, store.get_many(Family.PARENTS, ordered), strict=True)
     parents = {node: parent for node, parent in pointers if parent in nodes}
-    prefixes = sorted({document[:PREFIX_BYTES] for document in _deleted_documents(parts)})
+    prefixes = sorted({document[:PREFIX_BYTES] for document in _deleted_documents(changes_by_partition)})
     return {
         (Topic.RETRACTIONS, number): [
             _build_retraction(record, parents, prefixes)
             for record in changelog_record.encode(changes, kind=changelog_record.RETRACTION)
         ]
-        for number, changes in parts.items()
+        for number, changes in changes_by_partition.items()
     }
 
 
@@ -60,8 +62,8 @@ def _build_retraction(record: bytes, parents: Mapping[bytes, bytes], prefixes: l
     return Retraction(record, removable, prefixes if changes_postings and prefixes else None)
 
 
-def _deleted_documents(parts: Mapping[int, Changes]) -> set[bytes]:
-    return set().union(*(changes.deletes.get(Family.DOCUMENTS, set()) for changes in parts.values()))
+def _deleted_documents(changes_by_partition: Mapping[int, Changes]) -> set[bytes]:
+    return set().union(*(changes.deletes.get(Family.DOCUMENTS, set()) for changes in changes_by_partition.values()))
 
 
 def _repointed_documents(changes: Changes) -> set[bytes]:
@@ -71,7 +73,7 @@ def _repointed_documents(changes: Changes) -> set[bytes]:
 
 def repair_clusters(
     store: RowReader,
-    parts: Mapping[int, Changes],
+    changes_by_partition: Mapping[int, Changes],
     *,
     drain: Callable[[], None],
     commit: Callable[[Changes], None],
@@ -81,15 +83,15 @@ def repair_clusters(
     `drain` returns once all messages in flight are processed, and `commit` applies changes. Raise StateError if joins
     change clusters faster than this function repairs them.
     """
-    start = set().union(*(_repointed_documents(changes) for changes in parts.values()))
+    start = set().union(*(_repointed_documents(changes) for changes in changes_by_partition.values()))
     if not start:
         return
-    deleted = _deleted_documents(parts)
+    deleted = _deleted_documents(changes_by_partition)
     for _ in range(_ROUNDS_MAX):
         drain()
         component = _read_component(store, start, deleted)
         if inconsistent := component.inconsistent():
-            # The joins can still be in flight. Only documents that remain inconsistent need a repair.
+            # The joins may still be in flight. Only documents that remain inconsistent need a repair.
             drain()
             component = _read_component(store, start, deleted)
             inconsistent &= component.inconsistent()
@@ -109,7 +111,7 @@ def repair_clusters(
         start |= component.roots.keys()
     raise StateError(
         f"clusters are still inconsistent after {_ROUNDS_MAX} repair rounds",
-        "the data was deleted; rerun the command when ingest is quieter",
+        "the data is deleted; run the command again when fewer pages arrive",
     )
 
 
@@ -118,7 +120,7 @@ class _Component(msgspec.Struct, frozen=True):
 
     deleted: set[bytes]
     roots: dict[bytes, bytes]  # by document
-    members: set[tuple[bytes, bytes]]  # pairs of a document and an entry of its member list
+    members: set[tuple[bytes, bytes]]  # pairs of a document and a member listed under it
     edges: set[tuple[bytes, bytes]]
 
     def inconsistent(self) -> set[bytes]:
@@ -146,6 +148,6 @@ def _read_component(store: RowReader, start: Collection[bytes], deleted: Collect
         neighbours = {node for link in members | edges for node in link}
         frontier = sorted((neighbours | set(roots.values())) - roots.keys())
     ordered = sorted(deleted)
-    rows_of_deleted = store.get_many(Family.DOCUMENTS, ordered)  # a page can have readmitted a document
+    rows_of_deleted = store.get_many(Family.DOCUMENTS, ordered)  # a page may have readmitted a document
     absent = {document for document, row in zip(ordered, rows_of_deleted, strict=True) if row is None}
     return _Component(absent, roots, members, edges)

@@ -134,7 +134,7 @@ def test_the_dead_letters_are_refused_by_any_name(
         given = name / path.name if name.is_dir() else name
         with pytest.raises(InputError, match="own dead-letter file") as refused:
             ingest(store, settings(), [str(given)], "two", now=NOW, report=fail_if_endless)
-        assert "fix the records it lists" in refused.value.hint
+        assert "fix the listed records" in refused.value.hint
     with path.open() as file:
         monkeypatch.setattr(sys, "stdin", file)
         with pytest.raises(InputError, match="own dead-letter file"):

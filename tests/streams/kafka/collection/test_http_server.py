@@ -28,7 +28,7 @@ from tests.streams.kafka.worker_fixture import FakeSweepLog
 
 @pytest.mark.parametrize(
     ("sent", "status", "message"),
-    [(b"x" * 100, 413, "exceed"), (b"{", 400, "lostfound of the same version"), (b"{}", 200, "")],
+    [(b"x" * 100, 413, "exceed"), (b"{", 400, "same version of lostfound"), (b"{}", 200, "")],
 )
 def test_responses_pass_and_errors_become_responses(sent: bytes, status: int, message: str) -> None:
     async def handler(request: web.Request) -> web.Response:
