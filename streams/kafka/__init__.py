@@ -1,4 +1,4 @@
-"""The Kafka engine: agents run the operators over a partitioned state, on any number of workers.
+"""The Kafka engine: Faust agents run the operators on a partitioned state, in any number of workers.
 
     pages ─▶ captures ─▶ documents ◀─▶ buckets
     sketch   resolve     admit          probe
@@ -6,9 +6,9 @@
                          verify ─▶ joins ◀─┐
                                    join ───┘
 
-All topics that the agents exchange have the same number of partitions; only `pages` can have another. A worker that
-is assigned partition p of one topic is assigned partition p of all, so that one RocksDB per partition serves all
-operators. A partition processes one batch at a time, in four steps:
+All topics that agents read have the same number of partitions; only `pages` may have a different number. Partition p
+of each of these topics is assigned to the same worker, so that one RocksDB per partition serves all operators. The
+messages of a partition are processed one batch at a time, in four steps:
 
     1. send the outputs and wait until the broker has acknowledged them
     2. append the batch's changes to the changelog
@@ -16,12 +16,12 @@ operators. A partition processes one batch at a time, in four steps:
     4. acknowledge the input
 
 After a crash between any two steps, the input is delivered again. This is harmless because the operators are
-idempotent. Outputs are sent first because a repeated batch sends only what the state does not record yet: if the
-state were written first, a crash could lose outputs. An unexpected error ends the process before step 4, with exit
-code 75. A malformed message is sent to the topic `dead-letters`. Messages for the result topics are outputs too.
+idempotent. Outputs, including results, are sent before the state is written, because a repeated batch sends only
+outputs that the state does not record yet: in the reverse order, a crash could lose outputs. An unexpected error ends
+the process before step 4, with exit code 75. A malformed message becomes a dead letter.
 
 `streams.operators.routing` defines which partition owns which key. `streams.operators` explains why both engines find
-the same clusters. tests/simulation tries to disprove this claim; tests/broker does so with real processes.
+the same clusters. tests/simulation tries to disprove this claim, and tests/broker does so with real processes.
 
 A folder imports only from the folders to its left (tests/tidiness/test_imports.py):
 

@@ -1,4 +1,4 @@
-"""Sends the pages of crawl files to the topic `pages`, as one sweep."""
+"""Send the pages of crawl files to the topic `pages`, as one sweep."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ from streams.readers.read_limits import ReadLimits
 from streams.settings import KafkaSettings, Settings
 from streams.urls import url_key
 
-IN_FLIGHT_MAX = 100  # messages sent and not yet acknowledged
-Report = Callable[[int, int, int], None]  # receives the bytes read, the bytes in total, and the pages sent
+IN_FLIGHT_MAX = 100  # messages that are sent but not yet acknowledged
+ReportProgress = Callable[[int, int, int], None]  # receives the bytes read, the bytes in total, and the pages sent
 
 
 class Published(msgspec.Struct, frozen=True):
-    """The result of `publish`; `rejected` is the number of records sent to the dead letters, by reason."""
+    """The result of `publish`."""
 
     sweep: str
     pages: int
-    rejected: dict[str, int]
-    committed: bool
+    rejected: dict[str, int]  # number of records sent as dead letters, by reason
+    committed: bool  # whether the commit has been requested
 
 
 class Pack(NamedTuple):
-    """The pages of one message, and the partition of `pages` that receives the message."""
+    """The pages of one message, and the partition to which the message is sent."""
 
     partition: int
     pages: list[PageMessage]
@@ -54,18 +54,18 @@ async def publish(
     *,
     now: int,
     keep_open: bool = False,
-    report: Report = lambda *_: None,
+    report: ReportProgress = lambda *_: None,
 ) -> Published:
-    """Read `paths` and send their pages, then request the sweep's commit unless `keep_open`.
+    """Read `paths` and send their pages. Request the commit of the sweep unless `keep_open`.
 
-    Publishing the same pages again changes nothing, because a page without a time gets the time when the sweep was
-    opened, as in the embedded engine.
+    As in the embedded engine, a page without a time gets the time when the sweep was opened (`now` for a new sweep),
+    so that publishing the same pages again changes nothing.
 
-    Raise InputError if the broker does not answer or topics are missing, and LostfoundError if `sweep` is invalid.
+    Raise InputError if the broker does not answer or topics are missing, LostfoundError for an invalid sweep name.
     """
     check_name(sweep)
     kafka = settings.kafka
-    counts = await topics.ensure(broker, kafka, partitions=None, create=kafka.create_topics)
+    partition_counts = await topics.ensure(broker, kafka, partitions=None, create=kafka.create_topics)
     producer = Producer(broker, kafka, settings.scheme.id)
     await producer.start()
     rejected: Counter[str] = Counter()
@@ -75,9 +75,9 @@ async def publish(
         opened = await _open_sweep(sweep_log, sweep, now)
         reader = read(paths, ReadLimits.from_settings(settings))
         bytes_total = total_bytes(paths)
-        packs = pack_pages((item for _, item in reader), kafka, sweep, opened, counts.pages)
+        packs = pack_pages((item for _, item in reader), kafka, sweep, opened, partition_counts.pages)
         in_flight: set[asyncio.Task[int]] = set()
-        # Reading and decompressing files must not block the event loop.
+        # Files are read and decompressed in a thread, so that the event loop is not blocked.
         while (pack := await asyncio.to_thread(next, packs, None)) is not None:
             if isinstance(pack, Rejected):
                 rejected[pack.reason] += 1
@@ -88,21 +88,21 @@ async def publish(
             pages += len(pack.pages)
             if len(in_flight) >= IN_FLIGHT_MAX:
                 done, in_flight = await asyncio.wait(in_flight, return_when=asyncio.FIRST_COMPLETED)
-                await asyncio.gather(*done)  # raises the error of a failed task
+                await asyncio.gather(*done)  # raises the error of a failed send
             report(reader.bytes_read, bytes_total, pages)
         await asyncio.gather(*in_flight)
         report(bytes_total, bytes_total, pages)
         if not keep_open:
-            async with ConsumerLag(broker, kafka, counts) as lag:
-                ends = await lag.end_offsets(Topic.PAGES)
-            await sweep_log.append(Event(event="commit", name=sweep, time=now, end_offsets=ends))
+            async with ConsumerLag(broker, kafka, partition_counts) as lag:
+                end_offsets = await lag.end_offsets(Topic.PAGES)
+            await sweep_log.append(Event(event="commit", name=sweep, time=now, end_offsets=end_offsets))
     finally:
         await producer.stop()
     return Published(sweep, pages, dict(rejected), not keep_open)
 
 
 async def _open_sweep(sweep_log: SweepLog, name: str, now: int) -> int:
-    """Open a sweep unless it exists. Return the time when it was opened, in ms."""
+    """Open a sweep if it does not exist. Return its opening time in ms."""
     await sweep_log.start()
     try:
         number = await sweep_log.get_or_open(name, now)
@@ -114,30 +114,30 @@ async def _open_sweep(sweep_log: SweepLog, name: str, now: int) -> int:
 def pack_pages(
     items: Iterable[Page | Rejected], settings: KafkaSettings, sweep: str, opened: int, partitions: int
 ) -> Iterator[Pack | Rejected]:
-    """Yield rejected records when read, and packs when full. A page larger than a pack gets a pack of its own."""
+    """Yield each rejected record at once, and each full pack. A page longer than `pack_bytes` gets its own pack."""
     packs: dict[int, list[PageMessage]] = {}
-    pack_bytes: Counter[int] = Counter()
+    pack_sizes: Counter[int] = Counter()
     for item in items:
         if isinstance(item, Rejected):
             yield item
             continue
-        partition, page_bytes = _partition(item, partitions), len(item.body or item.text or "")
-        if partition in packs and pack_bytes[partition] + page_bytes > settings.pack_bytes:
+        partition, page_size = _partition_of_page(item, partitions), len(item.body or item.text or "")
+        if partition in packs and pack_sizes[partition] + page_size > settings.pack_bytes:
             yield Pack(partition, packs.pop(partition))
         if partition not in packs:
-            packs[partition], pack_bytes[partition] = [], 0
+            packs[partition], pack_sizes[partition] = [], 0
         packs[partition].append(page_messages.to_message(with_time(item, opened), sweep))
-        pack_bytes[partition] += page_bytes
+        pack_sizes[partition] += page_size
         if len(packs[partition]) >= settings.pack_pages:
             yield Pack(partition, packs.pop(partition))
     for partition, pages in packs.items():
         yield Pack(partition, pages)
 
 
-def _partition(page: Page, partitions: int) -> int:
-    """Return the partition of a page's URL, so that the captures of a URL stay in order.
+def _partition_of_page(page: Page, partitions: int) -> int:
+    """Return the partition for a page's URL, or for the URL whose capture a revisit repeats.
 
-    For a revisit, return the partition of the URL whose capture it repeats.
+    All captures of a URL are sent to one partition, which keeps them in order.
     """
     if page.revisit_of is not None:
         with suppress(BadUrl):

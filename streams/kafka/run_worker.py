@@ -1,4 +1,4 @@
-"""Starts and stops one worker: its HTTP server, its Faust app and the duties of the coordinator."""
+"""Start and stop one worker: its HTTP server, its Faust app and the tasks of the coordinator."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class WorkerOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     data_dir: Path
     operators: Sequence[str] = OPERATORS
-    partitions: int | None = None  # for topics that do not exist yet; None: `kafka.partitions`
+    partitions: int | None = None  # None: as in existing topics, or else `kafka.partitions`
     host: str = "127.0.0.1"
     port: int = 0  # 0: any free port
     url: str | None = None  # where other workers reach this worker; None: http://HOST:PORT
@@ -52,30 +52,30 @@ def run(settings: Settings, broker: Broker, options: WorkerOptions) -> None:
     """Run a worker until SIGINT or SIGTERM or, with `until_idle`, until all messages are processed.
 
     Raise InputError for an invalid option, an unreachable broker or unsuitable topics, and StateError for a data
-    folder that cannot be used. Faust's threads can outlive these errors: end the process with `end_process`.
+    folder that cannot be used. Faust's threads may outlive these errors, so the caller must exit with `end_process`.
     """
-    unknown = set(options.operators) - set(OPERATORS)
+    unknown = sorted(set(options.operators) - set(OPERATORS))
     if unknown or not options.operators:
-        names = ", ".join(sorted(unknown)) or "none given"
-        raise InputError(f"unknown operators: {names}", f"use {' or '.join(OPERATORS)}")
+        fault = f"unknown operators: {', '.join(unknown)}" if unknown else "no operators are given"
+        raise InputError(fault, f"use {' or '.join(OPERATORS)}")
     if options.url is not None:
-        parse_worker_url(options.url)  # Faust would reject an invalid URL only later, and no worker could use it
-    disable_created_metrics()  # type: ignore[no-untyped-call]  # creation times are unused and double /metrics
+        parse_worker_url(options.url)  # raises InputError now; Faust would reject an invalid URL only later
+    disable_created_metrics()  # type: ignore[no-untyped-call]  # they would double the length of /metrics
     kafka = settings.kafka
     counts = asyncio.run(topics.ensure(broker, kafka, partitions=options.partitions, create=kafka.create_topics))
     (options.data_dir / "faust").mkdir(parents=True, exist_ok=True)
     warm_up()  # so that publishing the first moves does not delay a batch of pages
-    asyncio.set_event_loop(loop := asyncio.new_event_loop())  # Faust needs the loop before the loop runs
+    asyncio.set_event_loop(loop := asyncio.new_event_loop())  # set before it runs, as Faust requires
     try:
-        loop.run_until_complete(_work(settings, broker, options, counts))
+        loop.run_until_complete(_run(settings, broker, options, counts))
     except LostfoundError:
         raise
     except Exception:
         log.exception("the worker failed")
-        end_process()  # Faust's threads would keep the process alive, doing nothing
+        end_process()  # otherwise Faust's threads would keep an idle process alive
 
 
-async def _work(settings: Settings, broker: Broker, options: WorkerOptions, counts: topics.PartitionCounts) -> None:
+async def _run(settings: Settings, broker: Broker, options: WorkerOptions, counts: topics.PartitionCounts) -> None:
     kafka = settings.kafka
     stop = asyncio.Event()
     for signal_number in (signal.SIGINT, signal.SIGTERM):
@@ -92,12 +92,12 @@ async def _work(settings: Settings, broker: Broker, options: WorkerOptions, coun
             server = Server(collection)
             await server.start(sockets)
             publishes_moves = Topic.MOVES.value in kafka.results
-            duties = [stop.wait(), app.wait_for_stopped(), coordinate_commits(collection)]
+            coroutines = [stop.wait(), app.wait_for_stopped(), coordinate_commits(collection)]
             if publishes_moves:
-                duties.append(publish_moves(collection))
+                coroutines.append(publish_moves(collection))
             if options.until_idle:
-                duties.append(_wait_until_idle(app, lag, publishes_moves))
-            tasks = [asyncio.create_task(duty) for duty in duties]
+                coroutines.append(_wait_until_idle(app, lag, publishes_moves))
+            tasks = [asyncio.create_task(coroutine) for coroutine in coroutines]
             await app.start()
             log.info("worker started", prefix=kafka.prefix, partitions=counts.partitions, port=port)
             done, pending = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)

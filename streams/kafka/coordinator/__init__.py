@@ -1,1 +1,1 @@
-"""The duties of the worker that owns partition 0: committing sweeps and publishing moves."""
+"""The additional tasks of the worker that owns partition 0: commit sweeps and publish moves."""

@@ -1,7 +1,7 @@
-"""Commits sweeps: a commit takes effect once all messages that were in `pages` when it was requested are processed.
+"""Commit each sweep once all messages that `pages` contained when the commit was requested are processed.
 
-The worker that owns partition 0 tracks the progress, then appends "reached" to the sweep log. A new owner of that
-partition starts tracking from the beginning. If two workers append "reached", the second event changes nothing.
+The worker that owns partition 0 tracks the progress, then appends "reached" to the sweep log. A new owner of this
+partition tracks the progress from the beginning. If two workers append "reached", the second event is ignored.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ log = structlog.get_logger(__name__)
 
 async def coordinate_commits(collection: Collection) -> None:
     """Commit sweeps until this task is cancelled."""
-    pending = collection.runner.sweep_log.table.pending_commits
+    requests = collection.runner.sweep_log.table.pending_commits
     barriers: dict[int, Barrier] = {}
     while True:
         await asyncio.sleep(POLL_SECONDS)
         if 0 not in collection.runner.partitions.active:
             barriers.clear()
             continue
-        for number, request in list(pending.items()):
+        for number, request in list(requests.items()):
             barrier = barriers.setdefault(number, Barrier(collection.lag, request.end_offsets))
             try:
                 if await barrier.advance():

@@ -1,8 +1,8 @@
-"""Publishes moves: what `find` answers for each URL that a newly committed sweep is the first to find missing.
+"""Publish moves: after each commit, the answers of `find` about the URLs that are missing since this sweep.
 
 The owner of partition 0 publishes the moves, then appends "moves_published" to the sweep log. If this worker stops in
 between, the next owner queries the same URLs in the same order and sends messages with the same keys. If two workers
-publish at the same time, the only effect is that messages are repeated.
+publish at the same time, messages are sent twice, with the same keys.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ async def publish_moves(collection: Collection) -> None:
         try:
             await _publish(collection, sweep)
         except (KafkaError, LostfoundError) as error:
-            log.info("publishing moves is delayed", sweep=sweep.name, reason=str(error))
+            log.info("cannot publish moves yet, retrying", sweep=sweep.name, reason=str(error))
             await asyncio.sleep(RETRY_SECONDS)
         except Exception:
-            # The same query would fail again, so this sweep's moves are skipped.
-            log.exception("publishing moves failed", sweep=sweep.name)
+            # A retry would fail again, so the moves of this sweep are skipped.
+            log.exception("cannot publish the moves of a sweep, skipping them", sweep=sweep.name)
             runner.metrics.count({"moves_failed": 1})
             await _mark_published(runner.sweep_log, sweep)
 
@@ -58,9 +58,7 @@ async def _publish(collection: Collection, sweep: Sweep) -> None:
     remaining = moves_max = settings.kafka.moves_max
     # Queries wait for other workers, so they run in a thread.
     view = await asyncio.to_thread(lambda: View(collection.store()))
-    moves = islice(
-        find_moves(view, settings, sweep), moves_max + 1
-    )  # one extra, to detect that the limit is exceeded
+    moves = islice(find_moves(view, settings, sweep), moves_max + 1)  # one more, to detect that the limit is exceeded
     while batch := await asyncio.to_thread(lambda: list(islice(moves, MOVES_PER_BATCH))):
         if 0 not in runner.partitions.active:
             return
@@ -68,9 +66,10 @@ async def _publish(collection: Collection, sweep: Sweep) -> None:
             runner.metrics.count({"moves_truncated": 1})
             log.warning("a sweep has more moves than kafka.moves_max", sweep=sweep.name, moves_max=moves_max)
             del batch[remaining:]
-        owners = [partition_of(url_key(move.url), runner.context.partition_count) for move in batch]
+        partitions = [partition_of(url_key(move.url), runner.context.partition_count) for move in batch]
         await runner.producer.send_results(
-            Result(Topic.MOVES, owner, move.url.encode(), move) for owner, move in zip(owners, batch, strict=True)
+            Result(Topic.MOVES, number, move.url.encode(), move)
+            for number, move in zip(partitions, batch, strict=True)
         )
         runner.metrics.results.labels(Topic.MOVES.value).inc(len(batch))
         remaining -= len(batch)
@@ -85,7 +84,7 @@ async def _mark_published(sweep_log: SweepLog, sweep: Sweep) -> None:
 
 
 def find_moves(view: View, settings: Settings, sweep: Sweep) -> Iterator[Move]:
-    """Yield the moved and gone URLs that `sweep`, the last committed sweep, is the first to find missing."""
+    """Yield the URLs that are missing since `sweep`, the last committed sweep, if `find` finds them moved or gone."""
     finder = Finder(view, settings)
     missing = possibly_missing_urls(view, settings.find.soft_404_urls)
     newly_missing = (url for url in missing if finder.missing_since(url) == sweep.number)

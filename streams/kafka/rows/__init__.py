@@ -1,1 +1,1 @@
-"""Reading a state that is sharded over workers: row queries, the HTTP client of a worker, and the sharded store."""
+"""Read a state that is sharded over workers: row queries, the HTTP client for workers, and the sharded store."""

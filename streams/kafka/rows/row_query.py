@@ -1,10 +1,10 @@
-"""Queries for rows of partitions: query types, execution on local stores, and merging of answers.
+"""Queries for rows in partitions: their types, their execution on local stores, and the merging of answers.
 
     GetQuery      the value of each key, or None
     PrefixQuery   the rows under each key prefix
 
-Workers send queries to one another as msgpack. Several partitions can have rows with the same key, whose values are
-then merged into one.
+Workers send queries to one another as msgpack. If several partitions have a row with the same key, the values are
+merged into one.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class _Query(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class GetQuery(_Query, frozen=True, tag="get"):
-    """Reads the values of keys."""
+    """A query for the values of keys."""
 
     def read(self, store: RowReader, keys: Sequence[bytes]) -> list[bytes | None]:
         """Return the value of each key in one partition."""
@@ -50,10 +50,10 @@ class GetQuery(_Query, frozen=True, tag="get"):
 
 
 class PrefixQuery(_Query, frozen=True, tag="prefixes"):
-    """Reads the rows under key prefixes."""
+    """A query for the rows under key prefixes."""
 
     limit: int | None = None  # rows per prefix; None: all
-    start: bytes | None = None  # the first key of a page; such a query has one prefix
+    start: bytes | None = None  # the key from which to read; requires a single prefix
 
     def read(self, store: RowReader, keys: Sequence[bytes]) -> list[list[Row]]:
         """Return the rows under each prefix in one partition."""
@@ -66,19 +66,19 @@ class PrefixQuery(_Query, frozen=True, tag="prefixes"):
 
 RowQuery = GetQuery | PrefixQuery
 RowSource = Callable[[RowQuery], Any]
-"""A function that answers row queries from a worker or from the stores of this process."""
+"""A function that answers row queries, by asking a worker or from the stores of this process."""
 ANSWER_TYPES: dict[type, Any] = {GetQuery: list[bytes | None], PrefixQuery: list[list[Row]]}
 
 
 def run_query(stores: Mapping[int, RowReader], query: RowQuery) -> list[Any]:
     """Execute a query on the stores of its partitions.
 
-    Raise KeyError if a partition has no store, ValueError if the query lacks partitions or owners.
+    Raise KeyError if a partition has no store, and ValueError if `partitions` or `owners` are not set.
     """
     if not query.partitions or len(query.owners) != len(query.keys):
-        raise ValueError("the query does not name the partitions of its keys")
+        raise ValueError("the query does not name its partitions, or not one owner per key")
     if isinstance(query, PrefixQuery) and query.start is not None:
-        # The merge is lazy and reads only the rows of the page.
+        # The merge is lazy: it stops reading at the limit.
         (prefix,) = query.keys
         return [query.merge([stores[number].scan(query.family, prefix, query.start) for number in query.partitions])]
     indexes_by_partition: defaultdict[int, list[int]] = defaultdict(list)
@@ -93,10 +93,10 @@ def run_query(stores: Mapping[int, RowReader], query: RowQuery) -> list[Any]:
 
 
 def merge_answers(query: RowQuery, indexes: Iterable[Iterable[int]], answers: Iterable[Iterable[Any]]) -> list[Any]:
-    """Merge the answers to parts of a query into one answer per key. `indexes` locate each part's keys."""
+    """Merge the answers to parts of a query into one per key. `indexes` are the indexes of each part's keys."""
     values_by_index: list[list[Any]] = [[] for _ in query.keys]
-    for part, values in zip(indexes, answers, strict=True):
-        for index, value in zip(part, values, strict=True):
+    for part_indexes, values in zip(indexes, answers, strict=True):
+        for index, value in zip(part_indexes, values, strict=True):
             values_by_index[index].append(value)
     return [values[0] if len(values) == 1 else query.merge(values) for values in values_by_index]
 
@@ -110,10 +110,10 @@ def merge_rows(family: Family, scans: Iterable[Iterable[Row]]) -> Iterator[Row]:
 def merge_values(family: Family, first: bytes, second: bytes) -> bytes:
     """Merge the values that two partitions have for one key.
 
-    In the family of sweeps, partitions only contain captures per host, which are added up. The sweeps themselves are
-    in the sweep log. All other values are merged as facts.
+    In the family SWEEPS, partitions only contain counts of captures per host, which are added up. The sweeps
+    themselves are in the sweep log. In all other families, values are merged as facts.
     """
     if family is not Family.SWEEPS:
         return merge(family, first, second)
-    assert len(first) == len(second) == _CAPTURE_COUNT.size, "partitions only have counts in the family of sweeps"
+    assert len(first) == len(second) == _CAPTURE_COUNT.size, "partitions only have counts in the family SWEEPS"
     return _CAPTURE_COUNT.pack(_CAPTURE_COUNT.unpack(first)[0] + _CAPTURE_COUNT.unpack(second)[0])

@@ -1,7 +1,7 @@
-"""A collection sharded over partitions, which all queries of the embedded engine can read as one store.
+"""Read a collection that is sharded over partitions as one store, like the store of the embedded engine.
 
-`routing` derives the owner of a row from the key, so usually one partition is read per key. All partitions are read
-for rows that are stored with a document but looked up by another key (samples, words, edges), and for prefixes too
+Usually only one partition is read per key: the owner, which `routing` derives from the key. All partitions are read
+for rows that are stored with a document but not looked up by its id (samples, words, edges), and for prefixes too
 short to identify an owner. If a partition does not answer, the read fails: partial answers are never returned.
 """
 
@@ -25,18 +25,18 @@ from state.scheme import Scheme
 from streams.kafka.rows.row_query import GetQuery, PrefixQuery, RowQuery, RowSource, merge_answers
 from streams.operators.routing import partition_of
 
-PAGE_ROWS, PAGE_ROWS_MAX = 64, 4096  # the first page is small, because most scans end early
+_CHUNK_ROWS, _CHUNK_ROWS_MAX = 64, 4096  # the first chunk is small, because most scans end early
 _BY_DOCUMENT = frozenset({Family.DOCUMENTS, Family.TEXTS, Family.PARENTS, Family.LOCATIONS, Family.MEMBERS})
 _BY_SUFFIX = frozenset({Family.SAMPLES, Family.WORDS})  # the end of a key, a document prefix, determines the owner
-_SWEEP = b"s"
+_SWEEP_TAG = b"s"  # the first byte of the key of a sweep; other keys have counts of captures per host
 
 
 class QueryStore:
-    """A `RowReader` that sends every read as a query to a source of all rows of the collection."""
+    """A `RowReader` that sends every read as a query to `source`, which answers for the whole collection."""
 
-    def __init__(self, name: str, query: RowSource) -> None:
+    def __init__(self, name: str, source: RowSource) -> None:
         self.path = Path(name)
-        self._send = query
+        self._source = source
 
     def get(self, family: Family, key: bytes) -> bytes | None:
         """Return the value of a key, or None."""
@@ -55,20 +55,20 @@ class QueryStore:
         return [[key for key, _ in rows] for rows in self.scan_prefixes(family, prefixes, limit)]
 
     def scan(self, family: Family, prefix: bytes = b"", start: bytes | None = None) -> Iterator[Row]:
-        """Yield the rows whose keys begin with `prefix`, from the key `start` on. Rows are read page by page."""
-        limit = PAGE_ROWS
+        """Yield the rows whose keys begin with `prefix`, starting at the key `start`. Rows are read in chunks."""
+        limit = _CHUNK_ROWS
         while True:
-            page = self._page(family, prefix, limit, start)
-            yield from page
-            if len(page) < limit:
+            chunk = self._read_chunk(family, prefix, limit, start)
+            yield from chunk
+            if len(chunk) < limit:
                 return
-            start, limit = page[-1][0] + b"\0", min(2 * limit, PAGE_ROWS_MAX)
+            start, limit = chunk[-1][0] + b"\0", min(2 * limit, _CHUNK_ROWS_MAX)
 
     def keys(self, family: Family, prefix: bytes, limit: int, start: bytes | None = None) -> list[bytes]:
-        """Return at most `limit` keys that begin with `prefix`, from the key `start` on."""
-        return [key for key, _ in self._page(family, prefix, limit, start)]
+        """Return at most `limit` keys that begin with `prefix`, starting at the key `start`."""
+        return [key for key, _ in self._read_chunk(family, prefix, limit, start)]
 
-    def _page(self, family: Family, prefix: bytes, limit: int, start: bytes | None) -> list[Row]:
+    def _read_chunk(self, family: Family, prefix: bytes, limit: int, start: bytes | None) -> list[Row]:
         start = prefix if start is None else start
         rows: list[Row]
         (rows,) = self._send(PrefixQuery(family=family, keys=[prefix], limit=limit, start=start))
@@ -79,13 +79,13 @@ class QueryStore:
 
 
 class ShardedStore(QueryStore):
-    """A collection that is read from the workers that serve its partitions."""
+    """A collection, read from the workers that serve its partitions."""
 
     def __init__(
         self,
         name: str,
         scheme: Scheme,
-        workers: Mapping[int, RowSource],
+        sources: Mapping[int, RowSource],
         *,
         partitions: int,
         sweep_rows: Mapping[bytes, bytes],
@@ -93,62 +93,62 @@ class ShardedStore(QueryStore):
     ) -> None:
         """Raise StateError if a partition has no worker.
 
-        `workers` are keyed by partition. `sweep_rows` derive from the sweep log. `threads` run queries concurrently.
+        `sources` has an entry per partition: the function that sends a query to the worker of the partition.
+        `sweep_rows` derive from the sweep log. `threads` run queries concurrently.
         """
         super().__init__(name, self.query)
-        if missing := sorted(set(range(partitions)) - set(workers)):
+        if missing := sorted(set(range(partitions)) - set(sources)):
             raise StateError(
                 f"no worker serves partitions {', '.join(map(str, missing))} of {partitions}",
-                "retry once workers have taken them over; /readyz of each worker shows its progress",
+                "retry once other workers have taken these over; /readyz shows the progress of a worker",
             )
         self.scheme, self.partitions = scheme, partitions
-        self._workers, self._sweep_rows, self._threads = workers, sweep_rows, threads
-        self._partitions_by_worker: defaultdict[RowSource, list[int]] = defaultdict(list)
+        self._sources, self._sweep_rows, self._threads = sources, sweep_rows, threads
+        self._partitions_by_source: defaultdict[RowSource, list[int]] = defaultdict(list)
         for number in range(partitions):
-            self._partitions_by_worker[workers[number]].append(number)
+            self._partitions_by_source[sources[number]].append(number)
 
     def query(self, query: RowQuery) -> list[Any]:
-        """Query the owners of the rows and merge their answers."""
+        """Query the partitions that may have the rows, and merge their answers."""
         if query.family is not Family.SWEEPS:
             return self._query_workers(query)
-        # Sweeps are derived from the sweep log, and their captures per host are stored in the partitions.
-        logged = [self._read_log(query, key) for key in query.keys]
-        if all(key.startswith(_SWEEP) for key in query.keys):
+        # The sweeps are derived from the sweep log. Their counts of captures per host are stored in the partitions.
+        logged = [self._read_sweep_rows(query, key) for key in query.keys]
+        if all(key.startswith(_SWEEP_TAG) for key in query.keys):
             return logged
         return merge_answers(query, [range(len(logged))] * 2, [logged, self._query_workers(query)])
 
-    def _read_log(self, query: RowQuery, key: bytes) -> Any:
+    def _read_sweep_rows(self, query: RowQuery, key: bytes) -> Any:
         if isinstance(query, GetQuery):
             return self._sweep_rows.get(key)
         first = query.start or b""
-        return sorted(row for row in self._sweep_rows.items() if row[0].startswith(key) and row[0] >= first)[
-            : query.limit
-        ]
+        rows = sorted(row for row in self._sweep_rows.items() if row[0].startswith(key) and row[0] >= first)
+        return rows[: query.limit]
 
     def _query_workers(self, query: RowQuery) -> list[Any]:
         """Send each worker one query for the keys that it owns and the keys that have no owner."""
         owners = [self.owner(query.family, key) for key in query.keys]
-        indexes_by_worker: defaultdict[RowSource, list[int]] = defaultdict(list)
+        indexes_by_source: defaultdict[RowSource, list[int]] = defaultdict(list)
         for index, owner in enumerate(owners):
-            for worker in self._partitions_by_worker if owner is None else (self._workers[owner],):
-                indexes_by_worker[worker].append(index)
+            for source in self._partitions_by_source if owner is None else (self._sources[owner],):
+                indexes_by_source[source].append(index)
         queries = []
-        for worker, indexes in indexes_by_worker.items():
+        for source, indexes in indexes_by_source.items():
             part_owners = [owners[index] for index in indexes]
             needed = set(part_owners)
-            partitions = [n for n in self._partitions_by_worker[worker] if n in needed or None in needed]
+            partitions = [n for n in self._partitions_by_source[source] if n in needed or None in needed]
             keys = [query.keys[index] for index in indexes]
             queries.append(msgspec.structs.replace(query, keys=keys, partitions=partitions, owners=part_owners))
         if self._threads is None or len(queries) < 2:
-            answers = [worker(part) for worker, part in zip(indexes_by_worker, queries, strict=True)]
+            answers = [source(part) for source, part in zip(indexes_by_source, queries, strict=True)]
         else:
-            answers = list(self._threads.map(lambda worker, part: worker(part), indexes_by_worker, queries))
-        return merge_answers(query, indexes_by_worker.values(), answers)
+            answers = list(self._threads.map(lambda source, part: source(part), indexes_by_source, queries))
+        return merge_answers(query, indexes_by_source.values(), answers)
 
     def owner(self, family: Family, key: bytes) -> int | None:
-        """Return the partition that has all rows whose keys begin with `key`, or None if several can have some."""
+        """Return the only partition that can have rows whose keys begin with `key`, or None if several can."""
         if family is Family.META:
-            # All partitions have the same rows, except for the rows about full buckets.
+            # All partitions have the same rows, except for those about full buckets.
             return None if key.startswith(meta.FULL_BUCKET) else 0
         if family is Family.CAPTURES:
             end = key.find(b"\0")
@@ -177,7 +177,7 @@ class ShardedStore(QueryStore):
         return dict(parts)
 
     def _writers(self, family: Family, key: bytes) -> Sequence[int]:
-        """Return the partitions that can have the row of a complete key."""
+        """Return the partitions that may have a row with this key."""
         if family in _BY_SUFFIX:
             return (partition_of(key[-PREFIX_BYTES:], self.partitions),)
         owner = self.owner(family, key)

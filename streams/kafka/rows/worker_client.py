@@ -1,6 +1,6 @@
-"""The HTTP client of a worker.
+"""The HTTP client for workers.
 
-Bodies are msgpack. If a token is set (LOSTFOUND_TOKEN, the same for all workers), every request contains the token. A
+Bodies are msgpack. If LOSTFOUND_TOKEN is set, to the same value for all workers, every request contains this token. A
 late, invalid or missing response raises an error that names the worker: partial answers are never returned.
 """
 
@@ -25,12 +25,12 @@ from streams.kafka.rows.sharded_store import QueryStore
 
 _encode = msgspec.msgpack.Encoder().encode
 _decoder = cache(msgspec.msgpack.Decoder)
-RECORD_BYTES_MAX = 8 << 20
-_CHANGE_SECONDS_MAX = 3600.0  # the worker first waits for all messages in flight
+_RECORD_BYTES_MAX = 8 << 20
+_CHANGE_SECONDS_MAX = 3600.0  # long, because the worker first waits for all messages in flight
 
 
 def token_from_environment() -> str:
-    """Return LOSTFOUND_TOKEN, or an empty text if unset. Raise InputError if it cannot be sent in a header."""
+    """Return LOSTFOUND_TOKEN, by default an empty string. Raise InputError if a header cannot contain the token."""
     token = os.environ.get("LOSTFOUND_TOKEN", "")
     if not (token.isascii() and token.isprintable()) or " " in token:
         raise InputError(
@@ -47,15 +47,15 @@ def is_authorized(header: str | None, token: str) -> bool:
 
 
 def url_for(host: str, port: int) -> str:
-    """Return the URL of an address, with brackets around an IPv6 address."""
+    """Return the HTTP URL of a host and port, with brackets around an IPv6 address."""
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 def parse_worker_url(url: str) -> SplitResult:
-    """Return the parts of a worker's URL. Raise InputError if it cannot be the URL of a worker."""
+    """Split the URL of a worker. Raise InputError if no worker can have this URL."""
     try:
         parts = urlsplit(url.rstrip("/"))
-        host = (parts.hostname or "").encode("idna")  # the encoding for DNS queries
+        host = (parts.hostname or "").encode("idna")  # raises ValueError for an invalid host name
         usable = parts.scheme in ("http", "https") and host and parts.port != 0 and parts.path.isascii()
     except ValueError:
         usable = False
@@ -92,11 +92,11 @@ class WorkerClient:
     def retract(self, changes: Changes) -> None:
         """Send a retraction and return once the owners of all rows have applied it."""
         for record in changelog_record.encode(
-            changes, kind=changelog_record.RETRACTION, record_bytes_max=RECORD_BYTES_MAX
+            changes, kind=changelog_record.RETRACTION, record_bytes_max=_RECORD_BYTES_MAX
         ):
             self.post("/retract", record, None)
 
-    def post(self, path: str, body: bytes, answer_type: Any, seconds_max: float = _CHANGE_SECONDS_MAX) -> Any:
+    def post(self, path: str, body: bytes, response_type: Any, seconds_max: float = _CHANGE_SECONDS_MAX) -> Any:
         """Send a body and return the decoded response.
 
         Raise StateError if no valid response arrives, InputError if the worker rejects the token or the request.
@@ -106,25 +106,25 @@ class WorkerClient:
         except ConnectionRefusedError as error:
             raise StateError(
                 f"no worker is listening at {self.url}",
-                "start the worker or use another one; partial answers are never returned",
+                "start this worker or use the URL of a different worker; partial answers are never returned",
             ) from error
         except (OSError, http.client.HTTPException) as error:
             raise StateError(
-                f"the worker at {self.url} did not answer within {seconds_max:g} s: {error!r}",
+                f"no response from the worker at {self.url} within {seconds_max:g} s: {error!r}",
                 "retry, or check /readyz of the workers; partial answers are never returned",
             ) from error
         if status == http.HTTPStatus.OK:
             try:
-                return _decoder(answer_type).decode(response)
+                return _decoder(response_type).decode(response)
             except msgspec.DecodeError as error:
                 raise StateError(f"the response of the worker at {self.url} cannot be decoded: {error}") from error
         try:
-            refusal = msgspec.json.decode(response, type=_ErrorResponse)
+            problem = msgspec.json.decode(response, type=_ErrorResponse)
         except msgspec.DecodeError:
-            refusal = _ErrorResponse(f"HTTP status {status}")
-        refused = status in (http.HTTPStatus.UNAUTHORIZED, http.HTTPStatus.CONFLICT)
-        raise (InputError if refused else StateError)(
-            f"the worker at {self.url} reports: {refusal.error}", refusal.hint
+            problem = _ErrorResponse(f"HTTP status {status}")
+        is_rejected = status in (http.HTTPStatus.UNAUTHORIZED, http.HTTPStatus.CONFLICT)
+        raise (InputError if is_rejected else StateError)(
+            f"the worker at {self.url} reports: {problem.error}", problem.hint
         )
 
     def _exchange(self, path: str, body: bytes, seconds_max: float) -> tuple[int, bytes]:
@@ -137,7 +137,7 @@ class WorkerClient:
             try:
                 connection.request("POST", self._parts.path + path, body, self._headers)
             except (OSError, http.client.HTTPException):
-                connection.close()  # the worker may have closed an idle connection: retry on a new one
+                connection.close()  # the worker may have closed an idle connection: retry on a new connection
                 connection.request("POST", self._parts.path + path, body, self._headers)
             response = connection.getresponse()
             return response.status, response.read()

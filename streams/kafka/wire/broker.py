@@ -1,4 +1,4 @@
-"""The broker's address and credentials. They come from the environment, to keep secrets out of files and logs."""
+"""The broker's addresses and credentials, read from the environment to keep secrets out of files and logs."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ _MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 _ADDRESS = re.compile(r"(\[(?P<ipv6>[^\]]+)\]|(?P<host>[^\s\[\]:/@?#]+))(:(?P<port>[0-9]{1,5}))?")
 _HINTS = (
     ("SaslAuthenticationFailed", "check KAFKA_SASL_USERNAME, KAFKA_SASL_PASSWORD and KAFKA_SASL_MECHANISM"),
-    ("UnsupportedSaslMechanism", "set KAFKA_SASL_MECHANISM to one that the broker has enabled"),
-    ("CERTIFICATE_VERIFY_FAILED", "set KAFKA_SSL_CAFILE to the authority that signed the broker's certificate"),
+    ("UnsupportedSaslMechanism", "set KAFKA_SASL_MECHANISM to a mechanism that the broker has enabled"),
+    ("CERTIFICATE_VERIFY_FAILED", "set KAFKA_SSL_CAFILE to the certificate of the broker's certificate authority"),
 )
 
 
 class Broker(msgspec.Struct, frozen=True, kw_only=True):
-    """Addresses and credentials of the broker. The `repr` contains no secrets."""
+    """The addresses and credentials of the broker. The `repr` contains no secrets."""
 
-    bootstrap: str
+    bootstrap: str  # HOST:PORT or HOST:PORT,HOST:PORT,...
     protocol: str = "PLAINTEXT"
     mechanism: str = ""
     username: str = ""
@@ -51,7 +51,8 @@ class Broker(msgspec.Struct, frozen=True, kw_only=True):
             if self.certfile:
                 context.load_cert_chain(self.certfile, self.keyfile or None)
         except OSError as error:
-            raise InputError(f"cannot set up TLS to the broker: {error}", "check the KAFKA_SSL_... files") from error
+            hint = "check KAFKA_SSL_CAFILE, KAFKA_SSL_CERTFILE and KAFKA_SSL_KEYFILE"
+            raise InputError(f"cannot set up TLS to the broker: {error}", hint) from error
         return context
 
     def client_arguments(self) -> dict[str, Any]:
@@ -72,12 +73,12 @@ class Broker(msgspec.Struct, frozen=True, kw_only=True):
 
 @contextmanager
 def capture_client_errors() -> Iterator[list[logging.LogRecord]]:
-    """Collect the errors that aiokafka logs, because only its log contains the reason for a failed connection."""
+    """Collect the errors that aiokafka logs: only the log contains the reason for a failed connection."""
     log = logging.getLogger("aiokafka")
     level, propagate = log.level, log.propagate
     handler = BufferingHandler(capacity=1 << 20)
     handler.setLevel(logging.ERROR)
-    if level > logging.ERROR:  # errors are silenced: collect them, but do not pass them on
+    if level > logging.ERROR:  # logging of errors is disabled: collect errors without printing them
         log.setLevel(logging.ERROR)
         log.propagate = False
     log.addHandler(handler)
@@ -90,10 +91,10 @@ def capture_client_errors() -> Iterator[list[logging.LogRecord]]:
 
 
 def unreachable_error(broker: Broker, error: Exception, client_errors: list[logging.LogRecord]) -> InputError:
-    """Return the error to raise for a failed connection, with the last error that the client logged."""
+    """Return the error to raise for a failed connection. Its reason is the last error that the client logged."""
     reason = client_errors[-1].getMessage() if client_errors else str(error)
-    default = f"check --bootstrap or KAFKA_BOOTSTRAP; KAFKA_SECURITY_PROTOCOL is {broker.protocol}"
-    hint = next((hint for word, hint in _HINTS if word in reason), default)
+    default_hint = f"check --bootstrap or KAFKA_BOOTSTRAP; KAFKA_SECURITY_PROTOCOL is {broker.protocol}"
+    hint = next((hint for pattern, hint in _HINTS if pattern in reason), default_hint)
     return InputError(f"the broker at {broker.bootstrap} cannot be reached: {reason}", hint)
 
 
@@ -106,14 +107,14 @@ def _is_address(address: str) -> bool:
         if match["ipv6"]:
             ipaddress.IPv6Address(match["ipv6"])
         else:
-            match["host"].encode("idna")  # the encoding for DNS queries
+            match["host"].encode("idna")  # raises ValueError for an invalid host name
     except ValueError:
         return False
     return True
 
 
 def from_environment(bootstrap: str | None, environment: Mapping[str, str] | None = None) -> Broker:
-    """Return the broker at `bootstrap` or else KAFKA_BOOTSTRAP. Raise InputError for invalid settings."""
+    """Return the broker at `bootstrap`, KAFKA_BOOTSTRAP or the default. Raise InputError for invalid settings."""
     variables = os.environ if environment is None else environment
     protocol = variables.get("KAFKA_SECURITY_PROTOCOL", "PLAINTEXT").upper()
     mechanism = variables.get("KAFKA_SASL_MECHANISM", "PLAIN" if protocol.startswith("SASL") else "").upper()
@@ -126,7 +127,7 @@ def from_environment(bootstrap: str | None, environment: Mapping[str, str] | Non
     addresses = bootstrap or variables.get("KAFKA_BOOTSTRAP") or DEFAULT_BOOTSTRAP
     for address in map(str.strip, addresses.split(",")):
         if not _is_address(address):
-            raise InputError(f"{address!r} is not a broker address", "use HOST:PORT, several separated by commas")
+            raise InputError(f"{address!r} is not a broker address", "use HOST:PORT or HOST:PORT,HOST:PORT,...")
     return Broker(
         bootstrap=addresses,
         protocol=protocol,

@@ -1,9 +1,9 @@
-"""The consumer lag of the workers, and barriers, which wait until all messages in flight have passed all stages.
+"""The consumer lag of the workers, and barriers, which detect that all messages in flight have passed all stages.
 
     pages ─▶ captures ─▶ captures ─▶ documents ─▶ buckets ─▶ documents ─▶ documents ─▶ joins ─▶ joins ...
 
-A barrier records the end offsets of a topic. Once the group has committed these offsets, all messages that derive
-from the topic are in the next topic. The barrier then records the end offsets of the next topic, and so on.
+A barrier records the end offsets of a topic. Once the consumer group has committed these offsets, all outputs of the
+messages before them are in the next topic. The barrier then records the end offsets of the next topic, and so on.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from streams.kafka.wire.topics import PartitionCounts
 from streams.settings import KafkaSettings
 
 POLL_SECONDS = 0.5
-JOIN_ROUNDS_MAX = 64  # a union hops from owner to owner along decreasing ids; most need one or two hops
+JOIN_ROUNDS_MAX = 64  # a union is forwarded from owner to owner along decreasing ids, mostly once or twice
 CONSUMED_TOPICS = (Topic.PAGES, *MESSAGE_TYPES)
-# A revisit passes `captures` twice: first it goes to the owner of the repeated URL. `documents` occurs three times: a
-# sighting causes bucket probes, the probes cause candidate pairs, and the pairs cause verify requests.
-ADMISSION_STAGES = (Topic.CAPTURES, Topic.CAPTURES, Topic.DOCUMENTS)  # after them, the page's document is stored
+# `captures` occurs twice, because a revisit is first sent to the owner of the URL whose capture it repeats.
+# `documents` occurs three times: for sightings, for the candidate pairs from `buckets`, and for verify requests.
+ADMISSION_STAGES = (Topic.CAPTURES, Topic.CAPTURES, Topic.DOCUMENTS)  # after these stages, documents are stored
 _VERIFICATION_STAGES = (Topic.DOCUMENTS, Topic.BUCKETS, Topic.DOCUMENTS, Topic.DOCUMENTS)
-CLUSTERING_STAGES = (*_VERIFICATION_STAGES, *[Topic.JOINS] * 16)  # pages that are not captured yet are ignored
-# `joins` repeats until a round sends no messages. The maximum matters only if other sweeps keep sending unions.
+CLUSTERING_STAGES = (*_VERIFICATION_STAGES, *[Topic.JOINS] * 16)  # does not wait for `captures`
+# `joins` repeats until a round sends no messages. The maximum is reached only if other sweeps keep sending unions.
 STAGES = (Topic.PAGES, *ADMISSION_STAGES[:2], *_VERIFICATION_STAGES, *[Topic.JOINS] * JOIN_ROUNDS_MAX)
 log = structlog.get_logger(__name__)
 
 
 class ConsumerLag:
-    """Reads the committed and end offsets of all consumed topics. Use it as an async context manager to connect."""
+    """The committed and end offsets of all consumed topics. An async context manager connects it."""
 
     def __init__(self, broker: Broker, settings: KafkaSettings, counts: PartitionCounts) -> None:
         self._group = settings.prefix
@@ -58,7 +58,7 @@ class ConsumerLag:
         await self._admin.close()
 
     async def committed_offsets(self) -> dict[TopicPartition, int]:
-        """Return the offsets that the group has committed."""
+        """Return the offsets that the consumer group has committed, by partition."""
         offsets = await self._admin.list_consumer_group_offsets(self._group)
         return {partition: metadata.offset for partition, metadata in offsets.items() if metadata.offset >= 0}
 
@@ -76,10 +76,10 @@ class ConsumerLag:
             return False
 
     async def by_topic(self) -> dict[Topic, int]:
-        """Return the number of uncommitted messages per topic.
+        """Return the number of uncommitted messages per topic. If all are zero, no message was in flight.
 
-        Committed offsets are read before end offsets. The outputs of a message are sent before its commit, so the end
-        offsets that are read later include them. If all counts are zero, no message was in flight.
+        The outputs of a message are sent before its offset is committed. The end offsets include all outputs of
+        committed messages, because they are read after the committed offsets.
         """
         committed = await self.committed_offsets()
         lag = {}
@@ -89,37 +89,37 @@ class ConsumerLag:
         return lag
 
     async def has_reached(self, topic: Topic, offsets: list[int]) -> bool:
-        """Return whether the group has committed at least these offsets, one per partition of a topic."""
+        """Return whether the group has committed at least these offsets, which are given per partition of a topic."""
         committed = await self.committed_offsets()
-        # The topic can have gained partitions since the offsets were read.
+        # The topic may have gained partitions since the offsets were read.
         partitions = zip(self._partitions[topic], offsets, strict=False)
         return all(committed.get(partition, 0) >= offset for partition, offset in partitions)
 
 
 class Barrier:
-    """The progress of a consumer group through stages; `end_offsets` are those of the first stage."""
+    """The progress of the consumer group through stages. `end_offsets` belong to the first stage."""
 
     def __init__(self, lag: ConsumerLag, end_offsets: list[int], stages: Sequence[Topic] = STAGES) -> None:
         self._lag, self._end_offsets, self._stages = lag, end_offsets, stages
-        self._position = 0  # the index of the current stage
+        self._index = 0  # of the current stage in `stages`
 
     async def advance(self) -> bool:
-        """Advance past completed stages and return whether all are complete. Raise KafkaError if the broker fails."""
-        while self._position < len(self._stages):
-            stage = self._stages[self._position]
+        """Advance past completed stages. Return whether all are completed. Raise KafkaError if the broker fails."""
+        while self._index < len(self._stages):
+            stage = self._stages[self._index]
             if not await self._lag.has_reached(stage, self._end_offsets):
                 return False
-            self._position += 1
-            if self._position < len(self._stages):
-                next_ends = await self._lag.end_offsets(self._stages[self._position])
+            self._index += 1
+            if self._index < len(self._stages):
+                next_ends = await self._lag.end_offsets(self._stages[self._index])
                 if stage is Topic.JOINS and next_ends == self._end_offsets:
-                    self._position = len(self._stages)  # the last round of joins sent no messages
+                    self._index = len(self._stages)  # the last round of joins sent no messages
                 self._end_offsets = next_ends
         return True
 
 
 async def wait_until_drained(lag: ConsumerLag, stages: Sequence[Topic] = STAGES) -> None:
-    """Return once all messages now in the first stage, and all messages derived from them, are processed."""
+    """Return once all messages that the first stage contains now, and all that derive from them, are processed."""
     barrier = None
     while True:
         try:

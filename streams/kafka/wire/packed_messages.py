@@ -1,8 +1,7 @@
-"""The messages between agents: lists of values, packed into one message per batch and partition.
+"""The messages between agents: the values that a batch sends to a partition, packed into few messages.
 
-A message is a msgpack array of pairs: the number of a type, and a value of that type. The headers name the schema
-with its version, and the scheme of the sketches. A message with an unexpected schema or scheme is rejected, and the
-error names both the actual and the expected one.
+A message is a msgpack array of pairs: the number of a type, and a value of that type. The headers contain the schema,
+with its version, and the scheme of the sketches. Messages with an unexpected schema or scheme are rejected.
 """
 
 from __future__ import annotations
@@ -22,11 +21,11 @@ from streams.operators.messages import BucketProbe, CandidatePair, Sighting, Ske
 Headers = Sequence[tuple[str, bytes]]
 VERSION = 1
 _ARRAY_HEADER = struct.Struct(">BI")
-_ARRAY32 = 0xDD
+_ARRAY32 = 0xDD  # msgpack: an array with a length of 4 bytes
 
 
 class Topic(StrEnum):
-    """The topics of a collection. A topic's name on the broker ends with the value."""
+    """The topics of a collection. `topics.full_name` returns their names on the broker."""
 
     PAGES = "pages"
     CAPTURES = "captures"
@@ -42,15 +41,15 @@ class Topic(StrEnum):
     MOVES = "moves"
 
 
-# Topics for other systems. Workers write only to the topics listed in `kafka.results`.
+# Topics for other systems to read. Workers write only to those that the setting `kafka.results` lists.
 RESULT_TOPICS = frozenset({Topic.NEAR_DUPLICATES, Topic.CLUSTERS, Topic.MOVES})
 
 
 class Retraction(msgspec.Struct, frozen=True):
-    """Changes that overwrite rows because data was deleted, as a changelog record.
+    """Changes that overwrite or delete rows, as a changelog record; sent when data is forgotten.
 
-    The owner removes only the parent pointers in `parents` and the postings in `postings`. Others stay, because they
-    were added after the changes were computed.
+    The owner removes only the parent pointers in `parents` and the postings in `postings`. All others were
+    added after the changes were computed, and stay.
     """
 
     record: bytes
@@ -73,7 +72,7 @@ _DECODERS = {
 }
 _encode = msgspec.msgpack.Encoder().encode
 _decode_items = msgspec.msgpack.Decoder(list[tuple[int, msgspec.Raw]]).decode
-_UNREADABLE = (msgspec.DecodeError, ValueError, KeyError, RecursionError, MemoryError)
+_DECODE_ERRORS = (msgspec.DecodeError, ValueError, KeyError, RecursionError, MemoryError)
 
 
 class BadMessage(ValueError):
@@ -89,13 +88,13 @@ def schema(topic: Topic) -> str:
     return f"lostfound.{topic.value}/{VERSION}"
 
 
-def headers(topic: Topic, scheme: str) -> list[tuple[str, bytes]]:
+def headers(topic: Topic, scheme_id: str) -> list[tuple[str, bytes]]:
     """Return the headers for messages to a topic."""
-    return [("schema", schema(topic).encode()), ("scheme", scheme.encode())]
+    return [("schema", schema(topic).encode()), ("scheme", scheme_id.encode())]
 
 
 def pack(values: Iterable[msgspec.Struct], bytes_max: int) -> Iterator[bytes]:
-    """Yield messages of at most `bytes_max` bytes. A longer value gets a message of its own."""
+    """Pack values into messages of at most `bytes_max` bytes of values. A longer value gets a message of its own."""
     parts: list[bytes] = []
     size = 0
     for value in values:
@@ -110,23 +109,23 @@ def pack(values: Iterable[msgspec.Struct], bytes_max: int) -> Iterator[bytes]:
 
 
 def decode_headers(headers: Headers) -> dict[str, str]:
-    """Return headers by name, truncated to a printable length. A missing value becomes an empty text."""
+    """Decode headers to strings of at most 200 characters, by name. A missing value becomes an empty string."""
     return {name: (value or b"")[:200].decode("utf-8", "replace") for name, value in headers}
 
 
 def unpack(topic: Topic, message: bytes | None, headers: Headers, scheme: Scheme) -> tuple[list[Any], list[str]]:
-    """Return the valid values of a message, and the faults of the invalid values.
+    """Return the valid values of a message, and a description of each invalid value.
 
     Raise BadMessage if the message is not a list of values, or if its schema or scheme is unexpected.
     """
-    texts = decode_headers(headers)
-    if (actual := texts.get("schema", "")) != schema(topic):
-        raise BadMessage("bad_schema", f"the message has schema {actual!r}, this worker reads {schema(topic)!r}")
-    if (actual := texts.get("scheme", "")) != scheme.id:
-        raise BadMessage("other_scheme", f"the message has scheme {actual!r}, this worker has {scheme.id!r}")
+    decoded_headers = decode_headers(headers)
+    if (actual := decoded_headers.get("schema", "")) != schema(topic):
+        raise BadMessage("bad_schema", f"the message has schema {actual!r} instead of {schema(topic)!r}")
+    if (actual := decoded_headers.get("scheme", "")) != scheme.id:
+        raise BadMessage("other_scheme", f"the message has scheme {actual!r} instead of {scheme.id!r}")
     try:
         items = _decode_items(message or b"")
-    except _UNREADABLE as error:
+    except _DECODE_ERRORS as error:
         raise BadMessage("bad_message", repr(error)[:300]) from error
     values, faults = [], []
     for number, item in items:
@@ -136,7 +135,7 @@ def unpack(topic: Topic, message: bytes | None, headers: Headers, scheme: Scheme
                 fault = validation.find_retraction_fault(value.record)
             else:
                 fault = validation.find_fault(value, scheme)
-        except _UNREADABLE as error:
+        except _DECODE_ERRORS as error:
             fault = repr(error)
         if fault:
             faults.append(fault[:300])

@@ -1,12 +1,12 @@
-"""Pages as messages: JSON with the column names of Common Crawl, msgpack, or a crawler's format.
+"""Encode and decode pages as messages: JSON with the columns of Common Crawl, msgpack, or the format of a crawler.
 
-    headers   schema        lostfound.pages/1 or none (one page), lostfound.page-packs/1 (several pages)
+    headers   schema        lostfound.pages/1 or absent (one page), lostfound.page-packs/1 (several pages)
               content-type  application/json (the default) or application/msgpack
-              format        none, scrapy-cluster, scrapy-cluster-base64 or ache
+              format        absent, scrapy-cluster, scrapy-cluster-base64 or ache
 
 A JSON message is a line of JSONL as described in `docs/formats-input.md`. A msgpack message has the fields of
-`PageMessage`, with the body as bytes. Both can point to a WARC record instead of containing a body. `lostfound
-publish` sends packs, which are msgpack arrays of pages, to reduce the worker's cost per page.
+`PageMessage`, with the body as bytes. Both may point to a WARC record instead of containing a body. `lostfound
+publish` sends packs, which are msgpack arrays of pages, to reduce the cost per page for the worker.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class PageMessage(msgspec.Struct, kw_only=True, omit_defaults=True):
 
     url: str
     time: int  # ms since the epoch, UTC
-    crawl: str = ""
+    crawl: str = ""  # name of the sweep
     status: int = 200
     body: bytes | None = None
     text: str | None = None
@@ -63,7 +63,7 @@ _decode_pack = msgspec.msgpack.Decoder(list[PageMessage]).decode
 _encode_msgpack = msgspec.msgpack.Encoder().encode
 _decode_object = msgspec.json.Decoder(dict[str, Any]).decode
 Decoded = tuple[Page | Rejected, str]
-"""A page or its rejection, and the name of its sweep, which is empty if the message contains none."""
+"""A page or its rejection, and the name of its sweep, or an empty string if the message does not name a sweep."""
 
 
 def to_message(page: Page, crawl: str) -> PageMessage:
@@ -80,7 +80,7 @@ def encode_pack(pack: Sequence[PageMessage]) -> tuple[bytes, list[tuple[str, byt
 def decode_pages(
     value: bytes | None, headers: Headers, origin: Origin, limits: ReadLimits, default_format: str = ""
 ) -> list[Decoded]:
-    """Decode a message that contains one or several pages."""
+    """Decode a message with one or several pages. An invalid message becomes a rejection."""
     if dict(headers).get("schema") != PACK_SCHEMA.encode():
         return [decode_page(value, headers, origin, limits, default_format)]
     try:
@@ -92,16 +92,17 @@ def decode_pages(
 def decode_page(
     value: bytes | None, headers: Headers, origin: Origin, limits: ReadLimits, default_format: str = ""
 ) -> Decoded:
-    """Decode a message that contains one page.
+    """Decode a message with one page. An invalid message becomes a rejection.
 
-    `default_format` applies to messages without a schema, content type or format: most crawlers cannot set headers.
+    `default_format` applies to messages without schema, content type and format, because most crawlers cannot set
+    headers.
     """
-    texts = decode_headers(headers)
-    content_type = texts.get("content-type", JSON)
-    crawler_format = texts.get("format", "" if {"schema", "content-type"} & texts.keys() else default_format)
+    decoded = decode_headers(headers)
+    content_type = decoded.get("content-type", JSON)
+    crawler_format = decoded.get("format", "" if {"schema", "content-type"} & decoded.keys() else default_format)
     fault = ""
-    if texts.get("schema", PAGE_SCHEMA) != PAGE_SCHEMA:
-        fault = f"the message has schema {texts['schema']!r} instead of {PAGE_SCHEMA}"
+    if decoded.get("schema", PAGE_SCHEMA) != PAGE_SCHEMA:
+        fault = f"the message has schema {decoded['schema']!r} instead of {PAGE_SCHEMA}"
     elif content_type not in (JSON, MSGPACK):
         fault = f"content type {content_type!r} is neither {JSON} nor {MSGPACK}"
     elif crawler_format and crawler_format not in CRAWLER_FORMATS:
@@ -122,20 +123,20 @@ def decode_page(
 def _to_page(message: PageMessage, limits: ReadLimits, message_origin: Origin) -> Decoded:
     origin = Origin(message.source, message.offset, message.member) if message.source else message_origin
     try:
-        return _check_page(message, limits, origin), message.crawl
+        return _build_page(message, limits, origin), message.crawl
     except Refused as error:
         return Rejected(error.reason, error.detail, origin, message.url[: limits.url_bytes_max]), message.crawl
 
 
-def _check_page(message: PageMessage, limits: ReadLimits, origin: Origin) -> Page | Rejected:
-    """Return the page of a message. Raise Refused for an invalid field or pointer."""
+def _build_page(message: PageMessage, limits: ReadLimits, origin: Origin) -> Page | Rejected:
+    """Build the page of a message, or read it from a WARC. Raise Refused for an invalid field or pointer."""
     try:
         key = url_key(message.url, limits.url_bytes_max)
     except BadUrl as error:
         raise Refused("bad_url", str(error)) from error
     target = None if message.redirect is None else resolve_redirect(message.url, message.redirect, limits)
     if target is None and message.redirect is not None:
-        raise Refused("bad_url", "its redirect target is not a URL")
+        raise Refused("bad_url", "the redirect target is not a URL")
     for time in (message.time, message.revisit_time or 0):
         if not 0 <= time <= MILLIS_MAX:
             raise Refused("bad_time", f"{time} is not a time in ms")
@@ -144,8 +145,8 @@ def _check_page(message: PageMessage, limits: ReadLimits, origin: Origin) -> Pag
     if message.refused is not None and message.refused[0] not in REASONS:
         raise Refused("bad_field", f"{message.refused[0][:40]!r} is not a reason for a dead letter")
     if message.warc_filename is not None and message.body is None and message.text is None:
-        location = (message.warc_filename, message.warc_record_offset, message.warc_record_length)
-        record = warc_pointer.read_record(warc_pointer.parse_pointer(*location), key, limits, origin)
+        pointer_fields = (message.warc_filename, message.warc_record_offset, message.warc_record_length)
+        record = warc_pointer.read_record(warc_pointer.parse_pointer(*pointer_fields), key, limits, origin)
         if isinstance(record, Page) and not record.time:
             return msgspec.structs.replace(record, time=message.time)
         return record

@@ -1,4 +1,4 @@
-"""The producer: its methods return once the broker has acknowledged the messages, or raise an error."""
+"""Send messages. Every method returns once the broker has acknowledged its messages, or raises an error."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from streams.kafka.wire.result_messages import Result
 from streams.page import Rejected
 from streams.settings import KafkaSettings
 
-_ATTEMPT_TIMEOUT_MS = 40_000  # of one request
+_REQUEST_TIMEOUT_MS = 40_000
 FIELD_CHARACTERS_MAX = 4096  # keeps a dead letter small enough to be sent
 _Message = tuple[Topic, int, bytes, Headers, bytes | None]
 """Topic, partition, value, headers and key."""
@@ -30,7 +30,7 @@ class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
     detail: str
     url: str
-    source: str  # the topic, or the file named by the crawler
+    source: str  # the topic, or the crawl file that contains the record
     member: str
     offset: int
     partition: int | None = None
@@ -52,12 +52,12 @@ class Producer:
             "acks": "all",
             "max_batch_size": 1 << 20,
             "max_request_size": settings.message_bytes_max,
-            "request_timeout_ms": _ATTEMPT_TIMEOUT_MS,
+            "request_timeout_ms": _REQUEST_TIMEOUT_MS,
         }
         self._producer: AIOKafkaProducer | None = None
 
     async def start(self) -> None:
-        """Connect. Must be called on the event loop that sends."""
+        """Connect. Call this on the event loop that will send the messages."""
         self._producer = AIOKafkaProducer(**self._arguments)
         await self._producer.start()
 
@@ -68,7 +68,7 @@ class Producer:
             self._producer = None
 
     async def send(self, sends: Mapping[tuple[Topic, int], Sequence[msgspec.Struct]]) -> None:
-        """Pack and send values, which are given by topic and partition."""
+        """Pack and send values, given by topic and partition."""
         await self._send_all(
             (topic, partition, value, packed_messages.headers(topic, self.scheme), None)
             for (topic, partition), values in sends.items()
@@ -117,7 +117,7 @@ def _json_headers(topic: Topic) -> Headers:
 
 
 def to_dead_letter(item: Rejected, partition: int | None = None) -> DeadLetter:
-    """Return the dead letter for a rejected page, with text fields truncated."""
+    """Return the dead letter for a rejected page or message, with long strings truncated."""
     origin, limit = item.origin, FIELD_CHARACTERS_MAX
     return DeadLetter(
         reason=item.reason,

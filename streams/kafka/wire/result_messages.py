@@ -1,9 +1,9 @@
-"""The messages of the result topics. Each is one JSON object, described in docs/schemas/.
+"""The messages of the result topics. Each message is a JSON object; docs/schemas/ describes its fields.
 
 topic            key        written by                      when
 near-duplicates  URL        verify, admit                   a page resembles a stored page
 clusters         document   join, retractions               a document joins a cluster, leaves it, or is deleted
-moves            URL        the worker with partition 0     a sweep is committed
+moves            URL        the owner of partition 0        a sweep is committed
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from streams.kafka.wire.packed_messages import Topic
 
 
 class Closest(msgspec.Struct, frozen=True):
-    """The document most similar to a page."""
+    """The stored document most similar to a page."""
 
     url: str
     document: str
@@ -42,7 +42,7 @@ class NearDuplicate(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ClusterChange(msgspec.Struct, frozen=True):
-    """A change of a document's cluster."""
+    """A document that joins a cluster, leaves its cluster, or is forgotten."""
 
     change: Literal["joined", "left", "forgotten"]
     document: str
@@ -51,7 +51,7 @@ class ClusterChange(msgspec.Struct, frozen=True):
 
 
 class Move(msgspec.Struct, frozen=True, kw_only=True):
-    """An answer of `find`, with the sweep whose commit led to its publication."""
+    """The answer of `find` about a URL that is missing since `sweep`."""
 
     sweep: str
     url: str

@@ -9,12 +9,12 @@
 
 Sweeps are numbered in the order of their `open` events, so all workers agree on the numbers without communicating.
 `commit` requests a commit and records the end offsets of `pages`. The commit takes effect with `reached`, which a
-worker appends once every message before these offsets has passed all stages. After `moves_published`, the moves of
+worker appends once all messages before these offsets have passed all stages. After `moves_published`, the moves of
 the commit are not published again. `cancel` hides a sweep. `cancelled` frees its name once the messages in flight are
 processed and the captures removed.
 
-Events that `state.sweep_life` does not allow are ignored, because two workers can append the same event. Events that
-only workers append contain the sweep's number, because its name can belong to another sweep by then.
+Events that `state.sweep_life` does not allow are ignored, because two workers may append the same event. Events that
+only workers append contain the sweep's number, because a different sweep may have the same name by then.
 """
 
 from __future__ import annotations
@@ -72,18 +72,18 @@ class SweepTable:
 
     def __init__(self) -> None:
         self.sweeps: dict[int, Sweep] = {}
-        self.pending_commits: dict[int, Event] = {}  # requests for commits that have not taken effect
+        self.pending_commits: dict[int, Event] = {}  # by number: the request of a commit that has not taken effect
         self._phases: dict[int, Phase] = {}
         self._rows: dict[bytes, bytes] | None = None  # cached by `rows()`; reset by each event
 
     def find(self, name: str) -> Sweep | None:
         """Return the sweep with this name, or None. Cancelled sweeps are ignored."""
-        sweeps = (s for s in self.sweeps.values() if s.name == name and s.state is not SweepState.CANCELLED)
-        return next(sweeps, None)
+        named = (s for s in self.sweeps.values() if s.name == name and s.state is not SweepState.CANCELLED)
+        return next(named, None)
 
     @property
     def unpublished_sweep(self) -> Sweep | None:
-        """The last committed sweep if its moves are unpublished, otherwise None. Earlier sweeps are superseded."""
+        """The last committed sweep if its moves are not published yet, or None. Earlier sweeps are superseded."""
         committed = [number for number, sweep in self.sweeps.items() if sweep.state is SweepState.COMMITTED]
         last = max(committed, default=0)
         return self.sweeps[last] if last and self._phases[last] is Phase.COMMITTED else None
@@ -103,9 +103,9 @@ class SweepTable:
             self.pending_commits.pop(number, None)
 
     def check(self, event: Event) -> None:
-        """Raise LostfoundError for a requested event that `state.sweep_life` does not allow."""
+        """Raise LostfoundError for an event that cannot be requested, or that `state.sweep_life` does not allow."""
         if event.event not in ("open", "commit", "cancel"):
-            raise InputError(f"the event {event.event!r} cannot be requested", "only workers append it")
+            raise InputError(f"the event {event.event!r} cannot be requested", "only workers append this event")
         self._life_after(event)
 
     def _life_after(self, event: Event) -> SweepLife:
@@ -184,7 +184,7 @@ class SweepLog:
         await self.producer.send_message(Topic.SWEEPS, 0, msgspec.json.encode(event), headers)
 
     async def get_or_open(self, name: str, now: int | None = None) -> int:
-        """Return the number of the sweep with this name. Open the sweep if necessary, at the time `now` (ms)."""
+        """Return the number of the sweep with this name. Open it at the time `now` (ms) if it does not exist."""
         sweep = self.table.find(name)
         if sweep is None:
             now = time.time_ns() // 1_000_000 if now is None else now

@@ -19,7 +19,7 @@ SINGLE_PARTITION_TOPICS = frozenset({Topic.SWEEPS, Topic.DEAD_LETTERS})
 
 
 class PartitionCounts(msgspec.Struct, frozen=True):
-    """The partition counts of a collection and its topic of pages, which can differ for a crawler's topic."""
+    """The partition counts of a collection and of its topic of pages, which differs only if a crawler owns it."""
 
     partitions: int
     pages: int
@@ -37,8 +37,8 @@ def full_name(settings: KafkaSettings, topic: Topic) -> str:
 
 
 def topic_config(topic: Topic, settings: KafkaSettings) -> dict[str, str]:
-    """Return the configuration of a topic, by Kafka's option names."""
-    # The state is rebuilt from both. They are never compacted: a record is a batch of facts, not the value of a key.
+    """Return the configuration of a topic, by the names of Kafka's options."""
+    # The state is rebuilt from all records of these topics. No record replaces an earlier record with the same key.
     is_permanent = topic in (Topic.CHANGELOG, Topic.SWEEPS)
     is_compacted = topic is Topic.CLUSTERS  # only a document's latest message matters
     return {
@@ -53,25 +53,25 @@ async def ensure(broker: Broker, settings: KafkaSettings, *, partitions: int | N
     """Create missing topics, except a crawler's, and return the partition counts.
 
     Raise InputError if topics are missing and `create` is False, if partition counts differ from one another or from
-    `partitions`, or if a topic of ONE_PARTITION has several partitions. A collection's partition count is fixed,
-    because it determines the owner of every row.
+    `partitions`, or if a topic of SINGLE_PARTITION_TOPICS has several partitions. A collection's partition count is
+    fixed, because it determines the owner of every row.
     """
-    used = [topic for topic in Topic if topic not in RESULT_TOPICS or topic.value in settings.results]
-    required = {full_name(settings, topic): topic for topic in used}
+    used_topics = [topic for topic in Topic if topic not in RESULT_TOPICS or topic.value in settings.results]
+    required = {full_name(settings, topic): topic for topic in used_topics}
     admin = await _connect(broker)
     try:
-        existing = await _partition_counts(admin, required)
-        check_single_partition(settings, existing)
-        # A crawler's topic can have any number of partitions.
+        existing_counts = await _partition_counts(admin, required)
+        check_single_partition(settings, existing_counts)
+        # A crawler's topic may have any number of partitions.
         independent = {settings.pages_topic, *(full_name(settings, topic) for topic in SINGLE_PARTITION_TOPICS)}
-        counts = {count for name, count in existing.items() if name not in independent}
+        counts = {count for name, count in existing_counts.items() if name not in independent}
         count = partitions or min(counts, default=settings.partitions)
         if counts - {count}:
             raise InputError(
-                f"the topics of {settings.prefix!r} have {sorted(counts)} partitions, not {count}",
-                "a collection's partition count is fixed: use another --prefix and publish its pages again",
+                f"the topics of {settings.prefix!r} have {sorted(counts)} partitions, but all must have {count}",
+                "a collection's partition count is fixed: use another --prefix and publish the pages again",
             )
-        missing = {name: topic for name, topic in required.items() if name not in existing}
+        missing = {name: topic for name, topic in required.items() if name not in existing_counts}
         if settings.pages_topic in missing:
             raise InputError(
                 f"the topic of pages {settings.pages_topic} does not exist",
@@ -93,19 +93,19 @@ async def ensure(broker: Broker, settings: KafkaSettings, *, partitions: int | N
         ]
         if new_topics:
             await _create(admin, new_topics)
-        return PartitionCounts(count, existing.get(full_name(settings, Topic.PAGES), count))
+        return PartitionCounts(count, existing_counts.get(full_name(settings, Topic.PAGES), count))
     finally:
         await admin.close()
 
 
 def check_single_partition(settings: KafkaSettings, counts: dict[str, int]) -> None:
-    """Raise InputError if a topic of ONE_PARTITION has several partitions. `counts` are by full name."""
+    """Raise InputError if a topic of SINGLE_PARTITION_TOPICS has several. `counts` has full topic names as keys."""
     for topic in sorted(SINGLE_PARTITION_TOPICS):
         name = full_name(settings, topic)
         if counts.get(name, 1) != 1:
             raise InputError(
                 f"the topic {name} has {counts[name]} partitions and must have 1",
-                "delete it, or use another --prefix; `lostfound topics create` creates it with 1 partition",
+                "delete it or use another --prefix; `lostfound topics create` then creates it with 1 partition",
             )
 
 

@@ -1,8 +1,8 @@
 """Validate values received from the broker before they reach the state.
 
-A value that can be decoded can still be invalid, for example an id that is too short or a truncated row. A worker
-that processed such a value would fail, or write it to its state. Only workers should write to the internal topics.
-These checks guard against messages written by hand and against transmission faults.
+A decoded value may still be invalid: for example, an id may be too short, or a row truncated. Processing such a value
+would stop the worker or damage its state. Only workers should write to the internal topics, so these checks guard
+against messages written by hand and against transmission faults.
 """
 
 from __future__ import annotations
@@ -20,36 +20,45 @@ from streams.operators import messages
 from streams.operators.join import MemberTransfer, Union
 from streams.timestamps import MILLIS_MAX
 
-_SAMPLE_BYTES, _WORD_BYTES = 4, 8
-_RAW_LENGTHS = (0, 8)  # bytes of a fingerprint, which can be absent
+_SAMPLE_BYTES, _WORD_BYTES = 4, 8  # length of one item
 
 
 def find_fault(value: Any, scheme: Scheme) -> str:
     """Return what is wrong with an operator's message, or an empty string if it is valid."""
     fault = _CHECKS[type(value)](value, scheme)
-    return f"a {type(value).__name__} with {fault}" if fault else ""
+    return f"invalid {type(value).__name__}: {fault}" if fault else ""
 
 
-def _id_fault(document: bytes, prefix: bytes = bytes(PREFIX_BYTES)) -> str:
-    return "" if len(document) == ID_BYTES and len(prefix) == PREFIX_BYTES else "an invalid document id"
+def _length_fault(name: str, value: bytes, length: int) -> str:
+    return "" if len(value) == length else f"the {name} has {len(value)} bytes instead of {length}"
+
+
+def _id_fault(document: bytes) -> str:
+    return _length_fault("document id", document, ID_BYTES)
+
+
+def _pair_fault(document: bytes, prefix: bytes) -> str:
+    return _id_fault(document) or _length_fault("prefix of the candidate", prefix, PREFIX_BYTES)
 
 
 def _location_fault(key: bytes, time: int) -> str:
-    return "" if key and b"\0" not in key and 0 <= time <= MILLIS_MAX else "an invalid URL key or time"
+    return "" if key and b"\0" not in key and 0 <= time <= MILLIS_MAX else "the URL key or the time is invalid"
 
 
 def _list_fault(items: bytes, item_bytes: int) -> str:
-    return f"a truncated list: {len(items)} bytes for items of {item_bytes}" if len(items) % item_bytes else ""
+    return f"a list of {item_bytes}-byte items has {len(items)} bytes: truncated" if len(items) % item_bytes else ""
 
 
 def _capture_fault(capture: Capture) -> str:
-    if (capture.document is not None and len(capture.document) != ID_BYTES) or len(capture.raw) not in _RAW_LENGTHS:
-        return "a fingerprint of the wrong length"
+    if capture.document is not None and (fault := _id_fault(capture.document)):
+        return fault
+    if capture.raw and (fault := _length_fault("raw fingerprint", capture.raw, capture_row.RAW_BYTES)):
+        return fault
     try:
         capture_row.key_of(capture)
         capture_row.encode(capture)
     except (struct.error, OverflowError, ValueError, AssertionError) as error:
-        return f"a capture that cannot be encoded: {error}"
+        return f"the capture cannot be encoded: {error}"
     return ""
 
 
@@ -57,7 +66,7 @@ def _payload_fault(payload: messages.DocumentPayload | None, document: bytes | N
     if payload is None:
         return ""
     if payload.document != document:
-        return "the payload of another document"
+        return "the payload belongs to a different document"
     return (
         _list_fault(payload.buckets, scheme.bucket_bytes)
         or _list_fault(payload.samples, _SAMPLE_BYTES)
@@ -70,13 +79,14 @@ def _row_fault(document: bytes, row: bytes, bins: int) -> str:
     try:
         signature = document_row.decode(document, row).sketch.signature
     except ValueError as error:
-        return f"an invalid row: {error}"
-    return "" if len(signature) == bins else f"a sketch with {len(signature)} bins instead of {bins}"
+        return f"the document row cannot be decoded: {error}"
+    return "" if len(signature) == bins else f"the sketch has {len(signature)} bins instead of {bins}"
 
 
-def _members_fault(root: bytes, members: Sequence[bytes]) -> str:
-    valid = all(len(member) == ID_BYTES and member > root for member in members)
-    return _id_fault(root) or ("" if valid else "members that are not documents with greater ids than their root")
+def _order_fault(smaller: bytes, greater: Sequence[bytes]) -> str:
+    if fault := next(filter(None, map(_id_fault, (smaller, *greater))), ""):
+        return fault
+    return "" if all(document > smaller for document in greater) else "the first document id is not the smallest"
 
 
 _CHECKS: dict[type, Callable[[Any, Scheme], str]] = {
@@ -92,17 +102,17 @@ _CHECKS: dict[type, Callable[[Any, Scheme], str]] = {
         or _list_fault(sighting.words, _WORD_BYTES)
         or _payload_fault(sighting.payload, sighting.document, scheme)
     ),
-    messages.CandidatePair: lambda pair, _: _id_fault(pair.document, pair.prefix),
+    messages.CandidatePair: lambda pair, _: _pair_fault(pair.document, pair.prefix),
     messages.VerifyRequest: lambda request, scheme: (
-        _id_fault(request.document, request.prefix) or _row_fault(request.document, request.row, scheme.bins)
+        _pair_fault(request.document, request.prefix) or _row_fault(request.document, request.row, scheme.bins)
     ),
     messages.BucketProbe: lambda probe, scheme: (
         _id_fault(probe.document)
-        or ("" if probe.buckets else "no buckets")
+        or ("" if probe.buckets else "the list of buckets is empty")
         or _list_fault(probe.buckets, scheme.bucket_bytes)
     ),
-    Union: lambda union, _: _members_fault(union.smaller, [union.larger]),
-    MemberTransfer: lambda transfer, _: _members_fault(transfer.root, transfer.members),
+    Union: lambda union, _: _order_fault(union.smaller, [union.larger]),
+    MemberTransfer: lambda transfer, _: _order_fault(transfer.root, transfer.members),
 }
 
 
@@ -115,6 +125,6 @@ def find_retraction_fault(record: bytes) -> str:
     except ValueError as error:
         return str(error)
     if kind != changelog_record.RETRACTION:
-        return "a record of facts instead of a retraction"
-    derived = {Family.META, Family.SWEEPS} & {*changes.puts, *changes.deletes}
-    return f"a retraction in {', '.join(sorted(derived))}, which each partition derives itself" if derived else ""
+        return "the record contains facts, but a retraction is expected"
+    derived = ", ".join(sorted({Family.META, Family.SWEEPS} & {*changes.puts, *changes.deletes}))
+    return f"the retraction changes rows that each partition derives itself: {derived}" if derived else ""

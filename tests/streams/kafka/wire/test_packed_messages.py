@@ -39,7 +39,7 @@ def test_an_invalid_value_does_not_affect_the_others_of_its_message() -> None:
         Topic.DOCUMENTS, packed, packed_messages.headers(Topic.DOCUMENTS, SCHEME.id), SCHEME
     )
     assert values == [good, good]
-    assert faults == ["a CandidatePair with an invalid document id"]
+    assert faults == ["invalid CandidatePair: the document id has 5 bytes instead of 16"]
 
 
 @pytest.mark.parametrize(
