@@ -153,7 +153,7 @@ def _to_page(line: PageLine, line_bytes: int, limits: ReadLimits, origin: Origin
         raise Refused("bad_field", f"{status} is not an HTTP status")
     body, text, refused = (None, None, None) if redirect else _parse_content(line, line_bytes, limits)
     if status == 200 and body is None and text is None and refused is None and not redirect:
-        raise Refused("no_content", "the line has no `html`, `text`, `body` or redirect")
+        raise Refused("no_content", "the line has no `body`, `html`, `text` or redirect")
     mime, charset = _parse_media_type(line)
     return Page(
         url=url,
