@@ -168,8 +168,7 @@ class Ranker:
     def _is_new_home(self, dead: DeadUrl, candidate: RankedCandidate, copied_trees: tuple[bytes, ...]) -> bool:
         """Whether a candidate is a new page outside the copied trees, and resembles the old page.
 
-        Containment is not enough, because a site that moved unchanged may have a new page for printing that contains
-        all other pages.
+        Containment is not enough, because a moved site may have a new page for printing that contains all others.
         """
         traits = candidate.traits
         if not traits.appeared or traits.is_copied or traits.resemblance < scoring.NEW_HOME_RESEMBLANCE_MIN:

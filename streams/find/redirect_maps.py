@@ -1,6 +1,6 @@
 """Write redirect maps for web servers: chains are flattened, loops are dropped, and hostile URLs are escaped.
 
-| form    | file                               | look-up key                             |
+| format  | file                               | look-up key                             |
 |---------|------------------------------------|-----------------------------------------|
 | nginx   | `map` blocks for the http section  | host, path and query as requested       |
 | apache  | a text file for RewriteMap         | host, path and query as requested       |
@@ -8,8 +8,8 @@
 | csv     | `old,new,confidence` with a header |                                         |
 
 URLs are written in WHATWG's normal form, which has no spaces, line ends or control characters. Characters with a
-special meaning in a form are escaped or percent-encoded. User names and passwords are never written. A redirect that
-a form cannot express is left out and reported.
+special meaning in a format are escaped or percent-encoded. User names and passwords are never written. A redirect
+that a format cannot express is left out and reported.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _NGINX_DOLLAR = "$moved_dollar"
 
 
 class RedirectMap(msgspec.Struct, frozen=True):
-    """Redirects from old to (new URL, confidence), in order of old URL, and the reason for each dropped old URL."""
+    """Redirects by old URL, as (new URL, confidence) in order, and the reasons for dropped old URLs."""
 
     moves: dict[str, tuple[str, float]]
     dropped: dict[str, str]
@@ -48,16 +48,15 @@ def redirect_map(answers: Iterable[Answer], confidence_min: float = 0.5) -> Redi
     If `confidence_min` is below the confidence that makes a URL `moved`, redirects of `gone` URLs are included at the
     caller's risk. A candidate with confidence 0, such as an error page, is never a target.
     """
-    missing = (a for a in answers if a.status in {"moved", "gone"} and a.candidates)
-    best = ((a.url, a.candidates[0]) for a in missing)
+    best = ((a.url, a.candidates[0]) for a in answers if a.status in {"moved", "gone"} and a.candidates)
     return flatten({url: (c.url, c.confidence) for url, c in best if c.confidence >= confidence_min and c.confidence})
 
 
 def flatten(direct: Mapping[str, tuple[str, float]]) -> RedirectMap:
     """Follow each chain to its end; the confidence of a chain is the product of the confidences of its steps.
 
-    URLs with the same key are treated as one, because on most servers a redirect from http to https of one page would
-    be a loop. All URLs that lead into a loop are dropped.
+    URLs with the same key are treated as one, because on most servers a redirect from a page's http URL to its https
+    URL would be a loop. All URLs that lead into a loop are dropped.
     """
     steps: dict[bytes, tuple[bytes, str, float]] = {}  # target key, target and confidence by old key
     dropped: dict[str, str] = {}
@@ -87,24 +86,24 @@ def flatten(direct: Mapping[str, tuple[str, float]]) -> RedirectMap:
     return RedirectMap(moves, dropped)
 
 
-def render(redirects: RedirectMap, form: str) -> tuple[str, dict[str, str]]:
-    """Return the text of a map, and the reason for each dropped old URL. Raise InputError if the form is unknown."""
-    if form not in FORMS:
-        raise InputError(f"unknown form of redirect map {form!r}", f"use one of {', '.join(FORMS)}")
-    write, find_fault = FORMS[form]
+def render(redirects: RedirectMap, map_format: str) -> tuple[str, dict[str, str]]:
+    """Return the text of a map, and the reason for each dropped old URL. Raise InputError for an unknown format."""
+    if map_format not in FORMATS:
+        raise InputError(f"unknown redirect map format {map_format!r}", f"use one of {', '.join(FORMATS)}")
+    write, find_fault = FORMATS[map_format]
     dropped = dict(redirects.dropped)
     rows: list[_Row] = []
-    used: set[str] = set()  # look-up keys in lower case
+    used_keys: set[str] = set()  # in lower case
     for old, (new, confidence) in redirects.moves.items():
         source, target = _without_user(old), _without_user(new)
         row = _Row(source.href, source.host, source.pathname, source.search, target.href, confidence)
         if not all(map(_PRINTABLE_ASCII.fullmatch, (row.host, row.path, row.query or "-", row.target))):
             dropped[old] = "has characters that cannot be written to a redirect map"
-        elif fault := find_fault(row, used):
+        elif fault := find_fault(row, used_keys):
             dropped[old] = fault
         else:
             rows.append(row)
-            used.add(row.lookup_key.lower())
+            used_keys.add(row.lookup_key.lower())
     return write(rows), dropped
 
 
@@ -153,10 +152,10 @@ def _write_nginx(rows: list[_Row]) -> str:
     return text
 
 
-def _find_nginx_fault(row: _Row, used: set[str]) -> str | None:
+def _find_nginx_fault(row: _Row, used_keys: set[str]) -> str | None:
     if max(map(len, _nginx_words(row))) > _NGINX_WORD_MAX:
         return "is too long for an nginx map"
-    is_used = row.lookup_key.lower() in used
+    is_used = row.lookup_key.lower() in used_keys
     return "differs from another URL only in case, which an nginx map ignores" if is_used else None
 
 
@@ -188,7 +187,7 @@ def _write_apache(rows: list[_Row]) -> str:
     return head + "".join(f"{_apache_line(row)}\n" for row in rows)
 
 
-def _find_apache_fault(row: _Row, _used: set[str]) -> str | None:
+def _find_apache_fault(row: _Row, _used_keys: set[str]) -> str | None:
     return "is too long for an Apache map" if len(_apache_line(row)) > _APACHE_LINE_MAX else None
 
 
@@ -202,7 +201,7 @@ def _write_netlify(rows: list[_Row]) -> str:
     return "".join(f"{start}{row.path} {row.target} 301\n" for start, row in zip(starts, rows, strict=True))
 
 
-def _find_netlify_fault(row: _Row, _used: set[str]) -> str | None:
+def _find_netlify_fault(row: _Row, _used_keys: set[str]) -> str | None:
     is_pattern = row.query or _NETLIFY_PATTERN.search(row.path)
     return "has a query, or a path with * or /:, which netlify cannot match" if is_pattern else None
 
@@ -215,10 +214,10 @@ def _write_csv(rows: list[_Row]) -> str:
     return out.getvalue()
 
 
-# Each form has a function that writes rows, and one that returns why a row does not fit, given the used keys.
-FORMS: dict[str, tuple[Callable[[list[_Row]], str], Callable[[_Row, set[str]], str | None]]] = {
+# Per format: the function that writes rows, and the function that returns why a row cannot be written.
+FORMATS: dict[str, tuple[Callable[[list[_Row]], str], Callable[[_Row, set[str]], str | None]]] = {
     "nginx": (_write_nginx, _find_nginx_fault),
     "apache": (_write_apache, _find_apache_fault),
     "netlify": (_write_netlify, _find_netlify_fault),
-    "csv": (_write_csv, lambda _row, _used: None),
+    "csv": (_write_csv, lambda _row, _used_keys: None),
 }

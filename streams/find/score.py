@@ -3,21 +3,21 @@
     score = (weighted containment + cosine + 0.1 title) x (1 - 0.85 coexisted) + 1.2 path + 0.05 appeared
             + 0.5 url_variant - 1.5 copied_tree + 0.4 rule
 
-`coexisted` is the resemblance to the candidate's document while the old URL was alive: the page did not move to a
-copy that already existed. `copied_tree` is the share of living pages near the old page that have a copy at the same
-relative path near the candidate. In the score, it is 1 if the share is above one half, and 0 otherwise. If the whole
-old tree is gone, the share is that of its missing pages whose documents are in the candidate's tree. `path` is 0 for
-the old page's counterpart in a parallel tree, such as a translation. `url_variant` marks a new form of the old URL,
-such as `/x/` for `/x.html`, that appeared when the old URL went missing: a page that became a folder keeps its URL in
-this form, even if other pages received its text.
+`coexisted` is the resemblance of the old page and the candidate while the old URL was alive, because a page does not
+move to a copy that already exists. `copied_tree` is the share of living pages near the old page that have a copy at
+the same relative path near the candidate. If the whole old tree is gone, the share of its missing pages whose
+documents are in the candidate's tree is used. In the score, `copied_tree` is 1 if the share is above one half, and 0
+otherwise. `path` is 0 for the old page's counterpart in a parallel tree, such as a translation. `url_variant` marks a
+new form of the old URL, such as `/x/` for `/x.html`, that appeared when the old URL went missing: a page that became
+a folder keeps its URL in this form, even if other pages received its text.
 
 If texts are not stored, the cosine is missing, and sketches supply the other figures:
 
     score = 1.6 containment x (1 - 0.85 coexisted) + 1.6 path + ...
 
 The confidence is a logistic function of five figures: the score, the margin to the second-best score as a share of
-the score, and whether the candidate appeared when the old URL went missing, has almost none of the old content, or is
-in a copied tree. The second-best score is taken as 0.2 at least, because not all pages were compared.
+the score, whether the candidate appeared when the old URL went missing, whether it has almost none of the old
+content, and whether it is in a copied tree. The second-best score is at least 0.2, as not all pages were compared.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from streams.errors import InputError
 from streams.find.answer import Answer, Candidate
-from streams.find.redirect_maps import FORMS, RedirectMap, flatten, redirect_map, render
+from streams.find.redirect_maps import FORMATS, RedirectMap, flatten, redirect_map, render
 
 A, B, C, D = (f"https://a.example/{n}" for n in "abcd")
 LINES = {"nginx": 2, "apache": 1, "netlify": 1, "csv": 1}  # per redirect
@@ -229,26 +229,26 @@ def test_nginx_takes_long_words() -> None:
     assert not dropped
 
 
-@pytest.mark.parametrize("form", sorted(FORMS))
-def test_user_names_and_passwords_are_not_written(form: str) -> None:
-    text, dropped = render(_moved("https://me:secret@a.example/a", "https://you:hidden@b.example/b"), form)
+@pytest.mark.parametrize("map_format", sorted(FORMATS))
+def test_user_names_and_passwords_are_not_written(map_format: str) -> None:
+    text, dropped = render(_moved("https://me:secret@a.example/a", "https://you:hidden@b.example/b"), map_format)
     assert "https://b.example/b" in text
     assert not dropped
     assert not any(word in text for word in ("me:", "secret", "you", "hidden", "@"))
 
 
-def test_an_unknown_form_is_refused() -> None:
+def test_an_unknown_format_is_refused() -> None:
     with pytest.raises(InputError, match="caddy"):
         render(RedirectMap({}, {}), "caddy")
 
 
-@pytest.mark.parametrize("form", sorted(FORMS))
-def test_a_hostile_url_stays_one_harmless_line(form: str) -> None:
-    plain, _ = render(flatten({A: (B, 1.0)}), form)
-    text, _ = render(flatten({A: (B, 1.0), HOSTILE: (C, 1.0), D: (HOSTILE, 1.0)}), form)
-    assert len(text.splitlines()) <= len(plain.splitlines()) + 2 * LINES[form]
+@pytest.mark.parametrize("map_format", sorted(FORMATS))
+def test_a_hostile_url_stays_one_harmless_line(map_format: str) -> None:
+    plain, _ = render(flatten({A: (B, 1.0)}), map_format)
+    text, _ = render(flatten({A: (B, 1.0), HOSTILE: (C, 1.0), D: (HOSTILE, 1.0)}), map_format)
+    assert len(text.splitlines()) <= len(plain.splitlines()) + 2 * LINES[map_format]
     assert "\r" not in text
-    if form == "nginx":
+    if map_format == "nginx":
         for line in _nginx_lines(text):
             assert line.count('"') - line.count('\\"') == 4
             assert "$" not in line.split('" "')[1].replace("${moved_dollar}", "")
@@ -258,11 +258,11 @@ def test_a_hostile_url_stays_one_harmless_line(form: str) -> None:
 def test_nothing_ends_a_line_early(tails: dict[str, tuple[str, float]]) -> None:
     moves = {f"https://a.example/{o}": (f"https://b.example/{n}", c) for o, (n, c) in tails.items()}
     result = flatten(moves)
-    for form in FORMS:
-        text, dropped = render(result, form)
-        heads = render(RedirectMap({}, {}), form)[0].count("\n")
+    for map_format in FORMATS:
+        text, dropped = render(result, map_format)
+        heads = render(RedirectMap({}, {}), map_format)[0].count("\n")
         written = len(result.moves) - (len(dropped) - len(result.dropped))
-        assert text.count("\n") == heads + LINES[form] * written
+        assert text.count("\n") == heads + LINES[map_format] * written
         assert all(ord(character) >= 32 or character == "\n" for character in text)
 
 
