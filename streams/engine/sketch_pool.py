@@ -56,9 +56,9 @@ class SketchPool:
         if self._threads is not None:
             return self._threads.submit(self._exchange, task)
         assert self._operator is not None
-        done: Future[SketchResults] = Future()
-        done.set_result(self._operator(task))
-        return done
+        future: Future[SketchResults] = Future()
+        future.set_result(self._operator(task))
+        return future
 
     def _exchange(self, task: Task) -> SketchResults:
         connection = self._idle.get()

@@ -1,8 +1,8 @@
 """Remove deleted documents from their buckets, and post again the documents that full buckets had dropped.
 
-A full bucket contains the smallest prefixes and no trace of the others. A dropped document is usually similar to the
-deleted documents of its bucket, so they have indexed samples in common, and the index of samples finds it. It is not
-posted again if they have no indexed sample in common, or only samples of more than `_POSTINGS_MAX` documents.
+A full bucket contains the smallest prefixes and no trace of the dropped documents. A dropped document is usually
+similar to the deleted documents of its bucket, and is found by the indexed samples that it shares with them. It is
+not found if they share no indexed sample, or only samples of more than `_POSTINGS_MAX` documents.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from state.view import View
 from streams.sketch import sketcher
 from streams.sketch.index_terms import top_samples
 
-_CHUNK = 1_000  # keys per look-up, sketches per computation
+_CHUNK = 1_000  # keys per look-up, or sketches per computation
 _POSTINGS_MAX = 4_096  # documents per sampled shingle
 
 
@@ -52,7 +52,7 @@ def remove_postings(reader: RowReader, changes: Changes, deleted: Mapping[bytes,
 
 
 def _find_similar(view: View, sketches: Iterable[Sketch], deleted: Collection[bytes]) -> Iterator[Sketch]:
-    """Yield the sketches of remaining documents that have samples in common with `sketches`."""
+    """Yield the sketches of remaining documents that share indexed samples with `sketches`."""
     values = sorted({value for sketch in sketches for value in top_samples(sketch)})
     similar: set[bytes] = set()
     for start in range(0, len(values), _CHUNK):

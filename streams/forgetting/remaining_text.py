@@ -1,8 +1,8 @@
 """Decide which title and text remain stored when their page is removed and the document stays.
 
-The pages of a document have the same canonical tokens, but titles, capitals and punctuation can differ. If another
-page consists of the same bytes, the stored text is also the text of that page. Otherwise only the common tokens
-remain: no title, and the text folded as for its sketch. `find` compares folded texts anyway.
+The pages of a document have the same canonical tokens, but titles, capitals and punctuation may differ. If a
+remaining page has the same bytes as the removed page, the title and text stay. Otherwise only the common tokens stay:
+no title, and the text folded as for its sketch. `find` compares folded texts anyway.
 """
 
 from __future__ import annotations
@@ -44,15 +44,15 @@ class RemainingTexts:
             changes.delete(Family.TEXTS, sketch.document)
 
     def row_without_source(self, sketch: Sketch, row: bytes, remaining: Iterable[Capture]) -> bytes:
-        """Return the row of a text whose page is removed; empty if nothing remains."""
+        """Return the new row of a text whose page is removed, or b"" if nothing remains."""
         source = text_row.source(row)
         same_bytes = next((capture for capture in remaining if capture.raw == source), None)
         return text_row.with_time(row, same_bytes.time) if same_bytes else self._folded(sketch, row)
 
     def _folded(self, sketch: Sketch, row: bytes) -> bytes:
-        # If the text was cut at `tokens_max`, the document is its first tokens; the rest belongs to the removed page.
+        # If the text was cut at `tokens_max`, only its first tokens make up the document.
         tokens = self._sketcher.canonical(self._codec.decode(row)[1]).split(" ")[: sketch.tokens]
         text = " ".join(tokens)
-        # If folding changed a folded text again (no such text is known), its tokens would be another document's.
+        # No text is known that folding changes twice. Its folded text would belong to a different document.
         same_document = self._sketcher.sketch(text).document == sketch.document
         return self._codec.encode("", text) if same_document else b""

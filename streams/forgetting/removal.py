@@ -1,7 +1,7 @@
 """Compute the changes that delete URLs, documents and cancelled sweeps, and rebuild only the affected clusters.
 
 The generators `forget_url`, `forget_document` and `cancel_sweep` write nothing: they yield `Removal` values. The
-caller commits the changes of one removal before it resumes the generator, which reads the new state; `apply` does so.
+caller commits the changes of one removal before it resumes the generator, which reads the new state: see `apply`.
 The state is sound after every removal, so a crash between two removals does no harm.
 
 A union-find cannot undo a union. The component of a deleted document is therefore dissolved and joined again from its
@@ -52,7 +52,7 @@ class Forgotten(msgspec.Struct, frozen=True):
 
 
 def apply(removals: Iterable[Removal], commit: Callable[[Changes], None]) -> Forgotten:
-    """Commit each removal before the next one is computed; return the totals."""
+    """Commit each removal before the next one is computed. Return the totals."""
     captures = documents = rejoined = 0
     for removal in removals:
         commit(removal.changes)
@@ -72,11 +72,11 @@ def forget_document(reader: RowReader, document: bytes) -> Iterator[Removal]:
         for capture in view.captures(key)
         if capture.document == document
     ]
-    yield _remove(reader, captures, WordIndexCleaner(reader, view.scheme, lambda _: False), also={document})
+    yield _remove(reader, captures, WordIndexCleaner(reader, view.scheme, lambda _: False), must_delete={document})
 
 
 def forget_url(reader: RowReader, key: bytes) -> Iterator[Removal]:
-    """Remove the captures of a URL key, and the documents without any other capture."""
+    """Remove the captures of a URL key, and the documents that have no other capture."""
     yield from finish_cancelling(reader)
     view = View(reader)
     words = WordIndexCleaner(reader, view.scheme, lambda capture: capture.key != key)
@@ -87,7 +87,7 @@ def cancel_sweep(reader: RowReader, sweep: Sweep) -> Iterator[Removal]:
     """Remove everything that a sweep added. After a crash, call it again to resume.
 
     The first removal marks the sweep as cancelling, which hides its captures from queries. The last removal
-    marks it as cancelled. Raise LostfoundError for a sweep that is cancelled already.
+    marks it as cancelled. Raise LostfoundError if the sweep is already cancelled.
     """
     changes = Changes()
     sweep = sweeps.begin_cancel(sweep, changes)
@@ -123,18 +123,18 @@ def _next_captures(reader: RowReader, sweep: int, start: bytes) -> list[Capture]
 
 
 def _remove(
-    reader: RowReader, captures: Sequence[Capture], words: WordIndexCleaner, also: Collection[bytes] = ()
+    reader: RowReader, captures: Sequence[Capture], words: WordIndexCleaner, must_delete: Collection[bytes] = ()
 ) -> Removal:
-    """Remove captures, the locations and documents without any other capture, and the documents in `also`."""
+    """Remove captures, the locations and documents without other captures, and the documents in `must_delete`."""
     changes = Changes()
-    removed: dict[bytes, list[Capture]] = {document: [] for document in also}
+    removed: dict[bytes, list[Capture]] = {document: [] for document in must_delete}
     for capture in captures:
         changes.delete(Family.CAPTURES, capture_row.key_of(capture))
         if capture.document:
             removed.setdefault(capture.document, []).append(capture)
     _subtract_counts(reader, changes, captures)
     scheme = View(reader).scheme
-    deleted, affected = _remove_from_urls(reader, changes, scheme, removed, also)
+    deleted, affected = _remove_from_urls(reader, changes, scheme, removed, must_delete)
     _delete_rows(reader, changes, deleted)
     remove_postings(reader, changes, deleted, scheme)
     changes.delete_all(Family.WORDS, words.stale_entries(affected))
@@ -149,7 +149,7 @@ class _UrlCaptures(msgspec.Struct, frozen=True):
     """The captures of one document at one URL key, before a removal."""
 
     key: bytes
-    location: bytes | None  # the stored value of its row
+    location: bytes | None  # its row in `locations`
     removed: list[Capture]
     remaining: list[Capture]
 
@@ -164,9 +164,9 @@ def _remove_from_urls(
     changes: Changes,
     scheme: Scheme,
     removed: Mapping[bytes, Sequence[Capture]],
-    also: Collection[bytes],
+    must_delete: Collection[bytes],
 ) -> tuple[dict[bytes, Sketch], list[RemovedDocument]]:
-    """Update the locations and texts of documents; return the documents to delete, and all affected ones."""
+    """Update the locations and texts of documents. Return the documents to delete, and all affected documents."""
     deleted: dict[bytes, Sketch] = {}
     affected: list[RemovedDocument] = []
     texts = RemainingTexts(reader, scheme)
@@ -175,20 +175,20 @@ def _remove_from_urls(
         if value is None:
             continue
         row = document_row.decode(document, value)
-        at_urls = list(_read_captures_at_urls(reader, document, removed[document]))
-        _update_locations(changes, document, at_urls)
-        first_seen = _first_seen(reader, row, at_urls)
-        spellings = {url.key: {c.url for c in url.removed} - {c.url for c in url.remaining} for url in at_urls}
+        url_captures = list(_read_captures_at_urls(reader, document, removed[document]))
+        _update_locations(changes, document, url_captures)
+        first_seen = _first_seen(reader, row, url_captures)
+        spellings = {url.key: {c.url for c in url.removed} - {c.url for c in url.remaining} for url in url_captures}
         urls = {key: urls for key, urls in spellings.items() if urls}
-        if first_seen is None or document in also:
+        if first_seen is None or document in must_delete:
             deleted[document] = row.sketch
             affected.append(RemovedDocument(document, urls, None))
             continue
-        affected.append(RemovedDocument(document, urls, {url.key for url in at_urls if not url.remaining}))
+        affected.append(RemovedDocument(document, urls, {url.key for url in url_captures if not url.remaining}))
         if first_seen != row.first_seen:
             changes.put(Family.DOCUMENTS, document, document_row.with_time(value, first_seen))
-        remaining = chain.from_iterable(url.remaining for url in at_urls)
-        elsewhere = captures_elsewhere(reader, document, {url.key for url in at_urls})
+        remaining = chain.from_iterable(url.remaining for url in url_captures)
+        elsewhere = captures_elsewhere(reader, document, {url.key for url in url_captures})
         texts.update(changes, row.sketch, removed[document], chain(remaining, elsewhere))
     return deleted, affected
 
@@ -222,22 +222,22 @@ def _read_captures_at_urls(reader: RowReader, document: bytes, removed: Sequence
         yield _UrlCaptures(key, location, by_key[key], remaining)
 
 
-def _update_locations(changes: Changes, document: bytes, at_urls: Sequence[_UrlCaptures]) -> None:
-    for url in at_urls:
+def _update_locations(changes: Changes, document: bytes, url_captures: Sequence[_UrlCaptures]) -> None:
+    for url in url_captures:
         if url.first_seen is None:
             changes.delete(Family.LOCATIONS, document + url.key)
         elif url.location not in {None, location_row.encode(url.first_seen)}:
             changes.put(Family.LOCATIONS, document + url.key, location_row.encode(url.first_seen))
 
 
-def _first_seen(reader: RowReader, row: DocumentRow, at_urls: Sequence[_UrlCaptures]) -> int | None:
+def _first_seen(reader: RowReader, row: DocumentRow, url_captures: Sequence[_UrlCaptures]) -> int | None:
     """Return when a document was first seen at its remaining URLs (ms); None if no URL remains.
 
-    `row.first_seen` is that time for all URLs. If it is not the time of any of `at_urls`, it is that of another
-    URL and stays. The scan of the locations ends early, because there can be many.
+    Before the removal, this time is `row.first_seen`. It stays if it is the time of a URL outside `url_captures`.
+    The scan of the locations ends as early as possible, because a document can have many.
     """
-    updated = {url.key: url.first_seen for url in at_urls}
-    is_unaffected = all(url.location != location_row.encode(row.first_seen) for url in at_urls)
+    updated = {url.key: url.first_seen for url in url_captures}
+    is_unaffected = all(url.location != location_row.encode(row.first_seen) for url in url_captures)
     first: int | None = None
     for location, value in reader.scan(Family.LOCATIONS, row.sketch.document):
         key = location[ID_BYTES:]
@@ -263,7 +263,7 @@ def _delete_rows(reader: RowReader, changes: Changes, deleted: Mapping[bytes, Sk
 
 
 def _rejoin(reader: RowReader, changes: Changes, deleted: Collection[bytes]) -> int:
-    """Rebuild the components of deleted documents without them; return how many documents they still contain."""
+    """Rebuild the components of deleted documents without these. Return how many documents remain in them."""
     view = View(reader)
     components = {root: view.members(root) for root in {view.root(document) for document in deleted}}
     nodes = [node for members in components.values() for node in members]

@@ -1,9 +1,9 @@
 """Find the entries of the word index to delete when documents are removed from URLs.
 
-An entry belongs to a document on a site, and several URLs can have added it. If the text is stored, the entries of
+An entry belongs to a document on a site, and several URLs may have added it. If the text is stored, the entries of
 every URL are computed again, and the entries that no remaining URL of the site has added are deleted. If the text is
-not stored, or its words are not those in the index (because the text was cut at another `tokens_max`), the site's
-entries are searched for the document.
+not stored, or its words are not those in the index (because the text was cut at a different `tokens_max`), all
+entries of the site are searched for the document.
 """
 
 from __future__ import annotations
@@ -29,64 +29,60 @@ _TERMS_CACHED = 16  # pairs of document and site; a document can have many URLs 
 
 
 class RemovedDocument(msgspec.Struct, frozen=True):
-    """A document that is removed from URLs.
-
-    `urls` are the removed spellings of each URL, by URL key; other spellings can remain. `left` are the URL keys from
-    which the document is removed completely; None if the document is deleted.
-    """
+    """A document that is removed from URLs."""
 
     document: bytes
-    urls: Mapping[bytes, set[str]]
-    left: Collection[bytes] | None
+    removed_urls: Mapping[bytes, set[str]]  # by URL key; other URLs with the same key may remain
+    left_keys: Collection[bytes] | None  # URL keys without a remaining capture; None if the document is deleted
 
 
 class WordIndexCleaner:
     """Finds the entries to delete, for all removals of one command."""
 
-    def __init__(self, reader: RowReader, scheme: Scheme, remains: Callable[[Capture], bool]) -> None:
-        """`remains` decides whether a capture is still stored after all removals."""
+    def __init__(self, reader: RowReader, scheme: Scheme, is_remaining: Callable[[Capture], bool]) -> None:
+        """`is_remaining` says whether a capture is still stored after all removals."""
         self._reader = reader
         self._sketcher = Sketcher(scheme)
-        self._remains = remains
+        self._is_remaining = is_remaining
         self._remaining_terms = lru_cache(maxsize=_TERMS_CACHED)(self._read_remaining_terms)
 
     def stale_entries(self, removed: Sequence[RemovedDocument]) -> set[bytes]:
         """Return the keys of the entries to delete."""
         stale: set[bytes] = set()
-        searched: dict[bytes, set[bytes]] = {}  # by site, the document prefixes to search for
-        affected = [item for item in removed if item.urls or item.left is None]
+        prefixes_by_site: dict[bytes, set[bytes]] = {}  # of the documents to search for
+        affected = [item for item in removed if item.removed_urls or item.left_keys is None]
         for item, text_words in zip(affected, self._read_text_words(affected), strict=True):
-            for site in {site_key(key) for key in item.urls or _url_keys(self._reader, item.document)}:
+            for site in {site_key(key) for key in item.removed_urls or _url_keys(self._reader, item.document)}:
                 entries = self._stale_at_site(item, site, text_words)
                 if entries is None:
-                    searched.setdefault(site, set()).add(item.document[:PREFIX_BYTES])
+                    prefixes_by_site.setdefault(site, set()).add(item.document[:PREFIX_BYTES])
                 else:
                     stale |= entries
-        for site, prefixes in searched.items():
+        for site, prefixes in prefixes_by_site.items():
             stale.update(row for row, _ in self._reader.scan(Family.WORDS, site) if row[-PREFIX_BYTES:] in prefixes)
         return stale
 
     def _stale_at_site(self, item: RemovedDocument, site: bytes, text_words: set[int] | None) -> set[bytes] | None:
-        """Return the entries of one document on one site to delete; None if the index must be searched for them."""
-        document, left = item.document, item.left
-        remains = left is not None and any(key not in left for key in _url_keys(self._reader, document, site))
+        """Return the entries to delete of a document on a site, or None if the site's entries must be searched."""
+        document, left_keys = item.document, item.left_keys
+        stays = left_keys is not None and any(key not in left_keys for key in _url_keys(self._reader, document, site))
         indexed = sorted(_entry(site, word, document) for word in text_words or ())
         if text_words is None or None in self._reader.get_many(Family.WORDS, indexed):
-            # While the document remains on the site, nothing is deleted: entries can belong to its other URLs.
-            return set() if remains else None
-        pages = [(key, url) for key, urls in item.urls.items() if site_key(key) == site for url in urls]
+            # While the document stays on the site, nothing is deleted: the entries may belong to its other URLs.
+            return set() if stays else None
+        pages = [(key, url) for key, urls in item.removed_urls.items() if site_key(key) == site for url in urls]
         removed_terms = {term for terms in path_terms_of_pages(pages, self._sketcher) for term in terms}
-        remaining = text_words | self._remaining_terms(document, site) if remains else set()
+        remaining = text_words | self._remaining_terms(document, site) if stays else set()
         return {_entry(site, term, document) for term in (removed_terms | text_words) - remaining}
 
     def _read_remaining_terms(self, document: bytes, site: bytes) -> set[int]:
-        """Return the terms of the remaining URLs of a document on a site."""
+        """Return the path terms of the remaining URLs of a document on a site."""
         captures = _read_captures(self._reader, document, _url_keys(self._reader, document, site))
-        pages = {(capture.key, capture.url) for capture in captures if self._remains(capture)}
+        pages = {(capture.key, capture.url) for capture in captures if self._is_remaining(capture)}
         return {term for terms in path_terms_of_pages(list(pages), self._sketcher) for term in terms}
 
     def _read_text_words(self, removed: Sequence[RemovedDocument]) -> Iterator[set[int] | None]:
-        """Yield the indexed words of every document's text; None if the text is not stored."""
+        """Yield the indexed words of each document's text, or None if the text is not stored."""
         codec = TextCodec(meta.dictionaries(self._reader))
         for start in range(0, len(removed), _CHUNK):
             rows = self._reader.get_many(Family.TEXTS, [item.document for item in removed[start : start + _CHUNK]])
