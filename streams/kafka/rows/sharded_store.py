@@ -44,11 +44,11 @@ class QueryStore:
 
     def get_many(self, family: Family, keys: Sequence[bytes]) -> list[bytes | None]:
         """Return the value of each key, or None, in the order of the keys."""
-        return list(self._send(GetQuery(family=family, keys=list(keys)))) if keys else []
+        return list(self._source(GetQuery(family=family, keys=list(keys)))) if keys else []
 
     def scan_prefixes(self, family: Family, prefixes: Sequence[bytes], limit: int | None = None) -> list[list[Row]]:
         """Return the rows under each prefix, at most `limit` per prefix."""
-        return list(self._send(PrefixQuery(family=family, keys=list(prefixes), limit=limit))) if prefixes else []
+        return list(self._source(PrefixQuery(family=family, keys=list(prefixes), limit=limit))) if prefixes else []
 
     def keys_under(self, family: Family, prefixes: Sequence[bytes], limit: int) -> list[list[bytes]]:
         """Return at most `limit` keys under each prefix."""
@@ -71,7 +71,7 @@ class QueryStore:
     def _read_chunk(self, family: Family, prefix: bytes, limit: int, start: bytes | None) -> list[Row]:
         start = prefix if start is None else start
         rows: list[Row]
-        (rows,) = self._send(PrefixQuery(family=family, keys=[prefix], limit=limit, start=start))
+        (rows,) = self._source(PrefixQuery(family=family, keys=[prefix], limit=limit, start=start))
         return rows
 
     def catch_up(self) -> None:
