@@ -39,11 +39,11 @@ def path_similarity_to(path: PathFeatures) -> Callable[[PathFeatures], float]:
     own_words, own_trigrams = set(path.words), set(path.trigrams)
 
     def similarity(other: PathFeatures) -> float:
-        common = len(own_words.intersection(other.words))
-        words = len(own_words) + len(other.words) - common
-        jaccard = common / words if words else 1.0
-        trigrams = len(own_trigrams) + len(other.trigrams)
-        dice = 2 * len(own_trigrams.intersection(other.trigrams)) / trigrams if trigrams else 1.0
+        shared = len(own_words.intersection(other.words))
+        union = len(own_words) + len(other.words) - shared
+        jaccard = shared / union if union else 1.0
+        total = len(own_trigrams) + len(other.trigrams)
+        dice = 2 * len(own_trigrams.intersection(other.trigrams)) / total if total else 1.0
         return (1 - _TRIGRAMS_WEIGHT) * jaccard + _TRIGRAMS_WEIGHT * dice
 
     return similarity

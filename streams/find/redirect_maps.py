@@ -140,7 +140,7 @@ def _write_nginx(rows: list[_Row]) -> str:
     words = [_nginx_words(row) for row in rows]
     longest = max((len(row.lookup_key) for row in rows), default=0)
     text = (
-        "# For http{}, before its first map. If it already sets the two sizes, set each once, to the larger value.\n"
+        "# Include in http{}, before the first map. If http{} sets these two sizes already, keep the larger values.\n"
         f"map_hash_bucket_size {_power_of_two(longest + 64)};\n"
         f"map_hash_max_size {_power_of_two(max(_NGINX_BUCKETS_MIN, 2 * len(rows)))};\n"
         f'geo {_NGINX_DOLLAR} {{ default "$"; }}\n'
@@ -175,16 +175,16 @@ def _quote(text: str) -> str:
 
 
 def _write_apache(rows: list[_Row]) -> str:
-    head = (
+    header = (
         "# RewriteEngine On\n"
         '# RewriteMap moved "txt:/etc/apache2/moved.map"\n'
         "# RewriteMap lower int:tolower\n"
         '# RewriteCond "%{THE_REQUEST}" "^\\S+ (\\S+)"\n'
         '# RewriteCond "${moved:${lower:%{HTTP_HOST}}%1}" "(.+)"\n'
         '# RewriteRule "^" "%1" [R=301,L,NE,QSD,UnsafeAllow3F]\n'
-        "# Apache before 2.4.60 has no flag UnsafeAllow3F: leave it out there.\n"
+        "# Omit UnsafeAllow3F on Apache before 2.4.60, which does not know this flag.\n"
     )
-    return head + "".join(f"{_apache_line(row)}\n" for row in rows)
+    return header + "".join(f"{_apache_line(row)}\n" for row in rows)
 
 
 def _find_apache_fault(row: _Row, _used_keys: set[str]) -> str | None:
@@ -202,8 +202,8 @@ def _write_netlify(rows: list[_Row]) -> str:
 
 
 def _find_netlify_fault(row: _Row, _used_keys: set[str]) -> str | None:
-    is_pattern = row.query or _NETLIFY_PATTERN.search(row.path)
-    return "has a query, or a path with * or /:, which netlify cannot match" if is_pattern else None
+    is_unmatchable = row.query or _NETLIFY_PATTERN.search(row.path)
+    return "has a query, or a path with * or /:, which netlify cannot match" if is_unmatchable else None
 
 
 def _write_csv(rows: list[_Row]) -> str:
