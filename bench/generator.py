@@ -73,16 +73,16 @@ class Shape(msgspec.Struct, frozen=True):
 
 
 class _Plan(msgspec.Struct, frozen=True):
-    """The properties of a block of pages, as columns."""
+    """The properties of a block of pages, one element per page."""
 
-    index: U64
-    base: U64  # key of the words shared with the cluster, or of the page's own words
-    own: U64  # key of the words that only this page contains
-    words: NDArray[np.int64]
-    scattered: NDArray[np.float64]  # share of words replaced one by one
-    block: NDArray[np.float64]  # share of words replaced as one block
-    site: U64
-    text_site: U64  # the site whose template surrounds the text
+    indexes: U64
+    base_keys: U64  # keys of the words shared with the cluster, or of the page's own words
+    own_keys: U64  # keys of the words that only one page contains
+    word_counts: NDArray[np.int64]
+    scattered_shares: NDArray[np.float64]  # share of words replaced one by one
+    block_shares: NDArray[np.float64]  # share of words replaced as one block
+    sites: U64
+    text_sites: U64  # the sites whose templates surround the texts
 
 
 def pages(shape: Shape, start: int, stop: int, *, sweep: int = 0, html: bool = False) -> Iterator[Page]:
@@ -94,7 +94,7 @@ def pages_at(shape: Shape, indexes: U64, *, sweep: int = 0, html: bool = False) 
     """Yield the pages with these indexes."""
     for at in range(0, len(indexes), BLOCK):
         plan = _plan(shape, indexes[at : at + BLOCK], sweep)
-        for index, site, text in zip(plan.index.tolist(), plan.site.tolist(), _texts(shape, plan), strict=True):
+        for index, site, text in zip(plan.indexes.tolist(), plan.sites.tolist(), _texts(shape, plan), strict=True):
             url = _url(shape, site, index)
             time = FIRST_FETCH + sweep * SWEEP_INTERVAL + index * 40
             title = text[:60].split(".")[0].strip()
@@ -108,7 +108,7 @@ def pages_at(shape: Shape, indexes: U64, *, sweep: int = 0, html: bool = False) 
 
 def sites_of(shape: Shape, start: int, stop: int) -> U64:
     """Return the site numbers of pages `start` to `stop`, without generating texts."""
-    return _plan(shape, np.arange(start, stop, dtype=np.uint64), 0).site
+    return _plan(shape, np.arange(start, stop, dtype=np.uint64), 0).sites
 
 
 def texts(shape: Shape, start: int, stop: int) -> list[str]:
@@ -159,116 +159,122 @@ def _log_normal(keys: U64, median: float, sigma: float) -> NDArray[np.float64]:
     return median * np.exp(sigma * radius * np.cos(2 * np.pi * _unit(_hash(keys, "length2"))))
 
 
-def _plan(shape: Shape, index: U64, sweep: int) -> _Plan:
+def _plan(shape: Shape, indexes: U64, sweep: int) -> _Plan:
     seed = shape.seed
-    own = _hash(index, "page", seed)
-    chance = _unit(_hash(own, "kind"))
-    exact = (chance < shape.exact_share) & (not shape.crowd)
-    near = (chance < shape.exact_share + shape.near_share) | shape.crowd
-    clusters = 1.0 + (index // np.uint64(shape.pages_per_cluster)).astype(np.float64)
-    pick = np.floor(clusters * _unit(_hash(own, "pick")) ** shape.cluster_skew).astype(np.uint64)
-    cluster = _hash(pick * np.uint64(not shape.crowd), "crowd" if shape.crowd else "cluster", seed)
-    base = np.where(near, cluster, own)
-    site = _site(shape, own, index)
-    home = _site(shape, _hash(cluster, "home"), pick * np.uint64(0 if shape.crowd else shape.pages_per_cluster))
-    at_home = near & (_unit(_hash(own, "mirror")) < 0.5)
-    floor = shape.crowd_resemblance_min if shape.crowd else shape.resemblance_min
-    resemblance = floor + (1 - floor) * _unit(_hash(own, "target"))
-    resemblance = np.where(near & ~exact, resemblance, 1.0)
+    own_keys = _hash(indexes, "page", seed)
+    kind = _unit(_hash(own_keys, "kind"))
+    is_exact = (kind < shape.exact_share) & (not shape.crowd)
+    is_near = (kind < shape.exact_share + shape.near_share) | shape.crowd
+    cluster_counts = 1.0 + (indexes // np.uint64(shape.pages_per_cluster)).astype(np.float64)
+    skewed = _unit(_hash(own_keys, "pick")) ** shape.cluster_skew
+    cluster_numbers = np.floor(cluster_counts * skewed).astype(np.uint64)
+    cluster_keys = _hash(cluster_numbers * np.uint64(not shape.crowd), "crowd" if shape.crowd else "cluster", seed)
+    base_keys = np.where(is_near, cluster_keys, own_keys)
+    own_sites = _choose_sites(shape, own_keys, indexes)
+    first_pages = cluster_numbers * np.uint64(0 if shape.crowd else shape.pages_per_cluster)
+    cluster_sites = _choose_sites(shape, _hash(cluster_keys, "home"), first_pages)
+    at_cluster_site = is_near & (_unit(_hash(own_keys, "mirror")) < 0.5)
+    resemblance_min = shape.crowd_resemblance_min if shape.crowd else shape.resemblance_min
+    resemblance = resemblance_min + (1 - resemblance_min) * _unit(_hash(own_keys, "target"))
+    resemblance = np.where(is_near & ~is_exact, resemblance, 1.0)
     shared = 2 * resemblance / (1 + resemblance)  # the share of a text's shingles that are in the other text
-    as_block = _unit(_hash(own, "how")) < 0.5
-    scattered = np.where(as_block, 0.0, 1 - shared**0.25)
-    block = np.where(as_block, 1 - shared, 0.0)
+    replaces_block = _unit(_hash(own_keys, "how")) < 0.5
+    scattered_shares = np.where(replaces_block, 0.0, 1 - shared**0.25)  # a shingle has four words
+    block_shares = np.where(replaces_block, 1 - shared, 0.0)
     if sweep and shape.changed_share:
-        changed = _unit(_hash(own, "change", sweep)) < shape.changed_share
-        scattered = np.where(changed, np.maximum(scattered, 0.02), scattered)
-        own = np.where(changed, _hash(own, "change", sweep + 7), own)
-    lengths = _log_normal(base, shape.words_median, shape.words_sigma)
-    if shape.crowd:  # all pages copy one text, which has the mean length
-        lengths[:] = shape.words_median * np.exp(shape.words_sigma**2 / 2)
-    words = np.clip(lengths, 12, shape.words_max).astype(np.int64)
+        changed = _unit(_hash(own_keys, "change", sweep)) < shape.changed_share
+        scattered_shares = np.where(changed, np.maximum(scattered_shares, 0.02), scattered_shares)
+        own_keys = np.where(changed, _hash(own_keys, "change", sweep + 7), own_keys)
+    word_counts = _log_normal(base_keys, shape.words_median, shape.words_sigma)
+    if shape.crowd:  # all pages are near-copies of one text, which has the mean length
+        word_counts[:] = shape.words_median * np.exp(shape.words_sigma**2 / 2)
+    word_counts = np.clip(word_counts, 12, shape.words_max).astype(np.int64)
     return _Plan(
-        index, base, own, words, scattered, block,
-        np.where(at_home, home, site), np.where(exact | at_home | shape.crowd, home, site),
+        indexes, base_keys, own_keys, word_counts, scattered_shares, block_shares,
+        np.where(at_cluster_site, cluster_sites, own_sites),
+        np.where(is_exact | at_cluster_site | shape.crowd, cluster_sites, own_sites),
     )  # fmt: skip
 
 
-def _site(shape: Shape, keys: U64, index: U64) -> U64:
+def _choose_sites(shape: Shape, keys: U64, index: U64) -> U64:
     """Choose a site for each page among the sites that exist so far. Early sites are more likely."""
     sites = 2.0 + (index // np.uint64(shape.pages_per_site)).astype(np.float64)
     return np.floor(sites * _unit(_hash(keys, "site")) ** 2.0).astype(np.uint64)
 
 
 def _texts(shape: Shape, plan: _Plan) -> list[str]:
-    site_key = _hash(plan.text_site, "site", shape.seed)
-    template = np.clip(_log_normal(site_key, shape.template_median, 0.6), 4, 400).astype(np.int64)
-    head = template * 3 // 4
-    total = plan.words + template
-    ends = np.cumsum(total)
-    starts = ends - total
-    row = np.repeat(np.arange(len(total)), total)
+    site_keys = _hash(plan.text_sites, "site", shape.seed)
+    template_words = np.clip(_log_normal(site_keys, shape.template_median, 0.6), 4, 400).astype(np.int64)
+    head_words = template_words * 3 // 4
+    total_words = plan.word_counts + template_words
+    ends = np.cumsum(total_words)
+    starts = ends - total_words
+    row = np.repeat(np.arange(len(total_words)), total_words)
     position = np.arange(int(ends[-1])) - starts[row]
-    inner = position - head[row]
-    in_head, in_foot = inner < 0, inner >= plan.words[row]
+    body_position = position - head_words[row]
+    in_header, in_footer = body_position < 0, body_position >= plan.word_counts[row]
     position = position.astype(np.uint64)
     # A replaced block may start anywhere; scattered words are replaced at random.
-    first = np.floor(_unit(_hash(plan.own, "from")) * (1 - plan.block) * plan.words)
-    in_block = (inner >= first[row]) & (inner < (first + plan.block * plan.words)[row])
-    edited = _unit(_hash(plan.own[row] + position, "edit")) < plan.scattered[row]
-    edited |= (inner == first[row]) & (plan.scattered + plan.block > 0)[row]  # replace at least one word
-    inner_position = np.where(in_head | in_foot, position, np.maximum(inner, 0).astype(np.uint64))
-    key = np.where(edited | in_block, plan.own[row], plan.base[row])
-    key = np.where(in_head | in_foot, site_key[row], key)
-    words = _draw_words(key, inner_position)
-    accented = (_hash(plan.text_site, "spelling", shape.seed) & np.uint64(7)) < 3
+    block_start = np.floor(_unit(_hash(plan.own_keys, "from")) * (1 - plan.block_shares) * plan.word_counts)
+    block_stop = block_start + plan.block_shares * plan.word_counts
+    in_block = (body_position >= block_start[row]) & (body_position < block_stop[row])
+    replaced = _unit(_hash(plan.own_keys[row] + position, "edit")) < plan.scattered_shares[row]
+    has_changes = plan.scattered_shares + plan.block_shares > 0
+    replaced |= has_changes[row] & (body_position == block_start[row])  # replace at least one word
+    word_position = np.where(in_header | in_footer, position, np.maximum(body_position, 0).astype(np.uint64))
+    keys = np.where(replaced | in_block, plan.own_keys[row], plan.base_keys[row])
+    keys = np.where(in_header | in_footer, site_keys[row], keys)
+    words = _draw_words(keys, word_position)
+    accented = (_hash(plan.text_sites, "spelling", shape.seed) & np.uint64(7)) < 3
     words += (accented * WORDS * len(_ENDINGS))[row]
-    words += _ending(key, inner_position, starts) * WORDS
+    words += _ending_numbers(keys, word_position, starts) * WORDS
     return _join_words(words, starts, ends)
 
 
-def _draw_words(key: U64, position: U64) -> NDArray[np.int64]:
-    """Draw the word at each (key, position)."""
-    hashes = _hash(key + position * np.uint64(0x2545F4914F6CDD1D), "words")
-    unit = _unit(hashes << np.uint64(12))
-    chosen = (hashes >> np.uint64(52)).astype(np.float64) / 4096.0
-    repeated = np.flatnonzero(chosen < _REPEATED)
+def _draw_words(keys: U64, positions: U64) -> NDArray[np.int64]:
+    """Draw a word for each key and position."""
+    hashes = _hash(keys + positions * np.uint64(0x2545F4914F6CDD1D), "words")
+    uniform = _unit(hashes << np.uint64(12))
+    kind = (hashes >> np.uint64(52)).astype(np.float64) / 4096.0
+    repeated = np.flatnonzero(kind < _REPEATED)
     if len(repeated):
-        earlier = np.floor(unit[repeated] * position[repeated].astype(np.float64)).astype(np.uint64)
-        again = _hash(key[repeated] + earlier * np.uint64(0x2545F4914F6CDD1D), "words")
-        unit[repeated] = _unit(again << np.uint64(12))
-        chosen[repeated] = (again >> np.uint64(52)).astype(np.float64) / 4096.0
-    words = _zipf(unit)
-    topical = np.flatnonzero((chosen >= _REPEATED) & (chosen < _REPEATED + _TOPICAL))
-    topic = _hash(key[topical], "topic") % np.uint64(20_000)
-    rank = np.floor(_TOPIC_WORDS * unit[topical] ** 2.5).astype(np.uint64)
-    words[topical] = 500 + (_mix(topic * np.uint64(_TOPIC_WORDS) + rank) % np.uint64(WORDS - 500)).astype(np.int64)
+        earlier_positions = np.floor(uniform[repeated] * positions[repeated].astype(np.float64)).astype(np.uint64)
+        earlier_hashes = _hash(keys[repeated] + earlier_positions * np.uint64(0x2545F4914F6CDD1D), "words")
+        uniform[repeated] = _unit(earlier_hashes << np.uint64(12))
+        kind[repeated] = (earlier_hashes >> np.uint64(52)).astype(np.float64) / 4096.0
+    words = _zipf(uniform)
+    topical = np.flatnonzero((kind >= _REPEATED) & (kind < _REPEATED + _TOPICAL))
+    topic = _hash(keys[topical], "topic") % np.uint64(20_000)
+    topic_ranks = np.floor(_TOPIC_WORDS * uniform[topical] ** 2.5).astype(np.uint64)
+    hashes = _mix(topic * np.uint64(_TOPIC_WORDS) + topic_ranks)
+    words[topical] = 500 + (hashes % np.uint64(WORDS - 500)).astype(np.int64)
     return words
 
 
-def _zipf(unit: NDArray[np.float64]) -> NDArray[np.int64]:
+def _zipf(uniform: NDArray[np.float64]) -> NDArray[np.int64]:
     """Draw ranks from 0 by a Zipf-Mandelbrot law, p(r) ~ (r + shift) ** -exponent, by inverting its integral."""
     power = 1.0 - _ZIPF_EXPONENT
     low, high = _ZIPF_SHIFT**power, (WORDS + _ZIPF_SHIFT) ** power
-    ranks = (low + unit * (high - low)) ** (1.0 / power) - _ZIPF_SHIFT
-    chosen: NDArray[np.int64] = np.clip(ranks, 0, WORDS - 1).astype(np.int64)
-    return chosen
+    ranks = (low + uniform * (high - low)) ** (1.0 / power) - _ZIPF_SHIFT
+    clipped: NDArray[np.int64] = np.clip(ranks, 0, WORDS - 1).astype(np.int64)
+    return clipped
 
 
 _ENDINGS = (" ", ", ", ". ", ".\n\n")
 
 
-def _ending(key: U64, position: U64, starts: NDArray[np.int64]) -> NDArray[np.int64]:
+def _ending_numbers(keys: U64, positions: U64, starts: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return an index into `_ENDINGS` for each word."""
-    chance = _unit(_hash(key + position * np.uint64(0x9FB21C651E98DF25), "break"))
-    endings = (chance < 1 / 9).astype(np.int64) + (chance < 1 / _SENTENCE) + (chance < 1 / _PARAGRAPH)
+    uniform = _unit(_hash(keys + positions * np.uint64(0x9FB21C651E98DF25), "break"))
+    endings = (uniform < 1 / 9).astype(np.int64) + (uniform < 1 / _SENTENCE) + (uniform < 1 / _PARAGRAPH)
     endings[starts] = 0
     return endings
 
 
 def _join_words(words: NDArray[np.int64], starts: NDArray[np.int64], ends: NDArray[np.int64]) -> list[str]:
-    written = _vocabulary()[words].tolist()
+    strings = _vocabulary()[words].tolist()
     bounds = zip(starts.tolist(), ends.tolist(), strict=True)
-    return ["".join(written[a:b]).rstrip().capitalize() for a, b in bounds]
+    return ["".join(strings[a:b]).rstrip().capitalize() for a, b in bounds]
 
 
 @cache
@@ -307,9 +313,9 @@ def _vocabulary() -> NDArray[np.object_]:
 @cache
 def _host(seed: int, site: int) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
     """Return a site's scheme and host, its directories, and the words of its links."""
-    table = _vocabulary()
+    vocabulary = _vocabulary()
     numbers = _hash(np.arange(124, dtype=np.uint64) + np.uint64(site * 128), "name", seed).tolist()
-    names = [table[number % 20_000].strip() for number in numbers]
+    names = [vocabulary[number % 20_000].strip() for number in numbers]
     ending = (".com", ".org", ".net", ".de", ".co.uk", ".fr", ".edu")[numbers[-1] % 7]
     host = f"https://{('www.', '', 'docs.')[numbers[-2] % 3]}{names[0]}{names[1]}{site}{ending}"
     pairs = zip(names[2:12], names[12:22], strict=True)
@@ -320,8 +326,8 @@ def _host(seed: int, site: int) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
 def _url(shape: Shape, site: int, index: int) -> str:
     host, folders, _ = _host(shape.seed, site)
     number = ((index + 1) * 0x9E3779B97F4A7C15 + shape.seed) & (1 << 64) - 1
-    table = _vocabulary()
-    slug = "-".join(table[(number >> shift) % 30_000].strip() for shift in (8, 24, 40))
+    vocabulary = _vocabulary()
+    slug = "-".join(vocabulary[(number >> shift) % 30_000].strip() for shift in (8, 24, 40))
     return f"{host}{folders[(number >> 50) % len(folders)]}/{slug}-{index}.html"
 
 

@@ -83,7 +83,7 @@ def run_both_engines(
     running: RunningBroker,
     partitions: int,
     paths: Sequence[Path],
-    start: Usage,
+    start_stop: Usage,
     rounds: int,
     **kafka_settings: Any,
 ) -> EngineComparison:
@@ -94,7 +94,7 @@ def run_both_engines(
         embedded.append(in_child("bench.engine:ingest_files", paths=[str(path) for path in paths]))
         with new_collection(folder, running, partitions, kafka_settings) as collection:
             collection.publish(paths)
-            kafka.append(collection.run_until_idle("a").without(start))
+            kafka.append(collection.run_until_idle("a").without(start_stop))
             shutil.rmtree(collection.folder)
     by_cpu = sorted(embedded, key=lambda figures: float(figures["cpu_seconds"]))
     usage = Usage(*(median(column) for column in zip(*(msgspec.structs.astuple(u) for u in kafka), strict=True)))
@@ -153,12 +153,14 @@ async def _sketching_rate(
             return first / (time.perf_counter() - started)
 
 
-def recovery(folder: Path, running: RunningBroker, partitions: int, documents: int, start: Usage) -> Iterator[Row]:
+def recovery(
+    folder: Path, running: RunningBroker, partitions: int, documents: int, start_stop: Usage
+) -> Iterator[Row]:
     """Measure how long a worker takes to restore its state from the changelog after its folder was deleted."""
     path = write_pages(folder / "recovery.jsonl", documents)
     with new_collection(folder, running, partitions) as collection:
         collection.publish([path])
-        full = collection.run_until_idle("a").without(start)
+        full = collection.run_until_idle("a").without(start_stop)
         state_bytes = sum(file.stat().st_size for file in (collection.folder / "a").rglob("*") if file.is_file())
         idle = collection.run_until_idle("a")
         shutil.rmtree(collection.folder / "a")
@@ -332,17 +334,19 @@ def measure(args: argparse.Namespace, folder: Path, log: Callable[[str], None]) 
     """Yield the rows of all measurements."""
     with broker(folder) as running:
         log("starting and stopping")
-        start = measure_start_stop(folder, running, args.partitions)
+        start_stop = measure_start_stop(folder, running, args.partitions)
         log("synthetic pages")
         pages_file = write_pages(folder / "pages.jsonl", args.documents)
-        synthetic = run_both_engines(folder, running, args.partitions, [pages_file], start, args.rounds)
+        synthetic = run_both_engines(folder, running, args.partitions, [pages_file], start_stop, args.rounds)
         yield from throughput("synthetic", synthetic)
         log("one message per page")
-        single = run_both_engines(folder, running, args.partitions, [pages_file], start, args.rounds, pack_pages=1)
+        single = run_both_engines(
+            folder, running, args.partitions, [pages_file], start_stop, args.rounds, pack_pages=1
+        )
         yield from throughput("synthetic, one message per page", single)
         if args.html:
             log("real HTML")
-            html = run_both_engines(folder, running, args.partitions, args.html, start, args.rounds)
+            html = run_both_engines(folder, running, args.partitions, args.html, start_stop, args.rounds)
             yield from throughput("real HTML", html)
         else:
             args.html = [write_pages(folder / "html.jsonl", args.documents // 10, html=True)]
@@ -353,7 +357,7 @@ def measure(args: argparse.Namespace, folder: Path, log: Callable[[str], None]) 
             yield from queries(folder, running, args.partitions, args.query_sweeps)
         for documents in args.recover:
             log(f"recovery of {documents:,}")
-            yield from recovery(folder, running, args.partitions, documents, start)
+            yield from recovery(folder, running, args.partitions, documents, start_stop)
         log("latency")
         yield from latency(folder, running, args.partitions, synthetic.rate / 2, args.seconds)
         log("rebalances")

@@ -55,23 +55,34 @@ def part_of(stack: list[str]) -> str | None:
 
 def profile(paths: list[Path], folder: Path, partitions: int) -> list[str]:
     """Profile a worker that processes `paths`, and return py-spy's folded stacks."""
-    out = folder / "samples.txt"
+    samples_file = folder / "samples.txt"
     with broker(folder) as running, new_collection(folder, running, partitions) as collection:
         collection.publish(paths)
         command = collection.command_line(
             "worker", "--data-dir", collection.folder / "a", "--port", 0, "--until-idle"
         )
-        spy = ["record", "--nonblocking", "-r", str(SAMPLES_PER_SECOND), "-f", "raw", "-o", out, "--", *command]
-        done = subprocess.run(
-            [str(Path(sys.executable).parent / "py-spy"), *map(str, spy)],
+        options = [
+            "record",
+            "--nonblocking",
+            "-r",
+            str(SAMPLES_PER_SECOND),
+            "-f",
+            "raw",
+            "-o",
+            samples_file,
+            "--",
+            *command,
+        ]
+        completed = subprocess.run(
+            [str(Path(sys.executable).parent / "py-spy"), *map(str, options)],
             cwd=ROOT,
             capture_output=True,
             text=True,
             check=False,
         )
-    if not out.exists():
-        raise RuntimeError(f"py-spy wrote no profile:\n{done.stderr[-2000:]}")
-    return out.read_text().splitlines()
+    if not samples_file.exists():
+        raise RuntimeError(f"py-spy wrote no profile:\n{completed.stderr[-2000:]}")
+    return samples_file.read_text().splitlines()
 
 
 def main() -> None:

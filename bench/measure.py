@@ -64,10 +64,10 @@ def in_child(target: str, **arguments: Any) -> Any:
     Raise RuntimeError with the end of the child's stderr if the call fails.
     """
     command = [sys.executable, "-m", "bench.measure", target, json.dumps(arguments)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise RuntimeError(f"{target} failed:\n{done.stderr[-2000:]}")
-    result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    completed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    if completed.returncode:
+        raise RuntimeError(f"{target} failed:\n{completed.stderr[-2000:]}")
+    result: dict[str, Any] = json.loads(completed.stdout.splitlines()[-1])
     return result
 
 

@@ -80,23 +80,23 @@ def run(
     settings = settings_module.load(None, overrides)
     with tempfile.TemporaryDirectory() as scratch:
         store = Store(Path(scratch) / "state", settings.store)
-        began = time.perf_counter()
+        started = time.perf_counter()
         for number, path in enumerate(prepare_sweeps(folder, opaque, Path(scratch))):
             ingest(store, settings, [str(path)], path.name.split(".")[0], now=1_700_000_000_000 + number)
-        ingested = time.perf_counter() - began
+        ingested = time.perf_counter() - started
         warm_up()
         finder = Finder(View(store), settings)
-        began = time.perf_counter()
+        started = time.perf_counter()
         answers = list(finder.find_many(truth))
-        answered = time.perf_counter() - began
+        answered = time.perf_counter() - started
         single = Finder(View(store), settings)
         single.find(next(iter(truth)))
         times = []
         for url in list(truth)[:300]:
-            began = time.perf_counter()
+            started = time.perf_counter()
             single.find(url)
-            times.append(1000 * (time.perf_counter() - began))
-        reached = {url: single.ranked_urls(url) for url in truth}
+            times.append(1000 * (time.perf_counter() - started))
+        ranked_urls = {url: single.ranked_urls(url) for url in truth}
         store.close()
     times.sort()
     figures = {
@@ -105,28 +105,28 @@ def run(
         "find_p50_ms": times[len(times) // 2],
         "find_p99_ms": times[int(len(times) * 0.99)],
         "counters": dict(finder.counters),
-        "reached": reached,
+        "reached": ranked_urls,
     }
     return truth, answers, figures
 
 
-def score(truth: Truth, answers: list[Answer], reached: dict[str, list[str]], confidence_min: float) -> Report:
-    """Count hits and misses by kind of row. `reached` contains the ranked URLs for each old URL."""
+def score(truth: Truth, answers: list[Answer], ranked_urls: dict[str, list[str]], confidence_min: float) -> Report:
+    """Count hits and misses by kind of row. `ranked_urls` contains the ranked URLs for each old URL."""
     tally: dict[str, collections.Counter[str]] = collections.defaultdict(collections.Counter)
     for answer in answers:
         new, kind = truth[answer.url]
-        sure = [c for c in answer.candidates if c.confidence >= confidence_min]
+        confident = [c for c in answer.candidates if c.confidence >= confidence_min]
         urls = [c.url for c in answer.candidates]
         for key in (kind, "all"):
             counts = tally[key]
             counts["rows"] += 1
-            counts["claimed"] += bool(sure)
-            counts["right"] += bool(sure) and kind != "gone" and sure[0].url == new
-            counts["hit1"] += (urls[:1] == [new]) if kind != "gone" else not sure
-            counts["hit5"] += (new in urls[:5]) if kind != "gone" else not sure
-            counts["gathered"] += new in reached[answer.url]
+            counts["claimed"] += bool(confident)
+            counts["right"] += bool(confident) and kind != "gone" and confident[0].url == new
+            counts["hit1"] += (urls[:1] == [new]) if kind != "gone" else not confident
+            counts["hit5"] += (new in urls[:5]) if kind != "gone" else not confident
+            counts["gathered"] += new in ranked_urls[answer.url]
             counts["has_target"] += kind != "gone"
-            counts["answered"] += bool(sure) and kind != "gone"
+            counts["answered"] += bool(confident) and kind != "gone"
     return {key: dict(counts) for key, counts in tally.items()}
 
 

@@ -83,9 +83,9 @@ def clusters(documents: int) -> Iterator[Row]:
     """Compare the time from text to clusters with that of the peers, and a second, unchanged sweep with the first."""
     settings = settings_module.load()
     arguments = {"shape": {}, "scheme": msgspec.to_builtins(settings.scheme), "threshold": settings.policy.threshold}
-    bare = in_child("bench.engine:clusters", documents=documents, shape={}, policy=CLUSTERS_ONLY)
-    full = in_child("bench.engine:clusters", documents=documents, shape={}, sweeps=2)
-    first, second = full["sweeps"]
+    clusters_only = in_child("bench.engine:clusters", documents=documents, shape={}, policy=CLUSTERS_ONLY)
+    with_indexes = in_child("bench.engine:clusters", documents=documents, shape={}, sweeps=2)
+    first, second = with_indexes["sweeps"]
     group = "text to verified, persisted clusters"
     missing = peers.redis_missing()
     for name, target in peers.PEERS.items():
@@ -94,10 +94,10 @@ def clusters(documents: int) -> Iterator[Row]:
             continue
         peer = in_child(target, documents=max(int(documents * CORPUS_SHARES[name]), 100), **arguments)
         shingling = 100 * peer["shingling_seconds"] / peer["seconds"]
-        note = f"{_rate(bare)} against {_rate(peer)}/s" + (
+        note = f"{_rate(clusters_only)} against {_rate(peer)}/s" + (
             f", which spends {shingling:.0f} % on shingling" if shingling > 1 else ""
         )
-        yield _faster(group, f"as fast as {name}", bare, peer, TARGETS.get(name), note)
+        yield _faster(group, f"as fast as {name}", clusters_only, peer, TARGETS.get(name), note)
         note = f"{_rate(first)} against {_rate(peer)}/s"
         yield _faster(group, f"  {name}, if texts and the indexes of find are stored", first, peer, None, note)
     note = f"{_rate(second)} against {_rate(first)}/s; {second['unchanged']:,} of {documents:,} unchanged"

@@ -97,15 +97,17 @@ class Growth:
         empty = self.scratch / "empty.jsonl"
         empty.write_text("")
         ingest(self.store, self.settings, [str(empty)], f"grown to {size}", now=FETCHED + size)
-        again, dead_urls = self.scratch / f"again-{size}.jsonl", self.scratch / f"dead-{size}.jsonl"
+        recrawl_file, dead_urls = self.scratch / f"again-{size}.jsonl", self.scratch / f"dead-{size}.jsonl"
         options = {"grown": size, "sweep": number, "asked": dead_urls}
         command = [sys.executable, "-m", "bench.recrawl", *(f"--{name}={value}" for name, value in options.items())]
-        with again.open("wb") as out:
+        with recrawl_file.open("wb") as out:
             subprocess.run(command, cwd=ROOT, stdout=out, check=True)
         watch = Stopwatch()
         with watch.running():
-            summary = ingest(self.store, self.settings, [str(again)], f"again at {size}", now=FETCHED + size + 1)
-        again.unlink()
+            summary = ingest(
+                self.store, self.settings, [str(recrawl_file)], f"again at {size}", now=FETCHED + size + 1
+            )
+        recrawl_file.unlink()
         return {
             "recrawled": summary.pages,
             "recrawl_rate": round(summary.pages / watch.seconds),
@@ -141,14 +143,14 @@ def time_queries(data_dir: str, documents: int, dead_urls: str) -> dict[str, Any
         finder = Finder(view, settings)
         find_times, answers = _time_each(finder.find, [question["url"] for question in dead], warmed)
         dead = dead[warmed:]
-        moved = [(a, q["moved"]) for a, q in zip(answers, dead, strict=True) if q["moved"]]
-        first = sum(bool(a.candidates) and a.candidates[0].url == new for a, new in moved)
+        moved = [(a, question["moved"]) for a, question in zip(answers, dead, strict=True) if question["moved"]]
+        hits = sum(bool(a.candidates) and a.candidates[0].url == new for a, new in moved)
         return {
             **_quantiles("similar", times),
             "similar_found": sum(map(bool, matches)),
             **_quantiles("find", find_times),
             "find_asked": len(dead),
-            "find_hit1": round(first / max(1, len(moved)), 4),
+            "find_hit1": round(hits / max(1, len(moved)), 4),
             "reader_rss_peak_mib": memory_mib("VmHWM"),
         }
 

@@ -90,19 +90,25 @@ def jobs(corpus: list[str], scheme: Scheme) -> dict[str, Job]:
 def measure(documents: int, rounds: int, words: int) -> list[dict[str, object]]:
     """Return a row per job: microseconds per document, and the ratio to lostfound in batches."""
     corpus = texts(Shape(words_median=words, words_sigma=0.15), 0, documents)
-    todo = jobs(corpus, Scheme())
+    named_jobs = jobs(corpus, Scheme())
     best: dict[str, float] = {}
     for _ in range(rounds):
-        for name, job in todo.items():
+        for name, job in named_jobs.items():
             started = time.perf_counter()
             job()
-            taken = (time.perf_counter() - started) / documents * 1e6
-            best[name] = min(best.get(name, taken), taken)
+            duration = (time.perf_counter() - started) / documents * 1e6
+            best[name] = min(best.get(name, duration), duration)
     ours = best["lostfound, batch"]
     size = sum(map(len, corpus)) / documents
     return [
-        {"what": name, "us_document": taken, "times": taken / ours, "target": TARGETS.get(name), "text_chars": size}
-        for name, taken in best.items()
+        {
+            "what": name,
+            "us_document": duration,
+            "times": duration / ours,
+            "target": TARGETS.get(name),
+            "text_chars": size,
+        }
+        for name, duration in best.items()
     ]
 
 
