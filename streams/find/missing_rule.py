@@ -127,7 +127,6 @@ class UrlHistory(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def last_success(self) -> Capture | None:
-        """The last success, with or without text."""
         return self.textless_success or self.last_page
 
     @property

@@ -147,7 +147,6 @@ def _compared_candidate(
 
 
 def _evidence(result: SearchResult, candidate: RankedCandidate) -> list[Evidence]:
-    """Return the reasons for and against a candidate."""
     # Names that differ in JSON: `words` is the cosine, and `stood_beside` is `coexisted`.
     traits, key = candidate.traits, candidate.history.key
     evidence = [Evidence("stop", round(hop.confidence, 4), hop.url) for hop in result.trace.hops]

@@ -59,7 +59,6 @@ class Traits(NamedTuple):
 
     @property
     def is_copied(self) -> bool:
-        """Whether the candidate is in a copied tree."""
         return self.copied_tree > COPIED_TREE_ABOVE
 
 

@@ -59,7 +59,6 @@ class Similarity(NamedTuple):
 
     @property
     def weighted_containment(self) -> float:
-        """The mean of both containments."""
         return (self.containment + self.rare_containment) / 2
 
 
@@ -147,7 +146,6 @@ class OldText:
         self._title_total = max(float(self._title_weights.sum()), 1e-9)
 
     def compare(self, document: bytes, candidate: TextFeatures) -> Similarity:
-        """Return how similar a document with these features is to the old page."""
         from streams.sketch.similarity import shared_product, shared_weight
 
         old = self._features
