@@ -77,7 +77,7 @@ REASONS: dict[str, str] = {
     "parse_failed": "the HTML parser failed; the URL is stored without text",
     "revisit_unresolved": "the capture that a `revisit` repeats is not in the state; the URL is stored without text",
     "segmented": "the record is one of several WARC records that contain parts of one page",
-    "too_big": "more than `page_bytes_max` (the URL is stored without text), `line_bytes_max` or `skip_bytes_max` bytes",
+    "too_big": "exceeds `page_bytes_max` (the URL is stored without text), `line_bytes_max` or `skip_bytes_max`",
     "truncated": "the input ends within a record; the record is read again after the file has grown",
     "unknown_format": "the format of the file is not supported, or the file is a zip inside a WACZ",
 }

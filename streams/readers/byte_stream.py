@@ -75,7 +75,7 @@ class ByteStream:
         return self._chunk[self._index]
 
     def read(self, count: int, is_record_start: IsRecordStart = _never_a_start) -> bytes:
-        """Read up to `count` bytes. Stop early at the end of the stream, and before a frame with a new record."""
+        """Read up to `count` bytes. Stop early at the end, and before a frame that starts with a record."""
         end = self._index + count
         if end <= len(self._chunk):
             data = self._chunk[self._index : end]
