@@ -47,7 +47,7 @@ class Context:
 
     @contextmanager
     def writer(self, *, create: bool = False) -> Iterator[tuple[Store, Settings]]:
-        """Open the local state for writing; with `create`, create missing state. Raise StateError if this fails."""
+        """Open the local state for writing, or a new one if `create` is set. Raise StateError if this fails."""
         from state import meta
         from state.store import Store
 
@@ -103,7 +103,7 @@ class Context:
         from streams.kafka.rows.worker_client import WorkerClient, token_from_environment
 
         assert self.server is not None
-        # Wait longer than workers wait for one another, so that this worker can report which one did not answer.
+        # Workers query one another. Wait longer than they do, so that the error names the worker that did not answer.
         return WorkerClient(self.server, 3 * settings.kafka.answer_seconds_max, token_from_environment())
 
 

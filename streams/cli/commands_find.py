@@ -33,7 +33,7 @@ CSV_COLUMNS = ("url", "status", "last_seen", "now_at", "confidence", "resemblanc
     "--redirects",
     metavar="FORMAT",
     type=click.Choice(["nginx", "apache", "netlify", "csv"]),
-    help="Write a redirect map of moved pages as nginx, apache, netlify or csv.",
+    help="Write a redirect map. FORMAT is nginx, apache, netlify or csv.",
 )
 @click.option(
     "--min-confidence",

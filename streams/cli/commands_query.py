@@ -24,7 +24,7 @@ TABLE_ROWS_MAX = 1_000
 
 _policy_options = combine(
     click.option(
-        "--threshold", type=SHARE, help="Minimum resemblance of a pair; at least the threshold used at ingest."
+        "--threshold", type=SHARE, help="Minimum resemblance of a pair, not below the threshold used at ingest."
     ),
     click.option(
         "--containment",

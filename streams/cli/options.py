@@ -70,7 +70,7 @@ server_options = combine(
         "--server",
         metavar="URL",
         envvar="LOSTFOUND_SERVER",
-        help="URL of any Kafka worker: use the workers' state instead of a local folder.  "
+        help="URL of any Kafka worker. The workers' state is used, not a local folder.  "
         "[env: LOSTFOUND_SERVER; the access token is read from LOSTFOUND_TOKEN]",
     ),
     common_options,

@@ -26,14 +26,14 @@ Row = tuple[Sequence[str | Text], Sequence[Text]]  # the cells, and the lines be
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Return the console of stdout or stderr. It prints text literally, even if it looks like markup."""
+    """Return a console for stdout or stderr that prints text literally, even if the text looks like markup."""
     stream = sys.stderr if stderr else sys.stdout
     width = None if stream.isatty() or "COLUMNS" in os.environ else PIPE_WIDTH
     return Console(file=stream, markup=False, emoji=False, highlight=False, width=width, soft_wrap=False)
 
 
 def print_to_stdout(*parts: RenderableType) -> None:
-    """Print to stdout. Bare text is not wrapped, because users copy paths and URLs from it."""
+    """Print to stdout. Text outside tables is not wrapped, because users copy paths and URLs from it."""
     stdout = console()
     for part in parts:
         stdout.print(part, soft_wrap=isinstance(part, Text), crop=False)
@@ -89,7 +89,7 @@ class BlockTable:
 
     A column named `>name` is right-aligned. Ids and URLs are never cut or broken, so that users can copy them. Lines
     have no trailing spaces, because the output may go to a pipe. Text in the last column is cut if it has
-    `overflow="ellipsis"`. Lines below the cells are wrapped at spaces unless they have `no_wrap`.
+    `overflow="ellipsis"`. Lines below the cells are wrapped at spaces unless their `no_wrap` is set.
     """
 
     def __init__(self, columns: Sequence[str], rows: Iterable[Row]) -> None:

@@ -61,10 +61,10 @@ def ingest_summary(summary: Summary, seconds: float) -> Text:
         (f", {summary.read_now:,} of them in this run," if summary.status == "resumed" else "", "dim"),
         f" in {seconds:.1f} s ({format_rate(summary.read_now, seconds)}), {state}",
     )
-    others = f"   redirects and errors {summary.redirects_and_errors:,}" if summary.redirects_and_errors else ""
+    redirects = f"   redirects and errors {summary.redirects_and_errors:,}" if summary.redirects_and_errors else ""
     counts = Text(
         f"  new {summary.new:,}   copies {summary.copies:,}   unchanged {summary.unchanged:,}"
-        f"   near-duplicate {summary.near_duplicates:,}{others}   rejected {sum(summary.rejected.values()):,}"
+        f"   near-duplicate {summary.near_duplicates:,}{redirects}   rejected {sum(summary.rejected.values()):,}"
     )
     lines = [heading, counts]
     if summary.rejected:
