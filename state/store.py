@@ -430,6 +430,5 @@ def _open_error(path: Path, error: Exception) -> StateError:
     if "Read-only file system" in reason:
         message = f"the state in {path} is on a read-only file system, but RocksDB writes a file when it opens"
         return StateError(message, "mount the file system for writing, or name a copy of the state with --data-dir")
-    return StateError(
-        f"cannot open the state in {path}: {reason}", "run `lostfound state check`, or restore a backup"
-    )
+    hint = "run `lostfound state check`, or restore a backup"
+    return StateError(f"cannot open the state in {path}: {reason}", hint)

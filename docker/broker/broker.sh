@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# A real Kafka broker in KRaft mode, for machines without Docker: Java, and archives that Maven fetches (about 43 MB).
+# A Kafka broker in KRaft mode for machines without Docker. It needs Java and about 43 MB of archives.
 #
-#   broker.sh fetch HOME             archives into HOME/libs; installs a JRE and Maven if they lack and we are root
-#   broker.sh run HOME DATA PORT     serve 127.0.0.1:PORT from DATA in the foreground; the controller takes PORT+1
-#   broker.sh run HOME DATA PORT PROPERTIES     the same with more server properties, of which the last of a name counts
+#   broker.sh fetch HOME             download the archives to HOME/libs; as root, also install Java and Maven if missing
+#   broker.sh run HOME DATA PORT     serve 127.0.0.1:PORT from DATA in the foreground; the controller uses PORT+1
+#   broker.sh run HOME DATA PORT PROPERTIES     append a file of server properties, which override the defaults
 #
-# DATA is formatted on first use. `run` replaces this shell by the broker: a signal to its pid reaches Java itself.
+# DATA is formatted on first use. `run` replaces this shell with Java, so signals to its pid reach the broker.
 set -euo pipefail
 here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
 
@@ -22,10 +22,10 @@ fetch() { # HOME
     mkdir -p "$1"
     need java default-jre-headless
     need mvn maven
-    echo "broker: fetching Kafka's archives into $1/libs ..." >&2
+    echo "broker: downloading Kafka's archives to $1/libs ..." >&2
     rm -rf "$1/libs"
     mvn -q -B -Dstyle.color=never -f "$here/pom.xml" dependency:copy-dependencies -DincludeScope=runtime \
-        -DoutputDirectory="$(cd "$1" && pwd)/libs" >&2 || fail "Maven could not fetch the archives; see its words above"
+        -DoutputDirectory="$(cd "$1" && pwd)/libs" >&2 || fail "Maven could not download the archives; see its output above"
     touch "$1/libs/.complete"
 }
 
