@@ -20,7 +20,7 @@ _BLANK_LINE = re.compile(rb"\r?\n\r?\n")
 _WHITESPACE = re.compile(rb"[\r\n\t \0]*")
 _NEWLINE = re.compile(rb"\n")
 
-StreamPosition = tuple[int, int]  # (offset, inner)
+Offsets = tuple[int, int]  # (offset, inner)
 
 
 def _never_a_start(_: bytes) -> bool:
@@ -34,13 +34,7 @@ class ByteStream:
     """
 
     def __init__(
-        self,
-        file: BinaryIO,
-        compression: str,
-        limits: ReadLimits,
-        start: StreamPosition = (0, 0),
-        *,
-        inflated: bool = False,
+        self, file: BinaryIO, compression: str, limits: ReadLimits, start: Offsets = (0, 0), *, inflated: bool = False
     ) -> None:
         offset, inner = start
         self._plain = compression == "plain"
@@ -55,7 +49,7 @@ class ByteStream:
         if inner:
             self.skip(inner)
 
-    def position(self) -> StreamPosition:
+    def position(self) -> Offsets:
         """Return (offset, inner) of the next byte."""
         if self._plain:
             return self._chunk_offset + self._index, 0

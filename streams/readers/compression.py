@@ -119,10 +119,7 @@ class RawBuffer:
             self.skip(offset - self.offset)
 
     def seek_frame(self, start: int, magic: bytes, is_match: Callable[[int], bool]) -> bool:
-        """Move to the first frame at or after `start` that matches, and return whether there is one.
-
-        A frame matches if it begins with `magic` and `is_match` is true for its index in `data`.
-        """
+        """Move to the first frame from `start` on that `is_match(index in data)` accepts. Return whether it exists."""
         if self.unreadable or not self._file.seekable():
             return False
         self.seek(start)
@@ -291,10 +288,7 @@ class ZstdDecoder(FrameDecoder):
         return b""
 
     def _find_blocks(self) -> tuple[int, bool] | None:
-        """Buffer the next blocks, at most _BLOCKS_PER_CHUNK, and parse their 3-byte headers.
-
-        Return the index at which the blocks end and whether the frame ends there too. Return None after a fault.
-        """
+        """Buffer a few blocks. Return their end in `data` and whether the frame ends there, or None after a fault."""
         raw, end, is_last, count = self._raw, self._header_bytes, False, 0
         while not is_last and count < _BLOCKS_PER_CHUNK and raw.ensure(end + 3):
             header = int.from_bytes(raw.data[end : end + 3], "little")
@@ -341,10 +335,7 @@ class ZstdDecoder(FrameDecoder):
             return b""
 
     def _load_dictionary(self, raw: RawBuffer) -> None:
-        """Load the dictionary at the start of the file, if there is one.
-
-        A dictionary that is too big or damaged is ignored. Decoding the first frame then fails.
-        """
+        """Load the dictionary at the start of the file, if any. An invalid one is ignored: decoding then fails."""
         bytes_max = raw.limits.page_bytes_max
         if not raw.ensure(8) or not raw.data.startswith(_DICTIONARY_MAGIC):
             return

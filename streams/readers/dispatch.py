@@ -30,9 +30,8 @@ def read(
 ) -> InputReader:
     """Return a reader of all pages and rejections in files, folders and `-`, in order.
 
-    If `after` is given, start after that position. `mark` is the mark of that position: files that do not match it
-    have been replaced, and are read from their start. Raise ReadError if a path is missing or cannot be read, or if
-    no path contains the file of `after`.
+    If `after` is given, start after that position. `mark` is its mark: files that do not match the mark have been
+    replaced, and are read from their start. Raise ReadError if a path cannot be read or the file of `after` is missing.
     """
     files = sources.list_sources(paths)
     if after is not None and after.source not in {source.name for source in files}:
@@ -49,8 +48,7 @@ def total_bytes(paths: Paths) -> int:
 class InputReader(Iterator[PositionedItem]):
     """An iterator over items that tracks how far it has read.
 
-    `input_unchanged` says whether the input matches the mark that was passed in. It is valid after the first item, or
-    at the end of the input.
+    `input_unchanged` says whether the input matches `mark`. It is valid after the first item, or at the end.
     """
 
     def __init__(

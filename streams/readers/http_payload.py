@@ -46,10 +46,9 @@ class Response(msgspec.Struct, frozen=True):
 
 
 def parse_response(data: bytes, size: int, limits: ReadLimits) -> Response | None:
-    """Parse the HTTP response in a record's content, after any interim responses.
+    """Parse the HTTP response in a record's content, after any interim responses. Return None if there is none.
 
-    `size` is the size of the content. If the content is too big for a page, `data` is only its start. Return None if
-    there is no status line.
+    `data` is the content, or only its start if its `size` is too big for a page.
     """
     bytes_max = limits.header_bytes_max
     status_line = _STATUS_LINE.match(data)
