@@ -56,7 +56,7 @@ async def publish(
     keep_open: bool = False,
     report: ReportProgress = lambda *_: None,
 ) -> Published:
-    """Read `paths` and send their pages. Request the commit of the sweep unless `keep_open`.
+    """Send the pages of the files in `paths`. Then request the commit of the sweep, unless `keep_open`.
 
     As in the embedded engine, a page without a time gets the time when the sweep was opened (`now` for a new sweep),
     so that publishing the same pages again changes nothing.
@@ -69,36 +69,36 @@ async def publish(
     producer = Producer(broker, kafka, settings.scheme.id)
     await producer.start()
     rejected: Counter[str] = Counter()
-    pages = 0
+    pages_sent = 0
     try:
         sweep_log = SweepLog(broker, kafka, producer)
         opened = await _open_sweep(sweep_log, sweep, now)
         reader = read(paths, ReadLimits.from_settings(settings))
         bytes_total = total_bytes(paths)
-        packs = pack_pages((item for _, item in reader), kafka, sweep, opened, partition_counts.pages)
+        items = pack_pages((item for _, item in reader), kafka, sweep, opened, partition_counts.pages)
         in_flight: set[asyncio.Task[int]] = set()
         # Files are read and decompressed in a thread, so that the event loop is not blocked.
-        while (pack := await asyncio.to_thread(next, packs, None)) is not None:
-            if isinstance(pack, Rejected):
-                rejected[pack.reason] += 1
-                await producer.send_dead_letters([to_dead_letter(pack)])
+        while (item := await asyncio.to_thread(next, items, None)) is not None:
+            if isinstance(item, Rejected):
+                rejected[item.reason] += 1
+                await producer.send_dead_letters([to_dead_letter(item)])
                 continue
-            message = page_messages.encode_pack(pack.pages)
-            in_flight.add(asyncio.create_task(producer.send_message(Topic.PAGES, pack.partition, *message)))
-            pages += len(pack.pages)
+            value, headers = page_messages.encode_pack(item.pages)
+            in_flight.add(asyncio.create_task(producer.send_message(Topic.PAGES, item.partition, value, headers)))
+            pages_sent += len(item.pages)
             if len(in_flight) >= IN_FLIGHT_MAX:
                 done, in_flight = await asyncio.wait(in_flight, return_when=asyncio.FIRST_COMPLETED)
                 await asyncio.gather(*done)  # raises the error of a failed send
-            report(reader.bytes_read, bytes_total, pages)
+            report(reader.bytes_read, bytes_total, pages_sent)
         await asyncio.gather(*in_flight)
-        report(bytes_total, bytes_total, pages)
+        report(bytes_total, bytes_total, pages_sent)
         if not keep_open:
             async with ConsumerLag(broker, kafka, partition_counts) as lag:
                 end_offsets = await lag.end_offsets(Topic.PAGES)
             await sweep_log.append(Event(event="commit", name=sweep, time=now, end_offsets=end_offsets))
     finally:
         await producer.stop()
-    return Published(sweep, pages, dict(rejected), not keep_open)
+    return Published(sweep, pages_sent, dict(rejected), not keep_open)
 
 
 async def _open_sweep(sweep_log: SweepLog, name: str, now: int) -> int:
@@ -114,7 +114,7 @@ async def _open_sweep(sweep_log: SweepLog, name: str, now: int) -> int:
 def pack_pages(
     items: Iterable[Page | Rejected], settings: KafkaSettings, sweep: str, opened: int, partitions: int
 ) -> Iterator[Pack | Rejected]:
-    """Yield each rejected record at once, and each full pack. A page longer than `pack_bytes` gets its own pack."""
+    """Group pages by partition into packs, and pass on rejections. A page above `pack_bytes` gets its own pack."""
     packs: dict[int, list[PageMessage]] = {}
     pack_sizes: Counter[int] = Counter()
     for item in items:

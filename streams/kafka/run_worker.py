@@ -37,11 +37,11 @@ log = structlog.get_logger(__name__)
 
 
 class WorkerOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """The options of one worker. All workers of a collection share the same `Settings`."""
+    """The options of one worker. All workers of a collection have the same `Settings`."""
 
     data_dir: Path
     operators: Sequence[str] = OPERATORS
-    partitions: int | None = None  # None: as in existing topics, or else `kafka.partitions`
+    partitions: int | None = None  # per topic; None: as many as existing topics have, or else `kafka.partitions`
     host: str = "127.0.0.1"
     port: int = 0  # 0: any free port
     url: str | None = None  # where other workers reach this worker; None: http://HOST:PORT
@@ -60,7 +60,7 @@ def run(settings: Settings, broker: Broker, options: WorkerOptions) -> None:
         raise InputError(fault, f"use {' or '.join(OPERATORS)}")
     if options.url is not None:
         parse_worker_url(options.url)  # raises InputError now; Faust would reject an invalid URL only later
-    disable_created_metrics()  # type: ignore[no-untyped-call]  # they would double the length of /metrics
+    disable_created_metrics()  # type: ignore[no-untyped-call]  # creation times would double the length of /metrics
     kafka = settings.kafka
     counts = asyncio.run(topics.ensure(broker, kafka, partitions=options.partitions, create=kafka.create_topics))
     (options.data_dir / "faust").mkdir(parents=True, exist_ok=True)

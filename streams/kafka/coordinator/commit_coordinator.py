@@ -37,7 +37,7 @@ async def coordinate_commits(collection: Collection) -> None:
                     await _commit(collection, number, request)
                     del barriers[number]
             except (KafkaError, StateError) as error:
-                log.info("a commit is delayed", sweep=request.name, reason=str(error))
+                log.info("cannot commit yet, retrying", sweep=request.name, reason=str(error))
 
 
 async def _commit(collection: Collection, number: int, request: Event) -> None:

@@ -1,4 +1,4 @@
-"""Publish moves: after each commit, the answers of `find` about the URLs that are missing since this sweep.
+"""After each commit, publish moves: the answers of `find` about URLs that are missing since the committed sweep.
 
 The owner of partition 0 publishes the moves, then appends "moves_published" to the sweep log. If this worker stops in
 between, the next owner queries the same URLs in the same order and sends messages with the same keys. If two workers

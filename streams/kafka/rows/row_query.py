@@ -66,7 +66,7 @@ class PrefixQuery(_Query, frozen=True, tag="prefixes"):
 
 RowQuery = GetQuery | PrefixQuery
 RowSource = Callable[[RowQuery], Any]
-"""A function that answers row queries, by asking a worker or from the stores of this process."""
+"""A function that answers row queries, from the stores of this process or by asking a different worker."""
 ANSWER_TYPES: dict[type, Any] = {GetQuery: list[bytes | None], PrefixQuery: list[list[Row]]}
 
 
@@ -76,7 +76,7 @@ def run_query(stores: Mapping[int, RowReader], query: RowQuery) -> list[Any]:
     Raise KeyError if a partition has no store, and ValueError if `partitions` or `owners` are not set.
     """
     if not query.partitions or len(query.owners) != len(query.keys):
-        raise ValueError("the query does not name its partitions, or not one owner per key")
+        raise ValueError("the query lacks partitions, or an owner for each key")
     if isinstance(query, PrefixQuery) and query.start is not None:
         # The merge is lazy: it stops reading at the limit.
         (prefix,) = query.keys
@@ -93,7 +93,7 @@ def run_query(stores: Mapping[int, RowReader], query: RowQuery) -> list[Any]:
 
 
 def merge_answers(query: RowQuery, indexes: Iterable[Iterable[int]], answers: Iterable[Iterable[Any]]) -> list[Any]:
-    """Merge the answers to parts of a query into one per key. `indexes` are the indexes of each part's keys."""
+    """Merge the answers to the parts of a query. `indexes` locate the keys of each part in the query."""
     values_by_index: list[list[Any]] = [[] for _ in query.keys]
     for part_indexes, values in zip(indexes, answers, strict=True):
         for index, value in zip(part_indexes, values, strict=True):

@@ -126,7 +126,7 @@ class ShardedStore(QueryStore):
         return rows[: query.limit]
 
     def _query_workers(self, query: RowQuery) -> list[Any]:
-        """Send each worker one query for the keys that it owns and the keys that have no owner."""
+        """Send each worker one query, for the keys of its partitions and the keys without a single owner."""
         owners = [self.owner(query.family, key) for key in query.keys]
         indexes_by_source: defaultdict[RowSource, list[int]] = defaultdict(list)
         for index, owner in enumerate(owners):
@@ -169,14 +169,14 @@ class ShardedStore(QueryStore):
             if family in (Family.META, Family.SWEEPS):
                 continue
             for key in changes.deletes.get(family, ()):
-                for number in self._writers(family, key):
+                for number in self._possible_owners(family, key):
                     parts[number].delete(family, key)
             for key, value in changes.puts.get(family, {}).items():
-                for number in self._writers(family, key):
+                for number in self._possible_owners(family, key):
                     parts[number].put(family, key, value)
         return dict(parts)
 
-    def _writers(self, family: Family, key: bytes) -> Sequence[int]:
+    def _possible_owners(self, family: Family, key: bytes) -> Sequence[int]:
         """Return the partitions that may have a row with this key."""
         if family in _BY_SUFFIX:
             return (partition_of(key[-PREFIX_BYTES:], self.partitions),)

@@ -1,7 +1,7 @@
 """The HTTP client for workers.
 
-Bodies are msgpack. If LOSTFOUND_TOKEN is set, to the same value for all workers, every request contains this token. A
-late, invalid or missing response raises an error that names the worker: partial answers are never returned.
+Bodies are msgpack. Every request contains LOSTFOUND_TOKEN, if set, which must be the same for all workers. A late,
+invalid or missing response raises an error that names the worker: partial answers are never returned.
 """
 
 from __future__ import annotations
@@ -130,8 +130,10 @@ class WorkerClient:
     def _exchange(self, path: str, body: bytes, seconds_max: float) -> tuple[int, bytes]:
         connection: http.client.HTTPConnection | None = getattr(self._thread, "connection", None)
         if connection is None or connection.timeout != seconds_max:
-            kind = http.client.HTTPSConnection if self._parts.scheme == "https" else http.client.HTTPConnection
-            connection = kind(self._parts.hostname or "", self._parts.port, timeout=seconds_max)
+            connection_type = (
+                http.client.HTTPSConnection if self._parts.scheme == "https" else http.client.HTTPConnection
+            )
+            connection = connection_type(self._parts.hostname or "", self._parts.port, timeout=seconds_max)
             self._thread.connection = connection
         try:
             try:

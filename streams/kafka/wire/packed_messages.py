@@ -41,20 +41,20 @@ class Topic(StrEnum):
     MOVES = "moves"
 
 
-# Topics for other systems to read. Workers write only to those that the setting `kafka.results` lists.
+# Topics for other systems to read. Workers write only to the topics that the setting `kafka.results` lists.
 RESULT_TOPICS = frozenset({Topic.NEAR_DUPLICATES, Topic.CLUSTERS, Topic.MOVES})
 
 
 class Retraction(msgspec.Struct, frozen=True):
     """Changes that overwrite or delete rows, as a changelog record; sent when data is forgotten.
 
-    The owner removes only the parent pointers in `parents` and the postings in `postings`. All others were
-    added after the changes were computed, and stay.
+    The owner of the rows removes only the parent pointers in `parents` and the postings in `postings`. It keeps those
+    that were added after the changes were computed.
     """
 
     record: bytes
-    parents: dict[bytes, bytes] | None = None  # by document; None: all pointers are removable
-    postings: list[bytes] | None = None  # document prefixes; None: all postings are removable
+    parents: dict[bytes, bytes] | None = None  # by document; None: all pointers may be removed
+    postings: list[bytes] | None = None  # document prefixes; None: all postings may be removed
 
 
 # The value types of each topic. Messages contain these numbers, so a number must never be reused.
@@ -84,7 +84,7 @@ class BadMessage(ValueError):
 
 
 def schema(topic: Topic) -> str:
-    """Return the schema name of a topic's messages."""
+    """Return the schema of a topic's messages, with its version."""
     return f"lostfound.{topic.value}/{VERSION}"
 
 

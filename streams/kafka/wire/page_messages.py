@@ -34,7 +34,7 @@ JSON = "application/json"
 
 
 class PageMessage(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """A page in a message from `lostfound publish`, or from a crawler that sends msgpack."""
+    """A page in a message from `lostfound publish`, or a crawler that sends msgpack. Most fields are those of `Page`."""
 
     url: str
     time: int  # ms since the epoch, UTC
@@ -49,7 +49,7 @@ class PageMessage(msgspec.Struct, kw_only=True, omit_defaults=True):
     revisit_time: int | None = None
     title: str = ""
     refused: tuple[str, str] | None = None
-    source: str = ""
+    source: str = ""  # the file that contains the record; empty: the origin is the message
     member: str = ""
     offset: int = 0
     warc_filename: str | None = None

@@ -31,8 +31,8 @@ class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
     detail: str
     url: str
     source: str  # the topic, or the crawl file that contains the record
-    member: str
-    offset: int
+    member: str  # the file inside a WACZ
+    offset: int  # of the message or record in the source
     partition: int | None = None
 
     @property
@@ -44,8 +44,8 @@ class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
 class Producer:
     """An idempotent producer: retries neither duplicate messages nor change their order within a partition."""
 
-    def __init__(self, broker: Broker, settings: KafkaSettings, scheme: str) -> None:
-        self.settings, self.scheme = settings, scheme
+    def __init__(self, broker: Broker, settings: KafkaSettings, scheme_id: str) -> None:
+        self.settings, self.scheme_id = settings, scheme_id
         self._arguments: dict[str, Any] = {
             **broker.client_arguments(),
             "enable_idempotence": True,
@@ -70,7 +70,7 @@ class Producer:
     async def send(self, sends: Mapping[tuple[Topic, int], Sequence[msgspec.Struct]]) -> None:
         """Pack and send values, given by topic and partition."""
         await self._send_all(
-            (topic, partition, value, packed_messages.headers(topic, self.scheme), None)
+            (topic, partition, value, packed_messages.headers(topic, self.scheme_id), None)
             for (topic, partition), values in sends.items()
             for value in packed_messages.pack(values, self.settings.pack_bytes)
         )

@@ -19,10 +19,10 @@ SINGLE_PARTITION_TOPICS = frozenset({Topic.SWEEPS, Topic.DEAD_LETTERS})
 
 
 class PartitionCounts(msgspec.Struct, frozen=True):
-    """The partition counts of a collection and of its topic of pages, which differs only if a crawler owns it."""
+    """The partition counts of the topics of a collection."""
 
     partitions: int
-    pages: int
+    pages: int  # of the topic of pages; differs from `partitions` only if a crawler owns the topic
 
     def partitions_of(self, topic: Topic) -> int:
         """Return the partition count of a topic."""
@@ -52,9 +52,9 @@ def topic_config(topic: Topic, settings: KafkaSettings) -> dict[str, str]:
 async def ensure(broker: Broker, settings: KafkaSettings, *, partitions: int | None, create: bool) -> PartitionCounts:
     """Create missing topics, except a crawler's, and return the partition counts.
 
-    Raise InputError if topics are missing and `create` is False, if partition counts differ from one another or from
-    `partitions`, or if a topic of SINGLE_PARTITION_TOPICS has several partitions. A collection's partition count is
-    fixed, because it determines the owner of every row.
+    Raise InputError if a crawler's topic is missing, if other topics are missing and `create` is False, or if a topic
+    has the wrong partition count: `partitions` (None: any), or 1 for SINGLE_PARTITION_TOPICS. The partition count of a
+    collection is fixed, because it determines the owner of every row.
     """
     used_topics = [topic for topic in Topic if topic not in RESULT_TOPICS or topic.value in settings.results]
     required = {full_name(settings, topic): topic for topic in used_topics}
@@ -98,13 +98,13 @@ async def ensure(broker: Broker, settings: KafkaSettings, *, partitions: int | N
         await admin.close()
 
 
-def check_single_partition(settings: KafkaSettings, counts: dict[str, int]) -> None:
-    """Raise InputError if a topic of SINGLE_PARTITION_TOPICS has several. `counts` has full topic names as keys."""
+def check_single_partition(settings: KafkaSettings, counts_by_name: dict[str, int]) -> None:
+    """Raise InputError if a topic of SINGLE_PARTITION_TOPICS exists and has several partitions."""
     for topic in sorted(SINGLE_PARTITION_TOPICS):
         name = full_name(settings, topic)
-        if counts.get(name, 1) != 1:
+        if counts_by_name.get(name, 1) != 1:
             raise InputError(
-                f"the topic {name} has {counts[name]} partitions and must have 1",
+                f"the topic {name} has {counts_by_name[name]} partitions and must have 1",
                 "delete it or use another --prefix; `lostfound topics create` then creates it with 1 partition",
             )
 
