@@ -119,7 +119,7 @@ class RawBuffer:
             self.skip(offset - self.offset)
 
     def seek_frame(self, start: int, magic: bytes, is_match: Callable[[int], bool]) -> bool:
-        """Move to the first frame from `start` on that `is_match(index in data)` accepts. Return whether it exists."""
+        """Move to the first frame from `start` on that `is_match(index in data)` accepts. Return False if none."""
         if self.unreadable or not self._file.seekable():
             return False
         self.seek(start)

@@ -31,7 +31,7 @@ def read(
     """Return a reader of all pages and rejections in files, folders and `-`, in order.
 
     If `after` is given, start after that position. `mark` is its mark: files that do not match the mark have been
-    replaced, and are read from their start. Raise ReadError if a path cannot be read or the file of `after` is missing.
+    replaced, and are read from their start. Raise ReadError if a path or the file of `after` is missing.
     """
     files = sources.list_sources(paths)
     if after is not None and after.source not in {source.name for source in files}:
