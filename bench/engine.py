@@ -78,7 +78,7 @@ def clusters(
     with temporary_folder() as folder:
         warm_up(folder, settings)
         files = [write_pages(folder / f"{n}.jsonl", documents, sweep=n, **shape) for n in range(sweeps)]
-        total, per_sweep, rss, near = Stopwatch(), [], memory_mib(), 0
+        total, per_sweep, rss_before, near = Stopwatch(), [], memory_mib(), 0
         store = Store(folder / "state", settings.store)
         for n, path in enumerate(files):
             watch = Stopwatch()
@@ -90,7 +90,7 @@ def clusters(
             store.close()
         return {
             **total.figures(documents * sweeps),
-            "rss_grown_mib": memory_mib() - rss,
+            "rss_grown_mib": memory_mib() - rss_before,
             "near": near,
             "sweeps": per_sweep,
         }

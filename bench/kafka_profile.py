@@ -65,7 +65,7 @@ def profile(paths: list[Path], folder: Path, partitions: int) -> list[str]:
             "record",
             "--nonblocking",
             "-r",
-            str(SAMPLES_PER_SECOND),
+            SAMPLES_PER_SECOND,
             "-f",
             "raw",
             "-o",

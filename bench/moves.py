@@ -27,6 +27,7 @@ from urllib.parse import urlsplit
 
 import zstandard
 
+from bench.measure import OUT
 from state.store import Store
 from state.view import View
 from streams import settings as settings_module
@@ -34,7 +35,6 @@ from streams.engine.ingest import ingest
 from streams.find import Answer, Finder, warm_up
 
 KINDS = ("moved", "moved-n1", "merged", "gone")
-OUT = Path(__file__).parent / "out"
 Truth = dict[str, tuple[str, str]]
 Report = dict[str, dict[str, int]]  # by kind of row
 
@@ -55,7 +55,7 @@ def hash_path(url: str) -> str:
 
 
 def prepare_sweeps(folder: Path, opaque: bool, scratch: Path) -> list[Path]:
-    """Return the files of all sweeps; copy them to `scratch` with hashed URLs if `opaque`."""
+    """Return the files of all sweeps. If `opaque`, these are copies in `scratch` with hashed URLs."""
     paths = sorted(folder.glob("sweep-*.jsonl.zst"))
     if not opaque:
         return paths
@@ -148,7 +148,7 @@ def show(name: str, report: Report) -> None:
 
 
 def curve(truth: Truth, answers: list[Answer]) -> tuple[list[float], list[float], list[float]]:
-    """Return the share answered, the precision and the confidence as columns, in order of falling confidence."""
+    """Return columns with the share answered, the precision and the confidence, by descending confidence."""
     best = [
         (a.candidates[0].confidence, a.candidates[0].url == truth[a.url][0], a.url) for a in answers if a.candidates
     ]

@@ -56,20 +56,20 @@ class _Stream:
         return self._measure(insert, lambda text: text)
 
     def _measure(self, insert: Callable[[int, list[Any]], int], prepare: Callable[[str], Any]) -> dict[str, Any]:
-        watch, shingling, pairs = Stopwatch(), Stopwatch(), 0
-        rss = memory_mib()
+        total, shingling, pairs = Stopwatch(), Stopwatch(), 0
+        rss_before = memory_mib()
         for start in range(0, self.documents, CHUNK):
             batch = self._texts(start, min(start + CHUNK, self.documents))
-            with watch.running():
+            with total.running():
                 with shingling.running():
                     prepared = [prepare(text) for text in batch]
                 pairs += insert(start + CHUNK, prepared)
-        figures = watch.figures(self.documents)
+        figures = total.figures(self.documents)
         return {
             **figures,
             "shingling_seconds": shingling.seconds,
             "pairs": pairs,
-            "rss_grown_mib": figures["rss_mib"] - rss,
+            "rss_grown_mib": figures["rss_mib"] - rss_before,
         }
 
     def _texts(self, start: int, stop: int) -> list[str]:

@@ -43,16 +43,16 @@ def recrawl(shape: Shape, grown: int, sweep: int) -> Iterator[tuple[str, Page | 
     indexes = choose_indexes(shape, grown, sweep)
     changing = msgspec.structs.replace(shape, changed_share=CHANGED)
     rng = np.random.default_rng(sweep)
-    for page, chance in zip(pages_at(changing, indexes, sweep=sweep), rng.random(len(indexes)).tolist(), strict=True):
-        if chance < GONE:
+    for page, draw in zip(pages_at(changing, indexes, sweep=sweep), rng.random(len(indexes)).tolist(), strict=True):
+        if draw < GONE:
             yield page.url, None
-        elif chance < GONE + MOVED:
-            yield page.url, msgspec.structs.replace(page, url=_moved(page.url, same_name=chance < GONE + MOVED / 2))
+        elif draw < GONE + MOVED:
+            yield page.url, msgspec.structs.replace(page, url=_new_url(page.url, same_name=draw < GONE + MOVED / 2))
         else:
             yield page.url, page
 
 
-def _moved(url: str, *, same_name: bool) -> str:
+def _new_url(url: str, *, same_name: bool) -> str:
     """Return a new URL on the same host, in a different folder. Keep the file name only if `same_name` is true."""
     host, _, path = url.partition("://")[2].partition("/")
     name = path.rpartition("/")[2]

@@ -67,8 +67,12 @@ class Replicas:
         union = len(self.shingles[a]) + len(self.shingles[b]) - common
         return common / union if union else 0.0
 
+    def is_joined(self, a: Page, b: Page) -> bool:
+        """Return whether two pages have the same document or cluster."""
+        return a.document == b.document or self.cluster_of.get(a.url, a.url) == self.cluster_of.get(b.url)
+
     def same_paths(self) -> Iterator[tuple[Page, Page]]:
-        """Yield pairs of pages with the same path in two trees."""
+        """Yield the pairs of pages with the same path in different trees."""
         by_path: defaultdict[str, list[Page]] = defaultdict(list)
         for page in self.pages:
             by_path[page.path].append(page)
@@ -78,11 +82,11 @@ class Replicas:
 
 def _pages(view: View) -> list[Page]:
     """Return one page per URL, from its last capture with a document."""
-    last = {capture.url: capture.document for capture in view.all_captures() if capture.document}
-    prefix = os.path.commonprefix(list(last))  # noqa: RUF071  the next line removes an incomplete segment
+    last_documents = {capture.url: capture.document for capture in view.all_captures() if capture.document}
+    prefix = os.path.commonprefix(list(last_documents))  # noqa: RUF071  the next line removes an incomplete segment
     prefix = prefix[: prefix.rfind("/") + 1]
     pages = []
-    for url, document in last.items():
+    for url, document in last_documents.items():
         tree, _, path = url[len(prefix) :].partition("/")
         pages.append(Page(url, tree, path, document))
     return pages
@@ -112,10 +116,7 @@ def figures(replicas: Replicas) -> list[tuple[str, str]]:
 
 
 def _share(replicas: Replicas, pairs: list[tuple[Page, Page]]) -> str:
-    joined = [
-        a.document == b.document or replicas.cluster_of.get(a.url, a.url) == replicas.cluster_of.get(b.url)
-        for a, b in pairs
-    ]
+    joined = [replicas.is_joined(a, b) for a, b in pairs]
     return f"{sum(joined):,} ({np.mean(joined):.3f})" if pairs else "none"
 
 
@@ -133,9 +134,7 @@ def trees(replicas: Replicas, limit: int = 8) -> list[tuple[str, str, int, int]]
     shared: defaultdict[tuple[str, str], list[bool]] = defaultdict(list)
     for a, b in replicas.same_paths():
         names = (min(a.tree, b.tree), max(a.tree, b.tree))
-        shared[names].append(
-            a.document == b.document or replicas.cluster_of.get(a.url, a.url) == replicas.cluster_of.get(b.url)
-        )
+        shared[names].append(replicas.is_joined(a, b))
     rows = [(*names, len(joined), sum(joined)) for names, joined in shared.items() if len(joined) >= 20]
     return sorted(rows, key=lambda row: (-row[3] / row[2], -row[2], row))[:limit]
 

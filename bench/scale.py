@@ -201,7 +201,7 @@ def report(samples: list[Sample]) -> Table:
         result.add_column(name)
     for what, value, target, at_most in (
         ("final rate relative to the rate up to 100,000, wall clock", _mean(late, "documents_per_second") / _mean(early, "documents_per_second"), 0.7, False),
-        ("the same, but documents per CPU second", _mean(early, "cpu_us_per_document") / _mean(late, "cpu_us_per_document"), None, False),
+        ("final rate relative to the rate up to 100,000, per CPU second", _mean(early, "cpu_us_per_document") / _mean(late, "cpu_us_per_document"), None, False),
         ("peak resident memory, MiB", last["rss_peak_mib"], 1024, True),
         ("sketches, bands, edges, clusters: bytes per document", per_document(last, CLUSTERING), 600, True),
         ("indexes of find: bytes per document", per_document(last, FINDING), 600, True),
@@ -223,7 +223,7 @@ def _mean(samples: list[Sample], figure: str) -> float:
 
 
 def plot(samples: list[Sample], path: Path) -> None:
-    """Plot rate, memory, disk and latencies against size."""
+    """Plot rate, memory, disk use and latencies by number of documents."""
     import matplotlib as mpl
 
     mpl.use("Agg")

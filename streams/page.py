@@ -50,7 +50,7 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def with_time(page: Page, time: int) -> Page:
-    """Return the page. If its record has no time, set the time to `time` (ms)."""
+    """Return the page, or a copy with `time` (ms) if the page has no time."""
     return page if page.time else msgspec.structs.replace(page, time=time)
 
 

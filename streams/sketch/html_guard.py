@@ -1,10 +1,10 @@
 """Detect HTML that would overload the parser, and strip its tags instead of parsing it.
 
-The HTML standard requires quadratic time or worse for some pages. In lexbor, 27 kB of `<b id=1><b id=2>...` before
-`<p>x<p>x...` became 2.2 million elements and 860 MB, because each paragraph reopens every <b>. 700 kB of `<b></i>`
-took 17 s, because each end tag visits all open elements. A tag with 100,000 attributes took more than 20 s.
-An upper bound on the work is therefore computed before a page is parsed, from counts that no markup can evade. If the
-page exceeds a limit, its tags are stripped in linear time instead; the text is nearly the same.
+The HTML standard requires quadratic time or worse for some pages. In lexbor, Resiliparse's parser, 27 kB of
+`<b id=1><b id=2>...` before `<p>x<p>x...` became 2.2 million elements and 860 MB, because each paragraph reopens
+every <b>. 700 kB of `<b></i>` took 17 s, because each end tag visits all open elements. A tag with 100,000 attributes
+took more than 20 s. Therefore, counts that no markup can evade give an upper bound on the work before parsing starts.
+If a page exceeds a limit, its tags are stripped in linear time instead; the text is nearly the same.
 """
 
 from __future__ import annotations

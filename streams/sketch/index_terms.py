@@ -99,7 +99,10 @@ def choose_text_words(
 
 
 def text_word_limits(shingles: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return how many words to index per text: longer texts cover more subjects, and other pages merge into them."""
+    """Return how many words to index per text, given its number of shingles.
+
+    Longer texts cover more subjects, and other pages are merged into them.
+    """
     return np.clip(shingles // _SHINGLES_PER_WORD, TEXT_WORDS_MIN, TEXT_WORDS_MAX)
 
 
@@ -159,7 +162,7 @@ def word_entries_of_pages(
 def top_samples(sketch: Sketch, limit: int = SAMPLES_MAX) -> list[int]:
     """Return the sampled shingles that are divisible by the greatest powers of two, greatest power first."""
     values = sketch.sample.astype(np.int64)
-    order = np.argsort(-(values & -values), kind="stable")
+    order = np.argsort(-(values & -values), kind="stable")  # v & -v: the greatest power of two that divides v
     return [int(value) for value in values[order[:limit]]]
 
 

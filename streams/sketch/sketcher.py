@@ -53,7 +53,7 @@ class SketchBatch(msgspec.Struct, frozen=True, eq=False):
     samples: NDArray[np.uint32]  # [n, sample_max]; row i contains sample_sizes[i] values, ascending, then zeros
     sample_sizes: NDArray[np.int64]
     exponents: NDArray[np.int64]
-    shingles: NDArray[np.int64]  # distinct shingles; 32-bit collisions hide about 5 of 200,000
+    shingles: NDArray[np.int64]  # numbers of distinct shingles; 32-bit collisions hide about 5 of 200,000
     tokens: NDArray[np.int64]
     words: NDArray[np.uint32]  # [n, words_max]; row i contains word_counts[i] words to index, see `index_terms`
     word_counts: NDArray[np.int64]
@@ -163,7 +163,7 @@ class Sketcher:
         self.tokens_max = tokens_max
         self._digest_seed = scheme.seed & 0xFFFF_FFFF
         self._local = threading.local()
-        self._hashes: dict[str, list[int]] = {}
+        self._word_cache: dict[str, list[int]] = {}
 
     @cached_property
     def _parameters(self) -> tuple[Any, ...]:
@@ -207,11 +207,11 @@ class Sketcher:
         return SketchBatch(documents, *columns)
 
     def shingle_hashes(self, text: str) -> NDArray[np.uint32]:
-        """Return all distinct shingles of a text, ascending, from which its sample is drawn."""
+        """Return the hashes of all distinct shingles of a text, ascending. Its sample is drawn from these."""
         return self._shingles(*self._tokenise(text)[:2])
 
     def words_and_counts(self, text: str) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
-        """Return the distinct words of a text, ascending by hash, and the count of each."""
+        """Return the hashes of the distinct words of a text, ascending, and the count of each word."""
         return self._words(*self._tokenise(text)[:2])
 
     def shingles_and_words(self, text: str) -> tuple[NDArray[np.uint32], NDArray[np.uint32], NDArray[np.int64]]:
@@ -233,14 +233,14 @@ class Sketcher:
         return hashes
 
     def hash_words(self, words: Iterable[str]) -> Mapping[str, list[int]]:
-        """Return a cache that contains the `token_hashes` of these words, and perhaps of others."""
-        words, cache = set(words), self._hashes
+        """Return the `token_hashes` of each word. The result is a cache, so it may also contain other words."""
+        words, cache = set(words), self._word_cache
         missing = [word for word in words if word not in cache]
         if missing:
             if len(cache) + len(missing) > WORDS_CACHED:
                 cache, missing = {}, list(words)
             cache.update(self._hash_uncached(missing))
-            self._hashes = cache
+            self._word_cache = cache
         return cache
 
     def _hash_uncached(self, words: list[str]) -> dict[str, list[int]]:
