@@ -107,7 +107,7 @@ class _PendingBatch(msgspec.Struct, frozen=True, kw_only=True):
     batch: Batch
     slots: list[SketchedPage | Rejected | None]  # one per item; None for the pages in `sketched`
     last_captures: dict[bytes, Capture]  # the last capture of each URL
-    commits_at_read: int  # the engine's number of commits when `last` was read
+    commits_at_read: int  # the engine's number of commits when `last_captures` was read
     sketched: Future[SketchResults]
 
 
@@ -138,14 +138,14 @@ def ingest(
     cursor_name = f"{sweep.number}:{mmh3.hash_bytes(chr(0).join(names)).hex()}"
     stored = meta.cursor(store, cursor_name)
     cursor = msgspec.json.decode(stored, type=Cursor) if stored else Cursor()
-    letters = _open_dead_letters(store, sweep_name)
+    dead_letters = _open_dead_letters(store, sweep_name)
     status, pages_read = "nothing to do", 0
     if sweep.state is SweepState.OPEN:
         _store_threshold(store, settings.policy.threshold)
         was_finished = cursor.finished
         if was_finished and names == ["-"]:
             cursor = Cursor()  # standard input differs in each run
-        run = _Run(engine, sweep, cursor_name, cursor, letters, fail_on_rejected, report)
+        run = _Run(engine, sweep, cursor_name, cursor, dead_letters, fail_on_rejected, report)
         run.process(Batcher(names, settings, cursor.position, cursor.mark))
         cursor, pages_read = run.cursor, run.pages_read
         if pages_read or not was_finished:
@@ -168,7 +168,7 @@ def ingest(
         near_duplicates=cursor.near,
         redirects_and_errors=cursor.textless,
         rejected=cursor.rejected,
-        dead_letters=str(letters.path),
+        dead_letters=str(dead_letters.path),
     )
 
 
@@ -180,15 +180,15 @@ def input_names(paths: Sequence[str], state: Path) -> list[str]:
 
     Raise ReadError if a path does not exist. Raise InputError if no crawl file is found or a name is not UTF-8.
     """
-    letters = state / meta.DEAD_LETTER_FILE
-    identity = sources.file_identity(letters)
+    dead_letter_file = state / meta.DEAD_LETTER_FILE
+    identity = sources.file_identity(dead_letter_file)
     for path in paths:
         if identity and sources.file_identity(path) == identity:
             raise InputError(
                 f"{path} is this state's own dead-letter file",
                 "fix the listed records in the original input, and ingest the original input",
             )
-    names = [source.name for source in sources.list_sources(paths, exclude=(state, letters))]
+    names = [source.name for source in sources.list_sources(paths, exclude=(state, dead_letter_file))]
     if not names:
         raise InputError(
             f"no crawl file found in {', '.join(paths)}", "docs/formats-input.md lists the formats and file names"
@@ -203,13 +203,13 @@ def input_names(paths: Sequence[str], state: Path) -> list[str]:
 
 def _open_dead_letters(store: Store, sweep_name: str) -> DeadLetters:
     """Remove the lines of an uncommitted batch. If the file was replaced, store its new length."""
-    letters = DeadLetters(store.path / meta.DEAD_LETTER_FILE, sweep_name)
+    dead_letters = DeadLetters(store.path / meta.DEAD_LETTER_FILE, sweep_name)
     stored = meta.dead_letter_bytes(store)
-    if (length := letters.truncate(stored)) != stored:
+    if (length := dead_letters.truncate(stored)) != stored:
         changes = Changes()
         meta.put_dead_letter_bytes(changes, length)
         store.write(changes, sync=True)
-    return letters
+    return dead_letters
 
 
 def _store_threshold(store: Store, threshold: float) -> None:
@@ -230,7 +230,7 @@ class _Run(msgspec.Struct):
     sweep: Sweep
     cursor_name: str
     cursor: Cursor
-    letters: DeadLetters
+    dead_letters: DeadLetters
     fail_on_rejected: bool
     report: Callable[[Progress], None]
     pages_read: int = 0
@@ -291,7 +291,7 @@ class _Run(msgspec.Struct):
         if applied.report.rejected and self.fail_on_rejected:
             raise _bad_record(applied.report.rejected[0])
         self.cursor = self.cursor.advanced(pending.batch, applied.report)
-        meta.put_dead_letter_bytes(applied.changes, self.letters.append(applied.report.rejected))
+        meta.put_dead_letter_bytes(applied.changes, self.dead_letters.append(applied.report.rejected))
         meta.put_cursor(applied.changes, self.cursor_name, msgspec.json.encode(self.cursor))
         self.engine.commit(applied)
 

@@ -38,7 +38,7 @@ Messages = Mapping[tuple[Topic, int], Sequence[msgspec.Struct]]
 
 
 class RemovedRows(msgspec.Struct, frozen=True, kw_only=True):
-    """The rows that a retraction deletes, read before it is applied."""
+    """The rows that a retraction deletes, read before the deletion."""
 
     url_keys: set[bytes]  # of the deleted captures
     locations: set[bytes]  # keys of the deleted locations: a document id and a URL key
@@ -66,7 +66,7 @@ def read_removed_rows(store: RowReader, retraction: Iterable[Changes]) -> Remove
 
 
 def build_readmissions(store: RowReader, removed: RemovedRows, context: Context) -> Messages:
-    """Return the messages that readmit documents, by topic and partition. They are empty if no page raced."""
+    """Return the messages that readmit documents, by topic and partition. Without a race, there are none."""
     new_locations = {
         key
         for batch in _batches(removed.documents)

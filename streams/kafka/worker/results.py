@@ -38,7 +38,7 @@ class Location(NamedTuple):
 
 
 class Match(NamedTuple):
-    """A new document, one of its locations, and the closest document in this partition."""
+    """A document with a new location, and the closest document in this partition."""
 
     document: bytes
     location: Location
@@ -68,13 +68,13 @@ def _decode_location(key: bytes, value: bytes) -> Location:
 
 
 def near_duplicate_results(
-    matches: Iterable[Match], locations: Locations, store: Store, partitions: int
+    matches: Iterable[Match], locations: Locations, store: Store, partition_count: int
 ) -> Iterator[Result]:
     """Yield one result per match, unless a document has been deleted or a URL key is invalid."""
-    valid = [(match, url) for match in matches if (url := _url(match.location.url_key))]
-    candidates = sorted({match.closest for match, _ in valid})
+    valid_matches = [(match, url) for match in matches if (url := _url(match.location.url_key))]
+    candidates = sorted({match.closest for match, _ in valid_matches})
     parents = dict(zip(candidates, store.get_many(Family.PARENTS, candidates), strict=True))
-    for (document, location, closest, comparison), url in valid:
+    for (document, location, closest, comparison), url in valid_matches:
         closest_location = locations.earliest(closest, location.url_key if closest == document else b"")
         if not (closest_url := _url(closest_location.url_key)):
             continue
@@ -86,7 +86,7 @@ def near_duplicate_results(
             closest=Closest(closest_url, closest.hex(), iso(closest_location.first_seen)),
             **msgspec.structs.asdict(comparison),
         )
-        yield Result(Topic.NEAR_DUPLICATES, partition_of(location.url_key, partitions), url.encode(), value)
+        yield Result(Topic.NEAR_DUPLICATES, partition_of(location.url_key, partition_count), url.encode(), value)
 
 
 def _url(key: bytes) -> str:

@@ -37,7 +37,7 @@ from streams.query.similar import IDENTICAL
 from streams.settings import Settings
 
 CANDIDATES_FACTOR_MIN = 4  # `limits.candidates_max` is multiplied by at least this number
-TRANSFER_MEMBERS_MAX = 5_000  # per message; they take 80 kB
+TRANSFER_MEMBERS_MAX = 5_000  # per message, 16 bytes each
 
 
 class Context(msgspec.Struct, frozen=True):
@@ -121,7 +121,7 @@ def process_documents(partition: Partition, messages: Sequence[Any], context: Co
         probes = routing.bucket_probes(payload.document, payload.buckets, context.bucket_bytes, partition_count)
         outcome.send(probes)
     outcome.counts.update(sightings=len(sightings), documents=len(new))
-    # No step below adds locations.
+    # These are all locations: no step below adds any.
     locations = Locations(store, outcome.changes) if context.writes_results(Topic.NEAR_DUPLICATES) else None
     _request_verification(outcome, store, [m for m in messages if isinstance(m, CandidatePair)], locations, context)
     near_matches = _verify_candidates(outcome, store, [m for m in messages if isinstance(m, VerifyRequest)], context)
