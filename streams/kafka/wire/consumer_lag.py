@@ -24,7 +24,7 @@ from streams.kafka.wire.topics import PartitionCounts
 from streams.settings import KafkaSettings
 
 POLL_SECONDS = 0.5
-JOIN_ROUNDS_MAX = 64  # a union is forwarded from owner to owner along decreasing ids, mostly once or twice
+JOIN_ROUNDS_MAX = 64  # a union is forwarded from owner to owner along decreasing ids, usually once or twice
 CONSUMED_TOPICS = (Topic.PAGES, *MESSAGE_TYPES)
 # `captures` occurs twice, because a revisit is first sent to the owner of the URL whose capture it repeats.
 # `documents` occurs three times: for sightings, for the candidate pairs from `buckets`, and for verify requests.
@@ -37,7 +37,7 @@ log = structlog.get_logger(__name__)
 
 
 class ConsumerLag:
-    """The committed and end offsets of all consumed topics. An async context manager connects it."""
+    """The committed and end offsets of all consumed topics. `async with` connects to the broker."""
 
     def __init__(self, broker: Broker, settings: KafkaSettings, counts: PartitionCounts) -> None:
         self._group = settings.prefix

@@ -34,7 +34,7 @@ JSON = "application/json"
 
 
 class PageMessage(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """A page in a message from `lostfound publish`, or a crawler that sends msgpack. Most fields are those of `Page`."""
+    """A page sent as msgpack, by `lostfound publish` or by a crawler. Most fields are those of `Page`."""
 
     url: str
     time: int  # ms since the epoch, UTC

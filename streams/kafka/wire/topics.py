@@ -52,9 +52,9 @@ def topic_config(topic: Topic, settings: KafkaSettings) -> dict[str, str]:
 async def ensure(broker: Broker, settings: KafkaSettings, *, partitions: int | None, create: bool) -> PartitionCounts:
     """Create missing topics, except a crawler's, and return the partition counts.
 
-    Raise InputError if a crawler's topic is missing, if other topics are missing and `create` is False, or if a topic
-    has the wrong partition count: `partitions` (None: any), or 1 for SINGLE_PARTITION_TOPICS. The partition count of a
-    collection is fixed, because it determines the owner of every row.
+    Raise InputError if a crawler's topic is missing, if other topics are missing and `create` is False, if partition
+    counts differ from one another or from `partitions`, or if a topic of SINGLE_PARTITION_TOPICS has several
+    partitions. A collection's partition count is fixed, because it determines the owner of every row.
     """
     used_topics = [topic for topic in Topic if topic not in RESULT_TOPICS or topic.value in settings.results]
     required = {full_name(settings, topic): topic for topic in used_topics}
