@@ -46,9 +46,9 @@ When a batch is processed again, the state contains either all of its changes or
   The outputs must therefore be acknowledged before the changelog is written. Otherwise, a crash between these two
   steps would lose the outputs.
 - **probe** reads a bucket and adds to it. Of two documents that share a bucket, the later one in the bucket's log
-  nominates the earlier one. The owner of the earlier one processed its sighting before the bucket received it, so
-  requests to verify it come later in the owner's log. **verify** therefore finds the row of every candidate that was
-  not deleted. Both operators repeat their outputs when they process a batch again.
+  nominates the earlier one. The owner of the earlier document processed its sighting before the bucket received it,
+  so requests to verify this document are later in the owner's log. **verify** therefore finds the row of every
+  candidate that was not deleted. Both operators repeat their outputs when they process a batch again.
 - **join** lists members under roots only. A root that gets a parent transfers its members; a transfer that arrives
   later is forwarded to the parent. A former owner may restore the row of a transferred member, but only under a node
   that is no longer a root. Readers ignore this row, because they read only the lists of roots.

@@ -73,7 +73,7 @@ def _put_entries(changes: Changes, family: Family, entries: bytes, width: int, d
 
 
 def find_copies(sightings: Sequence[Sighting], documents: Rows, locations: Rows) -> list[Sighting]:
-    """Return the sightings of known documents at URLs that are new to them. The arguments are those of `admit`."""
+    """Return the sightings of known documents at new locations. The arguments are those of `admit`."""
     known_documents, known_locations = set(documents), set(locations)
     copies = []
     for sighting in sightings:

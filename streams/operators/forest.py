@@ -32,7 +32,7 @@ class Forest:
         assert not changes.puts.get(Family.MEMBERS), "only steps add members"
 
     def run(self, message: Message, is_local: Callable[[Message], bool]) -> Message | None:
-        """Process a message and the local messages that follow from it. Return the first other message, if any."""
+        """Process a message and its local successors. Return the first message that is not local, if any."""
         following: Message | None = message
         while following is not None and is_local(following):
             following = self.step(following)
@@ -88,7 +88,7 @@ class Forest:
 def join_all(
     rows: RowReader, unions: Sequence[Union], changes: Changes, new_documents: Collection[bytes] = ()
 ) -> None:
-    """Run the unions of a batch, and add their changes to `changes`, the earlier changes of the batch.
+    """Run the unions of a batch, and add their changes to `changes`, which contains the earlier changes of the batch.
 
     `rows` must contain all nodes that the unions reach. No rows are read for `new_documents`, which have none yet.
     """

@@ -41,7 +41,7 @@ def read_last_captures(store: LocalReader, keys: Sequence[bytes]) -> dict[bytes,
 def read_possible_originals(
     store: LocalReader, queries: Sequence[OriginalQuery]
 ) -> dict[OriginalQuery, list[Capture]]:
-    """Return the captures of each query, the latest first, up to the original."""
+    """Return, for each query, captures of the URL before the revisit, the latest first, up to the original."""
     captures: dict[OriginalQuery, list[Capture]] = {}
     for query in queries:
         start = capture_row.encode_key(query.key, query.sweep, query.time, capture_row.TIE_MAX)

@@ -19,7 +19,7 @@ class DocumentPayload(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SketchedPage(msgspec.Struct, frozen=True, kw_only=True):
-    """A page after sketching: its capture, and the payload of its document if it has one and may be new."""
+    """A page after sketching: its capture, and the payload of its document if it has one that may be new."""
 
     capture: Capture
     payload: DocumentPayload | None = None

@@ -1,7 +1,7 @@
 """routing: defines the owner of every key and the destination of every message, for the Kafka engine.
 
     stage      owner key          operators         receives                     sends
-    captures   URL                resolve, capture  SketchedPage                 Sighting; a revisit to its URL
+    captures   URL                resolve, capture  SketchedPage                 Sighting, resolved SketchedPage
     documents  document prefix    admit             Sighting                     BucketProbe
                                   gather            CandidatePair                VerifyRequest
                                   verify            VerifyRequest                Union

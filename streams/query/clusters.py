@@ -54,7 +54,7 @@ def members(view: View, cluster: Cluster, document: bytes, urls_max: int) -> lis
     Some members are connected only by a chain of pairs (version 1 ~ 2 ~ ... ~ 100). The figures show how much the two
     ends of such a chain differ.
     """
-    rows = [row for listed in cluster.documents if (row := view.document(bytes.fromhex(listed)))]
+    rows = [row for hex_id in cluster.documents if (row := view.document(bytes.fromhex(hex_id)))]
     query = view.document(document)
     if query is None:
         return []
@@ -116,7 +116,7 @@ def clusters_by_policy(
 ) -> Iterator[Cluster]:
     """Yield the clusters of a different policy, in the order of `clusters`, computed from the stored edges.
 
-    At the threshold of the ingest or a lower one, all stored pairs are joined; less similar pairs are not stored. With
+    A `threshold` up to that of the ingest joins all stored pairs; less similar pairs are not stored. With
     `containment`, a stored pair is also joined if the containment of either document in the other reaches the
     threshold. With `sweep`, only documents captured by this sweep are used.
     """

@@ -68,9 +68,9 @@ def similar(view: View, settings: Settings, sketch: Sketch, *, limit: int = 20) 
         if max(comparison.resemblance, comparison.containment, comparison.contained) >= settings.policy.threshold:
             pairs.append((rows[index], comparison))
     matches: list[Match] = []
-    for start in range(0, len(pairs), limit):
+    for start in range(0, len(pairs), limit):  # one step may be too few, because `_read_matches` skips some documents
         matches += _read_matches(view, settings, pairs[start : start + limit])
-        if len(matches) >= limit:  # a loop, because `_read_matches` skips some documents
+        if len(matches) >= limit:
             break
     return matches[:limit]
 
@@ -84,13 +84,13 @@ def _find_candidates(view: View, settings: Settings, sketch: Sketch, limit: int)
     by_bands = sorted(collisions, key=lambda prefix: (-collisions[prefix], prefix))[: max(4 * candidates_max, limit)]
     # Rare shingles weigh more, because a shingle of many documents says little about any of them. The first postings
     # of a common shingle are enough: if a page has only common shingles, they all have the same first postings.
-    shared: defaultdict[bytes, float] = defaultdict(float)
+    weights: defaultdict[bytes, float] = defaultdict(float)
     for postings in view.sample_postings(top_samples(sketch), settings.limits.sample_postings_max):
         for prefix in postings:
-            shared[prefix] += 1.0 / (1 + len(postings))
+            weights[prefix] += 1.0 / (1 + len(postings))
     for prefix in by_bands:
-        shared.pop(prefix, None)
-    by_samples = sorted(shared, key=lambda prefix: (-shared[prefix], prefix))[:candidates_max]
+        weights.pop(prefix, None)
+    by_samples = sorted(weights, key=lambda prefix: (-weights[prefix], prefix))[:candidates_max]
     own_prefix = sketch.document[:PREFIX_BYTES]
     return view.documents_by_prefixes(list(dict.fromkeys([own_prefix, *by_bands, *by_samples])))
 
