@@ -1,10 +1,10 @@
 """`state check`: verify every invariant of the state.
 
-    meta, sweeps  decode; otherwise, nothing else is checked
-    captures      decode; the document is stored, and has a location at the URL; the counts of captures per host are
-                  correct; the prefix index contains the URL
-    documents     decode; have as many bins as the scheme, and at least one location; are in every bucket of their
-                  signature, unless the bucket was full
+    meta, sweeps  can be decoded; otherwise, nothing else is checked
+    captures      can be decoded; the document is stored, and has a location at the URL; the counts of captures per
+                  host are correct; the prefix index contains the URL
+    documents     can be decoded; have as many bins as the scheme, and at least one location; are in every bucket of
+                  their signature, unless the bucket was full
     locations     the document is stored, and a capture of the URL has this document
     bands, samples, words, texts   belong to stored documents
     edges         both documents are stored, and they are in the same cluster
@@ -12,8 +12,8 @@
     members       are exactly the documents that have a parent, each under its root
 
 In a partition, every row must belong to the partition. Invariants that need rows of other partitions are not checked,
-such as whether two documents are in the same cluster. A document that is no longer a root may still have members
-there, which nothing reads.
+such as whether two documents are in the same cluster. A former root may still have rows in `members`, which nothing
+reads.
 
 The check reads all rows once or twice. It needs 8 bytes of memory per document and one entry per host and sweep, but
 none per capture.
@@ -57,9 +57,9 @@ def check(store: LocalReader, *, postings_max: int, owns: Owns | None = None) ->
 
     `owns` is None for a state that is not partitioned.
     """
-    undecodable = list(_undecodable(store))
-    yield from undecodable
-    if undecodable:
+    decoding_problems = list(_decoding_problems(store))
+    yield from decoding_problems
+    if decoding_problems:
         return
     state = _State(store, postings_max, owns)
     for family, rule in _RULES.items():
@@ -76,7 +76,7 @@ def _problem(family: Family, key: bytes, what: str) -> Problem:
     return Problem(family.value, key.hex(), what)
 
 
-def _undecodable(store: LocalReader) -> Iterator[Problem]:
+def _decoding_problems(store: LocalReader) -> Iterator[Problem]:
     for family, read in (
         (Family.META, meta.read_scheme),
         (Family.META, meta.counters),
@@ -85,7 +85,7 @@ def _undecodable(store: LocalReader) -> Iterator[Problem]:
         try:
             read(store)
         except (ValueError, msgspec.DecodeError) as error:
-            yield _problem(family, b"", f"does not decode: {error}")
+            yield _problem(family, b"", f"cannot be decoded: {error}")
 
 
 class _State:
@@ -163,9 +163,9 @@ def _location_problems(state: _State, key: bytes) -> Iterator[str]:
     if not (state.owns(document[:PREFIX_BYTES]) and state.owns(url_key)):
         return
     captured = set()
-    for row, value in state.store.scan(Family.CAPTURES, capture_row.history_prefix(url_key)):
+    for row_key, value in state.store.scan(Family.CAPTURES, capture_row.history_prefix(url_key)):
         with suppress(StateCorrupt):  # reported by the rule of `captures`
-            captured.add(capture_row.decode(row, value).document)
+            captured.add(capture_row.decode(row_key, value).document)
     if document not in captured:
         yield "no capture of this URL has the document"
 
@@ -258,7 +258,7 @@ def _host_problems(state: _State) -> Iterator[Problem]:
 
 
 def _prefix_index_problems(store: LocalReader) -> Iterator[Problem]:
-    url_keys = (capture_row.url_key_of(row) for row, _ in store.scan(Family.CAPTURES))
+    url_keys = (capture_row.url_key_of(row_key) for row_key, _ in store.scan(Family.CAPTURES))
     prefixes = (capture_row.history_prefix(key) for key, _ in groupby(url_keys))
     while batch := list(islice(prefixes, _URLS_PER_BATCH)):
         for prefix, may_have_rows in zip(batch, store.may_have_rows(Family.CAPTURES, batch), strict=True):

@@ -3,18 +3,17 @@
 captures   url key ‖ 00 ‖ sweep 4 ‖ time 8 ‖ tie 2 -> status, document, raw fingerprint, redirect
 documents  document id 16                          -> sketch, sizes, first seen
 locations  document id 16 ‖ url key                -> first seen
-bands      band 1 ‖ rows of the signature          -> document prefixes, 5 bytes each
-samples    sampled shingle 4 ‖ document prefix     -> nothing
-words      site 4 ‖ word 4 ‖ document prefix       -> nothing
+bands      band 1 ‖ bins of the band, 1 each       -> id prefixes of documents, 5 each
+samples    sampled shingle 4 ‖ id prefix 5         -> nothing
+words      site 4 ‖ word 4 ‖ id prefix 5           -> nothing
 edges      document id 16 ‖ document id 16         -> resemblance, containments
 parents    document id 16                          -> parent
 members    root 16 ‖ document id 16                -> nothing
-texts      document id 16                          -> title and canonical text, compressed
+texts      document id 16                          -> title, compressed text
 sweeps     "s" ‖ number, "h" ‖ number ‖ host       -> the sweep, its captures per host
 meta       name                                    -> scheme, format, cursors, counters, full buckets, dictionaries
 
-The number after a field is its length in bytes. The store has one more column family for itself: the prefix index of
-`captures` (see `state.prefix_index`).
+The number after a field is its length in bytes. `state.prefix_index` defines a further column family of the store.
 """
 
 from __future__ import annotations

@@ -13,13 +13,12 @@ def tune_malloc() -> None:
     """Make glibc return freed large blocks to the kernel, by allocating each one with its own mmap.
 
     By default, glibc raises its mmap threshold to the size of each mapped block that is freed, up to 32 MiB. Blocks
-    below the threshold, such as filters and write buffers, come from the heap, where small blocks around them keep
-    their memory from being returned: at five million documents, a third of the heap was never returned.
+    below the threshold, such as filters and write buffers, then come from the heap, where small blocks around them
+    keep their memory from being returned. At five million documents, a third of the heap was never returned.
 
     Limiting all threads to two arenas lowers peak memory by 13 to 38 MiB.
-
-    Both settings apply to the whole process, so only its entry point calls this function. It has no effect with other
-    C libraries.
+    Both settings apply to the whole process, so only the entry point of a process calls this function. With other C
+    libraries, it has no effect.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:

@@ -70,9 +70,9 @@ def _stored_scheme(store: RowReader) -> Scheme | None:
 
 
 def _difference(stored: Scheme, configured: Scheme) -> str:
-    old, new = msgspec.structs.asdict(stored), msgspec.structs.asdict(configured)
-    differing = [name for name in old if old[name] != new[name]]
-    differences = [f"{name} {old[name]} instead of {new[name]}" for name in differing if name != "seed"]
+    actual, expected = msgspec.structs.asdict(stored), msgspec.structs.asdict(configured)
+    differing = [name for name in actual if actual[name] != expected[name]]
+    differences = [f"{name} {actual[name]} instead of {expected[name]}" for name in differing if name != "seed"]
     return ", ".join(differences + (["a different seed"] if "seed" in differing else []))
 
 
@@ -92,7 +92,7 @@ def claim_partition(store: RowStore, number: int, count: int) -> None:
     elif stored != (number, count):
         raise StateIncompatible(
             f"the state in {store.path} is partition {stored[0]} of {stored[1]}, not {number} of {count}",
-            "give each collection and each worker its own --data-dir",
+            "use a separate --data-dir for each collection and each worker",
         )
 
 

@@ -24,8 +24,8 @@ from state.families import Family
 from state.scheme import Scheme
 from state.store import Store
 
-_OFFSET = b"changelog"
-_I64 = struct.Struct(">q")
+_OFFSET_KEY = b"changelog"
+_OFFSET_VALUE = struct.Struct(">q")
 
 
 class Partition:
@@ -40,8 +40,8 @@ class Partition:
         self.number = number
         self.scheme = meta.claim_scheme(store, scheme)
         meta.claim_partition(store, number, count)
-        value = store.get(Family.META, _OFFSET)
-        self.offset: int = _I64.unpack(value)[0] if value else -1
+        value = store.get(Family.META, _OFFSET_KEY)
+        self.offset: int = _OFFSET_VALUE.unpack(value)[0] if value else -1
         self._offsets_after_gap: set[int] = set()
 
     @property
@@ -74,19 +74,19 @@ class Partition:
                 rows[key] = merge(family, stored, rows[key])
         for sweep, counts in host_counts.items():
             sweeps.add_captures_per_host(self.store, changes, sweep, counts)
-        changes.put(Family.META, _OFFSET, _I64.pack(self.offset))
+        changes.put(Family.META, _OFFSET_KEY, _OFFSET_VALUE.pack(self.offset))
         self.store.write(changes)
 
     def _count_captures(self, changes: Changes) -> dict[int, Counter[bytes]]:
-        """Count new captures minus deleted ones, by sweep and host."""
+        """Return the increase in captures by sweep and host: puts of absent rows minus deletes of stored rows."""
         counts: dict[int, Counter[bytes]] = {}
         puts = sorted(changes.puts.get(Family.CAPTURES, ()))
         deletes = sorted(changes.deletes.get(Family.CAPTURES, ()))
-        for rows, change in ((puts, 1), (deletes, -1)):
-            for row, stored in zip(rows, self.store.get_many(Family.CAPTURES, rows), strict=True):
-                if (stored is None) == (change == 1):
-                    key, sweep, *_ = capture_row.decode_key(row)
-                    counts.setdefault(sweep, Counter())[host_prefix(key)] += change
+        for row_keys, increase in ((puts, 1), (deletes, -1)):
+            for row_key, stored in zip(row_keys, self.store.get_many(Family.CAPTURES, row_keys), strict=True):
+                if (stored is None) == (increase == 1):
+                    url_key, sweep, *_ = capture_row.decode_key(row_key)
+                    counts.setdefault(sweep, Counter())[host_prefix(url_key)] += increase
         return counts
 
     def close(self) -> None:

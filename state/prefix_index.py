@@ -34,5 +34,4 @@ def is_indexed(prefix: bytes) -> bool:
 
 
 def index_key(prefix: bytes) -> bytes:
-    """Return the key of a prefix in the index."""
     return mmh3.hash_bytes(prefix)[:8]

@@ -40,7 +40,7 @@ class HotKey(msgspec.Struct, frozen=True):
 
 
 def stats(store: Store) -> Stats:
-    """Return file sizes, RocksDB's key-count estimates, and the exact number of documents."""
+    """Return file sizes, RocksDB's estimates of the number of keys, and the exact number of documents."""
     counters = meta.counters(store)
     documents = counters.get("documents")
     if documents is None:  # in a Kafka partition, because only the embedded engine maintains this counter
@@ -51,7 +51,9 @@ def stats(store: Store) -> Stats:
         scheme=meta.read_scheme(store).id,
         documents=documents,
         sweeps={state.name.lower(): states[state] for state in SweepState},
-        families=[FamilyStats(name.value, store.estimated_keys(name), store.bytes_on_disk(name)) for name in Family],
+        families=[
+            FamilyStats(family.value, store.estimated_keys(family), store.bytes_on_disk(family)) for family in Family
+        ],
         memory_bytes=store.bytes_in_memory(),
         counters=counters,
     )

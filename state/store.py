@@ -25,7 +25,7 @@ from state.families import STORAGE, Family, Storage, StoreLimits
 from state.rows import Row
 
 MIB = 1 << 20
-_KEYS_PER_STEP = 16
+_KEYS_PER_BATCH = 16
 _BUFFERS_MIB = 256  # the limit on write buffers for which the sizes in `STORAGE` were chosen
 _CACHE_ENTRY_BYTES = 4096  # estimated average
 _AFTER_PREFIX = b"\xff" * 32  # a prefix followed by this sorts after every key with at most 32 more bytes
@@ -71,32 +71,32 @@ class Store:
         inventory.check(path)
         self._secondary_folder = None if writable else Path(tempfile.mkdtemp(prefix="lostfound-reader-"))
         # Readers have no write buffers, so they get a larger cache.
-        extra_mib = 0 if writable else limits.write_buffers_mib // 2
-        self._memory = memory or MemoryBudget(msgspec.structs.replace(limits, cache_mib=limits.cache_mib + extra_mib))
+        cache_mib = limits.cache_mib + (0 if writable else limits.write_buffers_mib // 2)
+        self._memory = memory or MemoryBudget(msgspec.structs.replace(limits, cache_mib=cache_mib))
         self._cache = self._memory.cache
         self._open()
 
     def _open(self) -> None:
         path, limits, writable = self.path, self._limits, self.writable
-        base = _options(Storage(), self._cache, limits)
+        db_options = _options(Storage(), self._cache, limits)
         if writable:
-            base.create_if_missing(True)
-            base.create_missing_column_families(True)
-            base.set_max_background_jobs(limits.background_jobs)
-            base.set_write_buffer_manager(self._memory.buffers)
+            db_options.create_if_missing(True)
+            db_options.create_missing_column_families(True)
+            db_options.set_max_background_jobs(limits.background_jobs)
+            db_options.set_write_buffer_manager(self._memory.buffers)
             # Limit the log, because readers keep its rows in memory, and opening the state after a crash replays it.
-            base.set_max_total_wal_size(limits.write_buffers_mib * MIB)
+            db_options.set_max_total_wal_size(limits.write_buffers_mib * MIB)
             _create_folder(path)
-        base.set_max_open_files(-1)  # so that a reader can still read files that the writer has replaced
-        base.set_keep_log_file_num(2)
+        db_options.set_max_open_files(-1)  # so that a reader can still read files that the writer has replaced
+        db_options.set_keep_log_file_num(2)
         access = rocks.AccessType.read_write()
         if self._secondary_folder is not None:
             access = rocks.AccessType.secondary(str(self._secondary_folder))
         storages = {family.value: storage for family, storage in STORAGE.items()}
         storages |= {"default": Storage(), prefix_index.COLUMN_FAMILY: prefix_index.STORAGE}
-        options = {name: _options(storage, self._cache, limits) for name, storage in storages.items()}
+        family_options = {name: _options(storage, self._cache, limits) for name, storage in storages.items()}
         try:
-            self._db = rocks.Rdict(str(path), base, column_families=options, access_type=access)
+            self._db = rocks.Rdict(str(path), db_options, column_families=family_options, access_type=access)
         except Exception as error:  # rocksdict raises plain Exception for everything
             self._remove_secondary_folder()
             raise _open_error(path, error) from error
@@ -106,9 +106,9 @@ class Store:
         self._handles = {family: self._db.get_column_family_handle(family.value) for family in Family}
         self._prefix_index: Any = self._db.get_column_family(prefix_index.COLUMN_FAMILY)
         self._prefix_index_handle: Any = self._db.get_column_family_handle(prefix_index.COLUMN_FAMILY)
-        without_whole_keys = [family for family, storage in STORAGE.items() if writable and not storage.whole_keys]
+        prefix_only = [family for family, storage in STORAGE.items() if writable and not storage.whole_keys]
         try:
-            for family in without_whole_keys:  # RocksDB accepts this option only for an open column family
+            for family in prefix_only:  # RocksDB accepts this option only for an open column family
                 self._families[family].set_options({"block_based_table_factory": "{whole_key_filtering=false;}"})
         except Exception as error:
             self.close()
@@ -141,17 +141,17 @@ class Store:
         self._check_end(family, last_key)
 
     def keys(self, family: Family, prefix: bytes, limit: int, start: bytes | None = None) -> list[bytes]:
-        first = prefix if start is None else max(start, prefix)
-        iterator: Any = self._families[family].keys(False, first, _total_order())
+        first_key = prefix if start is None else max(start, prefix)
+        iterator: Any = self._families[family].keys(False, first_key, _total_order())
         keys: list[bytes] = []
         while len(keys) < limit:
-            # Read several keys per step, and check the prefix of only the last one, which is faster.
-            count = min(_KEYS_PER_STEP, limit - len(keys))
-            step = list(islice(iterator, count))
-            keys += step
-            if len(step) < count:
-                self._check_end(family, keys[-1] if keys else first)
-            if not step or not step[-1].startswith(prefix):
+            # Read keys in batches, and check the prefix of only the last key of a batch, which is faster.
+            count = min(_KEYS_PER_BATCH, limit - len(keys))
+            batch = list(islice(iterator, count))
+            keys += batch
+            if len(batch) < count:
+                self._check_end(family, keys[-1] if keys else first_key)
+            if not batch or not batch[-1].startswith(prefix):
                 return keys[: bisect_left(keys, True, key=lambda key: not key.startswith(prefix))]
         return keys
 

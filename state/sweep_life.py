@@ -46,8 +46,6 @@ class Phase(Enum):
 
 
 class Step(Enum):
-    """What can happen to a sweep."""
-
     OPEN = auto()
     REQUEST_COMMIT = auto()
     COMMIT = auto()
@@ -88,7 +86,7 @@ class SweepLife(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, sweep: Sweep) -> SweepLife:
-        """Return the life of a stored sweep."""
+        """Return a stored sweep with its phase."""
         return cls(sweep, Phase[sweep.state.name])
 
 
@@ -132,7 +130,6 @@ def is_valid_name(name: str) -> bool:
 
 
 def check_name(name: str) -> None:
-    """Raise LostfoundError for a name that a sweep cannot have."""
     if not is_valid_name(name):
         hint = f"use 1 to {NAME_CHARACTERS_MAX} printable characters, such as 2026-11"
         raise LostfoundError(f"{name!r} is not a valid sweep name", hint)

@@ -67,9 +67,8 @@ def begin_cancel(sweep: Sweep, changes: Changes) -> Sweep:
 
 def finish_cancel(store: RowReader, sweep: Sweep, changes: Changes) -> Sweep:
     """Release the name of a sweep after its captures were removed, and delete its counts per host."""
-    changes.delete_all(
-        Family.SWEEPS, [host_key(sweep.number, host) for host in captures_per_host(store, sweep.number)]
-    )
+    hosts = captures_per_host(store, sweep.number)
+    changes.delete_all(Family.SWEEPS, [host_key(sweep.number, host) for host in hosts])
     cancelled = apply(SweepLife.of(sweep), Step.FINISH_CANCEL, sweep.name).sweep
     put(changes, cancelled)
     return cancelled

@@ -22,7 +22,7 @@ _U32 = struct.Struct(">I")
 class View:
     """Reads values from a store: sweeps and dictionaries once per `refresh`, everything else on demand.
 
-    Methods that take many ids or keys return their results in the same order.
+    Methods that take many ids or keys return their results in the same order. Cancelled sweeps are hidden.
     """
 
     def __init__(self, store: RowReader) -> None:
@@ -49,7 +49,6 @@ class View:
         return sweeps.captures_per_host(self.store, number, start, limit)
 
     def captures_on_host(self, number: int, host: bytes) -> int:
-        """Return the number of a host's captures in a sweep."""
         return self._captures_on_host(number, host)
 
     def captures(self, key: bytes) -> list[Capture]:
@@ -94,11 +93,10 @@ class View:
         return [document_row.decode(key, value) for rows in results for key, value in rows]
 
     def all_document_ids(self) -> Iterator[bytes]:
-        """Return the ids of all documents, in ascending order."""
         return (key for key, _ in self.store.scan(Family.DOCUMENTS))
 
     def locations(self, document_ids: list[bytes], limit: int) -> list[list[bytes]]:
-        """Return the keys of at most `limit` URLs at which each document was seen; ids may be prefixes."""
+        """Return the keys of at most `limit` URLs at which each document was seen. The ids may be prefixes."""
         results = self.store.keys_under(Family.LOCATIONS, document_ids, limit)
         return [[key[ID_BYTES:] for key in keys] for keys in results]
 
@@ -108,7 +106,7 @@ class View:
         return [[(key[ID_BYTES:], location_row.decode(value)) for key, value in rows] for rows in results]
 
     def all_locations(self) -> Iterator[tuple[bytes, bytes]]:
-        """Return all pairs of a document id and a URL key at which the document was seen, in this order."""
+        """Return all pairs of a document id and the key of a URL at which the document was seen, in this order."""
         return ((row[:ID_BYTES], row[ID_BYTES:]) for row, _ in self.store.scan(Family.LOCATIONS))
 
     def text(self, document_id: bytes) -> str | None:
@@ -131,11 +129,9 @@ class View:
         return [self.decode_text(value) if value is not None else None for value in values]
 
     def decode_text(self, value: bytes) -> tuple[str, str]:
-        """Decode the title and text of a row of `texts`."""
         return self._texts.decode(value)
 
     def bucket_postings(self, buckets: list[bytes]) -> list[list[bytes]]:
-        """Return the postings of many buckets."""
         return [posting_list.decode(value or b"") for value in self.store.get_many(Family.BANDS, buckets)]
 
     def sample_postings(self, values: list[int], limit: int) -> list[list[bytes]]:
@@ -177,7 +173,6 @@ class View:
         return ((key[:ID_BYTES], key[ID_BYTES:]) for key, _ in self.store.scan(Family.MEMBERS))
 
     def all_edges(self) -> Iterator[Edge]:
-        """Return every verified pair."""
         return (edge_row.decode(key, value) for key, value in self.store.scan(Family.EDGES))
 
     def threshold(self) -> float | None:

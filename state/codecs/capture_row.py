@@ -6,9 +6,8 @@
     flags  1 https   2 document   4 raw fingerprint   8 redirect   16 url, stored if not derivable from the key
 
 A URL key contains no NUL, so the captures of a URL are one range of keys, in order of sweep and time. The tie
-distinguishes captures of the same time. Typically, these are an http URL and the https URL to which it redirects.
-Their keys are equal because a key has no scheme, and their times because crawlers record whole seconds. Successful
-responses sort last.
+distinguishes captures of the same time, typically those of an http URL and of the https URL to which it redirects:
+keys contain no scheme, and crawlers record whole seconds. Successful responses sort last.
 """
 
 from __future__ import annotations

@@ -25,31 +25,32 @@ _FAMILIES = list(Family)
 _NUMBERS = {family: number for number, family in enumerate(_FAMILIES)}
 _DELETE_FLAG = 128
 _SECTION = struct.Struct(">BI")
-_HEAD_BYTES = 2
+_HEAD_BYTES, _KEY_LENGTH_BYTES, _VALUE_LENGTH_BYTES = 2, 2, 4
 
 
 def encode(changes: Changes, *, kind: int = FACTS, record_bytes_max: int = 1 << 20) -> list[bytes]:
     """Encode changes as records of at most `record_bytes_max` bytes. A larger row gets a record of its own."""
     assert kind in (FACTS, RETRACTION)
     records: list[list[bytes]] = []
-    size = record_bytes_max  # so that the first section starts a record
+    record_bytes = record_bytes_max  # so that the first section starts a record
     for section in _sections(changes, record_bytes_max - _HEAD_BYTES):
-        if size + len(section) > record_bytes_max:
+        if record_bytes + len(section) > record_bytes_max:
             records.append([bytes((VERSION, kind))])
-            size = _HEAD_BYTES
+            record_bytes = _HEAD_BYTES
         records[-1].append(section)
-        size += len(section)
+        record_bytes += len(section)
     return [b"".join(parts) for parts in records]
 
 
 def _sections(changes: Changes, bytes_max: int) -> Iterator[bytes]:
     for family, deleted in changes.deletes.items():
         keys = sorted(deleted)
-        for part in _slices([len(key) + 2 for key in keys], bytes_max):
+        for part in _slices([_KEY_LENGTH_BYTES + len(key) for key in keys], bytes_max):
             yield _encode_section(_NUMBERS[family] + _DELETE_FLAG, keys[part], None)
     for family, rows in changes.puts.items():
         keys = sorted(rows)
-        for part in _slices([len(key) + len(rows[key]) + 6 for key in keys], bytes_max):
+        lengths_bytes = _KEY_LENGTH_BYTES + _VALUE_LENGTH_BYTES
+        for part in _slices([lengths_bytes + len(key) + len(rows[key]) for key in keys], bytes_max):
             yield _encode_section(_NUMBERS[family], keys[part], [rows[key] for key in keys[part]])
 
 
@@ -94,7 +95,7 @@ def _decode_section(record: bytes, offset: int, changes: Changes) -> int:
         raise ValueError(f"a changelog record has rows of the unknown family {number}: written by a newer lostfound")
     family = _FAMILIES[number]
     column_lengths: list[list[int]] = []
-    for width in (2,) if has_deletes else (2, 4):
+    for width in (_KEY_LENGTH_BYTES,) if has_deletes else (_KEY_LENGTH_BYTES, _VALUE_LENGTH_BYTES):
         if offset + count * width > len(record):
             raise ValueError(f"a changelog record is truncated after byte {offset}")
         column_lengths.append(np.frombuffer(record, f">u{width}", count, offset).tolist())

@@ -3,8 +3,8 @@
     key    smaller document id 16 │ larger document id 16
     value  version 1 │ resemblance 2 │ containment 2 │ contained 2
 
-"Containment" is that of the smaller id's document in the larger id's document, and "contained" is the reverse. The
-figures, from 0 to 1, are stored as integers from 0 to 65535.
+"Containment" is c(smaller, larger), and "contained" is c(larger, smaller). All three figures are between 0 and 1, and
+stored as integers from 0 to 65535.
 """
 
 from __future__ import annotations

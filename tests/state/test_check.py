@@ -256,19 +256,19 @@ def a_member_of_another_root(store: MemoryStore, changes: Changes) -> tuple[Fami
 def a_sweep_that_does_not_decode(store: MemoryStore, changes: Changes) -> tuple[Family, str]:
     row, value = first(store, Family.SWEEPS, b"s")
     changes.put(Family.SWEEPS, row, value[:-1])
-    return Family.SWEEPS, "does not decode"
+    return Family.SWEEPS, "cannot be decoded"
 
 
 @breaks
 def counters_that_do_not_decode(_: MemoryStore, changes: Changes) -> tuple[Family, str]:
     changes.put(Family.META, b"counters", b"{")
-    return Family.META, "does not decode"
+    return Family.META, "cannot be decoded"
 
 
 @breaks
 def a_scheme_that_does_not_decode(_: MemoryStore, changes: Changes) -> tuple[Family, str]:
     changes.put(Family.META, b"scheme", b"{")
-    return Family.META, "does not decode"
+    return Family.META, "cannot be decoded"
 
 
 @pytest.mark.parametrize("name", BREAKS)
