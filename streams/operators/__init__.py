@@ -43,8 +43,7 @@ rebalance must therefore be deleted again.
 When a batch is processed again, the state contains either all of its changes or none:
 
 - **capture** and **admit** output only what is new to their state, so they output nothing if the changes are stored.
-  The outputs must therefore be acknowledged before the changelog is written. Otherwise, a crash between these two
-  steps would lose the outputs.
+  The outputs must therefore be acknowledged before the changelog is written, or a crash in between would lose them.
 - **probe** reads a bucket and adds to it. Of two documents that share a bucket, the later one in the bucket's log
   nominates the earlier one. The owner of the earlier document processed its sighting before the bucket received it,
   so requests to verify this document are later in the owner's log. **verify** therefore finds the row of every

@@ -26,8 +26,6 @@ class OriginalQuery(NamedTuple):
 
 
 class CaptureResult(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of `capture`."""
-
     changes: Changes
     sightings: list[Sighting]
     captures: list[Capture]  # one per row written
@@ -38,7 +36,6 @@ class CaptureResult(msgspec.Struct, frozen=True, kw_only=True):
 def new_capture(
     page: Page, sweep: int, document: bytes | None = None, raw: bytes = b"", extractor: int = 0
 ) -> Capture:
-    """Return the capture of a page."""
     return Capture(
         key=page.key,
         url=page.url,

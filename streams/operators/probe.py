@@ -34,8 +34,6 @@ class BucketBatch(msgspec.Struct, frozen=True, eq=False):
 
 
 class ProbeResult(msgspec.Struct, frozen=True):
-    """The result of `probe`."""
-
     changes: Changes
     pairs: list[CandidatePair]
     postings_dropped: int  # because buckets were full

@@ -45,9 +45,8 @@ def verify(
 ) -> VerifyResult:
     """Compare each pair once.
 
-    `documents` contains the sketches of the pairs' documents by id. `candidates` contains the sketches of their
-    candidates by prefix, because several documents may share a prefix. A candidate without a sketch has been deleted
-    and is skipped.
+    `documents` contains the sketches of the pairs' documents by id, `candidates` the sketches of all documents with a
+    candidate's prefix. A candidate without a sketch has been deleted and is skipped.
     """
     candidates = {pair.prefix: candidates.get(pair.prefix, ()) for pair in pairs}
     sketches = {sketch.document: sketch for group in (documents.values(), *candidates.values()) for sketch in group}
