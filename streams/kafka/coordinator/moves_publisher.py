@@ -66,10 +66,9 @@ async def _publish(collection: Collection, sweep: Sweep) -> None:
             runner.metrics.count({"moves_truncated": 1})
             log.warning("a sweep has more moves than kafka.moves_max", sweep=sweep.name, moves_max=moves_max)
             del batch[remaining:]
-        partitions = [partition_of(url_key(move.url), runner.context.partition_count) for move in batch]
+        owners = [partition_of(url_key(move.url), runner.context.partition_count) for move in batch]
         await runner.producer.send_results(
-            Result(Topic.MOVES, number, move.url.encode(), move)
-            for number, move in zip(partitions, batch, strict=True)
+            Result(Topic.MOVES, owner, move.url.encode(), move) for owner, move in zip(owners, batch, strict=True)
         )
         runner.metrics.results.labels(Topic.MOVES.value).inc(len(batch))
         remaining -= len(batch)

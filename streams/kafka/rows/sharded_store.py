@@ -93,8 +93,7 @@ class ShardedStore(QueryStore):
     ) -> None:
         """Raise StateError if a partition has no worker.
 
-        `sources` has an entry per partition: the function that sends a query to the worker of the partition.
-        `sweep_rows` derive from the sweep log. `threads` run queries concurrently.
+        `sources` are keyed by partition. `sweep_rows` derive from the sweep log. `threads` run queries concurrently.
         """
         super().__init__(name, self.query)
         if missing := sorted(set(range(partitions)) - set(sources)):

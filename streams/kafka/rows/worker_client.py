@@ -130,10 +130,8 @@ class WorkerClient:
     def _exchange(self, path: str, body: bytes, seconds_max: float) -> tuple[int, bytes]:
         connection: http.client.HTTPConnection | None = getattr(self._thread, "connection", None)
         if connection is None or connection.timeout != seconds_max:
-            connection_type = (
-                http.client.HTTPSConnection if self._parts.scheme == "https" else http.client.HTTPConnection
-            )
-            connection = connection_type(self._parts.hostname or "", self._parts.port, timeout=seconds_max)
+            kind = http.client.HTTPSConnection if self._parts.scheme == "https" else http.client.HTTPConnection
+            connection = kind(self._parts.hostname or "", self._parts.port, timeout=seconds_max)
             self._thread.connection = connection
         try:
             try:

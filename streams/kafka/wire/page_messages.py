@@ -94,8 +94,7 @@ def decode_page(
 ) -> Decoded:
     """Decode a message with one page. An invalid message becomes a rejection.
 
-    `default_format` applies to messages without schema, content type and format, because most crawlers cannot set
-    headers.
+    `default_format` applies if all three headers are absent, because most crawlers cannot set headers.
     """
     decoded = decode_headers(headers)
     content_type = decoded.get("content-type", JSON)

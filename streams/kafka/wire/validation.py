@@ -1,8 +1,7 @@
 """Validate values received from the broker before they reach the state.
 
 A decoded value may still be invalid: for example, an id may be too short, or a row truncated. Processing such a value
-would stop the worker or damage its state. Only workers should write to the internal topics, so the checks guard
-against messages written by hand and against transmission faults.
+would stop the worker or damage its state.
 """
 
 from __future__ import annotations
