@@ -21,7 +21,7 @@ from state.errors import StateCorrupt
 from state.model import ID_BYTES, Capture
 
 VERSION = 1
-_RAW_BYTES = 8
+RAW_BYTES = 8
 _IS_HTTPS, _HAS_DOCUMENT, _HAS_RAW, _HAS_REDIRECT, _HAS_URL = 1, 2, 4, 8, 16
 _HEAD = struct.Struct(">BBHB")
 _KEY_TAIL = struct.Struct(">IQH")
@@ -67,7 +67,7 @@ def decode_key(row_key: bytes) -> tuple[bytes, int, int, int]:
 def encode(capture: Capture) -> bytes:
     """Encode the fields of a capture that are not in its row key."""
     assert capture.document is None or len(capture.document) == ID_BYTES
-    assert len(capture.raw) in (0, _RAW_BYTES)
+    assert len(capture.raw) in (0, RAW_BYTES)
     https = capture.url.startswith("https:")
     flags = _IS_HTTPS if https else 0
     fields = []
@@ -97,7 +97,7 @@ def decode(row_key: bytes, value: bytes) -> Capture:
     if flags & _HAS_DOCUMENT:
         document, offset = value[offset : offset + ID_BYTES], offset + ID_BYTES
     if flags & _HAS_RAW:
-        raw, offset = value[offset : offset + _RAW_BYTES], offset + _RAW_BYTES
+        raw, offset = value[offset : offset + RAW_BYTES], offset + RAW_BYTES
     if flags & _HAS_REDIRECT:
         redirect, offset = _decode_string(value, offset)
     if flags & _HAS_URL:
