@@ -21,7 +21,7 @@ from streams.sketch.sketcher import Sketcher
 
 
 class RemainingTexts:
-    """Reads stored texts and computes what remains of them."""
+    """Computes what remains of stored texts."""
 
     def __init__(self, reader: RowReader, scheme: Scheme) -> None:
         self._reader = reader

@@ -234,7 +234,7 @@ def _first_seen(reader: RowReader, row: DocumentRow, url_captures: Sequence[_Url
     """Return when a document was first seen at its remaining URLs (ms); None if no URL remains.
 
     Before the removal, this time is `row.first_seen`. It stays if it is the time of a URL outside `url_captures`.
-    The scan of the locations ends as early as possible, because a document can have many.
+    The scan of the locations ends as early as possible, because there may be many.
     """
     updated = {url.key: url.first_seen for url in url_captures}
     is_unaffected = all(url.location != location_row.encode(row.first_seen) for url in url_captures)
@@ -263,7 +263,7 @@ def _delete_rows(reader: RowReader, changes: Changes, deleted: Mapping[bytes, Sk
 
 
 def _rejoin(reader: RowReader, changes: Changes, deleted: Collection[bytes]) -> int:
-    """Rebuild the components of deleted documents without these. Return how many documents remain in them."""
+    """Rebuild the components of deleted documents. Return how many documents the components still contain."""
     view = View(reader)
     components = {root: view.members(root) for root in {view.root(document) for document in deleted}}
     nodes = [node for members in components.values() for node in members]
