@@ -25,7 +25,7 @@ from streams.kafka.rows.sharded_store import QueryStore
 
 _encode = msgspec.msgpack.Encoder().encode
 _decoder = cache(msgspec.msgpack.Decoder)
-_RECORD_BYTES_MAX = 8 << 20
+_BODY_BYTES_MAX = 8 << 20
 _CHANGE_SECONDS_MAX = 3600.0  # long, because the worker first waits for all messages in flight
 
 
@@ -91,9 +91,8 @@ class WorkerClient:
 
     def retract(self, changes: Changes) -> None:
         """Send a retraction and return once the owners of all rows have applied it."""
-        for record in changelog_record.encode(
-            changes, kind=changelog_record.RETRACTION, record_bytes_max=_RECORD_BYTES_MAX
-        ):
+        records = changelog_record.encode(changes, kind=changelog_record.RETRACTION, record_bytes_max=_BODY_BYTES_MAX)
+        for record in records:
             self.post("/retract", record, None)
 
     def post(self, path: str, body: bytes, response_type: Any, seconds_max: float = _CHANGE_SECONDS_MAX) -> Any:
@@ -122,10 +121,8 @@ class WorkerClient:
             problem = msgspec.json.decode(response, type=_ErrorResponse)
         except msgspec.DecodeError:
             problem = _ErrorResponse(f"HTTP status {status}")
-        is_rejected = status in (http.HTTPStatus.UNAUTHORIZED, http.HTTPStatus.CONFLICT)
-        raise (InputError if is_rejected else StateError)(
-            f"the worker at {self.url} reports: {problem.error}", problem.hint
-        )
+        error_type = InputError if status in (http.HTTPStatus.UNAUTHORIZED, http.HTTPStatus.CONFLICT) else StateError
+        raise error_type(f"the worker at {self.url} reports: {problem.error}", problem.hint)
 
     def _exchange(self, path: str, body: bytes, seconds_max: float) -> tuple[int, bytes]:
         connection: http.client.HTTPConnection | None = getattr(self._thread, "connection", None)

@@ -51,8 +51,9 @@ class Broker(msgspec.Struct, frozen=True, kw_only=True):
             if self.certfile:
                 context.load_cert_chain(self.certfile, self.keyfile or None)
         except OSError as error:
-            hint = "check KAFKA_SSL_CAFILE, KAFKA_SSL_CERTFILE and KAFKA_SSL_KEYFILE"
-            raise InputError(f"cannot set up TLS to the broker: {error}", hint) from error
+            raise InputError(
+                f"cannot set up TLS to the broker: {error}", "check the KAFKA_SSL_*FILE settings"
+            ) from error
         return context
 
     def client_arguments(self) -> dict[str, Any]:

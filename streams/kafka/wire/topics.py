@@ -114,14 +114,14 @@ async def _create(admin: AIOKafkaAdminClient, new_topics: list[NewTopic]) -> Non
         response = await admin.create_topics(new_topics)
     except KafkaError as error:
         raise InputError(
-            f"the broker did not create the topics: {error!r}", "check its log and this user's permissions"
+            f"the broker did not create the topics: {error!r}", "check the broker's log and your permissions"
         ) from error
     for name, code, *detail in response.topic_errors:
         if code and for_code(code) is not TopicAlreadyExistsError:
             reason = detail[0] if detail else for_code(code).__name__
             raise InputError(
                 f"the broker did not create the topic {name}: {reason}",
-                "check kafka.replication, kafka.partitions and this user's permissions",
+                "check kafka.replication, kafka.partitions and your permissions",
             )
 
 

@@ -83,9 +83,8 @@ def _row_fault(document: bytes, row: bytes, bins: int) -> str:
 
 
 def _order_fault(smaller: bytes, greater: Sequence[bytes]) -> str:
-    if fault := next(filter(None, map(_id_fault, (smaller, *greater))), ""):
-        return fault
-    return "" if all(document > smaller for document in greater) else "the first document id is not the smallest"
+    fault = "" if all(document > smaller for document in greater) else "the first document id is not the smallest"
+    return next(filter(None, map(_id_fault, (smaller, *greater))), fault)
 
 
 _CHECKS: dict[type, Callable[[Any, Scheme], str]] = {
