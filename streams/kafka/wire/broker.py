@@ -51,9 +51,7 @@ class Broker(msgspec.Struct, frozen=True, kw_only=True):
             if self.certfile:
                 context.load_cert_chain(self.certfile, self.keyfile or None)
         except OSError as error:
-            raise InputError(
-                f"cannot set up TLS to the broker: {error}", "check the KAFKA_SSL_*FILE settings"
-            ) from error
+            raise InputError(f"cannot set up TLS to the broker: {error}", "check all KAFKA_SSL_*FILE") from error
         return context
 
     def client_arguments(self) -> dict[str, Any]:
