@@ -185,10 +185,10 @@ def _plan(shape: Shape, indexes: U64, sweep: int) -> _Plan:
         changed = _unit(_hash(own_keys, "change", sweep)) < shape.changed_share
         scattered_shares = np.where(changed, np.maximum(scattered_shares, 0.02), scattered_shares)
         own_keys = np.where(changed, _hash(own_keys, "change", sweep + 7), own_keys)
-    word_counts = _log_normal(base_keys, shape.words_median, shape.words_sigma)
+    lengths = _log_normal(base_keys, shape.words_median, shape.words_sigma)
     if shape.crowd:  # all pages are near-copies of one text, which has the mean length
-        word_counts[:] = shape.words_median * np.exp(shape.words_sigma**2 / 2)
-    word_counts = np.clip(word_counts, 12, shape.words_max).astype(np.int64)
+        lengths[:] = shape.words_median * np.exp(shape.words_sigma**2 / 2)
+    word_counts = np.clip(lengths, 12, shape.words_max).astype(np.int64)
     return _Plan(
         indexes, base_keys, own_keys, word_counts, scattered_shares, block_shares,
         np.where(at_cluster_site, cluster_sites, own_sites),
