@@ -39,6 +39,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.real_data)
 
 
+def pytest_make_parametrize_id(val: object) -> str | None:
+    """Name a test after the length of a binary parameter.
+
+    The bytes may contain the time: a gzip header does. Then the test processes would collect different names.
+    """
+    return f"{len(val)} bytes" if isinstance(val, bytes) and not val.isascii() else None
+
+
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
     """The folder `data` of real pages with known answers, below LOSTFOUND_SHARED or beside the checkout."""
