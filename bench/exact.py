@@ -23,7 +23,7 @@ from streams.sketch.sketcher import Sketcher, compare
 
 # Many pairs have a resemblance near the threshold.
 ALIKE: dict[str, Any] = {"near_share": 0.6, "pages_per_cluster": 40, "words_median": 200}
-ERRORS_MAX = 3.0  # in standard errors; 0.13 % of pairs exceed this by chance
+ERRORS_MAX = 3.0  # in standard errors; 0.13% of pairs exceed this by chance
 
 
 def compare_with_exact(documents: int) -> dict[str, Any]:

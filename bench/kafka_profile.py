@@ -104,7 +104,7 @@ def main() -> None:
             frames[f"{part}: {stack[-1]}"] += int(samples)
     for counts in (parts.most_common(), frames.most_common(40)):
         for name, count in counts:
-            print(f"{100 * count / parts.total():5.1f} %  {name}")
+            print(f"{100 * count / parts.total():5.1f}%  {name}")
         print()
 
 

@@ -95,7 +95,7 @@ def clusters(documents: int) -> Iterator[Row]:
         peer = in_child(target, documents=max(int(documents * CORPUS_SHARES[name]), 100), **arguments)
         shingling = 100 * peer["shingling_seconds"] / peer["seconds"]
         note = f"{_rate(clusters_only)} against {_rate(peer)}/s" + (
-            f", which spends {shingling:.0f} % on shingling" if shingling > 1 else ""
+            f", which spends {shingling:.0f}% on shingling" if shingling > 1 else ""
         )
         yield _faster(group, f"as fast as {name}", clusters_only, peer, TARGETS.get(name), note)
         note = f"{_rate(first)} against {_rate(peer)}/s"
@@ -142,7 +142,7 @@ def accuracy(figures: list[Figures], pairs: int) -> Iterator[Row]:
     exact = in_child("bench.exact:compare_with_exact", documents=3000)
     note = f"of {exact['pairs']:,} pairs of {exact['documents']:,} documents, all compared exactly"
     yield Row(group, "share of pairs 0.1 above the threshold in one cluster", exact["joined"], None, 0.99, note)
-    note = f"of {exact['edges']:,} edges; {100 * exact['edges_below']:.1f} % are below the threshold, the lowest at {exact['lowest']:.2f}"
+    note = f"of {exact['edges']:,} edges; {100 * exact['edges_below']:.1f}% are below the threshold, the lowest at {exact['lowest']:.2f}"
     yield Row(
         group,
         "share of edges more than 3 standard errors below the threshold",

@@ -65,7 +65,7 @@ class Storage(NamedTuple):
     prefix_bytes: int = 0  # length of the key prefixes in the filters, which speed up scans under a prefix
     whole_keys: bool = True  # filters contain whole keys, in addition to any prefixes
     tiered: bool = False  # compaction merges eight files of similar size, not each level into the next
-    # "lz4+zstd" uses zstd for the last level. Files are 14 % smaller, but writing and seeking take twice as long.
+    # "lz4+zstd" uses zstd for the last level. Files are 14% smaller, but writing and seeking take twice as long.
     compression: Literal["none", "lz4", "lz4+zstd"] = "lz4+zstd"
     block_kib: int = 16  # a read decompresses a whole block, so 4 is better for reads of single rows
 

@@ -3,7 +3,7 @@
     key    band 1 │ bins of the band, 1 each         (6 bytes with five rows per band)
     value  prefix 5 │ prefix 5 │ ...                 ascending
 
-A prefix is the first five bytes of a document id. A version byte would enlarge the family by 10 %, so the value has
+A prefix is the first five bytes of a document id. A version byte would enlarge the family by 10%, so the value has
 none: a change of this layout raises the format version of the state.
 """
 

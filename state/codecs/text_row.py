@@ -27,7 +27,7 @@ import zstandard
 from state.errors import StateCorrupt
 
 VERSION = 1
-ZSTD_LEVEL = 1  # level 3 saves 6 to 13 % of the space (synthetic pages, three manuals) but takes 50 % longer
+ZSTD_LEVEL = 1  # level 3 saves 6-13% of the space (synthetic pages, three manuals) but takes 50% longer
 TITLE_BYTES_MAX = 0xFFFF
 TEXT_BYTES_MAX = 64 << 20  # after decompression
 NO_TIME = (1 << 64) - 1
@@ -114,7 +114,7 @@ def train(texts: list[str], size_bytes: int = 64 << 10) -> bytes | None:
         return None
     try:
         # Training with a fixed segment length (`k`) is five times as fast as searching for the best length, and makes
-        # compressed texts at most 1 % larger (synthetic pages 1.0 %, a manual 0 %).
+        # compressed texts at most 1% larger (synthetic pages 1.0%, a manual 0%).
         return bytes(zstandard.train_dictionary(size_bytes, samples, k=1024, d=8).as_bytes())
     except zstandard.ZstdError:
         return None  # the texts are too similar, so a dictionary would not help
