@@ -26,7 +26,7 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
     """One fetch supplied by a crawler. Transfer and content encodings are removed, but the content is not yet parsed.
 
     The content is in `body` (bytes as served) or `text` (extracted by the crawler). Redirects, errors, revisits and
-    refused content have neither. The constructor raises BadUrl if no `key` is given and `url` has none.
+    pages with a `content_error` have neither. The constructor raises BadUrl if no `key` is given and `url` has none.
     """
 
     url: str
@@ -38,10 +38,10 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
     mime: str = ""  # lower case, without parameters; empty if unknown
     charset: str = ""  # as declared by the server; empty if unknown
     redirect: str | None = None  # the absolute target of a 3xx response
-    revisit_of: str | None = None  # the URL of the capture that a revisit record repeats
-    revisit_time: int | None = None  # the time of that capture in ms; None if the record does not give it
+    original_url: str | None = None  # only for a revisit: the URL of the capture that it repeats
+    original_time: int | None = None  # the time of that capture in ms; None if it is unknown
     title: str = ""
-    refused: tuple[str, str] | None = None  # why the content is refused: reason and detail, as in Rejected
+    content_error: tuple[str, str] | None = None  # why the content cannot be used: reason and detail, as in Rejected
     origin: Origin = Origin("", 0)
 
     def __post_init__(self) -> None:

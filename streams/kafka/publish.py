@@ -138,7 +138,7 @@ def _partition_of_page(page: Page, partitions: int) -> int:
 
     All captures of a URL are sent to one partition, which keeps them in order.
     """
-    if page.revisit_of is not None:
+    if page.original_url is not None:
         with suppress(BadUrl):
-            return partition_of(url_key(page.revisit_of), partitions)
+            return partition_of(url_key(page.original_url), partitions)
     return partition_of(page.key, partitions)

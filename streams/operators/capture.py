@@ -72,7 +72,7 @@ def _unchanged_page(page: Page, previous: Capture | None, sweep: int) -> Sketche
         return None
     if page.status not in SUCCESS_STATUSES or (page.body or page.text) is None or page.time < previous.time:
         return None
-    if page.revisit_of is not None or page.redirect is not None or page.refused is not None:
+    if page.original_url is not None or page.redirect is not None or page.content_error is not None:
         return None
     raw = fingerprint_page(page)
     if raw != previous.raw:
@@ -88,12 +88,12 @@ def url_keys(pages: Sequence[SketchedPage]) -> list[bytes]:
 
 def original_queries(pages: Sequence[SketchedPage]) -> list[OriginalQuery]:
     """Return the queries whose results `resolve` needs, ascending."""
-    return sorted({_original_query(page, page.revisit_of) for page in pages if page.revisit_of is not None})
+    return sorted({_original_query(page, page.original_key) for page in pages if page.original_key is not None})
 
 
 def _original_query(page: SketchedPage, original_key: bytes) -> OriginalQuery:
     # Only the second is compared, because crawlers often write one of the two times without milliseconds.
-    second = -1 if page.revisit_time is None else page.revisit_time // 1000
+    second = -1 if page.original_time is None else page.original_time // 1000
     return OriginalQuery(original_key, page.capture.sweep, page.capture.time, second)
 
 
@@ -116,19 +116,19 @@ def resolve(
     resolved: list[SketchedPage] = []
     unresolved: list[Rejected] = []
     for page in pages:
-        capture, original_key = page.capture, page.revisit_of
+        capture, original_key = page.capture, page.original_key
         if original_key is not None:
             query = _original_query(page, original_key)
             originals = [*in_batch.get(original_key, ()), *stored.get(query, ())]
             originals = [c for c in originals if (c.sweep, c.time) <= (capture.sweep, capture.time)]
-            if page.revisit_time is not None:
+            if page.original_time is not None:
                 originals = [c for c in originals if is_original(c, query.original_second)]
             if not originals:
                 detail = "the capture that this revisit repeats is not in the state"
                 unresolved.append(Rejected("revisit_unresolved", detail, page.origin, capture.url))
             if capture.status in SUCCESS_STATUSES or capture.status == NOT_MODIFIED:
                 capture = _copy_document(capture, originals)
-            page = msgspec.structs.replace(page, capture=capture, revisit_of=None)  # noqa: PLW2901 - the same page
+            page = msgspec.structs.replace(page, capture=capture, original_key=None)  # noqa: PLW2901 - the same page
         in_batch.setdefault(capture.key, []).append(capture)
         resolved.append(page)
     return resolved, unresolved

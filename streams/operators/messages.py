@@ -24,9 +24,11 @@ class SketchedPage(msgspec.Struct, frozen=True, kw_only=True):
     capture: Capture
     payload: DocumentPayload | None = None
     words: bytes = b""  # 8 bytes (site, word) per entry of the word index
-    revisit_of: bytes | None = None  # URL key of the capture that this page repeats
+    # URL key of the capture that this page repeats
+    original_key: bytes | None = msgspec.field(default=None, name="revisit_of")
     origin: Origin = Origin("", 0)
-    revisit_time: int | None = None  # time of that capture (ms); None if the crawler did not record it
+    # time of that capture (ms); None if the crawler did not record it
+    original_time: int | None = msgspec.field(default=None, name="revisit_time")
 
 
 class Sighting(msgspec.Struct, frozen=True, kw_only=True):

@@ -51,7 +51,7 @@ def destination(message: Message, bucket_bytes: int, partitions: int) -> Destina
     """Return the stage that processes a message, and the partition that owns its key."""
     match message:
         case SketchedPage():
-            stage, key = Stage.CAPTURES, message.capture.key if message.revisit_of is None else message.revisit_of
+            stage, key = Stage.CAPTURES, message.capture.key if message.original_key is None else message.original_key
         case Sighting() | CandidatePair():
             stage, key = Stage.DOCUMENTS, message.document[:PREFIX_BYTES]
         case VerifyRequest():

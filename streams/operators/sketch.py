@@ -68,8 +68,8 @@ class SketchOperator:
                 results.append([Rejected("bad_url", str(error), page.origin, page.url[:200])])
                 continue
             results.append([self._without_document(page, task.sweep, original_key)])
-            if page.refused is not None:
-                results[-1].append(Rejected(*page.refused, page.origin, page.url))
+            if page.content_error is not None:
+                results[-1].append(Rejected(*page.content_error, page.origin, page.url))
             has_content = page.body is not None or page.text is not None
             if original_key is not None or page.status not in SUCCESS_STATUSES or not has_content:
                 continue
@@ -84,8 +84,8 @@ class SketchOperator:
 
     def _original_key(self, page: Page) -> bytes | None:
         """Return the key of the URL whose capture a revisit repeats; None unless the page is a revisit."""
-        if page.revisit_of is not None:
-            return url_key(page.revisit_of, self.limits.url_bytes_max)
+        if page.original_url is not None:
+            return url_key(page.original_url, self.limits.url_bytes_max)
         return page.key if page.status == NOT_MODIFIED else None
 
     def _without_document(self, page: Page, sweep: int, original_key: bytes | None) -> SketchedPage:
@@ -96,9 +96,9 @@ class SketchOperator:
         return SketchedPage(
             capture=new_capture(page, sweep),
             words=words,
-            revisit_of=original_key,
+            original_key=original_key,
             origin=page.origin,
-            revisit_time=page.revisit_time,
+            original_time=page.original_time,
         )
 
     def _sketch(self, results: SketchResults, pages: Sequence[_ExtractedPage], sweep: int) -> None:

@@ -20,7 +20,7 @@ from streams.readers import arc, jsonl, records, sources, wacz, warc
 from streams.readers.byte_stream import ByteStream
 from streams.readers.compression import detect_compression
 from streams.readers.position import InputFile, InputMark, Position, PositionedItem, combine_digests
-from streams.readers.read_limits import ReadLimits, Refused
+from streams.readers.read_limits import ContentError, ReadLimits
 
 Paths = Iterable[str | os.PathLike[str]]
 
@@ -152,7 +152,7 @@ def _read_wacz(file: BinaryIO, after: Position, limits: ReadLimits) -> Iterator[
     source = after.source
     try:
         archive = wacz.open_archive(file, limits)
-    except Refused as error:
+    except ContentError as error:
         yield _reject(error.reason, error.detail, source)
         return
     with archive:
@@ -167,5 +167,5 @@ def _read_wacz(file: BinaryIO, after: Position, limits: ReadLimits) -> Iterator[
                     start, compression = (position.offset, position.inner), detect_compression(head)
                     stream = ByteStream(member, compression, limits, start, inflated=inflated)
                     yield from _read_stream(stream, sources.detect_format(head, name), position, limits)
-            except Refused as error:
+            except ContentError as error:
                 yield _reject(error.reason, error.detail, source, name)

@@ -15,7 +15,7 @@ import zstandard
 from streams.errors import BadUrl
 from streams.page import SUCCESS_STATUSES, Origin, Page
 from streams.readers.compression import GZIP_MAGIC, GZIP_WBITS, ZSTD_MAGIC
-from streams.readers.read_limits import ReadLimits, Refused, page_too_big
+from streams.readers.read_limits import ContentError, ReadLimits, too_big_detail
 from streams.urls import url_key
 
 _STATUS_LINE = re.compile(rb"HTTP/\d(?:\.\d)?[ \t]+(\d{3})(?!\d)")
@@ -97,12 +97,12 @@ def page_from_response(
     """Return the page of a response. Decode the body only if the status is 2xx: other bodies are server messages."""
     mime, charset = parse_content_type(response.fields.get("content-type", ""))
     location = response.fields.get("location") if response.status // 100 == 3 else None
-    body, refused = None, None
+    body, content_error = None, None
     if response.status in SUCCESS_STATUSES:
         try:
             body = decode_body(response, limits)
-        except Refused as error:
-            refused = error.reason, error.detail
+        except ContentError as error:
+            content_error = error.reason, error.detail
     return Page(
         url=url,
         key=key,
@@ -112,7 +112,7 @@ def page_from_response(
         mime=mime,
         charset=charset,
         redirect=resolve_redirect(url, location, limits) if location else None,
-        refused=refused,
+        content_error=content_error,
         origin=origin,
     )
 
@@ -125,31 +125,31 @@ def page_without_http(
     if mime == "application/http":  # declares HTTP headers that are missing, so the type is unknown
         mime, charset = "", ""
     if size > limits.page_bytes_max:
-        refused = page_too_big(size, limits)
-        return Page(url=url, key=key, time=time, mime=mime, refused=refused, origin=origin)
+        content_error = "too_big", too_big_detail(size, limits)
+        return Page(url=url, key=key, time=time, mime=mime, content_error=content_error, origin=origin)
     return Page(url=url, key=key, time=time, body=data, mime=mime, charset=charset, origin=origin)
 
 
 def decode_body(response: Response, limits: ReadLimits) -> bytes:
-    """Undo the transfer and content encodings of a body. Raise Refused (`too_big`, `bad_encoding`).
+    """Undo the transfer and content encodings of a body. Raise ContentError (`too_big`, `bad_encoding`).
 
     Many crawlers store decoded bodies with headers that still name the encoding. So a body that clearly does not have
     this encoding is returned unchanged. A body that is cut off is decoded as far as possible.
     """
     if response.full_size:
-        raise Refused(*page_too_big(response.full_size, limits))
+        raise ContentError("too_big", too_big_detail(response.full_size, limits))
     body = response.body
     if "chunked" in response.fields.get("transfer-encoding", "").lower():
         body = _join_chunks(body)
     names = [name.strip().lower() for name in response.fields.get("content-encoding", "").split(",")]
     codings = [name for name in names if name not in _IGNORED_CODINGS]
     if len(codings) > _CODINGS_MAX:
-        raise Refused("bad_encoding", f"the body has {len(codings)} content encodings, more than {_CODINGS_MAX}")
+        raise ContentError("bad_encoding", f"the body has {len(codings)} content encodings, more than {_CODINGS_MAX}")
     for coding in reversed(codings):
         if body:
             body = _undo_coding(body, coding, limits)
     if len(body) > limits.page_bytes_max:
-        raise Refused(*page_too_big(len(body), limits))
+        raise ContentError("too_big", too_big_detail(len(body), limits))
     return body
 
 
@@ -193,17 +193,17 @@ def _undo_coding(body: bytes, coding: str, limits: ReadLimits) -> bytes:
         codec = zstandard.ZstdDecompressor(max_window_size=limits.window_bytes_max)
         parts = _read_parts(cast("BinaryIO", codec.stream_reader(body, read_across_frames=True)), bytes_max)
     else:
-        raise Refused("bad_encoding", f"unknown content encoding {coding[:40]!r}")
+        raise ContentError("bad_encoding", f"unknown content encoding {coding[:40]!r}")
     decoded: list[bytes] = []
     try:
         decoded.extend(parts)
     except (OSError, ValueError, zlib.error, zstandard.ZstdError) as error:
         if not any(decoded) and not body.lstrip().startswith(b"<"):
-            raise Refused("bad_encoding", f"cannot decode the content encoding {coding}: {error}") from None
+            raise ContentError("bad_encoding", f"cannot decode the content encoding {coding}: {error}") from None
         return b"".join(decoded) or body
     body = b"".join(decoded)
     if len(body) > limits.page_bytes_max:
-        raise Refused("too_big", f"decompresses to more than page_bytes_max {limits.page_bytes_max} bytes")
+        raise ContentError("too_big", f"decompresses to more than page_bytes_max {limits.page_bytes_max} bytes")
     return body
 
 

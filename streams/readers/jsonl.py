@@ -17,7 +17,7 @@ from streams.page import Origin, Page, Rejected, with_time
 from streams.readers import http_payload, warc_pointer
 from streams.readers.byte_stream import ByteStream
 from streams.readers.position import Position, PositionedItem
-from streams.readers.read_limits import ReadLimits, Refused, page_too_big
+from streams.readers.read_limits import ContentError, ReadLimits, too_big_detail
 from streams.urls import url_key
 
 _REDIRECT_STATUS = 302  # default status of a redirect
@@ -52,7 +52,7 @@ class PageLine(msgspec.Struct, kw_only=True):
     warc_record_length: Any = None
 
     def pointer(self) -> warc_pointer.Pointer | None:
-        """Return the pointer of a line without content, if it has one. Raise Refused if the pointer is invalid."""
+        """Return the pointer of a line without content, if any. Raise ContentError if the pointer is invalid."""
         filename = _coalesce(self.warc_filename, self.filename)
         if filename is None or not (self.body is self.html is self.text is None):
             return None
@@ -126,19 +126,19 @@ def parse_line(
     crawl = line.crawl or ""
     try:
         return _to_page(line, len(data), limits, origin), crawl
-    except Refused as error:
+    except ContentError as error:
         return Rejected(error.reason, error.detail, origin, line.url[: limits.url_bytes_max]), crawl
 
 
 def _to_page(line: PageLine, line_bytes: int, limits: ReadLimits, origin: Origin) -> Page | Rejected:
-    """Return the page of a line, or the rejection of the record it points to. Raise Refused for an invalid line."""
+    """Return the page of a line or the rejection of the record it points to. Raise ContentError for a bad line."""
     url = line.url
     if not url:
-        raise Refused("no_url", "the field `url` is missing or empty")
+        raise ContentError("no_url", "the field `url` is missing or empty")
     try:
         key = url_key(url, limits.url_bytes_max)
     except BadUrl as error:
-        raise Refused("bad_url", str(error)) from None
+        raise ContentError("bad_url", str(error)) from None
     time = _parse_time(line)
     declared_status = _parse_status(line)
     pointer = line.pointer()
@@ -150,10 +150,10 @@ def _to_page(line: PageLine, line_bytes: int, limits: ReadLimits, origin: Origin
     redirect = http_payload.resolve_redirect(url, location, limits) if location else None
     status = _coalesce(declared_status, _REDIRECT_STATUS if redirect else 200)
     if not 100 <= status <= 999:
-        raise Refused("bad_field", f"{status} is not an HTTP status")
-    body, text, refused = (None, None, None) if redirect else _parse_content(line, line_bytes, limits)
-    if status == 200 and body is None and text is None and refused is None and not redirect:
-        raise Refused("no_content", "the line has no `body`, `html`, `text` or redirect")
+        raise ContentError("bad_field", f"{status} is not an HTTP status")
+    body, text, content_error = (None, None, None) if redirect else _parse_content(line, line_bytes, limits)
+    if status == 200 and body is None and text is None and content_error is None and not redirect:
+        raise ContentError("no_content", "the line has no `body`, `html`, `text` or redirect")
     mime, charset = _parse_media_type(line)
     return Page(
         url=url,
@@ -166,26 +166,26 @@ def _to_page(line: PageLine, line_bytes: int, limits: ReadLimits, origin: Origin
         charset=charset,
         redirect=redirect,
         title=line.title or "",
-        refused=refused,
+        content_error=content_error,
         origin=origin,
     )
 
 
 def _parse_time(line: PageLine) -> int:
-    """Return the fetch time in ms since 1970, or 0 if the line has none. Raise Refused if it is invalid."""
+    """Return the fetch time in ms since 1970, or 0 if the line has none. Raise ContentError if it is invalid."""
     value = _coalesce(line.fetch_time, line.fetched_at)
     time = 0 if value is None else timestamps.millis(value)
     if time is None:
-        raise Refused("bad_time", f"invalid `fetch_time` or `fetched_at`: {str(value)[:80]!r}")
+        raise ContentError("bad_time", f"invalid `fetch_time` or `fetched_at`: {str(value)[:80]!r}")
     return time
 
 
 def _parse_status(line: PageLine) -> int | None:
-    """Return the status as a number, or None if the line has no status. Raise Refused for an invalid status."""
+    """Return the status as a number, or None if the line has no status. Raise ContentError for an invalid status."""
     status: int | str | None = _coalesce(line.fetch_status, line.status)
     if isinstance(status, str):
         if not (status.isascii() and status.isdigit() and len(status) == 3):
-            raise Refused("bad_field", f"{status[:40]!r} is not an HTTP status")
+            raise ContentError("bad_field", f"{status[:40]!r} is not an HTTP status")
         return int(status)
     return status
 
@@ -193,7 +193,7 @@ def _parse_status(line: PageLine) -> int | None:
 def _parse_content(
     line: PageLine, line_bytes: int, limits: ReadLimits
 ) -> tuple[bytes | None, str | None, tuple[str, str] | None]:
-    """Return (body, text, refused): the content closest to the served bytes, or why that content cannot be used."""
+    """Return (body, text, content_error): the content closest to the served bytes, or why it cannot be used."""
     if line.body is not None:
         try:
             base64 = b"".join(line.body.encode("ascii").split())  # MIME breaks base64 into lines
@@ -209,7 +209,7 @@ def _parse_content(
             return None, None, ("too_big", f"the text is longer than page_bytes_max {limit} bytes")
         return None, text, None
     if len(body) > limits.page_bytes_max:
-        return None, None, page_too_big(len(body), limits)
+        return None, None, ("too_big", too_big_detail(len(body), limits))
     return body, None, None
 
 

@@ -35,7 +35,7 @@ class ReadLimits(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-class Refused(Exception):
+class ContentError(Exception):
     """The content cannot be used. `reason` is a key of `REASONS`, and `detail` is for people."""
 
     def __init__(self, reason: str, detail: str) -> None:
@@ -44,6 +44,6 @@ class Refused(Exception):
         self.detail = detail
 
 
-def page_too_big(size: int, limits: ReadLimits) -> tuple[str, str]:
-    """Return the reason and detail for refusing a page of `size` bytes."""
-    return "too_big", f"{size} bytes, more than page_bytes_max {limits.page_bytes_max}"
+def too_big_detail(size: int, limits: ReadLimits) -> str:
+    """Return the detail of the rejection of a page of `size` bytes."""
+    return f"{size} bytes, more than page_bytes_max {limits.page_bytes_max}"

@@ -8,7 +8,7 @@ import zipfile
 from typing import BinaryIO, cast
 
 from streams.readers.compression import ZIP_MEMBER_ERRORS, detect_compression
-from streams.readers.read_limits import ReadLimits, Refused
+from streams.readers.read_limits import ContentError, ReadLimits
 from streams.readers.sources import HEAD_BYTES, format_from_name
 
 _END_RECORD_BYTES_MAX = 56  # largest of the records at the end of a zip by which zipfile locates the directory
@@ -18,7 +18,7 @@ _DETAIL_CHARS_MAX = 500  # details quote names from the zip, which may be long
 
 
 def open_archive(file: BinaryIO, limits: ReadLimits) -> zipfile.ZipFile:
-    """Open a WACZ. Raise Refused (`bad_zip`, `no_archive`)."""
+    """Open a WACZ. Raise ContentError (`bad_zip`, `no_archive`)."""
     bounded = _BoundedReads(file, limits.directory_bytes_max)
     try:
         archive = zipfile.ZipFile(cast("BinaryIO", bounded))
@@ -27,12 +27,12 @@ def open_archive(file: BinaryIO, limits: ReadLimits) -> zipfile.ZipFile:
     bounded.bytes_max = sys.maxsize
     if not list_warcs(archive):
         names = ", ".join(archive.namelist()[:5])
-        raise Refused("no_archive", f"the zip has no WARC or ARC; it contains {names[:200] or 'nothing'}")
+        raise ContentError("no_archive", f"the zip has no WARC or ARC; it contains {names[:200] or 'nothing'}")
     return archive
 
 
-def _bad_zip(detail: str) -> Refused:
-    return Refused("bad_zip", detail[:_DETAIL_CHARS_MAX])
+def _bad_zip(detail: str) -> ContentError:
+    return ContentError("bad_zip", detail[:_DETAIL_CHARS_MAX])
 
 
 def list_warcs(archive: zipfile.ZipFile) -> list[str]:
@@ -42,7 +42,7 @@ def list_warcs(archive: zipfile.ZipFile) -> list[str]:
 
 
 def open_member(archive: zipfile.ZipFile, name: str) -> BinaryIO:
-    """Open a file in the zip. Raise Refused (`bad_zip`)."""
+    """Open a file in the zip. Raise ContentError (`bad_zip`)."""
     info = archive.getinfo(name)
     if info.flag_bits & _ENCRYPTED_FLAG:
         raise _bad_zip(f"encrypted: {name}")
@@ -57,7 +57,7 @@ def open_member(archive: zipfile.ZipFile, name: str) -> BinaryIO:
 def read_member_head(archive: zipfile.ZipFile, name: str) -> bytes:
     """Return the first bytes of a file in the zip, or b"" if they are damaged, which a later read reports.
 
-    Raise Refused (`bad_zip`, or `unknown_format` for a zip in the zip).
+    Raise ContentError (`bad_zip`, or `unknown_format` for a zip in the zip).
     """
     with open_member(archive, name) as file:
         try:
@@ -65,7 +65,7 @@ def read_member_head(archive: zipfile.ZipFile, name: str) -> bytes:
         except ZIP_MEMBER_ERRORS:
             return b""
     if detect_compression(head) == "zip":
-        raise Refused("unknown_format", f"a zip in a zip is not read: {name}"[:_DETAIL_CHARS_MAX])
+        raise ContentError("unknown_format", f"a zip in a zip is not read: {name}"[:_DETAIL_CHARS_MAX])
     return head
 
 
@@ -82,10 +82,12 @@ class _BoundedReads:
         self.seek, self.tell, self.seekable = file.seek, file.tell, file.seekable
 
     def read(self, count: int = -1) -> bytes:
-        """Read up to `count` bytes. Raise Refused if `count` exceeds the limit.
+        """Read up to `count` bytes. Raise ContentError if `count` exceeds the limit.
 
         zipfile omits `count` only near the end of the file, to read at most the longest comment that a zip may have.
         """
         if count > max(self.bytes_max, _END_RECORD_BYTES_MAX):
-            raise Refused("bad_zip", f"zip directory of {count} bytes exceeds directory_bytes_max {self.bytes_max}")
+            raise ContentError(
+                "bad_zip", f"zip directory of {count} bytes exceeds directory_bytes_max {self.bytes_max}"
+            )
         return self._file.read(count)

@@ -134,5 +134,5 @@ def _to_revisit(page: Page, fields: _Fields, limits: ReadLimits) -> Page:
     refers_to = _field_string(fields, b"warc-refers-to-target-uri").strip("<> \t") or page.url
     time = timestamps.millis(_field_string(fields, b"warc-refers-to-date"))
     return msgspec.structs.replace(
-        page, body=None, refused=None, revisit_of=refers_to[: limits.url_bytes_max], revisit_time=time
+        page, body=None, content_error=None, original_url=refers_to[: limits.url_bytes_max], original_time=time
     )

@@ -20,7 +20,7 @@ from streams.page import Origin, Page, Rejected
 from streams.readers import warc
 from streams.readers.byte_stream import ByteStream
 from streams.readers.compression import detect_compression
-from streams.readers.read_limits import ReadLimits, Refused
+from streams.readers.read_limits import ContentError, ReadLimits
 
 _NUMBER_MAX = 1 << 50  # largest offset or length
 
@@ -34,7 +34,7 @@ class Pointer(msgspec.Struct, frozen=True):
 
 
 def parse_pointer(filename: Any, offset: Any, length: Any) -> Pointer:
-    """Return a pointer from decoded JSON values. Numbers may be strings. Raise Refused if a value is invalid."""
+    """Return a pointer from decoded JSON values. Numbers may be strings. Raise ContentError if a value is invalid."""
     offset_number, length_number = _number(offset), _number(length)
     if not isinstance(filename, str) or offset_number is None or not length_number:
         values = f"filename {filename!r}, offset {offset!r} and length {length!r}"[:300]
@@ -49,16 +49,18 @@ def _number(value: Any) -> int | None:
 
 
 def read_record(pointer: Pointer, key: bytes, limits: ReadLimits, origin: Origin) -> Page | Rejected:
-    """Return the page of a record or its rejection. Raise Refused if there is no page with the URL key `key`."""
+    """Return the page of a record or its rejection. Raise ContentError if there is no page with the URL key `key`."""
     if not limits.warc_folder:
         raise _bad_pointer("pointers are not followed: ingest.warc_folder is not set")
     if pointer.length > limits.line_bytes_max:
-        raise Refused("too_big", f"record of {pointer.length} bytes exceeds line_bytes_max {limits.line_bytes_max}")
+        raise ContentError(
+            "too_big", f"record of {pointer.length} bytes exceeds line_bytes_max {limits.line_bytes_max}"
+        )
     data = _read_bytes(limits.warc_folder, pointer)
     compression = detect_compression(data)  # a zip is read as plain bytes, and rejected as garbage
     stream = ByteStream(io.BytesIO(data), "plain" if compression == "zip" else compression, limits)
     if stream.peek() < 0:
-        raise Refused(stream.fault.reason or "bad_pointer", stream.fault.detail or "the record is empty")
+        raise ContentError(stream.fault.reason or "bad_pointer", stream.fault.detail or "the record is empty")
     page = warc.read_record(stream, limits, origin)
     description = f"the record at offset {pointer.offset} of {pointer.filename[:200]!r}"
     if page is None:
@@ -68,12 +70,12 @@ def read_record(pointer: Pointer, key: bytes, limits: ReadLimits, origin: Origin
     return page
 
 
-def _bad_pointer(detail: str) -> Refused:
-    return Refused("bad_pointer", detail)
+def _bad_pointer(detail: str) -> ContentError:
+    return ContentError("bad_pointer", detail)
 
 
 def _read_bytes(folder: str, pointer: Pointer) -> bytes:
-    """Read the bytes of a record. Raise Refused if the file is not below the folder after all links are resolved."""
+    """Read a record's bytes. Raise ContentError if the file is not below the folder after all links are resolved."""
     name, quoted_name = pointer.filename, repr(pointer.filename[:200])
     if "://" in name:
         raise _bad_pointer(f"{quoted_name} is a URL: only files below ingest.warc_folder are read")

@@ -77,7 +77,7 @@ def pages(rng: random.Random, *, revisits: bool) -> list[SketchedPage]:
             result.append(SketchedPage(capture=_capture(url, sweep, time, rng.choice([301, 404, 500]))))
         elif draw < 0.25 and revisits and url in current_texts:
             other = f"{url}/copy" if rng.random() < 0.4 else url
-            result.append(SketchedPage(capture=_capture(other, sweep, time, 200), revisit_of=url_key(url)))
+            result.append(SketchedPage(capture=_capture(other, sweep, time, 200), original_key=url_key(url)))
         else:
             if url not in current_texts or draw < 0.7:
                 current_texts[url] = rng.choice(texts)

@@ -23,7 +23,7 @@ from streams.readers import warc_pointer
 from streams.readers.crawler_formats import CRAWLER_FORMATS
 from streams.readers.http_payload import parse_content_type, resolve_redirect
 from streams.readers.jsonl import parse_line
-from streams.readers.read_limits import ReadLimits, Refused, page_too_big
+from streams.readers.read_limits import ContentError, ReadLimits, too_big_detail
 from streams.timestamps import MILLIS_MAX
 from streams.urls import url_key
 
@@ -45,10 +45,10 @@ class PageMessage(msgspec.Struct, kw_only=True, omit_defaults=True):
     mime: str = ""
     charset: str = ""
     redirect: str | None = None
-    revisit_of: str | None = None
-    revisit_time: int | None = None
+    original_url: str | None = msgspec.field(default=None, name="revisit_of")
+    original_time: int | None = msgspec.field(default=None, name="revisit_time")
     title: str = ""
-    refused: tuple[str, str] | None = None
+    content_error: tuple[str, str] | None = msgspec.field(default=None, name="refused")
     source: str = ""  # the file that contains the record; empty: the origin is the message
     member: str = ""
     offset: int = 0
@@ -123,26 +123,26 @@ def _to_page(message: PageMessage, limits: ReadLimits, message_origin: Origin) -
     origin = Origin(message.source, message.offset, message.member) if message.source else message_origin
     try:
         return _build_page(message, limits, origin), message.crawl
-    except Refused as error:
+    except ContentError as error:
         return Rejected(error.reason, error.detail, origin, message.url[: limits.url_bytes_max]), message.crawl
 
 
 def _build_page(message: PageMessage, limits: ReadLimits, origin: Origin) -> Page | Rejected:
-    """Build the page of a message, or read it from a WARC. Raise Refused for an invalid field or pointer."""
+    """Build the page of a message, or read it from a WARC. Raise ContentError for an invalid field or pointer."""
     try:
         key = url_key(message.url, limits.url_bytes_max)
     except BadUrl as error:
-        raise Refused("bad_url", str(error)) from error
+        raise ContentError("bad_url", str(error)) from error
     target = None if message.redirect is None else resolve_redirect(message.url, message.redirect, limits)
     if target is None and message.redirect is not None:
-        raise Refused("bad_url", "the redirect target is not a URL")
-    for time in (message.time, message.revisit_time or 0):
+        raise ContentError("bad_url", "the redirect target is not a URL")
+    for time in (message.time, message.original_time or 0):
         if not 0 <= time <= MILLIS_MAX:
-            raise Refused("bad_time", f"{time} is not a time in ms")
+            raise ContentError("bad_time", f"{time} is not a time in ms")
     if not 0 <= message.status <= 999:
-        raise Refused("bad_field", f"{message.status} is not an HTTP status")
-    if message.refused is not None and message.refused[0] not in REASONS:
-        raise Refused("bad_field", f"{message.refused[0][:40]!r} is not a reason for a dead letter")
+        raise ContentError("bad_field", f"{message.status} is not an HTTP status")
+    if message.content_error is not None and message.content_error[0] not in REASONS:
+        raise ContentError("bad_field", f"{message.content_error[0][:40]!r} is not a reason for a dead letter")
     if message.warc_filename is not None and message.body is None and message.text is None:
         pointer_fields = (message.warc_filename, message.warc_record_offset, message.warc_record_length)
         record = warc_pointer.read_record(warc_pointer.parse_pointer(*pointer_fields), key, limits, origin)
@@ -153,5 +153,5 @@ def _build_page(message: PageMessage, limits: ReadLimits, origin: Origin) -> Pag
     fields = {name: getattr(message, name) for name in _PAGE_FIELDS}
     fields |= {"redirect": target, "mime": mime, "charset": message.charset or charset}
     if (size := len(message.body or message.text or "")) > limits.page_bytes_max:
-        fields |= {"body": None, "text": None, "refused": page_too_big(size, limits)}
+        fields |= {"body": None, "text": None, "content_error": ("too_big", too_big_detail(size, limits))}
     return Page(**fields, key=key, origin=origin)

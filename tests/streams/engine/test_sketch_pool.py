@@ -32,12 +32,12 @@ def test_an_error_of_a_task_is_raised_by_its_result(count: int) -> None:
     with workers(count) as pool:
         if count > 1:
             failed, fine = pool.submit(broken), pool.submit(task(1))
-            with pytest.raises(AttributeError, match="revisit_of") as raised:
+            with pytest.raises(AttributeError, match="original_url") as raised:
                 failed.result(timeout=60)
             assert "in _serve" in "".join(raised.value.__notes__)
             assert fine.result(timeout=60)
         else:
-            with pytest.raises(AttributeError, match="revisit_of"):
+            with pytest.raises(AttributeError, match="original_url"):
                 pool.submit(broken)
 
 

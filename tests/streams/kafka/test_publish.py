@@ -53,7 +53,7 @@ def test_rejected_records_are_passed_on() -> None:
 
 def test_a_page_goes_to_the_partition_of_its_url_and_a_revisit_to_that_of_the_url_it_repeats() -> None:
     page = Page(url="http://a.example/1", time=1, text="x")
-    revisit = Page(url="http://a.example/2", time=1, revisit_of="http://a.example/3")
+    revisit = Page(url="http://a.example/2", time=1, original_url="http://a.example/3")
     (first,), (second,) = packed(page), packed(revisit)
     assert isinstance(first, Pack)
     assert isinstance(second, Pack)

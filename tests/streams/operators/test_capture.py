@@ -41,7 +41,7 @@ def seen(document: str | None, time: int, key: bytes = URL, sweep: int = 1, stat
 
 
 def revisit(original: bytes, time: int, key: bytes = URL, sweep: int = 1) -> SketchedPage:
-    return msgspec.structs.replace(seen(None, time, key, sweep), revisit_of=original)
+    return msgspec.structs.replace(seen(None, time, key, sweep), original_key=original)
 
 
 def last_of(captures: list[Capture]) -> dict[bytes, Capture]:
@@ -153,7 +153,7 @@ class TestRevisits:
         resolved, unresolved = resolve([revisit(URL, 20)], before)
         assert unresolved == []
         (page,) = resolved
-        assert page.revisit_of is None
+        assert page.original_key is None
         assert (page.capture.document, page.capture.raw, page.capture.time) == (DOCUMENTS["A"], b"A" * 8, 20)
         assert capture([page], {URL: seen("A", 10).capture}).unchanged == 1
 
@@ -201,7 +201,7 @@ class TestRevisits:
     ) -> None:
         """If that capture was deleted or never supplied, no older one is used."""
         before = [seen("B", 20_400).capture, seen("A", 10_000).capture]
-        page = msgspec.structs.replace(revisit(URL, 30_000), revisit_time=1_000 * second)
+        page = msgspec.structs.replace(revisit(URL, 30_000), original_time=1_000 * second)
         query = OriginalQuery(URL, sweep=1, time=30_000, original_second=second)
         assert original_queries([page]) == [query]
         resolved, unresolved = resolve([page], {query: before})
@@ -210,7 +210,7 @@ class TestRevisits:
 
     @pytest.mark.parametrize(("status", "document"), [(200, "A"), (304, "A"), (301, None), (404, None)])
     def test_one_of_an_error_or_a_redirect_holds_nothing(self, status: int, document: str | None) -> None:
-        page = msgspec.structs.replace(seen(None, 20, status=status), revisit_of=URL)
+        page = msgspec.structs.replace(seen(None, 20, status=status), original_key=URL)
         resolved, unresolved = resolve([page], {QUERY: [seen("A", 10).capture]})
         assert resolved[0].capture.document == (DOCUMENTS[document] if document else None)
         assert not unresolved

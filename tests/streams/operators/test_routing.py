@@ -23,7 +23,7 @@ PAGE = SketchedPage(
     ("message", "stage", "key"),
     [
         (PAGE, Stage.CAPTURES, b"org,a)/"),
-        (SketchedPage(capture=PAGE.capture, revisit_of=b"org,b)/"), Stage.CAPTURES, b"org,b)/"),
+        (SketchedPage(capture=PAGE.capture, original_key=b"org,b)/"), Stage.CAPTURES, b"org,b)/"),
         (Sighting(document=X, key=b"org,a)/", time=1, words=b"", payload=None), Stage.DOCUMENTS, X[:5]),
         (CandidatePair(X, Y[:5], 2), Stage.DOCUMENTS, X[:5]),
         (VerifyRequest(document=X, row=b"row", prefix=Y[:5]), Stage.DOCUMENTS, Y[:5]),

@@ -57,7 +57,7 @@ def test_texts_and_indexes_are_left_out_when_the_policy_says_so() -> None:
     [
         ({"text": "... !"}, "no_text"),
         ({"body": b"%PDF-1.7", "mime": "application/pdf"}, "not_text"),
-        ({"refused": ("bad_encoding", "does not decode")}, "bad_encoding"),
+        ({"content_error": ("bad_encoding", "does not decode")}, "bad_encoding"),
     ],
 )
 def test_a_page_without_usable_text_has_a_capture_and_a_rejection(fields: dict[str, Any], reason: str) -> None:
@@ -85,10 +85,10 @@ def test_a_meta_refresh_is_a_redirect() -> None:
 
 
 def test_a_revisit_names_the_url_that_it_repeats() -> None:
-    own, other, bad = run(page(status=304), page(revisit_of="https://b.org/"), page(revisit_of="nowhere"))
-    assert sketched(own).revisit_of == page().key
+    own, other, bad = run(page(status=304), page(original_url="https://b.org/"), page(original_url="nowhere"))
+    assert sketched(own).original_key == page().key
     assert sketched(own).words == b""
-    assert sketched(other).revisit_of == b"org,b)/"
+    assert sketched(other).original_key == b"org,b)/"
     assert sketched(other).words, "the words of its own URL are indexed"
     assert [result.reason for result in bad if isinstance(result, Rejected)] == ["bad_url"]
 

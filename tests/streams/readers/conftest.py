@@ -23,7 +23,7 @@ def reason_of(item: Page | Rejected) -> str:
     """Return why an item or the content of a page is refused, or "page"."""
     if isinstance(item, Rejected):
         return item.reason
-    return item.refused[0] if item.refused else "page"
+    return item.content_error[0] if item.content_error else "page"
 
 
 class Build:

@@ -67,4 +67,4 @@ def test_a_page_that_is_too_big_is_refused(build, items):
     results = [
         item for _, item in items(build.arc(bytes(1500)) + build.arc(bytes(5000)) + build.arc(), limits=limits)
     ]
-    assert [item.refused and item.refused[0] for item in results] == ["too_big", "too_big", None]
+    assert [item.content_error and item.content_error[0] for item in results] == ["too_big", "too_big", None]

@@ -37,7 +37,7 @@ def test_all_pages_are_read(crawl, name):
     results = [item for _, item in read([crawl(name)])]
     assert all(isinstance(item, Page) for item in results)
     assert Counter(page.status for page in results) == CRAWLS[name]
-    assert sum(page.revisit_of is not None for page in results) == REVISITS.get(name, 0)
+    assert sum(page.original_url is not None for page in results) == REVISITS.get(name, 0)
     assert all(page.time > 10**12 for page in results)
     assert all((page.redirect is not None) == (page.status in {301, 302, 303}) for page in results)
 

@@ -19,7 +19,7 @@ from streams.readers.http_payload import (
     parse_response,
     resolve_redirect,
 )
-from streams.readers.read_limits import ReadLimits, Refused
+from streams.readers.read_limits import ContentError, ReadLimits
 from streams.urls import url_key
 
 LIMITS = ReadLimits()
@@ -172,7 +172,7 @@ def test_a_body_that_is_already_decoded_is_returned_as_it_is(build, coding):
     ],
 )
 def test_a_decompression_bomb_is_refused(build, coding, compress):
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(ContentError) as caught:
         decode(build, compress(bytes(5_000_000)), ReadLimits(page_bytes_max=100_000), Content_Encoding=coding)
     assert caught.value.reason == "too_big"
 
@@ -181,21 +181,21 @@ def test_a_body_of_exactly_the_limit_is_kept(build):
     body, limits = bytes(1000), ReadLimits(page_bytes_max=1000)
     assert decode(build, gzip.compress(body), limits, Content_Encoding="gzip") == body
     assert decode(build, body, limits) == body
-    with pytest.raises(Refused):
+    with pytest.raises(ContentError):
         decode(build, body + b"x", limits)
 
 
 def test_an_incomplete_body_is_too_big():
     response = parse_response(b"HTTP/1.1 200 OK\r\n\r\nx", 10**9, LIMITS)
     assert response is not None
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(ContentError) as caught:
         decode_body(response, LIMITS)
     assert caught.value.reason == "too_big"
 
 
 @pytest.mark.parametrize("coding", ["gzip", "sdch", "gzip,gzip,gzip,gzip"])
 def test_a_body_that_cannot_be_decoded_is_refused(build, coding):
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(ContentError) as caught:
         decode(build, b"\x1f\x8b\x08" + b"\xff" * 50, Content_Encoding=coding)
     assert caught.value.reason == "bad_encoding"
 

@@ -163,7 +163,7 @@ def test_the_url_of_a_body_that_is_not_base64_is_kept(pages, body):
     assert page.url == "http://a.org/x"
     assert page.status == 200
     assert page.body is None
-    assert page.refused[0] == "bad_base64"
+    assert page.content_error[0] == "bad_base64"
 
 
 @pytest.mark.parametrize(("bad", "reason"), REFUSED, ids=[f"{reason}-{i}" for i, (_, reason) in enumerate(REFUSED)])

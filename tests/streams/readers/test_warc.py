@@ -88,7 +88,7 @@ def test_redirects_have_a_target_and_no_body(build, pages):
     assert relative.redirect == "http://a.org/z?q=1"
     assert unusable.redirect is None
     assert unusable.body is None
-    assert unusable.refused is None
+    assert unusable.content_error is None
     assert not_modified.redirect is None
     assert not_modified.body == b"moved"
 
@@ -98,7 +98,7 @@ def test_errors_are_pages_without_a_body(build, pages, coding):
     (page,) = pages(build.warc(build.http(b"no", "404 Not Found", Content_Encoding=coding)))
     assert page.status == 404
     assert page.body is None
-    assert page.refused is None
+    assert page.content_error is None
 
 
 def test_a_revisit_names_the_capture_that_it_repeats(build, pages):
@@ -114,15 +114,15 @@ def test_a_revisit_names_the_capture_that_it_repeats(build, pages):
         + build.warc(b"", "revisit")
         + build.warc(build.http(b"", "302 Found", Location="/y"), "revisit")
     )
-    assert named.revisit_of == "http://b.org/"
-    assert named.revisit_time == 1_577_836_800_000
+    assert named.original_url == "http://b.org/"
+    assert named.original_time == 1_577_836_800_000
     assert named.body is None
     assert named.text is None
     assert named.status == 200
-    assert digest_only.revisit_of == "http://a.org/x"
-    assert digest_only.revisit_time is None
+    assert digest_only.original_url == "http://a.org/x"
+    assert digest_only.original_time is None
     assert digest_only.status == 304
-    assert without_http.revisit_of == "http://a.org/x"
+    assert without_http.original_url == "http://a.org/x"
     assert without_http.status == 200
     assert moved.redirect == "http://a.org/y"
     assert moved.status == 302
@@ -216,7 +216,7 @@ def test_the_headers_of_a_record_that_is_too_big_are_read(build, items, status):
         assert page.status == status
         assert page.mime == "text/html"
         assert page.time == TIME
-        assert page.refused == (("too_big", page.refused[1]) if status == 200 else None)
+        assert page.content_error == (("too_big", page.content_error[1]) if status == 200 else None)
 
 
 def test_a_record_that_is_too_big_is_skipped(build, reasons):

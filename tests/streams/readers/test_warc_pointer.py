@@ -121,8 +121,8 @@ def test_a_bomb_is_refused_at_the_limit(tmp_path, build):
     item = parse(tmp_path, limits, filename="bomb.warc.gz", length=len(bomb))
     assert isinstance(item, Page)
     assert item.body is None
-    assert item.refused is not None
-    assert item.refused[0] == "too_big"
+    assert item.content_error is not None
+    assert item.content_error[0] == "too_big"
 
 
 def test_without_a_folder_nothing_is_read(tmp_path, build):

@@ -115,7 +115,7 @@ def test_a_revisit_of_a_deleted_url_arrives_during_a_retraction(
     collection = collection_of_one(tmp_path)
 
     def meanwhile() -> None:
-        collection.pages(2, [Page(url=OTHER, time=1_700_000_000_002, revisit_of=URL)])
+        collection.pages(2, [Page(url=OTHER, time=1_700_000_000_002, original_url=URL)])
         collection.process(topics)
 
     before_retraction(collection, monkeypatch, meanwhile)

@@ -57,12 +57,12 @@ def test_a_page_that_is_too_big_keeps_its_url() -> None:
     sent = Page(url="http://a.example/", time=5, body=b"x" * 1_001, mime="text/html", origin=Origin("f.warc", 9))
     page, _ = page_messages.decode_page(*encode(sent, ""), ORIGIN, ReadLimits(page_bytes_max=1_000))
     rejected = ("too_big", "1001 bytes, more than page_bytes_max 1000")
-    assert page == msgspec.structs.replace(sent, body=None, refused=rejected)
+    assert page == msgspec.structs.replace(sent, body=None, content_error=rejected)
     assert page_messages.decode_page(*encode(page, ""), ORIGIN, LIMITS)[0] == page
 
 
 def test_a_page_with_an_unknown_reason_is_rejected() -> None:
-    sent = Page(url="http://a.example/", time=5, refused=("because", "I say so"), origin=ORIGIN)
+    sent = Page(url="http://a.example/", time=5, content_error=("because", "I say so"), origin=ORIGIN)
     page, _ = page_messages.decode_page(*encode(sent, ""), ORIGIN, LIMITS)
     assert (page.reason, page.detail) == ("bad_field", "'because' is not a reason for a dead letter")
 

@@ -65,12 +65,12 @@ def test_a_resolved_revisit_is_sent_to_the_owner_of_its_url(tmp_path: Path) -> N
     with Store(tmp_path) as store:
         here = Partition(store, SETTINGS.scheme, 0, PARTITIONS)
         here.write(process_captures(here, sketch(Page(url=urls[0], time=5, text="a text")), CONTEXT).changes, [])
-        revisit = sketch(Page(url=urls[1], time=6, revisit_of=urls[0]))
+        revisit = sketch(Page(url=urls[1], time=6, original_url=urls[0]))
         outcome = process_captures(here, revisit, CONTEXT)
     ((destination, (sent,)),) = outcome.messages.items()
     assert destination == (Topic.CAPTURES, 1)
     assert isinstance(sent, SketchedPage)
-    assert sent.revisit_of is None
+    assert sent.original_key is None
     assert sent.capture.url == urls[1]
 
 
