@@ -55,7 +55,7 @@ def ingest(
             now=now_ms(),
             keep_open=keep_open,
             fail_on_rejected=bad_records == "fail",
-            report=report,
+            report_progress=report,
         )
     if as_json:
         write_json(summary)

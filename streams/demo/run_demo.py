@@ -101,7 +101,7 @@ def _ingest_sweeps(data_dir: Path, settings: Settings, site: Site, now: int) -> 
     def ingest_sweep(name: str, pages: Path) -> Summary:
         with Store(data_dir, settings.store) as store, progress_bars.ingest_bar(name, quiet=False) as report:
             meta.claim_scheme(store, settings.scheme)
-            return ingest(store, settings, [str(pages)], name, now=now, report=report)
+            return ingest(store, settings, [str(pages)], name, now=now, report_progress=report)
 
     try:
         return [ingest_sweep(name, pages) for name, pages in site.sweeps]

@@ -40,12 +40,12 @@ class BatchReport(msgspec.Struct, frozen=True, kw_only=True):
     new: int  # documents that were not in the state
     copies: int  # pages whose document was stored, but not at this URL
     unchanged: int  # pages whose URL had the same document at its last capture
-    near: int  # new documents that are near-duplicates of an earlier document
+    near_duplicates: int  # new documents that are near-duplicates of an earlier document
     rejected: list[Rejected]
 
 
-class AppliedBatch(msgspec.Struct, frozen=True):
-    """The result of `Engine.apply`. The caller adds a cursor to the changes and calls `Engine.commit`."""
+class PreparedBatch(msgspec.Struct, frozen=True):
+    """The result of `Engine.prepare`. The caller adds a cursor to the changes and calls `Engine.commit`."""
 
     changes: Changes
     report: BatchReport
@@ -53,7 +53,7 @@ class AppliedBatch(msgspec.Struct, frozen=True):
 
 
 class Engine:
-    """Runs the operators on a store. `apply` computes the changes of a batch, and `commit` writes them."""
+    """Runs the operators on a store. `prepare` computes the changes of a batch, and `commit` writes them."""
 
     def __init__(self, store: EngineStore, settings: Settings) -> None:
         """Raise StateIncompatible if the store uses a different scheme or was written by a newer version."""
@@ -64,14 +64,14 @@ class Engine:
         self.commits = 0  # by this engine
         self._sketches: OrderedDict[bytes, list[Sketch]] = OrderedDict()  # by document prefix
 
-    def apply(
+    def prepare(
         self,
         sweep: Sweep,
         pages: Sequence[SketchedPage],
         rejected: Sequence[Rejected],
         last_captures: Mapping[bytes, Capture] | None = None,
         commits_at_read: int = -1,
-    ) -> AppliedBatch:
+    ) -> PreparedBatch:
         """Run the operators on a batch without changing the store or the counters.
 
         `last_captures` contains the last capture of each page's URL, read when this engine had made
@@ -98,16 +98,16 @@ class Engine:
             new=len(ids),
             copies=len(captured.sightings) - len(ids),
             unchanged=captured.unchanged,
-            near=_count_near(new, verified),
+            near_duplicates=_count_near_duplicates(new, verified),
             rejected=[*rejected, *unresolved],
         )
         counters = self._updated_counters(report, new, probed, verified)
         meta.put_counters(changes, counters)
         if probed.postings_dropped:
             meta.put_full_bucket(changes, self.settings.limits.bucket_postings_max)
-        return AppliedBatch(changes, report, counters)
+        return PreparedBatch(changes, report, counters)
 
-    def commit(self, batch: AppliedBatch) -> None:
+    def commit(self, batch: PreparedBatch) -> None:
         """Write the changes of a batch atomically."""
         self.store.write(batch.changes)
         self.counters = batch.counters
@@ -151,7 +151,7 @@ class Engine:
     def _count_hosts(self, sweep: Sweep, captured: capture.CaptureResult, changes: Changes) -> None:
         """Add the number of new captures per host to the counts of the sweep."""
         hosts = Counter(host_prefix(c.key) for c in captured.captures)
-        stored = lookups.read_rows(self.store, Family.CAPTURES, captured.possibly_stored)
+        stored = lookups.read_rows(self.store, Family.CAPTURES, captured.possibly_stored_keys)
         hosts.subtract(host_prefix(row) for row in stored)
         sweeps.add_captures_per_host(self.store, changes, sweep.number, hosts)
 
@@ -165,9 +165,9 @@ class Engine:
             pages=report.pages,
             documents=report.new,
             unchanged=report.unchanged,
-            near_duplicates=report.near,
+            near_duplicates=report.near_duplicates,
             rejected=len(report.rejected),
-            pairs_verified=verified.compared,
+            pairs_verified=verified.pairs_compared,
             bucket_postings_max=probed.postings_dropped,
             candidates_max=probed.candidates_dropped,
             tokens_max=sum(document_row.tokens(payload.row) >= tokens_max for payload in new),
@@ -175,7 +175,7 @@ class Engine:
         return dict(totals)
 
 
-def _count_near(new: Sequence[DocumentPayload], verified: VerifyResult) -> int:
+def _count_near_duplicates(new: Sequence[DocumentPayload], verified: VerifyResult) -> int:
     """Count the new documents that have an edge to an earlier document.
 
     Two documents of one batch are in input order, so the count does not depend on the batch size.

@@ -1,6 +1,6 @@
 """Ingest crawl files into a sweep, one micro-batch after another.
 
-    read ─▶ batch ─▶ sketch changed pages, in processes ─▶ Engine.apply ─▶ commit changes and cursor in one write
+    read ─▶ batch ─▶ sketch changed pages, in processes ─▶ Engine.prepare ─▶ commit changes and cursor in one write
 
 The cursor contains the position up to which the input was read. Every commit stores the cursor and the length of the
 dead-letter file. After an interruption, the next run resumes after the last committed batch and removes dead letters
@@ -35,7 +35,7 @@ from streams.errors import BadRecord, InputError
 from streams.operators import lookups
 from streams.operators.capture import find_unchanged
 from streams.operators.messages import SketchedPage
-from streams.operators.sketch import SketchResults, Task
+from streams.operators.sketch import SketchResults, SketchTask
 from streams.page import Page, Rejected, with_time
 from streams.readers import sources
 from streams.readers.position import InputMark, Position
@@ -54,8 +54,8 @@ class Cursor(msgspec.Struct, frozen=True, kw_only=True):
     new: int = 0
     copies: int = 0
     unchanged: int = 0
-    near: int = 0
-    textless: int = 0
+    near_duplicates: int = msgspec.field(default=0, name="near")
+    redirects_and_errors: int = msgspec.field(default=0, name="textless")
     rejected: dict[str, int] = {}  # by reason
 
     def advanced(self, batch: Batch, report: BatchReport) -> Cursor:
@@ -69,8 +69,8 @@ class Cursor(msgspec.Struct, frozen=True, kw_only=True):
             new=self.new + report.new,
             copies=self.copies + report.copies,
             unchanged=self.unchanged + report.unchanged,
-            near=self.near + report.near,
-            textless=self.textless + pages - with_document - len(report.rejected),
+            near_duplicates=self.near_duplicates + report.near_duplicates,
+            redirects_and_errors=self.redirects_and_errors + pages - with_document - len(report.rejected),
             rejected=dict(Counter(self.rejected) + Counter(item.reason for item in report.rejected)),
         )
 
@@ -91,7 +91,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     status: str
     committed: bool
     pages: int
-    read_now: int  # pages read in this run
+    pages_read: int = msgspec.field(name="read_now")  # in this run
     new: int
     copies: int
     unchanged: int
@@ -120,7 +120,7 @@ def ingest(
     now: int,
     keep_open: bool = False,
     fail_on_rejected: bool = False,
-    report: Callable[[Progress], None] = lambda _: None,
+    report_progress: Callable[[Progress], None] = lambda _: None,
 ) -> Summary:
     """Read `paths` into a sweep, which is opened if necessary and committed unless `keep_open`.
 
@@ -145,7 +145,7 @@ def ingest(
         was_finished = cursor.finished
         if was_finished and names == ["-"]:
             cursor = Cursor()  # standard input differs in each run
-        run = _Run(engine, sweep, cursor_name, cursor, dead_letters, fail_on_rejected, report)
+        run = _Run(engine, sweep, cursor_name, cursor, dead_letters, fail_on_rejected, report_progress)
         run.process(Batcher(names, settings, cursor.position, cursor.mark))
         cursor, pages_read = run.cursor, run.pages_read
         if pages_read or not was_finished:
@@ -161,12 +161,12 @@ def ingest(
         status=status,
         committed=sweep.state is SweepState.COMMITTED,
         pages=cursor.pages,
-        read_now=pages_read,
+        pages_read=pages_read,
         new=cursor.new,
         copies=cursor.copies,
         unchanged=cursor.unchanged,
-        near_duplicates=cursor.near,
-        redirects_and_errors=cursor.textless,
+        near_duplicates=cursor.near_duplicates,
+        redirects_and_errors=cursor.redirects_and_errors,
         rejected=cursor.rejected,
         dead_letters=str(dead_letters.path),
     )
@@ -232,7 +232,7 @@ class _Run(msgspec.Struct):
     cursor: Cursor
     dead_letters: DeadLetters
     fail_on_rejected: bool
-    report: Callable[[Progress], None]
+    report_progress: Callable[[Progress], None]
     pages_read: int = 0
 
     def process(self, batcher: Batcher) -> None:
@@ -245,9 +245,11 @@ class _Run(msgspec.Struct):
             for pending in self._sketch_ahead(batcher, pool, dictionary):
                 if not self.pages_read and not batcher.input_unchanged:
                     self.cursor = Cursor()
-                self._apply(pending)
+                self._commit_batch(pending)
                 self.pages_read += len(pending.batch.items)
-                self.report(Progress(pending.batch.bytes_read, batcher.bytes_total, self.cursor, self.pages_read))
+                self.report_progress(
+                    Progress(pending.batch.bytes_read, batcher.bytes_total, self.cursor, self.pages_read)
+                )
                 dictionary.train_if_due(engine.counters["documents"])
         self.cursor = msgspec.structs.replace(self.cursor, finished=True)
         changes = Changes()
@@ -276,24 +278,24 @@ class _Run(msgspec.Struct):
         changed = [page for page, capture in zip(pages, unchanged, strict=True) if capture is None]
         captures = iter(unchanged)
         slots = [next(captures) if isinstance(item, Page) else item for item in items]
-        sketched = pool.submit(Task(self.sweep.number, changed, dictionary.number, dictionary.data))
+        sketched = pool.submit(SketchTask(self.sweep.number, changed, dictionary.number, dictionary.data))
         return _PendingBatch(
             batch=batch, slots=slots, last_captures=last_captures, commits_at_read=commits_at_read, sketched=sketched
         )
 
-    def _apply(self, pending: _PendingBatch) -> None:
+    def _commit_batch(self, pending: _PendingBatch) -> None:
         """Commit a batch and the cursor after it. If BadRecord is raised, nothing has been written."""
         sketched = iter(pending.sketched.result())
         results = [result for slot in pending.slots for result in ([slot] if slot is not None else next(sketched))]
         pages = [result for result in results if isinstance(result, SketchedPage)]
         rejected = [result for result in results if isinstance(result, Rejected)]
-        applied = self.engine.apply(self.sweep, pages, rejected, pending.last_captures, pending.commits_at_read)
-        if applied.report.rejected and self.fail_on_rejected:
-            raise _bad_record(applied.report.rejected[0])
-        self.cursor = self.cursor.advanced(pending.batch, applied.report)
-        meta.put_dead_letter_bytes(applied.changes, self.dead_letters.append(applied.report.rejected))
-        meta.put_cursor(applied.changes, self.cursor_name, msgspec.json.encode(self.cursor))
-        self.engine.commit(applied)
+        prepared = self.engine.prepare(self.sweep, pages, rejected, pending.last_captures, pending.commits_at_read)
+        if prepared.report.rejected and self.fail_on_rejected:
+            raise _bad_record(prepared.report.rejected[0])
+        self.cursor = self.cursor.advanced(pending.batch, prepared.report)
+        meta.put_dead_letter_bytes(prepared.changes, self.dead_letters.append(prepared.report.rejected))
+        meta.put_cursor(prepared.changes, self.cursor_name, msgspec.json.encode(self.cursor))
+        self.engine.commit(prepared)
 
 
 def _bad_record(item: Rejected) -> BadRecord:

@@ -22,7 +22,7 @@ from typing import Any, Self, cast
 
 from state.scheme import Scheme
 from streams.errors import WorkerDied
-from streams.operators.sketch import SketchOperator, SketchResults, Task
+from streams.operators.sketch import SketchOperator, SketchResults, SketchTask
 from streams.settings import Limits, Policy
 
 
@@ -51,7 +51,7 @@ class SketchPool:
                 self._processes.append(process)
                 self._idle.put(parent_end)
 
-    def submit(self, task: Task) -> Future[SketchResults]:
+    def submit(self, task: SketchTask) -> Future[SketchResults]:
         """Return a future for the results of a task. The future raises WorkerDied if the process is killed."""
         if self._threads is not None:
             return self._threads.submit(self._exchange, task)
@@ -60,7 +60,7 @@ class SketchPool:
         future.set_result(self._operator(task))
         return future
 
-    def _exchange(self, task: Task) -> SketchResults:
+    def _exchange(self, task: SketchTask) -> SketchResults:
         connection = self._idle.get()
         try:
             connection.send(task)

@@ -19,17 +19,17 @@ from streams.sketch.sketcher import fingerprint
 class OriginalQuery(NamedTuple):
     """A query for the original of a revisit, the capture that the revisit repeats."""
 
-    key: bytes  # URL key of the original
-    sweep: int  # of the revisit
-    time: int  # of the revisit (ms); the original is not later
-    original_second: int  # time of the original in whole seconds; -1 if the crawler did not record it
+    original_key: bytes  # URL key
+    revisit_sweep: int
+    revisit_time: int  # ms; the original is not later
+    original_time_s: int  # in whole seconds; -1 if the crawler did not record it
 
 
 class CaptureResult(msgspec.Struct, frozen=True, kw_only=True):
     changes: Changes
     sightings: list[Sighting]
     captures: list[Capture]  # one per row written
-    possibly_stored: list[bytes]  # row keys of captures that arrived late or again
+    possibly_stored_keys: list[bytes]  # row keys of captures that arrived late or again
     unchanged: int  # captures with the same document as the previous capture of the URL
 
 
@@ -122,7 +122,7 @@ def resolve(
             originals = [*in_batch.get(original_key, ()), *stored.get(query, ())]
             originals = [c for c in originals if (c.sweep, c.time) <= (capture.sweep, capture.time)]
             if page.original_time is not None:
-                originals = [c for c in originals if is_original(c, query.original_second)]
+                originals = [c for c in originals if is_original(c, query.original_time_s)]
             if not originals:
                 detail = "the capture that this revisit repeats is not in the state"
                 unresolved.append(Rejected("revisit_unresolved", detail, page.origin, capture.url))
@@ -156,7 +156,7 @@ def capture(pages: Sequence[SketchedPage], last: Mapping[bytes, Capture]) -> Cap
     rows = changes.puts_of(Family.CAPTURES)
     sightings: list[Sighting] = []
     captures: list[Capture] = []
-    possibly_stored: list[bytes] = []
+    possibly_stored_keys: list[bytes] = []
     unchanged = 0
     for page in pages:
         new = page.capture
@@ -170,7 +170,7 @@ def capture(pages: Sequence[SketchedPage], last: Mapping[bytes, Capture]) -> Cap
         if previous is None or _order(previous) < _order(new):
             latest[new.key] = new
         else:
-            possibly_stored.append(row_key)
+            possibly_stored_keys.append(row_key)
         if new.document is None:
             continue
         if previous is not None and previous.document == new.document and previous.time <= new.time:
@@ -179,7 +179,11 @@ def capture(pages: Sequence[SketchedPage], last: Mapping[bytes, Capture]) -> Cap
         sighting = Sighting(document=new.document, key=new.key, time=new.time, words=page.words, payload=page.payload)
         sightings.append(sighting)
     return CaptureResult(
-        changes=changes, sightings=sightings, captures=captures, possibly_stored=possibly_stored, unchanged=unchanged
+        changes=changes,
+        sightings=sightings,
+        captures=captures,
+        possibly_stored_keys=possibly_stored_keys,
+        unchanged=unchanged,
     )
 
 

@@ -44,11 +44,13 @@ def read_possible_originals(
     """Return, for each query, captures of the URL before the revisit, the latest first, up to the original."""
     captures: dict[OriginalQuery, list[Capture]] = {}
     for query in queries:
-        start = capture_row.encode_key(query.key, query.sweep, query.time, capture_row.TIE_MAX)
-        rows = store.scan_reverse(Family.CAPTURES, capture_row.history_prefix(query.key), start)
+        start = capture_row.encode_key(
+            query.original_key, query.revisit_sweep, query.revisit_time, capture_row.TIE_MAX
+        )
+        rows = store.scan_reverse(Family.CAPTURES, capture_row.history_prefix(query.original_key), start)
         history = captures[query] = []
-        for row in islice(rows, CAPTURES_READ_MAX if query.original_second < 0 else TIMED_CAPTURES_READ_MAX):
+        for row in islice(rows, CAPTURES_READ_MAX if query.original_time_s < 0 else TIMED_CAPTURES_READ_MAX):
             history.append(capture_row.decode(*row))
-            if is_original(history[-1], query.original_second):
+            if is_original(history[-1], query.original_time_s):
                 break
     return captures

@@ -29,7 +29,7 @@ from streams.sketch.sketcher import SketchBatch
 from streams.urls import url_key
 
 
-class Task(msgspec.Struct, frozen=True):
+class SketchTask(msgspec.Struct, frozen=True):
     """Pages of one sweep to sketch, and the newest dictionary for compressing their texts."""
 
     sweep: int
@@ -52,7 +52,7 @@ class SketchOperator:
         self.sketcher = sketching.Sketcher(scheme, limits.tokens_max)
         self._texts = TextCodec({})
 
-    def __call__(self, task: Task) -> SketchResults:
+    def __call__(self, task: SketchTask) -> SketchResults:
         """Return the results of each page, in order: a SketchedPage, a Rejected, or both.
 
         A page with a valid URL but no usable text gives both: a capture without a document, and the reason.

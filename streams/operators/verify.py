@@ -29,12 +29,12 @@ class NearPairs(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class VerifyResult(msgspec.Struct, frozen=True):
-    """The result of `verify`; `near` is None if nothing was compared."""
+    """The result of `verify`; `near_pairs` is None if nothing was compared."""
 
     changes: Changes
     unions: list[Union]
-    compared: int  # number of pairs
-    near: NearPairs | None = None
+    pairs_compared: int
+    near_pairs: NearPairs | None = None
 
 
 def verify(

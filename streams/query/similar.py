@@ -102,12 +102,12 @@ def _read_matches(view: View, settings: Settings, pairs: list[tuple[DocumentRow,
     locations = view.locations_with_times(documents, limits.members_shown_max)
     # While a sweep is being cancelled, more URLs are read, because some locations belong to that sweep alone.
     urls_max = limits.members_shown_max if view.cancelling else limits.match_urls_max
-    selected = [first_and_last(keys_by_first_seen(keys), urls_max) for keys in locations]
+    selected = [both_ends(keys_by_first_seen(keys), urls_max) for keys in locations]
     distinct = sorted({key for keys in selected for key in keys})  # each URL is read once
     histories = dict(zip(distinct, view.histories(distinct), strict=True))
     columns = zip(pairs, locations, selected, view.roots(documents), view.titles(documents), strict=True)
     for (row, comparison), keys, selected_keys, root, title in columns:
-        occurrences = find_occurrences(view, row, [histories[key] for key in selected_keys])
+        occurrences = occurrences_in(view, row, [histories[key] for key in selected_keys])
         if not occurrences.urls:
             continue
         yield Match(
@@ -115,7 +115,7 @@ def _read_matches(view: View, settings: Settings, pairs: list[tuple[DocumentRow,
             document=row.sketch.document.hex(),
             cluster=root.hex(),
             title=title,
-            urls=first_and_last(occurrences.urls, limits.match_urls_max),
+            urls=both_ends(occurrences.urls, limits.match_urls_max),
             url_count=len(occurrences.urls) if view.cancelling else len(keys),
             first_seen=occurrences.first_seen,
             last_seen=occurrences.last_seen,
@@ -139,11 +139,11 @@ def read_occurrences(view: View, row: DocumentRow, limit: int) -> Occurrences:
     `last_seen` is the time of the last capture of the document at these URLs.
     """
     (locations,) = view.locations_with_times([row.sketch.document], LOCATIONS_READ_MAX)
-    keys = sorted(first_and_last(keys_by_first_seen(locations), limit))
-    return find_occurrences(view, row, view.histories(keys))
+    keys = sorted(both_ends(keys_by_first_seen(locations), limit))
+    return occurrences_in(view, row, view.histories(keys))
 
 
-def find_occurrences(view: View, row: DocumentRow, histories: list[list[Capture]]) -> Occurrences:
+def occurrences_in(view: View, row: DocumentRow, histories: list[list[Capture]]) -> Occurrences:
     """Return the occurrences of a document in the captures of some URLs, given as one list per URL."""
     urls: list[str] = []
     times: list[int] = []
@@ -162,7 +162,7 @@ def keys_by_first_seen(locations: list[tuple[bytes, int]]) -> list[bytes]:
     return [key for key, _ in sorted(locations, key=lambda location: (location[1], location[0]))]
 
 
-def first_and_last(values: list[T], limit: int) -> list[T]:
+def both_ends(values: list[T], limit: int) -> list[T]:
     """Return at most `limit` values: half from the beginning of the list, half from its end."""
     if len(values) <= limit:
         return values

@@ -36,7 +36,7 @@ def ingest_bar(sweep_name: str, *, quiet: bool) -> Iterator[Callable[[ingest.Pro
             text = (
                 f"{pluralise(cursor.pages, 'page')}  {format_rate(progress.pages_read, bar.tasks[task].elapsed)}"
                 f"  new {cursor.new:,}  copies {cursor.copies:,}  unchanged {cursor.unchanged:,}"
-                f"  near-duplicate {cursor.near:,}  rejected {sum(cursor.rejected.values()):,}"
+                f"  near-duplicate {cursor.near_duplicates:,}  rejected {sum(cursor.rejected.values()):,}"
             )
             bar.update(task, completed=progress.bytes_read, total=progress.bytes_total or None, counts=text)
 

@@ -58,8 +58,8 @@ def ingest_summary(summary: Summary, seconds: float) -> Text:
     heading = Text.assemble(
         (f"sweep {summary.sweep}", "bold"),
         f"  {pages}",
-        (f", {summary.read_now:,} of them in this run," if summary.status == "resumed" else "", "dim"),
-        f" in {seconds:.1f} s ({format_rate(summary.read_now, seconds)}), {state}",
+        (f", {summary.pages_read:,} of them in this run," if summary.status == "resumed" else "", "dim"),
+        f" in {seconds:.1f} s ({format_rate(summary.pages_read, seconds)}), {state}",
     )
     redirects = f"   redirects and errors {summary.redirects_and_errors:,}" if summary.redirects_and_errors else ""
     counts = Text(

@@ -25,7 +25,7 @@ def ingest_paths(folder: str, sweep: str, workers: str, *paths: str) -> None:
     small_batches = settings({"ingest": {"workers": int(workers), "workers_from_bytes": 0, "batch_pages": 16}})
     with Store(Path(folder), small_batches.store) as store:
         print("ready", flush=True)
-        ingest(store, small_batches, paths, sweep, now=NOW, report=print_progress)
+        ingest(store, small_batches, paths, sweep, now=NOW, report_progress=print_progress)
     print("done", flush=True)
 
 

@@ -61,7 +61,7 @@ def embedded(pages: list[SketchedPage], batch: int) -> MemoryStore:
     engine = Engine(store, SETTINGS)
     for at in range(0, len(pages), batch):
         by_sweep = Sweep(number=1, name="one", state=SweepState.OPEN, opened=0)
-        engine.commit(engine.apply(by_sweep, pages[at : at + batch], []))
+        engine.commit(engine.prepare(by_sweep, pages[at : at + batch], []))
     return store
 
 

@@ -54,8 +54,10 @@ def step(stage: Stage, number: int, messages: Sequence[Message], rows: MemorySto
 def _pages(pages: Sequence[SketchedPage], number: int, rows: MemoryStore, rules: Rules) -> Step:
     captures_before: dict[capture.OriginalQuery, list[Capture]] = {}
     for query in capture.original_queries(pages):
-        start = capture_row.encode_key(query.key, query.sweep, query.time, capture_row.TIE_MAX)
-        rows_before = rows.scan_reverse(Family.CAPTURES, capture_row.history_prefix(query.key), start)
+        start = capture_row.encode_key(
+            query.original_key, query.revisit_sweep, query.revisit_time, capture_row.TIE_MAX
+        )
+        rows_before = rows.scan_reverse(Family.CAPTURES, capture_row.history_prefix(query.original_key), start)
         captures_before[query] = [capture_row.decode(*row) for row in rows_before]
     resolved, _ = capture.resolve(pages, captures_before)
     owned: list[SketchedPage] = []

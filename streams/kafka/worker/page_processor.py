@@ -39,7 +39,7 @@ from streams.operators import lookups
 from streams.operators.capture import find_unchanged
 from streams.operators.messages import SketchedPage
 from streams.operators.routing import partition_of
-from streams.operators.sketch import SketchResults, Task
+from streams.operators.sketch import SketchResults, SketchTask
 from streams.page import Origin, Page, Rejected, with_time
 from streams.readers.read_limits import ReadLimits
 from streams.timestamps import MILLIS_MAX
@@ -102,7 +102,7 @@ class PageProcessor:
         with self.runner.metrics.time_batch(Topic.PAGES, len(batch)):
             for sweep, pages in by_sweep.items():
                 changed = await self._write_unchanged(sweep, pages)
-                results = await self._sketch(Task(sweep, [page for page, _ in changed]))
+                results = await self._sketch(SketchTask(sweep, [page for page, _ in changed]))
                 for (_, partition), page_results in zip(changed, results, strict=True):
                     sketched += [item for item in page_results if isinstance(item, SketchedPage)]
                     rejected = [item for item in page_results if isinstance(item, Rejected)]
@@ -154,7 +154,7 @@ class PageProcessor:
                     written |= unchanged.keys()
         return [page for index, page in enumerate(pages) if index not in written]
 
-    async def _sketch(self, task: Task) -> SketchResults:
+    async def _sketch(self, task: SketchTask) -> SketchResults:
         if not task.pages:
             return []
         submit = self._pool.submit

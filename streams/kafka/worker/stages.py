@@ -161,11 +161,11 @@ def _verify_candidates(
     verified = verify.verify(pairs, sketches, candidates, context.settings.policy.threshold)
     outcome.send(verified.unions)
     outcome.changes.update(verified.changes)
-    outcome.counts.update(pairs_verified=verified.compared, edges=len(verified.changes.puts_of(Family.EDGES)))
-    if verified.near is None or not context.writes_results(Topic.NEAR_DUPLICATES):
+    outcome.counts.update(pairs_verified=verified.pairs_compared, edges=len(verified.changes.puts_of(Family.EDGES)))
+    if verified.near_pairs is None or not context.writes_results(Topic.NEAR_DUPLICATES):
         return []
     pages = {request.document: Location(request.key, request.time) for request in requests}
-    closest = verify.find_closest(verified.near, pages)
+    closest = verify.find_closest(verified.near_pairs, pages)
     return [Match(document, pages[document], *match) for document, match in closest.items()]
 
 

@@ -16,7 +16,7 @@ from state.store import Store
 from streams.engine import embedded
 from streams.engine.embedded import BatchReport, Engine
 from streams.operators.messages import SketchedPage
-from streams.operators.sketch import SketchOperator, Task
+from streams.operators.sketch import SketchOperator, SketchTask
 from streams.page import Page, Rejected
 from streams.settings import Settings
 from tests.samples import NOW, settings, variant, words
@@ -31,25 +31,25 @@ def sketched(texts: Sequence[list[str]], custom: Settings = SETTINGS, start: int
         for n, text in enumerate(texts)
     ]
     stage = SketchOperator(custom.scheme, custom.policy, custom.limits)
-    results = [result for page_results in stage(Task(1, pages)) for result in page_results]
+    results = [result for page_results in stage(SketchTask(1, pages)) for result in page_results]
     assert all(isinstance(result, SketchedPage) for result in results)
     return [result for result in results if isinstance(result, SketchedPage)]
 
 
 def take(engine: Engine, pages: list[SketchedPage], rejected: Sequence[Rejected] = ()) -> int:
-    applied = engine.apply(SWEEP, pages, rejected)
-    engine.commit(applied)
-    return applied.report.near
+    prepared = engine.prepare(SWEEP, pages, rejected)
+    engine.commit(prepared)
+    return prepared.report.near_duplicates
 
 
 def test_apply_changes_nothing_before_commit(store: Store) -> None:
     engine = Engine(store, SETTINGS)
     before = {family: list(store.scan(family)) for family in Family}
-    applied = engine.apply(SWEEP, sketched([words(random.Random(1), 50)]), [])
+    prepared = engine.prepare(SWEEP, sketched([words(random.Random(1), 50)]), [])
     assert {family: list(store.scan(family)) for family in Family} == before
     assert engine.counters == {}
-    assert applied.report == BatchReport(pages=1, new=1, copies=0, unchanged=0, near=0, rejected=[])
-    engine.commit(applied)
+    assert prepared.report == BatchReport(pages=1, new=1, copies=0, unchanged=0, near_duplicates=0, rejected=[])
+    engine.commit(prepared)
     assert len(list(store.scan(Family.DOCUMENTS))) == 1
     assert engine.counters == meta.counters(store)
 
@@ -58,10 +58,10 @@ def test_stale_last_captures_are_read_again(store: Store) -> None:
     engine = Engine(store, SETTINGS)
     (page,) = sketched([words(random.Random(1), 50)])
     commits_at_read = engine.commits
-    engine.commit(engine.apply(SWEEP, [page], []))
-    applied = engine.apply(SWEEP, [page], [], last_captures={}, commits_at_read=commits_at_read)
-    assert applied.report.copies == engine.apply(SWEEP, [page], []).report.copies
-    fresh = engine.apply(SWEEP, [page], [], last_captures={}, commits_at_read=engine.commits)
+    engine.commit(engine.prepare(SWEEP, [page], []))
+    prepared = engine.prepare(SWEEP, [page], [], last_captures={}, commits_at_read=commits_at_read)
+    assert prepared.report.copies == engine.prepare(SWEEP, [page], []).report.copies
+    fresh = engine.prepare(SWEEP, [page], [], last_captures={}, commits_at_read=engine.commits)
     assert fresh.report.copies == 1, "a current read is used as it is"
 
 

@@ -21,7 +21,7 @@ from streams.engine.ingest import Progress, ingest
 from streams.engine.sketch_pool import SketchPool
 from streams.errors import BadRecord
 from streams.find import Finder
-from streams.operators.sketch import SketchResults, Task
+from streams.operators.sketch import SketchResults, SketchTask
 from streams.urls import url_key
 from tests.samples import NOW, html, jsonl, missing, page, redirect, settings, take, variant, words
 from tests.streams.engine.ingest_samples import BAD, PAGES, RNG, TEXTS, Stop, everything, letters, sound, stop_after
@@ -74,7 +74,7 @@ def test_the_same_bytes_are_not_sketched_again(store: Store, tmp_path: Path, mon
     sketched: list[str] = []
 
     class RecordingPool(SketchPool):
-        def submit(self, task: Task) -> Future[SketchResults]:
+        def submit(self, task: SketchTask) -> Future[SketchResults]:
             sketched.extend(item.url for item in task.pages)
             return super().submit(task)
 
@@ -261,7 +261,7 @@ def test_progress_is_reported(store: Store, tmp_path: Path) -> None:
 
     custom = settings({"ingest": {"batch_pages": 2}})
     path = tmp_path / "a.jsonl"
-    take(store, path, PAGES, "one", custom, report=report)
+    take(store, path, PAGES, "one", custom, report_progress=report)
     assert [pages for _, _, pages in reports] == [2, 4, 6, 7]
     assert all(0 < read <= size == path.stat().st_size for read, size, _ in reports)
 

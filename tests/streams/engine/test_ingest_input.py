@@ -58,7 +58,7 @@ def test_a_rewritten_file_is_read_from_its_start(store: Store, tmp_path: Path, o
     path = tmp_path / "today.jsonl"
     take(store, path, PAGES[:3], "one", keep_open=True)
     done = take(store, path, other, "one", keep_open=True)
-    assert (done.status, done.pages, done.read_now, done.rejected) == ("ingested", len(other), len(other), {})
+    assert (done.status, done.pages, done.pages_read, done.rejected) == ("ingested", len(other), len(other), {})
     assert urls(store) == sorted({line["url"] for line in PAGES[:3] + other})
     assert take(store, path, other, "one").status == "nothing to do"
     assert sound(store)
@@ -82,7 +82,7 @@ def test_a_truncated_line_is_read_once_it_is_complete(store: Store, tmp_path: Pa
         assert (done.status, done.pages, done.rejected) == (status, 2, {"truncated": 1})
     path.write_bytes(whole)
     done = ingest(store, settings(), [str(path)], "one", now=NOW, keep_open=True)
-    assert (done.status, done.new, done.read_now) == ("resumed", 4, 3)
+    assert (done.status, done.new, done.pages_read) == ("resumed", 4, 3)
     assert len(letters(store)) == 1
 
 
@@ -100,10 +100,11 @@ def test_a_state_below_the_input_is_not_read(tmp_path: Path, spelt: str) -> None
     (folder / "link.jsonl").symlink_to(folder / "var" / "dead-letters.jsonl")
     with Store((folder if spelt == "var" else tmp_path) / spelt) as store:
         for name in ("one", "two"):
-            done = ingest(store, settings(), [str(folder)], name, now=NOW, report=fail_if_endless)
+            done = ingest(store, settings(), [str(folder)], name, now=NOW, report_progress=fail_if_endless)
             assert (done.pages, done.rejected) == (2, {"bad_url": 1})
         assert (
-            ingest(store, settings(), [str(folder)], "two", now=NOW, report=fail_if_endless).status == "nothing to do"
+            ingest(store, settings(), [str(folder)], "two", now=NOW, report_progress=fail_if_endless).status
+            == "nothing to do"
         )
         assert len(letters(store)) == 2
 
@@ -114,7 +115,7 @@ def test_crawl_files_in_the_folder_of_the_state_are_read_when_it_is_named(tmp_pa
         take(store, tmp_path / "a.jsonl", [PAGES[0], BAD], "one")
         jsonl(tmp_path / "crawl" / "b.jsonl", PAGES[1:3])
         for path, count in ((tmp_path, 4), (tmp_path / "crawl", 2)):
-            done = ingest(store, settings(), [str(path)], path.name, now=NOW, report=fail_if_endless)
+            done = ingest(store, settings(), [str(path)], path.name, now=NOW, report_progress=fail_if_endless)
             assert done.pages == count
 
 
@@ -133,12 +134,12 @@ def test_the_dead_letters_are_refused_by_any_name(
     ):
         given = name / path.name if name.is_dir() else name
         with pytest.raises(InputError, match="own dead-letter file") as refused:
-            ingest(store, settings(), [str(given)], "two", now=NOW, report=fail_if_endless)
+            ingest(store, settings(), [str(given)], "two", now=NOW, report_progress=fail_if_endless)
         assert "fix the listed records" in refused.value.hint
     with path.open() as file:
         monkeypatch.setattr(sys, "stdin", file)
         with pytest.raises(InputError, match="own dead-letter file"):
-            ingest(store, settings(), ["-"], "two", now=NOW, report=fail_if_endless)
+            ingest(store, settings(), ["-"], "two", now=NOW, report_progress=fail_if_endless)
     assert [sweep.name for sweep in sweeps.all_sweeps(store)] == ["one"]
 
 
@@ -155,7 +156,7 @@ def test_another_pipe_after_a_stopped_one_is_read_from_its_start(
 ) -> None:
     custom = settings({"ingest": {"batch_pages": 2}})
     first, other = (jsonl(tmp_path / "a.jsonl", lines).read_bytes() for lines in (PAGES[:4], PAGES[4:]))
-    for second, status, pages, read_now in ((first, "resumed", 4, 2), (other, "ingested", 3, 3)):
+    for second, status, pages, pages_read in ((first, "resumed", 4, 2), (other, "ingested", 3, 3)):
         set_standard_input(monkeypatch, first)
         with monkeypatch.context() as patch:
             stop_after(patch, 1, before=False)
@@ -163,7 +164,7 @@ def test_another_pipe_after_a_stopped_one_is_read_from_its_start(
                 ingest(store, custom, ["-"], status, now=NOW, keep_open=True)
         set_standard_input(monkeypatch, second)
         done = ingest(store, custom, ["-"], status, now=NOW)
-        assert (done.status, done.pages, done.read_now) == (status, pages, read_now)
+        assert (done.status, done.pages, done.pages_read) == (status, pages, pages_read)
     set_standard_input(monkeypatch, other)
     assert ingest(store, custom, ["-"], "ingested", now=NOW).status == "nothing to do"
     set_standard_input(monkeypatch, first)

@@ -14,7 +14,7 @@ import pytest
 from streams.engine.sketch_pool import SketchPool
 from streams.errors import WorkerDied
 from streams.operators.messages import SketchedPage
-from streams.operators.sketch import Task
+from streams.operators.sketch import SketchTask
 from streams.page import Page
 from tests.samples import NOW, settings
 
@@ -28,7 +28,7 @@ def workers(count: int) -> SketchPool:
 
 @pytest.mark.parametrize("count", [1, 2])
 def test_an_error_of_a_task_is_raised_by_its_result(count: int) -> None:
-    broken = Task(1, [None])  # type: ignore[list-item]
+    broken = SketchTask(1, [None])  # type: ignore[list-item]
     with workers(count) as pool:
         if count > 1:
             failed, fine = pool.submit(broken), pool.submit(task(1))
@@ -43,7 +43,7 @@ def test_an_error_of_a_task_is_raised_by_its_result(count: int) -> None:
 
 def test_a_worker_that_is_killed_fails_its_task_and_ends_with_the_others() -> None:
     """It can be waiting, reading a task or writing a result."""
-    large = Task(1, [Page(url=f"https://a.org/{n}", time=NOW, text=f"{n} " * 50_000) for n in range(40)])
+    large = SketchTask(1, [Page(url=f"https://a.org/{n}", time=NOW, text=f"{n} " * 50_000) for n in range(40)])
     for pause in (0.0, 0.05, 0.2):
         with workers(2) as pool:
             results = [pool.submit(large) for _ in range(6)]
@@ -54,12 +54,12 @@ def test_a_worker_that_is_killed_fails_its_task_and_ends_with_the_others() -> No
         assert not any(process.is_alive() for process in pool._processes)
 
 
-def task(number: int) -> Task:
+def task(number: int) -> SketchTask:
     pages = [
         Page(url=f"https://a.org/{number}/{n}", time=NOW, text=f"page {n} of task {number} has words")
         for n in range(5)
     ]
-    return Task(number, pages)
+    return SketchTask(number, pages)
 
 
 @pytest.mark.parametrize("count", [1, 2])
@@ -82,14 +82,14 @@ PARENT = """
 import os, signal, sys, time
 from streams.settings import load
 from streams.engine.sketch_pool import SketchPool
-from streams.operators.sketch import Task
+from streams.operators.sketch import SketchTask
 from streams.page import Page
 
 if __name__ == "__main__":
     settings = load()
     pool = SketchPool(2, settings.scheme, settings.policy, settings.limits)
     for n in range(2):
-        pool.submit(Task(1, [Page(url="https://a.org/", time=1, text="some words")])).result()
+        pool.submit(SketchTask(1, [Page(url="https://a.org/", time=1, text="some words")])).result()
     print(*[process.pid for process in pool._processes], flush=True)
     time.sleep(600)
 """

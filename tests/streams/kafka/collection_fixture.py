@@ -23,7 +23,7 @@ from streams.kafka.wire.sweep_log import Event, SweepTable
 from streams.kafka.worker import stages
 from streams.operators.messages import SketchedPage
 from streams.operators.routing import partition_of
-from streams.operators.sketch import SketchOperator, Task
+from streams.operators.sketch import SketchOperator, SketchTask
 from streams.page import Page
 from streams.settings import Settings, load
 
@@ -58,7 +58,7 @@ class Collection:
 
     def pages(self, sweep: int, pages: list[Page]) -> None:
         """Sketch pages and send them to the stages."""
-        items = [item for results in self._sketch(Task(sweep, pages)) for item in results]
+        items = [item for results in self._sketch(SketchTask(sweep, pages)) for item in results]
         outcome = stages.Outcome(self.context)
         outcome.send([item for item in items if isinstance(item, SketchedPage)])
         self.send(outcome.messages)

@@ -28,7 +28,7 @@ from streams.operators.messages import Sighting, SketchedPage
 from streams.page import Origin, Page
 
 URL, OTHER = b"org,a)/x", b"org,a)/y"
-QUERY = OriginalQuery(URL, sweep=1, time=20, original_second=-1)
+QUERY = OriginalQuery(URL, revisit_sweep=1, revisit_time=20, original_time_s=-1)
 DOCUMENTS = {name: name.encode() * 16 for name in "ABC"}
 
 
@@ -115,7 +115,7 @@ def test_any_order_and_repeats_give_the_same_rows_and_first_sightings(
     first_seen: dict[tuple[bytes, bytes], int] = {}
     for page in shuffled:
         captured = capture([page], last_of([capture_row.decode(*row) for row in rows.items()]))
-        assert set(captured.possibly_stored) >= {
+        assert set(captured.possibly_stored_keys) >= {
             row for row in captured.changes.puts_of(Family.CAPTURES) if row in rows
         }
         rows.update(captured.changes.puts_of(Family.CAPTURES))
@@ -202,7 +202,7 @@ class TestRevisits:
         """If that capture was deleted or never supplied, no older one is used."""
         before = [seen("B", 20_400).capture, seen("A", 10_000).capture]
         page = msgspec.structs.replace(revisit(URL, 30_000), original_time=1_000 * second)
-        query = OriginalQuery(URL, sweep=1, time=30_000, original_second=second)
+        query = OriginalQuery(URL, revisit_sweep=1, revisit_time=30_000, original_time_s=second)
         assert original_queries([page]) == [query]
         resolved, unresolved = resolve([page], {query: before})
         assert resolved[0].capture.document == (DOCUMENTS[document] if document else None)
@@ -220,7 +220,7 @@ def test_no_pages_give_no_changes() -> None:
     captured = capture([], {})
     assert len(captured.changes) == 0
     assert captured == CaptureResult(
-        changes=captured.changes, sightings=[], captures=[], possibly_stored=[], unchanged=0
+        changes=captured.changes, sightings=[], captures=[], possibly_stored_keys=[], unchanged=0
     )
     assert isinstance(captured.changes, Changes)
     assert all(isinstance(sighting, Sighting) for sighting in captured.sightings)

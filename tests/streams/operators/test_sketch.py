@@ -8,7 +8,7 @@ import pytest
 
 from streams.operators.capture import fingerprint_page
 from streams.operators.messages import SketchedPage
-from streams.operators.sketch import SketchOperator, Task
+from streams.operators.sketch import SketchOperator, SketchTask
 from streams.page import Page, Rejected
 from tests.samples import NOW, settings
 
@@ -18,7 +18,7 @@ TEXT = "a few words that make a text"
 
 def run(*pages: Page, **policy: Any) -> list[list[SketchedPage | Rejected]]:
     custom = settings({"policy": policy})
-    return SketchOperator(custom.scheme, custom.policy, custom.limits)(Task(3, list(pages)))
+    return SketchOperator(custom.scheme, custom.policy, custom.limits)(SketchTask(3, list(pages)))
 
 
 def page(**fields: Any) -> Page:

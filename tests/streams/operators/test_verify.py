@@ -64,7 +64,7 @@ def test_edges_equal_those_of_plain_sets(threshold: float) -> None:
         common = len(SHINGLES[edge.a] & SHINGLES[edge.b])
         assert edge.containment == pytest.approx(common / len(SHINGLES[edge.a]), abs=1e-4)
         assert edge.contained == pytest.approx(common / len(SHINGLES[edge.b]), abs=1e-4)
-    assert result.compared == len(pairs)
+    assert result.pairs_compared == len(pairs)
 
 
 def test_unions_give_the_components_of_the_edges() -> None:
@@ -91,18 +91,18 @@ def test_repeated_and_swapped_pairs_are_compared_once() -> None:
     other = verify([pair(b, a)], BY_ID, by_prefix([a]), 0.5)
     both = verify([pair(a, b), pair(b, a), pair(a, b)], BY_ID, by_prefix([a, b]), 0.5)
     assert one.changes.puts == other.changes.puts == both.changes.puts
-    assert both.compared == 1
+    assert both.pairs_compared == 1
     assert len(both.unions) == 1
 
 
 def test_a_deleted_candidate_is_skipped() -> None:
     result = verify([pair(*SKETCHES[:2])], BY_ID, {}, 0.5)
-    assert (len(result.changes), result.unions, result.compared) == (0, [], 0)
+    assert (len(result.changes), result.unions, result.pairs_compared) == (0, [], 0)
 
 
 def test_a_document_is_not_compared_with_itself() -> None:
     a = SKETCHES[0]
-    assert verify([pair(a, a)], BY_ID, by_prefix([a]), 0.5).compared == 0
+    assert verify([pair(a, a)], BY_ID, by_prefix([a]), 0.5).pairs_compared == 0
 
 
 def test_all_documents_with_the_prefix_are_compared() -> None:
@@ -116,10 +116,10 @@ def test_all_documents_with_the_prefix_are_compared() -> None:
         tokens=c.tokens,
     )
     result = verify([pair(a, b)], BY_ID, {b.document[:5]: [b, clash]}, 0.1)
-    assert result.compared == 2
+    assert result.pairs_compared == 2
     assert len(result.changes.puts_of(Family.EDGES)) == 2
 
 
 def test_no_pairs_give_no_changes() -> None:
     result = verify([], {}, {}, 0.5)
-    assert (len(result.changes), result.unions, result.compared) == (0, [], 0)
+    assert (len(result.changes), result.unions, result.pairs_compared) == (0, [], 0)

@@ -110,7 +110,7 @@ def summarise(**changes: object) -> str:
         "status": "ingested",
         "committed": True,
         "pages": 5,
-        "read_now": 4,
+        "pages_read": 4,
         "new": 1,
         "copies": 1,
         "unchanged": 1,

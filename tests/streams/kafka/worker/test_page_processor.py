@@ -19,7 +19,7 @@ from streams.kafka.worker.runner import Message
 from streams.kafka.worker.stages import process_captures
 from streams.operators.messages import SketchedPage
 from streams.operators.routing import partition_of
-from streams.operators.sketch import SketchOperator, Task
+from streams.operators.sketch import SketchOperator, SketchTask
 from streams.page import Page
 from streams.urls import url_key
 from tests.streams.kafka.collection_fixture import PARTITIONS, SETTINGS
@@ -105,7 +105,7 @@ def test_an_unchanged_page_leaves_the_rows_that_a_sketched_page_would(pages: Pag
     other = PageProcessor(make_runner(tmp_path / "other"))
     write_captures(other, first)
     (results,) = SketchOperator(SETTINGS.scheme, SETTINGS.policy, SETTINGS.limits)(
-        Task(LIVE, [Page(url=URL, time=6, text=TEXT)])
+        SketchTask(LIVE, [Page(url=URL, time=6, text=TEXT)])
     )
     write_captures(other, [page for page in results if isinstance(page, SketchedPage)])
     assert dict(other.runner.partitions.open(OWNER).store.scan(Family.CAPTURES)) == shortcut

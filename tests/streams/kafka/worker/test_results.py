@@ -33,7 +33,7 @@ def location_rows(*locations: tuple[bytes, str, int]) -> Changes:
 def test_the_closest_document_has_the_figures_of_the_new_page() -> None:
     new = {sketch.document: sketch for sketch in (SKETCHES[2], SKETCHES[5])}
     pairs = [CandidatePair(document, other.document[:5], 1) for document in new for other in SKETCHES]
-    near = verify(pairs, new, by_prefix(SKETCHES), 0.3).near
+    near = verify(pairs, new, by_prefix(SKETCHES), 0.3).near_pairs
     assert near is not None
     matches = find_closest(near, new)
     assert matches.keys() == new.keys()
@@ -51,7 +51,7 @@ def test_containment_is_measured_from_the_new_page() -> None:
     long, short = (sketcher.sketch(" ".join(text)) for text in (words, words[:60]))
     for new, stored in ((long, short), (short, long)):
         pairs = [CandidatePair(new.document, stored.document[:5], 1)]
-        near = verify(pairs, {new.document: new}, by_prefix([stored]), 0.5).near
+        near = verify(pairs, {new.document: new}, by_prefix([stored]), 0.5).near_pairs
         assert near is not None
         (_, comparison) = find_closest(near, {new.document})[new.document]
         assert (comparison.containment == 1.0) == (new is short)

@@ -17,7 +17,7 @@ from streams.kafka.worker.stages import Context, Outcome, process_captures, proc
 from streams.operators.join import MemberTransfer, union
 from streams.operators.messages import SketchedPage
 from streams.operators.routing import partition_of
-from streams.operators.sketch import SketchOperator, Task
+from streams.operators.sketch import SketchOperator, SketchTask
 from streams.page import Page
 from streams.settings import load
 from tests.streams.kafka.collection_fixture import PARTITIONS, SETTINGS
@@ -34,7 +34,7 @@ def partition(tmp_path: Path) -> Iterator[Partition]:
 
 
 def sketch(*pages: Page) -> list[SketchedPage]:
-    results = SketchOperator(SETTINGS.scheme, SETTINGS.policy, SETTINGS.limits)(Task(1, list(pages)))
+    results = SketchOperator(SETTINGS.scheme, SETTINGS.policy, SETTINGS.limits)(SketchTask(1, list(pages)))
     return [item for page_results in results for item in page_results if isinstance(item, SketchedPage)]
 
 
