@@ -140,7 +140,7 @@ def publish(
 
     with progress_bars.publish_bar(sweep_name, quiet=as_json) as report:
         published = asyncio.run(
-            publish_files(settings, broker, paths, sweep_name, now=now_ms(), keep_open=keep_open, report=report)
+            publish_files(settings, broker, paths, sweep_name, now=now_ms(), keep_open=keep_open, on_progress=report)
         )
     if as_json:
         write_json(published)

@@ -6,10 +6,10 @@ import os
 import sys
 from typing import NoReturn
 
-RESTART = 75  # `Exit.RESTART`, which is EX_TEMPFAIL in sysexits.h: a supervisor should restart the worker
+EXIT_RESTART = 75  # `Exit.RESTART`, which is EX_TEMPFAIL in sysexits.h: a supervisor should restart the worker
 
 
-def end_process(code: int = RESTART) -> NoReturn:
+def end_process(code: int = EXIT_RESTART) -> NoReturn:
     """Exit without cleaning up, because Faust's clean-up would acknowledge unprocessed messages."""
     sys.stdout.flush()
     sys.stderr.flush()

@@ -36,7 +36,7 @@ class Published(msgspec.Struct, frozen=True):
     sweep: str
     pages: int
     rejected: dict[str, int]  # number of records sent as dead letters, by reason
-    committed: bool  # whether the commit has been requested
+    commit_requested: bool = msgspec.field(name="committed")
 
 
 class Pack(NamedTuple):
@@ -54,7 +54,7 @@ async def publish(
     *,
     now: int,
     keep_open: bool = False,
-    report: ReportProgress = lambda *_: None,
+    on_progress: ReportProgress = lambda *_: None,
 ) -> Published:
     """Send the pages of the files in `paths`. Then request the commit of the sweep, unless `keep_open`.
 
@@ -88,9 +88,9 @@ async def publish(
             if len(in_flight) >= IN_FLIGHT_MAX:
                 done, in_flight = await asyncio.wait(in_flight, return_when=asyncio.FIRST_COMPLETED)
                 await asyncio.gather(*done)  # raises the error of a failed send
-            report(reader.bytes_read, bytes_total, pages_sent)
+            on_progress(reader.bytes_read, bytes_total, pages_sent)
         await asyncio.gather(*in_flight)
-        report(bytes_total, bytes_total, pages_sent)
+        on_progress(bytes_total, bytes_total, pages_sent)
         if not keep_open:
             async with ConsumerLag(broker, kafka, partition_counts) as lag:
                 end_offsets = await lag.end_offsets(Topic.PAGES)

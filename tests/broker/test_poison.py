@@ -165,8 +165,8 @@ def poison() -> list[Poison]:
         ("pages", b'{"url": 7, "body": 7}', [("format", b"scrapy-cluster")]),
     ]
     scheme = Scheme().id
-    for topic in packed_messages.MESSAGE_TYPES:
-        valid_headers = packed_messages.headers(topic, scheme)
+    for topic in packed_messages.VALUE_TYPES:
+        valid_headers = packed_messages.headers_for(topic, scheme)
         wrong_version = [("schema", f"lostfound.{topic.value}/2".encode()), ("scheme", scheme.encode())]
         messages += [
             (topic.value, b"\x90", []),
@@ -174,7 +174,7 @@ def poison() -> list[Poison]:
             (topic.value, None, list(valid_headers)),
         ]
         messages.append((topic.value, b"\x90", [("schema", None), ("scheme", None)]))
-        messages.append((topic.value, b"\x90", list(packed_messages.headers(topic, "another"))))
+        messages.append((topic.value, b"\x90", list(packed_messages.headers_for(topic, "another"))))
         for value in (
             b"\xc1",
             b"{}",
@@ -185,7 +185,7 @@ def poison() -> list[Poison]:
             messages.append((topic.value, value, list(valid_headers)))
     for topic, message in impossible_messages():
         (packed,) = packed_messages.pack([message], 1 << 25)
-        messages.append((topic.value, packed, list(packed_messages.headers(topic, scheme))))
+        messages.append((topic.value, packed, list(packed_messages.headers_for(topic, scheme))))
     return messages
 
 

@@ -71,7 +71,7 @@ class Broker(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @contextmanager
-def capture_client_errors() -> Iterator[list[logging.LogRecord]]:
+def collect_client_errors() -> Iterator[list[logging.LogRecord]]:
     """Collect the errors that aiokafka logs: only the log contains the reason for a failed connection."""
     log = logging.getLogger("aiokafka")
     level, propagate = log.level, log.propagate

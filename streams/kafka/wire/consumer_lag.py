@@ -19,13 +19,13 @@ from aiokafka.errors import KafkaError
 
 from streams.kafka.wire import topics
 from streams.kafka.wire.broker import Broker
-from streams.kafka.wire.packed_messages import MESSAGE_TYPES, Topic
+from streams.kafka.wire.packed_messages import VALUE_TYPES, Topic
 from streams.kafka.wire.topics import PartitionCounts
 from streams.settings import KafkaSettings
 
 POLL_SECONDS = 0.5
 JOIN_ROUNDS_MAX = 64  # a union is forwarded from owner to owner along decreasing ids, usually once or twice
-CONSUMED_TOPICS = (Topic.PAGES, *MESSAGE_TYPES)
+CONSUMED_TOPICS = (Topic.PAGES, *VALUE_TYPES)
 # `captures` occurs twice, because a revisit is first sent to the owner of the URL whose capture it repeats.
 # `documents` occurs three times: for sightings, for the candidate pairs from `buckets`, and for verify requests.
 ADMISSION_STAGES = (Topic.CAPTURES, Topic.CAPTURES, Topic.DOCUMENTS)  # after these stages, documents are stored

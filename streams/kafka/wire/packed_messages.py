@@ -58,17 +58,17 @@ class Retraction(msgspec.Struct, frozen=True):
 
 
 # The value types of each topic. Messages contain these numbers, so a number must never be reused.
-MESSAGE_TYPES: dict[Topic, dict[int, type[msgspec.Struct]]] = {
+VALUE_TYPES: dict[Topic, dict[int, type[msgspec.Struct]]] = {
     Topic.CAPTURES: {0: SketchedPage},
     Topic.DOCUMENTS: {1: Sighting, 2: CandidatePair, 3: VerifyRequest},
     Topic.BUCKETS: {4: BucketProbe},
     Topic.JOINS: {5: Union, 6: MemberTransfer},
     Topic.RETRACTIONS: {7: Retraction},
 }
-_NUMBERS = {kind: number for kinds in MESSAGE_TYPES.values() for number, kind in kinds.items()}
+_NUMBERS = {kind: number for kinds in VALUE_TYPES.values() for number, kind in kinds.items()}
 _DECODERS = {
     topic: {number: msgspec.msgpack.Decoder(kind).decode for number, kind in kinds.items()}
-    for topic, kinds in MESSAGE_TYPES.items()
+    for topic, kinds in VALUE_TYPES.items()
 }
 _encode = msgspec.msgpack.Encoder().encode
 _decode_items = msgspec.msgpack.Decoder(list[tuple[int, msgspec.Raw]]).decode
@@ -88,7 +88,7 @@ def schema(topic: Topic) -> str:
     return f"lostfound.{topic.value}/{VERSION}"
 
 
-def headers(topic: Topic, scheme_id: str) -> list[tuple[str, bytes]]:
+def headers_for(topic: Topic, scheme_id: str) -> list[tuple[str, bytes]]:
     """Return the headers for messages to a topic."""
     return [("schema", schema(topic).encode()), ("scheme", scheme_id.encode())]
 

@@ -62,7 +62,7 @@ _decode_msgpack = msgspec.msgpack.Decoder(PageMessage).decode
 _decode_pack = msgspec.msgpack.Decoder(list[PageMessage]).decode
 _encode_msgpack = msgspec.msgpack.Encoder().encode
 _decode_object = msgspec.json.Decoder(dict[str, Any]).decode
-Decoded = tuple[Page | Rejected, str]
+DecodedPage = tuple[Page | Rejected, str]
 """A page or its rejection, and the name of its sweep, or an empty string if the message does not name a sweep."""
 
 
@@ -79,7 +79,7 @@ def encode_pack(pack: Sequence[PageMessage]) -> tuple[bytes, list[tuple[str, byt
 
 def decode_pages(
     value: bytes | None, headers: Headers, origin: Origin, limits: ReadLimits, default_format: str = ""
-) -> list[Decoded]:
+) -> list[DecodedPage]:
     """Decode a message with one or several pages. An invalid message becomes a rejection."""
     if dict(headers).get("schema") != PACK_SCHEMA.encode():
         return [decode_page(value, headers, origin, limits, default_format)]
@@ -91,7 +91,7 @@ def decode_pages(
 
 def decode_page(
     value: bytes | None, headers: Headers, origin: Origin, limits: ReadLimits, default_format: str = ""
-) -> Decoded:
+) -> DecodedPage:
     """Decode a message with one page. An invalid message becomes a rejection.
 
     `default_format` applies if all three headers are absent, because most crawlers cannot set headers.
@@ -119,7 +119,7 @@ def decode_page(
         return Rejected("bad_message", repr(error)[:300], origin), ""
 
 
-def _to_page(message: PageMessage, limits: ReadLimits, message_origin: Origin) -> Decoded:
+def _to_page(message: PageMessage, limits: ReadLimits, message_origin: Origin) -> DecodedPage:
     origin = Origin(message.source, message.offset, message.member) if message.source else message_origin
     try:
         return _build_page(message, limits, origin), message.crawl

@@ -70,7 +70,7 @@ class Producer:
     async def send(self, sends: Mapping[tuple[Topic, int], Sequence[msgspec.Struct]]) -> None:
         """Pack and send values, given by topic and partition."""
         await self._send_all(
-            (topic, partition, value, packed_messages.headers(topic, self.scheme_id), None)
+            (topic, partition, value, packed_messages.headers_for(topic, self.scheme_id), None)
             for (topic, partition), values in sends.items()
             for value in packed_messages.pack(values, self.settings.pack_bytes)
         )

@@ -16,7 +16,7 @@ from streams.find.answer import Candidate
 from streams.kafka.wire.packed_messages import Topic
 
 
-class Closest(msgspec.Struct, frozen=True):
+class ClosestDocument(msgspec.Struct, frozen=True):
     """The stored document most similar to a page."""
 
     url: str
@@ -31,7 +31,7 @@ class NearDuplicate(msgspec.Struct, frozen=True, kw_only=True):
     document: str
     first_seen: str | None
     cluster: str
-    closest: Closest
+    closest: ClosestDocument
     resemblance: float
     resemblance_error: float
     containment: float

@@ -9,7 +9,7 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.errors import KafkaConnectionError, KafkaError, TopicAlreadyExistsError, for_code
 
 from streams.errors import InputError
-from streams.kafka.wire.broker import Broker, capture_client_errors, unreachable_error
+from streams.kafka.wire.broker import Broker, collect_client_errors, unreachable_error
 from streams.kafka.wire.packed_messages import RESULT_TOPICS, Topic
 from streams.settings import KafkaSettings
 
@@ -133,7 +133,7 @@ async def _partition_counts(admin: AIOKafkaAdminClient, names: Iterable[str]) ->
 
 async def _connect(broker: Broker) -> AIOKafkaAdminClient:
     admin = AIOKafkaAdminClient(**broker.client_arguments())
-    with capture_client_errors() as client_errors:
+    with collect_client_errors() as client_errors:
         try:
             await admin.start()
         except KafkaConnectionError as error:

@@ -18,7 +18,7 @@ from faust.auth import SASLCredentials, SSLCredentials
 from streams.kafka.process_exit import end_process
 from streams.kafka.wire import topics
 from streams.kafka.wire.broker import Broker
-from streams.kafka.wire.packed_messages import MESSAGE_TYPES, Topic
+from streams.kafka.wire.packed_messages import VALUE_TYPES, Topic
 from streams.kafka.worker.faust_consumer import Consumer, FlowControl, Transport
 from streams.kafka.worker.faust_table import StateTable
 from streams.kafka.worker.page_processor import PageProcessor
@@ -136,7 +136,7 @@ def build_app(
             changelog_topic=faust_topic(Topic.CHANGELOG),
             recovery_buffer_size=CHANGELOG_RECORDS_BUFFERED,
         )
-        for topic in MESSAGE_TYPES:
+        for topic in VALUE_TYPES:
             add_agent(topic, partial(runner.process, topic), kafka.take_messages)
     if "sketch" in operators:
         add_agent(Topic.PAGES, page_processor.process, kafka.take_pages)

@@ -66,7 +66,7 @@ class PageProcessor:
 
     async def process(self, batch: Sequence[Message]) -> None:
         """Process messages, at most `kafka.take_pages` pages at a time. One message may contain many pages."""
-        decoded: list[tuple[page_messages.Decoded, Message]] = []
+        decoded: list[tuple[page_messages.DecodedPage, Message]] = []
         for message in batch:
             decoded += [(page, message) for page in await self._decode(message)]
             while len(decoded) >= self._kafka.take_pages:
@@ -80,7 +80,7 @@ class PageProcessor:
         self._thread.shutdown(wait=False, cancel_futures=True)
         self._pool.__exit__()
 
-    async def _decode(self, message: Message) -> list[page_messages.Decoded]:
+    async def _decode(self, message: Message) -> list[page_messages.DecodedPage]:
         origin = Origin(topics.full_name(self._kafka, Topic.PAGES), message.offset)
         arguments = (message.value, message.headers, origin, self._read_limits, self._kafka.default_format)
         if not self._read_limits.warc_folder:
@@ -88,7 +88,7 @@ class PageProcessor:
         # The message may point into a WARC file, and reading the file must not block the event loop.
         return await asyncio.to_thread(page_messages.decode_pages, *arguments)
 
-    async def _process(self, batch: Sequence[tuple[page_messages.Decoded, Message]]) -> None:
+    async def _process(self, batch: Sequence[tuple[page_messages.DecodedPage, Message]]) -> None:
         dead_letters: list[DeadLetter] = []
         by_sweep: defaultdict[int, list[AcceptedPage]] = defaultdict(list)
         for (page, sweep_name), message in batch:

@@ -20,7 +20,7 @@ from state.families import Family
 from state.model import ID_BYTES
 from state.store import Store
 from streams.kafka.wire.packed_messages import Topic
-from streams.kafka.wire.result_messages import Closest, ClusterChange, NearDuplicate, Result
+from streams.kafka.wire.result_messages import ClosestDocument, ClusterChange, NearDuplicate, Result
 from streams.operators.lookups import read_rows
 from streams.operators.routing import partition_of
 from streams.sketch.sketcher import Comparison
@@ -83,7 +83,7 @@ def near_duplicate_results(
             document=document.hex(),
             first_seen=iso(location.first_seen),
             cluster=(parents[closest] or closest).hex(),
-            closest=Closest(closest_url, closest.hex(), iso(closest_location.first_seen)),
+            closest=ClosestDocument(closest_url, closest.hex(), iso(closest_location.first_seen)),
             **msgspec.structs.asdict(comparison),
         )
         yield Result(Topic.NEAR_DUPLICATES, partition_of(location.url_key, partition_count), url.encode(), value)

@@ -18,7 +18,7 @@ from streams.kafka.collection import readmission, repair
 from streams.kafka.rows.row_query import RowQuery, run_query
 from streams.kafka.rows.sharded_store import ShardedStore
 from streams.kafka.wire.consumer_lag import ADMISSION_STAGES, CLUSTERING_STAGES, wait_until_drained
-from streams.kafka.wire.packed_messages import MESSAGE_TYPES, Topic
+from streams.kafka.wire.packed_messages import VALUE_TYPES, Topic
 from streams.kafka.wire.sweep_log import Event, SweepTable
 from streams.kafka.worker import stages
 from streams.operators.messages import SketchedPage
@@ -72,13 +72,13 @@ class Collection:
         """Return a predicate for the keys that a partition owns."""
         return lambda key: partition_of(key, PARTITIONS) == number
 
-    def process(self, topics: Iterable[Topic] = tuple(MESSAGE_TYPES)) -> None:
+    def process(self, topics: Iterable[Topic] = tuple(VALUE_TYPES)) -> None:
         """Process all messages of some topics, including those sent while it runs."""
         topics = list(topics)
         while any(self.process_some(topic, number) for topic in topics for number in self.parts):
             pass
 
-    def advance(self, steps_max: int, topics: Sequence[Topic] = tuple(MESSAGE_TYPES)) -> None:
+    def advance(self, steps_max: int, topics: Sequence[Topic] = tuple(VALUE_TYPES)) -> None:
         """Process a few messages of random partitions, if there is an `rng`."""
         if self._rng is not None:
             for _ in range(self._rng.randint(0, steps_max)):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from streams.kafka.process_exit import RESTART
+from streams.kafka.process_exit import EXIT_RESTART
 
 
 def test_the_exit_code_for_a_restart_is_documented() -> None:
     from streams.cli.exit_codes import Exit
 
-    assert RESTART == Exit.RESTART
+    assert EXIT_RESTART == Exit.RESTART

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from state.families import Family
-from streams.kafka.wire.packed_messages import Topic, headers, pack
+from streams.kafka.wire.packed_messages import Topic, headers_for, pack
 from streams.kafka.worker.runner import Message, Runner
 from tests.streams.kafka.collection_fixture import SETTINGS, Collection
 from tests.streams.kafka.worker_fixture import make_runner
@@ -32,7 +32,7 @@ def captures_message(folder: Path, *sweeps: int) -> Message:
         collection.sketch(sweep, {URL: "a page of a sweep"})
     (((_, partition), pages),) = collection.logs.items()
     (value,) = pack(pages, 1 << 20)
-    sent = headers(Topic.CAPTURES, SETTINGS.scheme.id)
+    sent = headers_for(Topic.CAPTURES, SETTINGS.scheme.id)
     return Message(partition=partition, offset=0, time=5, value=value, headers=sent)
 
 
