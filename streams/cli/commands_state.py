@@ -154,7 +154,7 @@ def forget(context: Context, url_or_id: str, as_json: bool) -> Exit:
             removals = forgetting.forget_url(rows, url_key(url_or_id))
         else:
             removals = forgetting.forget_document(rows, query.resolve(View(rows), url_or_id))
-        forgotten = forgetting.apply(removals, commit)
+        forgotten = forgetting.commit_removals(removals, commit)
     if as_json:
         write_json(forgotten)
     if not forgotten.captures and not forgotten.documents:

@@ -88,7 +88,7 @@ def open_(context: Context, name: str) -> None:
     else:
         with context.writer(create=True) as (store, _):
             # An interrupted cancellation may still occupy the name.
-            forgetting.apply(forgetting.finish_cancelling(store), partial(store.write, sync=True))
+            forgetting.commit_removals(forgetting.finish_cancelling(store), partial(store.write, sync=True))
             open_sweep(store, name, now_ms())
     click.echo(f"sweep {name} is open")
 
@@ -120,11 +120,11 @@ def cancel(context: Context, name: str) -> None:
     from streams import forgetting
 
     if context.server is not None:
-        forgotten = context.send_sweep_event("cancel", name, forgetting.Forgotten)
+        forgotten = context.send_sweep_event("cancel", name, forgetting.RemovalTotals)
     else:
         with context.writer() as (store, _):
             removals = forgetting.cancel_sweep(store, _find_sweep(store, name))
-            forgotten = forgetting.apply(removals, partial(store.write, sync=True))
+            forgotten = forgetting.commit_removals(removals, partial(store.write, sync=True))
     counts = f"{pluralise(forgotten.captures, 'capture')} and {pluralise(forgotten.documents, 'document')}"
     click.echo(f"sweep {name} is cancelled; deleted {counts}")
 

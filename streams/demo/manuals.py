@@ -36,7 +36,7 @@ class Edition(NamedTuple):
 
     sweep: str
     version: str
-    released: str  # ISO date
+    release_date: str  # ISO date
 
 
 EDITIONS = (
@@ -49,7 +49,7 @@ EDITIONS = (
 )
 
 
-def download(folder: Path, on_download: Callable[[Edition], None]) -> dict[Edition, Path]:
+def download_archives(folder: Path, on_download: Callable[[Edition], None]) -> dict[Edition, Path]:
     """Download all source archives that `folder` does not contain yet, and return the paths of all editions.
 
     Call `on_download` after each edition. Raise ManualUnavailable, with pip's last error line, if a download fails.
@@ -74,7 +74,7 @@ def download(folder: Path, on_download: Callable[[Edition], None]) -> dict[Editi
 def write_sweep(edition: Edition, archive: Path, target: Path) -> int:
     """Write an edition's pages as JSONL and return their number. Raise ManualUnavailable if the archive is broken."""
     rows = [
-        {"url": url, "fetch_time": f"{edition.released}T00:00:00Z", "title": parse_title(text), "text": text}
+        {"url": url, "fetch_time": f"{edition.release_date}T00:00:00Z", "title": parse_title(text), "text": text}
         for url, text in sorted(read_pages(archive))
     ]
     target.parent.mkdir(parents=True, exist_ok=True)

@@ -80,7 +80,7 @@ def _download_manuals(folder: Path) -> Site | None:
     click.echo(f"downloading {description}, as source archives from the package index ...", err=True)
     try:
         with progress_bars.download_bar(len(files)) as count_download:
-            archives = manuals.download(folder / "archives", lambda _: count_download())
+            archives = manuals.download_archives(folder / "archives", lambda _: count_download())
         for edition, archive in archives.items():
             manuals.write_sweep(edition, archive, files[edition])
     except manuals.ManualUnavailable as error:

@@ -1,11 +1,11 @@
 """Compute the changes that delete URLs, documents and cancelled sweeps, and rebuild only the affected clusters.
 
 The generators `forget_url`, `forget_document` and `cancel_sweep` write nothing: they yield `Removal` values. The
-caller commits the changes of one removal before it resumes the generator, which reads the new state: see `apply`.
-The state is sound after every removal, so a crash between two removals does no harm.
+caller, usually `commit_removals`, must commit each removal before it requests the next one, which is computed from
+the new state. The state is consistent after every removal, so a crash between two removals does no harm.
 
-A union-find cannot undo a union. The component of a deleted document is therefore dissolved and joined again from its
-remaining edges.
+A union-find cannot undo a union. The component of a deleted document is therefore dissolved, and its other documents
+are joined again by the remaining edges.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from state.scheme import Scheme
 from state.view import View
 from streams.forgetting.bucket_refill import remove_postings
 from streams.forgetting.remaining_text import RemainingTexts
-from streams.forgetting.word_index import RemovedDocument, WordIndexCleaner, captures_elsewhere
+from streams.forgetting.word_index import AffectedDocument, StaleEntryFinder, captures_elsewhere
 from streams.operators import forest
 from streams.sketch.index_terms import sample_entries
 from streams.urls import host_prefix
@@ -43,7 +43,7 @@ class Removal(msgspec.Struct, frozen=True):
     rejoined: int = 0  # documents that were joined again because their cluster was dissolved
 
 
-class Forgotten(msgspec.Struct, frozen=True):
+class RemovalTotals(msgspec.Struct, frozen=True):
     """The totals of all removals of one command."""
 
     captures: int
@@ -51,7 +51,7 @@ class Forgotten(msgspec.Struct, frozen=True):
     rejoined: int
 
 
-def apply(removals: Iterable[Removal], commit: Callable[[Changes], None]) -> Forgotten:
+def commit_removals(removals: Iterable[Removal], commit: Callable[[Changes], None]) -> RemovalTotals:
     """Commit each removal before the next one is computed. Return the totals."""
     captures = documents = rejoined = 0
     for removal in removals:
@@ -59,7 +59,7 @@ def apply(removals: Iterable[Removal], commit: Callable[[Changes], None]) -> For
         captures += removal.captures
         documents += removal.documents
         rejoined += removal.rejoined
-    return Forgotten(captures, documents, rejoined)
+    return RemovalTotals(captures, documents, rejoined)
 
 
 def forget_document(reader: RowReader, document: bytes) -> Iterator[Removal]:
@@ -72,14 +72,14 @@ def forget_document(reader: RowReader, document: bytes) -> Iterator[Removal]:
         for capture in view.captures(key)
         if capture.document == document
     ]
-    yield _remove(reader, captures, WordIndexCleaner(reader, view.scheme, lambda _: False), must_delete={document})
+    yield _remove(reader, captures, StaleEntryFinder(reader, view.scheme, lambda _: False), must_delete={document})
 
 
 def forget_url(reader: RowReader, key: bytes) -> Iterator[Removal]:
     """Remove the captures of a URL key, and the documents that have no other capture."""
     yield from finish_cancelling(reader)
     view = View(reader)
-    words = WordIndexCleaner(reader, view.scheme, lambda capture: capture.key != key)
+    words = StaleEntryFinder(reader, view.scheme, lambda capture: capture.key != key)
     yield _remove(reader, view.captures(key), words)
 
 
@@ -94,7 +94,7 @@ def cancel_sweep(reader: RowReader, sweep: Sweep) -> Iterator[Removal]:
     if changes:
         yield Removal(changes)
     start = b""
-    words = WordIndexCleaner(reader, View(reader).scheme, lambda capture: capture.sweep != sweep.number)
+    words = StaleEntryFinder(reader, View(reader).scheme, lambda capture: capture.sweep != sweep.number)
     while captures := _next_captures(reader, sweep.number, start):
         start = capture_row.key_of(captures[-1])
         yield _remove(reader, captures, words)
@@ -123,7 +123,7 @@ def _next_captures(reader: RowReader, sweep: int, start: bytes) -> list[Capture]
 
 
 def _remove(
-    reader: RowReader, captures: Sequence[Capture], words: WordIndexCleaner, must_delete: Collection[bytes] = ()
+    reader: RowReader, captures: Sequence[Capture], words: StaleEntryFinder, must_delete: Collection[bytes] = ()
 ) -> Removal:
     """Remove captures, the locations and documents without other captures, and the documents in `must_delete`."""
     changes = Changes()
@@ -137,7 +137,7 @@ def _remove(
     deleted, affected = _remove_from_urls(reader, changes, scheme, removed, must_delete)
     _delete_rows(reader, changes, deleted)
     remove_postings(reader, changes, deleted, scheme)
-    changes.delete_all(Family.WORDS, words.stale_entries(affected))
+    changes.delete_all(Family.WORDS, words.find(affected))
     rejoined = _rejoin(reader, changes, deleted)
     totals = Counter(meta.counters(reader))
     totals.update(documents=-len(deleted), documents_forgotten=len(deleted))
@@ -165,10 +165,10 @@ def _remove_from_urls(
     scheme: Scheme,
     removed: Mapping[bytes, Sequence[Capture]],
     must_delete: Collection[bytes],
-) -> tuple[dict[bytes, Sketch], list[RemovedDocument]]:
+) -> tuple[dict[bytes, Sketch], list[AffectedDocument]]:
     """Update the locations and texts of documents. Return the documents to delete, and all affected documents."""
     deleted: dict[bytes, Sketch] = {}
-    affected: list[RemovedDocument] = []
+    affected: list[AffectedDocument] = []
     texts = RemainingTexts(reader, scheme)
     documents = sorted(removed)
     for document, value in zip(documents, reader.get_many(Family.DOCUMENTS, documents), strict=True):
@@ -182,9 +182,9 @@ def _remove_from_urls(
         urls = {key: urls for key, urls in spellings.items() if urls}
         if first_seen is None or document in must_delete:
             deleted[document] = row.sketch
-            affected.append(RemovedDocument(document, urls, None))
+            affected.append(AffectedDocument(document, urls, None))
             continue
-        affected.append(RemovedDocument(document, urls, {url.key for url in url_captures if not url.remaining}))
+        affected.append(AffectedDocument(document, urls, {url.key for url in url_captures if not url.remaining}))
         if first_seen != row.first_seen:
             changes.put(Family.DOCUMENTS, document, document_row.with_time(value, first_seen))
         remaining = chain.from_iterable(url.remaining for url in url_captures)

@@ -28,7 +28,7 @@ _CHUNK = 256  # keys or documents per look-up
 _TERMS_CACHED = 16  # pairs of document and site; a document can have many URLs on a site
 
 
-class RemovedDocument(msgspec.Struct, frozen=True):
+class AffectedDocument(msgspec.Struct, frozen=True):
     """A document that is removed from URLs."""
 
     document: bytes
@@ -36,7 +36,7 @@ class RemovedDocument(msgspec.Struct, frozen=True):
     left_keys: Collection[bytes] | None  # URL keys without a remaining capture; None if the document is deleted
 
 
-class WordIndexCleaner:
+class StaleEntryFinder:
     """Finds the entries to delete, for all removals of one command."""
 
     def __init__(self, reader: RowReader, scheme: Scheme, is_remaining: Callable[[Capture], bool]) -> None:
@@ -46,7 +46,7 @@ class WordIndexCleaner:
         self._is_remaining = is_remaining
         self._remaining_terms = lru_cache(maxsize=_TERMS_CACHED)(self._read_remaining_terms)
 
-    def stale_entries(self, removed: Sequence[RemovedDocument]) -> set[bytes]:
+    def find(self, removed: Sequence[AffectedDocument]) -> set[bytes]:
         """Return the keys of the entries to delete."""
         stale: set[bytes] = set()
         prefixes_by_site: dict[bytes, set[bytes]] = {}  # of the documents to search for
@@ -62,7 +62,7 @@ class WordIndexCleaner:
             stale.update(row for row, _ in self._reader.scan(Family.WORDS, site) if row[-PREFIX_BYTES:] in prefixes)
         return stale
 
-    def _stale_at_site(self, item: RemovedDocument, site: bytes, text_words: set[int] | None) -> set[bytes] | None:
+    def _stale_at_site(self, item: AffectedDocument, site: bytes, text_words: set[int] | None) -> set[bytes] | None:
         """Return the entries to delete of a document on a site, or None if the site's entries must be searched."""
         document, left_keys = item.document, item.left_keys
         stays = left_keys is not None and any(key not in left_keys for key in _url_keys(self._reader, document, site))
@@ -81,7 +81,7 @@ class WordIndexCleaner:
         pages = {(capture.key, capture.url) for capture in captures if self._is_remaining(capture)}
         return {term for terms in path_terms_of_pages(list(pages), self._sketcher) for term in terms}
 
-    def _read_text_words(self, removed: Sequence[RemovedDocument]) -> Iterator[set[int] | None]:
+    def _read_text_words(self, removed: Sequence[AffectedDocument]) -> Iterator[set[int] | None]:
         """Yield the indexed words of each document's text, or None if the text is not stored."""
         codec = TextCodec(meta.dictionaries(self._reader))
         for start in range(0, len(removed), _CHUNK):

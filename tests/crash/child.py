@@ -13,7 +13,7 @@ from pathlib import Path
 from state import sweeps
 from state.store import Store
 from streams.engine.ingest import Progress, ingest
-from streams.forgetting import apply, cancel_sweep, removal
+from streams.forgetting import cancel_sweep, commit_removals, removal
 from tests.samples import NOW, settings
 
 
@@ -35,7 +35,7 @@ def cancel(folder: str, sweep: str) -> None:
         print("ready", flush=True)
         target = sweeps.named(store, sweep)
         if target is not None:
-            apply(cancel_sweep(store, target), partial(store.write, sync=True))
+            commit_removals(cancel_sweep(store, target), partial(store.write, sync=True))
     print("done", flush=True)
 
 

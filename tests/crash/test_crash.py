@@ -27,7 +27,7 @@ from state.model import SweepState
 from state.store import Store
 from state.view import View
 from streams.engine.ingest import ingest
-from streams.forgetting import apply, finish_cancelling
+from streams.forgetting import commit_removals, finish_cancelling
 from streams.page import Page
 from streams.readers.dispatch import read
 from tests.samples import NOW, Line, jsonl, page, settings, variant, words
@@ -237,7 +237,7 @@ def test_killed_while_cancelling(start: Callable[..., Child], crawl: Crawl, tmp_
         child.end(signal.SIGKILL)
         assert is_consistent(folder)
     with Store(folder) as store:
-        apply(finish_cancelling(store), store.write)
+        commit_removals(finish_cancelling(store), store.write)
         assert sweeps.all_sweeps(store)[1].state in {SweepState.CANCELLED, SweepState.COMMITTED}
     assert start("cancel", folder, "1").end() == 0
     with Store(folder) as store:

@@ -25,7 +25,7 @@ from streams.cli.exit_codes import Exit
 from streams.engine.dead_letters import DeadLetterLine
 from streams.engine.ingest import Summary
 from streams.find.answer import Answer, Candidate, Evidence
-from streams.forgetting import Forgotten
+from streams.forgetting import RemovalTotals
 from streams.kafka.publish import Published
 from streams.query import Cluster, Match, Member, UrlCapture
 from streams.terminal.tables import EVIDENCE
@@ -197,7 +197,7 @@ DOCUMENTED_STRUCTS = [
     Problem,
     Stats,
     HotKey,
-    Forgotten,
+    RemovalTotals,
     Published,
 ]
 

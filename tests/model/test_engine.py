@@ -36,7 +36,7 @@ from state.store import Store
 from state.sweeps import commit
 from state.view import View
 from streams import query
-from streams.forgetting import apply, cancel_sweep, finish_cancelling, forget_document, forget_url, removal
+from streams.forgetting import cancel_sweep, commit_removals, finish_cancelling, forget_document, forget_url, removal
 from streams.settings import Settings
 from streams.sketch.sketcher import Sketcher
 from streams.urls import host_prefix, url_key
@@ -241,7 +241,7 @@ class Engine(RuleBasedStateMachine):
             return
         chosen = data.draw(st.sampled_from(cancellable))
         removed = {capture for capture in self.captures if capture.sweep == chosen.number}
-        assert apply(cancel_sweep(self.store, chosen), self.store.write).captures == len(removed)
+        assert commit_removals(cancel_sweep(self.store, chosen), self.store.write).captures == len(removed)
         self.captures -= removed
 
     @rule(data=st.data(), writes=st.integers(1, 6))
@@ -261,23 +261,23 @@ class Engine(RuleBasedStateMachine):
             write(store, changes, sync=sync)
 
         with patch.object(Store, "write", write_or_fail), suppress(InterruptedError):
-            apply(cancel_sweep(self.store, chosen), self.store.write)
+            commit_removals(cancel_sweep(self.store, chosen), self.store.write)
         self.captures = {capture for capture in self.captures if capture.sweep != chosen.number}
         sweeps_left = {c.sweep for c in View(self.store).all_captures()}
         assert chosen.number not in sweeps_left
         self.reopen()
-        apply(finish_cancelling(self.store), self.store.write)
+        commit_removals(finish_cancelling(self.store), self.store.write)
 
     @rule(url=st.sampled_from([*URLS, *SPELLINGS]))
     def forget_a_url(self, url: str) -> None:
         removed = {capture for capture in self.captures if url_key(capture.url) == url_key(url)}
-        assert apply(forget_url(self.store, url_key(url)), self.store.write).captures == len(removed)
+        assert commit_removals(forget_url(self.store, url_key(url)), self.store.write).captures == len(removed)
         self.captures -= removed
 
     @rule(text=st.sampled_from(TEXTS))
     def forget_a_document(self, text: str) -> None:
         removed = {capture for capture in self.captures if capture.document == IDS[text]}
-        result = apply(forget_document(self.store, IDS[text]), self.store.write)
+        result = commit_removals(forget_document(self.store, IDS[text]), self.store.write)
         assert (result.captures, result.documents) == (len(removed), bool(removed))
         self.captures -= removed
 

@@ -42,7 +42,7 @@ class Collection:
     def local_stores(self) -> dict[int, Store]:
         """Return the stores of the partitions that this worker serves."""
         opened = self.runner.partitions
-        return {number: part.store for number, part in opened.by_number.items() if number in opened.active}
+        return {number: part.store for number, part in opened.by_number.items() if number in opened.active_numbers}
 
     def query_local(self, query: RowQuery) -> Any:
         """Execute a query on this worker's partitions. Raise StateError if another worker serves any of them."""
@@ -52,7 +52,7 @@ class Collection:
             raise StateError(f"partitions {missing} have moved to another worker", "retry after the rebalance")
         return run_query(stores, query)
 
-    def store(self) -> ShardedStore:
+    def sharded_store(self) -> ShardedStore:
         """Return a store that reads all partitions. Raise StateError if a partition has no worker."""
         workers: dict[int, RowSource] = {}
         for url, topics in self.app.router.table_metadata("state").items():
@@ -79,7 +79,7 @@ class Collection:
 
         Meanwhile, pages are processed and clusters joined. `readmission` and `repair` correct the effects of races.
         """
-        store = self.store()
+        store = self.sharded_store()
         changes_by_partition = store.divide(changes)
         removed = readmission.read_removed_rows(store, changes_by_partition.values())
         self._send_retraction(changes_by_partition)
@@ -87,7 +87,7 @@ class Collection:
             self._run_on_loop(wait_until_drained(self.lag, ADMISSION_STAGES))
             self._run_on_loop(self.runner.producer.send(self._build_readmissions(removed)))
         repair.repair_clusters(
-            self.store(),
+            self.sharded_store(),
             changes_by_partition,
             drain=lambda: self._run_on_loop(wait_until_drained(self.lag, CLUSTERING_STAGES)),
             commit=lambda repairs: self._send_retraction(store.divide(repairs)),
@@ -98,7 +98,7 @@ class Collection:
         deadline = time.monotonic() + RETRACTION_SECONDS_MAX
         while True:
             try:
-                return readmission.build_readmissions(self.store(), removed, self.runner.context)
+                return readmission.build_readmissions(self.sharded_store(), removed, self.runner.context)
             except StateError as error:
                 if time.monotonic() > deadline:
                     raise
@@ -109,7 +109,7 @@ class Collection:
         asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(seconds_max)
 
     def _send_retraction(self, changes_by_partition: Mapping[int, Changes]) -> None:
-        retractions = repair.build_retractions(self.store(), changes_by_partition)
+        retractions = repair.build_retractions(self.sharded_store(), changes_by_partition)
         self._run_on_loop(self._retract(retractions), RETRACTION_SECONDS_MAX)
 
     async def _retract(self, messages: Mapping[tuple[Topic, int], Sequence[Retraction]]) -> None:

@@ -34,7 +34,7 @@ from state.errors import LostfoundError, StateError
 from state.model import Sweep, SweepState
 from streams import forgetting
 from streams.errors import InputError
-from streams.forgetting import Forgotten
+from streams.forgetting import RemovalTotals
 from streams.kafka.collection.collection import Collection
 from streams.kafka.rows.row_query import RowQuery
 from streams.kafka.rows.worker_client import is_authorized, token_from_environment
@@ -105,8 +105,8 @@ class Server:
         metrics, opened = self.runner.metrics, self.runner.partitions
         metrics.ready.set(not self.reasons_not_ready())
         metrics.disk_free.set(self._disk_free())
-        metrics.partitions.labels("active").set(len(opened.active & opened.by_number.keys()))
-        metrics.partitions.labels("standby").set(len(opened.by_number.keys() - opened.active))
+        metrics.partitions.labels("active").set(len(opened.active_numbers & opened.by_number.keys()))
+        metrics.partitions.labels("standby").set(len(opened.by_number.keys() - opened.active_numbers))
         metrics.waiting_messages.clear()
         for name, count in self.app.waiting_messages().items():
             metrics.waiting_messages.labels(name).set(count)
@@ -122,7 +122,7 @@ class Server:
         query, collection = _decode_query(await request.read()), self._ready_collection()
         if query.partitions is not None:
             return _respond(await asyncio.to_thread(collection.query_local, query))
-        return _respond(await asyncio.to_thread(lambda: collection.store().query(query)))
+        return _respond(await asyncio.to_thread(lambda: collection.sharded_store().query(query)))
 
     async def _retract(self, request: web.Request) -> web.Response:
         _, changes = changelog_record.decode(await request.read())
@@ -143,7 +143,7 @@ class Server:
                 return _respond(await self._cancel(event))
         return _respond(None)
 
-    async def _cancel(self, event: Event) -> Forgotten:
+    async def _cancel(self, event: Event) -> RemovalTotals:
         """Hide a sweep, and remove its captures once all messages in flight are processed.
 
         Captures written later would remain forever, because the removal is not repeated.
@@ -161,9 +161,9 @@ class Server:
             await sweep_log.wait_until(lambda table: table.sweeps[number].state is SweepState.CANCELLED)
         return forgotten
 
-    def _remove_captures(self, sweep: Sweep) -> Forgotten:
-        collection = self.collection
-        return forgetting.apply(forgetting.cancel_sweep(collection.store(), sweep), collection.apply_retraction)
+    def _remove_captures(self, sweep: Sweep) -> RemovalTotals:
+        removals = forgetting.cancel_sweep(self.collection.sharded_store(), sweep)
+        return forgetting.commit_removals(removals, self.collection.apply_retraction)
 
 
 @contextmanager

@@ -90,10 +90,10 @@ def build_readmissions(store: RowReader, removed: RemovedRows, context: Context)
             sighting = Sighting(
                 document=document, key=capture.key, time=capture.time, words=site_words, payload=payload
             )
-            outcome.send([sighting])
+            outcome.queue([sighting])
     for document in stored_documents.keys() & removed.documents.keys():
         buckets = _compute_buckets(document, stored_documents[document], context)
-        outcome.send(routing.bucket_probes(document, buckets, context.bucket_bytes, context.partition_count))
+        outcome.queue(routing.bucket_probes(document, buckets, context.bucket_bytes, context.partition_count))
     return outcome.messages
 
 

@@ -27,7 +27,7 @@ async def coordinate_commits(collection: Collection) -> None:
     barriers: dict[int, Barrier] = {}
     while True:
         await asyncio.sleep(POLL_SECONDS)
-        if 0 not in collection.runner.partitions.active:
+        if 0 not in collection.runner.partitions.active_numbers:
             barriers.clear()
             continue
         for number, request in list(requests.items()):
@@ -41,7 +41,9 @@ async def coordinate_commits(collection: Collection) -> None:
 
 
 async def _commit(collection: Collection, number: int, request: Event) -> None:
-    captures = await asyncio.to_thread(lambda: sum(sweeps.captures_per_host(collection.store(), number).values()))
+    captures = await asyncio.to_thread(
+        lambda: sum(sweeps.captures_per_host(collection.sharded_store(), number).values())
+    )
     sweep_log = collection.runner.sweep_log
     reached = Event(event="reached", name=request.name, time=request.time, captures=captures, number=number)
     await sweep_log.append(reached)

@@ -39,7 +39,7 @@ async def publish_moves(collection: Collection) -> None:
     while True:
         await asyncio.sleep(POLL_SECONDS)
         sweep = runner.sweep_log.table.unpublished_sweep
-        if sweep is None or 0 not in runner.partitions.active:
+        if sweep is None or 0 not in runner.partitions.active_numbers:
             continue
         try:
             await _publish(collection, sweep)
@@ -49,7 +49,7 @@ async def publish_moves(collection: Collection) -> None:
         except Exception:
             # A retry would fail again, so the moves of this sweep are skipped.
             log.exception("cannot publish the moves of a sweep, skipping them", sweep=sweep.name)
-            runner.metrics.count({"moves_failed": 1})
+            runner.metrics.add_counts({"moves_failed": 1})
             await _mark_published(runner.sweep_log, sweep)
 
 
@@ -57,13 +57,13 @@ async def _publish(collection: Collection, sweep: Sweep) -> None:
     runner, settings = collection.runner, collection.runner.settings
     remaining = moves_max = settings.kafka.moves_max
     # Queries wait for other workers, so they run in a thread.
-    view = await asyncio.to_thread(lambda: View(collection.store()))
+    view = await asyncio.to_thread(lambda: View(collection.sharded_store()))
     moves = islice(find_moves(view, settings, sweep), moves_max + 1)  # one more, to detect that the limit is exceeded
     while batch := await asyncio.to_thread(lambda: list(islice(moves, MOVES_PER_BATCH))):
-        if 0 not in runner.partitions.active:
+        if 0 not in runner.partitions.active_numbers:
             return
         if len(batch) > remaining:
-            runner.metrics.count({"moves_truncated": 1})
+            runner.metrics.add_counts({"moves_truncated": 1})
             log.warning("a sweep has more moves than kafka.moves_max", sweep=sweep.name, moves_max=moves_max)
             del batch[remaining:]
         owners = [partition_of(url_key(move.url), runner.context.partition_count) for move in batch]

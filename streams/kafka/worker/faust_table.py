@@ -73,7 +73,7 @@ class StateStore(Store[bytes, bytes]):
     ) -> None:
         """Close revoked partitions, and open newly assigned partitions."""
         topic = self.table.changelog_topic.get_topic_name()
-        self.partitions.active = frozenset(
+        self.partitions.active_numbers = frozenset(
             tp.partition for tp in self.app.assignor.assigned_actives() if tp.topic == topic
         )
         for number in sorted(tp.partition for tp in revoked if tp.topic == topic):
@@ -82,7 +82,7 @@ class StateStore(Store[bytes, bytes]):
             log.info("partition closed", partition=number)
         for number in sorted(tp.partition for tp in newly_assigned if tp.topic == topic):
             self.partitions.open(number)
-            log.info("partition opened", partition=number, active=number in self.partitions.active)
+            log.info("partition opened", partition=number, active=number in self.partitions.active_numbers)
 
     def reset_state(self) -> None:
         """Delete the local state, so that it is rebuilt from the changelog."""

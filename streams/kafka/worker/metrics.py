@@ -55,7 +55,7 @@ class Metrics:
     def _gauge(self, name: str, help_text: str, *labels: str) -> Gauge:
         return Gauge(f"lostfound_{name}", help_text, labels, registry=self.registry)
 
-    def count(self, counts: Mapping[str, int]) -> None:
+    def add_counts(self, counts: Mapping[str, int]) -> None:
         """Increase counters by these counts. The keys are names in COUNTERS."""
         for name, number in counts.items():
             self._counters[name].inc(number)

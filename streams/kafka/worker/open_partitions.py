@@ -23,7 +23,7 @@ class OpenPartitions:
         write_buffers_mib = max(1, limits.write_buffers_mib // partition_count)
         self.limits = msgspec.structs.replace(limits, write_buffers_mib=write_buffers_mib)
         self.by_number: dict[int, Partition] = {}
-        self.active: frozenset[int] = frozenset()
+        self.active_numbers: frozenset[int] = frozenset()
         self.recovered = False  # whether the active partitions have caught up with their changelogs
         self.locks: defaultdict[int, asyncio.Lock] = defaultdict(asyncio.Lock)
 
@@ -37,7 +37,7 @@ class OpenPartitions:
 
     def recovered_partition(self, number: int) -> Partition | None:
         """Return a partition if it is active and has caught up with its changelog, else None."""
-        return self.by_number.get(number) if self.recovered and number in self.active else None
+        return self.by_number.get(number) if self.recovered and number in self.active_numbers else None
 
     def close(self, number: int) -> None:
         """Close a partition if it is open."""

@@ -108,9 +108,9 @@ class PageProcessor:
                     rejected = [item for item in page_results if isinstance(item, Rejected)]
                     dead_letters += [to_dead_letter(item, partition) for item in rejected]
         outcome = Outcome(self.runner.context)
-        outcome.send(sketched)
+        outcome.queue(sketched)
         await self.runner.send(outcome, dead_letters)
-        self.runner.metrics.count({"pages": len(batch)})
+        self.runner.metrics.add_counts({"pages": len(batch)})
 
     async def _accept(self, page: Page | Rejected, sweep_name: str, message_time: int) -> tuple[int, Page] | Rejected:
         """Return the number of the page's sweep, and the page with a time; or a rejection."""

@@ -55,7 +55,7 @@ class Runner:
             values = [value for value in values if not self._is_cancelled(value)]
         async with self.partitions.locks[number]:
             partition = self.partitions.by_number.get(number)
-            if partition is None or number not in self.partitions.active:
+            if partition is None or number not in self.partitions.active_numbers:
                 # Fail, so that the messages are not acknowledged but delivered again, here or to the new owner.
                 raise RuntimeError(f"received a message of partition {number}, which this worker does not own")
             with self.metrics.time_batch(topic, len(values)):
@@ -72,7 +72,7 @@ class Runner:
             changes, retraction = outcome.changes, outcome.is_retraction
             offsets = await self.producer.append_changelog(partition.number, changes, retraction=retraction)
             partition.write(changes, offsets, retraction=retraction)
-        self.metrics.count(outcome.counts)
+        self.metrics.add_counts(outcome.counts)
 
     async def send(self, outcome: Outcome, dead_letters: Sequence[DeadLetter]) -> None:
         """Send messages, results and dead letters. Return once the broker has acknowledged all of them."""

@@ -77,7 +77,7 @@ class Outcome:
         self.counts: Counter[str] = Counter()  # by name in `metrics.COUNTERS`
         self._context = context
 
-    def send(self, messages: Iterable[routing.Message]) -> None:
+    def queue(self, messages: Iterable[routing.Message]) -> None:
         """Queue messages for the partitions that own their keys."""
         bucket_bytes, partition_count = self._context.bucket_bytes, self._context.partition_count
         for message in messages:
@@ -99,9 +99,9 @@ def process_captures(partition: Partition, pages: Sequence[SketchedPage], contex
         if routing.partition_of(page.capture.key, context.partition_count) == partition.number:
             own_pages.append(page)
         else:
-            outcome.send([page])
+            outcome.queue([page])
     captured = capture.capture(own_pages, lookups.read_last_captures(store, capture.url_keys(own_pages)))
-    outcome.send(captured.sightings)
+    outcome.queue(captured.sightings)
     outcome.changes = captured.changes
     outcome.rejected += unresolved
     outcome.counts.update(captures=len(captured.captures), unchanged=captured.unchanged)
@@ -119,7 +119,7 @@ def process_documents(partition: Partition, messages: Sequence[Any], context: Co
     outcome.changes, new = admit.admit(sightings, documents, old_locations, texts)
     for payload in new:
         probes = routing.bucket_probes(payload.document, payload.buckets, context.bucket_bytes, partition_count)
-        outcome.send(probes)
+        outcome.queue(probes)
     outcome.counts.update(sightings=len(sightings), documents=len(new))
     # These are all locations: no step below adds any.
     locations = Locations(store, outcome.changes) if context.writes_results(Topic.NEAR_DUPLICATES) else None
@@ -140,7 +140,7 @@ def _request_verification(
     rows = {**lookups.read_rows(store, Family.DOCUMENTS, documents), **outcome.changes.puts_of(Family.DOCUMENTS)}
     page_of = locations.earliest if locations is not None else None
     requests, dropped = gather.gather(pairs, rows, context.candidates_max, page_of)
-    outcome.send(requests)
+    outcome.queue(requests)
     outcome.counts["candidates_dropped"] += dropped
 
 
@@ -159,7 +159,7 @@ def _verify_candidates(
     }
     pairs = [CandidatePair(request.document, request.prefix, collisions=0) for request in requests]
     verified = verify.verify(pairs, sketches, candidates, context.settings.policy.threshold)
-    outcome.send(verified.unions)
+    outcome.queue(verified.unions)
     outcome.changes.update(verified.changes)
     outcome.counts.update(pairs_verified=verified.pairs_compared, edges=len(verified.changes.puts_of(Family.EDGES)))
     if verified.near_pairs is None or not context.writes_results(Topic.NEAR_DUPLICATES):
@@ -180,7 +180,7 @@ def process_buckets(partition: Partition, probes: Sequence[BucketProbe], context
         postings_max=limits.bucket_postings_max,
         candidates_max=context.candidates_max,
     )
-    outcome.send(probed.pairs)
+    outcome.queue(probed.pairs)
     outcome.changes = probed.changes
     if probed.postings_dropped:
         meta.put_full_bucket(outcome.changes, limits.bucket_postings_max)
@@ -206,7 +206,7 @@ def process_joins(partition: Partition, messages: Sequence[join.Message], contex
 
     for message in messages:
         if (remote := forest.run(message, is_local)) is not None:
-            outcome.send(_split(remote))
+            outcome.queue(_split(remote))
     outcome.counts["unions"] += len(forest.transfers)
     if context.writes_results(Topic.CLUSTERS):
         for transfer in forest.transfers:

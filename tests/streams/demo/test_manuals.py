@@ -64,7 +64,7 @@ def test_a_broken_archive_is_deleted_and_reported(tmp_path: Path) -> None:
 
 
 def test_editions_are_ordered_by_time() -> None:
-    assert [edition.released for edition in EDITIONS] == sorted(edition.released for edition in EDITIONS)
+    assert [edition.release_date for edition in EDITIONS] == sorted(edition.release_date for edition in EDITIONS)
 
 
 def test_downloading_runs_no_code_of_the_archives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -74,10 +74,10 @@ def test_downloading_runs_no_code_of_the_archives(tmp_path: Path, monkeypatch: p
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "index"))
     downloaded: list[str] = []
-    archives = manuals.download(tmp_path / "archives", lambda edition: downloaded.append(edition.version))
+    archives = manuals.download_archives(tmp_path / "archives", lambda edition: downloaded.append(edition.version))
     assert sorted(downloaded) == sorted(edition.version for edition in EDITIONS)
     assert all(tarfile.is_tarfile(path) for path in archives.values())
     assert not marker.exists()
     # Existing archives are not downloaded again.
     monkeypatch.setenv("PIP_FIND_LINKS", "")
-    assert manuals.download(tmp_path / "archives", lambda _: None) == archives
+    assert manuals.download_archives(tmp_path / "archives", lambda _: None) == archives

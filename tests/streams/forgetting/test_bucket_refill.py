@@ -9,7 +9,7 @@ from state import meta, sweeps
 from state.check import check
 from state.families import Family
 from state.store import Store
-from streams.forgetting import apply, cancel_sweep
+from streams.forgetting import cancel_sweep, commit_removals
 from tests.samples import page, settings, take, words
 from tests.streams.forgetting.chains import chain
 
@@ -21,7 +21,7 @@ def test_deleting_all_documents_of_a_full_bucket_empties_it(store: Store, tmp_pa
     lines = [page(f"https://a.org/{n}", text) for n, text in enumerate(alike)]
     take(store, tmp_path / "a.jsonl", lines, "one", narrow)
     assert meta.counters(store)["bucket_postings_max"] > 0
-    apply(cancel_sweep(store, sweeps.all_sweeps(store)[0]), store.write)
+    commit_removals(cancel_sweep(store, sweeps.all_sweeps(store)[0]), store.write)
     assert list(store.scan(Family.BANDS)) == []
 
 
@@ -38,7 +38,7 @@ def test_dropped_postings_are_added_again(store: Store, tmp_path: Path) -> None:
         assert before > 0
         sweep = sweeps.named(store, "flood")
         assert sweep
-        apply(cancel_sweep(store, sweep), store.write)
+        commit_removals(cancel_sweep(store, sweep), store.write)
         assert list(check(store, postings_max=2)) == []
         near = page(f"https://b.org/{seed}", " ".join([*text, "end"]))
         assert take(store, tmp_path / "c.jsonl", [near], f"next {seed}", few).near_duplicates == 1

@@ -10,7 +10,7 @@ from state import sweeps
 from state.families import Family
 from state.store import Store
 from state.view import View
-from streams.forgetting import apply, cancel_sweep, forget_url
+from streams.forgetting import cancel_sweep, commit_removals, forget_url
 from streams.urls import url_key
 from tests.samples import NOW, page, settings, take
 from tests.streams.forgetting.chains import SETTINGS, SKETCHER, is_sound, rows_by_family
@@ -38,7 +38,7 @@ class TestRemainingTexts:
         self.add_page(store, tmp_path, 1, "two", f"BUY PILLS {n}", self.TEXT.upper())
         cancelled = sweeps.named(store, "two")
         assert cancelled
-        apply(cancel_sweep(store, cancelled), store.write)
+        commit_removals(cancel_sweep(store, cancelled), store.write)
         assert rows_by_family(store)[Family.TEXTS] == before
         assert self.stored(store) == ("Good title", self.TEXT)
 
@@ -49,9 +49,9 @@ class TestRemainingTexts:
         self.add_page(store, tmp_path, 0, "one", "SECRET", self.TEXT.upper())
         self.add_page(store, tmp_path, 1, "two", "Good title")
         if forget:
-            apply(forget_url(store, url_key(self.URLS[0])), store.write)
+            commit_removals(forget_url(store, url_key(self.URLS[0])), store.write)
         else:
-            apply(cancel_sweep(store, sweeps.all_sweeps(store)[0]), store.write)
+            commit_removals(cancel_sweep(store, sweeps.all_sweeps(store)[0]), store.write)
         assert self.stored(store) == ("", SKETCHER.canonical(self.TEXT))
         assert is_sound(store)
         self.add_page(store, tmp_path, 0, "three", "Another title")
@@ -60,7 +60,7 @@ class TestRemainingTexts:
     def test_the_text_remains_if_another_page_has_the_same_bytes(self, store: Store, tmp_path: Path) -> None:
         self.add_page(store, tmp_path, 0, "one", "Title")
         self.add_page(store, tmp_path, 1, "two", "Title")
-        apply(forget_url(store, url_key(self.URLS[0])), store.write)
+        commit_removals(forget_url(store, url_key(self.URLS[0])), store.write)
         with Store(tmp_path / "plain") as plain:
             self.add_page(plain, tmp_path, 1, "two", "Title")
             assert rows_by_family(store)[Family.TEXTS] == rows_by_family(plain)[Family.TEXTS]
@@ -68,7 +68,7 @@ class TestRemainingTexts:
     def test_the_title_is_removed_if_no_other_page_has_it(self, store: Store, tmp_path: Path) -> None:
         self.add_page(store, tmp_path, 0, "one", "SECRET")
         self.add_page(store, tmp_path, 1, "two", "Title")
-        apply(forget_url(store, url_key(self.URLS[0])), store.write)
+        commit_removals(forget_url(store, url_key(self.URLS[0])), store.write)
         assert self.stored(store)[0] == ""
 
     def test_text_beyond_tokens_max_is_removed_with_its_page(self, store: Store, tmp_path: Path) -> None:
@@ -76,6 +76,6 @@ class TestRemainingTexts:
         for number, end in enumerate(("of mine", "of yours")):
             line = page(self.URLS[number], f"words that all pages have {end}", NOW + number)
             take(store, tmp_path / "a.jsonl", [line], f"{number}", short)
-        apply(forget_url(store, url_key(self.URLS[0])), store.write)
+        commit_removals(forget_url(store, url_key(self.URLS[0])), store.write)
         ((_, value),) = store.scan(Family.TEXTS)
         assert View(store).decode_text(value) == ("", "words that all pages have")

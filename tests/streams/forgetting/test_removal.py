@@ -18,7 +18,15 @@ from state.store import Store
 from state.view import View
 from streams import query
 from streams.errors import InputError
-from streams.forgetting import Forgotten, apply, cancel_sweep, finish_cancelling, forget_document, forget_url, removal
+from streams.forgetting import (
+    RemovalTotals,
+    cancel_sweep,
+    commit_removals,
+    finish_cancelling,
+    forget_document,
+    forget_url,
+    removal,
+)
 from streams.urls import url_key
 from tests.samples import NOW, Line, begin_cancel, page, take
 from tests.streams.forgetting.chains import CHAIN, IDS, SETTINGS, SKETCHER, URLS, chain, is_sound, rows_by_family
@@ -45,8 +53,8 @@ def chained(store: Store, tmp_path: Path) -> Store:
 def test_deleting_a_link_splits_the_chain(chained: Store) -> None:
     edges = [(key[:16], key[16:]) for key, _ in chained.scan(Family.EDGES)]
     bridge = IDS[3]
-    done = apply(forget_document(chained, bridge), chained.write)
-    assert done == Forgotten(1, 1, 6)
+    done = commit_removals(forget_document(chained, bridge), chained.write)
+    assert done == RemovalTotals(1, 1, 6)
     remaining = [pair for pair in edges if bridge not in pair]
     assert [(key[:16], key[16:]) for key, _ in chained.scan(Family.EDGES)] == remaining
     for document in set(IDS) - {bridge}:
@@ -60,7 +68,7 @@ def test_deleting_a_link_splits_the_chain(chained: Store) -> None:
 def test_deleting_a_root_gives_the_cluster_another_root(chained: Store) -> None:
     root = min(IDS)
     assert View(chained).root(IDS[0]) == root
-    apply(forget_document(chained, root), chained.write)
+    commit_removals(forget_document(chained, root), chained.write)
     assert is_sound(chained)
     assert all(View(chained).root(document) != root for document in IDS if document != root)
 
@@ -69,7 +77,7 @@ def test_only_the_affected_component_is_rebuilt(chained: Store, tmp_path: Path) 
     other = chain(random.Random(2), 5)
     take(chained, tmp_path / "b.jsonl", [page(f"https://b.org/{n}", t) for n, t in enumerate(other)], "two", SETTINGS)
     before = rows_by_family(chained)
-    assert apply(forget_document(chained, SKETCHER.sketch(other[2]).document), chained.write).rejoined == 4
+    assert commit_removals(forget_document(chained, SKETCHER.sketch(other[2]).document), chained.write).rejoined == 4
     after = rows_by_family(chained)
     mine = {key: value for key, value in before[Family.PARENTS].items() if key in IDS}
     assert mine
@@ -90,9 +98,9 @@ def test_deleted_pages_leave_no_rows(store: Store, tmp_path: Path) -> None:
         SETTINGS,
     )
     for url in URLS[1:4]:
-        assert apply(forget_url(store, url_key(url)), store.write).documents == 1
+        assert commit_removals(forget_url(store, url_key(url)), store.write).documents == 1
     for document in IDS[4:]:
-        assert apply(forget_document(store, document), store.write).captures == 1
+        assert commit_removals(forget_document(store, document), store.write).captures == 1
     assert rows_by_family(store) == expected
     assert sweeps.all_sweeps(store)[0].captures == 2
     assert meta.counters(store)["documents"] == 2
@@ -107,13 +115,13 @@ def test_a_document_remains_until_its_last_url_is_deleted(store: Store, tmp_path
         page("https://b.org/", text, NOW + 9),
     ]
     take(store, tmp_path / "a.jsonl", lines, "one", SETTINGS)
-    assert apply(forget_url(store, url_key("https://a.org/1")), store.write) == Forgotten(1, 0, 0)
+    assert commit_removals(forget_url(store, url_key("https://a.org/1")), store.write) == RemovalTotals(1, 0, 0)
     row = View(store).document(IDS[0])
     assert row
     assert row.first_seen == NOW + 5
     assert is_sound(store)
-    assert apply(forget_url(store, url_key("https://b.org/")), store.write).documents == 0
-    assert apply(forget_url(store, url_key("https://a.org/2")), store.write).documents == 1
+    assert commit_removals(forget_url(store, url_key("https://b.org/")), store.write).documents == 0
+    assert commit_removals(forget_url(store, url_key("https://a.org/2")), store.write).documents == 1
     assert is_sound(store)
     rows = rows_by_family(store)
     assert not any(rows[family] for family in Family if family in rows and family is not Family.SWEEPS)
@@ -122,14 +130,14 @@ def test_a_document_remains_until_its_last_url_is_deleted(store: Store, tmp_path
 def test_deleting_an_unknown_url_or_document_changes_nothing(store: Store, tmp_path: Path) -> None:
     take(store, tmp_path / "a.jsonl", [page(URLS[0], CHAIN[0])], "one", SETTINGS)
     before = rows_by_family(store)
-    assert apply(forget_url(store, url_key("https://unknown.org/")), store.write) == Forgotten(0, 0, 0)
-    assert apply(forget_document(store, bytes(16)), store.write) == Forgotten(0, 0, 0)
+    assert commit_removals(forget_url(store, url_key("https://unknown.org/")), store.write) == RemovalTotals(0, 0, 0)
+    assert commit_removals(forget_document(store, bytes(16)), store.write) == RemovalTotals(0, 0, 0)
     assert rows_by_family(store) == before
 
 
 def test_a_deleted_document_can_be_ingested_again(chained: Store, tmp_path: Path) -> None:
     before = rows_by_family(chained)
-    apply(forget_document(chained, IDS[2]), chained.write)
+    commit_removals(forget_document(chained, IDS[2]), chained.write)
     take(chained, tmp_path / "b.jsonl", [page(URLS[2], CHAIN[2], NOW + 2)], "two", SETTINGS)
     after = rows_by_family(chained)
     assert cluster_of(chained, IDS[2]) == set(IDS)
@@ -153,7 +161,7 @@ class TestCancelling:
         take(store, tmp_path / "b.jsonl", self.LINES[1], "two", SETTINGS)
         sweep = sweeps.named(store, "two")
         assert sweep
-        done = apply(cancel_sweep(store, sweep), store.write)
+        done = commit_removals(cancel_sweep(store, sweep), store.write)
         assert (done.captures, done.documents) == (4, 3)
         after = rows_by_family(store)
         for family in before:
@@ -171,7 +179,7 @@ class TestCancelling:
         take(store, tmp_path / "b.jsonl", self.LINES[1], "two", SETTINGS)
         sweep = sweeps.named(store, "one")
         assert sweep
-        apply(cancel_sweep(store, sweep), store.write)
+        commit_removals(cancel_sweep(store, sweep), store.write)
         rows = rows_by_family(store)
         for family in (Family.DOCUMENTS, Family.LOCATIONS, Family.BANDS, Family.EDGES, Family.WORDS, Family.TEXTS):
             assert rows[family] == expected[family], family
@@ -190,7 +198,7 @@ class TestCancelling:
         with monkeypatch.context() as patch:
             patch.setattr(Store, "write", failing(Store.write, writes))
             with pytest.raises(StopIteration):
-                apply(cancel_sweep(store, sweep), store.write)
+                commit_removals(cancel_sweep(store, sweep), store.write)
         if writes == 1:
             assert [s.name for s in View(store).sweeps()] == ["one", "two"], "nothing was done"
             return
@@ -198,7 +206,7 @@ class TestCancelling:
         assert [s.name for s in view.sweeps()] == ["one"]
         assert {c.sweep for c in view.all_captures()} == {1}
         assert is_sound(store)
-        apply(finish_cancelling(store), store.write)
+        commit_removals(finish_cancelling(store), store.write)
         after = rows_by_family(store)
         for family in before:
             if family is not Family.SWEEPS:
@@ -216,7 +224,7 @@ class TestCancelling:
         if writer == "ingest":
             take(store, tmp_path / "c.jsonl", [page("https://c.org/", "words of another page")], "three", SETTINGS)
         else:
-            apply(forget_url(store, url_key(URLS[0])), store.write)
+            commit_removals(forget_url(store, url_key(URLS[0])), store.write)
         assert sweeps.all_sweeps(store)[1].state is SweepState.CANCELLED
         assert {key.sweep for key in View(store).all_captures()} <= {1, 3}
         assert is_sound(store)
@@ -232,13 +240,13 @@ class TestCancelling:
 
     def test_cancelling_twice_is_refused(self, store: Store, tmp_path: Path) -> None:
         take(store, tmp_path / "a.jsonl", self.LINES[0], "one", SETTINGS)
-        apply(cancel_sweep(store, sweeps.all_sweeps(store)[0]), store.write)
+        commit_removals(cancel_sweep(store, sweeps.all_sweeps(store)[0]), store.write)
         with pytest.raises(LostfoundError, match="is cancelled and cannot be cancelled"):
-            apply(cancel_sweep(store, sweeps.all_sweeps(store)[0]), store.write)
+            commit_removals(cancel_sweep(store, sweeps.all_sweeps(store)[0]), store.write)
 
     def test_the_name_is_free_again(self, store: Store, tmp_path: Path) -> None:
         take(store, tmp_path / "a.jsonl", self.LINES[0], "one", SETTINGS)
-        apply(cancel_sweep(store, sweeps.all_sweeps(store)[0]), store.write)
+        commit_removals(cancel_sweep(store, sweeps.all_sweeps(store)[0]), store.write)
         done = take(store, tmp_path / "a.jsonl", self.LINES[0], "one", SETTINGS)
         assert (done.status, done.new, done.committed) == ("ingested", 4, True)
         assert is_sound(store)
@@ -273,7 +281,7 @@ def test_a_document_at_many_urls_is_removed_in_linear_time(
         return decode(row, value)
 
     monkeypatch.setattr(capture_row, "decode", counted)
-    assert apply(cancel_sweep(store, sweeps.all_sweeps(store)[0]), store.write).captures == 100
+    assert commit_removals(cancel_sweep(store, sweeps.all_sweeps(store)[0]), store.write).captures == 100
     assert decoded <= 5 * len(lines)
     rows = rows_by_family(store)
     assert not any(rows[family] for family in rows if family is not Family.SWEEPS)

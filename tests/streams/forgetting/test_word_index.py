@@ -10,7 +10,7 @@ import pytest
 from state import sweeps
 from state.families import Family
 from state.store import Store
-from streams.forgetting import apply, cancel_sweep, forget_url
+from streams.forgetting import cancel_sweep, commit_removals, forget_url
 from streams.urls import url_key
 from tests.samples import NOW, page, settings, take, words
 from tests.streams.forgetting.chains import CHAIN, IDS, is_sound, rows_by_family
@@ -31,12 +31,12 @@ def test_the_words_of_a_site_are_deleted_with_its_last_url(store: Store, tmp_pat
     sites = {key[:4] for key, _ in store.scan(Family.WORDS)}
     assert len(sites) == 2
     everywhere = {key for key, _ in store.scan(Family.WORDS) if key[8:] == IDS[0][:5]}
-    apply(forget_url(store, url_key(lines[0]["url"])), store.write)
+    commit_removals(forget_url(store, url_key(lines[0]["url"])), store.write)
     remaining = {key for key, _ in store.scan(Family.WORDS) if key[8:] == IDS[0][:5]}
     assert (remaining < everywhere) == keep_texts, "the words of the path are deleted if the text is stored"
-    apply(forget_url(store, url_key(lines[2]["url"])), store.write)
+    commit_removals(forget_url(store, url_key(lines[2]["url"])), store.write)
     assert len({key[:4] for key, _ in store.scan(Family.WORDS)}) == 1
-    apply(forget_url(store, url_key(lines[1]["url"])), store.write)
+    commit_removals(forget_url(store, url_key(lines[1]["url"])), store.write)
     assert {key[8:] for key, _ in store.scan(Family.WORDS)} == {IDS[6][:5]}
     assert is_sound(store)
 
@@ -52,7 +52,7 @@ def test_words_that_differ_from_the_stored_text_are_searched(store: Store, tmp_p
         settings({"limits": {"tokens_max": 300}}),
     )
     assert list(store.scan(Family.WORDS))
-    apply(forget_url(store, url_key("https://a.org/long")), store.write)
+    commit_removals(forget_url(store, url_key("https://a.org/long")), store.write)
     assert list(store.scan(Family.WORDS)) == []
 
 
@@ -65,8 +65,8 @@ def test_one_spelling_of_a_url_is_removed_and_another_remains(store: Store, tmp_
     with Store(tmp_path / "plain") as plain:
         take(plain, tmp_path / "b.jsonl", other, "two")
         expected = rows_by_family(plain)[Family.WORDS]
-    apply(cancel_sweep(store, sweeps.all_sweeps(store)[0]), store.write)
+    commit_removals(cancel_sweep(store, sweeps.all_sweeps(store)[0]), store.write)
     assert rows_by_family(store)[Family.WORDS] == expected
-    apply(forget_url(store, url_key(spelled[0])), store.write)
+    commit_removals(forget_url(store, url_key(spelled[0])), store.write)
     assert rows_by_family(store)[Family.WORDS] == {}
     assert is_sound(store)

@@ -60,7 +60,7 @@ class Collection:
         """Sketch pages and send them to the stages."""
         items = [item for results in self._sketch(SketchTask(sweep, pages)) for item in results]
         outcome = stages.Outcome(self.context)
-        outcome.send([item for item in items if isinstance(item, SketchedPage)])
+        outcome.queue([item for item in items if isinstance(item, SketchedPage)])
         self.send(outcome.messages)
 
     def send(self, sends: Mapping[tuple[Topic, int], Sequence[msgspec.Struct]]) -> None:
@@ -98,7 +98,7 @@ class Collection:
             partition.write(outcome.changes, [], retraction=outcome.is_retraction)
         return bool(values)
 
-    def store(self) -> ShardedStore:
+    def sharded_store(self) -> ShardedStore:
         """Return the collection as one store, as a worker reads it."""
 
         def query(query: RowQuery) -> Any:
@@ -111,14 +111,14 @@ class Collection:
 
     def apply_retraction(self, changes: Changes) -> None:
         """Apply changes as the collection of a worker does."""
-        store = self.store()
+        store = self.sharded_store()
         parts = store.divide(changes)
         removed = readmission.read_removed_rows(store, parts.values())
         self.send_retraction(parts)
         self._drain(ADMISSION_STAGES)
-        self.send(readmission.build_readmissions(self.store(), removed, self.context))
+        self.send(readmission.build_readmissions(self.sharded_store(), removed, self.context))
         repair.repair_clusters(
-            self.store(),
+            self.sharded_store(),
             parts,
             drain=lambda: self._drain(CLUSTERING_STAGES),
             commit=lambda repairs: self.send_retraction(store.divide(repairs)),
@@ -126,7 +126,7 @@ class Collection:
 
     def send_retraction(self, parts: Mapping[int, Changes]) -> None:
         """Send changes to their partitions, which apply them."""
-        sends = repair.build_retractions(self.store(), parts)
+        sends = repair.build_retractions(self.sharded_store(), parts)
         self.advance(30)
         self.send(sends)
         self.advance(10)

@@ -104,14 +104,14 @@ def test_cancelling_a_sweep_with_messages_in_flight_removes_all_its_rows(tmp_pat
     )
     collection.process()
     families = [family for family in Family if family not in (Family.META, Family.SWEEPS)]
-    before = {family: list(collection.store().scan(family)) for family in families}
+    before = {family: list(collection.sharded_store().scan(family)) for family in families}
     collection.sketch(2, {f"https://spam.example/{at}": f"{TEXT} {at}" for at in range(6)})
     for topic in (Topic.CAPTURES, Topic.DOCUMENTS, Topic.BUCKETS, Topic.DOCUMENTS)[:stages]:
         for number in collection.parts:
             collection.process_some(topic, number)
     cancel(collection, "bad")
     collection.process()
-    assert {family: list(collection.store().scan(family)) for family in families} == before
+    assert {family: list(collection.sharded_store().scan(family)) for family in families} == before
     assert collection.table.find("bad") is None
 
 
@@ -123,12 +123,12 @@ def test_postings_that_a_cancelled_sweep_had_crowded_out_return(tmp_path: Path) 
     words = " ".join(f"word{number}" for number in range(150))
     collection.sketch(1, {f"https://a.example/{at}": f"{words} {at}" for at in range(2)})
     collection.process()
-    before = dict(collection.store().scan(Family.BANDS))
+    before = dict(collection.sharded_store().scan(Family.BANDS))
     collection.sketch(2, {f"https://spam.example/{at}": f"{words} more{at}" for at in range(12)})
     collection.process()
-    assert dict(collection.store().scan(Family.BANDS)).items() & before.items() < before.items()
+    assert dict(collection.sharded_store().scan(Family.BANDS)).items() & before.items() < before.items()
     cancel(collection, "flood")
-    assert dict(collection.store().scan(Family.BANDS)) == before
+    assert dict(collection.sharded_store().scan(Family.BANDS)) == before
     for number, partition in collection.parts.items():
         assert list(check(partition.store, postings_max=2, owns=collection.owns(number))) == []
     assert sum(stats(partition.store).documents for partition in collection.parts.values()) == 2

@@ -32,7 +32,7 @@ def assert_complete(collection: Collection) -> None:
     """Assert that the document of every capture is stored, with its location and postings, and nothing else is."""
     for number, partition in collection.parts.items():
         assert list(check(partition.store, postings_max=1_000, owns=collection.owns(number))) == []
-    store = collection.store()
+    store = collection.sharded_store()
     captures = {capture_row.decode(*row) for row in store.scan(Family.CAPTURES)}
     locations = {capture.document + capture.key for capture in captures if capture.document}
     assert {location for location, _ in store.scan(Family.LOCATIONS)} == locations
@@ -83,8 +83,8 @@ def test_a_page_with_the_same_text_arrives_during_a_retraction(
 ) -> None:
     """The page passes some stages after the history was read and before the retraction is applied."""
     collection = collection_of_one(tmp_path)
-    (entry,) = dict(collection.store().scan(Family.DOCUMENTS))
-    words = dict(collection.store().scan(Family.WORDS))
+    (entry,) = dict(collection.sharded_store().scan(Family.DOCUMENTS))
+    words = dict(collection.sharded_store().scan(Family.WORDS))
 
     def meanwhile() -> None:
         collection.sketch(2, {url: TEXT.upper()})
@@ -92,19 +92,22 @@ def test_a_page_with_the_same_text_arrives_during_a_retraction(
 
     before_retraction(collection, monkeypatch, meanwhile)
     if cancel:
-        forgetting.apply(
-            forgetting.cancel_sweep(collection.store(), collection.table.sweeps[1]), collection.apply_retraction
+        forgetting.commit_removals(
+            forgetting.cancel_sweep(collection.sharded_store(), collection.table.sweeps[1]),
+            collection.apply_retraction,
         )
     else:
-        forgetting.apply(forgetting.forget_url(collection.store(), url_key(URL)), collection.apply_retraction)
+        forgetting.commit_removals(
+            forgetting.forget_url(collection.sharded_store(), url_key(URL)), collection.apply_retraction
+        )
     collection.process()
     assert_complete(collection)
-    view = View(collection.store())
+    view = View(collection.sharded_store())
     (capture,) = view.captures(url_key(url))
     assert (capture.sweep, capture.document) == (2, entry)
     assert view.titles_and_texts([entry])[0] in {("", TEXT.upper()), ("", Sketcher(SETTINGS.scheme).canonical(TEXT))}
     if url == URL:
-        assert dict(collection.store().scan(Family.WORDS)) == words
+        assert dict(collection.sharded_store().scan(Family.WORDS)) == words
 
 
 @pytest.mark.parametrize("topics", [[], [Topic.CAPTURES], KEEPING])
@@ -119,10 +122,12 @@ def test_a_revisit_of_a_deleted_url_arrives_during_a_retraction(
         collection.process(topics)
 
     before_retraction(collection, monkeypatch, meanwhile)
-    forgetting.apply(forgetting.forget_url(collection.store(), url_key(URL)), collection.apply_retraction)
+    forgetting.commit_removals(
+        forgetting.forget_url(collection.sharded_store(), url_key(URL)), collection.apply_retraction
+    )
     collection.process()
     assert_complete(collection)
-    (capture,) = View(collection.store()).captures(url_key(OTHER))
+    (capture,) = View(collection.sharded_store()).captures(url_key(OTHER))
     assert (capture.document is not None) == bool(topics), "a revisit of a deleted URL has no document"
 
 
@@ -130,7 +135,7 @@ def test_a_page_arrives_after_its_document_and_before_its_postings_are_deleted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     collection = collection_of_one(tmp_path)
-    (entry,) = dict(collection.store().scan(Family.DOCUMENTS))
+    (entry,) = dict(collection.sharded_store().scan(Family.DOCUMENTS))
     owner = next(number for number in collection.parts if collection.owns(number)(entry[:PREFIX_BYTES]))
     advance = collection.advance
 
@@ -141,10 +146,12 @@ def test_a_page_arrives_after_its_document_and_before_its_postings_are_deleted(
         advance(steps_max)
 
     monkeypatch.setattr(collection, "advance", first_one)
-    forgetting.apply(forgetting.forget_url(collection.store(), url_key(URL)), collection.apply_retraction)
+    forgetting.commit_removals(
+        forgetting.forget_url(collection.sharded_store(), url_key(URL)), collection.apply_retraction
+    )
     collection.process()
     assert_complete(collection)
-    assert set(dict(collection.store().scan(Family.DOCUMENTS))) == {entry}
+    assert set(dict(collection.sharded_store().scan(Family.DOCUMENTS))) == {entry}
 
 
 @pytest.mark.parametrize("seed", range(16))
@@ -167,8 +174,8 @@ def test_cancelling_a_sweep_while_another_has_the_same_pages(
         collection.advance(rng.choice((0, 20, 200)))
 
     before_retraction(collection, monkeypatch, meanwhile)
-    forgetting.apply(
-        forgetting.cancel_sweep(collection.store(), collection.table.sweeps[1]), collection.apply_retraction
+    forgetting.commit_removals(
+        forgetting.cancel_sweep(collection.sharded_store(), collection.table.sweeps[1]), collection.apply_retraction
     )
     collection.process()
     assert_complete(collection)

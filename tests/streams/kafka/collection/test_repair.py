@@ -34,7 +34,7 @@ def similar_pages(rng: Random, pages: int) -> dict[str, str]:
 
 def assert_consistent(collection: Collection, gone: set[bytes], urls: set[str]) -> None:
     """Assert that all clusters match the edges and have exactly the remaining URLs."""
-    view = View(collection.store())
+    view = View(collection.sharded_store())
     by_edges = query.clusters_by_policy(view, threshold=0.0, containment=False, sweep=None, min_size=1)
     clusters = list(query.clusters(view, min_size=1))
     assert sorted(sorted(cluster.documents) for cluster in clusters) == sorted(
@@ -57,7 +57,7 @@ def test_forgetting_while_unions_are_in_flight(tmp_path: Path, seed: int) -> Non
     rng.shuffle(urls)
     collection.sketch(1, {url: pages[url] for url in urls[:10]})
     collection.process()
-    view = View(collection.store())
+    view = View(collection.sharded_store())
     documents = {url: view.captures(url_key(url))[-1].document or b"" for url in urls[:10]}
     roots = {url for url, document in documents.items() if view.root(document) == document}
     # Deleting a root or a document between two parts of a cluster needs a rejoin.
@@ -65,7 +65,9 @@ def test_forgetting_while_unions_are_in_flight(tmp_path: Path, seed: int) -> Non
     collection.sketch(1, {url: pages[url] for url in urls[10:]})
     collection.advance(60, [Topic.CAPTURES, Topic.DOCUMENTS, Topic.BUCKETS])
     for url in dict.fromkeys(going):
-        forgetting.apply(forgetting.forget_url(collection.store(), url_key(url)), collection.apply_retraction)
+        forgetting.commit_removals(
+            forgetting.forget_url(collection.sharded_store(), url_key(url)), collection.apply_retraction
+        )
     collection.process()
     assert_consistent(collection, {documents[url] for url in going}, set(urls) - set(going))
 
@@ -84,4 +86,4 @@ def test_a_pointer_set_after_the_changes_were_computed_stays(
     (record,) = changelog_record.encode(changes, kind=changelog_record.RETRACTION)
     collection.send({(Topic.RETRACTIONS, number): [Retraction(record, parents)]})
     collection.process()
-    assert (collection.store().get(Family.PARENTS, node) == other) is stays
+    assert (collection.sharded_store().get(Family.PARENTS, node) == other) is stays

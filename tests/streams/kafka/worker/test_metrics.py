@@ -12,14 +12,14 @@ from streams.kafka.worker.metrics import COUNTERS, Metrics
 
 def test_counters_are_named_after_what_they_count() -> None:
     metrics = Metrics()
-    metrics.count(dict.fromkeys(COUNTERS, 3))
+    metrics.add_counts(dict.fromkeys(COUNTERS, 3))
     for name in COUNTERS:
         assert metrics.registry.get_sample_value(f"lostfound_{name}_total") == 3, name
 
 
 def test_a_counter_without_a_definition_is_an_error() -> None:
     with pytest.raises(KeyError):
-        Metrics().count({"no such counter": 1})
+        Metrics().add_counts({"no such counter": 1})
 
 
 def test_a_timed_batch_counts_its_values() -> None:

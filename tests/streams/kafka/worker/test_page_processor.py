@@ -36,7 +36,7 @@ def pages(tmp_path: Path) -> Iterator[PageProcessor]:
     """A processor whose worker owns the URL's partition."""
     pages = PageProcessor(make_runner(tmp_path))
     pages.runner.partitions.open(OWNER)
-    pages.runner.partitions.active = frozenset({OWNER})
+    pages.runner.partitions.active_numbers = frozenset({OWNER})
     pages.runner.partitions.recovered = True
     yield pages
     pages.close()
@@ -150,7 +150,7 @@ def test_a_page_is_sketched_without_the_state_of_its_url(pages: PageProcessor, s
     if state == "recovering":
         partitions.recovered = False
     elif state == "standby":
-        partitions.active = frozenset()
+        partitions.active_numbers = frozenset()
     elif state == "closed":
         partitions.close(OWNER)
     else:

@@ -39,7 +39,7 @@ def captures_message(folder: Path, *sweeps: int) -> Message:
 def test_a_page_of_a_cancelled_sweep_is_not_written(tmp_path: Path, runner: Runner) -> None:
     message = captures_message(tmp_path / "other", 1, 2)
     partition = runner.partitions.open(message.partition)
-    runner.partitions.active = frozenset({message.partition})
+    runner.partitions.active_numbers = frozenset({message.partition})
     asyncio.run(runner.process(Topic.CAPTURES, [message]))
     assert len(list(partition.store.scan(Family.CAPTURES))) == 1
 
@@ -49,7 +49,7 @@ def test_outputs_are_sent_before_the_changelog_and_the_changelog_is_written_befo
 ) -> None:
     message = captures_message(tmp_path / "other", 1)
     partition = runner.partitions.open(message.partition)
-    runner.partitions.active = frozenset({message.partition})
+    runner.partitions.active_numbers = frozenset({message.partition})
     steps: list[str] = []
 
     async def send(*_: Any) -> None:
@@ -77,7 +77,7 @@ def test_a_message_of_a_partition_that_the_worker_does_not_own_is_not_acknowledg
 
 def test_a_malformed_message_becomes_a_dead_letter(runner: Runner) -> None:
     runner.partitions.open(0)
-    runner.partitions.active = frozenset({0})
+    runner.partitions.active_numbers = frozenset({0})
     message = Message(partition=0, offset=7, time=5, value=b"\xc1", headers=[])
     asyncio.run(runner.process(Topic.CAPTURES, [message]))
     producer: Any = runner.producer

@@ -46,7 +46,7 @@ def retraction(changes: Changes, **fields: object) -> Retraction:
 def test_messages_are_sent_to_the_owners_of_their_keys() -> None:
     outcome = Outcome(CONTEXT)
     pages = sketch(*(Page(url=f"https://a.example/{number}", time=5, text="some words") for number in range(8)))
-    outcome.send(pages)
+    outcome.queue(pages)
     assert sum(map(len, outcome.messages.values())) == len(pages)
     for (topic, number), messages in outcome.messages.items():
         assert topic is Topic.CAPTURES
