@@ -31,7 +31,7 @@ def _hex_values(row: dict[str, Any]) -> dict[str, Any]:
 
 def _capture(_: View, key: bytes, value: bytes) -> dict[str, Any]:
     capture = capture_row.decode(key, value)
-    return {**msgspec.structs.asdict(capture), "key": capture.key.decode("utf-8", "replace")}
+    return {**msgspec.to_builtins(capture, builtin_types=(bytes,)), "key": capture.key.decode("utf-8", "replace")}
 
 
 def _document(_: View, key: bytes, value: bytes) -> dict[str, Any]:

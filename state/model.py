@@ -39,10 +39,11 @@ class Capture(msgspec.Struct, frozen=True, kw_only=True):
     time: int  # ms since the epoch, UTC
     status: int  # HTTP status
     document: bytes | None  # None for a redirect, an error without text, or a page that was rejected later
-    raw: bytes  # 8 bytes: fingerprint of the raw bytes; b"" for an empty body
+    raw_fingerprint: bytes = msgspec.field(name="raw")  # 8 bytes: a hash of the response body; b"" for an empty body
     redirect: str | None = None
     extractor: int = 0  # a value of `Extractor`
-    tie: int = 0  # distinguishes captures of one URL at the same instant; 0 until the capture is stored
+    # Distinguishes captures of a URL with the same time; 0 until the capture is stored.
+    tiebreaker: int = msgspec.field(default=0, name="tie")
 
 
 class Extractor(IntEnum):

@@ -21,13 +21,13 @@ from state.errors import StateCorrupt
 from state.model import ID_BYTES, Capture
 
 VERSION = 1
-RAW_BYTES = 8
-_IS_HTTPS, _HAS_DOCUMENT, _HAS_RAW, _HAS_REDIRECT, _HAS_URL = 1, 2, 4, 8, 16
+RAW_FINGERPRINT_BYTES = 8
+_IS_HTTPS, _HAS_DOCUMENT, _HAS_RAW_FINGERPRINT, _HAS_REDIRECT, _HAS_URL = 1, 2, 4, 8, 16
 _HEAD = struct.Struct(">BBHB")
 _KEY_TAIL = struct.Struct(">IQH")
 _SUCCESS_BIT = 0x8000  # the highest bit of a tie, set for status 2xx
 _STRING_BYTES_MAX = 0xFFFF
-TIE_MAX = 0xFFFF
+TIEBREAKER_MAX = 0xFFFF
 
 
 def history_prefix(key: bytes) -> bytes:
@@ -35,20 +35,20 @@ def history_prefix(key: bytes) -> bytes:
     return key + b"\0"
 
 
-def tie_of(capture: Capture) -> int:
+def tiebreaker_of(capture: Capture) -> int:
     """Return the tie of a capture, which is never 0: a hash of the response, and a bit for success."""
     response = f"{capture.status} {capture.url}\n{capture.redirect or ''}\n".encode("utf-8", "surrogatepass")
     successful = _SUCCESS_BIT if 200 <= capture.status < 300 else 0
-    return successful | (mmh3.hash(response + capture.raw, signed=False) % (_SUCCESS_BIT - 1) + 1)
+    return successful | (mmh3.hash(response + capture.raw_fingerprint, signed=False) % (_SUCCESS_BIT - 1) + 1)
 
 
-def encode_key(key: bytes, sweep: int, time: int, tie: int) -> bytes:
+def encode_key(key: bytes, sweep: int, time: int, tiebreaker: int) -> bytes:
     assert b"\0" not in key, "a NUL terminates the URL key"
-    return key + b"\0" + _KEY_TAIL.pack(sweep, time, tie)
+    return key + b"\0" + _KEY_TAIL.pack(sweep, time, tiebreaker)
 
 
 def key_of(capture: Capture) -> bytes:
-    return encode_key(capture.key, capture.sweep, capture.time, capture.tie)
+    return encode_key(capture.key, capture.sweep, capture.time, capture.tiebreaker)
 
 
 def url_key_of(row_key: bytes) -> bytes:
@@ -67,16 +67,16 @@ def decode_key(row_key: bytes) -> tuple[bytes, int, int, int]:
 def encode(capture: Capture) -> bytes:
     """Encode the fields of a capture that are not in its row key."""
     assert capture.document is None or len(capture.document) == ID_BYTES
-    assert len(capture.raw) in (0, RAW_BYTES)
+    assert len(capture.raw_fingerprint) in (0, RAW_FINGERPRINT_BYTES)
     https = capture.url.startswith("https:")
     flags = _IS_HTTPS if https else 0
     fields = []
     if capture.document is not None:
         flags |= _HAS_DOCUMENT
         fields.append(capture.document)
-    if capture.raw:
-        flags |= _HAS_RAW
-        fields.append(capture.raw)
+    if capture.raw_fingerprint:
+        flags |= _HAS_RAW_FINGERPRINT
+        fields.append(capture.raw_fingerprint)
     if capture.redirect is not None:
         flags |= _HAS_REDIRECT
         fields.append(_encode_string(capture.redirect))
@@ -88,16 +88,16 @@ def encode(capture: Capture) -> bytes:
 
 def decode(row_key: bytes, value: bytes) -> Capture:
     """Decode a capture from its row key and value. Raise StateCorrupt if either is invalid."""
-    key, sweep, time, tie = decode_key(row_key)
+    key, sweep, time, tiebreaker = decode_key(row_key)
     if len(value) < _HEAD.size or value[0] != VERSION:
         raise StateCorrupt(f"not a capture of version {VERSION}: truncated, or written by a newer lostfound")
     _, flags, status, extractor = _HEAD.unpack_from(value)
     offset = _HEAD.size
-    document, raw, redirect = None, b"", None
+    document, raw_fingerprint, redirect = None, b"", None
     if flags & _HAS_DOCUMENT:
         document, offset = value[offset : offset + ID_BYTES], offset + ID_BYTES
-    if flags & _HAS_RAW:
-        raw, offset = value[offset : offset + RAW_BYTES], offset + RAW_BYTES
+    if flags & _HAS_RAW_FINGERPRINT:
+        raw_fingerprint, offset = value[offset : offset + RAW_FINGERPRINT_BYTES], offset + RAW_FINGERPRINT_BYTES
     if flags & _HAS_REDIRECT:
         redirect, offset = _decode_string(value, offset)
     if flags & _HAS_URL:
@@ -113,10 +113,10 @@ def decode(row_key: bytes, value: bytes) -> Capture:
         time=time,
         status=status,
         document=document,
-        raw=raw,
+        raw_fingerprint=raw_fingerprint,
         redirect=redirect,
         extractor=extractor,
-        tie=tie,
+        tiebreaker=tiebreaker,
     )
 
 

@@ -36,7 +36,7 @@ class RemainingTexts:
         `removed` and `remaining` are captures of the document. `remaining` is read only if the text has to change.
         """
         row = self._reader.get(Family.TEXTS, sketch.document)
-        if row is None or text_row.source(row) not in {capture.raw for capture in removed}:
+        if row is None or text_row.source(row) not in {capture.raw_fingerprint for capture in removed}:
             return
         if new_row := self.row_without_source(sketch, row, remaining):
             changes.put(Family.TEXTS, sketch.document, new_row)
@@ -46,7 +46,7 @@ class RemainingTexts:
     def row_without_source(self, sketch: Sketch, row: bytes, remaining: Iterable[Capture]) -> bytes:
         """Return the new row of a text whose page is removed, or b"" if nothing remains."""
         source = text_row.source(row)
-        same_bytes = next((capture for capture in remaining if capture.raw == source), None)
+        same_bytes = next((capture for capture in remaining if capture.raw_fingerprint == source), None)
         return text_row.with_time(row, same_bytes.time) if same_bytes else self._folded(sketch, row)
 
     def _folded(self, sketch: Sketch, row: bytes) -> bytes:

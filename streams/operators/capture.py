@@ -34,7 +34,7 @@ class CaptureResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def new_capture(
-    page: Page, sweep: int, document: bytes | None = None, raw: bytes = b"", extractor: int = 0
+    page: Page, sweep: int, document: bytes | None = None, raw_fingerprint: bytes = b"", extractor: int = 0
 ) -> Capture:
     return Capture(
         key=page.key,
@@ -43,7 +43,7 @@ def new_capture(
         time=page.time,
         status=page.status,
         document=document,
-        raw=raw,
+        raw_fingerprint=raw_fingerprint,
         redirect=page.redirect,
         extractor=extractor,
     )
@@ -74,10 +74,10 @@ def _unchanged_page(page: Page, previous: Capture | None, sweep: int) -> Sketche
         return None
     if page.original_url is not None or page.redirect is not None or page.content_error is not None:
         return None
-    raw = fingerprint_page(page)
-    if raw != previous.raw:
+    raw_fingerprint = fingerprint_page(page)
+    if raw_fingerprint != previous.raw_fingerprint:
         return None
-    capture = new_capture(page, sweep, previous.document, raw, previous.extractor)
+    capture = new_capture(page, sweep, previous.document, raw_fingerprint, previous.extractor)
     return SketchedPage(capture=capture, origin=page.origin)
 
 
@@ -140,9 +140,15 @@ def _copy_document(capture: Capture, originals: Sequence[Capture]) -> Capture:
     if not with_document:
         return capture
     last = max(with_document, key=_order)
-    # The tie, a part of the row key, is computed without the document, so that it does not depend on the original.
-    tie = capture.tie or capture_row.tie_of(capture)
-    return msgspec.structs.replace(capture, document=last.document, raw=last.raw, extractor=last.extractor, tie=tie)
+    # The tiebreaker is part of the row key. Computed without the document, it does not depend on the original.
+    tiebreaker = capture.tiebreaker or capture_row.tiebreaker_of(capture)
+    return msgspec.structs.replace(
+        capture,
+        document=last.document,
+        raw_fingerprint=last.raw_fingerprint,
+        extractor=last.extractor,
+        tiebreaker=tiebreaker,
+    )
 
 
 def capture(pages: Sequence[SketchedPage], last: Mapping[bytes, Capture]) -> CaptureResult:
@@ -160,8 +166,8 @@ def capture(pages: Sequence[SketchedPage], last: Mapping[bytes, Capture]) -> Cap
     unchanged = 0
     for page in pages:
         new = page.capture
-        if not new.tie:
-            new = msgspec.structs.replace(new, tie=capture_row.tie_of(new))
+        if not new.tiebreaker:
+            new = msgspec.structs.replace(new, tiebreaker=capture_row.tiebreaker_of(new))
         row_key = capture_row.key_of(new)
         if row_key not in rows:
             captures.append(new)
@@ -188,4 +194,4 @@ def capture(pages: Sequence[SketchedPage], last: Mapping[bytes, Capture]) -> Cap
 
 
 def _order(capture: Capture) -> tuple[int, int, int]:
-    return capture.sweep, capture.time, capture.tie
+    return capture.sweep, capture.time, capture.tiebreaker

@@ -45,7 +45,7 @@ def read_possible_originals(
     captures: dict[OriginalQuery, list[Capture]] = {}
     for query in queries:
         start = capture_row.encode_key(
-            query.original_key, query.revisit_sweep, query.revisit_time, capture_row.TIE_MAX
+            query.original_key, query.revisit_sweep, query.revisit_time, capture_row.TIEBREAKER_MAX
         )
         rows = store.scan_reverse(Family.CAPTURES, capture_row.history_prefix(query.original_key), start)
         history = captures[query] = []

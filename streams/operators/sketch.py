@@ -130,7 +130,7 @@ class SketchOperator:
     def _encode_text(self, extracted: Extracted, capture: Capture) -> bytes:
         if not self.policy.keep_texts:
             return b""
-        return self._texts.encode(extracted.title, extracted.text, capture.time, capture.raw)
+        return self._texts.encode(extracted.title, extracted.text, capture.time, capture.raw_fingerprint)
 
     def _index_entries(self, batch: SketchBatch, pages: Sequence[_ExtractedPage]) -> tuple[list[bytes], list[bytes]]:
         """Return, per page, its entries in the index of samples and in the word index."""

@@ -95,7 +95,7 @@ def packed_pages() -> Iterator[bytes]:
 def impossible_messages() -> Iterator[tuple[Topic, msgspec.Struct]]:
     """Messages between operators with the right types and impossible values."""
     scheme = Scheme()
-    valid = Capture(key=b"example,a)/", url=URL, sweep=1, time=5, status=200, document=None, raw=b"")
+    valid = Capture(key=b"example,a)/", url=URL, sweep=1, time=5, status=200, document=None, raw_fingerprint=b"")
     for fields in (
         {"key": b""},
         {"key": b"a\0b"},
@@ -105,9 +105,9 @@ def impossible_messages() -> Iterator[tuple[Topic, msgspec.Struct]]:
         {"time": 1 << 62},
         {"status": 1 << 20},
         {"document": b"short"},
-        {"raw": b"short"},
+        {"raw_fingerprint": b"short"},
         {"redirect": "x" * 70_000},
-        {"tie": 1 << 20},
+        {"tiebreaker": 1 << 20},
     ):
         yield Topic.CAPTURES, SketchedPage(capture=msgspec.structs.replace(valid, **fields))
     payload = DocumentPayload(

@@ -189,7 +189,7 @@ A_CAPTURE = Capture(
     time=1577934245000,
     status=200,
     document=b"d" * 16,
-    raw=b"r" * 8,
+    raw_fingerprint=b"r" * 8,
     redirect="http://b.org/",
 )
 A_SKETCH = Sketch(

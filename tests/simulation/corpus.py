@@ -88,12 +88,19 @@ def pages(rng: random.Random, *, revisits: bool) -> list[SketchedPage]:
 def _page(url: str, sweep: int, time: int, text: Text) -> SketchedPage:
     payload = msgspec.structs.replace(text.payload, row=document_row.with_time(text.payload.row, time))
     capture = _capture(url, sweep, time, 200)
-    capture = msgspec.structs.replace(capture, document=payload.document, raw=payload.document[:8])
+    capture = msgspec.structs.replace(capture, document=payload.document, raw_fingerprint=payload.document[:8])
     return SketchedPage(capture=capture, payload=payload, words=_words(url, text.text))
 
 
 def _capture(url: str, sweep: int, time: int, status: int) -> Capture:
     redirect = f"{url}/moved" if status == 301 else None
     return Capture(
-        key=url_key(url), url=url, sweep=sweep, time=time, status=status, document=None, raw=b"", redirect=redirect
+        key=url_key(url),
+        url=url,
+        sweep=sweep,
+        time=time,
+        status=status,
+        document=None,
+        raw_fingerprint=b"",
+        redirect=redirect,
     )

@@ -55,7 +55,7 @@ def _pages(pages: Sequence[SketchedPage], number: int, rows: MemoryStore, rules:
     captures_before: dict[capture.OriginalQuery, list[Capture]] = {}
     for query in capture.original_queries(pages):
         start = capture_row.encode_key(
-            query.original_key, query.revisit_sweep, query.revisit_time, capture_row.TIE_MAX
+            query.original_key, query.revisit_sweep, query.revisit_time, capture_row.TIEBREAKER_MAX
         )
         rows_before = rows.scan_reverse(Family.CAPTURES, capture_row.history_prefix(query.original_key), start)
         captures_before[query] = [capture_row.decode(*row) for row in rows_before]

@@ -163,7 +163,11 @@ class Simulation:
         ):
             return False  # a batch of the same stage has the partition's lock
         last = read_last_captures(copy.rows, [key]).get(key)
-        if last is None or last.raw != message.capture.raw or message.capture.time < last.time:
+        if (
+            last is None
+            or last.raw_fingerprint != message.capture.raw_fingerprint
+            or message.capture.time < last.time
+        ):
             return False
         unchanged = msgspec.structs.replace(message, payload=None, words=b"")
         outcome = step(Stage.CAPTURES, partition, [unchanged], copy.rows, self.rules)

@@ -21,7 +21,14 @@ KEY = b"org,example)/a"
 
 def captured(time: int) -> Changes:
     capture = Capture(
-        key=KEY, url="http://example.org/a", sweep=1, time=time, status=200, document=b"d" * 16, raw=b"r" * 8, tie=1
+        key=KEY,
+        url="http://example.org/a",
+        sweep=1,
+        time=time,
+        status=200,
+        document=b"d" * 16,
+        raw_fingerprint=b"r" * 8,
+        tiebreaker=1,
     )
     changes = Changes()
     changes.put(Family.CAPTURES, capture_row.key_of(capture), capture_row.encode(capture))

@@ -51,7 +51,9 @@ def _list_fault(items: bytes, item_bytes: int) -> str:
 def _capture_fault(capture: Capture) -> str:
     if capture.document is not None and (fault := _id_fault(capture.document)):
         return fault
-    if capture.raw and (fault := _length_fault("raw fingerprint", capture.raw, capture_row.RAW_BYTES)):
+    if capture.raw_fingerprint and (
+        fault := _length_fault("raw fingerprint", capture.raw_fingerprint, capture_row.RAW_FINGERPRINT_BYTES)
+    ):
         return fault
     try:
         capture_row.key_of(capture)

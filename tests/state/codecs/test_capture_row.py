@@ -20,10 +20,10 @@ captures = st.builds(
     time=times,
     status=st.integers(0, 999),
     document=st.none() | ids,
-    raw=st.just(b"") | st.binary(min_size=8, max_size=8),
+    raw_fingerprint=st.just(b"") | st.binary(min_size=8, max_size=8),
     redirect=st.none() | strings,
     extractor=st.integers(0, 255),
-    tie=st.integers(0, capture_row.TIE_MAX),
+    tiebreaker=st.integers(0, capture_row.TIEBREAKER_MAX),
 )
 
 
@@ -62,16 +62,16 @@ def test_a_url_key_with_a_nul_is_not_encoded() -> None:
 def test_captures_of_a_url_sort_by_sweep_time_and_tie(one: Capture, other: Capture) -> None:
     other = msgspec.structs.replace(other, key=one.key)
     by_row = capture_row.key_of(one) < capture_row.key_of(other)
-    assert by_row == ((one.sweep, one.time, one.tie) < (other.sweep, other.time, other.tie))
+    assert by_row == ((one.sweep, one.time, one.tiebreaker) < (other.sweep, other.time, other.tiebreaker))
 
 
 @given(captures)
 def test_a_tie_depends_only_on_the_response(capture: Capture) -> None:
-    tie = capture_row.tie_of(capture)
-    assert 0 < tie <= capture_row.TIE_MAX
-    assert (tie >= 0x8000) == (200 <= capture.status < 300)
+    tiebreaker = capture_row.tiebreaker_of(capture)
+    assert 0 < tiebreaker <= capture_row.TIEBREAKER_MAX
+    assert (tiebreaker >= 0x8000) == (200 <= capture.status < 300)
     processed = msgspec.structs.replace(capture, document=b"d" * 16, extractor=1, sweep=9, time=1)
-    assert capture_row.tie_of(processed) == tie
+    assert capture_row.tiebreaker_of(processed) == tiebreaker
 
 
 @pytest.mark.parametrize(
@@ -92,4 +92,4 @@ def test_a_url_that_its_key_decodes_to_is_not_stored_twice(url: str) -> None:
 
 
 def make_capture(url: str) -> Capture:
-    return Capture(key=url_key(url), url=url, sweep=1, time=2, status=200, document=None, raw=b"")
+    return Capture(key=url_key(url), url=url, sweep=1, time=2, status=200, document=None, raw_fingerprint=b"")

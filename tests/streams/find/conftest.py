@@ -75,7 +75,7 @@ class MemoryView:
             time=number * 100 * DAY + delay,
             status=status,
             document=document,
-            raw=b"",
+            raw_fingerprint=b"",
             redirect=redirect,
         )
         self._captures[key].append(row)

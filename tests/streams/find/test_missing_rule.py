@@ -79,7 +79,7 @@ def test_a_history_is_consistent(captures):
             time=sweep,
             status=status,
             document=b"d" * 16 if status == 200 else None,
-            raw=b"",
+            raw_fingerprint=b"",
             redirect=None,
         )
         for sweep, status in sorted(captures)

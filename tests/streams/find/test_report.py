@@ -24,7 +24,9 @@ SURE = Traits(resemblance=0.9, containment=0.9, weighted_containment=0.9, cosine
 
 
 def capture(url: str, document: bytes | None = b"d" * 16, status: int = 200) -> Capture:
-    return Capture(key=url_key(url), url=url, sweep=2, time=86_400_000, status=status, document=document, raw=b"")
+    return Capture(
+        key=url_key(url), url=url, sweep=2, time=86_400_000, status=status, document=document, raw_fingerprint=b""
+    )
 
 
 def history(url: str, *, pages: tuple[Capture, ...] | None = None, **fields: Any) -> UrlHistory:

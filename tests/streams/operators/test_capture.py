@@ -34,9 +34,17 @@ DOCUMENTS = {name: name.encode() * 16 for name in "ABC"}
 
 def seen(document: str | None, time: int, key: bytes = URL, sweep: int = 1, status: int = 200) -> SketchedPage:
     document_id = DOCUMENTS[document] if document else None
-    raw, url = (document_id or b"")[:8], "https://a.org/" + key[-1:].decode()
+    raw_fingerprint, url = (document_id or b"")[:8], "https://a.org/" + key[-1:].decode()
     return SketchedPage(
-        capture=Capture(key=key, url=url, sweep=sweep, time=time, status=status, document=document_id, raw=raw)
+        capture=Capture(
+            key=key,
+            url=url,
+            sweep=sweep,
+            time=time,
+            status=status,
+            document=document_id,
+            raw_fingerprint=raw_fingerprint,
+        )
     )
 
 
@@ -45,7 +53,7 @@ def revisit(original: bytes, time: int, key: bytes = URL, sweep: int = 1) -> Ske
 
 
 def last_of(captures: list[Capture]) -> dict[bytes, Capture]:
-    return {capture.key: capture for capture in sorted(captures, key=lambda c: (c.sweep, c.time, c.tie))}
+    return {capture.key: capture for capture in sorted(captures, key=lambda c: (c.sweep, c.time, c.tiebreaker))}
 
 
 def written(captured: CaptureResult) -> list[Capture]:
@@ -136,7 +144,7 @@ def test_captures_of_one_url_at_the_same_instant_are_distinct() -> None:
             time=5,
             status=301,
             document=None,
-            raw=b"",
+            raw_fingerprint=b"",
             redirect="https://a.org/x",
         )
     )
@@ -154,7 +162,11 @@ class TestRevisits:
         assert unresolved == []
         (page,) = resolved
         assert page.original_key is None
-        assert (page.capture.document, page.capture.raw, page.capture.time) == (DOCUMENTS["A"], b"A" * 8, 20)
+        assert (page.capture.document, page.capture.raw_fingerprint, page.capture.time) == (
+            DOCUMENTS["A"],
+            b"A" * 8,
+            20,
+        )
         assert capture([page], {URL: seen("A", 10).capture}).unchanged == 1
 
     def test_the_original_can_be_in_the_same_batch(self) -> None:
@@ -235,7 +247,7 @@ PREVIOUS = Capture(
     time=2,
     status=200,
     document=DOCUMENT,
-    raw=fingerprint_page(PAGE),
+    raw_fingerprint=fingerprint_page(PAGE),
     extractor=1,
 )
 

@@ -15,7 +15,9 @@ from streams.operators.routing import Message, Stage, bucket_probes, destination
 
 X, Y = b"X" * 16, b"Y" * 16
 PAGE = SketchedPage(
-    capture=Capture(key=b"org,a)/", url="https://a.org/", sweep=1, time=2, status=200, document=None, raw=b"")
+    capture=Capture(
+        key=b"org,a)/", url="https://a.org/", sweep=1, time=2, status=200, document=None, raw_fingerprint=b""
+    )
 )
 
 

@@ -39,7 +39,7 @@ def test_a_page_with_text_has_a_document_and_its_payload() -> None:
     assert only.capture.document == only.payload.document
     assert only.capture.key == fetched.key
     assert only.capture.sweep == 3
-    assert only.capture.raw == fingerprint_page(fetched)
+    assert only.capture.raw_fingerprint == fingerprint_page(fetched)
     assert only.payload.text
     assert only.payload.samples
     assert only.words
