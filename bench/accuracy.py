@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from state.scheme import Scheme
-from streams.sketch.sketcher import Sketcher, buckets, compare_pairs
+from streams.sketch.sketcher import Sketcher, compare_pairs, cut_into_buckets
 
 RESEMBLANCES = (0.0, 0.1, 0.3, 0.5, 0.7, 0.8, 0.9, 0.97, 1.0)
 CONTAINMENTS = ((0.5, 10), (0.9, 3), (0.9, 10), (1.0, 10))  # containment of a in b; size of b relative to a
@@ -99,7 +99,7 @@ def banding(pairs: int) -> list[Row]:
             for resemblance in (0.3, 0.5, 0.65, 0.7, 0.75, 0.8):
                 common = round(2 * shingles * resemblance / (1 + resemblance))
                 sides = text_pairs(np.random.default_rng(3), pairs, (common, shingles - common, shingles - common), 3)
-                a, b = (buckets(sketcher.sketch_batch(side).signatures, scheme) for side in sides)
+                a, b = (cut_into_buckets(sketcher.sketch_batch(side).signatures, scheme) for side in sides)
                 row[f"{resemblance}"] = float((a == b).all(axis=2).any(axis=1).mean())
             rows.append(row)
     return rows

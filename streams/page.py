@@ -49,13 +49,13 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
             msgspec.structs.force_setattr(self, "key", url_key(self.url))
 
 
-def with_time(page: Page, time: int) -> Page:
+def with_default_time(page: Page, time: int) -> Page:
     """Return the page, or a copy with `time` (ms) if the page has no time."""
     return page if page.time else msgspec.structs.replace(page, time=time)
 
 
 # Why a record or page becomes a dead letter. If only the content is unusable, the page is stored without text.
-REASONS: dict[str, str] = {
+REJECTION_REASONS: dict[str, str] = {
     "bad_base64": "the `body` of a line is not base64; the URL is stored without text",
     "bad_encoding": "the body cannot be decoded as its Content-Encoding says; the URL is stored without text",
     "bad_field": "a field has the wrong type or a value out of range",
@@ -84,7 +84,7 @@ REASONS: dict[str, str] = {
 
 
 class Rejected(msgspec.Struct, frozen=True):
-    """A record or page that becomes a dead letter. `reason` is a key of `REASONS`, and `detail` is for people."""
+    """A record or page that becomes a dead letter: a key of `REJECTION_REASONS`, and a detail for people."""
 
     reason: str
     detail: str

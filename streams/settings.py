@@ -13,7 +13,7 @@ from state.families import StoreLimits
 from state.scheme import TOKENISER, Scheme
 from state.sweep_life import is_valid_name
 from streams.errors import SettingsError
-from streams.sketch.extract import SKIPPED_TAGS
+from streams.sketch.extract import SKIPPED_TAGS_BY_EXTRACTOR
 
 Count = Annotated[int, Meta(ge=1)]
 Seconds = Annotated[float, Meta(ge=0.001, le=3600.0)]
@@ -107,8 +107,9 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise ValueError(
                 f"kafka.default_sweep {sweep!r} is not a valid sweep name: use 1 to 200 printable characters"
             )
-        if scheme.extractor not in SKIPPED_TAGS:
-            raise ValueError(f"scheme.extractor is {scheme.extractor!r}, not one of {', '.join(SKIPPED_TAGS)}")
+        if scheme.extractor not in SKIPPED_TAGS_BY_EXTRACTOR:
+            extractors = ", ".join(SKIPPED_TAGS_BY_EXTRACTOR)
+            raise ValueError(f"scheme.extractor is {scheme.extractor!r}, not one of {extractors}")
         if scheme.tokeniser != TOKENISER:
             raise ValueError(f"scheme.tokeniser is {scheme.tokeniser}, but this version supports only {TOKENISER}")
 

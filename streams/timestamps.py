@@ -14,7 +14,7 @@ _ARC_SLICES = ((0, 4), (4, 6), (6, 8), (8, 10), (10, 12), (12, 14))
 _FOURTEEN_DIGITS_MIN = 10**13
 
 
-def millis(value: str | float | None) -> int | None:
+def parse_date(value: str | float | None) -> int | None:
     """Parse an ISO 8601 date (UTC if it has no zone), a 14-digit ARC date, or a number of seconds or milliseconds.
 
     Return None for other values and for times before 1970. A number of 14 digits is always an ARC date: as
@@ -28,17 +28,17 @@ def millis(value: str | float | None) -> int | None:
             except (ValueError, OverflowError):
                 return None
         if len(value) == len(_ARC_DEFAULT):
-            return arc_millis(value)
+            return parse_arc_date(value)
         value = int(value) if len(value) < 20 else None
     if value is None or not math.isfinite(value):
         return None
     if value >= _FOURTEEN_DIGITS_MIN and len(digits := str(int(value))) == len(_ARC_DEFAULT):
-        return arc_millis(digits)
+        return parse_arc_date(digits)
     time = int(value * 1000 if abs(value) < _SECONDS_MAX else value)
     return time if 0 <= time <= MILLIS_MAX else None
 
 
-def arc_millis(digits: str) -> int | None:
+def parse_arc_date(digits: str) -> int | None:
     """Parse an ARC date, such as `20080430204825`, or `20080430` from old crawlers that omit the last digits."""
     if not digits.isascii() or not digits.isdigit() or len(digits) < 4:
         return None
@@ -50,7 +50,7 @@ def arc_millis(digits: str) -> int | None:
         return None
 
 
-def http_millis(value: str | None) -> int | None:
+def parse_http_date(value: str | None) -> int | None:
     """Parse an HTTP Date header, such as `Sat, 10 Oct 2020 08:02:16 GMT`."""
     try:
         return _since_epoch(parsedate_to_datetime((value or "")[:_HTTP_DATE_CHARS_MAX]))
@@ -63,7 +63,7 @@ def _since_epoch(date: datetime) -> int | None:
     return time if 0 <= time <= MILLIS_MAX else None
 
 
-def iso(time: int | None) -> str | None:
+def format_iso(time: int | None) -> str | None:
     """Format ms since the epoch as ISO 8601 with seconds, UTC. Return None if the year is out of range."""
     if time is None:
         return None

@@ -56,10 +56,10 @@ def key_url(key: bytes, scheme: str = "https") -> str:
     return codec.url_of(key, https=scheme == "https")
 
 
-def key_host(key: bytes, *, port: bool = False) -> str:
-    """Return the host name of a key. If `port` is true and the key contains a port, append the port."""
-    name, number = codec.decode_host(host_prefix(key))
-    return f"{name}:{number}" if port and number else name
+def key_host(key: bytes, *, with_port: bool = False) -> str:
+    """Return the host name of a key. If `with_port` is true and the key contains a port, append it."""
+    name, port = codec.decode_host(host_prefix(key))
+    return f"{name}:{port}" if with_port and port else name
 
 
 def host_prefix(key: bytes) -> bytes:

@@ -17,11 +17,11 @@ def to_json_object(value: Any) -> dict[str, Any]:
     """Return the fields of a struct, with times in ISO 8601, or None for unknown times."""
     import msgspec
 
-    from streams.timestamps import iso
+    from streams.timestamps import format_iso
 
     fields: dict[str, Any] = msgspec.to_builtins(value)
     for name in TIME_FIELDS & fields.keys():
-        fields[name] = iso(fields[name]) if fields[name] else None
+        fields[name] = format_iso(fields[name]) if fields[name] else None
     return fields
 
 

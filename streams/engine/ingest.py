@@ -36,7 +36,7 @@ from streams.operators import lookups
 from streams.operators.capture import find_unchanged
 from streams.operators.messages import SketchedPage
 from streams.operators.sketch import SketchResults, SketchTask
-from streams.page import Page, Rejected, with_time
+from streams.page import Page, Rejected, with_default_time
 from streams.readers import sources
 from streams.readers.position import InputMark, Position
 from streams.settings import Settings
@@ -270,7 +270,8 @@ class _Run(msgspec.Struct):
 
     def _submit(self, batch: Batch, pool: SketchPool, dictionary: TextDictionary) -> _PendingBatch:
         # Default to the opening time, not the current time, so that a page read twice yields the same capture.
-        items = [with_time(item, self.sweep.opened) if isinstance(item, Page) else item for item in batch.items]
+        opened = self.sweep.opened
+        items = [with_default_time(item, opened) if isinstance(item, Page) else item for item in batch.items]
         pages = [item for item in items if isinstance(item, Page)]
         commits_at_read = self.engine.commits
         last_captures = lookups.read_last_captures(self.engine.store, sorted({page.key for page in pages}))

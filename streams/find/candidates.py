@@ -28,7 +28,14 @@ from streams.find.missing_rule import UrlHistory
 from streams.find.path_similarity import path_features, path_similarity_to
 from streams.find.text_similarity import TextFeatures
 from streams.sketch import sketcher
-from streams.sketch.index_terms import choose_text_words, name_hash, path_terms, segment_names, site_key, top_samples
+from streams.sketch.index_terms import (
+    choose_text_words,
+    most_divisible_shingles,
+    page_name_hash,
+    path_terms,
+    segment_name_variants,
+    site_hash,
+)
 from streams.urls import directory_prefix, host_prefix
 
 WORD_POSTINGS_MAX = 400  # words and names that more documents of a site share are ignored
@@ -116,7 +123,7 @@ class CandidateSelector:
         by_content = self._by_content(dead.row) if dead.row else {}
         sites = self._sites(dead)
         by_words = self._by_words(sites, _query_words(dead.features))
-        names = [name_hash(name) for name in segment_names(dead.url)[:NAMES_MAX]]
+        names = [page_name_hash(name) for name in segment_name_variants(dead.url)[:NAMES_MAX]]
         by_path = self._by_words(sites, dict.fromkeys([*names, *path_terms(dead.url, self._context.sketcher)]))
         total: dict[bytes, float] = defaultdict(float)
         for source in (by_content, by_words, by_path):
@@ -136,7 +143,7 @@ class CandidateSelector:
         if dead.row is None:
             return {}
         rows = list(chain.from_iterable(self._rows.many(_strongest(by_content, COMPARED_MAX))))
-        figures = sketcher.compare_many(dead.row.sketch, [row.sketch for row in rows])
+        figures = sketcher.compare_with_each(dead.row.sketch, [row.sketch for row in rows])
         sums = (figures.containment + figures.resemblance).tolist()
         by_prefix = {row.sketch.document[:PREFIX_BYTES]: value for row, value in zip(rows, sums, strict=True)}
         return {prefix: value for prefix, value in by_prefix.items() if value >= SIMILARITY_MIN}
@@ -150,12 +157,12 @@ class CandidateSelector:
     def _by_content(self, row: DocumentRow) -> dict[bytes, float]:
         """Return the strength of documents that share bands or sampled shingles with the old document."""
         strengths: dict[bytes, float] = defaultdict(float)
-        buckets = sketcher.buckets(row.sketch.signature[None, :], self._context.view.scheme)[0]
+        buckets = sketcher.cut_into_buckets(row.sketch.signature[None, :], self._context.view.scheme)[0]
         for postings in self._buckets.many(bucket.tobytes() for bucket in buckets):
             for prefix in postings:
                 strengths[prefix] += 1.0
         remaining = SAMPLE_ROWS_MAX
-        for postings in self._samples.many(top_samples(row.sketch)):
+        for postings in self._samples.many(most_divisible_shingles(row.sketch)):
             if remaining <= 0:
                 self._counters["find_rows_max"] += 1
                 break
@@ -178,7 +185,7 @@ class CandidateSelector:
         new_hosts = sweeps.new_hosts(dead.missing_since, dead.last_sweep)[:SITES_MAX]
         if len(new_hosts) == SITES_MAX and sweeps.has_visited(dead.missing_since, host):
             new_hosts = []
-        return list(dict.fromkeys(site_key(name + b"/") for name in [host, *new_hosts]))[:SITES_MAX]
+        return list(dict.fromkeys(site_hash(name + b"/") for name in [host, *new_hosts]))[:SITES_MAX]
 
     def _by_words(self, sites: list[bytes], words: Iterable[int]) -> dict[bytes, float]:
         """Return the strength of documents that share words; rare words weigh more."""

@@ -22,7 +22,7 @@ from state.model import Capture, DocumentRow
 from state.view import View
 from streams.find.batch_lru import BatchLru
 from streams.sketch import sketcher
-from streams.sketch.index_terms import is_index
+from streams.sketch.index_terms import is_index_page
 from streams.urls import directory_prefix, host_prefix
 
 _CAPTURES_READ = 2_048  # only the keys of the captures are read
@@ -125,7 +125,7 @@ class CopyDetector:
 
     def _read_mirrored_share(self, old_tree: bytes, new_tree: bytes, folder: bytes) -> float:
         neighbours = self._living_neighbours(old_tree, new_tree, folder)
-        counterparts = [old_tree + key[len(new_tree) :] for key in neighbours if not is_index(key)]
+        counterparts = [old_tree + key[len(new_tree) :] for key in neighbours if not is_index_page(key)]
         if len(counterparts) < 2 * _NEIGHBOURS_MIN:
             return 0.0
         documents = (self._current_document(key, captures) for key, captures in self._captures_of(counterparts))
@@ -168,7 +168,7 @@ class CopyDetector:
         sketches = [version.sketch for version in version_rows if version is not None]
         if row is None or not sketches:
             return False
-        return bool(sketcher.compare_many(row.sketch, sketches).resemblance.max() >= _COPY_RESEMBLANCE)
+        return bool(sketcher.compare_with_each(row.sketch, sketches).resemblance.max() >= _COPY_RESEMBLANCE)
 
 
 def _levels_upwards(folder: bytes, tree: bytes) -> list[tuple[bytes, bytes]]:

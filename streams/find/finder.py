@@ -26,9 +26,9 @@ from streams.find.rewrite_rules import NO_RULES, Prediction, Rules
 from streams.find.trace import Trace, Tracer
 from streams.settings import Settings
 from streams.sketch import sketcher
-from streams.sketch.index_terms import site_key
+from streams.sketch.index_terms import site_hash
 from streams.sketch.sketcher import Sketcher
-from streams.timestamps import iso
+from streams.timestamps import format_iso
 from streams.urls import host_prefix, url_key
 
 BLOCK_URLS = 2_000  # URLs per block: all are traced before the rules learned from them are applied
@@ -144,7 +144,7 @@ class Finder:
                 candidates = [*candidates[: max(1, limit - 1)], soft_404_candidate(history)][:limit]
             is_sure = bool(candidates) and candidates[0].confidence >= self._settings.confidence_min
             status = "moved" if is_sure else "gone"
-        last_seen = iso(history.last_success.time) if history.last_success else None
+        last_seen = format_iso(history.last_success.time) if history.last_success else None
         document = history.last_page.document.hex() if history.last_page and history.last_page.document else None
         return Answer(url=case.url, status=status, last_seen=last_seen, document=document, candidates=candidates)
 
@@ -199,5 +199,5 @@ def warm_up() -> None:
     sketch = example.sketch("a few words are enough")
     sketcher.compare(sketch, sketch)
     example.words_and_counts("a few words")
-    site_key(b"org,example,www)/")
+    site_hash(b"org,example,www)/")
     gc.freeze()

@@ -14,7 +14,7 @@ from streams.find.ranking import RankedCandidate
 from streams.find.redirects import RedirectTarget
 from streams.find.rewrite_rules import Prediction
 from streams.find.trace import Trace
-from streams.timestamps import iso
+from streams.timestamps import format_iso
 from streams.urls import domain_prefix, host_prefix
 
 _FOLDED_CONTAINMENT_MIN, _FOLDED_RESEMBLANCE_MAX = 0.5, 0.3
@@ -59,7 +59,7 @@ def soft_404_candidate(history: UrlHistory) -> Candidate:
     """Return the old URL as a candidate with confidence 0, to report that it serves a suspected soft 404."""
     last = history.failures[-1]
     evidence = Evidence("suspected_soft_404", detail="many unrelated URLs of the host serve the same page")
-    return Candidate(url=last.url, confidence=0.0, last_seen=iso(last.time), evidence=[evidence])
+    return Candidate(url=last.url, confidence=0.0, last_seen=format_iso(last.time), evidence=[evidence])
 
 
 def guessed_candidate(history: UrlHistory, prediction: Prediction) -> Candidate:
@@ -124,8 +124,8 @@ def _uncompared_candidate(url: str, history: UrlHistory, confidence: float, *evi
     return Candidate(
         url=url,
         confidence=confidence,
-        first_seen=iso(first.time) if first else None,
-        last_seen=iso(history.last_success.time) if history.last_success else None,
+        first_seen=format_iso(first.time) if first else None,
+        last_seen=format_iso(history.last_success.time) if history.last_success else None,
         evidence=list(evidence),
     )
 
@@ -140,8 +140,8 @@ def _compared_candidate(
         confidence=round(confidence, 4),
         resemblance=round(traits.resemblance, 4) if has_old_page else None,
         containment=round(traits.containment, 4) if has_old_page else None,
-        first_seen=iso(pages[0].time),
-        last_seen=iso(pages[-1].time),
+        first_seen=format_iso(pages[0].time),
+        last_seen=format_iso(pages[-1].time),
         evidence=[*first_evidence, *_evidence(result, candidate)],
     )
 

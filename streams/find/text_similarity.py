@@ -146,19 +146,20 @@ class OldText:
         self._title_total = max(float(self._title_weights.sum()), 1e-9)
 
     def compare(self, document: bytes, candidate: TextFeatures) -> Similarity:
-        from streams.sketch.similarity import shared_product, shared_weight
+        from streams.sketch.similarity import count_and_weigh_shared, sparse_dot_product
 
         old = self._features
-        common, rare = shared_weight(old.shingles, self._rarity, candidate.shingles)
+        common, rare = count_and_weigh_shared(old.shingles, self._rarity, candidate.shingles)
         union = len(old.shingles) + len(candidate.shingles) - common
         vector, candidate_norm = self._site.vector(document, candidate)
         norm = self._norm * candidate_norm
-        _, title = shared_weight(self._title_words, self._title_weights, self._texts.title_words(candidate.title))
+        candidate_words = self._texts.title_words(candidate.title)
+        _, title = count_and_weigh_shared(self._title_words, self._title_weights, candidate_words)
         return Similarity(
             resemblance=common / union if union else 1.0,
             containment=common / len(old.shingles) if len(old.shingles) else 0.0,
             rare_containment=rare / self._rare_total,
-            cosine=shared_product(old.words, self._vector, candidate.words, vector) / norm if norm > 0 else 0.0,
+            cosine=sparse_dot_product(old.words, self._vector, candidate.words, vector) / norm if norm > 0 else 0.0,
             title=title / self._title_total,
         )
 

@@ -21,7 +21,7 @@ from state.rows import RowReader
 from state.scheme import Scheme
 from state.view import View
 from streams.sketch import sketcher
-from streams.sketch.index_terms import top_samples
+from streams.sketch.index_terms import most_divisible_shingles
 
 _CHUNK = 1_000  # keys per look-up, or sketches per computation
 _POSTINGS_MAX = 4_096  # documents per sampled shingle
@@ -53,7 +53,7 @@ def remove_postings(reader: RowReader, changes: Changes, deleted: Mapping[bytes,
 
 def _find_similar(view: View, sketches: Iterable[Sketch], deleted: Collection[bytes]) -> Iterator[Sketch]:
     """Yield the sketches of remaining documents that share indexed samples with `sketches`."""
-    values = sorted({value for sketch in sketches for value in top_samples(sketch)})
+    values = sorted({value for sketch in sketches for value in most_divisible_shingles(sketch)})
     similar: set[bytes] = set()
     for start in range(0, len(values), _CHUNK):
         similar.update(*view.sample_postings(values[start : start + _CHUNK], _POSTINGS_MAX))
@@ -67,7 +67,7 @@ def _postings(sketches: Iterable[Sketch], scheme: Scheme) -> Iterator[tuple[byte
     """Yield every bucket of every document, with the prefix of the document id."""
     remaining = iter(sketches)
     while chunk := list(islice(remaining, _CHUNK)):
-        chunk_buckets = sketcher.buckets(np.array([sketch.signature for sketch in chunk]), scheme)
+        chunk_buckets = sketcher.cut_into_buckets(np.array([sketch.signature for sketch in chunk]), scheme)
         for sketch, buckets in zip(chunk, chunk_buckets, strict=True):
             for bucket in buckets:
                 yield bucket.tobytes(), sketch.document[:PREFIX_BYTES]

@@ -21,7 +21,7 @@ from state.families import Family
 from state.model import ID_BYTES, PREFIX_BYTES, Capture
 from state.rows import RowReader
 from state.scheme import Scheme
-from streams.sketch.index_terms import TEXT_WORDS_MAX, path_terms_of_pages, site_key, text_word_limits
+from streams.sketch.index_terms import TEXT_WORDS_MAX, path_terms_of_pages, site_hash, text_word_limits
 from streams.sketch.sketcher import Sketcher
 
 _CHUNK = 256  # keys or documents per look-up
@@ -52,7 +52,7 @@ class StaleEntryFinder:
         prefixes_by_site: dict[bytes, set[bytes]] = {}  # of the documents to search for
         affected = [item for item in removed if item.removed_urls or item.left_keys is None]
         for item, text_words in zip(affected, self._read_text_words(affected), strict=True):
-            for site in {site_key(key) for key in item.removed_urls or _url_keys(self._reader, item.document)}:
+            for site in {site_hash(key) for key in item.removed_urls or _url_keys(self._reader, item.document)}:
                 entries = self._stale_at_site(item, site, text_words)
                 if entries is None:
                     prefixes_by_site.setdefault(site, set()).add(item.document[:PREFIX_BYTES])
@@ -70,7 +70,7 @@ class StaleEntryFinder:
         if text_words is None or None in self._reader.get_many(Family.WORDS, indexed):
             # While the document stays on the site, nothing is deleted: the entries may belong to its other URLs.
             return set() if stays else None
-        pages = [(key, url) for key, urls in item.removed_urls.items() if site_key(key) == site for url in urls]
+        pages = [(key, url) for key, urls in item.removed_urls.items() if site_hash(key) == site for url in urls]
         removed_terms = {term for terms in path_terms_of_pages(pages, self._sketcher) for term in terms}
         remaining = text_words | self._remaining_terms(document, site) if stays else set()
         return {_entry(site, term, document) for term in (removed_terms | text_words) - remaining}
@@ -89,7 +89,8 @@ class StaleEntryFinder:
             texts = [codec.decode(row)[1] if row is not None else "" for row in rows]
             batch = self._sketcher.sketch_batch(texts, TEXT_WORDS_MAX)
             limits = text_word_limits(batch.shingles).tolist()
-            for row, words, count, limit in zip(rows, batch.words, batch.word_counts.tolist(), limits, strict=True):
+            counts = batch.indexed_words_per_text.tolist()
+            for row, words, count, limit in zip(rows, batch.indexed_words, counts, limits, strict=True):
                 yield set(words[: min(count, limit)].tolist()) if row is not None else None
 
 
@@ -100,7 +101,7 @@ def captures_elsewhere(reader: RowReader, document: bytes, excluded: Collection[
 
 def _url_keys(reader: RowReader, document: bytes, site: bytes | None = None) -> Iterator[bytes]:
     keys = (row[ID_BYTES:] for row, _ in reader.scan(Family.LOCATIONS, document))
-    return (key for key in keys if site is None or site_key(key) == site)
+    return (key for key in keys if site is None or site_hash(key) == site)
 
 
 def _read_captures(reader: RowReader, document: bytes, keys: Iterator[bytes]) -> Iterator[Capture]:

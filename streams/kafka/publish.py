@@ -20,7 +20,7 @@ from streams.kafka.wire.page_messages import PageMessage
 from streams.kafka.wire.producer import Producer, to_dead_letter
 from streams.kafka.wire.sweep_log import Event, SweepLog
 from streams.operators.routing import partition_of
-from streams.page import Page, Rejected, with_time
+from streams.page import Page, Rejected, with_default_time
 from streams.readers.dispatch import read, total_bytes
 from streams.readers.read_limits import ReadLimits
 from streams.settings import KafkaSettings, Settings
@@ -125,7 +125,7 @@ def pack_pages(
             yield Pack(partition, packs.pop(partition))
         if partition not in packs:
             packs[partition], pack_sizes[partition] = [], 0
-        packs[partition].append(page_messages.to_message(with_time(item, opened), sweep))
+        packs[partition].append(page_messages.to_message(with_default_time(item, opened), sweep))
         pack_sizes[partition] += page_size
         if len(packs[partition]) >= settings.pack_pages:
             yield Pack(partition, packs.pop(partition))

@@ -17,7 +17,7 @@ from streams.operators.messages import DocumentPayload, SketchedPage
 from streams.page import NOT_MODIFIED, SUCCESS_STATUSES, Page, Rejected
 from streams.settings import Limits, Policy
 from streams.sketch import sketcher as sketching
-from streams.sketch.extract import Extracted, TextError, extract
+from streams.sketch.extract import ExtractedText, TextError, extract
 from streams.sketch.index_terms import (
     TEXT_WORDS_MAX,
     sample_entries_of_batch,
@@ -41,7 +41,7 @@ class SketchTask(msgspec.Struct, frozen=True):
 SketchResults = list[list[SketchedPage | Rejected]]
 """The results of each page of a task."""
 
-_ExtractedPage = tuple[int, Page, Extracted]  # index in the task, page, text
+_ExtractedPage = tuple[int, Page, ExtractedText]  # index in the task, page, text
 
 
 class SketchOperator:
@@ -105,7 +105,7 @@ class SketchOperator:
         """Sketch the extracted texts, and replace the results of their pages."""
         words_max = TEXT_WORDS_MAX if self.policy.index_find else 0
         batch = self.sketcher.sketch_batch([extracted.text for _, _, extracted in pages], words_max)
-        buckets = sketching.buckets(batch.signatures, self.scheme)
+        buckets = sketching.cut_into_buckets(batch.signatures, self.scheme)
         samples, words = self._index_entries(batch, pages)
         shingles = batch.shingles.tolist()
         for i, (index, page, extracted) in enumerate(pages):
@@ -127,7 +127,7 @@ class SketchOperator:
             if extracted.meta_refresh is None:
                 results[index].append(Rejected("no_text", "the page has no words", page.origin, page.url))
 
-    def _encode_text(self, extracted: Extracted, capture: Capture) -> bytes:
+    def _encode_text(self, extracted: ExtractedText, capture: Capture) -> bytes:
         if not self.policy.keep_texts:
             return b""
         return self._texts.encode(extracted.title, extracted.text, capture.time, capture.raw_fingerprint)
@@ -137,5 +137,5 @@ class SketchOperator:
         if not self.policy.index_find:
             return [b""] * len(batch), [b""] * len(batch)
         urls = [(page.key, page.url) for _, page, _ in pages]
-        counts = np.minimum(batch.word_counts, text_word_limits(batch.shingles))
-        return sample_entries_of_batch(batch), word_entries_of_pages(urls, batch.words, counts, self.sketcher)
+        counts = np.minimum(batch.indexed_words_per_text, text_word_limits(batch.shingles))
+        return sample_entries_of_batch(batch), word_entries_of_pages(urls, batch.indexed_words, counts, self.sketcher)

@@ -15,7 +15,7 @@ from state.model import Sketch
 from streams.operators.forest import DisjointSets
 from streams.operators.join import Union, union
 from streams.operators.messages import CandidatePair
-from streams.sketch.sketcher import Comparison, Comparisons, compare_pairs, to_columns
+from streams.sketch.sketcher import Comparison, Comparisons, compare_pairs, to_batch
 
 
 class NearPairs(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,7 +55,7 @@ def verify(
     if not index_pairs:
         return VerifyResult(Changes(), [], 0)
     lefts, rights = np.array(sorted(index_pairs), np.int64).T
-    columns = to_columns([sketches[document] for document in ids])
+    columns = to_batch([sketches[document] for document in ids])
     figures = compare_pairs(columns, columns, lefts, rights)
     rows = np.flatnonzero(figures.resemblance >= threshold)
     near = NearPairs(ids=ids, lefts=lefts[rows], rights=rights[rows], rows=rows, figures=figures)

@@ -58,7 +58,7 @@ def members(view: View, cluster: Cluster, document: bytes, urls_max: int) -> lis
     query = view.document(document)
     if query is None:
         return []
-    comparisons = sketcher.compare_many(query.sketch, [row.sketch for row in rows])
+    comparisons = sketcher.compare_with_each(query.sketch, [row.sketch for row in rows])
     results = []
     for index in np.argsort(-comparisons.resemblance, kind="stable").tolist():
         row, comparison = rows[index], comparisons.comparison(index)

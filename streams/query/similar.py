@@ -13,7 +13,7 @@ from state.model import PREFIX_BYTES, Capture, DocumentRow, Sketch
 from state.view import View
 from streams.settings import Settings
 from streams.sketch import sketcher
-from streams.sketch.index_terms import top_samples
+from streams.sketch.index_terms import most_divisible_shingles
 from streams.sketch.sketcher import Comparison
 
 T = TypeVar("T")
@@ -58,7 +58,7 @@ def similar(view: View, settings: Settings, sketch: Sketch, *, limit: int = 20) 
     rows = _find_candidates(view, settings, sketch, limit)
     if not rows:
         return []
-    comparisons = sketcher.compare_many(sketch, [row.sketch for row in rows])
+    comparisons = sketcher.compare_with_each(sketch, [row.sketch for row in rows])
     strongest = np.maximum(comparisons.resemblance, np.maximum(comparisons.containment, comparisons.contained))
     pairs: list[tuple[DocumentRow, Comparison]] = []
     for index in np.lexsort((-strongest, -comparisons.resemblance)).tolist():
@@ -77,7 +77,7 @@ def similar(view: View, settings: Settings, sketch: Sketch, *, limit: int = 20) 
 
 def _find_candidates(view: View, settings: Settings, sketch: Sketch, limit: int) -> list[DocumentRow]:
     candidates_max = settings.limits.candidates_max
-    buckets = sketcher.buckets(sketch.signature[None, :], view.scheme)[0]
+    buckets = sketcher.cut_into_buckets(sketch.signature[None, :], view.scheme)[0]
     collisions: Counter[bytes] = Counter()
     for postings in view.bucket_postings([bucket.tobytes() for bucket in buckets]):
         collisions.update(postings)
@@ -85,7 +85,7 @@ def _find_candidates(view: View, settings: Settings, sketch: Sketch, limit: int)
     # Rare shingles weigh more, because a shingle of many documents says little about any of them. The first postings
     # of a common shingle are enough: if a page has only common shingles, they all have the same first postings.
     weights: defaultdict[bytes, float] = defaultdict(float)
-    for postings in view.sample_postings(top_samples(sketch), settings.limits.sample_postings_max):
+    for postings in view.sample_postings(most_divisible_shingles(sketch), settings.limits.sample_postings_max):
         for prefix in postings:
             weights[prefix] += 1.0 / (1 + len(postings))
     for prefix in by_bands:

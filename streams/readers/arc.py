@@ -75,7 +75,7 @@ def read_record(stream: ByteStream, limits: ReadLimits, origin: Origin) -> Page 
     data = records.read_content(stream, size, is_record_start, limits, origin, url)
     if isinstance(data, Rejected):
         return data
-    time = timestamps.arc_millis(date)
+    time = timestamps.parse_arc_date(date)
     if time is None:
         return Rejected("bad_time", f"invalid date in the ARC header: {date}", origin, url)
     response = http_payload.parse_response(data, size, limits)

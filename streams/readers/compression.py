@@ -60,7 +60,7 @@ def decompress_head(head: bytes, compression: str, bytes_max: int) -> bytes:
 
 
 class Fault:
-    """Why a file could not be read to its end: a key of `REASONS` and a detail. Both are empty if nothing failed."""
+    """Why a file could not be read to its end: a key of `REJECTION_REASONS` and a detail, or both empty."""
 
     reason = detail = ""
 

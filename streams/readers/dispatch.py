@@ -3,8 +3,8 @@
 The format of a file (WARC, ARC, WET, WACZ or JSONL; plain, gzip or zstd) is detected from its first bytes, or from
 its name if they show no format.
 
-Bad content raises no exception: it becomes a Rejected, whose reason is a key of `REASONS`. A path that is missing or
-cannot be read raises ReadError. ReadLimits bounds memory use for any input. See docs/formats-input.md.
+Bad content raises no exception: it becomes a Rejected, whose reason is a key of `REJECTION_REASONS`. A path that is
+missing or cannot be read raises ReadError. ReadLimits bounds memory use for any input. See docs/formats-input.md.
 """
 
 from __future__ import annotations

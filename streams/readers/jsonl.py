@@ -13,7 +13,7 @@ import msgspec
 
 from streams import timestamps
 from streams.errors import BadUrl
-from streams.page import Origin, Page, Rejected, with_time
+from streams.page import Origin, Page, Rejected, with_default_time
 from streams.readers import http_payload, warc_pointer
 from streams.readers.byte_stream import ByteStream
 from streams.readers.position import Position, PositionedItem
@@ -145,7 +145,7 @@ def _to_page(line: PageLine, line_bytes: int, limits: ReadLimits, origin: Origin
     # Without `warc_folder`, a line for a redirect or an error is read without its record: it needs no content.
     if pointer is not None and (limits.warc_folder or (declared_status or 200) == 200):
         page = warc_pointer.read_record(pointer, key, limits, origin)
-        return with_time(page, time) if isinstance(page, Page) else page
+        return with_default_time(page, time) if isinstance(page, Page) else page
     location = line.fetch_redirect or line.redirect
     redirect = http_payload.resolve_redirect(url, location, limits) if location else None
     status = _coalesce(declared_status, _REDIRECT_STATUS if redirect else 200)
@@ -174,7 +174,7 @@ def _to_page(line: PageLine, line_bytes: int, limits: ReadLimits, origin: Origin
 def _parse_time(line: PageLine) -> int:
     """Return the fetch time in ms since 1970, or 0 if the line has none. Raise ContentError if it is invalid."""
     value = _coalesce(line.fetch_time, line.fetched_at)
-    time = 0 if value is None else timestamps.millis(value)
+    time = 0 if value is None else timestamps.parse_date(value)
     if time is None:
         raise ContentError("bad_time", f"invalid `fetch_time` or `fetched_at`: {str(value)[:80]!r}")
     return time

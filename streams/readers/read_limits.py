@@ -36,7 +36,7 @@ class ReadLimits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ContentError(Exception):
-    """The content cannot be used. `reason` is a key of `REASONS`, and `detail` is for people."""
+    """The content cannot be used. `reason` is a key of `REJECTION_REASONS`, and `detail` is for people."""
 
     def __init__(self, reason: str, detail: str) -> None:
         super().__init__(reason, detail)

@@ -117,11 +117,11 @@ def _parse_time(fields: _Fields, response: http_payload.Response | None) -> int 
     If none is valid, return 0 if WARC-Date is missing and None if it is malformed.
     """
     declared = _field_string(fields, b"warc-date")
-    time = timestamps.millis(declared)
+    time = timestamps.parse_date(declared)
     if time is None:
-        time = timestamps.http_millis(_field_string(fields, b"date"))
+        time = timestamps.parse_http_date(_field_string(fields, b"date"))
     if time is None and response is not None:
-        time = timestamps.http_millis(response.fields.get("date"))
+        time = timestamps.parse_http_date(response.fields.get("date"))
     return 0 if time is None and not declared else time
 
 
@@ -132,7 +132,7 @@ def _to_revisit(page: Page, fields: _Fields, limits: ReadLimits) -> Page:
     a different URL, and crawlers that wrote only a digest compared it with earlier captures of the same URL.
     """
     refers_to = _field_string(fields, b"warc-refers-to-target-uri").strip("<> \t") or page.url
-    time = timestamps.millis(_field_string(fields, b"warc-refers-to-date"))
+    time = timestamps.parse_date(_field_string(fields, b"warc-refers-to-date"))
     return msgspec.structs.replace(
         page, body=None, content_error=None, original_url=refers_to[: limits.url_bytes_max], original_time=time
     )

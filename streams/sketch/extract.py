@@ -30,7 +30,7 @@ _HEAD_CHARS = 1 << 16  # only this part of a page is searched for a meta refresh
 _SNIFF_BYTES = 1024
 _GUESS_BYTES, _GUESS_NON_ASCII_MIN = 1 << 16, 16
 _ASCII = bytes(range(128))
-SKIPPED_TAGS = {"resiliparse-all": (), "resiliparse-body": ("nav", "footer", "aside")}
+SKIPPED_TAGS_BY_EXTRACTOR = {"resiliparse-all": (), "resiliparse-body": ("nav", "footer", "aside")}
 _HTML_TYPES = frozenset(["text/html", "application/xhtml+xml", "application/xml", "text/xml"])
 _VALID_AS_UTF8 = frozenset(["iso2022_jp", "utf-16-le", "utf-16-be"])  # text in these charsets can also be valid UTF-8
 _BOMS = ((b"\xef\xbb\xbf", "utf-8"), (b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
@@ -52,7 +52,7 @@ _REFRESH = re.compile(
 
 
 class TextError(LostfoundError):
-    """The text cannot be extracted. `reason` is a key of `streams.page.REASONS`, and `detail` is for people."""
+    """The text cannot be extracted: a key of `streams.page.REJECTION_REASONS`, and a detail for people."""
 
     def __init__(self, reason: str, detail: str) -> None:
         super().__init__(f"{reason}: {detail}")
@@ -60,7 +60,7 @@ class TextError(LostfoundError):
         self.detail = detail
 
 
-class Extracted(msgspec.Struct, frozen=True):
+class ExtractedText(msgspec.Struct, frozen=True):
     """The text of a page; `meta_refresh` is the absolute URL to which the page redirects."""
 
     text: str
@@ -69,7 +69,7 @@ class Extracted(msgspec.Struct, frozen=True):
     meta_refresh: str | None = None
 
 
-def extract(page: Page, page_bytes_max: int = PAGE_BYTES_MAX, extractor: str = DEFAULT_EXTRACTOR) -> Extracted:
+def extract(page: Page, page_bytes_max: int = PAGE_BYTES_MAX, extractor: str = DEFAULT_EXTRACTOR) -> ExtractedText:
     """Return the text of a page that has a body or a text, in time and memory bounded by the page's size.
 
     Raise SettingsError if the extractor is unknown. Otherwise raise only TextError, with the reason `too_big`,
@@ -86,7 +86,7 @@ def extract(page: Page, page_bytes_max: int = PAGE_BYTES_MAX, extractor: str = D
 def extract_body(
     body: bytes, mime: str = "", charset: str = "", url: str = "", title: str = "",
     *, page_bytes_max: int = PAGE_BYTES_MAX, extractor: str = DEFAULT_EXTRACTOR,
-) -> Extracted:  # fmt: skip
+) -> ExtractedText:  # fmt: skip
     """Return the text of an HTML or plain-text body as served. Raise the same errors as `extract`.
 
     The other arguments may be empty: `url` is the base URL of a meta refresh, `title` replaces the title in the HTML.
@@ -97,9 +97,10 @@ def extract_body(
     decoded = decode(body, charset)
     if not is_html:
         return _extract_text(decoded, title, page_bytes_max)
-    if extractor not in SKIPPED_TAGS:
-        raise SettingsError(f"unknown extractor {extractor!r}", f"choose one of {', '.join(SKIPPED_TAGS)}")
-    return _extract_html(decoded, url, title, SKIPPED_TAGS[extractor])
+    if extractor not in SKIPPED_TAGS_BY_EXTRACTOR:
+        extractors = ", ".join(SKIPPED_TAGS_BY_EXTRACTOR)
+        raise SettingsError(f"unknown extractor {extractor!r}", f"choose one of {extractors}")
+    return _extract_html(decoded, url, title, SKIPPED_TAGS_BY_EXTRACTOR[extractor])
 
 
 def decode(body: bytes, charset: str = "") -> str:
@@ -156,25 +157,25 @@ def _is_html(mime: str, body: bytes, charset: str) -> bool:
     return False
 
 
-def _extract_text(text: str, title: str, chars_max: int) -> Extracted:
+def _extract_text(text: str, title: str, chars_max: int) -> ExtractedText:
     if len(text) > chars_max:
         raise TextError("too_big", f"{len(text)} characters, more than page_bytes_max = {chars_max}")
     if "\0" in text:
         text = text.replace("\0", " ")
     if not text or text.isspace():
         raise TextError("no_text", "the page is empty")
-    return Extracted(text, _one_line(title), Extractor.TEXT)
+    return ExtractedText(text, _one_line(title), Extractor.TEXT)
 
 
-def _extract_html(markup: str, url: str, title: str, skipped: tuple[str, ...]) -> Extracted:
+def _extract_html(markup: str, url: str, title: str, skipped: tuple[str, ...]) -> ExtractedText:
     if "\0" in markup:
         markup = markup.replace("\0", " ")
     if not markup or markup.isspace():
         raise TextError("no_text", "the page is empty")
-    weight = html_guard.weigh(markup)
-    if weight.heavy:
+    weight = html_guard.estimate_parsing(markup)
+    if weight.too_expensive:
         text = html_guard.strip_tags(markup, skipped) or html_guard.strip_tags(markup)
-        extracted = Extracted(text, _one_line(title or html_guard.find_title(markup)), Extractor.HTML_FALLBACK)
+        extracted = ExtractedText(text, _one_line(title or html_guard.find_title(markup)), Extractor.HTML_FALLBACK)
     else:
         extracted = _parse(markup, url, title, skipped, weight.meta_chars)
     if not extracted.text and extracted.meta_refresh is None:
@@ -182,7 +183,7 @@ def _extract_html(markup: str, url: str, title: str, skipped: tuple[str, ...]) -
     return extracted
 
 
-def _parse(markup: str, url: str, title: str, skipped: tuple[str, ...], meta_chars: int) -> Extracted:
+def _parse(markup: str, url: str, title: str, skipped: tuple[str, ...], meta_chars: int) -> ExtractedText:
     from resiliparse.extract.html2text import extract_plain_text
     from resiliparse.parse.html import HTMLParserException, HTMLTree
 
@@ -197,7 +198,7 @@ def _parse(markup: str, url: str, title: str, skipped: tuple[str, ...], meta_cha
         raise TextError("parse_failed", str(error)) from error
     head = markup[: min(_HEAD_CHARS, meta_chars)]
     has_refresh = any(word in head for word in ("refresh", "Refresh", "REFRESH"))
-    return Extracted(
+    return ExtractedText(
         text, _one_line(title or tree.title or ""), method, _meta_refresh(tree, url) if has_refresh else None
     )
 

@@ -37,21 +37,21 @@ _HUGE_CHARACTER_REFERENCE = re.compile(r"&#[0-9]{8,}")
 _TITLE = re.compile(r"<title[^<>]{0,200}>([^<]{0,2000})", re.IGNORECASE)
 
 
-class Weight(NamedTuple):
+class ParsingEstimate(NamedTuple):
     """An estimate of the work of parsing a page."""
 
-    heavy: bool  # parsing can take more than a second or several hundred megabytes
+    too_expensive: bool  # parsing can take more than a second or several hundred megabytes
     meta_chars: int  # the first `meta_chars` characters contain all relevant <meta> tags
 
 
-def weigh(markup: str) -> Weight:
+def estimate_parsing(markup: str) -> ParsingEstimate:
     """Estimate the work of parsing a page."""
     if len(markup) <= _SMALL_CHARS and markup.count("<") <= _SMALL_TAGS:
-        return Weight(False, len(markup))
-    from streams.sketch.html_weight import weigh_markup
+        return ParsingEstimate(False, len(markup))
+    from streams.sketch.html_counts import count_markup
 
-    tags, formatting, attribute_steps, roots, lists, meta_end = weigh_markup(markup.encode("utf-8", "replace"))
-    heavy = (
+    tags, formatting, attribute_steps, roots, lists, meta_end = count_markup(markup.encode("utf-8", "replace"))
+    too_expensive = (
         tags > TAGS_MAX
         or tags * formatting > REOPENED_MAX
         or attribute_steps > ATTRIBUTE_STEPS_MAX
@@ -59,7 +59,7 @@ def weigh(markup: str) -> Weight:
         or 2 * lists * tags > INDENT_CHARS_MAX
     )
     # `meta_end` counts bytes, so it is at least the number of characters.
-    return Weight(heavy, meta_end + META_CHARS_MAX if meta_end else 0)
+    return ParsingEstimate(too_expensive, meta_end + META_CHARS_MAX if meta_end else 0)
 
 
 def _tokens(markup: str) -> Iterator[tuple[str, str, int, int]]:

@@ -45,7 +45,7 @@ _SEPARATORS = re.compile(r"[\W_]+")
 _INDEX_NAMES = frozenset({"", "index", "default", "home", "readme", "main"})
 
 
-def site_key(key: bytes) -> bytes:
+def site_hash(key: bytes) -> bytes:
     """Return a 4-byte hash of the registered domain of a URL key."""
     return _site(host_prefix(key))
 
@@ -60,7 +60,7 @@ def page_name(url: str) -> str:
     return next(_meaningful_names(url), "")
 
 
-def segment_names(url: str) -> list[str]:
+def segment_name_variants(url: str) -> list[str]:
     """Return the `page_name` of each segment of a URL's path, last first, each with and without a final s.
 
     A page that was merged into its parent page or into a chapter is often found under such a name.
@@ -69,7 +69,7 @@ def segment_names(url: str) -> list[str]:
     return list(dict.fromkeys(chain.from_iterable(forms)))
 
 
-def is_index(key: bytes) -> bool:
+def is_index_page(key: bytes) -> bool:
     """Return whether a URL key is that of a directory's index page, such as `/docs/` or `/docs/index.html`."""
     return _clean(key.split(b"?", 1)[0].rpartition(b"/")[2].decode("ascii", "replace").lower()) in _INDEX_NAMES
 
@@ -83,7 +83,7 @@ def _clean(segment: str) -> str:
     return _SEPARATORS.sub("", _EXTENSION.sub("", segment))
 
 
-def name_hash(name: str) -> int:
+def page_name_hash(name: str) -> int:
     """Return the word hash of a page name, which differs from the hash of the same letters in a text."""
     return int(mmh3.hash("/" + name, signed=False))
 
@@ -121,7 +121,7 @@ def _path_terms(words: Sequence[str], url: str, hashes_of: Mapping[str, list[int
     # A word in a script without spaces consists of several tokens, with one hash each.
     hashes = [number for word in words for number in hashes_of[word]][:PATH_WORDS_MAX]
     name = page_name(url)
-    return [*hashes, name_hash(name)] if name else hashes
+    return [*hashes, page_name_hash(name)] if name else hashes
 
 
 def path_terms_of_pages(pages: Sequence[tuple[bytes, str]], sketcher: Sketcher) -> list[list[int]]:
@@ -153,13 +153,13 @@ def word_entries_of_pages(
     packed = np.sort(page_numbers.astype(np.uint64) << np.uint64(32) | values)
     packed = packed[np.flatnonzero(np.diff(packed, prepend=packed[:1] + np.uint64(1)))]
     page_numbers = (packed >> np.uint64(32)).astype(np.int64)
-    sites = np.frombuffer(b"".join(site_key(key) for key, _ in pages), ">u4").astype(np.uint64)
+    sites = np.frombuffer(b"".join(site_hash(key) for key, _ in pages), ">u4").astype(np.uint64)
     entries = (sites[page_numbers] << np.uint64(32) | packed & np.uint64(0xFFFFFFFF)).astype(">u8").tobytes()
     ends = (8 * np.searchsorted(page_numbers, np.arange(-1, len(pages)), side="right")).tolist()
     return [entries[start:end] for start, end in pairwise(ends)]
 
 
-def top_samples(sketch: Sketch, limit: int = SAMPLES_MAX) -> list[int]:
+def most_divisible_shingles(sketch: Sketch, limit: int = SAMPLES_MAX) -> list[int]:
     """Return the sampled shingles that are divisible by the greatest powers of two, greatest power first."""
     values = sketch.sample.astype(np.int64)
     order = np.argsort(-(values & -values), kind="stable")  # v & -v: the greatest power of two that divides v
@@ -168,7 +168,7 @@ def top_samples(sketch: Sketch, limit: int = SAMPLES_MAX) -> list[int]:
 
 def sample_entries(sketch: Sketch) -> bytes:
     """Return a document's entries for the `samples` index: 4 bytes each, without the document prefix."""
-    return np.array(top_samples(sketch), ">u4").tobytes()
+    return np.array(most_divisible_shingles(sketch), ">u4").tobytes()
 
 
 def sample_entries_of_batch(batch: SketchBatch) -> list[bytes]:

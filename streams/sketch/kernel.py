@@ -47,7 +47,7 @@ _SEPARATOR, _MARK, _SOLO, _IGNORED = (
     np.uint64(kind)
     for kind in (unicode_table.SEPARATOR, unicode_table.MARK, unicode_table.SOLO, unicode_table.IGNORED)
 )
-_HARD, _FOLD_MASK = np.uint64(unicode_table.HARD), np.uint64(unicode_table.FOLD_MASK)
+_HARD, _FOLD_MASK = np.uint64(unicode_table.NEEDS_NORMALISATION), np.uint64(unicode_table.FOLD_MASK)
 _CLASS_SHIFT, _CLASS_MASK = np.uint64(unicode_table.CLASS_SHIFT), np.uint64(unicode_table.CLASS_MASK)
 _SHARP_S = np.uint64(unicode_table.SHARP_S)
 # Letters in lower case, digits unchanged, and 0 for separators, by ASCII code.
@@ -82,7 +82,7 @@ class Scratch(NamedTuple):
     canonical: NDArray[np.uint8]
 
 
-class Columns(NamedTuple):
+class SketchColumns(NamedTuple):
     """Sketches of n texts; `streams.sketch.sketcher.SketchBatch` describes the columns."""
 
     signatures: NDArray[np.uint8]
@@ -91,8 +91,8 @@ class Columns(NamedTuple):
     exponents: NDArray[np.int64]
     shingles: NDArray[np.int64]
     tokens: NDArray[np.int64]
-    words: NDArray[np.uint32]
-    word_counts: NDArray[np.int64]
+    indexed_words: NDArray[np.uint32]
+    indexed_words_per_text: NDArray[np.int64]
 
 
 def jit(**options: Any) -> Callable[[Any], Any]:
@@ -480,7 +480,7 @@ def sketch_texts(data, offsets, is_ascii, normalised, parameters, scratch, colum
 
     Fill `ends` with the end of each text's canonical bytes, and `must_normalise` with a flag per text.
     """
-    constants, buffers, columns = Parameters(*parameters), Scratch(*scratch), Columns(*columns)
+    constants, buffers, columns = Parameters(*parameters), Scratch(*scratch), SketchColumns(*columns)
     end = 0
     for i in range(offsets.size - 1):
         tokens, end, must_normalise[i] = tokenise(
@@ -494,5 +494,5 @@ def sketch_texts(data, offsets, is_ascii, normalised, parameters, scratch, colum
         )
         if count:
             fill_signature(buffers.winners, constants.bin_seeds, constants.probe_seed, columns.signatures[i])
-        if columns.words.shape[1]:
-            columns.word_counts[i] = _choose_text_words(tokens, buffers, columns.words[i])
+        if columns.indexed_words.shape[1]:
+            columns.indexed_words_per_text[i] = _choose_text_words(tokens, buffers, columns.indexed_words[i])

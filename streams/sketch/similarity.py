@@ -161,7 +161,7 @@ def compare_columns(left, right, columns_a, columns_b, figures, exact):
 
 
 @jit()
-def shared_weight(a, weights, b):
+def count_and_weigh_shared(a, weights, b):
     """Return the number of values in both `a` and `b` (uint32, ascending, distinct) and their total weight."""
     i = j = count = 0
     total = 0.0
@@ -176,7 +176,7 @@ def shared_weight(a, weights, b):
 
 
 @jit()
-def shared_product(a, a_weights, b, b_weights):
+def sparse_dot_product(a, a_weights, b, b_weights):
     """Return the dot product of two sparse vectors, whose indices `a` and `b` are uint32, ascending and distinct."""
     i = j = 0
     total = 0.0

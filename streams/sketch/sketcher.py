@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from state.scheme import Scheme
-    from streams.sketch.kernel import Columns, Scratch
+    from streams.sketch.kernel import Scratch, SketchColumns
 
 TOKENS_MAX = 1_000_000
 WORDS_CACHED = 65_536  # path words are cached because the pages of a site share most of them
@@ -37,7 +37,7 @@ def fingerprint(body: bytes) -> bytes:
     return mmh3.mmh3_x64_128_digest(body)[:8]
 
 
-def buckets(signatures: NDArray[np.uint8], scheme: Scheme) -> NDArray[np.uint8]:
+def cut_into_buckets(signatures: NDArray[np.uint8], scheme: Scheme) -> NDArray[np.uint8]:
     """Cut signatures, uint8[n, bins], into buckets, uint8[n, bands, 1 + rows], whose first byte is the band."""
     out = np.empty((signatures.shape[0], scheme.bands, scheme.bucket_bytes), dtype=np.uint8)
     out[:, :, 0] = np.arange(scheme.bands, dtype=np.uint8)
@@ -55,8 +55,8 @@ class SketchBatch(msgspec.Struct, frozen=True, eq=False):
     exponents: NDArray[np.int64]
     shingles: NDArray[np.int64]  # numbers of distinct shingles; 32-bit collisions hide about 5 of 200,000
     tokens: NDArray[np.int64]
-    words: NDArray[np.uint32]  # [n, words_max]; row i contains word_counts[i] words to index, see `index_terms`
-    word_counts: NDArray[np.int64]
+    indexed_words: NDArray[np.uint32]  # [n, words_max]; row i contains indexed_words_per_text[i] hashes
+    indexed_words_per_text: NDArray[np.int64]
 
     def __len__(self) -> int:
         return len(self.documents)
@@ -105,7 +105,7 @@ class Comparisons(msgspec.Struct, frozen=True, eq=False):
         return Comparison(*(column[i].item() for column in columns))
 
 
-def to_columns(sketches: Sequence[Sketch]) -> SketchBatch:
+def to_batch(sketches: Sequence[Sketch]) -> SketchBatch:
     """Return sketches of the same scheme as columns."""
     n = len(sketches)
     bins = len(sketches[0].signature) if sketches else 0
@@ -122,8 +122,8 @@ def to_columns(sketches: Sequence[Sketch]) -> SketchBatch:
         exponents=np.ascontiguousarray(counts[:, 0]),
         shingles=np.ascontiguousarray(counts[:, 1]),
         tokens=np.ascontiguousarray(counts[:, 2]),
-        words=np.zeros((n, 0), dtype=np.uint32),
-        word_counts=np.zeros(n, dtype=np.int64),
+        indexed_words=np.zeros((n, 0), dtype=np.uint32),
+        indexed_words_per_text=np.zeros(n, dtype=np.int64),
     )
 
 
@@ -146,13 +146,13 @@ def compare_pairs(a: SketchBatch, b: SketchBatch, left: NDArray[np.int64], right
 
 def compare(a: Sketch, b: Sketch) -> Comparison:
     """Compare two sketches of the same scheme. For many pairs, `compare_pairs` is many times as fast."""
-    return compare_many(a, [b]).comparison(0)
+    return compare_with_each(a, [b]).comparison(0)
 
 
-def compare_many(sketch: Sketch, others: Sequence[Sketch]) -> Comparisons:
+def compare_with_each(sketch: Sketch, others: Sequence[Sketch]) -> Comparisons:
     """Compare one sketch (as a) with each of the others (as b)."""
     n = len(others)
-    return compare_pairs(to_columns([sketch]), to_columns(others), np.zeros(n, dtype=np.int64), np.arange(n))
+    return compare_pairs(to_batch([sketch]), to_batch(others), np.zeros(n, dtype=np.int64), np.arange(n))
 
 
 class Sketcher:
@@ -278,7 +278,7 @@ class Sketcher:
 
     def _sketch_columns(
         self, texts: Sequence[str], words_max: int, *, normalised: bool = False
-    ) -> tuple[list[bytes], Columns, NDArray[np.bool_]]:
+    ) -> tuple[list[bytes], SketchColumns, NDArray[np.bool_]]:
         """Return the document ids and columns of texts, and which of the texts must be normalised first."""
         kernel, n = _kernel(), len(texts)
         encoded = [text.encode("utf-8", "replace") for text in texts]
@@ -286,8 +286,8 @@ class Sketcher:
         offsets = np.concatenate(([0], np.cumsum(sizes)))
         is_ascii = np.fromiter((text.isascii() for text in texts), dtype=np.bool_, count=n)
         scratch = self._scratch(int(sizes.max(initial=0)), int(offsets[-1]) + n)
-        sample_sizes, exponents, shingles, tokens, word_counts, ends = (np.zeros(n, dtype=np.int64) for _ in range(6))
-        columns = kernel.Columns(
+        sample_sizes, exponents, shingles, tokens, per_text, ends = (np.zeros(n, dtype=np.int64) for _ in range(6))
+        columns = kernel.SketchColumns(
             np.zeros((n, self.scheme.bins), dtype=np.uint8),
             np.zeros((n, self.scheme.sample_max), dtype=np.uint32),
             sample_sizes,
@@ -295,7 +295,7 @@ class Sketcher:
             shingles,
             tokens,
             np.zeros((n, words_max), dtype=np.uint32),
-            word_counts,
+            per_text,
         )
         pending = np.zeros(n, dtype=np.bool_)
         data = np.frombuffer(b"".join(encoded), dtype=np.uint8)

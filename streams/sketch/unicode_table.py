@@ -4,7 +4,7 @@ Python's tables grow with each release, so workers on different Pythons would sp
 tokens. The table in `unicode_table.bin` is frozen at the Unicode version of the oldest supported Python; characters
 added later are separators. Each entry is a uint32:
 
-    bit 31     HARD: the character must first be normalised together with its neighbours
+    bit 31     NEEDS_NORMALISATION: the text must be normalised as a whole before its characters are folded
     bit 30     UNASSIGNED: the character is not in this Unicode version
     bits 24-26 the character's class: SEPARATOR, WORD, MARK, SOLO or IGNORED
     bits 0-20  the folded code point (NFKC and case folding, if the result is one character)
@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 SEPARATOR, WORD, MARK, SOLO, IGNORED = range(5)
-HARD = 1 << 31
+NEEDS_NORMALISATION = 1 << 31
 UNASSIGNED = 1 << 30
 CLASS_SHIFT, CLASS_MASK = 24, 7
 FOLD_MASK = (1 << 21) - 1

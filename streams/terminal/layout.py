@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from streams.terminal.escape import escape_text
-from streams.timestamps import iso
+from streams.timestamps import format_iso
 
 PIPE_WIDTH = 160  # line width if the output is not a terminal; large, so that few lines are folded
 URLS_SHOWN = 3  # per document or cluster; --json lists all
@@ -41,7 +41,7 @@ def print_to_stdout(*parts: RenderableType) -> None:
 
 def format_day(ms: int) -> str:
     """Return the date of a time in ms since 1970, or an empty string for 0."""
-    return (iso(ms) or "")[:10] if ms else ""
+    return (format_iso(ms) or "")[:10] if ms else ""
 
 
 def format_share(value: float | None) -> Text:

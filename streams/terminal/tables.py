@@ -12,7 +12,7 @@ from streams.terminal import layout
 from streams.terminal.escape import escape_text, pluralise
 from streams.terminal.layout import BlockTable, Row
 from streams.terminal.progress_bars import format_rate
-from streams.timestamps import iso
+from streams.timestamps import format_iso
 
 if TYPE_CHECKING:
     from state.model import Sweep
@@ -76,7 +76,7 @@ def ingest_summary(summary: Summary, seconds: float) -> Text:
 def sweeps_table(sweeps: Sequence[Sweep]) -> RenderableType:
     def row(sweep: Sweep) -> Row:
         captures = f"{sweep.captures:,}" if sweep.committed else ""
-        times = (iso(sweep.opened) or "", iso(sweep.committed or None) or "")
+        times = (format_iso(sweep.opened) or "", format_iso(sweep.committed or None) or "")
         return (escape_text(sweep.name), sweep.state.name.lower(), *times, captures), ()
 
     return BlockTable(("sweep", "state", "opened", "committed", ">captures"), map(row, sweeps))
@@ -128,7 +128,7 @@ def captures_table(captures: Sequence[UrlCapture]) -> RenderableType:
         unchanged = capture.resemblance == 1.0
         resemblance = Text("unchanged", style="dim") if unchanged else layout.format_share(capture.resemblance)
         target = layout.unbreakable(Text(f"→ {escape_text(capture.redirect)}" if capture.redirect else ""))
-        cells = (escape_text(capture.sweep), iso(capture.time) or "", str(capture.status))
+        cells = (escape_text(capture.sweep), format_iso(capture.time) or "", str(capture.status))
         return (*cells, layout.format_id(capture.document), resemblance), [target]
 
     columns = ("sweep", "time", ">status", "document", ">resemblance to previous")

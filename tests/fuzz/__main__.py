@@ -27,7 +27,7 @@ import zstandard
 from state.codecs import capture_row, document_row, edge_row, posting_list, text_row
 from state.model import Capture, DocumentRow, Edge, Sketch
 from streams.errors import BadUrl
-from streams.page import REASONS, Page
+from streams.page import REJECTION_REASONS, Page
 from streams.readers.dispatch import read
 from streams.readers.position import Position
 from streams.readers.read_limits import ReadLimits
@@ -149,7 +149,7 @@ def check_readers(chance: random.Random) -> str:
             assert len(item.body or b"") <= LIMITS.page_bytes_max
             assert item.body is None or item.text is None
         else:
-            assert item.reason in REASONS, item
+            assert item.reason in REJECTION_REASONS, item
             assert len(item.detail) < 2000
     if results:
         i = chance.randrange(len(results))

@@ -49,7 +49,7 @@ def pool() -> list[list[Text]]:
 def _text(text: str, sketcher: sketching.Sketcher) -> Text:
     sketch = sketcher.sketch(text)
     row = document_row.encode(DocumentRow(sketch, 0))
-    buckets = sketching.buckets(sketch.signature[None, :], SCHEME)[0].tobytes()
+    buckets = sketching.cut_into_buckets(sketch.signature[None, :], SCHEME)[0].tobytes()
     return Text(
         text,
         DocumentPayload(document=sketch.document, row=row, buckets=buckets, samples=sample_entries(sketch), text=b""),

@@ -85,10 +85,10 @@ def test_prefixes() -> None:
     assert directory_prefix(key) == b"org,apache,flink,ci:8080)/2019/05/"
     assert domain_prefix(key) == b"org,apache"
     assert key_host(key) == "ci.flink.apache.org"
-    assert key_host(key, port=True) == "ci.flink.apache.org:8080"
+    assert key_host(key, with_port=True) == "ci.flink.apache.org:8080"
     assert key_url(key) == "https://ci.flink.apache.org:8080/2019/05/x.html?to=/a/b"
-    assert key_host(url_key("http://[::1]:81/"), port=True) == "[::1]:81"
-    assert key_host(url_key("http://[::1]/"), port=True) == "[::1]"
+    assert key_host(url_key("http://[::1]:81/"), with_port=True) == "[::1]:81"
+    assert key_host(url_key("http://[::1]/"), with_port=True) == "[::1]"
     assert directory_prefix(url_key("http://a.org")) == b"org,a)/"
 
 

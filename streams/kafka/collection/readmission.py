@@ -31,7 +31,7 @@ from streams.operators import routing
 from streams.operators.lookups import Rows, read_rows
 from streams.operators.messages import DocumentPayload, Sighting
 from streams.sketch import sketcher
-from streams.sketch.index_terms import sample_entries, site_key
+from streams.sketch.index_terms import sample_entries, site_hash
 
 _BATCH_KEYS = 256
 Messages = Mapping[tuple[Topic, int], Sequence[msgspec.Struct]]
@@ -86,7 +86,7 @@ def build_readmissions(store: RowReader, removed: RemovedRows, context: Context)
         payload = _new_payload(removed, capture, texts, context) if document in removed.documents else None
         if payload is not None or document in stored_documents:
             words = sorted(removed.words.get(document[:PREFIX_BYTES], ()))
-            site_words = b"".join(entry for entry in words if entry.startswith(site_key(capture.key)))
+            site_words = b"".join(entry for entry in words if entry.startswith(site_hash(capture.key)))
             sighting = Sighting(
                 document=document, key=capture.key, time=capture.time, words=site_words, payload=payload
             )
@@ -126,7 +126,7 @@ def _new_payload(removed: RemovedRows, capture: Capture, texts: RemainingTexts, 
 
 def _compute_buckets(document: bytes, row: bytes, context: Context) -> bytes:
     signature = document_row.decode(document, row).sketch.signature
-    return sketcher.buckets(np.array([signature]), context.settings.scheme).tobytes()
+    return sketcher.cut_into_buckets(np.array([signature]), context.settings.scheme).tobytes()
 
 
 def _read_rows(store: RowReader, family: Family, keys: Collection[bytes]) -> Rows:

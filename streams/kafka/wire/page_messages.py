@@ -18,7 +18,7 @@ import msgspec
 
 from streams.errors import BadUrl
 from streams.kafka.wire.packed_messages import Headers, decode_headers
-from streams.page import REASONS, Origin, Page, Rejected
+from streams.page import REJECTION_REASONS, Origin, Page, Rejected
 from streams.readers import warc_pointer
 from streams.readers.crawler_formats import CRAWLER_FORMATS
 from streams.readers.http_payload import parse_content_type, resolve_redirect
@@ -141,7 +141,7 @@ def _build_page(message: PageMessage, limits: ReadLimits, origin: Origin) -> Pag
             raise ContentError("bad_time", f"{time} is not a time in ms")
     if not 0 <= message.status <= 999:
         raise ContentError("bad_field", f"{message.status} is not an HTTP status")
-    if message.content_error is not None and message.content_error[0] not in REASONS:
+    if message.content_error is not None and message.content_error[0] not in REJECTION_REASONS:
         raise ContentError("bad_field", f"{message.content_error[0][:40]!r} is not a reason for a dead letter")
     if message.warc_filename is not None and message.body is None and message.text is None:
         pointer_fields = (message.warc_filename, message.warc_record_offset, message.warc_record_length)

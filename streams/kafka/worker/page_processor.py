@@ -40,7 +40,7 @@ from streams.operators.capture import find_unchanged
 from streams.operators.messages import SketchedPage
 from streams.operators.routing import partition_of
 from streams.operators.sketch import SketchResults, SketchTask
-from streams.page import Origin, Page, Rejected, with_time
+from streams.page import Origin, Page, Rejected, with_default_time
 from streams.readers.read_limits import ReadLimits
 from streams.timestamps import MILLIS_MAX
 
@@ -116,7 +116,7 @@ class PageProcessor:
         """Return the number of the page's sweep, and the page with a time; or a rejection."""
         if isinstance(page, Rejected):
             return page
-        page = with_time(page, max(0, message_time))
+        page = with_default_time(page, max(0, message_time))
         if page.time > MILLIS_MAX:
             return Rejected("bad_time", f"the message time {page.time} is not in ms", page.origin, page.url)
         name = sweep_name or self._kafka.default_sweep

@@ -24,7 +24,7 @@ from streams.kafka.wire.result_messages import ClosestDocument, ClusterChange, N
 from streams.operators.lookups import read_rows
 from streams.operators.routing import partition_of
 from streams.sketch.sketcher import Comparison
-from streams.timestamps import iso
+from streams.timestamps import format_iso
 from streams.urls import key_url
 
 LOCATIONS_READ_MAX = 16  # per document; an error page can have thousands of URLs
@@ -81,9 +81,9 @@ def near_duplicate_results(
         value = NearDuplicate(
             url=url,
             document=document.hex(),
-            first_seen=iso(location.first_seen),
+            first_seen=format_iso(location.first_seen),
             cluster=(parents[closest] or closest).hex(),
-            closest=ClosestDocument(closest_url, closest.hex(), iso(closest_location.first_seen)),
+            closest=ClosestDocument(closest_url, closest.hex(), format_iso(closest_location.first_seen)),
             **msgspec.structs.asdict(comparison),
         )
         yield Result(Topic.NEAR_DUPLICATES, partition_of(location.url_key, partition_count), url.encode(), value)

@@ -15,7 +15,7 @@ from state.scheme import Scheme
 from streams import settings as settings_module
 from streams.find import Answer, Candidate, Finder
 from streams.sketch import sketcher
-from streams.sketch.index_terms import choose_text_words, text_word_limits, top_samples, word_entries
+from streams.sketch.index_terms import choose_text_words, most_divisible_shingles, text_word_limits, word_entries
 from streams.sketch.sketcher import Sketcher
 from streams.urls import host_prefix, url_key
 
@@ -87,9 +87,9 @@ class MemoryView:
         self._rows.setdefault(sketch.document, DocumentRow(sketch, time))
         self._texts[sketch.document] = ("", text)
         self._locations[sketch.document].add(key)
-        for bucket in sketcher.buckets(sketch.signature[None, :], SCHEME)[0]:
+        for bucket in sketcher.cut_into_buckets(sketch.signature[None, :], SCHEME)[0]:
             self._postings["band", bucket.tobytes()].add(prefix)
-        for value in top_samples(sketch):
+        for value in most_divisible_shingles(sketch):
             self._postings["sample", value.to_bytes(4, "big")].add(prefix)
         words = choose_text_words(*SKETCHER.words_and_counts(text))[
             : int(text_word_limits(np.array(sketch.shingles)))

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from streams.page import REASONS, Page
+from streams.page import REJECTION_REASONS, Page
 from streams.readers.dispatch import read
 from streams.readers.position import TAIL_BYTES, InputFile, InputMark, Position
 from streams.readers.read_limits import ReadLimits
@@ -87,7 +87,7 @@ def check_resume(path) -> int:
     reader = read([path], LIMITS)
     assert reader.mark() is None
     results = [(position, item, reader.mark()) for position, item in reader]
-    assert all(isinstance(item, Page) or item.reason in REASONS for _, item, _ in results)
+    assert all(isinstance(item, Page) or item.reason in REJECTION_REASONS for _, item, _ in results)
     for i, (position, _, mark) in enumerate(results):
         resume_from = msgspec.json.decode(msgspec.json.encode((position, mark)), type=tuple[Position, InputMark])
         rest = read([path], LIMITS, *resume_from)

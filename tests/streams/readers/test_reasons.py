@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from streams.page import REASONS
+from streams.page import REJECTION_REASONS
 from streams.readers.read_limits import ReadLimits
 
 ROOT = Path(__file__).parents[3]
@@ -16,18 +16,18 @@ SOURCES = "".join(path.read_text() for pattern in USED_IN for path in ROOT.glob(
 
 def test_the_docs_have_the_table_of_the_code():
     table = DOC.split("| reason | meaning |")[1].split("\n\n")[0]
-    assert dict(re.findall(r"^\| `(\w+)` \| (.*) \|$", table, re.MULTILINE)) == REASONS
+    assert dict(re.findall(r"^\| `(\w+)` \| (.*) \|$", table, re.MULTILINE)) == REJECTION_REASONS
 
 
 def test_every_reason_is_used():
-    for reason in REASONS:
+    for reason in REJECTION_REASONS:
         assert SOURCES.count(f'"{reason}"') >= 2, reason
 
 
 def test_no_other_reason_is_used():
     reasons = re.findall(r'\b(?:Rejected|ContentError|TextError|report)\(\s*"(\w+)"', SOURCES)
     assert len(reasons) > 30
-    assert set(reasons) <= set(REASONS)
+    assert set(reasons) <= set(REJECTION_REASONS)
 
 
 def test_the_docs_have_every_limit():

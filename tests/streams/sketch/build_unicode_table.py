@@ -16,9 +16,9 @@ from streams.sketch.unicode_table import (
     CLASS_SHIFT,
     CODE_POINTS,
     FILE,
-    HARD,
     IGNORED,
     MARK,
+    NEEDS_NORMALISATION,
     SEPARATOR,
     SHARP_S,
     SOLO,
@@ -105,7 +105,7 @@ def _entry(point: int, seconds: frozenset[str]) -> int:
         return point
     hard = len(folded) != 1 or any(unicodedata.combining(c) or c in seconds for c in (char, *folded))
     if hard:
-        return HARD | kind << CLASS_SHIFT | point
+        return NEEDS_NORMALISATION | kind << CLASS_SHIFT | point
     return class_of(folded) << CLASS_SHIFT | ord(folded)
 
 

@@ -15,10 +15,10 @@ from state.model import Extractor
 from streams.errors import SettingsError
 from streams.page import Page
 from streams.sketch import html_guard
-from streams.sketch.extract import TITLE_CHARS_MAX, Extracted, TextError, decode, extract
+from streams.sketch.extract import TITLE_CHARS_MAX, ExtractedText, TextError, decode, extract
 
 
-def of(body: bytes | str, mime: str = "text/html", charset: str = "", **options: Any) -> Extracted:
+def of(body: bytes | str, mime: str = "text/html", charset: str = "", **options: Any) -> ExtractedText:
     body = body.encode() if isinstance(body, str) else body
     return extract(Page(url="https://example.org/a/b.html", time=0, body=body, mime=mime, charset=charset), **options)
 
@@ -280,4 +280,4 @@ def test_sweeping_tags_gives_the_text_that_parsing_gives() -> None:
         == "abc\nd\nf\ng"
     )
     assert html_guard.find_title(PAGE).split() == ["The", "title"]
-    assert not html_guard.weigh(PAGE * 30).heavy
+    assert not html_guard.estimate_parsing(PAGE * 30).too_expensive

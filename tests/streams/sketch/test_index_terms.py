@@ -20,7 +20,9 @@ def sketcher() -> Sketcher:
 
 def word_entries(url: str, text: str, sketcher: Sketcher) -> bytes:
     batch = sketcher.sketch_batch([text], index_terms.TEXT_WORDS_MAX)
-    return index_terms.word_entries(url_key(url), url, batch.words[0, : batch.word_counts[0]], sketcher)
+    return index_terms.word_entries(
+        url_key(url), url, batch.indexed_words[0, : batch.indexed_words_per_text[0]], sketcher
+    )
 
 
 def words_of(entries: bytes) -> set[bytes]:
@@ -43,10 +45,10 @@ def test_page_name(url: str, name: str) -> None:
 
 
 def test_hosts_of_one_domain_are_one_site() -> None:
-    assert index_terms.site_key(url_key("https://docs.example.co.uk/a")) == index_terms.site_key(
+    assert index_terms.site_hash(url_key("https://docs.example.co.uk/a")) == index_terms.site_hash(
         url_key("http://example.co.uk/b")
     )
-    assert index_terms.site_key(url_key("https://a.example.org/")) != index_terms.site_key(
+    assert index_terms.site_hash(url_key("https://a.example.org/")) != index_terms.site_hash(
         url_key("https://a.example.net/")
     )
 
@@ -73,7 +75,7 @@ def test_words_of_the_subject_come_before_grammar(sketcher: Sketcher) -> None:
 def test_old_path_words_find_a_new_text(sketcher: Sketcher) -> None:
     hashes = index_terms.path_terms(URL, sketcher)
     assert set(sketcher.words_and_counts("parent services")[0].tolist()) <= set(hashes)
-    assert index_terms.name_hash("parentservices") in hashes
+    assert index_terms.page_name_hash("parentservices") in hashes
 
 
 @given(st.text(max_size=200), st.text(max_size=60))
@@ -91,7 +93,7 @@ def test_any_page_is_indexed_within_limits(text: str, path: str) -> None:
 
 def test_samples_keep_the_rarest_of_the_modulus(sketcher: Sketcher) -> None:
     long = sketcher.sketch(" ".join(f"w{n * n}" for n in range(5000)))
-    chosen = index_terms.top_samples(long)
+    chosen = index_terms.most_divisible_shingles(long)
     assert len(chosen) == index_terms.SAMPLES_MAX
     assert set(chosen) <= set(long.sample.tolist())
     power = [value & -value for value in chosen]
@@ -106,7 +108,7 @@ def test_the_sketcher_chooses_the_same_words(tokens: list[str]) -> None:
     text = " ".join(tokens)
     batch = sketcher.sketch_batch([text], index_terms.TEXT_WORDS_MAX)
     expected = index_terms.choose_text_words(*sketcher.words_and_counts(text))
-    assert batch.words[0, : batch.word_counts[0]].tolist() == expected.tolist()
+    assert batch.indexed_words[0, : batch.indexed_words_per_text[0]].tolist() == expected.tolist()
 
 
 @given(st.lists(st.text("abcdef ", max_size=900), max_size=4))
@@ -126,13 +128,13 @@ def test_many_pages_are_indexed_as_each_is(sketcher: Sketcher) -> None:
     ]
     texts = [" ".join(f"w{n}x{i}" for i in range(30 * n + 1)) for n in range(len(urls))]
     batch = sketcher.sketch_batch(texts, index_terms.TEXT_WORDS_MAX)
-    counts = np.minimum(batch.word_counts, index_terms.text_word_limits(batch.shingles))
+    counts = np.minimum(batch.indexed_words_per_text, index_terms.text_word_limits(batch.shingles))
     pages = [(url_key(url), url) for url in urls]
-    many = index_terms.word_entries_of_pages(pages, batch.words, counts, Sketcher(Scheme(), tokens_max=7))
-    for (key, url), entries, chosen, count in zip(pages, many, batch.words, counts.tolist(), strict=True):
+    many = index_terms.word_entries_of_pages(pages, batch.indexed_words, counts, Sketcher(Scheme(), tokens_max=7))
+    for (key, url), entries, chosen, count in zip(pages, many, batch.indexed_words, counts.tolist(), strict=True):
         last = list(dict.fromkeys(reversed(path_words(url))))[: index_terms.PATH_WORDS_MAX]
         paths = [number for word in last for number in sketcher.token_hashes(word)][: index_terms.PATH_WORDS_MAX]
         words = {*chosen[:count].tolist(), *paths}
-        words |= {index_terms.name_hash(name) for name in [index_terms.page_name(url)] if name}
-        assert entries == b"".join(index_terms.site_key(key) + word.to_bytes(4, "big") for word in sorted(words))
-    assert index_terms.word_entries_of_pages([], batch.words[:0], counts[:0], sketcher) == []
+        words |= {index_terms.page_name_hash(name) for name in [index_terms.page_name(url)] if name}
+        assert entries == b"".join(index_terms.site_hash(key) + word.to_bytes(4, "big") for word in sorted(words))
+    assert index_terms.word_entries_of_pages([], batch.indexed_words[:0], counts[:0], sketcher) == []

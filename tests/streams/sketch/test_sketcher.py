@@ -8,7 +8,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from state.scheme import Scheme
-from streams.sketch.sketcher import Sketcher, buckets, compare, compare_many, compare_pairs, fingerprint, to_columns
+from streams.sketch.sketcher import (
+    Sketcher,
+    compare,
+    compare_pairs,
+    compare_with_each,
+    cut_into_buckets,
+    fingerprint,
+    to_batch,
+)
 
 SCHEME = Scheme()
 SKETCHER = Sketcher(SCHEME)
@@ -113,12 +121,12 @@ def test_many_are_each_one_alone() -> None:
     texts = [text for n in (5, 70, 500, 3000) for text in pairs(rng, 2, n, n // 5, n)[1]]
     sketch = SKETCHER.sketch(texts[3])
     others = [SKETCHER.sketch(text) for text in texts]
-    many = compare_many(sketch, others)
+    many = compare_with_each(sketch, others)
     assert len(many) == len(others)
     for i, other in enumerate(others):
         assert many.comparison(i) == compare(sketch, other)
-    assert len(compare_many(sketch, [])) == 0
-    columns, batch = to_columns(others), SKETCHER.sketch_batch(texts)
+    assert len(compare_with_each(sketch, [])) == 0
+    columns, batch = to_batch(others), SKETCHER.sketch_batch(texts)
     assert columns.documents == batch.documents
     assert np.array_equal(columns.shingles, batch.shingles)
     left, right = np.array([0, 3, 5]), np.array([1, 3, 7])
@@ -129,13 +137,13 @@ def test_many_are_each_one_alone() -> None:
 
 def test_buckets_are_the_band_and_its_bytes_of_the_signature() -> None:
     batch = SKETCHER.sketch_batch(["one two three four five", "six seven"])
-    cut = buckets(batch.signatures, SCHEME)
+    cut = cut_into_buckets(batch.signatures, SCHEME)
     assert cut.shape == (2, SCHEME.bands, SCHEME.bucket_bytes)
     for n in range(2):
         for band in range(SCHEME.bands):
             rows = batch.signatures[n, band * SCHEME.rows : (band + 1) * SCHEME.rows]
             assert cut[n, band].tobytes() == bytes([band]) + rows.tobytes()
-    assert buckets(batch.signatures[:0], SCHEME).shape[0] == 0
+    assert cut_into_buckets(batch.signatures[:0], SCHEME).shape[0] == 0
 
 
 @pytest.mark.parametrize("shingles", [40, 100, 1000])
@@ -144,7 +152,7 @@ def test_bands_find_pairs_as_often_as_resemblance_says(shingles: int) -> None:
     for resemblance in (0.5, 0.65, 0.8):
         common = round(2 * shingles * resemblance / (1 + resemblance))
         a, b = (
-            buckets(SKETCHER.sketch_batch(texts).signatures, SCHEME)
+            cut_into_buckets(SKETCHER.sketch_batch(texts).signatures, SCHEME)
             for texts in pairs(np.random.default_rng(9), 800, common, shingles - common, shingles - common)
         )
         share = (a == b).all(axis=2).any(axis=1).mean()

@@ -40,5 +40,5 @@ def test_classes_of_some_characters() -> None:
     assert [char for char, kind in kinds.items() if kind == table.IGNORED] == ["\u00ad", "\u200d"]
     assert kinds["\u0301"] == table.MARK
     assert entries[ord("É")] & table.FOLD_MASK == ord("é")
-    assert entries[0x0301] & table.HARD
-    assert not entries[ord("é")] & table.HARD
+    assert entries[0x0301] & table.NEEDS_NORMALISATION
+    assert not entries[ord("é")] & table.NEEDS_NORMALISATION

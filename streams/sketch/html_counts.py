@@ -18,7 +18,7 @@ _HTML, _BODY, _UL, _OL, _META = (
 )
 
 
-def weigh_markup(data: bytes) -> tuple[int, int, int, int, int, int]:
+def count_markup(data: bytes) -> tuple[int, int, int, int, int, int]:
     """Return upper bounds on the counts that determine a parser's work, for `streams.sketch.html_guard`.
 
     The counts are: tags, formatting elements open at once, comparisons of attributes, <html> and <body> tags, lists,
