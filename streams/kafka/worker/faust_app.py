@@ -25,9 +25,9 @@ from streams.kafka.worker.page_processor import PageProcessor
 from streams.kafka.worker.runner import Message
 
 log = structlog.get_logger(__name__)
-OPERATORS = ("sketch", "state")
+OPERATORS = ("sketch", "state")  # the groups of operators that a worker can run
 HEARTBEATS_PER_SESSION = 4
-CHANGELOG_RECORDS_BUFFERED = 32  # while a partition recovers; each record takes up to `pack_bytes`
+CHANGELOG_RECORDS_BUFFERED = 32  # in memory while a partition recovers; a record has at most `pack_bytes`
 
 
 class App(faust.App):
@@ -82,7 +82,7 @@ class App(faust.App):
 def build_app(
     page_processor: PageProcessor, broker: Broker, data_dir: Path, url: str, operators: Sequence[str]
 ) -> App:
-    """Return the app of a worker that others reach at `url`. `operators` is a subset of OPERATORS."""
+    """Return the app of a worker that other workers reach at `url`. `operators` is a subset of OPERATORS."""
     runner = page_processor.runner
     kafka, partition_count = runner.settings.kafka, runner.context.partition_count
     app = App(
@@ -97,7 +97,7 @@ def build_app(
         autodiscover=False,
         topic_allow_declare=False,
         topic_disable_leader=True,
-        # With neither a table nor standbys, this worker's assignment protocol would differ from the other workers'.
+        # A worker needs a table or standbys; otherwise its assignment protocol differs from the other workers'.
         table_standby_replicas=max(kafka.standby_replicas, 0 if "state" in operators else 1),
         consumer_auto_offset_reset="earliest",
         broker_commit_interval=kafka.commit_seconds,
@@ -116,16 +116,16 @@ def build_app(
             name, partitions=partition_count, key_serializer="raw", value_serializer="raw", value_type=bytes
         )
 
-    def add_agent(topic: Topic, process: Callable[[list[Message]], Awaitable[None]], messages_max: int) -> None:
-        async def process_batches(stream: Any) -> None:
+    def add_agent(topic: Topic, process_batch: Callable[[list[Message]], Awaitable[None]], messages_max: int) -> None:
+        async def process_stream(stream: Any) -> None:
             async for events in stream.take_events(messages_max, within=kafka.take_seconds):
                 try:
-                    await process([_message(event.message) for event in events])
+                    await process_batch([_to_message(event.message) for event in events])
                 except BaseException:
                     log.exception("a batch failed; the process ends before acknowledging it")
                     end_process()
 
-        app.agent(faust_topic(topic), name=topic.value, concurrency=1)(process_batches)
+        app.agent(faust_topic(topic), name=topic.value, concurrency=1)(process_stream)
 
     if "state" in operators:
         app.Table(
@@ -143,7 +143,7 @@ def build_app(
     return app
 
 
-def _message(message: Any) -> Message:
+def _to_message(message: Any) -> Message:
     return Message(
         partition=message.partition,
         offset=message.offset,

@@ -4,11 +4,11 @@ After a rebalance, Faust seeks to the changelog offsets from which it recovers, 
 seeks in one partition after another while messages arrive. In five cases, Faust then fails to deliver messages until
 the next rebalance:
 
-- Faust finally calls `flow_control.resume` a second time, which empties the agents' queues: see FlowControl.
+- At the end, Faust calls `flow_control.resume` a second time, which empties the agents' queues: see FlowControl.
 - If a message was waiting for a full queue when the rebalance began, its offset remains recorded as the last offset
   read. Earlier messages are then dropped as already read: see `on_partitions_assigned`.
 - A batch fetched before a seek is delivered after the seek. Its offsets are ahead of the new position, so Faust
-  considers the messages in between processed: see `getmany`.
+  treats the messages between the new position and the batch as processed: see `getmany`.
 - If all partitions are paused during a fetch, the fetch reads messages of all partitions, advances their positions
   and discards the messages: see `_getmany`, and `_seeking`, which waits for the fetch.
 - A stream skips a message that arrived between two rebalances, but may still acknowledge it: see `ack`.
@@ -28,8 +28,8 @@ from faust.types import TP
 from mode.utils.futures import notify
 from mode.utils.queues import FlowControlEvent
 
-FETCH_SECONDS = 0.25  # limits how long a seek waits for a fetch
-SEEK_TIMEOUT_FACTOR = 0.9  # share of the request timeout, after which Faust would continue without the seek
+FETCH_SECONDS_MAX = 0.25  # limits how long a seek waits for a fetch
+SEEK_TIMEOUT_FACTOR = 0.9  # applied to the request timeout; after the full timeout, Faust continues without the seek
 
 
 class FlowControl(FlowControlEvent):
@@ -59,7 +59,7 @@ class Consumer(aiokafka.Consumer):
     def ack(self, message: Any) -> bool:
         """Acknowledge a message, unless a stream skipped it or it was delivered before the last rebalance.
 
-        Faust's Python streams, unlike its C streams, acknowledge messages that they skip while flow is suspended.
+        Faust's Python streams, unlike its C streams, acknowledge messages that they skip while the gate is closed.
         """
         if message.tracked and message.generation_id == self.app.consumer_generation_id:
             return super().ack(message)
@@ -78,7 +78,7 @@ class Consumer(aiokafka.Consumer):
         return counts
 
     async def perform_seek(self) -> None:
-        """Seek to the committed offsets. Raise TimeoutError if the broker does not answer, to end the process."""
+        """Seek to the committed offsets. Raise TimeoutError, which ends the process, if the broker does not answer."""
         async with self._seeking():
             await super().perform_seek()
 
@@ -107,14 +107,14 @@ class Consumer(aiokafka.Consumer):
     async def _getmany(self, active_partitions: set[TP] | None, timeout: float) -> Any:  # noqa: ASYNC109
         async with self._position_lock:
             self._seek_count_at_fetch = self._seek_count
-            # Copied because the original becomes empty, which means "all", if all partitions are paused meanwhile.
+            # A copy, because pausing all partitions empties the original, and an empty set means all partitions.
             active = set(active_partitions) if active_partitions else active_partitions
-            return await super()._getmany(active, min(timeout, FETCH_SECONDS))
+            return await super()._getmany(active, min(timeout, FETCH_SECONDS_MAX))
 
     async def getmany(self, timeout: float) -> AsyncIterator[tuple[TP, Any]]:  # noqa: ASYNC109
         """Fetch messages and yield them until a seek changes the positions."""
-        async with aclosing(cast(AsyncGenerator[Any, None], super().getmany(timeout))) as fetched:
-            async for tp, message in fetched:
+        async with aclosing(cast(AsyncGenerator[Any, None], super().getmany(timeout))) as messages:
+            async for tp, message in messages:
                 if self._seek_count != self._seek_count_at_fetch:
                     return
                 yield tp, message

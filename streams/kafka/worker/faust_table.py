@@ -31,7 +31,7 @@ class StateTable(faust.Table[bytes, bytes]):
 
 
 class StateStore(Store[bytes, bytes]):
-    """The worker's partitions, behind Faust's interface for stores. The mapping `data` is empty and read-only."""
+    """The worker's partitions, with Faust's interface for stores. `data` stays empty, because agents bypass the table."""
 
     data: Any = MappingProxyType({})
 
@@ -42,7 +42,7 @@ class StateStore(Store[bytes, bytes]):
         return partitions
 
     def persisted_offset(self, tp: TP) -> int | None:
-        """Return the changelog offset up to which the partition is written, or None if the partition is empty."""
+        """Return the offset of the last changelog record in the partition, or None if the partition is empty."""
         offset = self.partitions.open(tp.partition).offset
         return offset if offset >= 0 else None
 
@@ -72,15 +72,15 @@ class StateStore(Store[bytes, bytes]):
         generation_id: int = 0,  # noqa: ARG002 - Faust's signature
     ) -> None:
         """Close revoked partitions, and open newly assigned partitions."""
-        topic = self.table.changelog_topic.get_topic_name()
+        changelog = self.table.changelog_topic.get_topic_name()
         self.partitions.active_numbers = frozenset(
-            tp.partition for tp in self.app.assignor.assigned_actives() if tp.topic == topic
+            tp.partition for tp in self.app.assignor.assigned_actives() if tp.topic == changelog
         )
-        for number in sorted(tp.partition for tp in revoked if tp.topic == topic):
+        for number in sorted(tp.partition for tp in revoked if tp.topic == changelog):
             async with self.partitions.locks[number]:
                 self.partitions.close(number)
             log.info("partition closed", partition=number)
-        for number in sorted(tp.partition for tp in newly_assigned if tp.topic == topic):
+        for number in sorted(tp.partition for tp in newly_assigned if tp.topic == changelog):
             self.partitions.open(number)
             log.info("partition opened", partition=number, active=number in self.partitions.active_numbers)
 

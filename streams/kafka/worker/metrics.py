@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 
 from streams.kafka.wire.packed_messages import Topic
 
-BOUNDS_SECONDS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
+BUCKET_BOUNDS_SECONDS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 COUNTERS = {
     "pages": "pages read",
     "pages_not_sketched": "pages recognised as unchanged before sketching",
@@ -25,7 +25,7 @@ COUNTERS = {
     "moves_truncated": "sweeps with more moves than kafka.moves_max",
     "moves_failed": "sweeps whose moves could not be computed",
     "bucket_postings_dropped": "postings not stored because their bucket was full",
-    "candidates_dropped": "candidates not verified because their document had too many",
+    "candidates_dropped": "candidates not verified because their document had too many candidates",
 }
 
 
@@ -37,9 +37,13 @@ class Metrics:
         self._counters = {name: self._counter(name, help_text) for name, help_text in COUNTERS.items()}
         self.dead_letters = self._counter("dead_letters", "dead letters", "reason")
         self.results = self._counter("results", "result messages", "topic")
-        self._values = self._counter("values", "values processed", "topic")
-        self._seconds = Histogram(
-            "lostfound_stage_seconds", "seconds per batch", ["topic"], buckets=BOUNDS_SECONDS, registry=self.registry
+        self._processed = self._counter("values", "unpacked messages or pages processed", "topic")
+        self._batch_seconds = Histogram(
+            "lostfound_stage_seconds",
+            "seconds per batch",
+            ["topic"],
+            buckets=BUCKET_BOUNDS_SECONDS,
+            registry=self.registry,
         )
         self.partitions = self._gauge("partitions", "open partitions", "role")
         self.ready = self._gauge("ready", "1 if partitions are assigned and recovered and the disk has room")
@@ -56,15 +60,15 @@ class Metrics:
         return Gauge(f"lostfound_{name}", help_text, labels, registry=self.registry)
 
     def add_counts(self, counts: Mapping[str, int]) -> None:
-        """Increase counters by these counts. The keys are names in COUNTERS."""
+        """Increase counters. The keys of `counts` are names in COUNTERS."""
         for name, number in counts.items():
             self._counters[name].inc(number)
 
     @contextmanager
-    def time_batch(self, topic: Topic, values: int) -> Iterator[None]:
-        """Count the values of a batch, and time its processing."""
-        self._values.labels(topic.value).inc(values)
-        with self._seconds.labels(topic.value).time():
+    def time_batch(self, topic: Topic, value_count: int) -> Iterator[None]:
+        """Add the number of values in a batch to the counter, and time the processing of the batch."""
+        self._processed.labels(topic.value).inc(value_count)
+        with self._batch_seconds.labels(topic.value).time():
             yield
 
     def render(self) -> bytes:

@@ -6,8 +6,8 @@ cannot restore it. A page is therefore checked and written in one step, under th
 
 - A retraction takes the same lock. If it runs later, readmission finds the capture and stores the document again. If
   it ran earlier, the last capture is gone or refers to a different document, and the page is sketched.
-- An earlier page of the same URL may still be waiting in the topic `captures`. The order of a URL's pages does not
-  change the result of the stages.
+- An earlier page of the same URL may still be waiting in the topic `captures`. This is
+  harmless, because the result of the stages does not depend on the order of a URL's pages.
 - If a page is delivered twice, the same row is written twice.
 - During a rebalance, a partition may be behind its changelog, so all pages are sketched.
 - A worker that has not yet noticed the loss of its partition may write a changelog record, which the new owner reads
@@ -15,8 +15,8 @@ cannot restore it. A page is therefore checked and written in one step, under th
   generation of the consumer group that delivered the message. The new owner therefore processes the page again, and
   writes the same capture, with the document's payload if the document has been deleted.
 
-The check needs the state of the URL's partition. `publish` sends a page to the partition of `pages` with the same
-number, and Faust assigns both partitions to one worker. A page in any other partition of `pages` is sketched.
+The check needs the state of the URL's partition. `publish` sends a page to the partition of `pages` with the number of
+that partition, and Faust assigns both to one worker. A page in any other partition of `pages` is always sketched.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class PageProcessor:
         settings = runner.settings
         self._kafka = settings.kafka
         self._read_limits = ReadLimits.from_settings(settings)
-        self._thread = ThreadPoolExecutor(1, "sketch")  # one thread, because a sketch stage reuses its scratch memory
+        self._executor = ThreadPoolExecutor(1, "sketch")  # one thread, because sketching reuses its scratch memory
         processes = max(1, settings.kafka.sketch_processes)
         self._pool = SketchPool(processes, settings.scheme, settings.policy, settings.limits)
 
@@ -68,16 +68,16 @@ class PageProcessor:
         """Process messages, at most `kafka.take_pages` pages at a time. One message may contain many pages."""
         decoded: list[tuple[page_messages.DecodedPage, Message]] = []
         for message in batch:
-            decoded += [(page, message) for page in await self._decode(message)]
-            while len(decoded) >= self._kafka.take_pages:
-                await self._process(decoded[: self._kafka.take_pages])
-                del decoded[: self._kafka.take_pages]
-        if decoded:
-            await self._process(decoded)
+            pages += [(decoded, message) for decoded in await self._decode(message)]
+            while len(pages) >= self._kafka.take_pages:
+                await self._process(pages[: self._kafka.take_pages])
+                del pages[: self._kafka.take_pages]
+        if pages:
+            await self._process(pages)
 
     def close(self) -> None:
-        """Stop the thread and the processes that sketch."""
-        self._thread.shutdown(wait=False, cancel_futures=True)
+        """Stop the sketch thread and the sketch processes."""
+        self._executor.shutdown(wait=False, cancel_futures=True)
         self._pool.__exit__()
 
     async def _decode(self, message: Message) -> list[page_messages.DecodedPage]:
@@ -92,12 +92,12 @@ class PageProcessor:
         dead_letters: list[DeadLetter] = []
         by_sweep: defaultdict[int, list[AcceptedPage]] = defaultdict(list)
         for (page, sweep_name), message in batch:
-            result = await self._accept(page, sweep_name, message.time)
-            if isinstance(result, Rejected):
-                dead_letters.append(to_dead_letter(result, message.partition))
+            accepted = await self._accept(page, sweep_name, message.time)
+            if isinstance(accepted, Rejected):
+                dead_letters.append(to_dead_letter(accepted, message.partition))
             else:
-                sweep, accepted = result
-                by_sweep[sweep].append(AcceptedPage(accepted, message.partition))
+                sweep, timed_page = accepted
+                by_sweep[sweep].append(AcceptedPage(timed_page, message.partition))
         sketched: list[SketchedPage] = []
         with self.runner.metrics.time_batch(Topic.PAGES, len(batch)):
             for sweep, pages in by_sweep.items():
@@ -113,7 +113,7 @@ class PageProcessor:
         self.runner.metrics.add_counts({"pages": len(batch)})
 
     async def _accept(self, page: Page | Rejected, sweep_name: str, message_time: int) -> tuple[int, Page] | Rejected:
-        """Return the number of the page's sweep, and the page with a time; or a rejection."""
+        """Return the number of the page's sweep and the page with a time, or a rejection."""
         if isinstance(page, Rejected):
             return page
         page = with_default_time(page, max(0, message_time))
@@ -127,7 +127,7 @@ class PageProcessor:
         return Rejected("bad_sweep", f"{name[:200]!r} is not a sweep that accepts pages", page.origin, page.url)
 
     def _accepts_pages(self, sweep: int) -> bool:
-        """Return whether a sweep is open, or is committed and accepts late pages."""
+        """Return whether a sweep is open, or is committed, which still allows late pages."""
         return self.runner.sweep_log.table.sweeps[sweep].state in (SweepState.OPEN, SweepState.COMMITTED)
 
     async def _write_unchanged(self, sweep: int, pages: Sequence[AcceptedPage]) -> list[AcceptedPage]:
@@ -137,25 +137,25 @@ class PageProcessor:
         for index, (page, number) in enumerate(pages):
             if partition_of(page.key, partition_count) == number:
                 indexes_by_partition[number].append(index)
-        written: set[int] = set()
+        written_indexes: set[int] = set()
         for number, indexes in indexes_by_partition.items():
             async with partitions.locks[number]:
                 partition = partitions.recovered_partition(number)
                 if partition is None or not self._accepts_pages(sweep):
                     continue
-                checked = [pages[index].page for index in indexes]
-                last_captures = lookups.read_last_captures(partition.store, sorted({page.key for page in checked}))
-                captures = zip(indexes, find_unchanged(checked, last_captures, sweep), strict=True)
+                own_pages = [pages[index].page for index in indexes]
+                last_captures = lookups.read_last_captures(partition.store, sorted({page.key for page in own_pages}))
+                captures = zip(indexes, find_unchanged(own_pages, last_captures, sweep), strict=True)
                 unchanged = {index: capture for index, capture in captures if capture is not None}
                 if unchanged:
                     outcome = process_captures(partition, list(unchanged.values()), self.runner.context)
                     outcome.counts["pages_not_sketched"] = len(unchanged)
                     await self.runner.commit(partition, outcome)
-                    written |= unchanged.keys()
-        return [page for index, page in enumerate(pages) if index not in written]
+                    written_indexes |= unchanged.keys()
+        return [page for index, page in enumerate(pages) if index not in written_indexes]
 
     async def _sketch(self, task: SketchTask) -> SketchResults:
         if not task.pages:
             return []
         submit = self._pool.submit
-        return await asyncio.get_running_loop().run_in_executor(self._thread, lambda: submit(task).result())
+        return await asyncio.get_running_loop().run_in_executor(self._executor, lambda: submit(task).result())

@@ -31,7 +31,7 @@ LOCATIONS_READ_MAX = 16  # per document; an error page can have thousands of URL
 
 
 class Location(NamedTuple):
-    """A URL at which a document was seen, and the time when it was first seen there."""
+    """A URL at which a document was seen, and the time when the document was first seen there."""
 
     url_key: bytes
     first_seen: int  # ms since the epoch, UTC
@@ -40,9 +40,9 @@ class Location(NamedTuple):
 class Match(NamedTuple):
     """A document with a new location, and the closest document in this partition."""
 
-    document: bytes
+    document: bytes  # id
     location: Location
-    closest: bytes
+    closest: bytes  # id; equal to `document` if the document was already stored
     comparison: Comparison
 
 
@@ -56,7 +56,7 @@ class Locations:
             self._new[key[:ID_BYTES]].append(_decode_location(key, value))
 
     def earliest(self, document: bytes, excluded_key: bytes = b"") -> Location:
-        """Return the earliest location read, except at `excluded_key`. If there is none, its key is empty."""
+        """Return the earliest location that is not at `excluded_key`, or a location with an empty key."""
         rows = islice(self._store.scan(Family.LOCATIONS, document), LOCATIONS_READ_MAX)
         locations = [*(_decode_location(*row) for row in rows), *self._new[document]]
         others = (location for location in locations if location.url_key != excluded_key)
@@ -71,14 +71,14 @@ def near_duplicate_results(
     matches: Iterable[Match], locations: Locations, store: Store, partition_count: int
 ) -> Iterator[Result]:
     """Yield one result per match, unless a document has been deleted or a URL key is invalid."""
-    valid_matches = [(match, url) for match in matches if (url := _url(match.location.url_key))]
-    candidates = sorted({match.closest for match, _ in valid_matches})
-    parents = dict(zip(candidates, store.get_many(Family.PARENTS, candidates), strict=True))
+    valid_matches = [(match, url) for match in matches if (url := _decode_url(match.location.url_key))]
+    closest_ids = sorted({match.closest for match, _ in valid_matches})
+    parents = dict(zip(closest_ids, store.get_many(Family.PARENTS, closest_ids), strict=True))
     for (document, location, closest, comparison), url in valid_matches:
         closest_location = locations.earliest(closest, location.url_key if closest == document else b"")
-        if not (closest_url := _url(closest_location.url_key)):
+        if not (closest_url := _decode_url(closest_location.url_key)):
             continue
-        value = NearDuplicate(
+        near_duplicate = NearDuplicate(
             url=url,
             document=document.hex(),
             first_seen=format_iso(location.first_seen),
@@ -86,10 +86,12 @@ def near_duplicate_results(
             closest=ClosestDocument(closest_url, closest.hex(), format_iso(closest_location.first_seen)),
             **msgspec.structs.asdict(comparison),
         )
-        yield Result(Topic.NEAR_DUPLICATES, partition_of(location.url_key, partition_count), url.encode(), value)
+        yield Result(
+            Topic.NEAR_DUPLICATES, partition_of(location.url_key, partition_count), url.encode(), near_duplicate
+        )
 
 
-def _url(key: bytes) -> str:
+def _decode_url(key: bytes) -> str:
     """Return the URL of a key, or "" if the key is invalid: an invalid key must not stop the worker."""
     try:
         url = key_url(key)
@@ -99,24 +101,25 @@ def _url(key: bytes) -> str:
     return url
 
 
-def joined_result(document: bytes, parent: bytes, documents: int | None, partition: int) -> Result:
-    """Return the result for a document with a new parent. `documents` is how many moved with it, if known."""
-    return _cluster_result(ClusterChange("joined", document.hex(), parent.hex(), documents), partition)
+def joined_result(document: bytes, parent: bytes, moved_count: int | None, partition: int) -> Result:
+    """Return the result for a document with a new parent. `moved_count` is the number of moved documents, if known."""
+    return _cluster_result(ClusterChange("joined", document.hex(), parent.hex(), moved_count), partition)
 
 
 def retraction_results(changes: Changes, store: Store, partition: int) -> Iterator[Result]:
     """Yield a result for each document of this partition whose cluster a retraction changes."""
-    forgotten = read_rows(store, Family.DOCUMENTS, sorted(changes.deletes.get(Family.DOCUMENTS, ()))).keys()
+    deleted = read_rows(store, Family.DOCUMENTS, sorted(changes.deletes.get(Family.DOCUMENTS, ()))).keys()
     unlinked = read_rows(store, Family.PARENTS, sorted(changes.deletes.get(Family.PARENTS, ()))).keys()
-    left_cluster = [ClusterChange("left", document.hex()) for document in sorted(unlinked - forgotten)]
-    deleted = [ClusterChange("forgotten", document.hex()) for document in sorted(forgotten)]
-    yield from (_cluster_result(change, partition) for change in left_cluster + deleted)
+    for document in sorted(unlinked - deleted):
+        yield _cluster_result(ClusterChange("left", document.hex()), partition)
+    for document in sorted(deleted):
+        yield _cluster_result(ClusterChange("forgotten", document.hex()), partition)
     parents = changes.puts_of(Family.PARENTS)
     documents = sorted(parents)
-    for document, previous in zip(documents, store.get_many(Family.PARENTS, documents), strict=True):
-        if previous != parents[document]:
+    for document, previous_parent in zip(documents, store.get_many(Family.PARENTS, documents), strict=True):
+        if previous_parent != parents[document]:
             yield joined_result(document, parents[document], None, partition)
 
 
-def _cluster_result(value: ClusterChange, partition: int) -> Result:
-    return Result(Topic.CLUSTERS, partition, value.document.encode(), value)
+def _cluster_result(change: ClusterChange, partition: int) -> Result:
+    return Result(Topic.CLUSTERS, partition, change.document.encode(), change)

@@ -1,4 +1,4 @@
-"""Runs batches of messages through the stages, and commits the outcomes in an order that loses nothing."""
+"""Runs batches of messages through the stages, and commits the outcomes so that nothing is lost."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Runner:
         self.context = Context(settings, partitions.partition_count)
 
     async def process(self, topic: Topic, batch: Sequence[Message]) -> None:
-        """Process messages of one topic: partitions concurrently, and the messages of each partition in order."""
+        """Process messages of one topic. Partitions run concurrently; the messages of a partition run in order."""
         by_partition: defaultdict[int, list[Message]] = defaultdict(list)
         for message in batch:
             by_partition[message.partition].append(message)
@@ -52,7 +52,7 @@ class Runner:
     async def _process(self, topic: Topic, number: int, batch: Sequence[Message]) -> None:
         values, dead_letters = self._unpack(topic, batch)
         if topic is Topic.CAPTURES:
-            values = [value for value in values if not self._is_cancelled(value)]
+            values = [value for value in values if not self._is_in_cancelled_sweep(value)]
         async with self.partitions.locks[number]:
             partition = self.partitions.by_number.get(number)
             if partition is None or number not in self.partitions.active_numbers:
@@ -63,7 +63,7 @@ class Runner:
             await self.commit(partition, outcome, dead_letters)
 
     async def commit(self, partition: Partition, outcome: Outcome, dead_letters: Sequence[DeadLetter] = ()) -> None:
-        """Send outputs, append changes to the changelog, and write the changes. The caller holds the lock."""
+        """Send outputs, append changes to the changelog, and write the changes. The caller holds the partition's lock."""
         assert self.partitions.locks[partition.number].locked()
         await self.send(
             outcome, [*dead_letters, *(to_dead_letter(item, partition.number) for item in outcome.rejected)]
@@ -84,10 +84,10 @@ class Runner:
         for result in outcome.results:
             self.metrics.results.labels(result.topic.value).inc()
 
-    def _is_cancelled(self, page: msgspec.Struct) -> bool:
-        """Return whether a page's sweep is cancelled.
+    def _is_in_cancelled_sweep(self, page: msgspec.Struct) -> bool:
+        """Return whether a page belongs to a cancelled sweep.
 
-        A worker that has not yet noticed the loss of its partition of `pages` may still send such a page.
+        Such a page is still sent if a worker has not yet noticed the loss of its partition of `pages`.
         """
         assert isinstance(page, SketchedPage)
         sweep = self.sweep_log.table.sweeps.get(page.capture.sweep)

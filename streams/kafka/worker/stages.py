@@ -37,7 +37,7 @@ from streams.query.similar import IDENTICAL
 from streams.settings import Settings
 
 CANDIDATES_FACTOR_MIN = 4  # `limits.candidates_max` is multiplied by at least this number
-TRANSFER_MEMBERS_MAX = 5_000  # per message, 16 bytes each
+TRANSFER_MEMBERS_MAX = 5_000  # per message; a member has 16 bytes
 
 
 class Context(msgspec.Struct, frozen=True):
@@ -50,8 +50,8 @@ class Context(msgspec.Struct, frozen=True):
     def candidates_max(self) -> int:
         """The maximum number of candidates per document and batch, for nomination and for verification.
 
-        A partition has only some of a document's buckets, and a batch only some of its pairs. If each were limited
-        to `limits.candidates_max`, the result would depend on how the buckets and the log are divided.
+        A partition has only some of a document's buckets, and a batch only some of its pairs. If the
+        limit for each were `limits.candidates_max`, the result would depend on how buckets and the log are divided.
         """
         return self.settings.limits.candidates_max * max(CANDIDATES_FACTOR_MIN, self.partition_count)
 
@@ -69,7 +69,7 @@ class Outcome:
     """The outcome of a batch: messages to send, changes to write, dead letters, results and counts."""
 
     def __init__(self, context: Context) -> None:
-        self.messages: defaultdict[tuple[Topic, int], list[msgspec.Struct]] = defaultdict(list)
+        self.messages: defaultdict[tuple[Topic, int], list[msgspec.Struct]] = defaultdict(list)  # by partition
         self.changes = Changes()
         self.is_retraction = False
         self.rejected: list[Rejected] = []
@@ -88,7 +88,7 @@ class Outcome:
 def process_captures(partition: Partition, pages: Sequence[SketchedPage], context: Context) -> Outcome:
     """Write captures, and send sightings of new or changed pages.
 
-    A revisit arrives at the owner of the repeated URL. Once resolved, it is forwarded to the owner of its own URL.
+    A revisit arrives at the owner of the original's URL. Once resolved, it is forwarded to the owner of its own URL.
     """
     outcome, store = Outcome(context), partition.store
     resolved, unresolved = capture.resolve(
@@ -100,28 +100,29 @@ def process_captures(partition: Partition, pages: Sequence[SketchedPage], contex
             own_pages.append(page)
         else:
             outcome.queue([page])
-    captured = capture.capture(own_pages, lookups.read_last_captures(store, capture.url_keys(own_pages)))
-    outcome.queue(captured.sightings)
-    outcome.changes = captured.changes
+    result = capture.capture(own_pages, lookups.read_last_captures(store, capture.url_keys(own_pages)))
+    outcome.queue(result.sightings)
+    outcome.changes = result.changes
     outcome.rejected += unresolved
-    outcome.counts.update(captures=len(captured.captures), unchanged=captured.unchanged)
+    outcome.counts.update(captures=len(result.captures), unchanged=result.unchanged)
     return outcome
 
 
 def process_documents(partition: Partition, messages: Sequence[Any], context: Context) -> Outcome:
     """Store new documents, request the verification of their candidates, and verify candidates stored here.
 
-    The three types of messages share one topic, so that in the log a candidate precedes all requests to verify it.
+    The three types of messages share one topic, so that the sighting of a candidate precedes all
+    requests to verify the candidate.
     """
     outcome, store, partition_count = Outcome(context), partition.store, context.partition_count
     sightings = [message for message in messages if isinstance(message, Sighting)]
     documents, old_locations, texts = lookups.read_admission_rows(store, sightings)
-    outcome.changes, new = admit.admit(sightings, documents, old_locations, texts)
-    for payload in new:
+    outcome.changes, new_payloads = admit.admit(sightings, documents, old_locations, texts)
+    for payload in new_payloads:
         probes = routing.bucket_probes(payload.document, payload.buckets, context.bucket_bytes, partition_count)
         outcome.queue(probes)
-    outcome.counts.update(sightings=len(sightings), documents=len(new))
-    # These are all locations: no step below adds any.
+    outcome.counts.update(sightings=len(sightings), documents=len(new_payloads))
+    # The changes already contain all new locations of the batch: the steps below add none.
     locations = Locations(store, outcome.changes) if context.writes_results(Topic.NEAR_DUPLICATES) else None
     _request_verification(outcome, store, [m for m in messages if isinstance(m, CandidatePair)], locations, context)
     near_matches = _verify_candidates(outcome, store, [m for m in messages if isinstance(m, VerifyRequest)], context)
@@ -138,8 +139,8 @@ def _request_verification(
     """Send the sketches of new documents to the owners of the documents' candidates."""
     documents = sorted({pair.document for pair in pairs})
     rows = {**lookups.read_rows(store, Family.DOCUMENTS, documents), **outcome.changes.puts_of(Family.DOCUMENTS)}
-    page_of = locations.earliest if locations is not None else None
-    requests, dropped = gather.gather(pairs, rows, context.candidates_max, page_of)
+    find_page = locations.earliest if locations is not None else None
+    requests, dropped = gather.gather(pairs, rows, context.candidates_max, find_page)
     outcome.queue(requests)
     outcome.counts["candidates_dropped"] += dropped
 
@@ -147,7 +148,7 @@ def _request_verification(
 def _verify_candidates(
     outcome: Outcome, store: Store, requests: Sequence[VerifyRequest], context: Context
 ) -> list[Match]:
-    """Write edges and send unions. Return the closest near-duplicate of each document, if results are enabled."""
+    """Write edges and send unions. If results are enabled, return the closest near-duplicate of each document."""
     sketches = {r.document: document_row.decode(r.document, r.row).sketch for r in requests}
     new_rows: defaultdict[bytes, dict[bytes, bytes]] = defaultdict(dict)
     for document, row in outcome.changes.puts_of(Family.DOCUMENTS).items():
@@ -205,8 +206,8 @@ def process_joins(partition: Partition, messages: Sequence[join.Message], contex
         return routing.destination(message, context.bucket_bytes, context.partition_count)[1] == partition.number
 
     for message in messages:
-        if (remote := forest.run(message, is_local)) is not None:
-            outcome.queue(_split(remote))
+        if (remote_message := forest.run(message, is_local)) is not None:
+            outcome.queue(_split_transfer(remote_message))
     outcome.counts["unions"] += len(forest.transfers)
     if context.writes_results(Topic.CLUSTERS):
         for transfer in forest.transfers:
@@ -215,7 +216,7 @@ def process_joins(partition: Partition, messages: Sequence[join.Message], contex
     return outcome
 
 
-def _split(message: join.Message) -> list[join.Message]:
+def _split_transfer(message: join.Message) -> list[join.Message]:
     """Split a transfer with a long member list into several transfers. Return a union unchanged."""
     if isinstance(message, join.Union):
         return [message]
@@ -243,10 +244,10 @@ def process_retractions(partition: Partition, retractions: Sequence[Retraction],
 def _preserve_new_parents(
     changes: Changes, parents: Mapping[bytes, bytes], earlier_changes: Changes, store: RowReader
 ) -> None:
-    """Drop each change to a parent that a union has set since the changes were computed from `parents`."""
+    """Drop changes to parents that a union has set since `changes` were computed. They were computed from `parents`."""
     deletes, puts = changes.deletes.get(Family.PARENTS, set()), changes.puts_of(Family.PARENTS)
-    for node, parent in _current_rows(Family.PARENTS, deletes | puts.keys(), earlier_changes, store):
-        if parent not in (None, parents.get(node)):
+    for node, current_parent in _current_rows(Family.PARENTS, deletes | puts.keys(), earlier_changes, store):
+        if current_parent not in (None, parents.get(node)):
             deletes.discard(node)
             puts.pop(node, None)
 
@@ -254,7 +255,7 @@ def _preserve_new_parents(
 def _preserve_new_postings(
     changes: Changes, deleted_prefixes: Collection[bytes], earlier_changes: Changes, store: RowReader
 ) -> None:
-    """Remove only the postings of deleted documents, so that postings added since the changes were computed stay."""
+    """Make `changes` remove only postings of deleted documents, and keep postings added since it was computed."""
     replacements = dict.fromkeys(changes.deletes.get(Family.BANDS, ()), b"") | changes.puts_of(Family.BANDS)
     for bucket, row in _current_rows(Family.BANDS, replacements, earlier_changes, store):
         current, replacement = row or b"", replacements[bucket]
@@ -269,7 +270,7 @@ def _preserve_new_postings(
 def _current_rows(
     family: Family, keys: Collection[bytes], earlier_changes: Changes, store: RowReader
 ) -> Iterator[tuple[bytes, bytes | None]]:
-    """Yield each key with its row, to which the changes of earlier messages of this batch are applied."""
+    """Yield each key with its row after the changes of earlier messages in this batch."""
     deleted, written = earlier_changes.deletes.get(family, set()), earlier_changes.puts_of(family)
     ordered = sorted(keys)
     for key, stored in zip(ordered, store.get_many(family, ordered), strict=True):
