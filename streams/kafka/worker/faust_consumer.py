@@ -78,7 +78,7 @@ class Consumer(aiokafka.Consumer):
         return counts
 
     async def perform_seek(self) -> None:
-        """Seek to the committed offsets. Raise TimeoutError, which ends the process, if the broker does not answer."""
+        """Seek to the committed offsets. If the broker does not answer, raise TimeoutError to end the process."""
         async with self._seeking():
             await super().perform_seek()
 

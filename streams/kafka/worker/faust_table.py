@@ -31,7 +31,7 @@ class StateTable(faust.Table[bytes, bytes]):
 
 
 class StateStore(Store[bytes, bytes]):
-    """The worker's partitions, with Faust's interface for stores. `data` stays empty, because agents bypass the table."""
+    """The worker's partitions, with Faust's interface for stores. `data` stays empty: agents bypass the table."""
 
     data: Any = MappingProxyType({})
 

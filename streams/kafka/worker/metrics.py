@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 
 from streams.kafka.wire.packed_messages import Topic
 
-BUCKET_BOUNDS_SECONDS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
+BOUNDS_SECONDS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 COUNTERS = {
     "pages": "pages read",
     "pages_not_sketched": "pages recognised as unchanged before sketching",
@@ -42,7 +42,7 @@ class Metrics:
             "lostfound_stage_seconds",
             "seconds per batch",
             ["topic"],
-            buckets=BUCKET_BOUNDS_SECONDS,
+            buckets=BOUNDS_SECONDS,
             registry=self.registry,
         )
         self.partitions = self._gauge("partitions", "open partitions", "role")

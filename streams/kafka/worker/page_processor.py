@@ -15,8 +15,8 @@ cannot restore it. A page is therefore checked and written in one step, under th
   generation of the consumer group that delivered the message. The new owner therefore processes the page again, and
   writes the same capture, with the document's payload if the document has been deleted.
 
-The check needs the state of the URL's partition. `publish` sends a page to the partition of `pages` with the number of
-that partition, and Faust assigns both to one worker. A page in any other partition of `pages` is always sketched.
+The check needs the state of the URL's partition. `publish` sends a page to the partition of `pages` with the same
+number, and Faust assigns both partitions to one worker. A page in any other partition of `pages` is always sketched.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class PageProcessor:
 
     async def process(self, batch: Sequence[Message]) -> None:
         """Process messages, at most `kafka.take_pages` pages at a time. One message may contain many pages."""
-        decoded: list[tuple[page_messages.DecodedPage, Message]] = []
+        pages: list[tuple[page_messages.DecodedPage, Message]] = []
         for message in batch:
             pages += [(decoded, message) for decoded in await self._decode(message)]
             while len(pages) >= self._kafka.take_pages:

@@ -78,7 +78,7 @@ def near_duplicate_results(
         closest_location = locations.earliest(closest, location.url_key if closest == document else b"")
         if not (closest_url := _decode_url(closest_location.url_key)):
             continue
-        near_duplicate = NearDuplicate(
+        value = NearDuplicate(
             url=url,
             document=document.hex(),
             first_seen=format_iso(location.first_seen),
@@ -86,9 +86,7 @@ def near_duplicate_results(
             closest=ClosestDocument(closest_url, closest.hex(), format_iso(closest_location.first_seen)),
             **msgspec.structs.asdict(comparison),
         )
-        yield Result(
-            Topic.NEAR_DUPLICATES, partition_of(location.url_key, partition_count), url.encode(), near_duplicate
-        )
+        yield Result(Topic.NEAR_DUPLICATES, partition_of(location.url_key, partition_count), url.encode(), value)
 
 
 def _decode_url(key: bytes) -> str:
@@ -102,7 +100,7 @@ def _decode_url(key: bytes) -> str:
 
 
 def joined_result(document: bytes, parent: bytes, moved_count: int | None, partition: int) -> Result:
-    """Return the result for a document with a new parent. `moved_count` is the number of moved documents, if known."""
+    """Return the result for a document with a new parent. `moved_count` is None if the number is unknown."""
     return _cluster_result(ClusterChange("joined", document.hex(), parent.hex(), moved_count), partition)
 
 

@@ -63,7 +63,7 @@ class Runner:
             await self.commit(partition, outcome, dead_letters)
 
     async def commit(self, partition: Partition, outcome: Outcome, dead_letters: Sequence[DeadLetter] = ()) -> None:
-        """Send outputs, append changes to the changelog, and write the changes. The caller holds the partition's lock."""
+        """Send outputs, append changes to the changelog, and write them. The caller holds the partition's lock."""
         assert self.partitions.locks[partition.number].locked()
         await self.send(
             outcome, [*dead_letters, *(to_dead_letter(item, partition.number) for item in outcome.rejected)]

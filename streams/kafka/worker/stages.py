@@ -244,7 +244,7 @@ def process_retractions(partition: Partition, retractions: Sequence[Retraction],
 def _preserve_new_parents(
     changes: Changes, parents: Mapping[bytes, bytes], earlier_changes: Changes, store: RowReader
 ) -> None:
-    """Drop changes to parents that a union has set since `changes` were computed. They were computed from `parents`."""
+    """Drop changes to parents that a union has set since the changes were computed from the pointers `parents`."""
     deletes, puts = changes.deletes.get(Family.PARENTS, set()), changes.puts_of(Family.PARENTS)
     for node, current_parent in _current_rows(Family.PARENTS, deletes | puts.keys(), earlier_changes, store):
         if current_parent not in (None, parents.get(node)):
