@@ -39,10 +39,10 @@ def ingest(
     """
     from state.sweep_life import check_name
     from streams.engine.ingest import ingest as ingest_files
-    from streams.engine.ingest import input_names
+    from streams.engine.ingest import list_input_files
     from streams.terminal import layout, progress_bars, tables
 
-    names = input_names(paths, context.data_dir)  # raises an error for a missing path, before a state is created
+    names = list_input_files(paths, context.data_dir)  # raises an error for a missing path, before a state is created
     check_name(sweep_name)
     started = time.monotonic()
     progress_bar = progress_bars.ingest_bar(sweep_name, quiet=as_json)

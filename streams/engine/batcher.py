@@ -19,18 +19,18 @@ class Batch(msgspec.Struct, frozen=True):
     items: list[Page | Rejected]
     position: Position
     mark: InputMark
-    bytes_read: int
+    bytes_read: int  # of the input so far
 
 
 class Batcher:
-    """Iterates over the batches of the input after a position."""
+    """Iterates over the batches of an input, from a position (None: the start) to the end."""
 
     def __init__(
-        self, names: Sequence[str], settings: Settings, position: Position | None, mark: InputMark | None
+        self, file_names: Sequence[str], settings: Settings, position: Position | None, mark: InputMark | None
     ) -> None:
-        self.bytes_total = total_bytes(names)  # 0 for standard input
+        self.bytes_total = total_bytes(file_names)  # 0 for standard input
         self._limits = settings.ingest
-        self._reader = read(names, ReadLimits.from_settings(settings), position, mark)
+        self._reader = read(file_names, ReadLimits.from_settings(settings), position, mark)
 
     @property
     def input_unchanged(self) -> bool:
@@ -49,12 +49,12 @@ class Batcher:
             if isinstance(item, Page):
                 content_bytes += len(item.body or item.text or "")
             if len(items) >= self._limits.batch_pages or content_bytes >= self._limits.batch_bytes:
-                yield self._batch(items, position)
+                yield self._make_batch(items, position)
                 items, content_bytes = [], 0
         if items:
-            yield self._batch(items, position)
+            yield self._make_batch(items, position)
 
-    def _batch(self, items: list[Page | Rejected], position: Position) -> Batch:
+    def _make_batch(self, items: list[Page | Rejected], position: Position) -> Batch:
         mark = self._reader.mark()
         assert mark is not None, "a reader has a mark after its first item"
         return Batch(items, position, mark, self._reader.bytes_read)

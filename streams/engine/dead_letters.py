@@ -4,7 +4,7 @@
 
 A batch's lines are written before the batch is committed, and the commit records the length of the file. After a
 crash, lines past this length are removed, because their batch will be processed again. Users may delete or replace
-the file. If the recorded length is inside a line, the file was replaced, and is truncated at the start of the line.
+the file. If the recorded length falls inside a line, the file was replaced, and is truncated before this line.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import msgspec
 
 from streams.page import Rejected
 
-_LINE_BYTES_MAX = 1 << 20  # generous, because the lengths of details and URLs are limited
+_LINE_BYTES_MAX = 1 << 20  # no line is longer, because the lengths of details and URLs are limited
 
 
 class DeadLetterLine(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,8 +43,8 @@ class DeadLetters:
         """Truncate the file to at most `length` bytes, at the end of a line. Return the new length."""
         if self.length() > length:
             with self.path.open("rb+") as file:
-                tail = file.seek(max(0, length - _LINE_BYTES_MAX))
-                file.truncate(tail + file.read(length - tail).rfind(b"\n") + 1)
+                tail_start = file.seek(max(0, length - _LINE_BYTES_MAX))
+                file.truncate(tail_start + file.read(length - tail_start).rfind(b"\n") + 1)
         return self.length()
 
     def append(self, rejected: Sequence[Rejected]) -> int:
@@ -57,15 +57,15 @@ class DeadLetters:
     def _line(self, item: Rejected) -> DeadLetterLine:
         return DeadLetterLine(
             reason=item.reason,
-            detail=_encodable(item.detail),
-            url=_encodable(item.url),
+            detail=_replace_surrogates(item.detail),
+            url=_replace_surrogates(item.url),
             source=item.origin.source,
-            member=_encodable(item.origin.member),
+            member=_replace_surrogates(item.origin.member),
             offset=item.origin.offset,
             sweep=self.sweep,
         )
 
 
-def _encodable(text: str) -> str:
+def _replace_surrogates(string: str) -> str:
     """Replace lone surrogates, which UTF-8 cannot encode, with question marks. Hostile records may contain them."""
-    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+    return string if string.isascii() else string.encode("utf-8", "replace").decode()

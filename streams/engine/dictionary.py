@@ -11,7 +11,7 @@ from state.families import Family
 from state.rows import RowStore
 from state.view import View
 
-TRAINING_DOCUMENTS = 1_000  # stored before training starts; at most this many are read
+TRAINING_DOCUMENTS = 1_000  # training starts when this many are stored, and reads this many
 
 
 class TextDictionary:

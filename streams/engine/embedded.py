@@ -26,7 +26,7 @@ from streams.page import Rejected
 from streams.settings import Settings
 from streams.urls import host_prefix
 
-SKETCHES_CACHED = 20_000  # document prefixes; members of large clusters are frequent candidates
+CACHED_PREFIXES_MAX = 20_000  # their sketches are cached: members of large clusters are frequent candidates
 
 
 class EngineStore(LocalReader, RowStore, Protocol):
@@ -38,14 +38,14 @@ class BatchReport(msgspec.Struct, frozen=True, kw_only=True):
 
     pages: int
     new: int  # documents that were not in the state
-    copies: int  # pages whose document was stored, but not at this URL
-    unchanged: int  # pages whose URL had the same document at its last capture
+    copies: int  # pages with a stored document that differs from the previous document of their URL
+    unchanged: int  # pages with the same document as the previous capture of their URL
     near_duplicates: int  # new documents that are near-duplicates of an earlier document
     rejected: list[Rejected]
 
 
 class PreparedBatch(msgspec.Struct, frozen=True):
-    """The result of `Engine.prepare`. The caller adds a cursor to the changes and calls `Engine.commit`."""
+    """The result of `Engine.prepare`. The caller may add changes, such as a cursor, and calls `Engine.commit`."""
 
     changes: Changes
     report: BatchReport
@@ -83,25 +83,25 @@ class Engine:
         if last_captures is None or commits_at_read != self.commits:
             last_captures = lookups.read_last_captures(self.store, capture.url_keys(pages))
         captured = capture.capture(resolved, last_captures)
-        rows = lookups.read_admission_rows(self.store, captured.sightings)
-        admit_changes, new = admit.admit(captured.sightings, *rows)
-        probed = self._probe(new)
-        verified = self._verify(new, probed.pairs)
+        admission_rows = lookups.read_admission_rows(self.store, captured.sightings)
+        admit_changes, new_payloads = admit.admit(captured.sightings, *admission_rows)
+        probed = self._probe_buckets(new_payloads)
+        verified = self._verify_pairs(new_payloads, probed.pairs)
         changes = Changes()
-        for part in (captured.changes, admit_changes, probed.changes, verified.changes):
-            changes.update(part)
-        ids = {payload.document for payload in new}
-        forest.join_all(self.store, verified.unions, changes, new_documents=ids)
+        for operator_changes in (captured.changes, admit_changes, probed.changes, verified.changes):
+            changes.update(operator_changes)
+        new_ids = {payload.document for payload in new_payloads}
+        forest.join_all(self.store, verified.unions, changes, new_documents=new_ids)
         self._count_hosts(sweep, captured, changes)
         report = BatchReport(
             pages=len(pages),
-            new=len(ids),
-            copies=len(captured.sightings) - len(ids),
+            new=len(new_ids),
+            copies=len(captured.sightings) - len(new_ids),
             unchanged=captured.unchanged,
-            near_duplicates=_count_near_duplicates(new, verified),
+            near_duplicates=_count_near_duplicates(new_payloads, verified),
             rejected=[*rejected, *unresolved],
         )
-        counters = self._updated_counters(report, new, probed, verified)
+        counters = self._updated_counters(report, new_payloads, probed, verified)
         meta.put_counters(changes, counters)
         if probed.postings_dropped:
             meta.put_full_bucket(changes, self.settings.limits.bucket_postings_max)
@@ -113,26 +113,26 @@ class Engine:
         self.counters = batch.counters
         self.commits += 1
 
-    def _probe(self, new: Sequence[DocumentPayload]) -> ProbeResult:
-        batch, limits = probe.group_buckets(new, self.scheme.bucket_bytes), self.settings.limits
+    def _probe_buckets(self, new_payloads: Sequence[DocumentPayload]) -> ProbeResult:
+        batch, limits = probe.group_buckets(new_payloads, self.scheme.bucket_bytes), self.settings.limits
         stored = self.store.get_many(Family.BANDS, batch.keys)
         return probe.probe(batch, stored, limits.bucket_postings_max, limits.candidates_max)
 
-    def _verify(self, new: Sequence[DocumentPayload], pairs: Sequence[CandidatePair]) -> VerifyResult:
+    def _verify_pairs(self, new_payloads: Sequence[DocumentPayload], pairs: Sequence[CandidatePair]) -> VerifyResult:
         candidate_prefixes = {pair.prefix for pair in pairs}
-        paired = {pair.document for pair in pairs}
-        sketches: dict[bytes, Sketch] = {}
-        stored = self._read_sketches(sorted(candidate_prefixes))
-        candidates = {prefix: list(prefix_sketches) for prefix, prefix_sketches in stored.items()}
-        for payload in new:
+        documents_with_candidates = {pair.document for pair in pairs}
+        new_sketches: dict[bytes, Sketch] = {}
+        stored_sketches = self._read_sketches(sorted(candidate_prefixes))
+        candidates = {prefix: list(sketches) for prefix, sketches in stored_sketches.items()}
+        for payload in new_payloads:
             prefix = payload.document[:PREFIX_BYTES]
-            if payload.document not in paired and prefix not in candidate_prefixes:
+            if payload.document not in documents_with_candidates and prefix not in candidate_prefixes:
                 continue
             self._sketches.pop(prefix, None)  # the cached list lacks the new document
             sketch = document_row.decode(payload.document, payload.row).sketch
-            sketches[payload.document] = sketch
+            new_sketches[payload.document] = sketch
             candidates.setdefault(prefix, []).append(sketch)
-        return verify.verify(pairs, sketches, candidates, self.settings.policy.threshold)
+        return verify.verify(pairs, new_sketches, candidates, self.settings.policy.threshold)
 
     def _read_sketches(self, prefixes: Sequence[bytes]) -> dict[bytes, list[Sketch]]:
         """Return the stored sketches under each document prefix. Recently used sketches are cached."""
@@ -144,19 +144,23 @@ class Engine:
         for prefix, prefix_sketches in sketches.items():
             self._sketches[prefix] = prefix_sketches
             self._sketches.move_to_end(prefix)
-        while len(self._sketches) > SKETCHES_CACHED:
+        while len(self._sketches) > CACHED_PREFIXES_MAX:
             self._sketches.popitem(last=False)
         return sketches
 
     def _count_hosts(self, sweep: Sweep, captured: capture.CaptureResult, changes: Changes) -> None:
         """Add the number of new captures per host to the counts of the sweep."""
-        hosts = Counter(host_prefix(c.key) for c in captured.captures)
-        stored = lookups.read_rows(self.store, Family.CAPTURES, captured.possibly_stored_keys)
-        hosts.subtract(host_prefix(row) for row in stored)
-        sweeps.add_captures_per_host(self.store, changes, sweep.number, hosts)
+        captures_per_host = Counter(host_prefix(c.key) for c in captured.captures)
+        stored_rows = lookups.read_rows(self.store, Family.CAPTURES, captured.possibly_stored_keys)
+        captures_per_host.subtract(host_prefix(key) for key in stored_rows)
+        sweeps.add_captures_per_host(self.store, changes, sweep.number, captures_per_host)
 
     def _updated_counters(
-        self, report: BatchReport, new: Sequence[DocumentPayload], probed: ProbeResult, verified: VerifyResult
+        self,
+        report: BatchReport,
+        new_payloads: Sequence[DocumentPayload],
+        probed: ProbeResult,
+        verified: VerifyResult,
     ) -> dict[str, int]:
         # A truncated text has exactly `tokens_max` tokens. Complete texts of this length are counted too.
         tokens_max = self.settings.limits.tokens_max
@@ -170,16 +174,16 @@ class Engine:
             pairs_verified=verified.pairs_compared,
             bucket_postings_max=probed.postings_dropped,
             candidates_max=probed.candidates_dropped,
-            tokens_max=sum(document_row.tokens(payload.row) >= tokens_max for payload in new),
+            tokens_max=sum(document_row.tokens(payload.row) >= tokens_max for payload in new_payloads),
         )
         return dict(totals)
 
 
-def _count_near_duplicates(new: Sequence[DocumentPayload], verified: VerifyResult) -> int:
+def _count_near_duplicates(new_payloads: Sequence[DocumentPayload], verified: VerifyResult) -> int:
     """Count the new documents that have an edge to an earlier document.
 
-    Two documents of one batch are in input order, so the count does not depend on the batch size.
+    Within a batch, earlier means earlier in the input, so the count does not depend on the batch size.
     """
-    order = {payload.document: number for number, payload in enumerate(new)}
+    input_order = {payload.document: number for number, payload in enumerate(new_payloads)}
     pairs = [(edge[:ID_BYTES], edge[ID_BYTES:]) for edge in verified.changes.puts_of(Family.EDGES)]
-    return len({max(pair, key=lambda document: order.get(document, -1)) for pair in pairs})
+    return len({max(pair, key=lambda document: input_order.get(document, -1)) for pair in pairs})

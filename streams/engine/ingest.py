@@ -1,11 +1,11 @@
 """Ingest crawl files into a sweep, one micro-batch after another.
 
-    read ─▶ batch ─▶ sketch changed pages, in processes ─▶ Engine.prepare ─▶ commit changes and cursor in one write
+    read ─▶ batch ─▶ sketch changed pages in worker processes ─▶ Engine.prepare ─▶ commit changes and cursor
 
-The cursor contains the position up to which the input was read. Every commit stores the cursor and the length of the
-dead-letter file. After an interruption, the next run resumes after the last committed batch and removes dead letters
-past the stored length, so that no line is duplicated or lost. The cursor also contains a mark, which identifies the
-input: a file that has grown is read from the position on, and a file that was rewritten is read from its start.
+The cursor contains the position up to which the input was read. One write stores a batch's changes, the cursor and
+the length of the dead-letter file. After an interruption, the next run resumes after the last committed batch and
+removes dead letters past the stored length, so that no line is duplicated or lost. The cursor also contains a mark,
+which identifies the input: data appended to a file is read, and a rewritten file is read again from the start.
 """
 
 from __future__ import annotations
@@ -60,17 +60,17 @@ class Cursor(msgspec.Struct, frozen=True, kw_only=True):
 
     def advanced(self, batch: Batch, report: BatchReport) -> Cursor:
         """Return the cursor after a batch."""
-        pages = len(batch.items)
-        with_document = report.new + report.copies + report.unchanged
+        pages_read = len(batch.items)
+        pages_with_document = report.new + report.copies + report.unchanged
         return Cursor(
             position=batch.position,
             mark=batch.mark,
-            pages=self.pages + pages,
+            pages=self.pages + pages_read,
             new=self.new + report.new,
             copies=self.copies + report.copies,
             unchanged=self.unchanged + report.unchanged,
             near_duplicates=self.near_duplicates + report.near_duplicates,
-            redirects_and_errors=self.redirects_and_errors + pages - with_document - len(report.rejected),
+            redirects_and_errors=self.redirects_and_errors + pages_read - pages_with_document - len(report.rejected),
             rejected=dict(Counter(self.rejected) + Counter(item.reason for item in report.rejected)),
         )
 
@@ -105,10 +105,10 @@ class _PendingBatch(msgspec.Struct, frozen=True, kw_only=True):
     """A batch whose changed pages are being sketched."""
 
     batch: Batch
-    slots: list[SketchedPage | Rejected | None]  # one per item; None for the pages in `sketched`
+    known_results: list[SketchedPage | Rejected | None]  # one per item; None if the page is being sketched
     last_captures: dict[bytes, Capture]  # the last capture of each URL
     commits_at_read: int  # the engine's number of commits when `last_captures` was read
-    sketched: Future[SketchResults]
+    sketch_results: Future[SketchResults]
 
 
 def ingest(
@@ -125,7 +125,8 @@ def ingest(
     """Read `paths` into a sweep, which is opened if necessary and committed unless `keep_open`.
 
     `now` (ms) is the time at which the sweep is opened or committed. A page without a time gets the opening time.
-    Input that was read before is skipped. While the sweep is open, additions to files and rewritten files are read.
+    Input that was read before is skipped. While the sweep is open, data appended to a file is read, and a rewritten
+    file is read again from the start.
 
     Raise InputError if the sweep is committed and the input differs or has grown. With `fail_on_rejected`, raise
     BadRecord at the first bad record: earlier batches are stored, but not the batch of the bad record.
@@ -133,26 +134,26 @@ def ingest(
     forgetting.commit_removals(forgetting.finish_cancelling(store), partial(store.write, sync=True))
     engine = Engine(store, settings)
     absolute_paths = [path if path == "-" else os.path.abspath(path) for path in paths]  # noqa: PTH100 - keeps symlinks
-    names = input_names(absolute_paths, store.path)
+    file_names = list_input_files(absolute_paths, store.path)
     sweep = sweeps.named(store, sweep_name) or sweeps.open_sweep(store, sweep_name, now)
-    cursor_name = f"{sweep.number}:{mmh3.hash_bytes(chr(0).join(names)).hex()}"
-    stored = meta.cursor(store, cursor_name)
-    cursor = msgspec.json.decode(stored, type=Cursor) if stored else Cursor()
+    cursor_name = f"{sweep.number}:{mmh3.hash_bytes(chr(0).join(file_names)).hex()}"
+    stored_cursor = meta.cursor(store, cursor_name)
+    cursor = msgspec.json.decode(stored_cursor, type=Cursor) if stored_cursor else Cursor()
     dead_letters = _open_dead_letters(store, sweep_name)
     status, pages_read = "nothing to do", 0
     if sweep.state is SweepState.OPEN:
         _store_threshold(store, settings.policy.threshold)
         was_finished = cursor.finished
-        if was_finished and names == ["-"]:
-            cursor = Cursor()  # standard input differs in each run
+        if was_finished and file_names == ["-"]:
+            cursor = Cursor()  # each run has different data on standard input
         run = _Run(engine, sweep, cursor_name, cursor, dead_letters, fail_on_rejected, report_progress)
-        run.process(Batcher(names, settings, cursor.position, cursor.mark))
+        run.process(Batcher(file_names, settings, cursor.position, cursor.mark))
         cursor, pages_read = run.cursor, run.pages_read
         if pages_read or not was_finished:
             status = "resumed" if cursor.pages > pages_read else "ingested"
         if not keep_open:
             sweep = sweeps.commit(store, sweep, now)
-    elif not cursor.finished or Batcher(names, settings, cursor.position, cursor.mark).has_more():
+    elif not cursor.finished or Batcher(file_names, settings, cursor.position, cursor.mark).has_more():
         raise InputError(
             f"sweep {sweep_name!r} is committed and accepts no more pages", "choose another name with --sweep"
         )
@@ -172,26 +173,27 @@ def ingest(
     )
 
 
-def input_names(paths: Sequence[str], state: Path) -> list[str]:
-    """Return the names of the files to read. `state` is the folder of the state.
+def list_input_files(paths: Sequence[str], state_folder: Path) -> list[str]:
+    """Return the names of the files to read.
 
-    If a path contains the state, the state's own files are skipped, because reading dead letters would produce new
-    ones forever. A path may be a folder inside the state, but not the dead-letter file.
+    If a path contains `state_folder`, the state's own files are skipped, because reading dead letters would produce
+    new ones forever. A path may be a folder inside `state_folder`, but not the dead-letter file.
 
     Raise ReadError if a path does not exist. Raise InputError if no crawl file is found or a name is not UTF-8.
     """
-    dead_letter_file = state / meta.DEAD_LETTER_FILE
+    dead_letter_file = state_folder / meta.DEAD_LETTER_FILE
     identity = sources.file_identity(dead_letter_file)
     for path in paths:
         if identity and sources.file_identity(path) == identity:
             raise InputError(
                 f"{path} is this state's own dead-letter file",
-                "fix the listed records in the original input, and ingest the original input",
+                "fix the listed records in the original input, then ingest that input",
             )
-    names = [source.name for source in sources.list_sources(paths, exclude=(state, dead_letter_file))]
+    names = [source.name for source in sources.list_sources(paths, exclude=(state_folder, dead_letter_file))]
     if not names:
         raise InputError(
-            f"no crawl file found in {', '.join(paths)}", "docs/formats-input.md lists the formats and file names"
+            f"no crawl file found in {', '.join(paths)}",
+            "docs/formats-input.md lists the supported formats and file names",
         )
     for name in names:
         try:
@@ -202,10 +204,13 @@ def input_names(paths: Sequence[str], state: Path) -> list[str]:
 
 
 def _open_dead_letters(store: Store, sweep_name: str) -> DeadLetters:
-    """Remove the lines of an uncommitted batch. If the file was replaced, store its new length."""
+    """Open the dead-letter file, without the lines of an uncommitted batch.
+
+    If the user has replaced or shortened the file, store its new length.
+    """
     dead_letters = DeadLetters(store.path / meta.DEAD_LETTER_FILE, sweep_name)
-    stored = meta.dead_letter_bytes(store)
-    if (length := dead_letters.truncate(stored)) != stored:
+    stored_length = meta.dead_letter_bytes(store)
+    if (length := dead_letters.truncate(stored_length)) != stored_length:
         changes = Changes()
         meta.put_dead_letter_bytes(changes, length)
         store.write(changes, sync=True)
@@ -213,7 +218,7 @@ def _open_dead_letters(store: Store, sweep_name: str) -> DeadLetters:
 
 
 def _store_threshold(store: Store, threshold: float) -> None:
-    """Store the highest threshold used so far. All pairs at or above it are stored, so no policy can go below it."""
+    """Store the highest threshold used so far. Pairs below it may be missing, so no policy may go below it."""
     stored = meta.threshold(store)
     if stored is not None and stored != threshold:
         log.warning("the clusters of this state were joined at different thresholds", before=stored, now=threshold)
@@ -224,7 +229,7 @@ def _store_threshold(store: Store, threshold: float) -> None:
 
 
 class _Run(msgspec.Struct):
-    """Processes one input, from the cursor to the end."""
+    """Ingests one input, from the cursor to the end."""
 
     engine: Engine
     sweep: Sweep
@@ -236,15 +241,16 @@ class _Run(msgspec.Struct):
     pages_read: int = 0
 
     def process(self, batcher: Batcher) -> None:
-        """Sketch, apply and commit all batches."""
+        """Sketch and commit all batches, and mark the cursor as finished."""
         engine, settings = self.engine, self.engine.settings
         dictionary = TextDictionary(engine.store, keep_texts=settings.policy.keep_texts)
+        # The size of standard input is unknown (0), so it is treated as large.
         is_large = batcher.bytes_total == 0 or batcher.bytes_total >= settings.ingest.workers_from_bytes
-        processes = (settings.ingest.workers or len(os.sched_getaffinity(0))) if is_large else 1
-        with SketchPool(processes, engine.scheme, settings.policy, settings.limits) as pool:
+        process_count = (settings.ingest.workers or len(os.sched_getaffinity(0))) if is_large else 1
+        with SketchPool(process_count, engine.scheme, settings.policy, settings.limits) as pool:
             for pending in self._sketch_ahead(batcher, pool, dictionary):
                 if not self.pages_read and not batcher.input_unchanged:
-                    self.cursor = Cursor()
+                    self.cursor = Cursor()  # the input was rewritten and is read from the start
                 self._commit_batch(pending)
                 self.pages_read += len(pending.batch.items)
                 self.report_progress(
@@ -260,7 +266,7 @@ class _Run(msgspec.Struct):
         self, batcher: Batcher, pool: SketchPool, dictionary: TextDictionary
     ) -> Iterator[_PendingBatch]:
         """Yield the batches in order while the pool sketches the following batches."""
-        batches_ahead = pool.count + 1 if pool.count > 1 else 0
+        batches_ahead = pool.process_count + 1 if pool.process_count > 1 else 0
         pending: deque[_PendingBatch] = deque()
         for batch in batcher:
             pending.append(self._submit(batch, pool, dictionary))
@@ -269,25 +275,31 @@ class _Run(msgspec.Struct):
         yield from pending
 
     def _submit(self, batch: Batch, pool: SketchPool, dictionary: TextDictionary) -> _PendingBatch:
-        # Default to the opening time, not the current time, so that a page read twice yields the same capture.
+        # Pages without a time get the opening time, not the current time: a page read twice yields the same capture.
         opened = self.sweep.opened
         items = [with_default_time(item, opened) if isinstance(item, Page) else item for item in batch.items]
         pages = [item for item in items if isinstance(item, Page)]
         commits_at_read = self.engine.commits
         last_captures = lookups.read_last_captures(self.engine.store, sorted({page.key for page in pages}))
-        unchanged = find_unchanged(pages, last_captures, self.sweep.number)
-        changed = [page for page, capture in zip(pages, unchanged, strict=True) if capture is None]
-        captures = iter(unchanged)
-        slots = [next(captures) if isinstance(item, Page) else item for item in items]
-        sketched = pool.submit(SketchTask(self.sweep.number, changed, dictionary.number, dictionary.data))
+        unchanged_pages = find_unchanged(pages, last_captures, self.sweep.number)
+        changed_pages = [page for page, result in zip(pages, unchanged_pages, strict=True) if result is None]
+        page_results = iter(unchanged_pages)
+        known_results = [next(page_results) if isinstance(item, Page) else item for item in items]
+        task = SketchTask(self.sweep.number, changed_pages, dictionary.number, dictionary.data)
         return _PendingBatch(
-            batch=batch, slots=slots, last_captures=last_captures, commits_at_read=commits_at_read, sketched=sketched
+            batch=batch,
+            known_results=known_results,
+            last_captures=last_captures,
+            commits_at_read=commits_at_read,
+            sketch_results=pool.submit(task),
         )
 
     def _commit_batch(self, pending: _PendingBatch) -> None:
-        """Commit a batch and the cursor after it. If BadRecord is raised, nothing has been written."""
-        sketched = iter(pending.sketched.result())
-        results = [result for slot in pending.slots for result in ([slot] if slot is not None else next(sketched))]
+        """Commit the changes of a batch and the cursor in one write, or raise BadRecord and write nothing."""
+        sketched = iter(pending.sketch_results.result())  # per page, a list of one or two results
+        results = [
+            result for known in pending.known_results for result in ([known] if known is not None else next(sketched))
+        ]
         pages = [result for result in results if isinstance(result, SketchedPage)]
         rejected = [result for result in results if isinstance(result, Rejected)]
         prepared = self.engine.prepare(self.sweep, pages, rejected, pending.last_captures, pending.commits_at_read)
@@ -302,6 +314,6 @@ class _Run(msgspec.Struct):
 def _bad_record(item: Rejected) -> BadRecord:
     file = f"{item.origin.source}:{item.origin.member}" if item.origin.member else item.origin.source
     return BadRecord(
-        f"{file} at {item.origin.offset}: {item.reason}: {item.detail}",
+        f"{file} at offset {item.origin.offset} (JSONL: line, from 0): {item.reason}: {item.detail}",
         "fix the input and run the same command again, or omit --bad-records to skip such records",
     )

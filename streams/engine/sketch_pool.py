@@ -2,7 +2,7 @@
 
 Each child process has its own pipe, and the parent has one thread per pipe. ProcessPoolExecutor is unsuitable because
 its processes share queues: if a process is killed while it writes a result, the other processes and the parent wait
-forever for the rest of the result. A pipe of its own is simply closed.
+forever for the rest of the result. With one pipe per process, only the pipe of the killed process is closed.
 """
 
 from __future__ import annotations
@@ -27,41 +27,41 @@ from streams.settings import Limits, Policy
 
 
 class SketchPool:
-    """Sketches tasks in `count` child processes, or in this process if `count` is 1."""
+    """Sketches tasks in `process_count` child processes, or in this process if `process_count` is 1."""
 
-    def __init__(self, count: int, scheme: Scheme, policy: Policy, limits: Limits) -> None:
-        assert count >= 1
-        self.count = count
-        self._operator = SketchOperator(scheme, policy, limits) if count == 1 else None
-        self._threads = ThreadPoolExecutor(count) if count > 1 else None
+    def __init__(self, process_count: int, scheme: Scheme, policy: Policy, limits: Limits) -> None:
+        assert process_count >= 1
+        self.process_count = process_count
+        self._operator = SketchOperator(scheme, policy, limits) if process_count == 1 else None
+        self._threads = ThreadPoolExecutor(process_count) if process_count > 1 else None
         self._processes: list[Any] = []
-        self._idle: queue.SimpleQueue[Connection] = queue.SimpleQueue()
-        if count > 1:
-            self._start(scheme, policy, limits)
+        self._idle_connections: queue.SimpleQueue[Connection] = queue.SimpleQueue()
+        if process_count > 1:
+            self._start_processes(scheme, policy, limits)
 
-    def _start(self, scheme: Scheme, policy: Policy, limits: Limits) -> None:
+    def _start_processes(self, scheme: Scheme, policy: Policy, limits: Limits) -> None:
         # RocksDB's threads and locks do not survive a fork.
         context = multiprocessing.get_context("spawn")
         with _child_environment():
-            for _ in range(self.count):
+            for _ in range(self.process_count):
                 parent_end, child_end = context.Pipe()
                 process = context.Process(target=_serve, args=(child_end, scheme, policy, limits), daemon=True)
                 process.start()
                 child_end.close()  # otherwise the pipe would stay open after the child exits
                 self._processes.append(process)
-                self._idle.put(parent_end)
+                self._idle_connections.put(parent_end)
 
     def submit(self, task: SketchTask) -> Future[SketchResults]:
         """Return a future for the results of a task. The future raises WorkerDied if the process is killed."""
         if self._threads is not None:
-            return self._threads.submit(self._exchange, task)
+            return self._threads.submit(self._sketch_in_child, task)
         assert self._operator is not None
         future: Future[SketchResults] = Future()
         future.set_result(self._operator(task))
         return future
 
-    def _exchange(self, task: SketchTask) -> SketchResults:
-        connection = self._idle.get()
+    def _sketch_in_child(self, task: SketchTask) -> SketchResults:
+        connection = self._idle_connections.get()
         try:
             connection.send(task)
             reply = connection.recv()
@@ -71,7 +71,7 @@ class SketchPool:
                 "run the same command again to resume; fewer [ingest] workers need less memory",
             ) from error
         finally:
-            self._idle.put(connection)
+            self._idle_connections.put(connection)
         if isinstance(reply, Exception):
             raise reply
         return cast(SketchResults, reply)
@@ -82,8 +82,8 @@ class SketchPool:
     def __exit__(self, *_: object) -> None:
         if self._threads is not None:
             self._threads.shutdown(wait=True, cancel_futures=True)
-        while not self._idle.empty():
-            self._idle.get().close()  # makes the child exit
+        while not self._idle_connections.empty():
+            self._idle_connections.get().close()  # makes the child exit
         for process in self._processes:
             process.join()
 
@@ -95,7 +95,7 @@ def _child_environment() -> Iterator[None]:
     PYTHONSAFEPATH keeps Python from importing modules from the current folder, which may contain downloaded files.
     SIGINT is blocked because the parent ends the child processes on Ctrl-C.
     """
-    before = os.environ.get("PYTHONSAFEPATH")
+    previous_value = os.environ.get("PYTHONSAFEPATH")
     os.environ["PYTHONSAFEPATH"] = "1"
     resource_tracker.ensure_running()  # starting it later would unblock SIGINT
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
@@ -103,10 +103,10 @@ def _child_environment() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-        if before is None:
+        if previous_value is None:
             del os.environ["PYTHONSAFEPATH"]
         else:
-            os.environ["PYTHONSAFEPATH"] = before
+            os.environ["PYTHONSAFEPATH"] = previous_value
 
 
 def _serve(connection: Connection, scheme: Scheme, policy: Policy, limits: Limits) -> None:

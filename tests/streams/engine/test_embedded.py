@@ -42,7 +42,7 @@ def take(engine: Engine, pages: list[SketchedPage], rejected: Sequence[Rejected]
     return prepared.report.near_duplicates
 
 
-def test_apply_changes_nothing_before_commit(store: Store) -> None:
+def test_prepare_changes_nothing_before_commit(store: Store) -> None:
     engine = Engine(store, SETTINGS)
     before = {family: list(store.scan(family)) for family in Family}
     prepared = engine.prepare(SWEEP, sketched([words(random.Random(1), 50)]), [])
@@ -102,7 +102,7 @@ def test_a_small_cache_of_sketches_gives_the_same(
     engine = Engine(store, SETTINGS)
     for page in pages:
         take(engine, [page])
-    monkeypatch.setattr(embedded, "SKETCHES_CACHED", 1)
+    monkeypatch.setattr(embedded, "CACHED_PREFIXES_MAX", 1)
     with Store(tmp_path_factory.mktemp("other") / "state") as other:
         engine = Engine(other, SETTINGS)
         for page in pages:
