@@ -126,7 +126,7 @@ def from_environment(bootstrap: str | None, environment: Mapping[str, str] | Non
     addresses = bootstrap or variables.get("KAFKA_BOOTSTRAP") or DEFAULT_BOOTSTRAP
     for address in map(str.strip, addresses.split(",")):
         if not _is_address(address):
-            raise InputError(f"{address!r} is not a broker address", "use HOST:PORT or HOST:PORT,HOST:PORT,...")
+            raise InputError(f"{address!r} is not a broker address", "use HOST:PORT, separated by commas")
     return Broker(
         bootstrap=addresses,
         protocol=protocol,

@@ -111,10 +111,8 @@ def build_app(
     )
 
     def faust_topic(topic: Topic) -> Any:
-        name = topics.full_name(kafka, topic)
-        return app.topic(
-            name, partitions=partition_count, key_serializer="raw", value_serializer="raw", value_type=bytes
-        )
+        serializers = {"key_serializer": "raw", "value_serializer": "raw", "value_type": bytes}
+        return app.topic(topics.full_name(kafka, topic), partitions=partition_count, **serializers)
 
     def add_agent(topic: Topic, process_batch: Callable[[list[Message]], Awaitable[None]], messages_max: int) -> None:
         async def process_stream(stream: Any) -> None:

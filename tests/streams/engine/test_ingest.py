@@ -174,7 +174,7 @@ def test_an_ingest_can_stop_at_a_bad_record_and_keep_the_batches_before(store: S
     custom = settings({"ingest": {"batch_pages": 1}})
     with pytest.raises(BadRecord, match=r"a\.jsonl at offset 1 \(JSONL: line, from 0\): bad_url") as stopped:
         take(store, tmp_path / "a.jsonl", [PAGES[0], BAD, PAGES[1]], "one", custom, fail_on_rejected=True)
-    assert "repair the input" in stopped.value.hint
+    assert "fix the input" in stopped.value.hint
     assert len(list(store.scan(Family.CAPTURES))) == 1
     assert letters(store) == []
     done = take(store, tmp_path / "a.jsonl", [PAGES[0], PAGES[2], PAGES[1]], "one", custom, fail_on_rejected=True)

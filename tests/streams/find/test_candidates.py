@@ -47,7 +47,7 @@ def test_the_search_from_a_stop_repeats_no_look_up(view, finder, pages, text):
 
         return recorded
 
-    for name in ("buckets", "sample_postings", "word_postings"):
+    for name in ("bucket_postings", "sample_postings", "word_postings"):
         setattr(view, name, record_lookups(getattr(view, name)))
     old, stop, new = f"{SITE}/guide/yew.html", f"{SITE}/trees/yew/care.html", f"{SITE}/trees/yew.html"
     first = text("yew", 40)

@@ -30,7 +30,12 @@ def capture(url: str, document: bytes | None = b"d" * 16, status: int = 200) -> 
 
 
 def history(url: str, *, pages: tuple[Capture, ...] | None = None, **fields: Any) -> UrlHistory:
-    defaults: dict[str, Any] = {"textless_answer": None, "failures": (), "last_tried": 2, "missing_since": None}
+    defaults: dict[str, Any] = {
+        "textless_success": None,
+        "failures": (),
+        "last_capture_sweep": 2,
+        "missing_since": None,
+    }
     return UrlHistory(key=url_key(url), pages=(capture(url),) if pages is None else pages, **{**defaults, **fields})
 
 
