@@ -49,7 +49,7 @@ class Problem(msgspec.Struct, frozen=True):
 
     family: str
     key: str  # hex
-    what: str
+    description: str = msgspec.field(name="what")
 
 
 def check(store: LocalReader, *, postings_max: int, owns: Owns | None = None) -> Iterator[Problem]:
@@ -64,16 +64,16 @@ def check(store: LocalReader, *, postings_max: int, owns: Owns | None = None) ->
     state = _State(store, postings_max, owns)
     for family, rule in _RULES.items():
         for key, value in store.scan(family):
-            for what in _row_problems(state, rule, key, value):
-                yield _problem(family, key, what)
+            for description in _row_problems(state, rule, key, value):
+                yield _problem(family, key, description)
     yield from _host_problems(state)
     yield from _prefix_index_problems(store)
     if state.is_whole:
         yield from _member_count_problems(store)
 
 
-def _problem(family: Family, key: bytes, what: str) -> Problem:
-    return Problem(family.value, key.hex(), what)
+def _problem(family: Family, key: bytes, description: str) -> Problem:
+    return Problem(family.value, key.hex(), description)
 
 
 def _decoding_problems(store: LocalReader) -> Iterator[Problem]:
@@ -103,7 +103,7 @@ class _State:
         # A bucket that refused a document and later lost others is no longer full. A partition does not count deleted
         # documents, so it is assumed to have some.
         may_have_deleted = not self.is_whole or meta.counters(store).get("documents_forgotten", 0) > 0
-        self.full_buckets_may_have_shrunk = may_have_deleted and meta.smallest_full_bucket(store) is not None
+        self.full_buckets_may_have_shrunk = may_have_deleted and meta.smallest_full_bucket_size(store) is not None
 
     def has_document(self, document: bytes) -> bool:
         """Return whether the document with this id or prefix is stored; True if it belongs to another partition."""
@@ -253,8 +253,8 @@ def _host_problems(state: _State) -> Iterator[Problem]:
         stored, actual = sweeps.captures_per_host(state.store, number), state.capture_counts[number]
         for host in sorted(stored.keys() | actual.keys()):
             if stored.get(host, 0) != actual[host]:
-                what = f"counts {stored.get(host, 0)} captures of {host!r}, but there are {actual[host]}"
-                yield _problem(Family.SWEEPS, sweeps.host_key(number, host), what)
+                description = f"counts {stored.get(host, 0)} captures of {host!r}, but there are {actual[host]}"
+                yield _problem(Family.SWEEPS, sweeps.host_row_key(number, host), description)
 
 
 def _prefix_index_problems(store: LocalReader) -> Iterator[Problem]:

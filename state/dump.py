@@ -56,7 +56,7 @@ def _text(view: View, key: bytes, value: bytes) -> dict[str, Any]:
 
 
 def _sweep(view: View, key: bytes, value: bytes) -> dict[str, Any]:
-    return msgspec.structs.asdict(sweeps.decode(key, value)) if key.startswith(b"s") else _plain(view, key, value)
+    return msgspec.to_builtins(sweeps.decode(key, value)) if key.startswith(b"s") else _plain(view, key, value)
 
 
 def _meta(view: View, key: bytes, value: bytes) -> dict[str, Any]:

@@ -117,13 +117,13 @@ def put_threshold(changes: Changes, threshold: float) -> None:
     changes.put(Family.META, _THRESHOLD, str(threshold).encode())
 
 
-def smallest_full_bucket(store: RowReader) -> int | None:
+def smallest_full_bucket_size(store: RowReader) -> int | None:
     """Return the smallest number of postings at which a bucket has refused documents, or None."""
     rows = store.scan(Family.META, FULL_BUCKET)
     return min((int(key.removeprefix(FULL_BUCKET)) for key, _ in rows), default=None)
 
 
-def put_full_bucket(changes: Changes, postings_max: int) -> None:
+def put_full_bucket_size(changes: Changes, postings_max: int) -> None:
     """Record that a bucket with this many postings refused a document."""
     changes.put(Family.META, FULL_BUCKET + str(postings_max).encode())
 

@@ -70,8 +70,8 @@ class Sweep(msgspec.Struct, frozen=True, kw_only=True):
     number: int
     name: str
     state: SweepState
-    opened: int  # ms since the epoch, UTC
-    committed: int = 0  # ms since the epoch, UTC; 0 while open
+    opened_time: int = msgspec.field(name="opened")  # ms since the epoch, UTC
+    committed_time: int = msgspec.field(default=0, name="committed")  # ms since the epoch, UTC; 0 while open
     captures: int = 0
 
 

@@ -45,7 +45,7 @@ class Partition:
         self._offsets_after_gap: set[int] = set()
 
     @property
-    def records_ahead(self) -> int:
+    def records_after_gap(self) -> int:
         """The number of records written after a gap. More than a few mean that there is another writer."""
         return len(self._offsets_after_gap)
 

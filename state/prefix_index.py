@@ -28,7 +28,7 @@ def prefix_of(row_key: bytes) -> bytes:
     return row_key[: row_key.find(b"\0") + 1]
 
 
-def is_indexed(prefix: bytes) -> bool:
+def is_indexable(prefix: bytes) -> bool:
     """Return whether a prefix has the form of those in the index: a single NUL, at the end."""
     return prefix != b"" and prefix_of(prefix) == prefix
 

@@ -38,7 +38,7 @@ class RowReader(Protocol):
     def keys(self, family: Family, prefix: bytes, limit: int, start: bytes | None = None) -> list[bytes]:
         """Return at most `limit` keys that begin with `prefix`, starting at the key `start`."""
 
-    def scan_prefixes(self, family: Family, prefixes: Sequence[bytes], limit: int | None = None) -> list[list[Row]]:
+    def rows_under(self, family: Family, prefixes: Sequence[bytes], limit: int | None = None) -> list[list[Row]]:
         """Return the rows under each prefix, at most `limit` per prefix."""
 
     def keys_under(self, family: Family, prefixes: Sequence[bytes], limit: int) -> list[list[bytes]]:
@@ -54,7 +54,7 @@ class LocalReader(RowReader, Protocol):
     def scan_reverse(self, family: Family, prefix: bytes, start: bytes) -> Iterator[Row]:
         """Yield the rows whose key begins with `prefix`, descending from the key `start`."""
 
-    def last_under(self, family: Family, prefixes: Sequence[bytes]) -> list[Row | None]:
+    def last_rows_under(self, family: Family, prefixes: Sequence[bytes]) -> list[Row | None]:
         """Return the row with the greatest key under each prefix, or None.
 
         Keys must be at most 32 bytes longer than their prefix.

@@ -166,7 +166,7 @@ class Store:
             cursor.prev()
         self._check_cursor(cursor)
 
-    def last_under(self, family: Family, prefixes: Sequence[bytes]) -> list[Row | None]:
+    def last_rows_under(self, family: Family, prefixes: Sequence[bytes]) -> list[Row | None]:
         cursor = self._families[family].iter(_total_order())
         last: list[Row | None] = []
         for prefix, may_have_rows in zip(prefixes, self.may_have_rows(family, prefixes), strict=True):
@@ -187,9 +187,9 @@ class Store:
         except Exception as error:
             raise _state_error(self.path, error) from error
         pairs = zip(entries, prefixes, strict=True)
-        return [entry is not None or not prefix_index.is_indexed(prefix) for entry, prefix in pairs]
+        return [entry is not None or not prefix_index.is_indexable(prefix) for entry, prefix in pairs]
 
-    def scan_prefixes(self, family: Family, prefixes: Sequence[bytes], limit: int | None = None) -> list[list[Row]]:
+    def rows_under(self, family: Family, prefixes: Sequence[bytes], limit: int | None = None) -> list[list[Row]]:
         # All prefixes share one cursor, because opening a cursor takes longer than reading a row.
         cursor = self._prefix_cursor(family, prefixes)
         results = []

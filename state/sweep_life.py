@@ -105,7 +105,7 @@ def apply(
             raise LostfoundError(f"there is already a sweep {name!r}", _HINT)
         check_name(name)
         assert number > (life.sweep.number if life is not None else 0), "a number is never used twice"
-        sweep = Sweep(number=number, name=name, state=SweepState.OPEN, opened=time)
+        sweep = Sweep(number=number, name=name, state=SweepState.OPEN, opened_time=time)
         return SweepLife(sweep, next_phase)
     if life is None:
         raise LostfoundError(f"sweep {name!r} does not exist", _HINT)
@@ -118,7 +118,7 @@ def apply(
         )
     changed: dict[str, int] = {}
     if step is Step.COMMIT:
-        changed = {"committed": time, "captures": captures}
+        changed = {"committed_time": time, "captures": captures}
     elif step is Step.FINISH_CANCEL:
         changed = {"captures": 0}
     return SweepLife(msgspec.structs.replace(sweep, state=next_phase.state, **changed), next_phase)

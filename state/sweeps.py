@@ -68,14 +68,14 @@ def begin_cancel(sweep: Sweep, changes: Changes) -> Sweep:
 def finish_cancel(store: RowReader, sweep: Sweep, changes: Changes) -> Sweep:
     """Release the name of a sweep after its captures were removed, and delete its counts per host."""
     hosts = captures_per_host(store, sweep.number)
-    changes.delete_all(Family.SWEEPS, [host_key(sweep.number, host) for host in hosts])
+    changes.delete_all(Family.SWEEPS, [host_row_key(sweep.number, host) for host in hosts])
     cancelled = apply(SweepLife.of(sweep), Step.FINISH_CANCEL, sweep.name).sweep
     put(changes, cancelled)
     return cancelled
 
 
 def put(changes: Changes, sweep: Sweep) -> None:
-    fields = msgspec.structs.asdict(sweep)
+    fields = msgspec.to_builtins(sweep)
     changes.put(Family.SWEEPS, _KEY.pack(b"s", fields.pop("number")), msgspec.json.encode(fields))
 
 
@@ -88,7 +88,7 @@ def decode(key: bytes, value: bytes) -> Sweep:
         raise StateCorrupt(f"not a sweep's row: {error}") from error
 
 
-def host_key(number: int, host: bytes) -> bytes:
+def host_row_key(number: int, host: bytes) -> bytes:
     return _KEY.pack(b"h", number) + host
 
 
@@ -96,7 +96,7 @@ def captures_per_host(
     store: RowReader, number: int, start: bytes = b"", limit: int | None = None
 ) -> dict[bytes, int]:
     """Return the number of captures per host key in a sweep, for at most `limit` hosts from the host `start`."""
-    key_prefix = host_key(number, b"")
+    key_prefix = host_row_key(number, b"")
     rows = islice(store.scan(Family.SWEEPS, key_prefix, key_prefix + start), limit)
     return {key[len(key_prefix) :]: _COUNT.unpack(value)[0] for key, value in rows}
 
@@ -107,11 +107,11 @@ def numbers_with_counts(store: RowReader) -> set[int]:
 
 
 def add_captures_per_host(store: RowReader, changes: Changes, number: int, counts: dict[bytes, int]) -> None:
-    keys = [host_key(number, host) for host in counts]
+    keys = [host_row_key(number, host) for host in counts]
     for key, stored, added in zip(keys, store.get_many(Family.SWEEPS, keys), counts.values(), strict=True):
         changes.put(Family.SWEEPS, key, _COUNT.pack(added + (_COUNT.unpack(stored)[0] if stored else 0)))
 
 
 def captures_on_host(store: RowReader, number: int, host: bytes) -> int:
-    value = store.get(Family.SWEEPS, host_key(number, host))
+    value = store.get(Family.SWEEPS, host_row_key(number, host))
     return int(_COUNT.unpack(value)[0]) if value else 0

@@ -36,7 +36,7 @@ class View:
         self._sweeps = sweeps.all_sweeps(self.store)
         self._hidden = {s.number for s in self._sweeps if s.state in (SweepState.CANCELLING, SweepState.CANCELLED)}
         # While a sweep is being cancelled, some of its rows remain. Answers must not use these rows.
-        self.cancelling = any(s.state is SweepState.CANCELLING for s in self._sweeps)
+        self.has_cancelling_sweep = any(s.state is SweepState.CANCELLING for s in self._sweeps)
         self._texts = TextCodec(meta.dictionaries(self.store))
         self._captures_on_host = lru_cache(maxsize=65_536)(partial(sweeps.captures_on_host, self.store))
 
@@ -57,7 +57,7 @@ class View:
 
     def histories(self, keys: list[bytes]) -> list[list[Capture]]:
         """Return the captures of many URLs, like `captures`."""
-        histories = self.store.scan_prefixes(Family.CAPTURES, [capture_row.history_prefix(key) for key in keys])
+        histories = self.store.rows_under(Family.CAPTURES, [capture_row.history_prefix(key) for key in keys])
         return [self._decode_visible(rows) for rows in histories]
 
     def all_captures(self) -> Iterator[Capture]:
@@ -89,7 +89,7 @@ class View:
 
     def documents_by_prefixes(self, prefixes: list[bytes]) -> list[DocumentRow]:
         """Return the documents whose ids begin with the prefixes: nearly always one per prefix."""
-        results = self.store.scan_prefixes(Family.DOCUMENTS, prefixes)
+        results = self.store.rows_under(Family.DOCUMENTS, prefixes)
         return [document_row.decode(key, value) for rows in results for key, value in rows]
 
     def all_document_ids(self) -> Iterator[bytes]:
@@ -102,7 +102,7 @@ class View:
 
     def locations_with_times(self, document_ids: list[bytes], limit: int) -> list[list[tuple[bytes, int]]]:
         """Return the URL keys of `locations`, each with the time (ms) at which the document was first seen there."""
-        results = self.store.scan_prefixes(Family.LOCATIONS, document_ids, limit)
+        results = self.store.rows_under(Family.LOCATIONS, document_ids, limit)
         return [[(key[ID_BYTES:], location_row.decode(value)) for key, value in rows] for rows in results]
 
     def all_locations(self) -> Iterator[tuple[bytes, bytes]]:

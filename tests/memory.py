@@ -42,13 +42,13 @@ class MemoryStore:
             yield keys[at], rows[keys[at]]
             at -= 1
 
-    def last_under(self, family: Family, prefixes: Sequence[bytes]) -> list[Row | None]:
+    def last_rows_under(self, family: Family, prefixes: Sequence[bytes]) -> list[Row | None]:
         return [next(self.scan_reverse(family, prefix, prefix + b"\xff" * 32), None) for prefix in prefixes]
 
     def may_have_rows(self, _: Family, prefixes: Sequence[bytes]) -> list[bool]:
         return [prefix not in self.unlisted for prefix in prefixes]
 
-    def scan_prefixes(self, family: Family, prefixes: Sequence[bytes], limit: int | None = None) -> list[list[Row]]:
+    def rows_under(self, family: Family, prefixes: Sequence[bytes], limit: int | None = None) -> list[list[Row]]:
         return [list(islice(self.scan(family, prefix), limit)) for prefix in prefixes]
 
     def keys(self, family: Family, prefix: bytes, limit: int, start: bytes | None = None) -> list[bytes]:

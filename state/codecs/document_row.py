@@ -62,6 +62,6 @@ def tokens(value: bytes) -> int:
     return int.from_bytes(value[_TOKENS], "big")
 
 
-def with_time(value: bytes, time: int) -> bytes:
+def with_first_seen(value: bytes, time: int) -> bytes:
     """Return the value with its first-seen time (ms) replaced."""
     return value[: _FIRST_SEEN.start] + time.to_bytes(6, "big") + value[_FIRST_SEEN.stop :]

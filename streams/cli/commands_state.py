@@ -46,7 +46,7 @@ def check(context: Context, as_json: bool) -> Exit:
             if as_json:
                 write_json(violation)
             else:
-                click.echo(f"{violation.family} {violation.key}: {violation.what}")
+                click.echo(f"{violation.family} {violation.key}: {violation.description}")
     click.echo(pluralise(violations, "invariant violation") if violations else "the state is sound", err=True)
     return Exit.NOTHING if violations else Exit.OK
 

@@ -104,7 +104,7 @@ class Engine:
         counters = self._updated_counters(report, new_payloads, probed, verified)
         meta.put_counters(changes, counters)
         if probed.postings_dropped:
-            meta.put_full_bucket(changes, self.settings.limits.bucket_postings_max)
+            meta.put_full_bucket_size(changes, self.settings.limits.bucket_postings_max)
         return PreparedBatch(changes, report, counters)
 
     def commit(self, batch: PreparedBatch) -> None:
@@ -138,7 +138,7 @@ class Engine:
         """Return the stored sketches under each document prefix. Recently used sketches are cached."""
         sketches = {prefix: cached for prefix in prefixes if (cached := self._sketches.get(prefix))}
         missing = [prefix for prefix in prefixes if prefix not in sketches]
-        for prefix, rows in zip(missing, self.store.scan_prefixes(Family.DOCUMENTS, missing), strict=True):
+        for prefix, rows in zip(missing, self.store.rows_under(Family.DOCUMENTS, missing), strict=True):
             if rows:
                 sketches[prefix] = [document_row.decode(key, value).sketch for key, value in rows]
         for prefix, prefix_sketches in sketches.items():

@@ -276,7 +276,7 @@ class _Run(msgspec.Struct):
 
     def _submit(self, batch: Batch, pool: SketchPool, dictionary: TextDictionary) -> _PendingBatch:
         # Pages without a time get the opening time, not the current time: a page read twice yields the same capture.
-        opened = self.sweep.opened
+        opened = self.sweep.opened_time
         items = [with_default_time(item, opened) if isinstance(item, Page) else item for item in batch.items]
         pages = [item for item in items if isinstance(item, Page)]
         commits_at_read = self.engine.commits

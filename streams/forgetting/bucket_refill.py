@@ -37,7 +37,7 @@ def remove_postings(reader: RowReader, changes: Changes, deleted: Mapping[bytes,
     stored = {bucket: set(posting_list.decode(value)) for bucket, value in rows if value}
     remaining = {bucket: prefixes - deleted_postings[bucket] for bucket, prefixes in stored.items()}
     changed = {bucket: prefixes for bucket, prefixes in remaining.items() if prefixes != stored[bucket]}
-    full_size = meta.smallest_full_bucket(reader)
+    full_size = meta.smallest_full_bucket_size(reader)
     if full := {bucket for bucket in changed if full_size is not None and len(stored[bucket]) >= full_size}:
         prefixes_from_full = set[bytes]().union(*(deleted_postings[bucket] for bucket in full))
         sketches = [sketch for document, sketch in deleted.items() if document[:PREFIX_BYTES] in prefixes_from_full]

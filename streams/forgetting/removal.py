@@ -186,7 +186,7 @@ def _remove_from_urls(
             continue
         affected.append(AffectedDocument(document, urls, {url.key for url in url_captures if not url.remaining}))
         if first_seen != row.first_seen:
-            changes.put(Family.DOCUMENTS, document, document_row.with_time(value, first_seen))
+            changes.put(Family.DOCUMENTS, document, document_row.with_first_seen(value, first_seen))
         remaining = chain.from_iterable(url.remaining for url in url_captures)
         elsewhere = captures_elsewhere(reader, document, {url.key for url in url_captures})
         texts.update(changes, row.sketch, removed[document], chain(remaining, elsewhere))
@@ -214,7 +214,7 @@ def _read_captures_at_urls(reader: RowReader, document: bytes, removed: Sequence
         by_key.setdefault(capture.key, []).append(capture)
     keys = sorted(by_key)
     locations = reader.get_many(Family.LOCATIONS, [document + key for key in keys])
-    histories = reader.scan_prefixes(Family.CAPTURES, [capture_row.history_prefix(key) for key in keys])
+    histories = reader.rows_under(Family.CAPTURES, [capture_row.history_prefix(key) for key in keys])
     for key, location, history in zip(keys, locations, histories, strict=True):
         removed_rows = {capture_row.key_of(capture) for capture in by_key[key]}
         others = (capture_row.decode(*row) for row in history if row[0] not in removed_rows)

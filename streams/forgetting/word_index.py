@@ -106,7 +106,7 @@ def _url_keys(reader: RowReader, document: bytes, site: bytes | None = None) -> 
 
 def _read_captures(reader: RowReader, document: bytes, keys: Iterator[bytes]) -> Iterator[Capture]:
     while chunk := [capture_row.history_prefix(key) for key in islice(keys, _CHUNK)]:
-        for rows in reader.scan_prefixes(Family.CAPTURES, chunk):
+        for rows in reader.rows_under(Family.CAPTURES, chunk):
             captures = (capture_row.decode(*row) for row in rows)
             yield from (capture for capture in captures if capture.document == document)
 

@@ -105,7 +105,7 @@ async def _open_sweep(sweep_log: SweepLog, name: str, now: int) -> int:
     await sweep_log.start()
     try:
         number = await sweep_log.get_or_open(name, now)
-        return sweep_log.table.sweeps[number].opened
+        return sweep_log.table.sweeps[number].opened_time
     finally:
         await sweep_log.stop()
 

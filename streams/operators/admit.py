@@ -49,7 +49,7 @@ def _put_document(changes: Changes, sighting: Sighting, stored: Rows) -> bool:
     row = rows.get(sighting.document) or stored.get(sighting.document)
     if row is not None:
         if document_row.first_seen(row) > sighting.time:
-            rows[sighting.document] = document_row.with_time(row, sighting.time)
+            rows[sighting.document] = document_row.with_first_seen(row, sighting.time)
         return False
     if sighting.payload is None:
         return False

@@ -34,7 +34,7 @@ def read_admission_rows(store: RowReader, sightings: Sequence[Sighting]) -> tupl
 
 def read_last_captures(store: LocalReader, keys: Sequence[bytes]) -> dict[bytes, Capture]:
     """Return the last capture of each URL that has captures, by URL key."""
-    rows = store.last_under(Family.CAPTURES, [capture_row.history_prefix(key) for key in keys])
+    rows = store.last_rows_under(Family.CAPTURES, [capture_row.history_prefix(key) for key in keys])
     return {key: capture_row.decode(*row) for key, row in zip(keys, rows, strict=True) if row}
 
 

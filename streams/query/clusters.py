@@ -77,7 +77,7 @@ def members(view: View, cluster: Cluster, document: bytes, urls_max: int) -> lis
 
 def cluster(view: View, document: bytes, limit: int) -> Cluster:
     """Return the cluster of a document; a lone document is a cluster of one. `limit` bounds the lists only."""
-    if view.cancelling:
+    if view.has_cancelling_sweep:
         result = cluster_by_policy(view, document, threshold=0.0, containment=False, sweep=None, limit=limit)
         return result or _read_cluster(view, [document], limit)
     return _read_cluster(view, view.members(view.root(document)), limit)
@@ -89,7 +89,7 @@ def clusters(view: View, *, min_size: int = 2) -> Iterator[Cluster]:
     Clusters of one document at one URL follow in order of id, without being collected in memory. While a sweep is
     being cancelled, clusters are computed from the edges between documents that other sweeps captured.
     """
-    if view.cancelling:
+    if view.has_cancelling_sweep:
         yield from clusters_by_policy(view, threshold=0.0, containment=False, sweep=None, min_size=min_size)
         return
     sizes: dict[bytes, int] = {}
@@ -164,7 +164,7 @@ def _count_urls(view: View, sweep: int | None) -> Counter[bytes] | None:
 
     Return None if every document is included, so that no captures need to be read.
     """
-    if sweep is None and not view.cancelling:
+    if sweep is None and not view.has_cancelling_sweep:
         return None
     counts: Counter[bytes] = Counter()
     for _, captures in groupby(view.all_captures(), key=lambda capture: capture.key):
@@ -222,7 +222,7 @@ def _read_urls(view: View, documents: list[bytes], limit: int | None, sweep: int
     keys: set[bytes] = set()
     for start in range(0, len(documents), _ROWS_PER_READ):
         keys.update(chain.from_iterable(view.locations(documents[start : start + _ROWS_PER_READ], 1 << 62)))
-    if sweep is None and not view.cancelling:  # every location is valid, so only the returned URLs are read
+    if sweep is None and not view.has_cancelling_sweep:  # every location is valid, so only the returned URLs are read
         return list(_captured_urls(view, sorted(keys)[:limit], documents, sweep)), len(keys)
     urls = list(_captured_urls(view, sorted(keys), documents, sweep))
     return urls, len(urls)

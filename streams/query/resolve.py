@@ -30,7 +30,7 @@ def resolve(view: View, name: str) -> bytes:
     # A prefix consists of whole bytes, two digits each, so an odd last digit is checked afterwards.
     rows = view.documents_by_prefixes([bytes.fromhex(digits[: len(digits) // 2 * 2])])
     documents = [row.sketch.document for row in rows if row.sketch.document.hex().startswith(digits)]
-    if view.cancelling:
+    if view.has_cancelling_sweep:
         documents = [document for document in documents if _is_captured(view, document)]
     if not documents:
         raise NotFound(f"no document has an id that begins with {name}", "`lostfound similar URL` shows document ids")

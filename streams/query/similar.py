@@ -101,7 +101,7 @@ def _read_matches(view: View, settings: Settings, pairs: list[tuple[DocumentRow,
     limits = settings.limits
     locations = view.locations_with_times(documents, limits.members_shown_max)
     # While a sweep is being cancelled, more URLs are read, because some locations belong to that sweep alone.
-    urls_max = limits.members_shown_max if view.cancelling else limits.match_urls_max
+    urls_max = limits.members_shown_max if view.has_cancelling_sweep else limits.match_urls_max
     selected = [both_ends(keys_by_first_seen(keys), urls_max) for keys in locations]
     distinct = sorted({key for keys in selected for key in keys})  # each URL is read once
     histories = dict(zip(distinct, view.histories(distinct), strict=True))
@@ -116,7 +116,7 @@ def _read_matches(view: View, settings: Settings, pairs: list[tuple[DocumentRow,
             cluster=root.hex(),
             title=title,
             urls=both_ends(occurrences.urls, limits.match_urls_max),
-            url_count=len(occurrences.urls) if view.cancelling else len(keys),
+            url_count=len(occurrences.urls) if view.has_cancelling_sweep else len(keys),
             first_seen=occurrences.first_seen,
             last_seen=occurrences.last_seen,
         )
@@ -153,7 +153,7 @@ def occurrences_in(view: View, row: DocumentRow, histories: list[list[Capture]])
             urls.append(matching[-1].url)
             times += [capture.time for capture in matching]
     # The row covers all URLs of the document, but also captures of a sweep that is being cancelled.
-    first_seen = min(times, default=0) if view.cancelling else row.first_seen
+    first_seen = min(times, default=0) if view.has_cancelling_sweep else row.first_seen
     return Occurrences(urls, first_seen, max(times, default=0))
 
 

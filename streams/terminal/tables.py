@@ -75,8 +75,8 @@ def ingest_summary(summary: Summary, seconds: float) -> Text:
 
 def sweeps_table(sweeps: Sequence[Sweep]) -> RenderableType:
     def row(sweep: Sweep) -> Row:
-        captures = f"{sweep.captures:,}" if sweep.committed else ""
-        times = (format_iso(sweep.opened) or "", format_iso(sweep.committed or None) or "")
+        captures = f"{sweep.captures:,}" if sweep.committed_time else ""
+        times = (format_iso(sweep.opened_time) or "", format_iso(sweep.committed_time or None) or "")
         return (escape_text(sweep.name), sweep.state.name.lower(), *times, captures), ()
 
     return BlockTable(("sweep", "state", "opened", "committed", ">captures"), map(row, sweeps))

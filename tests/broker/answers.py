@@ -53,7 +53,7 @@ def _similar(view: View, settings: Settings, urls: Sequence[str]) -> Iterator[st
 
 def _without_times(sweep: Sweep) -> Sweep:
     """Return a sweep without its times of opening and commit, which depend on the clock."""
-    return msgspec.structs.replace(sweep, opened=0, committed=0)
+    return msgspec.structs.replace(sweep, opened_time=0, committed_time=0)
 
 
 def _line(value: object) -> str:

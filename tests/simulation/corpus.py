@@ -86,7 +86,7 @@ def pages(rng: random.Random, *, revisits: bool) -> list[SketchedPage]:
 
 
 def _page(url: str, sweep: int, time: int, text: Text) -> SketchedPage:
-    payload = msgspec.structs.replace(text.payload, row=document_row.with_time(text.payload.row, time))
+    payload = msgspec.structs.replace(text.payload, row=document_row.with_first_seen(text.payload.row, time))
     capture = _capture(url, sweep, time, 200)
     capture = msgspec.structs.replace(capture, document=payload.document, raw_fingerprint=payload.document[:8])
     return SketchedPage(capture=capture, payload=payload, words=_words(url, text.text))

@@ -60,7 +60,7 @@ def embedded(pages: list[SketchedPage], batch: int) -> MemoryStore:
     store = MemoryStore()
     engine = Engine(store, SETTINGS)
     for at in range(0, len(pages), batch):
-        by_sweep = Sweep(number=1, name="one", state=SweepState.OPEN, opened=0)
+        by_sweep = Sweep(number=1, name="one", state=SweepState.OPEN, opened_time=0)
         engine.commit(engine.prepare(by_sweep, pages[at : at + batch], []))
     return store
 

@@ -66,7 +66,7 @@ def _pages(pages: Sequence[SketchedPage], number: int, rows: MemoryStore, rules:
         is_owner = routing.partition_of(page.capture.key, rules.partitions) == number
         (owned if is_owner else other_pages).append(page)
     keys = capture.url_keys(owned)
-    last_rows = rows.last_under(Family.CAPTURES, [capture_row.history_prefix(key) for key in keys])
+    last_rows = rows.last_rows_under(Family.CAPTURES, [capture_row.history_prefix(key) for key in keys])
     last = {key: capture_row.decode(*row) for key, row in zip(keys, last_rows, strict=True) if row}
     captured = capture.capture(owned, last)
     return Step(captured.changes, [*captured.sightings, *other_pages], Counter())

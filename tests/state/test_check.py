@@ -278,7 +278,7 @@ def test_a_broken_invariant_is_reported(sound: MemoryStore, name: str) -> None:
     assert len(changes) or sound.unlisted
     sound.write(changes)
     reported = problems(sound)
-    assert any(p.family == family.value and what in p.what for p in reported), reported
+    assert any(p.family == family.value and what in p.description for p in reported), reported
 
 
 def set_counters(store: MemoryStore, **totals: int) -> None:
@@ -289,7 +289,7 @@ def set_counters(store: MemoryStore, **totals: int) -> None:
 
 def set_full_buckets(store: MemoryStore, postings_max: int) -> None:
     changes = Changes()
-    meta.put_full_bucket(changes, postings_max)
+    meta.put_full_bucket_size(changes, postings_max)
     store.write(changes)
 
 
@@ -377,7 +377,7 @@ def test_a_row_of_another_partition_is_reported(sound: MemoryStore, family: Fami
     row, value = first(other, family)
     changes.put(family, row, value)
     one.write(changes)
-    elsewhere = [p for p in partition_problems(one, 0, 2) if "another partition" in p.what]
+    elsewhere = [p for p in partition_problems(one, 0, 2) if "another partition" in p.description]
     assert [p.family for p in elsewhere] == [family.value]
     assert [p.key for p in elsewhere] == [row.hex()]
 
@@ -399,7 +399,7 @@ def test_missing_rows_of_a_partition_are_reported(
     for row, _ in list(one.scan(deleted)):
         changes.delete(deleted, row)
     one.write(changes)
-    assert any(p.family == reported.value and what in p.what for p in partition_problems(one, 0, 2))
+    assert any(p.family == reported.value and what in p.description for p in partition_problems(one, 0, 2))
 
 
 def test_full_buckets_of_a_partition_may_lack_documents(sound: MemoryStore) -> None:
@@ -409,5 +409,5 @@ def test_full_buckets_of_a_partition_may_lack_documents(sound: MemoryStore) -> N
     assert partition_problems(one, 0, 1)
     set_full_buckets(one, 2)
     set_full_buckets(one, 16)
-    assert meta.smallest_full_bucket(one) == 2
+    assert meta.smallest_full_bucket_size(one) == 2
     assert partition_problems(one, 0, 1) == []

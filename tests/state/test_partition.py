@@ -60,12 +60,12 @@ def test_the_offset_stops_before_a_gap_until_the_gap_is_replayed(partition: Part
     partition.write(captured(1), [0])
     partition.write(captured(2), [2])  # another writer wrote offset 1
     assert partition.offset == 0
-    assert partition.records_ahead == 1
+    assert partition.records_after_gap == 1
     for offset in (1, 2):
         partition.replay(offset, changelog_record.encode(captured(offset))[0])
     partition.write(captured(3), [3])
     assert partition.offset == 3
-    assert partition.records_ahead == 0
+    assert partition.records_after_gap == 0
 
 
 def test_offset_and_rows_are_committed_together(partition: Partition) -> None:

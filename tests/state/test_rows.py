@@ -94,7 +94,7 @@ def test_reads_match_a_sorted_dict(
             assert store.keys(FAMILY, prefix, limit, start) == [key for key, _ in from_start[:limit]]
         for at_most in (None, limit):
             expected = [under(rows, prefix)[:at_most] for prefix in prefixes]
-            assert store.scan_prefixes(FAMILY, prefixes, at_most) == expected
+            assert store.rows_under(FAMILY, prefixes, at_most) == expected
         keys_under = [[key for key, _ in under(rows, prefix)[:limit]] for prefix in prefixes]
         assert store.keys_under(FAMILY, prefixes, limit) == keys_under
 
@@ -134,7 +134,7 @@ def test_backward_reads_match_a_sorted_dict(
             expected = [row for row in reversed(under(rows, prefix)) if row[0] <= first]
             assert list(store.scan_reverse(FAMILY, prefix, first)) == expected
         last = [max(under(rows, prefix), default=None) for prefix in prefixes]
-        assert store.last_under(FAMILY, prefixes) == last
+        assert store.last_rows_under(FAMILY, prefixes) == last
 
 
 @pytest.mark.parametrize("factory", WRITERS)

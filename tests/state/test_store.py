@@ -155,7 +155,7 @@ def test_prefix_filters_hide_no_rows(tmp_path: Path, family: Family) -> None:
         with Store(tmp_path / "state", SMALL, writable=False) as reader:
             for opened in (store, reader):
                 for prefixes in (wanted_prefixes, longer, [*wanted_prefixes[:20], b"", wanted_prefixes[0][:1]]):
-                    assert opened.scan_prefixes(family, prefixes, 9) == memory.scan_prefixes(family, prefixes, 9)
+                    assert opened.rows_under(family, prefixes, 9) == memory.rows_under(family, prefixes, 9)
                     assert opened.keys_under(family, prefixes, 9) == memory.keys_under(family, prefixes, 9)
                 assert list(opened.scan(family)) == list(memory.scan(family))
                 assert list(opened.scan(family, wanted_prefixes[0][:1])) == list(
@@ -163,7 +163,9 @@ def test_prefix_filters_hide_no_rows(tmp_path: Path, family: Family) -> None:
                 )
                 above = [key for key, _ in memory.scan(family, start=wanted_prefixes[0])]
                 assert opened.keys(family, b"", 50, wanted_prefixes[0]) == above[:50]
-                assert opened.last_under(family, wanted_prefixes) == memory.last_under(family, wanted_prefixes)
+                assert opened.last_rows_under(family, wanted_prefixes) == memory.last_rows_under(
+                    family, wanted_prefixes
+                )
 
 
 def histories(rng: random.Random, count: int) -> list[bytes]:
@@ -185,16 +187,16 @@ def test_the_prefix_index_hides_no_rows(tmp_path: Path) -> None:
             store.write(changes)
             memory.write(changes)
             store.flush()
-            values = [row is not None for row in memory.last_under(Family.CAPTURES, wanted_prefixes)]
+            values = [row is not None for row in memory.last_rows_under(Family.CAPTURES, wanted_prefixes)]
             assert any(values)
             for prefixes in (
                 wanted_prefixes,
                 [b"", b"org", wanted_prefixes[0][:-1], wanted_prefixes[1] + b"a\0", b"none\0"],
             ):
-                expected = memory.last_under(Family.CAPTURES, prefixes)
-                assert store.last_under(Family.CAPTURES, prefixes) == expected
+                expected = memory.last_rows_under(Family.CAPTURES, prefixes)
+                assert store.last_rows_under(Family.CAPTURES, prefixes) == expected
                 with Store(tmp_path / "state", SMALL, writable=False) as reader:
-                    assert reader.last_under(Family.CAPTURES, prefixes) == expected
+                    assert reader.last_rows_under(Family.CAPTURES, prefixes) == expected
                     for opened in (store, reader):
                         assert opened.may_have_rows(Family.CAPTURES, wanted_prefixes) == values
 
@@ -282,9 +284,9 @@ def test_a_path_that_cannot_be_a_folder_is_reported(tmp_path: Path) -> None:
         lambda store: list(store.scan(Family.WORDS)),
         lambda store: store.keys(Family.WORDS, b"k", 5_000),
         lambda store: list(store.scan_reverse(Family.WORDS, b"k", b"k\xff")),
-        lambda store: store.scan_prefixes(Family.WORDS, [b"k"]),
+        lambda store: store.rows_under(Family.WORDS, [b"k"]),
         lambda store: store.keys_under(Family.WORDS, [b"k"], 5_000),
-        lambda store: [store.last_under(Family.WORDS, [b"k%05d" % n for n in range(0, 4_000, 100)])],
+        lambda store: [store.last_rows_under(Family.WORDS, [b"k%05d" % n for n in range(0, 4_000, 100)])],
         lambda store: [store.get(Family.WORDS, b"k%05d" % n) for n in range(0, 4_000, 100)],
         lambda store: store.get_many(Family.WORDS, [b"k%05d" % n for n in range(0, 4_000, 100)]),
     ],

@@ -46,13 +46,13 @@ def test_the_table_decides_every_step(phase: Phase, step: Step) -> None:
 
 def test_opening_records_the_name_the_number_and_the_time() -> None:
     life = after(None, Step.OPEN, number=3)
-    assert life.sweep == Sweep(number=3, name="2026-11", state=SweepState.OPEN, opened=NOW)
+    assert life.sweep == Sweep(number=3, name="2026-11", state=SweepState.OPEN, opened_time=NOW)
 
 
 def test_committing_records_the_time_and_the_captures() -> None:
     life = life_in(Phase.COMMITTED)
     assert life is not None
-    assert life.sweep.committed == NOW
+    assert life.sweep.committed_time == NOW
     assert life.sweep.captures == 7
 
 
@@ -83,7 +83,7 @@ def test_a_late_step_of_another_sweep_with_the_name_is_refused() -> None:
 
 @pytest.mark.parametrize("state", SweepState)
 def test_a_stored_sweep_resumes_its_life(state: SweepState) -> None:
-    sweep = Sweep(number=1, name="2026-11", state=state, opened=NOW)
+    sweep = Sweep(number=1, name="2026-11", state=state, opened_time=NOW)
     assert SweepLife.of(sweep).phase.state is state
     assert SweepLife.of(sweep).phase.value == state.name.lower()
 

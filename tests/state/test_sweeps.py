@@ -62,8 +62,8 @@ def test_a_row_decodes_to_its_sweep_and_damage_is_refused() -> None:
         number=70_000,
         name="é",
         state=SweepState.COMMITTED,
-        opened=1_700_000_000_000,
-        committed=1_700_000_000_001,
+        opened_time=1_700_000_000_000,
+        committed_time=1_700_000_000_001,
         captures=12,
     )
     changes = Changes()

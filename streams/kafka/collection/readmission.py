@@ -70,7 +70,7 @@ def build_readmissions(store: RowReader, removed: RemovedRows, context: Context)
     new_locations = {
         key
         for batch in _batches(removed.documents)
-        for rows in store.scan_prefixes(Family.LOCATIONS, batch)
+        for rows in store.rows_under(Family.LOCATIONS, batch)
         for key, _ in rows
     }
     stored_locations = new_locations | _read_rows(store, Family.LOCATIONS, removed.locations).keys()
@@ -100,7 +100,7 @@ def build_readmissions(store: RowReader, removed: RemovedRows, context: Context)
 def _first_captures(store: RowReader, url_keys: Collection[bytes], locations: Collection[bytes]) -> Iterator[Capture]:
     """Yield the first capture of each location. A location is a document id and a URL key."""
     for batch in _batches(url_keys):
-        for rows in store.scan_prefixes(Family.CAPTURES, [capture_row.history_prefix(key) for key in batch]):
+        for rows in store.rows_under(Family.CAPTURES, [capture_row.history_prefix(key) for key in batch]):
             first: dict[bytes, Capture] = {}
             for capture in (capture_row.decode(*row) for row in rows):
                 if capture.document and capture.document + capture.key in locations:
@@ -117,7 +117,7 @@ def _new_payload(removed: RemovedRows, capture: Capture, texts: RemainingTexts, 
     text = removed.texts.get(document)
     return DocumentPayload(
         document=document,
-        row=document_row.with_time(row, capture.time),
+        row=document_row.with_first_seen(row, capture.time),
         buckets=_compute_buckets(document, row, context),
         samples=sample_entries(sketch) if context.settings.policy.index_find else b"",
         text=texts.row_without_source(sketch, text, [capture]) if text else b"",

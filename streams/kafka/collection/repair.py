@@ -143,7 +143,7 @@ def _read_component(store: RowReader, start: Collection[bytes], deleted: Collect
     while frontier:
         roots.update(zip(frontier, view.roots(frontier), strict=True))
         for links, family in ((members, Family.MEMBERS), (edges, Family.EDGES)):
-            for rows in store.scan_prefixes(family, frontier):
+            for rows in store.rows_under(family, frontier):
                 links |= {(key[:ID_BYTES], key[ID_BYTES:]) for key, _ in rows}
         neighbours = {node for link in members | edges for node in link}
         frontier = sorted((neighbours | set(roots.values())) - roots.keys())

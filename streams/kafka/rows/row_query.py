@@ -57,7 +57,7 @@ class PrefixQuery(_Query, frozen=True, tag="prefixes"):
 
     def read(self, store: RowReader, keys: Sequence[bytes]) -> list[list[Row]]:
         """Return the rows under each prefix in one partition."""
-        return store.scan_prefixes(self.family, keys, self.limit)
+        return store.rows_under(self.family, keys, self.limit)
 
     def merge(self, parts: Iterable[Iterable[Row]]) -> list[Row]:
         """Merge the rows that several partitions have under one prefix."""

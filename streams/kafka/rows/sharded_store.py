@@ -46,13 +46,13 @@ class QueryStore:
         """Return the value of each key, or None, in the order of the keys."""
         return list(self._source(GetQuery(family=family, keys=list(keys)))) if keys else []
 
-    def scan_prefixes(self, family: Family, prefixes: Sequence[bytes], limit: int | None = None) -> list[list[Row]]:
+    def rows_under(self, family: Family, prefixes: Sequence[bytes], limit: int | None = None) -> list[list[Row]]:
         """Return the rows under each prefix, at most `limit` per prefix."""
         return list(self._source(PrefixQuery(family=family, keys=list(prefixes), limit=limit))) if prefixes else []
 
     def keys_under(self, family: Family, prefixes: Sequence[bytes], limit: int) -> list[list[bytes]]:
         """Return at most `limit` keys under each prefix."""
-        return [[key for key, _ in rows] for rows in self.scan_prefixes(family, prefixes, limit)]
+        return [[key for key, _ in rows] for rows in self.rows_under(family, prefixes, limit)]
 
     def scan(self, family: Family, prefix: bytes = b"", start: bytes | None = None) -> Iterator[Row]:
         """Yield the rows whose keys begin with `prefix`, starting at the key `start`. Rows are read in chunks."""

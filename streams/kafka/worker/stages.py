@@ -156,7 +156,7 @@ def _verify_candidates(
     prefixes = sorted({request.prefix for request in requests})
     candidates = {
         prefix: [document_row.decode(*row).sketch for row in (dict(stored) | new_rows.get(prefix, {})).items()]
-        for prefix, stored in zip(prefixes, store.scan_prefixes(Family.DOCUMENTS, prefixes), strict=True)
+        for prefix, stored in zip(prefixes, store.rows_under(Family.DOCUMENTS, prefixes), strict=True)
     }
     pairs = [CandidatePair(request.document, request.prefix, collisions=0) for request in requests]
     verified = verify.verify(pairs, sketches, candidates, context.settings.policy.threshold)
@@ -184,7 +184,7 @@ def process_buckets(partition: Partition, probes: Sequence[BucketProbe], context
     outcome.queue(probed.pairs)
     outcome.changes = probed.changes
     if probed.postings_dropped:
-        meta.put_full_bucket(outcome.changes, limits.bucket_postings_max)
+        meta.put_full_bucket_size(outcome.changes, limits.bucket_postings_max)
     outcome.counts.update(
         pairs=len(probed.pairs),
         bucket_postings_dropped=probed.postings_dropped,

@@ -38,14 +38,14 @@ def test_a_value_decodes_to_its_row(row: DocumentRow) -> None:
 
 @given(rows, times)
 def test_the_first_seen_time_can_be_replaced_in_place(row: DocumentRow, time: int) -> None:
-    replaced = document_row.with_time(document_row.encode(row), time)
+    replaced = document_row.with_first_seen(document_row.encode(row), time)
     assert replaced == document_row.encode(msgspec.structs.replace(row, first_seen=time))
 
 
 @given(rows, times)
 def test_the_earlier_of_two_rows_of_a_document_sorts_first(row: DocumentRow, time: int) -> None:
     value = document_row.encode(row)
-    assert document_row.first_seen(min(value, document_row.with_time(value, time))) == min(row.first_seen, time)
+    assert document_row.first_seen(min(value, document_row.with_first_seen(value, time))) == min(row.first_seen, time)
 
 
 @given(rows)

@@ -22,7 +22,7 @@ from streams.settings import Settings
 from tests.samples import NOW, settings, variant, words
 
 SETTINGS = settings()
-SWEEP = Sweep(number=1, name="one", state=SweepState.OPEN, opened=NOW)
+SWEEP = Sweep(number=1, name="one", state=SweepState.OPEN, opened_time=NOW)
 
 
 def sketched(texts: Sequence[list[str]], custom: Settings = SETTINGS, start: int = 0) -> list[SketchedPage]:

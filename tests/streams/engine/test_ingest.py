@@ -32,7 +32,12 @@ def test_a_sweep_of_new_pages(store: Store, tmp_path: Path) -> None:
     assert (done.status, done.committed, done.pages, done.new, done.unchanged) == ("ingested", True, 7, 7, 0)
     assert done.near_duplicates == 1
     (sweep,) = sweeps.all_sweeps(store)
-    assert (sweep.state, sweep.opened, sweep.committed, sweep.captures) == (SweepState.COMMITTED, NOW, NOW, 7)
+    assert (sweep.state, sweep.opened_time, sweep.committed_time, sweep.captures) == (
+        SweepState.COMMITTED,
+        NOW,
+        NOW,
+        7,
+    )
     assert sound(store)
 
 

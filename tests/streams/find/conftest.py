@@ -49,7 +49,9 @@ class MemoryView:
         number = len(self._sweeps) + 1
         time = number * 100 * DAY
         state = SweepState.COMMITTED if committed else SweepState.OPEN
-        self._sweeps.append(Sweep(number=number, name=f"sweep-{number}", state=state, opened=time, committed=time))
+        self._sweeps.append(
+            Sweep(number=number, name=f"sweep-{number}", state=state, opened_time=time, committed_time=time)
+        )
         for url, content in pages.items():
             if isinstance(content, int):
                 self._capture(url, content)

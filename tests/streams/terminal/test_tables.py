@@ -62,8 +62,8 @@ def test_sweeps_have_whole_names(width: int) -> None:
         number=1,
         name="a-sweep-with-a-name-that-is-longer-than-others-are",
         state=SweepState.COMMITTED,
-        opened=0,
-        committed=0,
+        opened_time=0,
+        committed_time=0,
         captures=5,
     )
     assert sweep.name in render(tables.sweeps_table([sweep]), width)[1]

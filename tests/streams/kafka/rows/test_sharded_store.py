@@ -71,13 +71,13 @@ def test_reads_match_one_store_with_all_rows(sharded: Sharded) -> None:
     }
     for family, prefixes in prefixes_by_family.items():
         for limit in (None, 0, 1, 3):
-            assert store.scan_prefixes(family, prefixes, limit) == whole.scan_prefixes(family, prefixes, limit)
+            assert store.rows_under(family, prefixes, limit) == whole.rows_under(family, prefixes, limit)
         assert store.keys_under(family, prefixes, 2) == whole.keys_under(family, prefixes, 2)
         assert list(store.scan(family)) == list(whole.scan(family))
 
 
 def test_reading_many_keys_sends_one_query_to_each_worker(sharded: Sharded) -> None:
-    sharded.store.scan_prefixes(Family.LOCATIONS, sharded.documents, 16)
+    sharded.store.rows_under(Family.LOCATIONS, sharded.documents, 16)
     sharded.store.keys_under(Family.WORDS, [b"site%04d" % word for word in range(8)], 9)
     families = [query.family for query in sharded.queries]
     assert families == [Family.LOCATIONS, Family.WORDS]
@@ -102,7 +102,7 @@ def test_sweeps_come_from_their_log_and_captures_per_host_from_the_partitions() 
     assert list(store.scan(Family.SWEEPS)) == [host, *logged]
     assert list(store.scan(Family.SWEEPS, b"s", logged[1][0])) == logged[1:]
     assert store.keys(Family.SWEEPS, b"", 2) == [host[0], logged[0][0]]
-    assert store.scan_prefixes(Family.SWEEPS, [b"s", b"h", b""], 1) == [logged[:1], [host], [host]]
+    assert store.rows_under(Family.SWEEPS, [b"s", b"h", b""], 1) == [logged[:1], [host], [host]]
     assert store.get_many(Family.SWEEPS, [logged[0][0], host[0], b"s"]) == [logged[0][1], host[1], None]
 
 
