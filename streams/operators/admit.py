@@ -16,9 +16,9 @@ Rows = Mapping[bytes, bytes]
 
 
 def row_keys(sightings: Sequence[Sighting]) -> tuple[list[bytes], list[bytes]]:
-    """Return the document ids and the location keys whose rows `admit` needs, ascending."""
-    documents = {sighting.document for sighting in sightings}
-    return sorted(documents), sorted(sighting.document + sighting.key for sighting in sightings)
+    """Return the sorted document ids and the sorted location keys. `admit` needs their rows."""
+    document_ids = {sighting.document for sighting in sightings}
+    return sorted(document_ids), sorted(sighting.document + sighting.key for sighting in sightings)
 
 
 def admit(
@@ -29,22 +29,22 @@ def admit(
     `documents`, `locations` and `texts` are the stored rows by key. If a sighting has no payload, its document is
     already stored or is added by another sighting in the batch.
     """
-    changes, new = Changes(), []
+    changes, new_payloads = Changes(), []
     for sighting in sightings:
         document, payload = sighting.document, sighting.payload
         if _put_document(changes, sighting, documents):
             assert payload is not None
-            new.append(payload)
+            new_payloads.append(payload)
         if payload is not None and payload.text:
             _put_earlier(changes, Family.TEXTS, document, payload.text, texts)
         first_seen = location_row.encode(sighting.time)
         _put_earlier(changes, Family.LOCATIONS, document + sighting.key, first_seen, locations)
         _put_entries(changes, Family.WORDS, sighting.words, _WORD_ENTRY_BYTES, document)
-    return changes, new
+    return changes, new_payloads
 
 
 def _put_document(changes: Changes, sighting: Sighting, stored: Rows) -> bool:
-    """Put a new document, or an earlier first-seen time of a known one. Return whether the document is new."""
+    """Put a new document, or the earlier first-seen time of a known document. Return whether the document is new."""
     rows = changes.puts_of(Family.DOCUMENTS)
     row = rows.get(sighting.document) or stored.get(sighting.document)
     if row is not None:
@@ -59,21 +59,22 @@ def _put_document(changes: Changes, sighting: Sighting, stored: Rows) -> bool:
 
 
 def _put_earlier(changes: Changes, family: Family, key: bytes, value: bytes, stored: Rows) -> None:
-    """Put a row unless the existing value is from an earlier time; the values of these families sort by time."""
+    """Put a row unless the existing value has an earlier time. In these families, values are sorted by time."""
     rows = changes.puts_of(family)
     row = rows.get(key) or stored.get(key)
     if row is None or value < row:
         rows[key] = value
 
 
-def _put_entries(changes: Changes, family: Family, entries: bytes, width: int, document: bytes) -> None:
+def _put_entries(changes: Changes, family: Family, entries: bytes, entry_bytes: int, document: bytes) -> None:
+    """Put a row without a value for each entry; its key is the entry and the document's prefix."""
     rows, prefix = changes.puts_of(family), document[:PREFIX_BYTES]
-    for start in range(0, len(entries), width):
-        rows[entries[start : start + width] + prefix] = b""
+    for start in range(0, len(entries), entry_bytes):
+        rows[entries[start : start + entry_bytes] + prefix] = b""
 
 
 def find_copies(sightings: Sequence[Sighting], documents: Rows, locations: Rows) -> list[Sighting]:
-    """Return the sightings of known documents at new locations. The arguments are those of `admit`."""
+    """Return the sightings of known documents at new locations. Pass the arguments of `admit`, except `texts`."""
     known_documents, known_locations = set(documents), set(locations)
     copies = []
     for sighting in sightings:

@@ -29,8 +29,8 @@ class CaptureResult(msgspec.Struct, frozen=True, kw_only=True):
     changes: Changes
     sightings: list[Sighting]
     captures: list[Capture]  # one per row written
-    possibly_stored_keys: list[bytes]  # row keys of captures that arrived late or again
-    unchanged: int  # captures with the same document as the previous capture of the URL
+    possibly_stored_keys: list[bytes]  # row keys of captures that arrived late or repeatedly
+    unchanged: int  # number of captures with the same document as the previous capture of the URL
 
 
 def new_capture(
@@ -57,17 +57,19 @@ def fingerprint_page(page: Page) -> bytes:
     return fingerprint(title + f"{page.mime}\0{page.charset}\0".encode() + (page.body or b""))
 
 
-def find_unchanged(pages: Sequence[Page], last: Mapping[bytes, Capture], sweep: int) -> list[SketchedPage | None]:
-    """Return, for each page, its capture if the URL served the same bytes last time, otherwise None.
+def find_unchanged(
+    pages: Sequence[Page], last_captures: Mapping[bytes, Capture], sweep: int
+) -> list[SketchedPage | None]:
+    """Return, for each page, its capture if the URL's last capture had the same bytes, otherwise None.
 
     An unchanged page needs no sketch: a state has one extractor and tokeniser, so the same bytes give the same
     document. A page older than the last capture is sketched anyway, because the state stores the earliest text.
-    `last` contains the last capture of each URL that has captures.
+    `last_captures` contains the last capture of each URL that has captures, by URL key.
     """
-    return [_unchanged_page(page, last.get(page.key), sweep) for page in pages]
+    return [_find_unchanged_page(page, last_captures.get(page.key), sweep) for page in pages]
 
 
-def _unchanged_page(page: Page, previous: Capture | None, sweep: int) -> SketchedPage | None:
+def _find_unchanged_page(page: Page, previous: Capture | None, sweep: int) -> SketchedPage | None:
     if previous is None or previous.document is None or previous.status not in SUCCESS_STATUSES:
         return None
     if page.status not in SUCCESS_STATUSES or (page.body or page.text) is None or page.time < previous.time:
@@ -82,44 +84,46 @@ def _unchanged_page(page: Page, previous: Capture | None, sweep: int) -> Sketche
 
 
 def url_keys(pages: Sequence[SketchedPage]) -> list[bytes]:
-    """Return the keys of the URLs whose last captures `capture` needs, ascending."""
+    """Return the sorted keys of the pages' URLs. `capture` needs the last capture of each."""
     return sorted({page.capture.key for page in pages})
 
 
 def original_queries(pages: Sequence[SketchedPage]) -> list[OriginalQuery]:
-    """Return the queries whose results `resolve` needs, ascending."""
+    """Return the sorted queries for the originals of all revisits. `resolve` needs their results."""
     return sorted({_original_query(page, page.original_key) for page in pages if page.original_key is not None})
 
 
 def _original_query(page: SketchedPage, original_key: bytes) -> OriginalQuery:
-    # Only the second is compared, because crawlers often write one of the two times without milliseconds.
-    second = -1 if page.original_time is None else page.original_time // 1000
-    return OriginalQuery(original_key, page.capture.sweep, page.capture.time, second)
+    # Times are compared in whole seconds, because crawlers often write one of the two without milliseconds.
+    original_time_s = -1 if page.original_time is None else page.original_time // 1000
+    return OriginalQuery(original_key, page.capture.sweep, page.capture.time, original_time_s)
 
 
-def is_original(capture: Capture, second: int) -> bool:
-    """Return whether a capture is from this second or, if `second` is -1, whether it has a document."""
-    return capture.time // 1000 == second if second >= 0 else capture.document is not None
+def is_original(capture: Capture, original_time_s: int) -> bool:
+    """Return whether a capture has the time of the original or, if that time is unknown (-1), has a document."""
+    if original_time_s < 0:
+        return capture.document is not None
+    return capture.time // 1000 == original_time_s
 
 
 def resolve(
-    pages: Sequence[SketchedPage], stored: Mapping[OriginalQuery, Sequence[Capture]]
+    pages: Sequence[SketchedPage], stored_captures: Mapping[OriginalQuery, Sequence[Capture]]
 ) -> tuple[list[SketchedPage], list[Rejected]]:
-    """Give each revisit the document of its original. Return all pages, and a rejection of each unresolved revisit.
+    """Copy the document of its original to each revisit. Return all pages, and the rejected revisits.
 
     The original is the capture at the recorded time or, if no time is recorded, the last capture with a document. If
-    it has no document (a picture, an error), the revisit gets none. `stored` contains the captures that the state has
-    for each of `original_queries`. Captures later than the revisit are ignored, so that a revisit supplied twice gets
-    the same document both times.
+    the original has no document (an image, an error), neither has the revisit. A revisit without an original is
+    rejected. `stored_captures` has the results of `original_queries`. Captures later than the revisit are ignored,
+    so that a revisit supplied twice gets the same document both times.
     """
-    in_batch: dict[bytes, list[Capture]] = {}
+    batch_captures: dict[bytes, list[Capture]] = {}  # by URL key
     resolved: list[SketchedPage] = []
     unresolved: list[Rejected] = []
     for page in pages:
         capture, original_key = page.capture, page.original_key
         if original_key is not None:
             query = _original_query(page, original_key)
-            originals = [*in_batch.get(original_key, ()), *stored.get(query, ())]
+            originals = [*batch_captures.get(original_key, ()), *stored_captures.get(query, ())]
             originals = [c for c in originals if (c.sweep, c.time) <= (capture.sweep, capture.time)]
             if page.original_time is not None:
                 originals = [c for c in originals if is_original(c, query.original_time_s)]
@@ -129,35 +133,36 @@ def resolve(
             if capture.status in SUCCESS_STATUSES or capture.status == NOT_MODIFIED:
                 capture = _copy_document(capture, originals)
             page = msgspec.structs.replace(page, capture=capture, original_key=None)  # noqa: PLW2901 - the same page
-        in_batch.setdefault(capture.key, []).append(capture)
+        batch_captures.setdefault(capture.key, []).append(capture)
         resolved.append(page)
     return resolved, unresolved
 
 
 def _copy_document(capture: Capture, originals: Sequence[Capture]) -> Capture:
-    """Return a revisit's capture with the document of the last of `originals` that has a document."""
-    with_document = [c for c in originals if c.document is not None]
-    if not with_document:
+    """Return a revisit's capture with the document of the last capture in `originals` that has a document."""
+    originals = [c for c in originals if c.document is not None]
+    if not originals:
         return capture
-    last = max(with_document, key=_order)
+    last_original = max(originals, key=_chronological_key)
     # The tiebreaker is part of the row key. Computed without the document, it does not depend on the original.
     tiebreaker = capture.tiebreaker or capture_row.tiebreaker_of(capture)
     return msgspec.structs.replace(
         capture,
-        document=last.document,
-        raw_fingerprint=last.raw_fingerprint,
-        extractor=last.extractor,
+        document=last_original.document,
+        raw_fingerprint=last_original.raw_fingerprint,
+        extractor=last_original.extractor,
         tiebreaker=tiebreaker,
     )
 
 
-def capture(pages: Sequence[SketchedPage], last: Mapping[bytes, Capture]) -> CaptureResult:
-    """Write the capture of each page; `last` contains the last capture of each URL that has captures.
+def capture(pages: Sequence[SketchedPage], last_captures: Mapping[bytes, Capture]) -> CaptureResult:
+    """Write the capture of each page.
 
-    Output a sighting of the document if the URL's last capture has a different document or is later than this
-    capture: pages may arrive in any order and more than once.
+    `last_captures` contains the last stored capture of each URL that has captures. Output a sighting of the page's
+    document if the URL's last capture has a different document. Output it also if the last capture is later than the
+    page, because pages may arrive in any order and more than once.
     """
-    latest = dict(last)
+    last_by_url = dict(last_captures)  # includes captures of this batch
     changes = Changes()
     rows = changes.puts_of(Family.CAPTURES)
     sightings: list[Sighting] = []
@@ -165,24 +170,26 @@ def capture(pages: Sequence[SketchedPage], last: Mapping[bytes, Capture]) -> Cap
     possibly_stored_keys: list[bytes] = []
     unchanged = 0
     for page in pages:
-        new = page.capture
-        if not new.tiebreaker:
-            new = msgspec.structs.replace(new, tiebreaker=capture_row.tiebreaker_of(new))
-        row_key = capture_row.key_of(new)
+        current = page.capture
+        if not current.tiebreaker:
+            current = msgspec.structs.replace(current, tiebreaker=capture_row.tiebreaker_of(current))
+        row_key = capture_row.key_of(current)
         if row_key not in rows:
-            captures.append(new)
-        rows[row_key] = capture_row.encode(new)
-        previous = latest.get(new.key)
-        if previous is None or _order(previous) < _order(new):
-            latest[new.key] = new
+            captures.append(current)
+        rows[row_key] = capture_row.encode(current)
+        previous = last_by_url.get(current.key)
+        if previous is None or _chronological_key(previous) < _chronological_key(current):
+            last_by_url[current.key] = current
         else:
             possibly_stored_keys.append(row_key)
-        if new.document is None:
+        if current.document is None:
             continue
-        if previous is not None and previous.document == new.document and previous.time <= new.time:
+        if previous is not None and previous.document == current.document and previous.time <= current.time:
             unchanged += 1
             continue
-        sighting = Sighting(document=new.document, key=new.key, time=new.time, words=page.words, payload=page.payload)
+        sighting = Sighting(
+            document=current.document, key=current.key, time=current.time, words=page.words, payload=page.payload
+        )
         sightings.append(sighting)
     return CaptureResult(
         changes=changes,
@@ -193,5 +200,5 @@ def capture(pages: Sequence[SketchedPage], last: Mapping[bytes, Capture]) -> Cap
     )
 
 
-def _order(capture: Capture) -> tuple[int, int, int]:
+def _chronological_key(capture: Capture) -> tuple[int, int, int]:
     return capture.sweep, capture.time, capture.tiebreaker

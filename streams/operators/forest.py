@@ -1,8 +1,8 @@
 """forest: runs the steps of `join` over stored rows, and rebuilds clusters after deletions.
 
-`join` defines the single steps; this module decides, for both engines, which step to run next. The order of the steps
-changes only their cost. `join_all` runs all unions of a batch before the first transfer. A member then moves once,
-from its stored list to the list of the final root, instead of once per root on the way.
+`join` defines the individual steps. This module decides, for both engines, which step runs next. The order of the
+steps changes only their cost. `join_all` runs all unions of a batch before the first transfer. A member then moves
+once, from its stored list to the list of the final root, instead of once per root on the way.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ Node = TypeVar("Node", bytes, int)
 class Forest:
     """Parents and members of documents: the stored rows, overlaid with the changes of this batch."""
 
-    def __init__(self, rows: RowReader, changes: Changes, new_documents: Collection[bytes] = ()) -> None:
+    def __init__(self, reader: RowReader, changes: Changes, new_documents: Collection[bytes] = ()) -> None:
         """Collect the changes of all steps in `changes`. No rows are read for `new_documents`."""
-        self.rows, self.changes, self.new_documents = rows, changes, new_documents
+        self.reader, self.changes, self.new_documents = reader, changes, new_documents
         self.transfers: list[MemberTransfer] = []  # one per root that got a parent, with its members
         self._parents: dict[bytes, bytes | None] = dict.fromkeys(changes.deletes.get(Family.PARENTS, ()))
         self._parents.update(changes.puts_of(Family.PARENTS))
@@ -32,37 +32,37 @@ class Forest:
         assert not changes.puts.get(Family.MEMBERS), "only steps add members"
 
     def run(self, message: Message, is_local: Callable[[Message], bool]) -> Message | None:
-        """Process a message and its local successors. Return the first message that is not local, if any."""
-        following: Message | None = message
-        while following is not None and is_local(following):
-            following = self.step(following)
-        return following
+        """Process a message and the local messages that follow from it. Return the first remote message, if any."""
+        next_message: Message | None = message
+        while next_message is not None and is_local(next_message):
+            next_message = self.step(next_message)
+        return next_message
 
     def step(self, message: Message) -> Message | None:
-        """Process one message; return the message that follows from it."""
+        """Process one message. Return the message that follows from it, if any."""
         if isinstance(message, Union):
             parent = self._parent(message.larger)
             members = self._members(message.larger) if parent is None else ()
-            changes, following = union_step(message, parent, members)
-            if isinstance(following, MemberTransfer):
-                self.transfers.append(following)
+            changes, next_message = union_step(message, parent, members)
+            if isinstance(next_message, MemberTransfer):
+                self.transfers.append(next_message)
                 self._parents[message.larger] = message.smaller
                 self._added.pop(message.larger, None)
         else:
             parent = self._parent(message.root)
-            changes, following = transfer_step(message, parent)
+            changes, next_message = transfer_step(message, parent)
             if parent is None:
                 self._added.setdefault(message.root, set()).update(message.members)
         self.changes.update(changes)
-        return following
+        return next_message
 
     def read_parents(self, nodes: Iterable[bytes]) -> None:
         """Read the parents of these nodes in one look-up."""
         unknown = sorted(node for node in set(nodes) - self._parents.keys() if node not in self.new_documents)
-        self._parents.update(zip(unknown, self.rows.get_many(Family.PARENTS, unknown), strict=True))
+        self._parents.update(zip(unknown, self.reader.get_many(Family.PARENTS, unknown), strict=True))
 
     def find_root(self, node: bytes) -> bytes:
-        """Return the root of a node; `rows` must contain the parents of all nodes on the path."""
+        """Return the root of a node; `reader` must contain the parents of all nodes on the way."""
         path: list[bytes] = []
         while (parent := self._parent(node)) is not None:
             path.append(node)
@@ -72,7 +72,7 @@ class Forest:
 
     def _parent(self, node: bytes) -> bytes | None:
         if node not in self._parents:
-            self._parents[node] = None if node in self.new_documents else self.rows.get(Family.PARENTS, node)
+            self._parents[node] = None if node in self.new_documents else self.reader.get(Family.PARENTS, node)
         return self._parents[node]
 
     def _members(self, root: bytes) -> list[bytes]:
@@ -81,18 +81,18 @@ class Forest:
         if root in self.new_documents:
             return sorted(added)
         deleted = self.changes.deletes.get(Family.MEMBERS, ())
-        stored = {key[ID_BYTES:] for key, _ in self.rows.scan(Family.MEMBERS, root) if key not in deleted}
+        stored = {key[ID_BYTES:] for key, _ in self.reader.scan(Family.MEMBERS, root) if key not in deleted}
         return sorted(stored | added)
 
 
 def join_all(
-    rows: RowReader, unions: Sequence[Union], changes: Changes, new_documents: Collection[bytes] = ()
+    reader: RowReader, unions: Sequence[Union], changes: Changes, new_documents: Collection[bytes] = ()
 ) -> None:
     """Run the unions of a batch, and add their changes to `changes`, which contains the earlier changes of the batch.
 
-    `rows` must contain all nodes that the unions reach. No rows are read for `new_documents`, which have none yet.
+    `reader` must contain all nodes that the unions reach. No rows are read for `new_documents`, which have none.
     """
-    forest = Forest(rows, changes, new_documents)
+    forest = Forest(reader, changes, new_documents)
     forest.read_parents(node for message in unions for node in (message.larger, message.smaller))
     for message in unions:
         a, b = forest.find_root(message.larger), forest.find_root(message.smaller)
@@ -101,7 +101,7 @@ def join_all(
     members: dict[bytes, list[bytes]] = {}
     for transfer in forest.transfers:
         root = forest.find_root(transfer.root)
-        if root != transfer.root:  # shorten the path
+        if root != transfer.root:  # shorten the path of the former root
             changes.put(Family.PARENTS, transfer.members[0], root)
         members.setdefault(root, []).extend(transfer.members)
     for root, documents in members.items():
@@ -109,7 +109,7 @@ def join_all(
 
 
 def rejoin(
-    rows: RowReader,
+    reader: RowReader,
     changes: Changes,
     *,
     nodes: Iterable[bytes],
@@ -119,8 +119,8 @@ def rejoin(
 ) -> None:
     """Dissolve components, and join the remaining documents by the edges between them.
 
-    A union-find cannot undo a union, so whole components are rebuilt: pass all their nodes, all their pairs of root
-    and member as `memberships`, and all their edges.
+    A union-find cannot undo a union, so whole components are rebuilt. Pass all their nodes, all their (root, member)
+    pairs as `memberships`, and all their edges.
     """
     for node in nodes:
         changes.delete(Family.PARENTS, node)
@@ -132,7 +132,7 @@ def rejoin(
             changes.delete(Family.EDGES, a + b)
         else:
             unions.append(union(a, b))
-    join_all(rows, unions, changes)
+    join_all(reader, unions, changes)
 
 
 class DisjointSets(Generic[Node]):
@@ -149,7 +149,7 @@ class DisjointSets(Generic[Node]):
         return node
 
     def union(self, a: Node, b: Node) -> bool:
-        """Merge the sets of two nodes; return whether they were separate."""
+        """Merge the sets of two nodes. Return whether the sets were separate."""
         root_a, root_b = self.root(a), self.root(b)
         self.parents[max(root_a, root_b)] = min(root_a, root_b)
         return root_a != root_b

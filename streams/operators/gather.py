@@ -12,13 +12,13 @@ def gather(
     pairs: Sequence[CandidatePair],
     rows: Mapping[bytes, bytes],
     candidates_max: int,
-    page_of: Callable[[bytes], tuple[bytes, int]] | None = None,
+    find_location: Callable[[bytes], tuple[bytes, int]] | None = None,
 ) -> tuple[list[VerifyRequest], int]:
     """Return the requests to verify the best candidates of each document, and how many candidates were dropped.
 
-    The best candidates have the most collisions; ties go to the smaller prefix. `rows` are the documents' rows. A
-    document without a row has been deleted and is skipped. `page_of` returns the URL key and time (ms) of a page with
-    the document; it is needed only if results are reported.
+    The best candidates have the most collisions; ties go to the smaller prefix. `rows` contains the documents' rows.
+    A document without a row has been deleted and is skipped. `find_location` returns the URL key and time (ms) of a
+    page with the document. It is needed only if result topics are enabled.
     """
     collisions: dict[bytes, Counter[bytes]] = {}
     for pair in pairs:
@@ -27,7 +27,7 @@ def gather(
     requests: list[VerifyRequest] = []
     candidate_count = 0
     for document, counts in collisions.items():
-        key, time = page_of(document) if page_of is not None else (b"", 0)
+        key, time = find_location(document) if find_location is not None else (b"", 0)
         requests.extend(
             VerifyRequest(document=document, row=rows[document], prefix=prefix, key=key, time=time)
             for prefix in sorted(counts, key=lambda prefix: (-counts[prefix], prefix))[:candidates_max]

@@ -14,18 +14,18 @@ from streams.operators.capture import OriginalQuery, is_original
 from streams.operators.messages import Sighting
 
 Rows = dict[bytes, bytes]
-CAPTURES_READ_MAX = 16  # per revisit that does not name the time of its original
-TIMED_CAPTURES_READ_MAX = 1_024  # per revisit that names this time
+UNTIMED_CAPTURES_READ_MAX = 16  # per revisit whose original's time is unknown
+TIMED_CAPTURES_READ_MAX = 1_024  # per revisit whose original's time is known
 
 
 def read_rows(store: RowReader, family: Family, keys: Sequence[bytes]) -> Rows:
-    """Return the rows stored under these keys, by key."""
+    """Return the stored rows with these keys, by key. Missing rows are omitted."""
     values = store.get_many(family, keys)
     return {key: value for key, value in zip(keys, values, strict=True) if value is not None}
 
 
 def read_admission_rows(store: RowReader, sightings: Sequence[Sighting]) -> tuple[Rows, Rows, Rows]:
-    """Return the rows that `admit` needs: documents, locations and texts."""
+    """Return the stored rows that `admit` needs: documents, locations and texts."""
     ids, location_keys = admit.row_keys(sightings)
     documents = read_rows(store, Family.DOCUMENTS, ids)
     locations = read_rows(store, Family.LOCATIONS, [key for key in location_keys if key[:ID_BYTES] in documents])
@@ -41,16 +41,17 @@ def read_last_captures(store: LocalReader, keys: Sequence[bytes]) -> dict[bytes,
 def read_possible_originals(
     store: LocalReader, queries: Sequence[OriginalQuery]
 ) -> dict[OriginalQuery, list[Capture]]:
-    """Return, for each query, captures of the URL before the revisit, the latest first, up to the original."""
-    captures: dict[OriginalQuery, list[Capture]] = {}
+    """Return the URL's captures up to the time of the revisit, latest first, as far back as the original."""
+    captures_by_query: dict[OriginalQuery, list[Capture]] = {}
     for query in queries:
         start = capture_row.encode_key(
             query.original_key, query.revisit_sweep, query.revisit_time, capture_row.TIEBREAKER_MAX
         )
         rows = store.scan_reverse(Family.CAPTURES, capture_row.history_prefix(query.original_key), start)
-        history = captures[query] = []
-        for row in islice(rows, CAPTURES_READ_MAX if query.original_time_s < 0 else TIMED_CAPTURES_READ_MAX):
+        history = captures_by_query[query] = []
+        captures_max = UNTIMED_CAPTURES_READ_MAX if query.original_time_s < 0 else TIMED_CAPTURES_READ_MAX
+        for row in islice(rows, captures_max):
             history.append(capture_row.decode(*row))
             if is_original(history[-1], query.original_time_s):
                 break
-    return captures
+    return captures_by_query

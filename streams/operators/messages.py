@@ -11,7 +11,7 @@ from streams.page import Origin
 class DocumentPayload(msgspec.Struct, frozen=True, kw_only=True):
     """A document's rows, encoded as bytes so that batches are cheap to send between processes."""
 
-    document: bytes  # 16 bytes
+    document: bytes  # document id, 16 bytes
     row: bytes  # row of `documents`
     buckets: bytes  # per band: its number, 1 byte, and its slice of the signature
     samples: bytes  # 4 bytes per indexed shingle of the sample
@@ -19,25 +19,25 @@ class DocumentPayload(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SketchedPage(msgspec.Struct, frozen=True, kw_only=True):
-    """A page after sketching: its capture, and the payload of its document if it has one that may be new."""
+    """A page after sketching: its capture, and the payload of its document unless the document is known."""
 
     capture: Capture
     payload: DocumentPayload | None = None
     words: bytes = b""  # 8 bytes (site, word) per entry of the word index
-    # URL key of the capture that this page repeats
+    # For revisits: the URL key of the original, the capture that the page repeats.
     original_key: bytes | None = msgspec.field(default=None, name="revisit_of")
     origin: Origin = Origin("", 0)
-    # time of that capture (ms); None if the crawler did not record it
+    # The time of the original (ms); None if the crawler did not record it.
     original_time: int | None = msgspec.field(default=None, name="revisit_time")
 
 
 class Sighting(msgspec.Struct, frozen=True, kw_only=True):
-    """A document at a URL whose last capture had a different one; sent from `capture` to `admit`."""
+    """A document captured at a URL whose last capture had a different document; sent from `capture` to `admit`."""
 
     document: bytes
     key: bytes  # URL key
-    time: int  # ms
-    words: bytes
+    time: int  # of the capture, ms
+    words: bytes  # as in `SketchedPage`
     payload: DocumentPayload | None
 
 
@@ -50,7 +50,7 @@ class CandidatePair(msgspec.Struct, frozen=True):
 
 
 class BucketProbe(msgspec.Struct, frozen=True):
-    """Those buckets of a new document that one partition owns; sent from `admit` to `probe`."""
+    """The buckets of a new document that the receiving partition owns; sent from `admit` to `probe`."""
 
     document: bytes
     buckets: bytes  # as in `DocumentPayload`
@@ -62,5 +62,5 @@ class VerifyRequest(msgspec.Struct, frozen=True, kw_only=True):
     document: bytes
     row: bytes  # row of `documents`
     prefix: bytes
-    key: bytes = b""  # URL key of a page with the document; set only if results are reported
+    key: bytes = b""  # URL key of a page with the document; set only if result topics are enabled
     time: int = 0  # time of this page (ms)

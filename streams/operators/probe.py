@@ -1,4 +1,4 @@
-"""probe: nominates the documents in the buckets of new documents as candidates, and adds the new documents.
+"""probe: nominates documents that share buckets with new documents as candidates, and adds the new documents.
 
 A bucket stores the `postings_max` smallest prefixes ever added to it. This bottom-k set does not depend on the order
 of arrival. A full bucket still nominates the documents that it stores, so a large cluster continues to grow, at a
@@ -24,7 +24,7 @@ from streams.operators.messages import BucketProbe, CandidatePair, DocumentPaylo
 class BucketBatch(msgspec.Struct, frozen=True, eq=False):
     """The distinct buckets of a batch of new documents, as columns.
 
-    Bucket `keys[i]` contains the documents whose indexes are `indexes[starts[i]:starts[i + 1]]`.
+    The documents in bucket `keys[i]` are `documents[j]` for each j in `indexes[starts[i]:starts[i + 1]]`.
     """
 
     documents: list[bytes]
@@ -37,7 +37,7 @@ class ProbeResult(msgspec.Struct, frozen=True):
     changes: Changes
     pairs: list[CandidatePair]
     postings_dropped: int  # because buckets were full
-    candidates_dropped: int  # beyond `candidates_max`
+    candidates_dropped: int  # because documents had more than `candidates_max`
 
 
 def group_buckets(new_documents: Sequence[DocumentPayload | BucketProbe], bucket_bytes: int) -> BucketBatch:
@@ -48,18 +48,18 @@ def group_buckets(new_documents: Sequence[DocumentPayload | BucketProbe], bucket
     table = np.frombuffer(b"".join(payload.buckets for payload in new_documents), np.uint8).reshape(-1, bucket_bytes)
     numbers = _as_numbers(table)
     order = np.argsort(numbers, kind="stable")
-    ascending = numbers[order]
-    firsts = np.flatnonzero(np.append(True, ascending[1:] != ascending[:-1]))
-    starts = np.append(firsts, len(order)).astype(np.int64)
+    sorted_numbers = numbers[order]
+    starts_of_keys = np.flatnonzero(np.append(True, sorted_numbers[1:] != sorted_numbers[:-1]))
+    starts = np.append(starts_of_keys, len(order)).astype(np.int64)
     counts = [len(payload.buckets) // bucket_bytes for payload in new_documents]
     indexes = np.repeat(np.arange(len(documents)), counts)[order]
     # Viewed as void, each row becomes one bytes object that keeps its trailing zeros.
-    keys = table[order[firsts]].view(f"V{bucket_bytes}").ravel().tolist()
+    keys = table[order[starts_of_keys]].view(f"V{bucket_bytes}").ravel().tolist()
     return BucketBatch(documents, keys, starts, indexes)
 
 
 def probe(batch: BucketBatch, stored: Sequence[bytes | None], postings_max: int, candidates_max: int) -> ProbeResult:
-    """Nominate candidates and add postings. `stored` contains the posting list of each of `batch.keys`, or None.
+    """Nominate candidates and add postings. `stored` contains the posting list, or None, for each of `batch.keys`.
 
     Each document gets at most `candidates_max` pairs: the candidates with the most collisions, best first.
     """
@@ -67,7 +67,7 @@ def probe(batch: BucketBatch, stored: Sequence[bytes | None], postings_max: int,
     changes = Changes()
     puts = changes.puts_of(Family.BANDS)
     prefixes = [document[:PREFIX_BYTES] for document in batch.documents]
-    shared: list[tuple[list[int], bytes]] = []
+    shared_buckets: list[tuple[list[int], bytes]] = []
     postings_dropped = 0
     starts, indexes = batch.starts.tolist(), batch.indexes.tolist()
     # Fast path: nearly every bucket of unrelated pages is empty and gets one document.
@@ -78,27 +78,27 @@ def probe(batch: BucketBatch, stored: Sequence[bytes | None], postings_max: int,
     for i in np.flatnonzero(~is_single).tolist():
         key, value = batch.keys[i], stored[i]
         new_indexes = indexes[starts[i] : starts[i + 1]]
-        union = sorted({*posting_list.decode(value or b""), *(prefixes[j] for j in new_indexes)})
-        postings = b"".join(union[:postings_max])
-        postings_dropped += max(0, len(union) - postings_max)
+        merged = sorted({*posting_list.decode(value or b""), *(prefixes[j] for j in new_indexes)})
+        postings = b"".join(merged[:postings_max])
+        postings_dropped += max(0, len(merged) - postings_max)
         if postings != value:
             puts[key] = postings
-        shared.append((new_indexes, postings))
-    pairs, candidates_dropped = _best_pairs(batch.documents, shared, candidates_max)
+        shared_buckets.append((new_indexes, postings))
+    pairs, candidates_dropped = _best_pairs(batch.documents, shared_buckets, candidates_max)
     return ProbeResult(changes, pairs, postings_dropped, candidates_dropped)
 
 
 def _best_pairs(
-    documents: list[bytes], shared: list[tuple[list[int], bytes]], candidates_max: int
+    documents: list[bytes], shared_buckets: list[tuple[list[int], bytes]], candidates_max: int
 ) -> tuple[list[CandidatePair], int]:
     """Return each document's pairs with the most collisions (ties: smaller prefix), and the number of dropped pairs.
 
-    `shared` contains, per bucket, the indexes of its new documents in `documents`, and its postings.
+    `shared_buckets` contains, per bucket, the indexes of its new documents in `documents`, and its postings.
     """
-    if not shared:
+    if not shared_buckets:
         return [], 0
-    indexes, prefixes, collisions = _count_collisions(shared)
-    own_prefixes = _as_numbers(_as_table([document[:PREFIX_BYTES] for document in documents]))
+    indexes, prefixes, collisions = _count_collisions(shared_buckets)
+    own_prefixes = _as_numbers(_as_prefix_table([document[:PREFIX_BYTES] for document in documents]))
     is_other = prefixes != own_prefixes[indexes]
     indexes, prefixes, collisions = indexes[is_other], prefixes[is_other], collisions[is_other]
     order = np.lexsort((prefixes, -collisions, indexes))
@@ -111,28 +111,30 @@ def _best_pairs(
 
 
 def _count_collisions(
-    shared: list[tuple[list[int], bytes]],
+    shared_buckets: list[tuple[list[int], bytes]],
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
     """Return, for the pairs that share a bucket, three columns: document index, prefix as a number, and collisions.
 
-    shared      [([0], ab), ([0, 1], bc)]: document 0 meets postings a and b; documents 0 and 1 meet b and c
+    shared_buckets      [([0], ab), ([0, 1], bc)]: document 0 meets postings a and b; documents 0 and 1 meet b and c
     collisions  (0, a) (0, b) (0, b) (0, c) (1, b) (1, c)
     result      (0, a): 1   (0, b): 2   (0, c): 1   (1, b): 1   (1, c): 1
     """
-    distinct, codes = np.unique(_as_numbers(_as_table([postings for _, postings in shared])), return_inverse=True)
-    sizes = np.array([len(postings) // PREFIX_BYTES for _, postings in shared], np.int64)
+    distinct, codes = np.unique(
+        _as_numbers(_as_prefix_table([postings for _, postings in shared_buckets])), return_inverse=True
+    )
+    sizes = np.array([len(postings) // PREFIX_BYTES for _, postings in shared_buckets], np.int64)
     starts = np.cumsum(sizes) - sizes
-    buckets = np.repeat(np.arange(len(shared)), [len(indexes) for indexes, _ in shared])
-    prefix_codes = codes[_ranges(starts[buckets], sizes[buckets])]
-    indexes = np.repeat(np.array([i for indexes, _ in shared for i in indexes], np.int64), sizes[buckets])
+    buckets = np.repeat(np.arange(len(shared_buckets)), [len(indexes) for indexes, _ in shared_buckets])
+    prefix_codes = codes[_concatenate_ranges(starts[buckets], sizes[buckets])]
+    indexes = np.repeat(np.array([i for indexes, _ in shared_buckets for i in indexes], np.int64), sizes[buckets])
     pairs, collisions = np.unique(indexes * len(distinct) + prefix_codes, return_counts=True)
     pair_indexes, pair_codes = np.divmod(pairs, len(distinct))
     return pair_indexes, distinct[pair_codes], collisions
 
 
-def _as_table(postings: Sequence[bytes]) -> NDArray[np.uint8]:
+def _as_prefix_table(posting_lists: Sequence[bytes]) -> NDArray[np.uint8]:
     """Return all prefixes in these posting lists as uint8[n, PREFIX_BYTES]."""
-    return np.frombuffer(b"".join(postings), np.uint8).reshape(-1, PREFIX_BYTES)
+    return np.frombuffer(b"".join(posting_lists), np.uint8).reshape(-1, PREFIX_BYTES)
 
 
 def _as_numbers(table: NDArray[np.uint8]) -> NDArray[np.int64]:
@@ -142,8 +144,8 @@ def _as_numbers(table: NDArray[np.uint8]) -> NDArray[np.int64]:
     return wide.view(">i8").ravel().astype(np.int64)
 
 
-def _ranges(starts: NDArray[np.int64], sizes: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the numbers start, start + 1, ..., start + size - 1 of each range, one range after another."""
+def _concatenate_ranges(starts: NDArray[np.int64], sizes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the numbers start, start + 1, ..., start + size - 1 of all ranges, concatenated."""
     offsets = np.cumsum(sizes) - sizes
     shifts: NDArray[np.int64] = np.repeat(starts - offsets, sizes)
     return np.arange(len(shifts)) + shifts

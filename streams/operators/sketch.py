@@ -34,31 +34,31 @@ class SketchTask(msgspec.Struct, frozen=True):
 
     sweep: int
     pages: list[Page]
-    dictionary: int = 0
-    dictionary_bytes: bytes = b""
+    dictionary_number: int = 0  # 0: no dictionary
+    dictionary: bytes = b""
 
 
 SketchResults = list[list[SketchedPage | Rejected]]
-"""The results of each page of a task."""
+"""One list per page of a task, with one or two results."""
 
 _ExtractedPage = tuple[int, Page, ExtractedText]  # index in the task, page, text
 
 
 class SketchOperator:
-    """The operator, with the memory that it reuses: the kernel's scratch arrays, and the last dictionary."""
+    """The operator, with the memory that it reuses: the kernel's scratch arrays, and the newest dictionary."""
 
     def __init__(self, scheme: Scheme, policy: Policy, limits: Limits) -> None:
         self.scheme, self.policy, self.limits = scheme, policy, limits
         self.sketcher = sketching.Sketcher(scheme, limits.tokens_max)
-        self._texts = TextCodec({})
+        self._text_codec = TextCodec({})
 
     def __call__(self, task: SketchTask) -> SketchResults:
         """Return the results of each page, in order: a SketchedPage, a Rejected, or both.
 
-        A page with a valid URL but no usable text gives both: a capture without a document, and the reason.
+        A page with a valid URL but no usable text has both results: a capture without a document, and the reason.
         """
-        if task.dictionary != self._texts.newest:
-            self._texts = TextCodec({task.dictionary: task.dictionary_bytes})
+        if task.dictionary_number != self._text_codec.newest:
+            self._text_codec = TextCodec({task.dictionary_number: task.dictionary})
         results: SketchResults = []
         extracted: list[_ExtractedPage] = []
         for page in task.pages:
@@ -67,7 +67,7 @@ class SketchOperator:
             except BadUrl as error:
                 results.append([Rejected("bad_url", str(error), page.origin, page.url[:200])])
                 continue
-            results.append([self._without_document(page, task.sweep, original_key)])
+            results.append([self._page_without_document(page, task.sweep, original_key)])
             if page.content_error is not None:
                 results[-1].append(Rejected(*page.content_error, page.origin, page.url))
             has_content = page.body is not None or page.text is not None
@@ -88,7 +88,7 @@ class SketchOperator:
             return url_key(page.original_url, self.limits.url_bytes_max)
         return page.key if page.status == NOT_MODIFIED else None
 
-    def _without_document(self, page: Page, sweep: int, original_key: bytes | None) -> SketchedPage:
+    def _page_without_document(self, page: Page, sweep: int, original_key: bytes | None) -> SketchedPage:
         words = b""
         if self.policy.index_find and original_key not in {None, page.key}:
             # A revisit of a different URL has no text, so only the words of its own URL can be indexed.
@@ -130,7 +130,7 @@ class SketchOperator:
     def _encode_text(self, extracted: ExtractedText, capture: Capture) -> bytes:
         if not self.policy.keep_texts:
             return b""
-        return self._texts.encode(extracted.title, extracted.text, capture.time, capture.raw_fingerprint)
+        return self._text_codec.encode(extracted.title, extracted.text, capture.time, capture.raw_fingerprint)
 
     def _index_entries(self, batch: SketchBatch, pages: Sequence[_ExtractedPage]) -> tuple[list[bytes], list[bytes]]:
         """Return, per page, its entries in the index of samples and in the word index."""

@@ -19,9 +19,9 @@ from streams.sketch.sketcher import Comparison, Comparisons, compare_pairs, to_b
 
 
 class NearPairs(msgspec.Struct, frozen=True, kw_only=True):
-    """The pairs at or above the threshold: `rows[i]` of `figures` compares `ids[lefts[i]]` with `ids[rights[i]]`."""
+    """The pairs at or above the threshold. Row `rows[i]` of `figures` compares ids `lefts[i]` and `rights[i]`."""
 
-    ids: list[bytes]
+    ids: list[bytes]  # `lefts` and `rights` are indexes in this list
     lefts: NDArray[np.int64]
     rights: NDArray[np.int64]
     rows: NDArray[np.int64]
@@ -43,33 +43,33 @@ def verify(
     candidates: Mapping[bytes, Sequence[Sketch]],
     threshold: float,
 ) -> VerifyResult:
-    """Compare each pair once.
+    """Compare each pair once. Return edges and unions for the pairs at or above the threshold.
 
-    `documents` contains the sketches of the pairs' documents by id, `candidates` the sketches of all documents with a
-    candidate's prefix. A candidate without a sketch has been deleted and is skipped.
+    `documents` contains the sketches of the pairs' documents by id. `candidates` contains, by prefix, the sketches of
+    all documents with this prefix. A candidate without a sketch has been deleted and is skipped.
     """
     candidates = {pair.prefix: candidates.get(pair.prefix, ()) for pair in pairs}
     sketches = {sketch.document: sketch for group in (documents.values(), *candidates.values()) for sketch in group}
     ids = sorted(sketches)
-    index_pairs = _index_pairs(pairs, candidates, ids)
+    index_pairs = _to_index_pairs(pairs, candidates, ids)
     if not index_pairs:
         return VerifyResult(Changes(), [], 0)
     lefts, rights = np.array(sorted(index_pairs), np.int64).T
     columns = to_batch([sketches[document] for document in ids])
     figures = compare_pairs(columns, columns, lefts, rights)
     rows = np.flatnonzero(figures.resemblance >= threshold)
-    near = NearPairs(ids=ids, lefts=lefts[rows], rights=rights[rows], rows=rows, figures=figures)
+    near_pairs = NearPairs(ids=ids, lefts=lefts[rows], rights=rights[rows], rows=rows, figures=figures)
     changes = Changes()
     ratios = (figures.resemblance[rows], figures.containment[rows], figures.contained[rows])
-    changes.puts_of(Family.EDGES).update(edge_row.encode_many(ids, near.lefts, near.rights, *ratios))
+    changes.puts_of(Family.EDGES).update(edge_row.encode_many(ids, near_pairs.lefts, near_pairs.rights, *ratios))
     # Keep only the unions that merge two sets: n near-copies need n - 1 unions, not one per pair.
     sets = DisjointSets[int]()
-    near_pairs = zip(near.lefts.tolist(), near.rights.tolist(), strict=True)
-    unions = [union(ids[left], ids[right]) for left, right in near_pairs if sets.union(left, right)]
-    return VerifyResult(changes, unions, len(index_pairs), near)
+    indexes = zip(near_pairs.lefts.tolist(), near_pairs.rights.tolist(), strict=True)
+    unions = [union(ids[left], ids[right]) for left, right in indexes if sets.union(left, right)]
+    return VerifyResult(changes, unions, len(index_pairs), near_pairs)
 
 
-def _index_pairs(
+def _to_index_pairs(
     pairs: Sequence[CandidatePair], candidates: Mapping[bytes, Sequence[Sketch]], ids: Sequence[bytes]
 ) -> set[tuple[int, int]]:
     """Return the distinct pairs of different documents as indexes in `ids`, the smaller index first."""
@@ -84,33 +84,33 @@ def _index_pairs(
     }
 
 
-def find_closest(near: NearPairs, documents: Collection[bytes]) -> dict[bytes, tuple[bytes, Comparison]]:
-    """Return, by document, its closest near-duplicate (ties: the smaller id), and their comparison.
+def find_closest(near_pairs: NearPairs, documents: Collection[bytes]) -> dict[bytes, tuple[bytes, Comparison]]:
+    """Return, for each document, its closest near-duplicate (ties: the smaller id) and their comparison.
 
     Documents without a near-duplicate are omitted.
     """
     best: dict[bytes, tuple[float, bytes, int, bool]] = {}
-    resemblance = near.figures.resemblance[near.rows].tolist()
-    for i, (left, right) in enumerate(zip(near.lefts.tolist(), near.rights.tolist(), strict=True)):
+    resemblance = near_pairs.figures.resemblance[near_pairs.rows].tolist()
+    for i, (left, right) in enumerate(zip(near_pairs.lefts.tolist(), near_pairs.rights.tolist(), strict=True)):
         for own, other, is_swapped in ((left, right, False), (right, left, True)):
-            document = near.ids[own]
-            rank = (-resemblance[i], near.ids[other], i, is_swapped)
+            document = near_pairs.ids[own]
+            rank = (-resemblance[i], near_pairs.ids[other], i, is_swapped)
             if document in documents and (document not in best or rank < best[document]):
                 best[document] = rank
     return {
-        document: (other, _orient(near.figures.comparison(int(near.rows[i])), is_swapped))
+        document: (other, _orient(near_pairs.figures.comparison(int(near_pairs.rows[i])), is_swapped))
         for document, (_, other, i, is_swapped) in best.items()
     }
 
 
-def _orient(figures: Comparison, is_swapped: bool) -> Comparison:
-    """Return the comparison in the other direction if `is_swapped`."""
+def _orient(comparison: Comparison, is_swapped: bool) -> Comparison:
+    """Return the comparison, with the two documents exchanged if `is_swapped`."""
     if not is_swapped:
-        return figures
+        return comparison
     return msgspec.structs.replace(
-        figures,
-        containment=figures.contained,
-        containment_error=figures.contained_error,
-        contained=figures.containment,
-        contained_error=figures.containment_error,
+        comparison,
+        containment=comparison.contained,
+        containment_error=comparison.contained_error,
+        contained=comparison.containment,
+        contained_error=comparison.containment_error,
     )
