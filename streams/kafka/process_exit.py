@@ -6,7 +6,7 @@ import os
 import sys
 from typing import NoReturn
 
-EXIT_RESTART = 75  # `Exit.RESTART`, which is EX_TEMPFAIL in sysexits.h: a supervisor should restart the worker
+EXIT_RESTART = 75  # EX_TEMPFAIL of sysexits.h, like `Exit.RESTART`: a supervisor should restart the worker
 
 
 def end_process(code: int = EXIT_RESTART) -> NoReturn:

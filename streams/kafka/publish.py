@@ -26,7 +26,7 @@ from streams.readers.read_limits import ReadLimits
 from streams.settings import KafkaSettings, Settings
 from streams.urls import url_key
 
-IN_FLIGHT_MAX = 100  # messages that are sent but not yet acknowledged
+IN_FLIGHT_MAX = 100  # messages sent but not yet acknowledged
 ReportProgress = Callable[[int, int, int], None]  # receives the bytes read, the bytes in total, and the pages sent
 
 
@@ -67,19 +67,19 @@ async def publish(
     partition_counts = await topics.ensure(broker, kafka, partitions=None, create=kafka.create_topics)
     producer = Producer(broker, kafka, settings.scheme.id)
     await producer.start()
-    rejected: Counter[str] = Counter()
+    rejections: Counter[str] = Counter()  # by reason
     pages_sent = 0
     try:
         sweep_log = SweepLog(broker, kafka, producer)
-        opened = await _open_sweep(sweep_log, sweep, now)
+        opening_time = await _open_sweep(sweep_log, sweep, now)
         reader = read(paths, ReadLimits.from_settings(settings))
         bytes_total = total_bytes(paths)
-        items = pack_pages((item for _, item in reader), kafka, sweep, opened, partition_counts.pages)
+        items = pack_pages((item for _, item in reader), kafka, sweep, opening_time, partition_counts.pages)
         in_flight: set[asyncio.Task[int]] = set()
         # Files are read and decompressed in a thread, so that the event loop is not blocked.
         while (item := await asyncio.to_thread(next, items, None)) is not None:
             if isinstance(item, Rejected):
-                rejected[item.reason] += 1
+                rejections[item.reason] += 1
                 await producer.send_dead_letters([to_dead_letter(item)])
                 continue
             value, headers = page_messages.encode_pack(item.pages)
@@ -97,11 +97,11 @@ async def publish(
             await sweep_log.append(Event(event="commit", name=sweep, time=now, end_offsets=end_offsets))
     finally:
         await producer.stop()
-    return Published(sweep, pages_sent, dict(rejected), not keep_open)
+    return Published(sweep, pages_sent, dict(rejections), not keep_open)
 
 
 async def _open_sweep(sweep_log: SweepLog, name: str, now: int) -> int:
-    """Open a sweep if it does not exist. Return its opening time in ms."""
+    """Open the sweep if it does not exist. Return the time in ms when it was opened."""
     await sweep_log.start()
     try:
         number = await sweep_log.get_or_open(name, now)
@@ -111,9 +111,9 @@ async def _open_sweep(sweep_log: SweepLog, name: str, now: int) -> int:
 
 
 def pack_pages(
-    items: Iterable[Page | Rejected], settings: KafkaSettings, sweep: str, opened: int, partitions: int
+    items: Iterable[Page | Rejected], settings: KafkaSettings, sweep: str, opening_time: int, partitions: int
 ) -> Iterator[Pack | Rejected]:
-    """Group pages by partition into packs, and pass on rejections. A page above `pack_bytes` gets its own pack."""
+    """Group pages by partition into packs and pass on rejections. A page over `pack_bytes` gets its own pack."""
     packs: dict[int, list[PageMessage]] = {}
     pack_sizes: Counter[int] = Counter()
     for item in items:
@@ -125,7 +125,7 @@ def pack_pages(
             yield Pack(partition, packs.pop(partition))
         if partition not in packs:
             packs[partition], pack_sizes[partition] = [], 0
-        packs[partition].append(page_messages.to_message(with_default_time(item, opened), sweep))
+        packs[partition].append(page_messages.to_message(with_default_time(item, opening_time), sweep))
         pack_sizes[partition] += page_size
         if len(packs[partition]) >= settings.pack_pages:
             yield Pack(partition, packs.pop(partition))
@@ -134,7 +134,7 @@ def pack_pages(
 
 
 def _partition_of_page(page: Page, partitions: int) -> int:
-    """Return the partition for a page's URL, or for the URL whose capture a revisit repeats.
+    """Return the partition for the page's URL or, for a revisit, the partition for the URL of the original capture.
 
     All captures of a URL are sent to one partition, which keeps them in order.
     """

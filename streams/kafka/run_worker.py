@@ -41,10 +41,10 @@ class WorkerOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     data_dir: Path
     operators: Sequence[str] = OPERATORS
-    partitions: int | None = None  # per topic; None: as many as existing topics have, or else `kafka.partitions`
+    partitions: int | None = None  # per topic; None: as many as the topics have, or `kafka.partitions` if new
     host: str = "127.0.0.1"
     port: int = 0  # 0: any free port
-    url: str | None = None  # where other workers reach this worker; None: http://HOST:PORT
+    url: str | None = None  # the URL at which other workers reach this worker; None: http://HOST:PORT
     until_idle: bool = False  # stop once all messages are processed
 
 
@@ -59,13 +59,13 @@ def run(settings: Settings, broker: Broker, options: WorkerOptions) -> None:
         fault = f"unknown operators: {', '.join(unknown)}" if unknown else "no operators are given"
         raise InputError(fault, f"use {' or '.join(OPERATORS)}")
     if options.url is not None:
-        parse_worker_url(options.url)  # raises InputError now; Faust would reject an invalid URL only later
+        parse_worker_url(options.url)  # raises InputError; Faust would not reject an invalid URL until later
     disable_created_metrics()  # type: ignore[no-untyped-call]  # creation times would double the length of /metrics
     kafka = settings.kafka
     counts = asyncio.run(topics.ensure(broker, kafka, partitions=options.partitions, create=kafka.create_topics))
     (options.data_dir / "faust").mkdir(parents=True, exist_ok=True)
-    warm_up()  # so that publishing the first moves does not delay a batch of pages
-    asyncio.set_event_loop(loop := asyncio.new_event_loop())  # set before it runs, as Faust requires
+    warm_up()  # otherwise, publishing the first moves would delay a batch of pages
+    asyncio.set_event_loop(loop := asyncio.new_event_loop())  # Faust needs the loop before it runs
     try:
         loop.run_until_complete(_run(settings, broker, options, counts))
     except LostfoundError:
@@ -100,16 +100,16 @@ async def _run(settings: Settings, broker: Broker, options: WorkerOptions, count
             tasks = [asyncio.create_task(coroutine) for coroutine in coroutines]
             await app.start()
             log.info("worker started", prefix=kafka.prefix, partitions=counts.partitions, port=port)
-            done, pending = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            finished, unfinished = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             if isinstance(app.crash_reason, LostfoundError):
                 raise app.crash_reason
             if app.crashed:
                 log.error("the worker crashed", error=repr(app.crash_reason))
                 end_process()
-            for task in done:
-                task.result()
+            for task in finished:
+                task.result()  # raises the error of a failed task
             await _stop(server, app, kafka.stop_seconds_max)
-            for task in pending:
+            for task in unfinished:
                 task.cancel()
 
 

@@ -51,7 +51,7 @@ def test_workers_read_a_topic_of_a_crawler(make_collection: Callable[..., Any], 
     topic = f"{collection.prefix}.crawled_firehose"
     setting = f'pages_topic = "{topic}"\ndefault_format = "scrapy-cluster"\n'
     collection.config.write_text(collection.config.read_text().replace("[kafka]\n", f"[kafka]\n{setting}"))
-    assert f"the topic of pages {topic} does not exist" in collection("topics", "create", code=2)
+    assert f"the topic {topic} with the crawler's pages does not exist" in collection("topics", "create", code=2)
     values = [page(f"scrapy-{n}", body=f"<p>{n} {TEXT}", status_code=200, crawlid="weekly") for n in range(12)]
     values.append(b"no page")
     asyncio.run(crawl(collection.bootstrap, topic, 5, values))

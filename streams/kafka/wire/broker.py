@@ -18,9 +18,9 @@ from streams.errors import InputError
 
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+_SASL_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 _ADDRESS = re.compile(r"(\[(?P<ipv6>[^\]]+)\]|(?P<host>[^\s\[\]:/@?#]+))(:(?P<port>[0-9]{1,5}))?")
-_HINTS = (
+_HINTS = (  # text in the client's error message, and the hint for it
     ("SaslAuthenticationFailed", "check KAFKA_SASL_USERNAME, KAFKA_SASL_PASSWORD and KAFKA_SASL_MECHANISM"),
     ("UnsupportedSaslMechanism", "set KAFKA_SASL_MECHANISM to a mechanism that the broker has enabled"),
     ("CERTIFICATE_VERIFY_FAILED", "set KAFKA_SSL_CAFILE to the certificate of the broker's certificate authority"),
@@ -51,7 +51,9 @@ class Broker(msgspec.Struct, frozen=True, kw_only=True):
             if self.certfile:
                 context.load_cert_chain(self.certfile, self.keyfile or None)
         except OSError as error:
-            raise InputError(f"cannot set up TLS to the broker: {error}", "check all KAFKA_SSL_*FILE") from error
+            raise InputError(
+                f"cannot set up TLS to the broker: {error}", "check KAFKA_SSL_*FILE variables"
+            ) from error
         return context
 
     def client_arguments(self) -> dict[str, Any]:
@@ -74,10 +76,10 @@ class Broker(msgspec.Struct, frozen=True, kw_only=True):
 def collect_client_errors() -> Iterator[list[logging.LogRecord]]:
     """Collect the errors that aiokafka logs: only the log contains the reason for a failed connection."""
     log = logging.getLogger("aiokafka")
-    level, propagate = log.level, log.propagate
-    handler = BufferingHandler(capacity=1 << 20)
+    old_level, old_propagate = log.level, log.propagate
+    handler = BufferingHandler(capacity=1 << 20)  # more records than expected: a full buffer would be cleared
     handler.setLevel(logging.ERROR)
-    if level > logging.ERROR:  # logging of errors is disabled: collect errors without printing them
+    if old_level > logging.ERROR:  # logging of errors is disabled: collect errors without printing them
         log.setLevel(logging.ERROR)
         log.propagate = False
     log.addHandler(handler)
@@ -85,15 +87,15 @@ def collect_client_errors() -> Iterator[list[logging.LogRecord]]:
         yield handler.buffer
     finally:
         log.removeHandler(handler)
-        log.setLevel(level)
-        log.propagate = propagate
+        log.setLevel(old_level)
+        log.propagate = old_propagate
 
 
 def unreachable_error(broker: Broker, error: Exception, client_errors: list[logging.LogRecord]) -> InputError:
     """Return the error to raise for a failed connection. Its reason is the last error that the client logged."""
     reason = client_errors[-1].getMessage() if client_errors else str(error)
     default_hint = f"check --bootstrap or KAFKA_BOOTSTRAP; KAFKA_SECURITY_PROTOCOL is {broker.protocol}"
-    hint = next((hint for pattern, hint in _HINTS if pattern in reason), default_hint)
+    hint = next((hint for text, hint in _HINTS if text in reason), default_hint)
     return InputError(f"the broker at {broker.bootstrap} cannot be reached: {reason}", hint)
 
 
@@ -113,17 +115,17 @@ def _is_address(address: str) -> bool:
 
 
 def from_environment(bootstrap: str | None, environment: Mapping[str, str] | None = None) -> Broker:
-    """Return the broker at `bootstrap`, KAFKA_BOOTSTRAP or the default. Raise InputError for invalid settings."""
-    variables = os.environ if environment is None else environment
-    protocol = variables.get("KAFKA_SECURITY_PROTOCOL", "PLAINTEXT").upper()
-    mechanism = variables.get("KAFKA_SASL_MECHANISM", "PLAIN" if protocol.startswith("SASL") else "").upper()
+    """Return the broker at `bootstrap` or KAFKA_BOOTSTRAP or the default. Raise InputError for invalid settings."""
+    environment = os.environ if environment is None else environment
+    protocol = environment.get("KAFKA_SECURITY_PROTOCOL", "PLAINTEXT").upper()
+    mechanism = environment.get("KAFKA_SASL_MECHANISM", "PLAIN" if protocol.startswith("SASL") else "").upper()
     checks: list[tuple[str, str, Sequence[str]]] = [("KAFKA_SECURITY_PROTOCOL", protocol, _PROTOCOLS)]
     if protocol.startswith("SASL"):
-        checks.append(("KAFKA_SASL_MECHANISM", mechanism, _MECHANISMS))
+        checks.append(("KAFKA_SASL_MECHANISM", mechanism, _SASL_MECHANISMS))
     for name, value, supported in checks:
         if value not in supported:
             raise InputError(f"{name} is {value!r}, which is not supported", f"use one of {', '.join(supported)}")
-    addresses = bootstrap or variables.get("KAFKA_BOOTSTRAP") or DEFAULT_BOOTSTRAP
+    addresses = bootstrap or environment.get("KAFKA_BOOTSTRAP") or DEFAULT_BOOTSTRAP
     for address in map(str.strip, addresses.split(",")):
         if not _is_address(address):
             raise InputError(f"{address!r} is not a broker address", "use HOST:PORT, separated by commas")
@@ -131,9 +133,9 @@ def from_environment(bootstrap: str | None, environment: Mapping[str, str] | Non
         bootstrap=addresses,
         protocol=protocol,
         mechanism=mechanism,
-        username=variables.get("KAFKA_SASL_USERNAME", ""),
-        password=variables.get("KAFKA_SASL_PASSWORD", ""),
-        cafile=variables.get("KAFKA_SSL_CAFILE", ""),
-        certfile=variables.get("KAFKA_SSL_CERTFILE", ""),
-        keyfile=variables.get("KAFKA_SSL_KEYFILE", ""),
+        username=environment.get("KAFKA_SASL_USERNAME", ""),
+        password=environment.get("KAFKA_SASL_PASSWORD", ""),
+        cafile=environment.get("KAFKA_SSL_CAFILE", ""),
+        certfile=environment.get("KAFKA_SSL_CERTFILE", ""),
+        keyfile=environment.get("KAFKA_SSL_KEYFILE", ""),
     )

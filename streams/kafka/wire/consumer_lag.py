@@ -1,9 +1,11 @@
 """The consumer lag of the workers, and barriers, which detect that all messages in flight have passed all stages.
 
+In each stage, the agents of one topic process messages and send outputs to the topic of the next stage:
+
     pages ─▶ captures ─▶ captures ─▶ documents ─▶ buckets ─▶ documents ─▶ documents ─▶ joins ─▶ joins ...
 
 A barrier records the end offsets of a topic. Once the consumer group has committed these offsets, all outputs of the
-messages before them are in the next topic. The barrier then records the end offsets of the next topic, and so on.
+messages before these offsets are in the next topic. The barrier then records that topic's end offsets, and so on.
 """
 
 from __future__ import annotations
@@ -24,14 +26,14 @@ from streams.kafka.wire.topics import PartitionCounts
 from streams.settings import KafkaSettings
 
 POLL_SECONDS = 0.5
-JOIN_ROUNDS_MAX = 64  # a union is forwarded from owner to owner along decreasing ids, usually once or twice
+JOIN_ROUNDS_MAX = 64  # a union is forwarded from owner to owner along decreasing ids, but usually only once or twice
 CONSUMED_TOPICS = (Topic.PAGES, *VALUE_TYPES)
 # `captures` occurs twice, because a revisit is first sent to the owner of the URL whose capture it repeats.
 # `documents` occurs three times: for sightings, for the candidate pairs from `buckets`, and for verify requests.
-ADMISSION_STAGES = (Topic.CAPTURES, Topic.CAPTURES, Topic.DOCUMENTS)  # after these stages, documents are stored
+ADMISSION_STAGES = (Topic.CAPTURES, Topic.CAPTURES, Topic.DOCUMENTS)  # after these stages, all documents are stored
 _VERIFICATION_STAGES = (Topic.DOCUMENTS, Topic.BUCKETS, Topic.DOCUMENTS, Topic.DOCUMENTS)
-CLUSTERING_STAGES = (*_VERIFICATION_STAGES, *[Topic.JOINS] * 16)  # does not wait for `captures`
-# `joins` repeats until a round sends no messages. The maximum is reached only if other sweeps keep sending unions.
+CLUSTERING_STAGES = (*_VERIFICATION_STAGES, *[Topic.JOINS] * 16)  # for messages that have passed `captures`
+# `joins` repeats until a round sends no messages. JOIN_ROUNDS_MAX is reached only while other sweeps send unions.
 STAGES = (Topic.PAGES, *ADMISSION_STAGES[:2], *_VERIFICATION_STAGES, *[Topic.JOINS] * JOIN_ROUNDS_MAX)
 log = structlog.get_logger(__name__)
 
@@ -64,8 +66,8 @@ class ConsumerLag:
 
     async def end_offsets(self, topic: Topic) -> list[int]:
         """Return the end offset of each partition of a topic."""
-        ends = await self._consumer.end_offsets(self._partitions[topic])
-        return [ends[partition] for partition in self._partitions[topic]]
+        end_offsets = await self._consumer.end_offsets(self._partitions[topic])
+        return [end_offsets[partition] for partition in self._partitions[topic]]
 
     async def is_idle(self) -> bool:
         """Return whether the lag is zero. Return False if the broker cannot answer, for example while it starts."""
@@ -78,30 +80,30 @@ class ConsumerLag:
     async def by_topic(self) -> dict[Topic, int]:
         """Return the number of uncommitted messages per topic. If all are zero, no message was in flight.
 
-        The outputs of a message are sent before its offset is committed. The end offsets include all outputs of
-        committed messages, because they are read after the committed offsets.
+        The outputs of a message are sent before its offset is committed. The end offsets are read after the committed
+        offsets, so they include all outputs of committed messages.
         """
         committed = await self.committed_offsets()
         lag = {}
         for topic, partitions in self._partitions.items():
-            ends = zip(partitions, await self.end_offsets(topic), strict=True)
-            lag[topic] = sum(max(0, end - committed.get(partition, 0)) for partition, end in ends)
+            pairs = zip(partitions, await self.end_offsets(topic), strict=True)
+            lag[topic] = sum(max(0, end_offset - committed.get(partition, 0)) for partition, end_offset in pairs)
         return lag
 
     async def has_reached(self, topic: Topic, offsets: list[int]) -> bool:
-        """Return whether the group has committed at least these offsets, which are given per partition of a topic."""
+        """Return whether the group has committed at least these offsets, one per partition of the topic."""
         committed = await self.committed_offsets()
         # The topic may have gained partitions since the offsets were read.
-        partitions = zip(self._partitions[topic], offsets, strict=False)
-        return all(committed.get(partition, 0) >= offset for partition, offset in partitions)
+        pairs = zip(self._partitions[topic], offsets, strict=False)
+        return all(committed.get(partition, 0) >= offset for partition, offset in pairs)
 
 
 class Barrier:
-    """The progress of the consumer group through stages. `end_offsets` belong to the first stage."""
+    """The progress of the consumer group through stages. `end_offsets` are those of the first stage's topic."""
 
     def __init__(self, lag: ConsumerLag, end_offsets: list[int], stages: Sequence[Topic] = STAGES) -> None:
         self._lag, self._end_offsets, self._stages = lag, end_offsets, stages
-        self._index = 0  # of the current stage in `stages`
+        self._index = 0  # of the current stage
 
     async def advance(self) -> bool:
         """Advance past completed stages. Return whether all are completed. Raise KafkaError if the broker fails."""
@@ -111,15 +113,15 @@ class Barrier:
                 return False
             self._index += 1
             if self._index < len(self._stages):
-                next_ends = await self._lag.end_offsets(self._stages[self._index])
-                if stage is Topic.JOINS and next_ends == self._end_offsets:
+                next_end_offsets = await self._lag.end_offsets(self._stages[self._index])
+                if stage is Topic.JOINS and next_end_offsets == self._end_offsets:
                     self._index = len(self._stages)  # the last round of joins sent no messages
-                self._end_offsets = next_ends
+                self._end_offsets = next_end_offsets
         return True
 
 
 async def wait_until_drained(lag: ConsumerLag, stages: Sequence[Topic] = STAGES) -> None:
-    """Return once all messages that the first stage contains now, and all that derive from them, are processed."""
+    """Return once the messages that are now in the first topic, and all messages derived from them, are processed."""
     barrier = None
     while True:
         try:

@@ -1,6 +1,6 @@
 """The messages between agents: the values that a batch sends to a partition, packed into few messages.
 
-A message is a msgpack array of pairs: the number of a type, and a value of that type. The headers contain the schema,
+A message is a msgpack array of pairs: a type number, and a value of that type. The headers contain the schema,
 with its version, and the scheme of the sketches. Messages with an unexpected schema or scheme are rejected.
 """
 
@@ -19,9 +19,9 @@ from streams.operators.join import MemberTransfer, Union
 from streams.operators.messages import BucketProbe, CandidatePair, Sighting, SketchedPage, VerifyRequest
 
 Headers = Sequence[tuple[str, bytes]]
-VERSION = 1
+SCHEMA_VERSION = 1
 _ARRAY_HEADER = struct.Struct(">BI")
-_ARRAY32 = 0xDD  # msgpack: an array with a length of 4 bytes
+_ARRAY32 = 0xDD  # msgpack's type byte for an array whose length has 4 bytes
 
 
 class Topic(StrEnum):
@@ -41,7 +41,7 @@ class Topic(StrEnum):
     MOVES = "moves"
 
 
-# Topics for other systems to read. Workers write only to the topics that the setting `kafka.results` lists.
+# Topics that other systems read. Workers write only to those that the setting `kafka.results` lists.
 RESULT_TOPICS = frozenset({Topic.NEAR_DUPLICATES, Topic.CLUSTERS, Topic.MOVES})
 
 
@@ -57,7 +57,7 @@ class Retraction(msgspec.Struct, frozen=True):
     postings: list[bytes] | None = None  # document prefixes; None: all postings may be removed
 
 
-# The value types of each topic. Messages contain these numbers, so a number must never be reused.
+# The type numbers and types of each topic's values. Messages contain the numbers, so they must never be reused.
 VALUE_TYPES: dict[Topic, dict[int, type[msgspec.Struct]]] = {
     Topic.CAPTURES: {0: SketchedPage},
     Topic.DOCUMENTS: {1: Sighting, 2: CandidatePair, 3: VerifyRequest},
@@ -65,13 +65,13 @@ VALUE_TYPES: dict[Topic, dict[int, type[msgspec.Struct]]] = {
     Topic.JOINS: {5: Union, 6: MemberTransfer},
     Topic.RETRACTIONS: {7: Retraction},
 }
-_NUMBERS = {kind: number for kinds in VALUE_TYPES.values() for number, kind in kinds.items()}
+_TYPE_NUMBERS = {kind: number for kinds in VALUE_TYPES.values() for number, kind in kinds.items()}
 _DECODERS = {
     topic: {number: msgspec.msgpack.Decoder(kind).decode for number, kind in kinds.items()}
     for topic, kinds in VALUE_TYPES.items()
 }
 _encode = msgspec.msgpack.Encoder().encode
-_decode_items = msgspec.msgpack.Decoder(list[tuple[int, msgspec.Raw]]).decode
+_decode_pairs = msgspec.msgpack.Decoder(list[tuple[int, msgspec.Raw]]).decode
 _DECODE_ERRORS = (msgspec.DecodeError, ValueError, KeyError, RecursionError, MemoryError)
 
 
@@ -85,7 +85,7 @@ class BadMessage(ValueError):
 
 def schema(topic: Topic) -> str:
     """Return the schema of a topic's messages, with its version."""
-    return f"lostfound.{topic.value}/{VERSION}"
+    return f"lostfound.{topic.value}/{SCHEMA_VERSION}"
 
 
 def headers_for(topic: Topic, scheme_id: str) -> list[tuple[str, bytes]]:
@@ -94,18 +94,18 @@ def headers_for(topic: Topic, scheme_id: str) -> list[tuple[str, bytes]]:
 
 
 def pack(values: Iterable[msgspec.Struct], bytes_max: int) -> Iterator[bytes]:
-    """Pack values into messages of at most `bytes_max` bytes of values. A longer value gets a message of its own."""
-    parts: list[bytes] = []
+    """Pack values into messages with at most `bytes_max` bytes of values. A larger value gets its own message."""
+    pairs: list[bytes] = []
     size = 0
     for value in values:
-        part = _encode((_NUMBERS[type(value)], value))
-        if parts and size + len(part) > bytes_max:
-            yield _ARRAY_HEADER.pack(_ARRAY32, len(parts)) + b"".join(parts)
-            parts, size = [], 0
-        parts.append(part)
-        size += len(part)
-    if parts:
-        yield _ARRAY_HEADER.pack(_ARRAY32, len(parts)) + b"".join(parts)
+        pair = _encode((_TYPE_NUMBERS[type(value)], value))
+        if pairs and size + len(pair) > bytes_max:
+            yield _ARRAY_HEADER.pack(_ARRAY32, len(pairs)) + b"".join(pairs)
+            pairs, size = [], 0
+        pairs.append(pair)
+        size += len(pair)
+    if pairs:
+        yield _ARRAY_HEADER.pack(_ARRAY32, len(pairs)) + b"".join(pairs)
 
 
 def decode_headers(headers: Headers) -> dict[str, str]:
@@ -124,13 +124,13 @@ def unpack(topic: Topic, message: bytes | None, headers: Headers, scheme: Scheme
     if (actual := decoded_headers.get("scheme", "")) != scheme.id:
         raise BadMessage("other_scheme", f"the message has scheme {actual!r} instead of {scheme.id!r}")
     try:
-        items = _decode_items(message or b"")
+        pairs = _decode_pairs(message or b"")
     except _DECODE_ERRORS as error:
         raise BadMessage("bad_message", repr(error)[:300]) from error
     values, faults = [], []
-    for number, item in items:
+    for number, encoded in pairs:
         try:
-            value = _DECODERS[topic][number](item)
+            value = _DECODERS[topic][number](encoded)
             if isinstance(value, Retraction):
                 fault = validation.find_retraction_fault(value.record)
             else:

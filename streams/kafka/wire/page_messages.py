@@ -5,8 +5,8 @@
               format        absent, scrapy-cluster, scrapy-cluster-base64 or ache
 
 A JSON message is a line of JSONL as described in `docs/formats-input.md`. A msgpack message has the fields of
-`PageMessage`, with the body as bytes. Both may point to a WARC record instead of containing a body. `lostfound
-publish` sends packs, which are msgpack arrays of pages, to reduce the cost per page for the worker.
+`PageMessage`, with the body as bytes. Both may refer to a WARC record instead of containing a body. `lostfound
+publish` sends packs, which are msgpack arrays of pages, because they reduce the worker's cost per page.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ class PageMessage(msgspec.Struct, kw_only=True, omit_defaults=True):
     original_url: str | None = msgspec.field(default=None, name="revisit_of")
     original_time: int | None = msgspec.field(default=None, name="revisit_time")
     title: str = ""
-    content_error: tuple[str, str] | None = msgspec.field(default=None, name="refused")
-    source: str = ""  # the file that contains the record; empty: the origin is the message
-    member: str = ""
-    offset: int = 0
+    content_error: tuple[str, str] | None = msgspec.field(default=None, name="refused")  # reason and detail
+    source: str = ""  # the crawl file that contains the page; empty: the page's origin is the message
+    member: str = ""  # the file inside a WACZ
+    offset: int = 0  # of the record in the file
     warc_filename: str | None = None
     warc_record_offset: int | None = None
     warc_record_length: int | None = None
@@ -63,7 +63,7 @@ _decode_pack = msgspec.msgpack.Decoder(list[PageMessage]).decode
 _encode_msgpack = msgspec.msgpack.Encoder().encode
 _decode_object = msgspec.json.Decoder(dict[str, Any]).decode
 DecodedPage = tuple[Page | Rejected, str]
-"""A page or its rejection, and the name of its sweep, or an empty string if the message does not name a sweep."""
+"""A page or its rejection, and the name of the page's sweep, which is empty if the message does not contain it."""
 
 
 def to_message(page: Page, crawl: str) -> PageMessage:
@@ -84,7 +84,7 @@ def decode_pages(
     if dict(headers).get("schema") != PACK_SCHEMA.encode():
         return [decode_page(value, headers, origin, limits, default_format)]
     try:
-        return [_to_page(message, limits, origin) for message in _decode_pack(value or b"")]
+        return [_decode_fields(message, limits, origin) for message in _decode_pack(value or b"")]
     except (msgspec.DecodeError, ValueError, RecursionError, MemoryError) as error:
         return [(Rejected("bad_message", repr(error)[:300], origin), "")]
 
@@ -96,12 +96,13 @@ def decode_page(
 
     `default_format` applies if all three headers are absent, because most crawlers cannot set headers.
     """
-    decoded = decode_headers(headers)
-    content_type = decoded.get("content-type", JSON)
-    crawler_format = decoded.get("format", "" if {"schema", "content-type"} & decoded.keys() else default_format)
+    decoded_headers = decode_headers(headers)
+    content_type = decoded_headers.get("content-type", JSON)
+    has_headers = bool({"schema", "content-type", "format"} & decoded_headers.keys())
+    crawler_format = decoded_headers.get("format", "") if has_headers else default_format
     fault = ""
-    if decoded.get("schema", PAGE_SCHEMA) != PAGE_SCHEMA:
-        fault = f"the message has schema {decoded['schema']!r} instead of {PAGE_SCHEMA}"
+    if decoded_headers.get("schema", PAGE_SCHEMA) != PAGE_SCHEMA:
+        fault = f"the message has schema {decoded_headers['schema']!r} instead of {PAGE_SCHEMA}"
     elif content_type not in (JSON, MSGPACK):
         fault = f"content type {content_type!r} is neither {JSON} nor {MSGPACK}"
     elif crawler_format and crawler_format not in CRAWLER_FORMATS:
@@ -111,7 +112,7 @@ def decode_page(
     data = value or b""
     try:
         if content_type == MSGPACK:
-            return _to_page(_decode_msgpack(data), limits, origin)
+            return _decode_fields(_decode_msgpack(data), limits, origin)
         if crawler_format:
             data = msgspec.json.encode(CRAWLER_FORMATS[crawler_format](_decode_object(data)))
         return parse_line(data, limits, origin)
@@ -119,7 +120,7 @@ def decode_page(
         return Rejected("bad_message", repr(error)[:300], origin), ""
 
 
-def _to_page(message: PageMessage, limits: ReadLimits, message_origin: Origin) -> DecodedPage:
+def _decode_fields(message: PageMessage, limits: ReadLimits, message_origin: Origin) -> DecodedPage:
     origin = Origin(message.source, message.offset, message.member) if message.source else message_origin
     try:
         return _build_page(message, limits, origin), message.crawl
@@ -128,13 +129,13 @@ def _to_page(message: PageMessage, limits: ReadLimits, message_origin: Origin) -
 
 
 def _build_page(message: PageMessage, limits: ReadLimits, origin: Origin) -> Page | Rejected:
-    """Build the page of a message, or read it from a WARC. Raise ContentError for an invalid field or pointer."""
+    """Build the page of a message or read it from a WARC. Raise ContentError for an invalid field or WARC pointer."""
     try:
         key = url_key(message.url, limits.url_bytes_max)
     except BadUrl as error:
         raise ContentError("bad_url", str(error)) from error
-    target = None if message.redirect is None else resolve_redirect(message.url, message.redirect, limits)
-    if target is None and message.redirect is not None:
+    redirect = None if message.redirect is None else resolve_redirect(message.url, message.redirect, limits)
+    if redirect is None and message.redirect is not None:
         raise ContentError("bad_url", "the redirect target is not a URL")
     for time in (message.time, message.original_time or 0):
         if not 0 <= time <= MILLIS_MAX:
@@ -146,12 +147,12 @@ def _build_page(message: PageMessage, limits: ReadLimits, origin: Origin) -> Pag
     if message.warc_filename is not None and message.body is None and message.text is None:
         pointer_fields = (message.warc_filename, message.warc_record_offset, message.warc_record_length)
         record = warc_pointer.read_record(warc_pointer.parse_pointer(*pointer_fields), key, limits, origin)
-        if isinstance(record, Page) and not record.time:
+        if isinstance(record, Page) and not record.time:  # 0: the record has no date
             return msgspec.structs.replace(record, time=message.time)
         return record
     mime, charset = parse_content_type(message.mime)
     fields = {name: getattr(message, name) for name in _PAGE_FIELDS}
-    fields |= {"redirect": target, "mime": mime, "charset": message.charset or charset}
+    fields |= {"redirect": redirect, "mime": mime, "charset": message.charset or charset}
     if (size := len(message.body or message.text or "")) > limits.page_bytes_max:
         fields |= {"body": None, "text": None, "content_error": ("too_big", too_big_detail(size, limits))}
     return Page(**fields, key=key, origin=origin)

@@ -27,17 +27,17 @@ _Message = tuple[Topic, int, bytes, Headers, bytes | None]
 class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
     """A rejected message or page, sent as JSON to the topic `dead-letters`."""
 
-    reason: str
+    reason: str  # a stable code
     detail: str
     url: str
     source: str  # the topic, or the crawl file that contains the record
     member: str  # the file inside a WACZ
-    offset: int  # of the message or record in the source
-    partition: int | None = None
+    offset: int  # of the message in the topic, or of the record in the file
+    partition: int | None = None  # of the topic; None for a record
 
     @property
     def key(self) -> str:
-        """The message key. A message or record that is rejected again gets the same key."""
+        """The key of the dead letter's message. A message or record that is rejected again gets the same key."""
         return "#".join(str(part) for part in (self.source, self.member, self.partition, self.offset))
 
 
@@ -67,12 +67,12 @@ class Producer:
             await self._producer.stop()
             self._producer = None
 
-    async def send(self, sends: Mapping[tuple[Topic, int], Sequence[msgspec.Struct]]) -> None:
-        """Pack and send values, given by topic and partition."""
+    async def send(self, values_by_partition: Mapping[tuple[Topic, int], Sequence[msgspec.Struct]]) -> None:
+        """Pack and send values. The keys are the topic and the partition to which the values are sent."""
         await self._send_all(
-            (topic, partition, value, packed_messages.headers_for(topic, self.scheme_id), None)
-            for (topic, partition), values in sends.items()
-            for value in packed_messages.pack(values, self.settings.pack_bytes)
+            (topic, partition, message, packed_messages.headers_for(topic, self.scheme_id), None)
+            for (topic, partition), values in values_by_partition.items()
+            for message in packed_messages.pack(values, self.settings.pack_bytes)
         )
 
     async def append_changelog(self, partition: int, changes: Changes, *, retraction: bool) -> list[int]:
@@ -92,7 +92,14 @@ class Producer:
     async def send_results(self, results: Iterable[Result]) -> None:
         """Send results, one message per result."""
         await self._send_all(
-            (r.topic, r.partition, msgspec.json.encode(r.value), _json_headers(r.topic), r.key) for r in results
+            (
+                result.topic,
+                result.partition,
+                msgspec.json.encode(result.value),
+                _json_headers(result.topic),
+                result.key,
+            )
+            for result in results
         )
 
     async def send_message(self, topic: Topic, partition: int, value: bytes, headers: Headers) -> int:
@@ -103,13 +110,13 @@ class Producer:
     async def _send_all(self, messages: Iterable[_Message]) -> list[int]:
         """Send messages and return their offsets once the broker has acknowledged all of them."""
         assert self._producer is not None, "call start() first"
-        pending = [
+        acknowledgements = [
             await self._producer.send(
                 topics.full_name(self.settings, topic), value, key=key, partition=partition, headers=list(headers)
             )
             for topic, partition, value, headers, key in messages
         ]
-        return [metadata.offset for metadata in await asyncio.gather(*pending)]
+        return [metadata.offset for metadata in await asyncio.gather(*acknowledgements)]
 
 
 def _json_headers(topic: Topic) -> Headers:
@@ -118,13 +125,13 @@ def _json_headers(topic: Topic) -> Headers:
 
 def to_dead_letter(item: Rejected, partition: int | None = None) -> DeadLetter:
     """Return the dead letter for a rejected page or message, with long strings truncated."""
-    origin, limit = item.origin, FIELD_CHARACTERS_MAX
+    origin, length_max = item.origin, FIELD_CHARACTERS_MAX
     return DeadLetter(
         reason=item.reason,
-        detail=item.detail[:limit],
-        url=item.url[:limit],
-        source=origin.source[:limit],
-        member=origin.member[:limit],
+        detail=item.detail[:length_max],
+        url=item.url[:length_max],
+        source=origin.source[:length_max],
+        member=origin.member[:length_max],
         offset=origin.offset,
         partition=partition,
     )

@@ -2,7 +2,7 @@
 
 topic            key        written by                      when
 near-duplicates  URL        verify, admit                   a page resembles a stored page
-clusters         document   join, retractions               a document joins a cluster, leaves it, or is deleted
+clusters         document   join, retractions               a document joins a cluster, leaves it, or is forgotten
 moves            URL        the owner of partition 0        a sweep is committed
 """
 
@@ -25,7 +25,7 @@ class ClosestDocument(msgspec.Struct, frozen=True):
 
 
 class NearDuplicate(msgspec.Struct, frozen=True, kw_only=True):
-    """A page that resembles an earlier page, with the same figures and standard errors as `similar` reports."""
+    """A page that resembles an earlier page, with the figures and standard errors that `similar` reports."""
 
     url: str
     document: str
@@ -36,7 +36,7 @@ class NearDuplicate(msgspec.Struct, frozen=True, kw_only=True):
     resemblance_error: float
     containment: float
     containment_error: float
-    contained: float
+    contained: float  # the containment of the earlier page in this page
     contained_error: float
     exact: bool
 
@@ -46,8 +46,10 @@ class ClusterChange(msgspec.Struct, frozen=True):
 
     change: Literal["joined", "left", "forgotten"]
     document: str
-    into: str | None = None
-    documents: int | None = None
+    parent: str | None = msgspec.field(
+        default=None, name="into"
+    )  # a smaller document id in the cluster that is joined
+    moved_documents: int | None = msgspec.field(default=None, name="documents")  # None: unknown
 
 
 class Move(msgspec.Struct, frozen=True, kw_only=True):

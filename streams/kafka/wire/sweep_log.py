@@ -11,10 +11,10 @@ Sweeps are numbered in the order of their `open` events, so all workers agree on
 `commit` requests a commit and records the end offsets of `pages`. The commit takes effect with `reached`, which a
 worker appends once all messages before these offsets have passed all stages. After `moves_published`, the moves of
 the commit are not published again. `cancel` hides a sweep. `cancelled` frees its name once the messages in flight are
-processed and the captures removed.
+processed and its captures are removed.
 
 Events that `state.sweep_life` does not allow are ignored, because two workers may append the same event. Events that
-only workers append contain the sweep's number, because a different sweep may have the same name by then.
+only workers append contain the sweep's number, because a new sweep may have the same name by then.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     time: int  # ms since the epoch, UTC
     end_offsets: list[int] = []  # one per partition of `pages`
     captures: int = 0
-    number: int = 0  # 0: the sweep with this name at this position of the log
+    number: int = 0  # 0: the sweep that has this name at this position of the log
 
 
 STEPS = {
@@ -72,21 +72,24 @@ class SweepTable:
 
     def __init__(self) -> None:
         self.sweeps: dict[int, Sweep] = {}
-        self.pending_commits: dict[int, Event] = {}  # by number: the request of a commit that has not taken effect
+        self.pending_commits: dict[
+            int, Event
+        ] = {}  # by sweep number: the `commit` event, until the commit takes effect
         self._phases: dict[int, Phase] = {}
         self._rows: dict[bytes, bytes] | None = None  # cached by `rows()`; reset by each event
 
     def find(self, name: str) -> Sweep | None:
         """Return the sweep with this name, or None. Cancelled sweeps are ignored."""
-        named = (s for s in self.sweeps.values() if s.name == name and s.state is not SweepState.CANCELLED)
-        return next(named, None)
+        matches = (s for s in self.sweeps.values() if s.name == name and s.state is not SweepState.CANCELLED)
+        return next(matches, None)
 
     @property
     def unpublished_sweep(self) -> Sweep | None:
-        """The last committed sweep if its moves are not published yet, or None. Earlier sweeps are superseded."""
+        """The last committed sweep if its moves are not published yet, or None. Earlier moves are outdated."""
         committed = [number for number, sweep in self.sweeps.items() if sweep.state is SweepState.COMMITTED]
-        last = max(committed, default=0)
-        return self.sweeps[last] if last and self._phases[last] is Phase.COMMITTED else None
+        last_number = max(committed, default=0)  # 0: no sweep is committed
+        unpublished = last_number and self._phases[last_number] is Phase.COMMITTED
+        return self.sweeps[last_number] if unpublished else None
 
     def apply(self, event: Event) -> None:
         """Apply an event. Ignore an event that `state.sweep_life` does not allow."""
@@ -127,7 +130,7 @@ class SweepTable:
 
 
 class SweepLog:
-    """The log on the broker, and the sweeps that result from it so far."""
+    """The log on the broker, and the sweeps that result from the events applied so far."""
 
     def __init__(self, broker: Broker, settings: KafkaSettings, producer: Producer) -> None:
         self.table = SweepTable()
@@ -145,7 +148,7 @@ class SweepLog:
         self._consumer.assign([partition])
         end = (await self._consumer.end_offsets([partition]))[partition]
         while await self._consumer.position(partition) < end:
-            await self._apply_events()
+            await self._apply_next_events()
         self._follower = asyncio.create_task(self._follow())
 
     async def stop(self) -> None:
@@ -158,14 +161,14 @@ class SweepLog:
     async def _follow(self) -> None:
         try:
             while True:
-                await self._apply_events()
+                await self._apply_next_events()
         except asyncio.CancelledError:
             raise
         except BaseException:
             log.exception("cannot follow the sweep log; this process ends")
             end_process()
 
-    async def _apply_events(self) -> None:
+    async def _apply_next_events(self) -> None:
         assert self._consumer is not None
         batches = await self._consumer.getmany(timeout_ms=1000)
         records = [record for batch in batches.values() for record in batch]
@@ -195,7 +198,7 @@ class SweepLog:
         return sweep.number
 
     async def wait_until(self, condition: Callable[[SweepTable], bool]) -> None:
-        """Wait until the sweeps meet a condition, which is checked after each batch of events."""
+        """Wait until the sweeps meet the condition, which is checked after each batch of events."""
         async with self._changed:
             while not condition(self.table):
                 await self._changed.wait()

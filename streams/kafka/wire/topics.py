@@ -21,8 +21,8 @@ SINGLE_PARTITION_TOPICS = frozenset({Topic.SWEEPS, Topic.DEAD_LETTERS})
 class PartitionCounts(msgspec.Struct, frozen=True):
     """The partition counts of the topics of a collection."""
 
-    partitions: int
-    pages: int  # of the topic of pages; differs from `partitions` only if a crawler owns the topic
+    partitions: int  # of each topic that agents read
+    pages: int  # of `pages`; differs from `partitions` only if a crawler owns the topic
 
     def partitions_of(self, topic: Topic) -> int:
         """Return the partition count of a topic."""
@@ -50,7 +50,7 @@ def topic_config(topic: Topic, settings: KafkaSettings) -> dict[str, str]:
 
 
 async def ensure(broker: Broker, settings: KafkaSettings, *, partitions: int | None, create: bool) -> PartitionCounts:
-    """Create missing topics, except a crawler's, and return the partition counts.
+    """Create missing topics, except a crawler's topic (`kafka.pages_topic`), and return the partition counts.
 
     Raise InputError if a crawler's topic is missing, if other topics are missing and `create` is False, if partition
     counts differ from one another or from `partitions`, or if a topic of SINGLE_PARTITION_TOPICS has several
@@ -62,20 +62,20 @@ async def ensure(broker: Broker, settings: KafkaSettings, *, partitions: int | N
     try:
         existing_counts = await _partition_counts(admin, required)
         check_single_partition(settings, existing_counts)
-        # A crawler's topic may have any number of partitions.
-        independent = {settings.pages_topic, *(full_name(settings, topic) for topic in SINGLE_PARTITION_TOPICS)}
-        counts = {count for name, count in existing_counts.items() if name not in independent}
+        # A crawler's topic may have any number of partitions. Those of single-partition topics have been checked.
+        ignored_names = {settings.pages_topic, *(full_name(settings, topic) for topic in SINGLE_PARTITION_TOPICS)}
+        counts = {count for name, count in existing_counts.items() if name not in ignored_names}
         count = partitions or min(counts, default=settings.partitions)
         if counts - {count}:
             raise InputError(
                 f"the topics of {settings.prefix!r} have {sorted(counts)} partitions, but all must have {count}",
-                "a collection's partition count is fixed: use another --prefix and publish the pages again",
+                "a collection's partition count is fixed: use a different --prefix and publish the pages again",
             )
         missing = {name: topic for name, topic in required.items() if name not in existing_counts}
         if settings.pages_topic in missing:
             raise InputError(
-                f"the topic of pages {settings.pages_topic} does not exist",
-                "start the crawler that writes it, or correct kafka.pages_topic",
+                f"the topic {settings.pages_topic} with the crawler's pages does not exist",
+                "start the crawler that writes to it, or correct kafka.pages_topic",
             )
         if missing and not create:
             raise InputError(
@@ -105,7 +105,7 @@ def check_single_partition(settings: KafkaSettings, counts_by_name: dict[str, in
         if counts_by_name.get(name, 1) != 1:
             raise InputError(
                 f"the topic {name} has {counts_by_name[name]} partitions and must have 1",
-                "delete it or use another --prefix; `lostfound topics create` then creates it with 1 partition",
+                "delete it or use a different --prefix; `lostfound topics create` then creates it with 1 partition",
             )
 
 
@@ -116,9 +116,9 @@ async def _create(admin: AIOKafkaAdminClient, new_topics: list[NewTopic]) -> Non
         raise InputError(
             f"the broker did not create the topics: {error!r}", "check the broker's log and your permissions"
         ) from error
-    for name, code, *detail in response.topic_errors:
+    for name, code, *details in response.topic_errors:
         if code and for_code(code) is not TopicAlreadyExistsError:
-            reason = detail[0] if detail else for_code(code).__name__
+            reason = details[0] if details else for_code(code).__name__
             raise InputError(
                 f"the broker did not create the topic {name}: {reason}",
                 "check kafka.replication, kafka.partitions and your permissions",

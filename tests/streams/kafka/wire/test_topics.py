@@ -16,4 +16,4 @@ def test_a_topic_with_too_many_partitions_is_refused_by_name() -> None:
     for full in ("p-sweeps", "p-dead-letters"):
         with pytest.raises(InputError, match=f"{full} has 4 partitions and must have 1") as refused:
             topics.check_single_partition(kafka, {"p-pages": 4, full: 4})
-        assert "another --prefix" in refused.value.hint
+        assert "a different --prefix" in refused.value.hint
