@@ -1,7 +1,7 @@
 """Commit each sweep once all messages that `pages` contained when the commit was requested are processed.
 
-The worker that owns partition 0 tracks the progress, then appends "reached" to the sweep log. A new owner of this
-partition tracks the progress from the beginning. If two workers append "reached", the second event is ignored.
+The worker that owns partition 0 waits until this barrier is passed, then appends "reached" to the sweep log. A new
+owner of this partition starts again with the first stage. If two workers append "reached", the second is ignored.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ log = structlog.get_logger(__name__)
 
 async def coordinate_commits(collection: Collection) -> None:
     """Commit sweeps until this task is cancelled."""
-    requests = collection.runner.sweep_log.table.pending_commits
+    pending_commits = collection.runner.sweep_log.table.pending_commits
     barriers: dict[int, Barrier] = {}
     while True:
         await asyncio.sleep(POLL_SECONDS)
         if 0 not in collection.runner.partitions.active_numbers:
             barriers.clear()
             continue
-        for number, request in list(requests.items()):
+        for number, request in list(pending_commits.items()):
             barrier = barriers.setdefault(number, Barrier(collection.lag, request.end_offsets))
             try:
                 if await barrier.advance():
@@ -41,11 +41,11 @@ async def coordinate_commits(collection: Collection) -> None:
 
 
 async def _commit(collection: Collection, number: int, request: Event) -> None:
-    captures = await asyncio.to_thread(
+    capture_count = await asyncio.to_thread(
         lambda: sum(sweeps.captures_per_host(collection.sharded_store(), number).values())
     )
     sweep_log = collection.runner.sweep_log
-    reached = Event(event="reached", name=request.name, time=request.time, captures=captures, number=number)
+    reached = Event(event="reached", name=request.name, time=request.time, captures=capture_count, number=number)
     await sweep_log.append(reached)
     await sweep_log.wait_until(lambda table: number not in table.pending_commits)
-    log.info("sweep committed", sweep=request.name, captures=captures)
+    log.info("sweep committed", sweep=request.name, captures=capture_count)

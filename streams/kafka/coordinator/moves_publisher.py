@@ -1,7 +1,7 @@
-"""After each commit, publish moves: the answers of `find` about URLs that are missing since the committed sweep.
+"""After each commit, publish moves: the answers of `find` about URLs missing since the committed sweep.
 
-The owner of partition 0 publishes the moves, then appends "moves_published" to the sweep log. If this worker stops in
-between, the next owner queries the same URLs in the same order and sends messages with the same keys. If two workers
+The owner of partition 0 publishes the moves, then appends "moves_published" to the sweep log. If this worker stops
+before that, the next owner queries the same URLs in the same order and sends messages with the same keys. If two workers
 publish at the same time, messages are sent twice, with the same keys.
 """
 
@@ -58,7 +58,7 @@ async def _publish(collection: Collection, sweep: Sweep) -> None:
     remaining = moves_max = settings.kafka.moves_max
     # Queries wait for other workers, so they run in a thread.
     view = await asyncio.to_thread(lambda: View(collection.sharded_store()))
-    moves = islice(find_moves(view, settings, sweep), moves_max + 1)  # one more, to detect that the limit is exceeded
+    moves = islice(find_moves(view, settings, sweep), moves_max + 1)  # one more, to detect whether there are more
     while batch := await asyncio.to_thread(lambda: list(islice(moves, MOVES_PER_BATCH))):
         if 0 not in runner.partitions.active_numbers:
             return
@@ -66,9 +66,10 @@ async def _publish(collection: Collection, sweep: Sweep) -> None:
             runner.metrics.add_counts({"moves_truncated": 1})
             log.warning("a sweep has more moves than kafka.moves_max", sweep=sweep.name, moves_max=moves_max)
             del batch[remaining:]
-        owners = [partition_of(url_key(move.url), runner.context.partition_count) for move in batch]
+        partitions = [partition_of(url_key(move.url), runner.context.partition_count) for move in batch]
         await runner.producer.send_results(
-            Result(Topic.MOVES, owner, move.url.encode(), move) for owner, move in zip(owners, batch, strict=True)
+            Result(Topic.MOVES, partition, move.url.encode(), move)
+            for partition, move in zip(partitions, batch, strict=True)
         )
         runner.metrics.results.labels(Topic.MOVES.value).inc(len(batch))
         remaining -= len(batch)
@@ -83,7 +84,7 @@ async def _mark_published(sweep_log: SweepLog, sweep: Sweep) -> None:
 
 
 def find_moves(view: View, settings: Settings, sweep: Sweep) -> Iterator[Move]:
-    """Yield the URLs that are missing since `sweep`, the last committed sweep, if `find` finds them moved or gone."""
+    """Yield moves: the URLs missing since `sweep`, the last committed sweep, that `find` reports as moved or gone."""
     finder = Finder(view, settings)
     missing = possibly_missing_urls(view, settings.find.soft_404_urls)
     newly_missing = (url for url in missing if finder.missing_since(url) == sweep.number)

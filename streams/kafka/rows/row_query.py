@@ -1,4 +1,4 @@
-"""Queries for rows in partitions: their types, their execution on local stores, and the merging of answers.
+"""Queries for rows: their types, their execution on the stores of partitions, and the merging of answers.
 
     GetQuery      the value of each key, or None
     PrefixQuery   the rows under each key prefix
@@ -53,20 +53,20 @@ class PrefixQuery(_Query, frozen=True, tag="prefixes"):
     """A query for the rows under key prefixes."""
 
     limit: int | None = None  # rows per prefix; None: all
-    start: bytes | None = None  # the key from which to read; requires a single prefix
+    start: bytes | None = None  # the key from which to read; allowed only if `keys` contains one prefix
 
     def read(self, store: RowReader, keys: Sequence[bytes]) -> list[list[Row]]:
         """Return the rows under each prefix in one partition."""
         return store.rows_under(self.family, keys, self.limit)
 
-    def merge(self, parts: Iterable[Iterable[Row]]) -> list[Row]:
+    def merge(self, scans: Iterable[Iterable[Row]]) -> list[Row]:
         """Merge the rows that several partitions have under one prefix."""
-        return list(islice(merge_rows(self.family, parts), self.limit))
+        return list(islice(merge_rows(self.family, scans), self.limit))
 
 
 RowQuery = GetQuery | PrefixQuery
 RowSource = Callable[[RowQuery], Any]
-"""A function that answers row queries, from the stores of this process or by asking a different worker."""
+"""A function that answers row queries, from the stores of this process or through another worker."""
 ANSWER_TYPES: dict[type, Any] = {GetQuery: list[bytes | None], PrefixQuery: list[list[Row]]}
 
 
@@ -80,23 +80,27 @@ def run_query(stores: Mapping[int, RowReader], query: RowQuery) -> list[Any]:
     if isinstance(query, PrefixQuery) and query.start is not None:
         # The merge is lazy: it stops reading at the limit.
         (prefix,) = query.keys
-        return [query.merge([stores[number].scan(query.family, prefix, query.start) for number in query.partitions])]
+        return [
+            query.merge([stores[partition].scan(query.family, prefix, query.start) for partition in query.partitions])
+        ]
     indexes_by_partition: defaultdict[int, list[int]] = defaultdict(list)
     for index, owner in enumerate(query.owners):
-        for number in query.partitions if owner is None else (owner,):
-            indexes_by_partition[number].append(index)
+        for partition in query.partitions if owner is None else (owner,):
+            indexes_by_partition[partition].append(index)
     answers = [
-        query.read(stores[number], [query.keys[index] for index in indexes])
-        for number, indexes in indexes_by_partition.items()
+        query.read(stores[partition], [query.keys[index] for index in indexes])
+        for partition, indexes in indexes_by_partition.items()
     ]
     return merge_answers(query, indexes_by_partition.values(), answers)
 
 
-def merge_answers(query: RowQuery, indexes: Iterable[Iterable[int]], answers: Iterable[Iterable[Any]]) -> list[Any]:
-    """Merge the answers to the parts of a query. `indexes` locate the keys of each part in the query."""
+def merge_answers(
+    query: RowQuery, indexes_by_part: Iterable[Iterable[int]], answers: Iterable[Iterable[Any]]
+) -> list[Any]:
+    """Merge the answers to the parts of a query. For each part, the indexes are those of its keys in `query.keys`."""
     values_by_index: list[list[Any]] = [[] for _ in query.keys]
-    for part_indexes, values in zip(indexes, answers, strict=True):
-        for index, value in zip(part_indexes, values, strict=True):
+    for indexes, values in zip(indexes_by_part, answers, strict=True):
+        for index, value in zip(indexes, values, strict=True):
             values_by_index[index].append(value)
     return [values[0] if len(values) == 1 else query.merge(values) for values in values_by_index]
 
@@ -110,10 +114,10 @@ def merge_rows(family: Family, scans: Iterable[Iterable[Row]]) -> Iterator[Row]:
 def merge_values(family: Family, first: bytes, second: bytes) -> bytes:
     """Merge the values that two partitions have for one key.
 
-    In the family SWEEPS, partitions only contain counts of captures per host, which are added up. The sweeps
-    themselves are in the sweep log. In all other families, values are merged as facts.
+    In the family SWEEPS, partitions contain only counts of captures per host, which are added up; the sweeps
+    themselves are in the sweep log. The values of all other families are facts.
     """
     if family is not Family.SWEEPS:
         return merge(family, first, second)
-    assert len(first) == len(second) == _CAPTURE_COUNT.size, "partitions only have counts in the family SWEEPS"
+    assert len(first) == len(second) == _CAPTURE_COUNT.size, "partitions contain only counts in the family SWEEPS"
     return _CAPTURE_COUNT.pack(_CAPTURE_COUNT.unpack(first)[0] + _CAPTURE_COUNT.unpack(second)[0])

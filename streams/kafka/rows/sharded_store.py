@@ -1,8 +1,9 @@
 """Read a collection that is sharded over partitions as one store, like the store of the embedded engine.
 
 Usually only one partition is read per key: the owner, which `routing` derives from the key. All partitions are read
-for rows that are stored with a document but not looked up by its id (samples, words, edges), and for prefixes too
-short to identify an owner. If a partition does not answer, the read fails: partial answers are never returned.
+for rows that are stored with a document but whose keys do not begin with its id (samples, words, edges), and for
+prefixes that are too short to identify an owner. If a partition does not answer, the read fails: partial answers are
+never returned.
 """
 
 from __future__ import annotations
@@ -26,9 +27,11 @@ from streams.kafka.rows.row_query import GetQuery, PrefixQuery, RowQuery, RowSou
 from streams.operators.routing import partition_of
 
 _CHUNK_ROWS, _CHUNK_ROWS_MAX = 64, 4096  # the first chunk is small, because most scans end early
-_BY_DOCUMENT = frozenset({Family.DOCUMENTS, Family.TEXTS, Family.PARENTS, Family.LOCATIONS, Family.MEMBERS})
-_BY_SUFFIX = frozenset({Family.SAMPLES, Family.WORDS})  # the end of a key, a document prefix, determines the owner
-_SWEEP_TAG = b"s"  # the first byte of the key of a sweep; other keys have counts of captures per host
+_KEYS_STARTING_WITH_DOCUMENT = frozenset(
+    {Family.DOCUMENTS, Family.TEXTS, Family.PARENTS, Family.LOCATIONS, Family.MEMBERS}
+)
+_KEYS_ENDING_WITH_PREFIX = frozenset({Family.SAMPLES, Family.WORDS})  # of the document, which determines the owner
+_SWEEP_TAG = b"s"  # the first byte of a sweep's key; rows with other keys contain counts of captures per host
 
 
 class QueryStore:
@@ -99,7 +102,7 @@ class ShardedStore(QueryStore):
         if missing := sorted(set(range(partitions)) - set(sources)):
             raise StateError(
                 f"no worker serves partitions {', '.join(map(str, missing))} of {partitions}",
-                "retry once other workers have taken these over; /readyz shows the progress of a worker",
+                "retry once other workers have taken over these partitions; /readyz shows the progress of a worker",
             )
         self.scheme, self.partitions = scheme, partitions
         self._sources, self._sweep_rows, self._threads = sources, sweep_rows, threads
@@ -112,16 +115,17 @@ class ShardedStore(QueryStore):
         if query.family is not Family.SWEEPS:
             return self._query_workers(query)
         # The sweeps are derived from the sweep log. Their counts of captures per host are stored in the partitions.
-        logged = [self._read_sweep_rows(query, key) for key in query.keys]
+        log_answers = [self._read_sweep_rows(query, key) for key in query.keys]
         if all(key.startswith(_SWEEP_TAG) for key in query.keys):
-            return logged
-        return merge_answers(query, [range(len(logged))] * 2, [logged, self._query_workers(query)])
+            return log_answers
+        all_indexes = range(len(query.keys))
+        return merge_answers(query, [all_indexes, all_indexes], [log_answers, self._query_workers(query)])
 
     def _read_sweep_rows(self, query: RowQuery, key: bytes) -> Any:
         if isinstance(query, GetQuery):
             return self._sweep_rows.get(key)
-        first = query.start or b""
-        rows = sorted(row for row in self._sweep_rows.items() if row[0].startswith(key) and row[0] >= first)
+        start = query.start or b""
+        rows = sorted(row for row in self._sweep_rows.items() if row[0].startswith(key) and row[0] >= start)
         return rows[: query.limit]
 
     def _query_workers(self, query: RowQuery) -> list[Any]:
@@ -134,27 +138,29 @@ class ShardedStore(QueryStore):
         queries = []
         for source, indexes in indexes_by_source.items():
             part_owners = [owners[index] for index in indexes]
-            needed = set(part_owners)
-            partitions = [n for n in self._partitions_by_source[source] if n in needed or None in needed]
+            needed_owners = set(part_owners)  # with None, all of the worker's partitions are needed
+            partitions = [n for n in self._partitions_by_source[source] if {n, None} & needed_owners]
             keys = [query.keys[index] for index in indexes]
             queries.append(msgspec.structs.replace(query, keys=keys, partitions=partitions, owners=part_owners))
         if self._threads is None or len(queries) < 2:
-            answers = [source(part) for source, part in zip(indexes_by_source, queries, strict=True)]
+            answers = [source(part_query) for source, part_query in zip(indexes_by_source, queries, strict=True)]
         else:
-            answers = list(self._threads.map(lambda source, part: source(part), indexes_by_source, queries))
+            answers = list(
+                self._threads.map(lambda source, part_query: source(part_query), indexes_by_source, queries)
+            )
         return merge_answers(query, indexes_by_source.values(), answers)
 
     def owner(self, family: Family, key: bytes) -> int | None:
         """Return the only partition that can have rows whose keys begin with `key`, or None if several can."""
         if family is Family.META:
-            # All partitions have the same rows, except for those about full buckets.
+            # All partitions have the same rows, except the rows about full buckets.
             return None if key.startswith(meta.FULL_BUCKET) else 0
         if family is Family.CAPTURES:
-            end = key.find(b"\0")
-            return partition_of(key[:end], self.partitions) if end >= 0 else None
+            url_end = key.find(b"\0")  # negative if `key` is a prefix of URL keys
+            return partition_of(key[:url_end], self.partitions) if url_end >= 0 else None
         if family is Family.BANDS and len(key) == self.scheme.bucket_bytes:
             return partition_of(key, self.partitions)
-        if family in _BY_DOCUMENT and len(key) >= PREFIX_BYTES:
+        if family in _KEYS_STARTING_WITH_DOCUMENT and len(key) >= PREFIX_BYTES:
             return partition_of(key[:PREFIX_BYTES], self.partitions)
         return None
 
@@ -177,7 +183,7 @@ class ShardedStore(QueryStore):
 
     def _possible_owners(self, family: Family, key: bytes) -> Sequence[int]:
         """Return the partitions that may have a row with this key."""
-        if family in _BY_SUFFIX:
+        if family in _KEYS_ENDING_WITH_PREFIX:
             return (partition_of(key[-PREFIX_BYTES:], self.partitions),)
         owner = self.owner(family, key)
         return range(self.partitions) if owner is None else (owner,)

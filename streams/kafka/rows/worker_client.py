@@ -1,6 +1,6 @@
 """The HTTP client for workers.
 
-Bodies are msgpack. Every request contains LOSTFOUND_TOKEN, if set, which must be the same for all workers. A late,
+Bodies are msgpack. Every request contains LOSTFOUND_TOKEN if it is set; all workers must have the same token. A late,
 invalid or missing response raises an error that names the worker: partial answers are never returned.
 """
 
@@ -24,9 +24,9 @@ from streams.kafka.rows.row_query import ANSWER_TYPES, RowQuery
 from streams.kafka.rows.sharded_store import QueryStore
 
 _encode = msgspec.msgpack.Encoder().encode
-_decoder = cache(msgspec.msgpack.Decoder)
+_decoder_of = cache(msgspec.msgpack.Decoder)
 _BODY_BYTES_MAX = 8 << 20
-_CHANGE_SECONDS_MAX = 3600.0  # long, because the worker first waits for all messages in flight
+_TIMEOUT_SECONDS = 3600.0  # for changes: the worker first waits for all messages in flight
 
 
 def token_from_environment() -> str:
@@ -35,15 +35,15 @@ def token_from_environment() -> str:
     if not (token.isascii() and token.isprintable()) or " " in token:
         raise InputError(
             "LOSTFOUND_TOKEN contains spaces or characters other than printable ASCII",
-            "generate one with `openssl rand -hex 32`",
+            "generate a token with `openssl rand -hex 32`",
         )
     return token
 
 
 def is_authorized(header: str | None, token: str) -> bool:
     """Return whether an Authorization header contains the token. Without a token, all requests are authorized."""
-    value = (header or "").encode("utf-8", "replace")
-    return not token or hmac.compare_digest(value, f"Bearer {token}".encode())
+    header_bytes = (header or "").encode("utf-8", "replace")
+    return not token or hmac.compare_digest(header_bytes, f"Bearer {token}".encode())
 
 
 def url_for(host: str, port: int) -> str:
@@ -56,10 +56,10 @@ def parse_worker_url(url: str) -> SplitResult:
     try:
         parts = urlsplit(url.rstrip("/"))
         host = (parts.hostname or "").encode("idna")  # raises ValueError for an invalid host name
-        usable = parts.scheme in ("http", "https") and host and parts.port != 0 and parts.path.isascii()
+        is_usable = parts.scheme in ("http", "https") and host and parts.port != 0 and parts.path.isascii()
     except ValueError:
-        usable = False
-    if not usable:
+        is_usable = False
+    if not is_usable:
         raise InputError(f"{url!r} is not the URL of a worker", "use http://HOST:PORT")
     return parts
 
@@ -74,12 +74,12 @@ class _ErrorResponse(msgspec.Struct):
 class WorkerClient:
     """The client of one worker. Each thread keeps one connection open."""
 
-    def __init__(self, url: str, seconds_max: float, token: str = "") -> None:
+    def __init__(self, url: str, timeout_seconds: float, token: str = "") -> None:
         """Raise InputError for an invalid URL."""
         self._headers = {"Authorization": f"Bearer {token}"} if token else {}
-        self.url, self.seconds_max = url.rstrip("/"), seconds_max
-        self._parts = parse_worker_url(url)
-        self._thread = threading.local()
+        self.url, self.timeout_seconds = url.rstrip("/"), timeout_seconds
+        self._url_parts = parse_worker_url(url)
+        self._thread_local = threading.local()
 
     def store(self) -> QueryStore:
         """Return a store that reads the whole collection through this worker."""
@@ -87,7 +87,7 @@ class WorkerClient:
 
     def query(self, query: RowQuery) -> Any:
         """Return the answer to a row query. Raise the same errors as `post`."""
-        return self.post("/rows", _encode(query), ANSWER_TYPES[type(query)], self.seconds_max)
+        return self.post("/rows", _encode(query), ANSWER_TYPES[type(query)], self.timeout_seconds)
 
     def retract(self, changes: Changes) -> None:
         """Send a retraction and return once the owners of all rows have applied it."""
@@ -95,13 +95,13 @@ class WorkerClient:
         for record in records:
             self.post("/retract", record, None)
 
-    def post(self, path: str, body: bytes, response_type: Any, seconds_max: float = _CHANGE_SECONDS_MAX) -> Any:
+    def post(self, path: str, body: bytes, response_type: Any, timeout_seconds: float = _TIMEOUT_SECONDS) -> Any:
         """Send a body and return the decoded response.
 
-        Raise StateError if no valid response arrives, InputError if the worker rejects the token or the request.
+        Raise StateError if no valid response arrives, and InputError if the worker rejects the token or the request.
         """
         try:
-            status, response = self._exchange(path, body, seconds_max)
+            status, response = self._exchange(path, body, timeout_seconds)
         except ConnectionRefusedError as error:
             raise StateError(
                 f"no worker is listening at {self.url}",
@@ -109,12 +109,12 @@ class WorkerClient:
             ) from error
         except (OSError, http.client.HTTPException) as error:
             raise StateError(
-                f"no response from the worker at {self.url} within {seconds_max:g} s: {error!r}",
+                f"no valid response from the worker at {self.url} (timeout {timeout_seconds:g} s): {error!r}",
                 "retry, or check /readyz of the workers; partial answers are never returned",
             ) from error
         if status == http.HTTPStatus.OK:
             try:
-                return _decoder(response_type).decode(response)
+                return _decoder_of(response_type).decode(response)
             except msgspec.DecodeError as error:
                 raise StateError(f"the response of the worker at {self.url} cannot be decoded: {error}") from error
         try:
@@ -124,18 +124,19 @@ class WorkerClient:
         error_type = InputError if status in (http.HTTPStatus.UNAUTHORIZED, http.HTTPStatus.CONFLICT) else StateError
         raise error_type(f"the worker at {self.url} reports: {problem.error}", problem.hint)
 
-    def _exchange(self, path: str, body: bytes, seconds_max: float) -> tuple[int, bytes]:
-        connection: http.client.HTTPConnection | None = getattr(self._thread, "connection", None)
-        if connection is None or connection.timeout != seconds_max:
-            kind = http.client.HTTPSConnection if self._parts.scheme == "https" else http.client.HTTPConnection
-            connection = kind(self._parts.hostname or "", self._parts.port, timeout=seconds_max)
-            self._thread.connection = connection
+    def _exchange(self, path: str, body: bytes, timeout_seconds: float) -> tuple[int, bytes]:
+        connection: http.client.HTTPConnection | None = getattr(self._thread_local, "connection", None)
+        if connection is None or connection.timeout != timeout_seconds:
+            parts = self._url_parts
+            connection_type = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
+            connection = connection_type(parts.hostname or "", parts.port, timeout=timeout_seconds)
+            self._thread_local.connection = connection
         try:
             try:
-                connection.request("POST", self._parts.path + path, body, self._headers)
+                connection.request("POST", self._url_parts.path + path, body, self._headers)
             except (OSError, http.client.HTTPException):
-                connection.close()  # the worker may have closed an idle connection: retry on a new connection
-                connection.request("POST", self._parts.path + path, body, self._headers)
+                connection.close()  # the worker may have closed it while it was idle: retry on a new connection
+                connection.request("POST", self._url_parts.path + path, body, self._headers)
             response = connection.getresponse()
             return response.status, response.read()
         except (OSError, http.client.HTTPException):

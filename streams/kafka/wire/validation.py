@@ -19,7 +19,7 @@ from streams.operators import messages
 from streams.operators.join import MemberTransfer, Union
 from streams.timestamps import MILLIS_MAX
 
-_SAMPLE_BYTES, _WORD_BYTES = 4, 8  # length of one item
+_SAMPLE_BYTES, _WORD_BYTES = 4, 8  # of one item in a list of samples or of words
 
 
 def find_fault(value: Any, scheme: Scheme) -> str:
@@ -32,8 +32,8 @@ def _length_fault(name: str, value: bytes, length: int) -> str:
     return "" if len(value) == length else f"the {name} has {len(value)} bytes instead of {length}"
 
 
-def _id_fault(document: bytes) -> str:
-    return _length_fault("document id", document, ID_BYTES)
+def _id_fault(document_id: bytes) -> str:
+    return _length_fault("document id", document_id, ID_BYTES)
 
 
 def _pair_fault(document: bytes, prefix: bytes) -> str:
@@ -84,9 +84,9 @@ def _row_fault(document: bytes, row: bytes, bins: int) -> str:
     return "" if len(signature) == bins else f"the sketch has {len(signature)} bins instead of {bins}"
 
 
-def _order_fault(smaller: bytes, greater: Sequence[bytes]) -> str:
-    fault = "" if all(document > smaller for document in greater) else "the first document id is not the smallest"
-    return next(filter(None, map(_id_fault, (smaller, *greater))), fault)
+def _order_fault(smallest: bytes, others: Sequence[bytes]) -> str:
+    order_fault = "" if all(other > smallest for other in others) else "the first document id is not the smallest"
+    return next(filter(None, map(_id_fault, (smallest, *others))), order_fault)
 
 
 _CHECKS: dict[type, Callable[[Any, Scheme], str]] = {
@@ -120,11 +120,11 @@ def find_retraction_fault(record: bytes) -> str:
     """Return what is wrong with the changelog record of a retraction, or an empty string if it is valid."""
     try:
         kind, changes = changelog_record.decode(record)
-        for row in (*changes.puts.get(Family.CAPTURES, ()), *changes.deletes.get(Family.CAPTURES, ())):
-            capture_row.decode_key(row)
+        for key in (*changes.puts.get(Family.CAPTURES, ()), *changes.deletes.get(Family.CAPTURES, ())):
+            capture_row.decode_key(key)
     except ValueError as error:
         return str(error)
     if kind != changelog_record.RETRACTION:
         return "the record contains facts, but a retraction is expected"
-    derived = ", ".join(sorted({Family.META, Family.SWEEPS} & {*changes.puts, *changes.deletes}))
-    return f"the retraction changes rows that each partition derives itself: {derived}" if derived else ""
+    families = ", ".join(sorted({Family.META, Family.SWEEPS} & {*changes.puts, *changes.deletes}))
+    return f"the retraction changes rows that each partition derives itself: {families}" if families else ""
