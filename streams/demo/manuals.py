@@ -1,4 +1,4 @@
-"""Download the editions of a real manual and convert each into a sweep for the demo.
+"""Download the editions of a real manual, and convert each edition into a sweep for the demo.
 
 pip downloads the source archives from the package index, several at a time. Only their text files are read. A page
 has the same URL in all editions, as on a site that always shows the newest edition.
@@ -23,7 +23,7 @@ from streams.errors import LostfoundError
 PROJECT = "Django"
 BASE_URL = "https://docs.djangoproject.com/en/stable/"
 PAGE_BYTES_MAX = 4_000_000  # the largest page of the manual has 150 kB
-DOWNLOADS_MAX = 3  # concurrent downloads; unpacking an archive keeps a core busy
+DOWNLOADS_MAX = 3  # concurrent downloads; unpacking keeps a core busy
 DOWNLOAD_SECONDS_MAX = 180.0
 
 
@@ -73,19 +73,21 @@ def download_archives(folder: Path, on_download: Callable[[Edition], None]) -> d
 
 def write_sweep(edition: Edition, archive: Path, target: Path) -> int:
     """Write an edition's pages as JSONL and return their number. Raise ManualUnavailable if the archive is broken."""
-    rows = [
+    records = [
         {"url": url, "fetch_time": f"{edition.release_date}T00:00:00Z", "title": parse_title(text), "text": text}
         for url, text in sorted(read_pages(archive))
     ]
     target.parent.mkdir(parents=True, exist_ok=True)
-    partial = target.with_suffix(".part")  # later runs reuse the target, so it must be complete
-    partial.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
-    partial.replace(target)
-    return len(rows)
+    partial_file = target.with_suffix(".part")  # later runs reuse the target, so it must be complete
+    partial_file.write_text(
+        "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records), encoding="utf-8"
+    )
+    partial_file.replace(target)
+    return len(records)
 
 
 def read_pages(archive: Path) -> Iterator[tuple[str, str]]:
-    """Yield the URL and text of every page in a source archive. Raise ManualUnavailable if it is broken."""
+    """Yield the URL and text of every page. Raise ManualUnavailable if the archive is broken."""
     try:
         with tarfile.open(archive, "r:gz") as tar:
             for member in tar:
@@ -117,13 +119,13 @@ def parse_title(text: str) -> str:
 
 
 def _download_archive(edition: Edition, target: Path, backend_folder: Path) -> None:
-    folder = target.with_suffix(".part")
+    download_folder = target.with_suffix(".part")
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-input"]
     command += ["--disable-pip-version-check", "--retries", "1", "--timeout", "20"]
     command += ["--no-binary", PROJECT, "--use-pep517", "--no-build-isolation"]
-    command += ["--dest", str(folder), f"{PROJECT}=={edition.version}"]
+    command += ["--dest", str(download_folder), f"{PROJECT}=={edition.version}"]
     try:
-        result = subprocess.run(  # noqa: S603 - all arguments are ours
+        result = subprocess.run(  # noqa: S603 - all arguments are constants or our own paths
             command,
             env={**os.environ, "PYTHONPATH": str(backend_folder.resolve())},
             capture_output=True,
@@ -133,9 +135,9 @@ def _download_archive(edition: Edition, target: Path, backend_folder: Path) -> N
         )
     except (subprocess.TimeoutExpired, OSError) as error:
         raise ManualUnavailable(f"could not download {PROJECT} {edition.version}: {error}") from error
-    archives = sorted(folder.glob("*.tar.gz")) if result.returncode == 0 else []
+    archives = sorted(download_folder.glob("*.tar.gz")) if result.returncode == 0 else []
     if not archives:
         reason = (result.stderr.strip().splitlines() or ["pip saved no archive"])[-1]
         raise ManualUnavailable(f"could not download {PROJECT} {edition.version}: {reason}")
     archives[0].replace(target)
-    folder.rmdir()
+    download_folder.rmdir()

@@ -30,8 +30,8 @@ from streams.terminal import layout, progress_bars, tables
 from streams.terminal.escape import escape_text
 from streams.urls import url_key
 
-CLUSTERS_READ = 100_000
-CLUSTERS_SHOWN, MOVES_SHOWN, GONE_SHOWN, REDIRECTS_SHOWN = 6, 12, 8, 3
+CLUSTERS_READ_MAX = 100_000
+CLUSTERS_SHOWN_MAX, MOVES_SHOWN_MAX, GONE_SHOWN_MAX, REDIRECTS_SHOWN_MAX = 6, 12, 8, 3
 
 
 class Site(NamedTuple):
@@ -96,7 +96,7 @@ def _load_sample() -> Site:
 
 
 def _ingest_sweeps(data_dir: Path, settings: Settings, site: Site, now: int) -> list[Summary]:
-    """Ingest all sweeps. If an existing state has another scheme, format or pages, delete it and start again."""
+    """Ingest all sweeps. If an existing state has a different scheme, format or pages, replace it."""
 
     def ingest_sweep(name: str, pages: Path) -> Summary:
         with Store(data_dir, settings.store) as store, progress_bars.ingest_bar(name, quiet=False) as report:
@@ -124,12 +124,14 @@ def _print_sweeps(description: str, summaries: Sequence[Summary], seconds: float
 
 
 def _print_clusters(view: View, base_url: str) -> None:
-    """Print the clusters with the most URLs. Clusters with one URL, mostly the editions of one page, are left out."""
-    clusters = list(islice(query.clusters(view, min_size=2), CLUSTERS_READ))
-    copies = sorted((cluster for cluster in clusters if cluster.url_count > 1), key=lambda copy: -copy.url_count)
+    """Print the clusters with the most URLs. Omit clusters with one URL, which are mostly editions of one page."""
+    clusters = list(islice(query.clusters(view, min_size=2), CLUSTERS_READ_MAX))
+    copies = sorted(
+        (cluster for cluster in clusters if cluster.url_count > 1), key=lambda cluster: -cluster.url_count
+    )
     _print_heading("What is a copy of what", f"{len(clusters):,} clusters, {len(copies):,} of them over several URLs")
     table = layout.new_table(">urls", ">documents", "title", "pages")
-    for cluster in copies[:CLUSTERS_SHOWN]:
+    for cluster in copies[:CLUSTERS_SHOWN_MAX]:
         titles = (view.title(bytes.fromhex(document)) for document in cluster.documents)
         urls = [_shorten(url, base_url) for url in cluster.urls]
         title = escape_text(next(filter(None, titles), ""))
@@ -143,16 +145,16 @@ def _print_moved(moved: Sequence[Answer], missing_count: int, base_url: str) -> 
     _print_heading("Where pages moved", f"{len(moved):,} of {missing_count:,} missing URLs")
     table = layout.new_table("", "")
     table.show_header = False
-    for answer in sorted(moved, key=lambda answer: -answer.candidates[0].confidence)[:MOVES_SHOWN]:
+    for answer in sorted(moved, key=lambda answer: -answer.candidates[0].confidence)[:MOVES_SHOWN_MAX]:
         best = answer.candidates[0]
         move = Text.assemble(_shorten(answer.url, base_url), " → ", (_shorten(best.url, base_url), "bold"), "\n")
         table.add_row(layout.format_share(best.confidence), move.append(tables.evidence_line(best)))
     _print_indented(table)
-    _print_remaining(len(moved) - MOVES_SHOWN)
+    _print_remaining(len(moved) - MOVES_SHOWN_MAX)
 
 
 def _print_gone(view: View, gone: Sequence[Answer], base_url: str) -> None:
-    """Print the pages that no longer exist anywhere, one line per subtree."""
+    """Print the missing pages whose text is at no other URL, one line per subtree."""
     subtrees: list[list[Answer]] = []
     for answer in sorted(gone, key=lambda answer: answer.url):
         if subtrees and answer.url.startswith(subtrees[-1][0].url):
@@ -162,14 +164,14 @@ def _print_gone(view: View, gone: Sequence[Answer], base_url: str) -> None:
     subtrees.sort(key=lambda subtree: (-len(subtree), subtree[0].url))
     _print_heading("Gone", f"{len(gone):,} missing URLs whose text is not in the last sweep")
     table = layout.new_table("missing", "last seen", "title")
-    for top, *below in subtrees[:GONE_SHOWN]:
-        suffix = f" and {len(below)} below it" if below else ""
-        url = Text(_shorten(top.url, base_url)).append(suffix, style="dim")
-        documents = [capture.document for capture in view.captures(url_key(top.url)) if capture.document]
+    for top_answer, *answers_below in subtrees[:GONE_SHOWN_MAX]:
+        suffix = f" and {len(answers_below)} below it" if answers_below else ""
+        url = Text(_shorten(top_answer.url, base_url)).append(suffix, style="dim")
+        documents = [capture.document for capture in view.captures(url_key(top_answer.url)) if capture.document]
         title = escape_text(view.title(documents[-1])) if documents else ""
-        table.add_row(url, (top.last_seen or "")[:10], title)
+        table.add_row(url, (top_answer.last_seen or "")[:10], title)
     _print_indented(table)
-    _print_remaining(sum(len(subtree) for subtree in subtrees[GONE_SHOWN:]))
+    _print_remaining(sum(len(subtree) for subtree in subtrees[GONE_SHOWN_MAX:]))
 
 
 def _write_redirects(answers: Sequence[Answer], target: Path, confidence_min: float) -> None:
@@ -179,7 +181,7 @@ def _write_redirects(answers: Sequence[Answer], target: Path, confidence_min: fl
     target.write_text(text, encoding="utf-8")
     _print_heading("Redirect map for nginx", f"{len(redirects.moves) - len(dropped):,} redirects in {target}")
     lines = [line.strip() for line in text.splitlines() if '" "http' in line]
-    _print_indented(Text("\n".join(lines[:REDIRECTS_SHOWN]), style="dim", no_wrap=True, overflow="ellipsis"))
+    _print_indented(Text("\n".join(lines[:REDIRECTS_SHOWN_MAX]), style="dim", no_wrap=True, overflow="ellipsis"))
 
 
 def _print_heading(text: str, summary: str) -> None:

@@ -24,7 +24,7 @@ from streams.sketch import sketcher
 from streams.sketch.index_terms import most_divisible_shingles
 
 _CHUNK = 1_000  # keys per look-up, or sketches per computation
-_POSTINGS_MAX = 4_096  # documents per sampled shingle
+_POSTINGS_MAX = 4_096  # documents per indexed sample
 
 
 def remove_postings(reader: RowReader, changes: Changes, deleted: Mapping[bytes, Sketch], scheme: Scheme) -> None:
@@ -39,9 +39,9 @@ def remove_postings(reader: RowReader, changes: Changes, deleted: Mapping[bytes,
     changed = {bucket: prefixes for bucket, prefixes in remaining.items() if prefixes != stored[bucket]}
     full_size = meta.smallest_full_bucket_size(reader)
     if full := {bucket for bucket in changed if full_size is not None and len(stored[bucket]) >= full_size}:
-        prefixes_from_full = set[bytes]().union(*(deleted_postings[bucket] for bucket in full))
-        sketches = [sketch for document, sketch in deleted.items() if document[:PREFIX_BYTES] in prefixes_from_full]
-        for bucket, prefix in _postings(_find_similar(View(reader), sketches, deleted), scheme):
+        prefixes_in_full = set[bytes]().union(*(deleted_postings[bucket] for bucket in full))
+        sketches = [sketch for document, sketch in deleted.items() if document[:PREFIX_BYTES] in prefixes_in_full]
+        for bucket, prefix in _postings(_find_similar_sketches(View(reader), sketches, deleted), scheme):
             if bucket in full:
                 changed[bucket].add(prefix)
     for bucket, prefixes in changed.items():
@@ -51,22 +51,22 @@ def remove_postings(reader: RowReader, changes: Changes, deleted: Mapping[bytes,
             changes.delete(Family.BANDS, bucket)
 
 
-def _find_similar(view: View, sketches: Iterable[Sketch], deleted: Collection[bytes]) -> Iterator[Sketch]:
+def _find_similar_sketches(view: View, sketches: Iterable[Sketch], deleted: Collection[bytes]) -> Iterator[Sketch]:
     """Yield the sketches of remaining documents that share indexed samples with `sketches`."""
-    values = sorted({value for sketch in sketches for value in most_divisible_shingles(sketch)})
-    similar: set[bytes] = set()
-    for start in range(0, len(values), _CHUNK):
-        similar.update(*view.sample_postings(values[start : start + _CHUNK], _POSTINGS_MAX))
-    prefixes = sorted(similar)
+    samples = sorted({sample for sketch in sketches for sample in most_divisible_shingles(sketch)})
+    similar_prefixes: set[bytes] = set()
+    for start in range(0, len(samples), _CHUNK):
+        similar_prefixes.update(*view.sample_postings(samples[start : start + _CHUNK], _POSTINGS_MAX))
+    prefixes = sorted(similar_prefixes)
     for start in range(0, len(prefixes), _CHUNK):
         rows = view.documents_by_prefixes(prefixes[start : start + _CHUNK])
         yield from (row.sketch for row in rows if row.sketch.document not in deleted)
 
 
 def _postings(sketches: Iterable[Sketch], scheme: Scheme) -> Iterator[tuple[bytes, bytes]]:
-    """Yield every bucket of every document, with the prefix of the document id."""
-    remaining = iter(sketches)
-    while chunk := list(islice(remaining, _CHUNK)):
+    """Yield each document's postings: pairs of a bucket and the prefix of the document id."""
+    iterator = iter(sketches)
+    while chunk := list(islice(iterator, _CHUNK)):
         chunk_buckets = sketcher.cut_into_buckets(np.array([sketch.signature for sketch in chunk]), scheme)
         for sketch, buckets in zip(chunk, chunk_buckets, strict=True):
             for bucket in buckets:

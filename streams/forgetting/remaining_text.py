@@ -1,8 +1,8 @@
-"""Decide which title and text remain stored when their page is removed and the document stays.
+"""Decide which title and text remain stored when their page is removed but the document stays.
 
 The pages of a document have the same canonical tokens, but titles, capitals and punctuation may differ. If a
-remaining page has the same bytes as the removed page, the title and text stay. Otherwise only the common tokens stay:
-no title, and the text folded as for its sketch. `find` compares folded texts anyway.
+remaining page has the same bytes as the removed page, the title and text stay. Otherwise the title is deleted, and
+the text is replaced by its canonical tokens, which all pages share. `find` compares only such tokens anyway.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from streams.sketch.sketcher import Sketcher
 
 
 class RemainingTexts:
-    """Computes what remains of stored texts."""
+    """Computes the rows of texts whose pages are removed."""
 
     def __init__(self, reader: RowReader, scheme: Scheme) -> None:
         self._reader = reader
@@ -33,7 +33,7 @@ class RemainingTexts:
     ) -> None:
         """Change or delete the text of a document if it comes from a removed page.
 
-        `removed` and `remaining` are captures of the document. `remaining` is read only if the text has to change.
+        `removed` and `remaining` are captures of the document. `remaining` is read only if the text must change.
         """
         row = self._reader.get(Family.TEXTS, sketch.document)
         if row is None or text_row.source(row) not in {capture.raw_fingerprint for capture in removed}:
@@ -47,12 +47,12 @@ class RemainingTexts:
         """Return the new row of a text whose page is removed, or b"" if nothing remains."""
         source = text_row.source(row)
         same_bytes = next((capture for capture in remaining if capture.raw_fingerprint == source), None)
-        return text_row.with_time(row, same_bytes.time) if same_bytes else self._folded(sketch, row)
+        return text_row.with_time(row, same_bytes.time) if same_bytes else self._canonical_row(sketch, row)
 
-    def _folded(self, sketch: Sketch, row: bytes) -> bytes:
+    def _canonical_row(self, sketch: Sketch, row: bytes) -> bytes:
         # If the text was cut at `tokens_max`, only its first tokens make up the document.
         tokens = self._sketcher.canonical(self._codec.decode(row)[1]).split(" ")[: sketch.tokens]
         text = " ".join(tokens)
-        # No text is known that folding changes twice. Its folded text would belong to a different document.
+        # A text whose tokens change when tokenised again would be a different document (none is known).
         same_document = self._sketcher.sketch(text).document == sketch.document
         return self._codec.encode("", text) if same_document else b""

@@ -40,7 +40,7 @@ class Removal(msgspec.Struct, frozen=True):
     changes: Changes
     captures: int = 0
     documents: int = 0
-    rejoined: int = 0  # documents that were joined again because their cluster was dissolved
+    rejoined: int = 0  # remaining documents of dissolved clusters, which were joined again
 
 
 class RemovalTotals(msgspec.Struct, frozen=True):
@@ -68,19 +68,20 @@ def forget_document(reader: RowReader, document: bytes) -> Iterator[Removal]:
     view = View(reader)
     captures = [
         capture
-        for key in view.locations([document], limit=1 << 62)[0]
+        for key in view.locations([document], limit=1 << 62)[0]  # all locations
         for capture in view.captures(key)
         if capture.document == document
     ]
-    yield _remove(reader, captures, StaleEntryFinder(reader, view.scheme, lambda _: False), must_delete={document})
+    entry_finder = StaleEntryFinder(reader, view.scheme, lambda _: False)  # no capture of the document remains
+    yield _remove(reader, captures, entry_finder, must_delete={document})
 
 
 def forget_url(reader: RowReader, key: bytes) -> Iterator[Removal]:
     """Remove the captures of a URL key, and the documents that have no other capture."""
     yield from finish_cancelling(reader)
     view = View(reader)
-    words = StaleEntryFinder(reader, view.scheme, lambda capture: capture.key != key)
-    yield _remove(reader, view.captures(key), words)
+    entry_finder = StaleEntryFinder(reader, view.scheme, lambda capture: capture.key != key)
+    yield _remove(reader, view.captures(key), entry_finder)
 
 
 def cancel_sweep(reader: RowReader, sweep: Sweep) -> Iterator[Removal]:
@@ -94,10 +95,10 @@ def cancel_sweep(reader: RowReader, sweep: Sweep) -> Iterator[Removal]:
     if changes:
         yield Removal(changes)
     start = b""
-    words = StaleEntryFinder(reader, View(reader).scheme, lambda capture: capture.sweep != sweep.number)
+    entry_finder = StaleEntryFinder(reader, View(reader).scheme, lambda capture: capture.sweep != sweep.number)
     while captures := _next_captures(reader, sweep.number, start):
         start = capture_row.key_of(captures[-1])
-        yield _remove(reader, captures, words)
+        yield _remove(reader, captures, entry_finder)
     changes = Changes()
     sweeps.finish_cancel(reader, sweep, changes)
     yield Removal(changes)
@@ -117,39 +118,42 @@ def finish_cancelling(reader: RowReader) -> Iterator[Removal]:
 
 
 def _next_captures(reader: RowReader, sweep: int, start: bytes) -> list[Capture]:
-    """Return the next captures of a sweep, from the row `start`."""
+    """Return the next captures of a sweep, starting at the row key `start`."""
     rows = (row for row in reader.scan(Family.CAPTURES, start=start) if capture_row.decode_key(row[0])[1] == sweep)
     return [capture_row.decode(*row) for row in islice(rows, CAPTURES_PER_REMOVAL)]
 
 
 def _remove(
-    reader: RowReader, captures: Sequence[Capture], words: StaleEntryFinder, must_delete: Collection[bytes] = ()
+    reader: RowReader,
+    captures: Sequence[Capture],
+    entry_finder: StaleEntryFinder,
+    must_delete: Collection[bytes] = (),
 ) -> Removal:
-    """Remove captures, the locations and documents without other captures, and the documents in `must_delete`."""
+    """Remove captures, locations and documents without other captures, and all documents in `must_delete`."""
     changes = Changes()
-    removed: dict[bytes, list[Capture]] = {document: [] for document in must_delete}
+    captures_by_document: dict[bytes, list[Capture]] = {document: [] for document in must_delete}
     for capture in captures:
         changes.delete(Family.CAPTURES, capture_row.key_of(capture))
         if capture.document:
-            removed.setdefault(capture.document, []).append(capture)
+            captures_by_document.setdefault(capture.document, []).append(capture)
     _subtract_counts(reader, changes, captures)
     scheme = View(reader).scheme
-    deleted, affected = _remove_from_urls(reader, changes, scheme, removed, must_delete)
+    deleted, affected = _remove_from_urls(reader, changes, scheme, captures_by_document, must_delete)
     _delete_rows(reader, changes, deleted)
     remove_postings(reader, changes, deleted, scheme)
-    changes.delete_all(Family.WORDS, words.find(affected))
+    changes.delete_all(Family.WORDS, entry_finder.find(affected))
     rejoined = _rejoin(reader, changes, deleted)
-    totals = Counter(meta.counters(reader))
-    totals.update(documents=-len(deleted), documents_forgotten=len(deleted))
-    meta.put_counters(changes, dict(totals))
+    counters = Counter(meta.counters(reader))
+    counters.update(documents=-len(deleted), documents_forgotten=len(deleted))
+    meta.put_counters(changes, dict(counters))
     return Removal(changes, len(captures), len(deleted), rejoined)
 
 
 class _UrlCaptures(msgspec.Struct, frozen=True):
-    """The captures of one document at one URL key, before a removal."""
+    """The captures of one document at one URL key: those to remove and those that remain."""
 
     key: bytes
-    location: bytes | None  # its row in `locations`
+    location: bytes | None  # the stored value in `locations`
     removed: list[Capture]
     remaining: list[Capture]
 
@@ -163,41 +167,44 @@ def _remove_from_urls(
     reader: RowReader,
     changes: Changes,
     scheme: Scheme,
-    removed: Mapping[bytes, Sequence[Capture]],
+    captures_by_document: Mapping[bytes, Sequence[Capture]],
     must_delete: Collection[bytes],
 ) -> tuple[dict[bytes, Sketch], list[AffectedDocument]]:
     """Update the locations and texts of documents. Return the documents to delete, and all affected documents."""
     deleted: dict[bytes, Sketch] = {}
     affected: list[AffectedDocument] = []
     texts = RemainingTexts(reader, scheme)
-    documents = sorted(removed)
+    documents = sorted(captures_by_document)
     for document, value in zip(documents, reader.get_many(Family.DOCUMENTS, documents), strict=True):
         if value is None:
             continue
         row = document_row.decode(document, value)
-        url_captures = list(_read_captures_at_urls(reader, document, removed[document]))
+        removed = captures_by_document[document]
+        url_captures = list(_read_captures_at_urls(reader, document, removed))
         _update_locations(changes, document, url_captures)
         first_seen = _first_seen(reader, row, url_captures)
-        spellings = {url.key: {c.url for c in url.removed} - {c.url for c in url.remaining} for url in url_captures}
-        urls = {key: urls for key, urls in spellings.items() if urls}
+        # Several URLs may have one key.
+        urls_by_key = {url.key: {c.url for c in url.removed} - {c.url for c in url.remaining} for url in url_captures}
+        removed_urls = {key: urls for key, urls in urls_by_key.items() if urls}
         if first_seen is None or document in must_delete:
             deleted[document] = row.sketch
-            affected.append(AffectedDocument(document, urls, None))
+            affected.append(AffectedDocument(document, removed_urls, None))
             continue
-        affected.append(AffectedDocument(document, urls, {url.key for url in url_captures if not url.remaining}))
+        removed_keys = {url.key for url in url_captures if not url.remaining}
+        affected.append(AffectedDocument(document, removed_urls, removed_keys))
         if first_seen != row.first_seen:
             changes.put(Family.DOCUMENTS, document, document_row.with_first_seen(value, first_seen))
         remaining = chain.from_iterable(url.remaining for url in url_captures)
         elsewhere = captures_elsewhere(reader, document, {url.key for url in url_captures})
-        texts.update(changes, row.sketch, removed[document], chain(remaining, elsewhere))
+        texts.update(changes, row.sketch, removed, chain(remaining, elsewhere))
     return deleted, affected
 
 
 def _subtract_counts(reader: RowReader, changes: Changes, captures: Sequence[Capture]) -> None:
     """Subtract the captures from the counts of their sweeps, in total and per host."""
-    hosts = Counter((c.sweep, host_prefix(c.key)) for c in captures)
+    host_counts = Counter((c.sweep, host_prefix(c.key)) for c in captures)
     for sweep in sweeps.all_sweeps(reader):
-        decreases = {host: -count for (number, host), count in hosts.items() if number == sweep.number}
+        decreases = {host: -count for (number, host), count in host_counts.items() if number == sweep.number}
         if decreases:
             sweeps.add_captures_per_host(reader, changes, sweep.number, decreases)
             if sweep.state is SweepState.COMMITTED:
@@ -233,23 +240,23 @@ def _update_locations(changes: Changes, document: bytes, url_captures: Sequence[
 def _first_seen(reader: RowReader, row: DocumentRow, url_captures: Sequence[_UrlCaptures]) -> int | None:
     """Return when a document was first seen at its remaining URLs (ms); None if no URL remains.
 
-    Before the removal, this time is `row.first_seen`. It stays if it is the time of a URL outside `url_captures`.
-    The scan of the locations ends as early as possible, because there may be many.
+    Before the removal, this time is `row.first_seen`. If no URL in `url_captures` has this time, another URL has it,
+    so the time does not change. The scan ends as early as possible, because a document may have many locations.
     """
-    updated = {url.key: url.first_seen for url in url_captures}
-    is_unaffected = all(url.location != location_row.encode(row.first_seen) for url in url_captures)
-    first: int | None = None
+    first_seen_by_key = {url.key: url.first_seen for url in url_captures}
+    is_unchanged = all(url.location != location_row.encode(row.first_seen) for url in url_captures)
+    earliest: int | None = None
     for location, value in reader.scan(Family.LOCATIONS, row.sketch.document):
         key = location[ID_BYTES:]
-        seen = updated[key] if key in updated else location_row.decode(value)
-        if seen is None:
+        first_seen = first_seen_by_key[key] if key in first_seen_by_key else location_row.decode(value)
+        if first_seen is None:
             continue
-        if is_unaffected:
+        if is_unchanged:
             return row.first_seen
-        first = seen if first is None else min(first, seen)
-        if first <= row.first_seen:
+        earliest = first_seen if earliest is None else min(earliest, first_seen)
+        if earliest <= row.first_seen:
             break
-    return first
+    return earliest
 
 
 def _delete_rows(reader: RowReader, changes: Changes, deleted: Mapping[bytes, Sketch]) -> None:
@@ -258,12 +265,12 @@ def _delete_rows(reader: RowReader, changes: Changes, deleted: Mapping[bytes, Sk
     changes.delete_all(Family.TEXTS, deleted.keys())
     for document, sketch in deleted.items():
         changes.delete_all(Family.LOCATIONS, {row for row, _ in reader.scan(Family.LOCATIONS, document)})
-        indexed, prefix = sample_entries(sketch), document[:PREFIX_BYTES]
-        changes.delete_all(Family.SAMPLES, {indexed[i : i + 4] + prefix for i in range(0, len(indexed), 4)})
+        samples, prefix = sample_entries(sketch), document[:PREFIX_BYTES]  # 4 bytes per sample
+        changes.delete_all(Family.SAMPLES, {samples[i : i + 4] + prefix for i in range(0, len(samples), 4)})
 
 
 def _rejoin(reader: RowReader, changes: Changes, deleted: Collection[bytes]) -> int:
-    """Rebuild the components of deleted documents. Return how many documents the components still contain."""
+    """Rebuild the components of deleted documents. Return the number of remaining documents in the components."""
     view = View(reader)
     components = {root: view.members(root) for root in {view.root(document) for document in deleted}}
     nodes = [node for members in components.values() for node in members]

@@ -1,9 +1,9 @@
 """Find the entries of the word index to delete when documents are removed from URLs.
 
-An entry belongs to a document on a site, and several URLs may have added it. If the text is stored, the entries of
-every URL are computed again, and the entries that no remaining URL of the site has added are deleted. If the text is
-not stored, or its words are not those in the index (because the text was cut at a different `tokens_max`), all
-entries of the site are searched for the document.
+An entry belongs to a document on a site, and several URLs may have added it. If the text is stored, the
+entries of the URLs are computed again, and the entries that no remaining URL on the site has added are deleted. If
+the text is not stored, or its words are not those in the index (because the text was cut at a different
+`tokens_max`), all entries of the site are scanned for the document.
 """
 
 from __future__ import annotations
@@ -29,29 +29,29 @@ _TERMS_CACHED = 16  # pairs of document and site; a document can have many URLs 
 
 
 class AffectedDocument(msgspec.Struct, frozen=True):
-    """A document that is removed from URLs."""
+    """A document with captures that are removed."""
 
     document: bytes
     removed_urls: Mapping[bytes, set[str]]  # by URL key; other URLs with the same key may remain
-    left_keys: Collection[bytes] | None  # URL keys without a remaining capture; None if the document is deleted
+    removed_keys: Collection[bytes] | None  # URL keys without remaining captures; None if the document is deleted
 
 
 class StaleEntryFinder:
-    """Finds the entries to delete, for all removals of one command."""
+    """Finds the entries to delete in all removals of one command."""
 
     def __init__(self, reader: RowReader, scheme: Scheme, is_remaining: Callable[[Capture], bool]) -> None:
-        """`is_remaining` says whether a capture is still stored after all removals."""
+        """`is_remaining` returns whether a capture will still be stored after all removals."""
         self._reader = reader
         self._sketcher = Sketcher(scheme)
         self._is_remaining = is_remaining
         self._remaining_terms = lru_cache(maxsize=_TERMS_CACHED)(self._read_remaining_terms)
 
-    def find(self, removed: Sequence[AffectedDocument]) -> set[bytes]:
-        """Return the keys of the entries to delete."""
+    def find(self, documents: Sequence[AffectedDocument]) -> set[bytes]:
+        """Return the keys of the entries to delete for these documents."""
         stale: set[bytes] = set()
-        prefixes_by_site: dict[bytes, set[bytes]] = {}  # of the documents to search for
-        affected = [item for item in removed if item.removed_urls or item.left_keys is None]
-        for item, text_words in zip(affected, self._read_text_words(affected), strict=True):
+        prefixes_by_site: dict[bytes, set[bytes]] = {}  # of documents for which the site must be scanned
+        documents = [item for item in documents if item.removed_urls or item.removed_keys is None]
+        for item, text_words in zip(documents, self._read_text_words(documents), strict=True):
             for site in {site_hash(key) for key in item.removed_urls or _url_keys(self._reader, item.document)}:
                 entries = self._stale_at_site(item, site, text_words)
                 if entries is None:
@@ -63,17 +63,19 @@ class StaleEntryFinder:
         return stale
 
     def _stale_at_site(self, item: AffectedDocument, site: bytes, text_words: set[int] | None) -> set[bytes] | None:
-        """Return the entries to delete of a document on a site, or None if the site's entries must be searched."""
-        document, left_keys = item.document, item.left_keys
-        stays = left_keys is not None and any(key not in left_keys for key in _url_keys(self._reader, document, site))
-        indexed = sorted(_entry(site, word, document) for word in text_words or ())
-        if text_words is None or None in self._reader.get_many(Family.WORDS, indexed):
-            # While the document stays on the site, nothing is deleted: the entries may belong to its other URLs.
+        """Return the entries of a document to delete on a site, or None if the site's entries must be scanned."""
+        document, removed_keys = item.document, item.removed_keys
+        stays = removed_keys is not None and any(
+            key not in removed_keys for key in _url_keys(self._reader, document, site)
+        )
+        expected_entries = sorted(_entry(site, word, document) for word in text_words or ())
+        if text_words is None or None in self._reader.get_many(Family.WORDS, expected_entries):
+            # While the document stays on the site, delete nothing: the entries may belong to its other URLs there.
             return set() if stays else None
         pages = [(key, url) for key, urls in item.removed_urls.items() if site_hash(key) == site for url in urls]
         removed_terms = {term for terms in path_terms_of_pages(pages, self._sketcher) for term in terms}
-        remaining = text_words | self._remaining_terms(document, site) if stays else set()
-        return {_entry(site, term, document) for term in (removed_terms | text_words) - remaining}
+        remaining_terms = text_words | self._remaining_terms(document, site) if stays else set()
+        return {_entry(site, term, document) for term in (removed_terms | text_words) - remaining_terms}
 
     def _read_remaining_terms(self, document: bytes, site: bytes) -> set[int]:
         """Return the path terms of the remaining URLs of a document on a site."""
@@ -81,11 +83,11 @@ class StaleEntryFinder:
         pages = {(capture.key, capture.url) for capture in captures if self._is_remaining(capture)}
         return {term for terms in path_terms_of_pages(list(pages), self._sketcher) for term in terms}
 
-    def _read_text_words(self, removed: Sequence[AffectedDocument]) -> Iterator[set[int] | None]:
+    def _read_text_words(self, documents: Sequence[AffectedDocument]) -> Iterator[set[int] | None]:
         """Yield the indexed words of each document's text, or None if the text is not stored."""
         codec = TextCodec(meta.dictionaries(self._reader))
-        for start in range(0, len(removed), _CHUNK):
-            rows = self._reader.get_many(Family.TEXTS, [item.document for item in removed[start : start + _CHUNK]])
+        for start in range(0, len(documents), _CHUNK):
+            rows = self._reader.get_many(Family.TEXTS, [item.document for item in documents[start : start + _CHUNK]])
             texts = [codec.decode(row)[1] if row is not None else "" for row in rows]
             batch = self._sketcher.sketch_batch(texts, TEXT_WORDS_MAX)
             limits = text_word_limits(batch.shingles).tolist()

@@ -41,11 +41,11 @@ class Collection:
 
     def local_stores(self) -> dict[int, Store]:
         """Return the stores of the partitions that this worker serves."""
-        opened = self.runner.partitions
-        return {number: part.store for number, part in opened.by_number.items() if number in opened.active_numbers}
+        active, by_number = self.runner.partitions.active_numbers, self.runner.partitions.by_number
+        return {number: partition.store for number, partition in by_number.items() if number in active}
 
     def query_local(self, query: RowQuery) -> Any:
-        """Execute a query on this worker's partitions. Raise StateError if another worker serves any of them."""
+        """Execute a query on this worker's partitions. Raise StateError if a partition is not one of them."""
         stores = self.local_stores()
         owners = {owner for owner in query.owners if owner is not None}
         if missing := sorted({*(query.partitions or ()), *owners} - stores.keys()):
@@ -54,15 +54,15 @@ class Collection:
 
     def sharded_store(self) -> ShardedStore:
         """Return a store that reads all partitions. Raise StateError if a partition has no worker."""
-        workers: dict[int, RowSource] = {}
+        sources: dict[int, RowSource] = {}  # by partition
         for url, topics in self.app.router.table_metadata("state").items():
             query = self._client(url).query
-            workers |= {number: query for numbers in topics.values() for number in numbers}
-        workers |= dict.fromkeys(self.local_stores(), self.query_local)
+            sources |= {number: query for numbers in topics.values() for number in numbers}
+        sources |= dict.fromkeys(self.local_stores(), self.query_local)
         return ShardedStore(
             self.app.conf.id,
             self.runner.settings.scheme,
-            workers,
+            sources,
             partitions=self.runner.context.partition_count,
             sweep_rows=self.runner.sweep_log.table.rows(),
             threads=self._threads,
@@ -77,20 +77,20 @@ class Collection:
     def apply_retraction(self, changes: Changes) -> None:
         """Apply deletions and overwrites at the owners of the rows. Return once the clusters are consistent.
 
-        Meanwhile, pages are processed and clusters joined. `readmission` and `repair` correct the effects of races.
+        Pages are still processed and clusters joined while it runs. `readmission` and `repair` correct the effects.
         """
         store = self.sharded_store()
         changes_by_partition = store.divide(changes)
         removed = readmission.read_removed_rows(store, changes_by_partition.values())
-        self._send_retraction(changes_by_partition)
-        if removed.locations or removed.documents:
+        self._retract(changes_by_partition)
+        if removed.location_keys or removed.documents:
             self._run_on_loop(wait_until_drained(self.lag, ADMISSION_STAGES))
             self._run_on_loop(self.runner.producer.send(self._build_readmissions(removed)))
         repair.repair_clusters(
             self.sharded_store(),
             changes_by_partition,
             drain=lambda: self._run_on_loop(wait_until_drained(self.lag, CLUSTERING_STAGES)),
-            commit=lambda repairs: self._send_retraction(store.divide(repairs)),
+            commit=lambda repairs: self._retract(store.divide(repairs)),
         )
 
     def _build_readmissions(self, removed: readmission.RemovedRows) -> readmission.Messages:
@@ -105,14 +105,14 @@ class Collection:
                 log.info("waiting for all partitions, to readmit documents after a retraction", error=str(error))
                 time.sleep(1)
 
-    def _run_on_loop(self, coroutine: Coroutine[Any, Any, None], seconds_max: float | None = None) -> None:
-        asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(seconds_max)
+    def _run_on_loop(self, coroutine: Coroutine[Any, Any, None], timeout_seconds: float | None = None) -> None:
+        asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(timeout_seconds)
 
-    def _send_retraction(self, changes_by_partition: Mapping[int, Changes]) -> None:
+    def _retract(self, changes_by_partition: Mapping[int, Changes]) -> None:
         retractions = repair.build_retractions(self.sharded_store(), changes_by_partition)
-        self._run_on_loop(self._retract(retractions), RETRACTION_SECONDS_MAX)
+        self._run_on_loop(self._send_and_await(retractions), RETRACTION_SECONDS_MAX)
 
-    async def _retract(self, messages: Mapping[tuple[Topic, int], Sequence[Retraction]]) -> None:
+    async def _send_and_await(self, messages: Mapping[tuple[Topic, int], Sequence[Retraction]]) -> None:
         """Send retractions and return once the owners of the rows have applied them."""
         async with self._retraction_lock:
             await self.runner.producer.send(messages)

@@ -43,7 +43,9 @@ from streams.kafka.wire.packed_messages import Topic
 from streams.kafka.wire.sweep_log import Event
 
 log = structlog.get_logger(__name__)
-DISK_FREE_BYTES_MIN = 256 << 20  # with less, a worker is not ready, because RocksDB would soon fail to write
+DISK_FREE_BYTES_MIN = (
+    256 << 20
+)  # with less free space, a worker is not ready, because RocksDB would soon fail to write
 BODY_BYTES_MAX = 64 << 20
 _decode_query = msgspec.msgpack.Decoder(RowQuery).decode
 _encode = msgspec.msgpack.Encoder().encode
@@ -55,42 +57,44 @@ class Server:
 
     def __init__(self, collection: Collection) -> None:
         self.collection, self.runner, self.app = collection, collection.runner, collection.app
-        self._web: web.AppRunner | None = None
+        self._web_runner: web.AppRunner | None = None
         self._cancellation_lock = asyncio.Lock()
 
     async def start(self, sockets: Sequence[socket.socket]) -> None:
-        """Answer requests on the sockets that `listen` opened."""
+        """Answer requests on the sockets that `listen` partitions."""
         token = token_from_environment()
-        site = web.Application(client_max_size=BODY_BYTES_MAX)
-        site.router.add_get("/livez", self._livez)
-        site.router.add_get("/readyz", self._readyz)
-        site.router.add_get("/metrics", self._metrics)
-        site.router.add_post("/rows", _with_error_responses(_with_authorization(self._rows, token)))
+        application = web.Application(client_max_size=BODY_BYTES_MAX)
+        application.router.add_get("/livez", self._livez)
+        application.router.add_get("/readyz", self._readyz)
+        application.router.add_get("/metrics", self._metrics)
+        application.router.add_post("/rows", _with_error_responses(_with_authorization(self._rows, token)))
         for path, handler in (("/retract", self._retract), ("/sweeps", self._sweeps)):
-            site.router.add_post(path, _with_error_responses(_with_authorization(handler, token, makes_changes=True)))
-        self._web = web.AppRunner(site, access_log=None)
-        await self._web.setup()
+            application.router.add_post(
+                path, _with_error_responses(_with_authorization(handler, token, makes_changes=True))
+            )
+        self._web_runner = web.AppRunner(application, access_log=None)
+        await self._web_runner.setup()
         for listener in sockets:
-            await web.SockSite(self._web, listener).start()
+            await web.SockSite(self._web_runner, listener).start()
 
     async def stop(self) -> None:
         """Close all connections and stop listening."""
-        if self._web is not None:
-            await self._web.cleanup()
+        if self._web_runner is not None:
+            await self._web_runner.cleanup()
 
     def reasons_not_ready(self) -> list[str]:
-        """Return the reasons why this worker is not ready; empty if it is ready."""
-        app, free = self.app, self._disk_free()
+        """Return the reasons why this worker is not ready, or [] if it is ready."""
+        app, free_bytes = self.app, self._free_disk_bytes()
         reasons = []
         if app.rebalancing:
             reasons.append("partitions are not assigned")
         elif not app.tables.actives_ready:
             reasons.append("partitions are being recovered")
-        if free < DISK_FREE_BYTES_MIN:
-            reasons.append(f"the disk has {free} free bytes, fewer than {DISK_FREE_BYTES_MIN}")
+        if free_bytes < DISK_FREE_BYTES_MIN:
+            reasons.append(f"the disk has {free_bytes} free bytes, fewer than {DISK_FREE_BYTES_MIN}")
         return reasons
 
-    def _disk_free(self) -> int:
+    def _free_disk_bytes(self) -> int:
         folder = self.runner.partitions.folder
         return shutil.disk_usage(folder if folder.exists() else folder.parent).free
 
@@ -102,15 +106,15 @@ class Server:
         return web.json_response({"ready": not reasons, "missing": reasons}, status=503 if reasons else 200)
 
     async def _metrics(self, _request: web.Request) -> web.Response:
-        metrics, opened = self.runner.metrics, self.runner.partitions
+        metrics, partitions = self.runner.metrics, self.runner.partitions
         metrics.ready.set(not self.reasons_not_ready())
-        metrics.disk_free.set(self._disk_free())
-        metrics.partitions.labels("active").set(len(opened.active_numbers & opened.by_number.keys()))
-        metrics.partitions.labels("standby").set(len(opened.by_number.keys() - opened.active_numbers))
+        metrics.disk_free.set(self._free_disk_bytes())
+        metrics.partitions.labels("active").set(len(partitions.active_numbers & partitions.by_number.keys()))
+        metrics.partitions.labels("standby").set(len(partitions.by_number.keys() - partitions.active_numbers))
         metrics.waiting_messages.clear()
         for name, count in self.app.waiting_messages().items():
             metrics.waiting_messages.labels(name).set(count)
-        metrics.records_ahead.set(sum(partition.records_after_gap for partition in opened.by_number.values()))
+        metrics.records_ahead.set(sum(partition.records_after_gap for partition in partitions.by_number.values()))
         return web.Response(body=metrics.render(), content_type="text/plain", charset="utf-8")
 
     def _ready_collection(self) -> Collection:
@@ -137,9 +141,9 @@ class Server:
             case "open":
                 await sweep_log.get_or_open(event.name)
             case "commit":
-                ends = await collection.lag.end_offsets(Topic.PAGES)
-                await sweep_log.append(msgspec.structs.replace(event, end_offsets=ends))
-            case _:
+                end_offsets = await collection.lag.end_offsets(Topic.PAGES)
+                await sweep_log.append(msgspec.structs.replace(event, end_offsets=end_offsets))
+            case _:  # "cancel", because `check` refuses all other events
                 return _respond(await self._cancel(event))
         return _respond(None)
 
@@ -185,7 +189,7 @@ def listen(host: str, port: int) -> Iterator[list[socket.socket]]:
                 sockets.append(stack.enter_context(socket.create_server(full_address, family=family)))
                 bound_port = sockets[0].getsockname()[1]
         except OSError as error:
-            # create_server adds the address to strerror. The error codes of gaierror are not errno values.
+            # Not `strerror`, to which create_server adds the address. The codes of gaierror are not errno values.
             reason = error.strerror if isinstance(error, socket.gaierror) else os.strerror(error.errno or 0)
             raise InputError(f"cannot listen on {host}:{port}: {reason}", "choose another --port") from error
         yield sockets
@@ -214,7 +218,7 @@ def _is_local_request(request: web.Request) -> bool:
 def _with_authorization(handler: Handler, token: str, *, makes_changes: bool = False) -> Handler:
     """Return a handler that checks the token before the body is read.
 
-    A handler that makes changes works only if a token is set. Otherwise any local program could make changes.
+    If no token is set, a handler that makes changes refuses all requests; otherwise any local program could call it.
     """
 
     async def check_and_handle(request: web.Request) -> web.Response:
@@ -239,7 +243,7 @@ def _with_error_responses(handler: Handler) -> Handler:
         try:
             return await handler(request)
         except web.HTTPException:
-            raise  # aiohttp turns it into a response, for example 413
+            raise  # aiohttp turns this exception into a response, for example 413
         except LostfoundError as error:
             status = 503 if isinstance(error, StateError) else 409
             body = {"error": str(error), "hint": error.hint}

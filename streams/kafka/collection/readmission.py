@@ -1,7 +1,7 @@
 """Readmit documents that a retraction deleted while a page with the same text was in flight.
 
-Forgetting reads the history of a URL, and its changes are applied later. Before the document is deleted, other
-pages with the same document may arrive:
+Forgetting computes changes from the history of a URL, and they are applied later. Before the document is deleted,
+other pages with the same document may arrive:
 
     at a URL that had the document   only a capture is added, because the document is stored
     at a different URL               only a capture and a location are added, because the rest is stored
@@ -34,23 +34,23 @@ from streams.sketch import sketcher
 from streams.sketch.index_terms import sample_entries, site_hash
 
 _BATCH_KEYS = 256
-Messages = Mapping[tuple[Topic, int], Sequence[msgspec.Struct]]
+Messages = Mapping[tuple[Topic, int], Sequence[msgspec.Struct]]  # by topic and partition
 
 
 class RemovedRows(msgspec.Struct, frozen=True, kw_only=True):
     """The rows that a retraction deletes, read before the deletion."""
 
     url_keys: set[bytes]  # of the deleted captures
-    locations: set[bytes]  # keys of the deleted locations: a document id and a URL key
+    location_keys: set[bytes]  # a document id and a URL key
     documents: Rows
     texts: Rows
     words: Mapping[bytes, set[bytes]]  # site and word of each word-index entry, by document prefix
 
 
-def read_removed_rows(store: RowReader, retraction: Iterable[Changes]) -> RemovedRows:
-    """Read the rows that the changes of a retraction will delete."""
+def read_removed_rows(store: RowReader, retraction_changes: Iterable[Changes]) -> RemovedRows:
+    """Read the rows that a retraction will delete."""
     deletes: defaultdict[Family, set[bytes]] = defaultdict(set)
-    for changes in retraction:
+    for changes in retraction_changes:
         for family, keys in changes.deletes.items():
             deletes[family] |= keys
     words: defaultdict[bytes, set[bytes]] = defaultdict(set)
@@ -58,7 +58,7 @@ def read_removed_rows(store: RowReader, retraction: Iterable[Changes]) -> Remove
         words[entry[-PREFIX_BYTES:]].add(entry[:-PREFIX_BYTES])
     return RemovedRows(
         url_keys={capture_row.url_key_of(key) for key in deletes[Family.CAPTURES]},
-        locations=deletes[Family.LOCATIONS],
+        location_keys=deletes[Family.LOCATIONS],
         documents=_read_rows(store, Family.DOCUMENTS, deletes[Family.DOCUMENTS]),
         texts=_read_rows(store, Family.TEXTS, deletes[Family.DOCUMENTS]),
         words=words,
@@ -66,20 +66,20 @@ def read_removed_rows(store: RowReader, retraction: Iterable[Changes]) -> Remove
 
 
 def build_readmissions(store: RowReader, removed: RemovedRows, context: Context) -> Messages:
-    """Return the messages that readmit documents, by topic and partition. Without a race, there are none."""
-    new_locations = {
+    """Return the messages that readmit documents; empty unless pages raced with the retraction."""
+    new_locations = {  # of deleted documents; added by pages in flight
         key
         for batch in _batches(removed.documents)
         for rows in store.rows_under(Family.LOCATIONS, batch)
         for key, _ in rows
     }
-    stored_locations = new_locations | _read_rows(store, Family.LOCATIONS, removed.locations).keys()
-    document_ids = {location[:ID_BYTES] for location in removed.locations} | removed.documents.keys()
+    stored_locations = new_locations | _read_rows(store, Family.LOCATIONS, removed.location_keys).keys()
+    document_ids = {location[:ID_BYTES] for location in removed.location_keys} | removed.documents.keys()
     stored_documents = _read_rows(store, Family.DOCUMENTS, document_ids)
     texts = RemainingTexts(store, context.settings.scheme)
     url_keys = removed.url_keys | {location[ID_BYTES:] for location in new_locations}
     outcome = Outcome(context)
-    for capture in _first_captures(store, url_keys, removed.locations | new_locations):
+    for capture in _first_captures(store, url_keys, removed.location_keys | new_locations):
         document = capture.document or b""
         if document in stored_documents and document + capture.key in stored_locations:
             continue
@@ -97,16 +97,18 @@ def build_readmissions(store: RowReader, removed: RemovedRows, context: Context)
     return outcome.messages
 
 
-def _first_captures(store: RowReader, url_keys: Collection[bytes], locations: Collection[bytes]) -> Iterator[Capture]:
-    """Yield the first capture of each location. A location is a document id and a URL key."""
+def _first_captures(
+    store: RowReader, url_keys: Collection[bytes], location_keys: Collection[bytes]
+) -> Iterator[Capture]:
+    """Yield the first capture of each location at these URLs."""
     for batch in _batches(url_keys):
         for rows in store.rows_under(Family.CAPTURES, [capture_row.history_prefix(key) for key in batch]):
-            first: dict[bytes, Capture] = {}
+            first_captures: dict[bytes, Capture] = {}  # by document
             for capture in (capture_row.decode(*row) for row in rows):
-                if capture.document and capture.document + capture.key in locations:
-                    earliest = first.setdefault(capture.document, capture)
-                    first[capture.document] = min(earliest, capture, key=lambda capture: capture.time)
-            yield from first.values()
+                if capture.document and capture.document + capture.key in location_keys:
+                    earliest = first_captures.setdefault(capture.document, capture)
+                    first_captures[capture.document] = min(earliest, capture, key=lambda capture: capture.time)
+            yield from first_captures.values()
 
 
 def _new_payload(removed: RemovedRows, capture: Capture, texts: RemainingTexts, context: Context) -> DocumentPayload:

@@ -3,7 +3,7 @@
 Forgetting reads a cluster and computes changes, which are applied later. Joins continue in between. Three rules keep
 the clusters consistent with the edges:
 
-    new pointers stay            the owner keeps a pointer that has changed since, and the next check follows it
+    new pointers stay            the owner keeps pointers set by these joins, and the next check follows them
     new postings stay            the owner removes only the postings of deleted documents
     clusters are checked again   once no message is in flight, until pointers and member lists match the edges
 
@@ -35,9 +35,9 @@ log = structlog.get_logger(__name__)
 def build_retractions(
     store: RowReader, changes_by_partition: Mapping[int, Changes]
 ) -> dict[tuple[Topic, int], list[Retraction]]:
-    """Return the retraction messages for each partition, with the pointers and postings that may be removed.
+    """Return the retraction messages for each partition, with the pointers and postings that the owner may remove.
 
-    A pointer may be removed if it links two documents whose pointers change, a posting if its document is deleted.
+    A pointer may be removed if it links two documents whose pointers change; a posting, if its document is deleted.
     If the changes delete no documents, they belong to a retraction that was too large for one request. The deleted
     documents are then unknown, and all postings may be removed.
     """
@@ -45,21 +45,21 @@ def build_retractions(
     ordered = sorted(nodes)
     pointers = zip(ordered, store.get_many(Family.PARENTS, ordered), strict=True)
     parents = {node: parent for node, parent in pointers if parent in nodes}
-    prefixes = sorted({document[:PREFIX_BYTES] for document in _deleted_documents(changes_by_partition)})
+    deleted_prefixes = sorted({document[:PREFIX_BYTES] for document in _deleted_documents(changes_by_partition)})
     return {
         (Topic.RETRACTIONS, number): [
-            _build_retraction(record, parents, prefixes)
+            _build_retraction(record, parents, deleted_prefixes)
             for record in changelog_record.encode(changes, kind=changelog_record.RETRACTION)
         ]
         for number, changes in changes_by_partition.items()
     }
 
 
-def _build_retraction(record: bytes, parents: Mapping[bytes, bytes], prefixes: list[bytes]) -> Retraction:
+def _build_retraction(record: bytes, parents: Mapping[bytes, bytes], deleted_prefixes: list[bytes]) -> Retraction:
     _, changes = changelog_record.decode(record)
-    changes_postings = changes.deletes.get(Family.BANDS) or changes.puts.get(Family.BANDS)
-    removable = {node: parents[node] for node in _repointed_documents(changes) if node in parents}
-    return Retraction(record, removable, prefixes if changes_postings and prefixes else None)
+    posting_changes = changes.deletes.get(Family.BANDS) or changes.puts.get(Family.BANDS)
+    removable_pointers = {node: parents[node] for node in _repointed_documents(changes) if node in parents}
+    return Retraction(record, removable_pointers, (deleted_prefixes or None) if posting_changes else None)
 
 
 def _deleted_documents(changes_by_partition: Mapping[int, Changes]) -> set[bytes]:
@@ -78,7 +78,7 @@ def repair_clusters(
     drain: Callable[[], None],
     commit: Callable[[Changes], None],
 ) -> None:
-    """Rejoin clusters that a retraction dissolved, until they match the edges.
+    """Rejoin the clusters that a retraction dissolved, until they match the edges.
 
     `drain` returns once all messages in flight are processed, and `commit` applies changes. Raise StateError if joins
     change clusters faster than this function repairs them.
@@ -90,11 +90,11 @@ def repair_clusters(
     for _ in range(_ROUNDS_MAX):
         drain()
         component = _read_component(store, start, deleted)
-        if inconsistent := component.inconsistent():
+        if inconsistent := component.inconsistent_documents():
             # The joins may still be in flight. Only documents that remain inconsistent need a repair.
             drain()
             component = _read_component(store, start, deleted)
-            inconsistent &= component.inconsistent()
+            inconsistent &= component.inconsistent_documents()
         if not inconsistent:
             return
         log.info("rejoining clusters that changed during a retraction", documents=len(component.roots))
@@ -116,14 +116,14 @@ def repair_clusters(
 
 
 class _Component(msgspec.Struct, frozen=True):
-    """The documents connected to a set of documents, with the links between them."""
+    """The documents connected to the documents of a retraction, with the links between them."""
 
-    deleted: set[bytes]
+    deleted: set[bytes]  # deleted documents that have not been readmitted
     roots: dict[bytes, bytes]  # by document
     members: set[tuple[bytes, bytes]]  # pairs of a document and a member listed under it
     edges: set[tuple[bytes, bytes]]
 
-    def inconsistent(self) -> set[bytes]:
+    def inconsistent_documents(self) -> set[bytes]:
         """Return the documents whose pointers or member lists contradict the edges."""
         links = self.members | self.edges
         documents = {node for link in links if not self.deleted.isdisjoint(link) for node in link}
@@ -148,6 +148,6 @@ def _read_component(store: RowReader, start: Collection[bytes], deleted: Collect
         neighbours = {node for link in members | edges for node in link}
         frontier = sorted((neighbours | set(roots.values())) - roots.keys())
     ordered = sorted(deleted)
-    rows_of_deleted = store.get_many(Family.DOCUMENTS, ordered)  # a page may have readmitted a document
-    absent = {document for document, row in zip(ordered, rows_of_deleted, strict=True) if row is None}
-    return _Component(absent, roots, members, edges)
+    rows_of_deleted = store.get_many(Family.DOCUMENTS, ordered)
+    still_deleted = {document for document, row in zip(ordered, rows_of_deleted, strict=True) if row is None}
+    return _Component(still_deleted, roots, members, edges)
