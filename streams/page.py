@@ -11,7 +11,7 @@ NOT_MODIFIED = 304
 
 
 class Origin(msgspec.Struct, frozen=True):
-    """The position of a record in the input, for dead letters and for resuming.
+    """The position of a record in the input, as reported in dead letters.
 
     `offset` is the record's byte offset in the (compressed) WARC or ARC file, or the line number in a JSONL file,
     counted from 0. `member` is the name of the file inside a WACZ.
@@ -39,7 +39,7 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
     charset: str = ""  # as declared by the server; empty if unknown
     redirect: str | None = None  # the absolute target of a 3xx response
     original_url: str | None = None  # only for a revisit: the URL of the capture that it repeats
-    original_time: int | None = None  # the time of that capture in ms; None if it is unknown
+    original_time: int | None = None  # the time of that capture (ms), if known
     title: str = ""
     content_error: tuple[str, str] | None = None  # why the content cannot be used: reason and detail, as in Rejected
     origin: Origin = Origin("", 0)

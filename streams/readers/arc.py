@@ -21,29 +21,29 @@ from streams.readers.byte_stream import ByteStream
 from streams.readers.read_limits import ReadLimits
 from streams.urls import url_key
 
-_LINE_BYTES_MAX = 16 << 10
+_HEADER_BYTES_MAX = 16 << 10
 _SCHEME = re.compile(rb"[a-zA-Z][a-zA-Z0-9+.-]{0,15}:")
 _IP = re.compile(rb"\d{1,3}(?:\.\d{1,3}){3}|[0-9a-fA-F.:]{2,45}|-")
-# Every repetition is bounded, so that searching garbage for a header stays fast.
-_HEADER = re.compile(
+# Every repetition is bounded to keep the search for a header in garbage fast.
+_HEADER_PATTERN = re.compile(
     rb"^(?:https?|ftp|dns|filedesc):[^\r\n]{0,4096}? [0-9a-fA-F.:-]{1,45} \d{8,17} [^\r\n]{0,400}?\d{1,18}[ ]?\r?\n",
     re.MULTILINE,
 )
 
 
-def parse_line(line: bytes) -> tuple[str, str, str, int] | None:
-    """Parse a record's header line into (URL, date, content type, content length). Return None for other lines.
+def parse_header(line: bytes) -> tuple[str, str, str, int] | None:
+    """Parse a header line into (URL, date, content type, content length). Return None if it is not a header line.
 
-    The URL may contain spaces. It ends before the first IP address that precedes a date.
+    The URL may contain spaces. It ends before the first IP address that is followed by a date.
     """
     words = line.split()
     if not line.endswith(b"\n") or len(words) < 4 or not _SCHEME.match(words[0]) or not _is_number(words[-1], 1, 18):
         return None
-    for i in range(2, len(words) - 1):
-        if _is_number(words[i], 8, 17) and _IP.fullmatch(words[i - 1]):
-            url, content_type = b" ".join(words[: i - 1]), b" ".join(words[i + 1 : -1])
-            date, size = words[i].decode("ascii"), int(words[-1])
-            return http_payload.decode_header(url), date, http_payload.decode_header(content_type), size
+    for i, word in enumerate(words[2:-1], 2):
+        if _is_number(word, 8, 17) and _IP.fullmatch(words[i - 1]):
+            url = http_payload.decode_header_value(b" ".join(words[: i - 1]))
+            content_type = http_payload.decode_header_value(b" ".join(words[i + 1 : -1]))
+            return url, word.decode("ascii"), content_type, int(words[-1])
     return None
 
 
@@ -53,18 +53,20 @@ def _is_number(word: bytes, digits_min: int, digits_max: int) -> bool:
 
 def read_record(stream: ByteStream, limits: ReadLimits, origin: Origin) -> Page | Rejected | None:
     """Read one record, from its header line to the end of its content. Return None if the record has no page."""
-    line = stream.read_line(_LINE_BYTES_MAX)
-    record = parse_line(line)
-    if record is None:
+    line = stream.read_line(_HEADER_BYTES_MAX)
+    header = parse_header(line)
+    if header is None:
         if stream.peek() < 0 and b"\n" not in line:
             return records.reject_cut_off(stream, "the input ends within the header of a record", origin)
         return Rejected("garbage", f"not an ARC record: {line[:40]!r}", origin)
-    url, date, content_type, size = record
+    url, date, content_type, size = header
     if not url.lower().startswith(("http:", "https:")):
         rejected = records.skip_content(stream, size, is_record_start, origin, url)
         if rejected is None or rejected.reason != "bad_length" or not url.startswith("filedesc:"):
             return rejected
-        stream.skip_to(_HEADER, _LINE_BYTES_MAX)  # many crawlers wrote a wrong length in the filedesc record
+        stream.skip_to(
+            _HEADER_PATTERN, _HEADER_BYTES_MAX
+        )  # many crawlers wrote a wrong length of the filedesc record
         return None
     try:
         key = url_key(url, limits.url_bytes_max)
@@ -86,7 +88,7 @@ def read_record(stream: ByteStream, limits: ReadLimits, origin: Origin) -> Page 
 
 def is_record_start(head: bytes) -> bool:
     """Return whether these bytes begin with the header line of an ARC record."""
-    return parse_line(head[: head.find(b"\n") + 1]) is not None
+    return parse_header(head[: head.find(b"\n") + 1]) is not None
 
 
-FRAMING = records.Framing(is_record_start, _HEADER, _LINE_BYTES_MAX, read_record)
+RECORD_FORMAT = records.RecordFormat(is_record_start, _HEADER_PATTERN, _HEADER_BYTES_MAX, read_record)

@@ -1,11 +1,11 @@
 """Read the decompressed bytes of a crawl file, with positions from which reading can resume.
 
-A position is (offset, inner). In a compressed file, `offset` is the byte offset of a gzip member or zstd frame, and
-`inner` is the number of decompressed bytes since its start. In a plain file, `offset` is the offset of the next byte
-and `inner` is 0. For any input, memory contains at most one chunk and the bytes that a caller requests.
+A position is a pair (offset, inner offset). In a compressed file, the offset is that of a gzip member or zstd frame,
+and the inner offset is the number of decompressed bytes since its start. In a plain file, the offset is that of the
+next byte, and the inner offset is 0. Memory contains at most one chunk and the bytes that a caller requests.
 
-Bad input raises no exception: reading stops as if the file ended there, and `fault` says why. At the regular end,
-`fault.reason` is empty. After a fault, `resync` continues at the next frame that starts with a record.
+Bad input raises no exception: reading stops as if the file ended there, and `fault` says why. If nothing failed,
+`fault.reason` is empty. After a fault, `resync` moves to the next frame that starts with a record.
 """
 
 from __future__ import annotations
@@ -20,46 +20,53 @@ _BLANK_LINE = re.compile(rb"\r?\n\r?\n")
 _WHITESPACE = re.compile(rb"[\r\n\t \0]*")
 _NEWLINE = re.compile(rb"\n")
 
-Offsets = tuple[int, int]  # (offset, inner)
+Offsets = tuple[int, int]  # (offset, inner offset)
 
 
-def _never_a_start(_: bytes) -> bool:
+def _never_record_start(_: bytes) -> bool:
     return False
 
 
 class ByteStream:
     """The decompressed bytes of a plain, gzip or zstd file, from a position onwards.
 
-    `inflated` says that the file is a deflated member of a zip, so even a plain file may be far bigger than on disk.
+    `is_inflated` says that the file is a deflated member of a zip. So even a plain file may be far bigger than on
+    disk.
     """
 
     def __init__(
-        self, file: BinaryIO, compression: str, limits: ReadLimits, start: Offsets = (0, 0), *, inflated: bool = False
+        self,
+        file: BinaryIO,
+        compression: str,
+        limits: ReadLimits,
+        start: Offsets = (0, 0),
+        *,
+        is_inflated: bool = False,
     ) -> None:
-        offset, inner = start
-        self._plain = compression == "plain"
-        # A plain file on disk does not expand while it is read, so skipping in it needs no limit.
-        self._skip_bytes_max = limits.skip_bytes_max if inflated or not self._plain else None
-        self._raw = RawBuffer(file, limits, CHUNK_BYTES if self._plain else READ_BYTES, inflated=inflated)
+        offset, inner_offset = start
+        self._is_plain = compression == "plain"
+        # A plain file on disk does not expand while it is read, so bytes are skipped in it without a limit.
+        self._skip_bytes_max = limits.skip_bytes_max if is_inflated or not self._is_plain else None
+        self._raw = RawBuffer(file, limits, CHUNK_BYTES if self._is_plain else READ_BYTES, is_inflated=is_inflated)
         self.fault = self._raw.fault
         self._decoder = DECODERS[compression](self._raw, offset)
         self._chunk = b""
         self._index = 0  # index of the next byte in the chunk
-        self._chunk_offset = self._decoder.decoded_bytes  # in the decompressed frame or the plain file
-        if inner:
-            self.skip(inner)
+        self._chunk_offset = self._decoder.decoded_bytes  # offset in the decompressed frame or plain file
+        if inner_offset:
+            self.skip(inner_offset)
 
     def position(self) -> Offsets:
-        """Return (offset, inner) of the next byte."""
-        if self._plain:
+        """Return (offset, inner offset) of the next byte."""
+        if self._is_plain:
             return self._chunk_offset + self._index, 0
         if self._index == len(self._chunk) and not self._decoder.in_frame:
             return self._raw.offset, 0
         return self._decoder.frame_start, self._chunk_offset + self._index
 
     def at_frame_start(self) -> bool:
-        """Return whether the next byte is the first one of a frame. Call `peek` first to load that byte."""
-        return not self._plain and self._chunk_offset + self._index == 0
+        """Return whether the next byte is the first one of a frame. Call `peek` first to load this byte."""
+        return not self._is_plain and self._chunk_offset + self._index == 0
 
     def peek(self) -> int:
         """Return the next byte without consuming it, or -1 at the end of the stream."""
@@ -68,8 +75,8 @@ class ByteStream:
                 return -1
         return self._chunk[self._index]
 
-    def read(self, count: int, is_record_start: IsRecordStart = _never_a_start) -> bytes:
-        """Read up to `count` bytes. Stop early at the end, and before a frame that starts with a record."""
+    def read(self, count: int, is_record_start: IsRecordStart = _never_record_start) -> bytes:
+        """Read up to `count` bytes. Stop early at the end and before a frame accepted by `is_record_start`."""
         end = self._index + count
         if end <= len(self._chunk):
             data = self._chunk[self._index : end]
@@ -83,10 +90,10 @@ class ByteStream:
             parts.append(part)
         return b"".join(parts)
 
-    def skip(self, count: int, is_record_start: IsRecordStart = _never_a_start) -> int:
+    def skip(self, count: int, is_record_start: IsRecordStart = _never_record_start) -> int:
         """Skip up to `count` bytes, stopping early where `read` does. Return the number of bytes skipped.
 
-        In compressed data, every method that skips bytes stops with a fault after `skip_bytes_max` bytes.
+        In decompressed data, every method that skips bytes stops with a fault after `skip_bytes_max` bytes.
         """
         skipped = 0
         while skipped < count and self.peek() >= 0 and not (self.at_frame_start() and is_record_start(self._chunk)):
@@ -98,7 +105,7 @@ class ByteStream:
         return skipped
 
     def read_line(self, line_bytes_max: int) -> bytes:
-        """Read a line with its newline, which is missing at the end of the stream or beyond the limit."""
+        """Read a line with its newline. The newline is missing if the stream ends or the line exceeds the limit."""
         end = self._chunk.find(b"\n", self._index) + 1
         if 0 < end <= self._index + line_bytes_max:
             line = self._chunk[self._index : end]
@@ -116,7 +123,7 @@ class ByteStream:
         return b"".join(parts)
 
     def read_header(self, header_bytes_max: int) -> bytes:
-        """Read a header with its blank line, which is missing at the end of the stream or beyond the limit."""
+        """Read a header with its blank line, which is missing if the stream ends or the header exceeds the limit."""
         match = _BLANK_LINE.search(self._chunk, self._index, self._index + header_bytes_max)
         if match:
             header = self._chunk[self._index : match.end()]
@@ -136,7 +143,7 @@ class ByteStream:
             self._index += 1
 
     def skip_whitespace(self) -> int:
-        """Skip newlines, tabs, spaces and NULs, which some crawlers leave between records. Return their number."""
+        """Skip newlines, tabs, spaces and NULs, which some crawlers leave between records. Return the count."""
         skipped = 0
         while self.peek() >= 0:
             match = _WHITESPACE.match(self._chunk, self._index)
@@ -148,7 +155,10 @@ class ByteStream:
         return skipped
 
     def skip_to(self, pattern: re.Pattern[bytes], overlap_bytes: int) -> bool:
-        """Move to the next match, or return False. A match may begin in the last `overlap_bytes` of a chunk."""
+        """Move to the next match of a pattern. Return False if there is none.
+
+        A match that spans two chunks is found if it begins in the last `overlap_bytes` of the first one.
+        """
         skipped = 0
         while self.peek() >= 0:
             match = pattern.search(self._chunk, self._index)
@@ -161,19 +171,19 @@ class ByteStream:
             frame_start = self._decoder.frame_start
             if self._stop_at_skip_limit(skipped) or not self._load_chunk():
                 return False
-            if self._decoder.frame_start == frame_start:  # a match may span two chunks
+            if self._decoder.frame_start == frame_start:  # a match spans chunks only within a frame
                 self._chunk = tail + self._chunk
                 self._chunk_offset -= len(tail)
         return False
 
     def resync(self, is_record_start: IsRecordStart) -> bool:
-        """After a fault, continue at the next frame that starts with a record. Return whether there is one."""
+        """After a fault, move to the next frame that starts with a record. Return False if there is none."""
         self.fault.reason = self.fault.detail = ""
         self._chunk, self._index = b"", 0
         return isinstance(self._decoder, FrameDecoder) and self._decoder.resync(is_record_start)
 
     def _load_chunk(self) -> bool:
-        """Replace the consumed chunk with the next one. Return False at the end of the stream."""
+        """Replace the consumed chunk with the next chunk. Return False at the end of the stream."""
         self._chunk, self._index = b"", 0
         if not self.fault.reason and not self._raw.unreadable:
             self._chunk = self._decoder.next_chunk()
@@ -183,6 +193,7 @@ class ByteStream:
         return bool(self._chunk)
 
     def _stop_at_skip_limit(self, skipped: int) -> bool:
+        """Report a fault and return True if more bytes were skipped than the limit allows."""
         if self._skip_bytes_max is None or skipped <= self._skip_bytes_max:
             return False
         self._raw.report_skip_limit()

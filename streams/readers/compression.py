@@ -23,15 +23,23 @@ from streams.readers.read_limits import ReadLimits
 
 GZIP_MAGIC = b"\x1f\x8b"
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
-CHUNK_BYTES = 256 << 10  # largest chunk that is decompressed from gzip or read from a plain file
+CHUNK_BYTES = 256 << 10  # size of the largest chunk of a gzip or plain file
 READ_BYTES = 64 << 10  # compressed bytes per read
 GZIP_WBITS = 31  # tells zlib to expect a gzip header
-ZIP_MEMBER_ERRORS = (zlib.error, EOFError, zipfile.BadZipFile, NotImplementedError, RuntimeError)  # raised on damage
+ZIP_MEMBER_ERRORS = (
+    zlib.error,
+    EOFError,
+    zipfile.BadZipFile,
+    NotImplementedError,
+    RuntimeError,
+)  # raised when a damaged member is read
 _SKIPPABLE_MAGIC = re.compile(rb"[\x50-\x5f]\x2a\x4d\x18", re.DOTALL)
-_DICTIONARY_MAGIC = b"\x5d\x2a\x4d\x18"  # of a frame with the dictionary for all later frames (IIPC, "WARC zstd")
-_BLOCKS_PER_CHUNK = 4
-_BLOCK_BYTES_MAX = 128 << 10  # of a zstd block, compressed or decompressed
-_RLE, _RESERVED = 1, 3  # types of a zstd block
+_DICTIONARY_MAGIC = (
+    b"\x5d\x2a\x4d\x18"  # starts a frame that contains the dictionary for all later frames (IIPC, "WARC zstd")
+)
+_BLOCKS_PER_CHUNK = 4  # zstd blocks that are decompressed in one call
+_BLOCK_BYTES_MAX = 128 << 10  # size of the largest zstd block, compressed or decompressed
+_RLE_BLOCK, _RESERVED_BLOCK = 1, 3  # zstd block types
 _PROBE_BYTES = 4096  # enough to recognise the start of a record
 
 IsRecordStart = Callable[[bytes], bool]  # returns whether a record begins with these bytes
@@ -65,7 +73,7 @@ class Fault:
     reason = detail = ""
 
     def report(self, reason: str, detail: str) -> None:
-        """Record a fault if it is the first one: the end of data that a fault causes may look like a second fault."""
+        """Record the first fault. Ignore later faults: they may only be consequences of the first."""
         if not self.reason:
             self.reason, self.detail = reason, detail
 
@@ -73,20 +81,20 @@ class Fault:
 class RawBuffer:
     """Bytes that were read from a file but not yet decompressed. `data[0]` is the byte at `offset`.
 
-    `inflated` says that the file is a deflated member of a zip, so it may be far bigger than on disk. Damage in a zip
-    sets `fault` and `unreadable`. A failing disk raises ReadError.
+    `is_inflated` says that the file is a deflated member of a zip, so it may be far bigger than on disk. Damage in
+    the zip sets `fault` and `unreadable`. An I/O error raises ReadError.
     """
 
-    def __init__(self, file: BinaryIO, limits: ReadLimits, read_bytes: int, *, inflated: bool) -> None:
+    def __init__(self, file: BinaryIO, limits: ReadLimits, read_bytes: int, *, is_inflated: bool) -> None:
         self.data = b""
         self.offset = 0
         self.fault = Fault()
         self.limits = limits
         self.unreadable = False  # the file cannot be read any further
-        self.bytes_without_output = 0  # bytes read since the last output: padding or empty frames
+        self.bytes_without_output = 0  # bytes read since the last decompressed byte: padding or empty frames
         self._file = file
         self._read_bytes = read_bytes
-        self._inflated = inflated
+        self._is_inflated = is_inflated
 
     def ensure(self, count: int) -> bool:
         """Read until at least `count` bytes are available. Return False if the file ends earlier."""
@@ -109,7 +117,7 @@ class RawBuffer:
             count -= step
 
     def seek(self, offset: int) -> None:
-        """Move to an offset. In a pipe, it must not be before the current offset."""
+        """Move to an offset. In a pipe, the new offset must not be before the current one."""
         if self.offset <= offset <= self.offset + len(self.data):
             self.consume(offset - self.offset)
         elif self._file.seekable():
@@ -119,21 +127,24 @@ class RawBuffer:
             self.skip(offset - self.offset)
 
     def seek_frame(self, start: int, magic: bytes, is_match: Callable[[int], bool]) -> bool:
-        """Move to the first frame from `start` on that `is_match(index in data)` accepts. Return False if none."""
+        """Move to the first matching frame at or after the offset `start`. Return False if there is none.
+
+        `is_match` receives the index in `data` at which `magic` occurs.
+        """
         if self.unreadable or not self._file.seekable():
             return False
         self.seek(start)
-        searched = 0  # number of bytes at the start of `data` in which no matching frame begins
-        while self.ensure(searched + len(magic)):
-            index = self.data.find(magic, searched)
+        search_start = 0  # index in `data` before which no matching frame begins
+        while self.ensure(search_start + len(magic)):
+            index = self.data.find(magic, search_start)
             if index < 0 or index > READ_BYTES:  # drop the bytes searched so far
                 self.consume(index if index > 0 else len(self.data) - len(magic) + 1)
-                searched = 0
+                search_start = 0
             elif is_match(index):
                 self.consume(index)
                 return True
             else:
-                searched = index + 1
+                search_start = index + 1
         return False
 
     def report_skip_limit(self) -> None:
@@ -143,7 +154,7 @@ class RawBuffer:
     def _read(self) -> bytes:
         if self.unreadable:
             return b""
-        if self._inflated and self.bytes_without_output > self.limits.skip_bytes_max:
+        if self._is_inflated and self.bytes_without_output > self.limits.skip_bytes_max:
             self.unreadable = True
             self.report_skip_limit()
             return b""
@@ -193,17 +204,18 @@ class FrameDecoder:
         raw.seek(offset)
 
     def next_chunk(self) -> bytes:
-        """Return the next bytes, all from one frame, or b"" at the end and after a fault."""
+        """Return the next bytes, all from one frame, or b"" at the end of the file and after a fault."""
         raise NotImplementedError
 
     def resync(self, is_record_start: IsRecordStart) -> bool:
-        """After a fault, move to the next frame that starts with a record. Return whether there is one."""
+        """After a fault, move to the next frame that starts with a record. Return False if there is none."""
+        # Search from the byte after the start of the damaged frame, not to find the same frame again.
         start = self.frame_start + 1 if self.in_frame else self._raw.offset
         self.in_frame = False
         return self._raw.seek_frame(start, self.magic, lambda index: is_record_start(self._probe(index)))
 
     def _probe(self, index: int) -> bytes:
-        """Decompress the first bytes of what looks like a frame at this index of the buffer."""
+        """Decompress the first bytes of a possible frame at this index in `data`. Return b"" if they are damaged."""
         raise NotImplementedError
 
 
@@ -214,9 +226,9 @@ class GzipDecoder(FrameDecoder):
 
     def next_chunk(self) -> bytes:
         raw = self._raw
-        while self.in_frame or self._start_member():
+        while self.in_frame or self._start_frame():
             codec = self._codec
-            at_end = not raw.ensure(1)
+            file_ended = not raw.ensure(1)
             try:
                 chunk = codec.decompress(raw.data, CHUNK_BYTES)
             except zlib.error as error:
@@ -227,12 +239,13 @@ class GzipDecoder(FrameDecoder):
             if chunk:
                 self.decoded_bytes += len(chunk)
                 return chunk
-            if at_end and not codec.eof:
+            if file_ended and not codec.eof:
                 raw.fault.report("truncated", "the file ends within a gzip member")
                 break
         return b""
 
-    def _start_member(self) -> bool:
+    def _start_frame(self) -> bool:
+        """Skip to the next member. Return False if there is none, or after a fault."""
         raw = self._raw
         # Tape blocks and pre-allocated files are padded with zeros, which gzip(1) skips too.
         while raw.ensure(1) and not raw.data[0]:
@@ -240,7 +253,7 @@ class GzipDecoder(FrameDecoder):
         if not raw.ensure(2) and not raw.data:
             return False
         if not GZIP_MAGIC.startswith(raw.data[:2]):
-            raw.fault.report("garbage", "the bytes after a gzip member are not a gzip member")
+            raw.fault.report("garbage", "a gzip member is followed by bytes that are not gzip")
             return False
         self.frame_start, self.decoded_bytes, self.in_frame = raw.offset, 0, True
         self._codec = zlib.decompressobj(GZIP_WBITS)
@@ -270,7 +283,7 @@ class ZstdDecoder(FrameDecoder):
     def next_chunk(self) -> bytes:
         raw = self._raw
         while self.in_frame or self._start_frame():
-            blocks = self._find_blocks()
+            blocks = self._buffer_blocks()
             if blocks is None:
                 break
             end, is_last = blocks
@@ -287,16 +300,16 @@ class ZstdDecoder(FrameDecoder):
                 return chunk
         return b""
 
-    def _find_blocks(self) -> tuple[int, bool] | None:
+    def _buffer_blocks(self) -> tuple[int, bool] | None:
         """Buffer a few blocks. Return their end in `data` and whether the frame ends there, or None after a fault."""
         raw, end, is_last, count = self._raw, self._header_bytes, False, 0
         while not is_last and count < _BLOCKS_PER_CHUNK and raw.ensure(end + 3):
             header = int.from_bytes(raw.data[end : end + 3], "little")
             is_last, block_type, size = bool(header & 1), header >> 1 & 3, header >> 3
-            if size > _BLOCK_BYTES_MAX or block_type == _RESERVED:
+            if size > _BLOCK_BYTES_MAX or block_type == _RESERVED_BLOCK:
                 raw.fault.report("corrupt", "zstd: impossible block header")
                 return None
-            end += 3 + (1 if block_type == _RLE else size) + (4 if is_last and self._has_checksum else 0)
+            end += 3 + (1 if block_type == _RLE_BLOCK else size) + (4 if is_last and self._has_checksum else 0)
             count += 1
         if not (is_last or count == _BLOCKS_PER_CHUNK) or not raw.ensure(end):
             raw.fault.report("truncated", "the file ends within a zstd frame")
@@ -304,7 +317,7 @@ class ZstdDecoder(FrameDecoder):
         return end, is_last
 
     def _start_frame(self) -> bool:
-        """Skip to the next frame with data and parse its header. Return False at the end and after a fault."""
+        """Skip to the next frame with data and parse its header. Return False if there is none, or after a fault."""
         raw = self._raw
         while raw.ensure(8) and _SKIPPABLE_MAGIC.match(raw.data):
             raw.skip(8 + int.from_bytes(raw.data[4:8], "little"))
@@ -314,14 +327,15 @@ class ZstdDecoder(FrameDecoder):
             raw.fault.report("truncated", "the file ends within a zstd frame's header")
             return False
         if len(raw.data) < 8 or not raw.data.startswith(ZSTD_MAGIC):
-            raw.fault.report("garbage", "the bytes after a zstd frame are not a zstd frame")
+            raw.fault.report("garbage", "a zstd frame is followed by bytes that are not zstd")
             return False
-        descriptor = raw.data[4]
-        single_segment = descriptor >> 5 & 1
+        descriptor = raw.data[4]  # the frame header descriptor of RFC 8878
+        is_single_segment = descriptor >> 5 & 1
         dictionary_id_bytes = (0, 1, 2, 4)[descriptor & 3]
-        content_size_bytes = (single_segment, 2, 4, 8)[descriptor >> 6]
+        content_size_bytes = (is_single_segment, 2, 4, 8)[descriptor >> 6]
         self._has_checksum = bool(descriptor >> 2 & 1)
-        self._header_bytes = 6 - single_segment + dictionary_id_bytes + content_size_bytes
+        # The first 6 bytes are the magic, the descriptor and, except in a single segment, the window descriptor.
+        self._header_bytes = 6 - is_single_segment + dictionary_id_bytes + content_size_bytes
         self.frame_start, self.decoded_bytes, self.in_frame = raw.offset, 0, True
         self._codec = self._decompressor.decompressobj()
         return True
@@ -335,7 +349,7 @@ class ZstdDecoder(FrameDecoder):
             return b""
 
     def _load_dictionary(self, raw: RawBuffer) -> None:
-        """Load the dictionary at the start of the file, if any. An invalid one is ignored: decoding then fails."""
+        """Load the dictionary at the start of the file, if any. Ignore an invalid one: decoding fails later."""
         bytes_max = raw.limits.page_bytes_max
         if not raw.ensure(8) or not raw.data.startswith(_DICTIONARY_MAGIC):
             return

@@ -10,7 +10,7 @@ from typing import Any
 
 
 def convert_scrapy_cluster(message: Mapping[str, Any]) -> dict[str, Any]:
-    """Convert a result from the topic `demo.crawled_firehose`. `body` is a decoded string, `timestamp` is in UTC."""
+    """Convert a message of the topic `demo.crawled_firehose`. It has a decoded `body` and a `timestamp` in UTC."""
     return {
         "url": message.get("response_url") or message["url"],
         "fetch_time": message.get("timestamp"),
@@ -22,15 +22,16 @@ def convert_scrapy_cluster(message: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def convert_scrapy_cluster_base64(message: Mapping[str, Any]) -> dict[str, Any]:
-    """Convert a result whose body is in base64 (KAFKA_BASE_64_ENCODE). The message itself does not show this."""
+    """Convert a message whose body is in base64 (KAFKA_BASE_64_ENCODE), which the message itself does not show."""
     fields = convert_scrapy_cluster(message)
-    return fields | {"body": fields.pop("html"), "content_charset": message.get("encoding")}
+    body = fields.pop("html")
+    return fields | {"body": body, "content_charset": message.get("encoding")}
 
 
 def convert_ache(message: Mapping[str, Any]) -> dict[str, Any]:
     """Convert a message of ACHE's Kafka target in format JSON (the default), ELASTIC or, from old versions, CDR31.
 
-    JSON contains the body in base64. The other formats contain HTML as a string, and omit any other content.
+    JSON contains the body in base64. The other formats contain HTML as a string, and omit other content.
     """
     headers = message.get("response_headers") or message.get("responseHeaders")
     fields = {
@@ -52,7 +53,7 @@ def _content_type(headers: Any) -> str | None:
 
 
 def _header_string(value: Any) -> str | None:
-    """Return a header's value, or the first one of a list of values. Return None if it is not a string."""
+    """Return a header's value, or its first value if it has a list. Return None if that is not a string."""
     if isinstance(value, list):
         value = value[0] if value else None
     return value if isinstance(value, str) else None

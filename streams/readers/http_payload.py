@@ -21,7 +21,7 @@ from streams.urls import url_key
 _STATUS_LINE = re.compile(rb"HTTP/\d(?:\.\d)?[ \t]+(\d{3})(?!\d)")
 _INTERIM_STATUSES = frozenset({b"100", b"102", b"103"})  # statuses of responses that precede the final one
 _BLANK_LINE = re.compile(rb"\r?\n\r?\n")
-_FIELD = re.compile(
+_FIELD_PATTERN = re.compile(
     rb"^(content-type|content-encoding|transfer-encoding|location|date)[ \t]*:[ \t]*([^\r\n]*)",
     re.IGNORECASE | re.MULTILINE,
 )
@@ -30,10 +30,10 @@ _CHARSET = re.compile(r"charset\s*=\s*[\"']?\s*([^\s\"';,]+)", re.IGNORECASE)
 _MIME = re.compile(r"[a-z0-9!#$&^_.+-]+/[a-z0-9!#$&^_.+-]+")
 _CONTENT_TYPE_CHARS_MAX = 256
 _CHARSET_CHARS_MAX = 40
-_INFLATE_BYTES = 16 << 10  # input per zlib call; small, because zlib copies all input after the end of a member
-_OUTPUT_BYTES_MAX = 1 << 20  # decompressed bytes per call
-_CODINGS_MAX = 3  # nested content encodings; browsers and servers use one
-_IGNORED_CODINGS = frozenset({"", "identity", "none", "utf-8", "chunked", "binary"})  # values that need no decoding
+_INFLATE_INPUT_BYTES = 16 << 10  # per zlib call; small, because zlib copies the input after the end of a gzip member
+_OUTPUT_BYTES_MAX = 1 << 20  # output per call of any decompressor
+_ENCODINGS_MAX = 3  # content encodings of one body; servers normally apply one
+_IGNORED_ENCODINGS = frozenset({"", "identity", "none", "utf-8", "chunked", "binary"})  # values that need no decoding
 
 
 class Response(msgspec.Struct, frozen=True):
@@ -42,30 +42,31 @@ class Response(msgspec.Struct, frozen=True):
     status: int
     fields: dict[str, str]
     body: bytes
-    full_size: int = 0  # size of the record's content if it is too big and `body` is only its start, else 0
+    full_size: int = 0  # size of the record's content if that is too big and `body` is incomplete, else 0
 
 
 def parse_response(data: bytes, size: int, limits: ReadLimits) -> Response | None:
     """Parse the HTTP response in a record's content, after any interim responses. Return None if there is none.
 
-    `data` is the content, or only its start if its `size` is too big for a page.
+    `data` is the content, or only its start if the content is too big for a page. `size` is its full size.
     """
-    bytes_max = limits.header_bytes_max
+    header_bytes_max = limits.header_bytes_max
     status_line = _STATUS_LINE.match(data)
     if status_line is None:
         return None
-    blank_line = _BLANK_LINE.search(data, 0, bytes_max)
+    blank_line = _BLANK_LINE.search(data, 0, header_bytes_max)
     while blank_line and status_line[1] in _INTERIM_STATUSES and (line := _STATUS_LINE.match(data, blank_line.end())):
-        status_line, blank_line = line, _BLANK_LINE.search(data, line.start(), line.start() + bytes_max)
-    header = data[status_line.start() : blank_line.start() if blank_line else status_line.start() + bytes_max]
+        status_line, blank_line = line, _BLANK_LINE.search(data, line.start(), line.start() + header_bytes_max)
+    header_end = blank_line.start() if blank_line else status_line.start() + header_bytes_max
+    header = data[status_line.start() : header_end]
     fields: dict[str, str] = {}
-    for name, value in _FIELD.findall(header):
-        fields.setdefault(name.decode("ascii").lower(), decode_header(value).strip())
+    for name, value in _FIELD_PATTERN.findall(header):
+        fields.setdefault(name.decode("ascii").lower(), decode_header_value(value).strip())
     body = data[blank_line.end() :] if blank_line else b""
     return Response(int(status_line[1]), fields, body, size if size > len(data) else 0)
 
 
-def decode_header(value: bytes) -> str:
+def decode_header_value(value: bytes) -> str:
     """Decode a header's value as browsers do: as UTF-8 if it is valid, else as Latin-1."""
     try:
         return value.decode()
@@ -94,7 +95,7 @@ def resolve_redirect(url: str, location: str, limits: ReadLimits) -> str | None:
 def page_from_response(
     response: Response, url: str, key: bytes, time: int, limits: ReadLimits, origin: Origin
 ) -> Page:
-    """Return the page of a response. Decode the body only if the status is 2xx: other bodies are server messages."""
+    """Return the page of a response. Decode the body only if the status is 2xx: others are messages of the server."""
     mime, charset = parse_content_type(response.fields.get("content-type", ""))
     location = response.fields.get("location") if response.status // 100 == 3 else None
     body, content_error = None, None
@@ -120,9 +121,9 @@ def page_from_response(
 def page_without_http(
     url: str, key: bytes, time: int, data: bytes, size: int, content_type: str, limits: ReadLimits, origin: Origin
 ) -> Page:
-    """Return the page of a record without HTTP headers. `content_type` is from the record's own header."""
+    """Return the page of a record without HTTP headers. `content_type` is from the header of the record."""
     mime, charset = parse_content_type(content_type)
-    if mime == "application/http":  # declares HTTP headers that are missing, so the type is unknown
+    if mime == "application/http":  # describes a response with HTTP headers, so the type of `data` is unknown
         mime, charset = "", ""
     if size > limits.page_bytes_max:
         content_error = "too_big", too_big_detail(size, limits)
@@ -134,7 +135,7 @@ def decode_body(response: Response, limits: ReadLimits) -> bytes:
     """Undo the transfer and content encodings of a body. Raise ContentError (`too_big`, `bad_encoding`).
 
     Many crawlers store decoded bodies with headers that still name the encoding. So a body that clearly does not have
-    this encoding is returned unchanged. A body that is cut off is decoded as far as possible.
+    this encoding is returned unchanged. A truncated body is decoded as far as possible.
     """
     if response.full_size:
         raise ContentError("too_big", too_big_detail(response.full_size, limits))
@@ -142,12 +143,14 @@ def decode_body(response: Response, limits: ReadLimits) -> bytes:
     if "chunked" in response.fields.get("transfer-encoding", "").lower():
         body = _join_chunks(body)
     names = [name.strip().lower() for name in response.fields.get("content-encoding", "").split(",")]
-    codings = [name for name in names if name not in _IGNORED_CODINGS]
-    if len(codings) > _CODINGS_MAX:
-        raise ContentError("bad_encoding", f"the body has {len(codings)} content encodings, more than {_CODINGS_MAX}")
-    for coding in reversed(codings):
+    encodings = [name for name in names if name not in _IGNORED_ENCODINGS]
+    if len(encodings) > _ENCODINGS_MAX:
+        raise ContentError(
+            "bad_encoding", f"the body has {len(encodings)} content encodings, more than {_ENCODINGS_MAX}"
+        )
+    for encoding in reversed(encodings):
         if body:
-            body = _undo_coding(body, coding, limits)
+            body = _decode_encoding(body, encoding, limits)
     if len(body) > limits.page_bytes_max:
         raise ContentError("too_big", too_big_detail(len(body), limits))
     return body
@@ -173,33 +176,34 @@ def _join_chunks(body: bytes) -> bytes:
     return b"".join([*parts, body[start:]]) if parts else body
 
 
-def _undo_coding(body: bytes, coding: str, limits: ReadLimits) -> bytes:
-    """Decode a body. If it is damaged, return the part before the damage, or the unchanged body if it is markup."""
-    bytes_max = limits.page_bytes_max + 1
-    if coding in {"gzip", "x-gzip"}:
+def _decode_encoding(body: bytes, encoding: str, limits: ReadLimits) -> bytes:
+    """Undo one content encoding. Return the part of a damaged body before the damage, and plain markup unchanged."""
+    bytes_max = limits.page_bytes_max + 1  # one byte more than a page shows that the body is too big
+    if encoding in {"gzip", "x-gzip"}:
         if not body.startswith(GZIP_MAGIC):
             return body
         parts = _inflate(body, GZIP_WBITS, bytes_max)
-    elif coding == "deflate":  # should be zlib, but is often raw deflate
+    elif encoding == "deflate":  # should be zlib, but is often raw deflate
+        # The first two bytes of a zlib stream: RFC 1950, section 2.2.
         is_zlib = body[0] & 15 == 8 and int.from_bytes(body[:2], "big") % 31 == 0
         parts = _inflate(body, 15 if is_zlib else -15, bytes_max)
-    elif coding == "br":
+    elif encoding == "br":
         from fastwarc.stream_io import BrotliReader
 
         parts = _read_parts(cast("BinaryIO", BrotliReader(io.BytesIO(body))), bytes_max)
-    elif coding == "zstd":
+    elif encoding == "zstd":
         if not body.startswith(ZSTD_MAGIC):
             return body
         codec = zstandard.ZstdDecompressor(max_window_size=limits.window_bytes_max)
         parts = _read_parts(cast("BinaryIO", codec.stream_reader(body, read_across_frames=True)), bytes_max)
     else:
-        raise ContentError("bad_encoding", f"unknown content encoding {coding[:40]!r}")
+        raise ContentError("bad_encoding", f"unknown content encoding {encoding[:40]!r}")
     decoded: list[bytes] = []
     try:
         decoded.extend(parts)
     except (OSError, ValueError, zlib.error, zstandard.ZstdError) as error:
         if not any(decoded) and not body.lstrip().startswith(b"<"):
-            raise ContentError("bad_encoding", f"cannot decode the content encoding {coding}: {error}") from None
+            raise ContentError("bad_encoding", f"cannot decode the content encoding {encoding}: {error}") from None
         return b"".join(decoded) or body
     body = b"".join(decoded)
     if len(body) > limits.page_bytes_max:
@@ -216,7 +220,7 @@ def _inflate(body: bytes, wbits: int, bytes_max: int) -> Iterator[bytes]:
             if wbits != GZIP_WBITS or not body.startswith(GZIP_MAGIC, start):
                 break
             codec = zlib.decompressobj(wbits)
-        compressed = body[start : start + _INFLATE_BYTES]
+        compressed = body[start : start + _INFLATE_INPUT_BYTES]
         part = codec.decompress(compressed, min(bytes_max, _OUTPUT_BYTES_MAX))
         start += len(compressed) - len(codec.unused_data if codec.eof else codec.unconsumed_tail)
         bytes_max -= len(part)

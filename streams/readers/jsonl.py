@@ -20,7 +20,7 @@ from streams.readers.position import Position, PositionedItem
 from streams.readers.read_limits import ContentError, ReadLimits, too_big_detail
 from streams.urls import url_key
 
-_REDIRECT_STATUS = 302  # default status of a redirect
+_DEFAULT_REDIRECT_STATUS = 302  # for a line with a redirect target but without a status
 _BOM = b"\xef\xbb\xbf"
 
 
@@ -64,61 +64,68 @@ def _coalesce(first: Any, second: Any) -> Any:
     return second if first is None else first
 
 
-_decode = msgspec.json.Decoder(PageLine).decode
+_decode_line = msgspec.json.Decoder(PageLine).decode
 
 
-def read_items(stream: ByteStream, limits: ReadLimits, after: Position) -> Iterator[PositionedItem]:
-    """Yield all pages and rejections of a stream that starts at `after`, each with the position after it."""
-    source, member, line_number = after.source, after.member, after.line
+def read_items(stream: ByteStream, limits: ReadLimits, start: Position) -> Iterator[PositionedItem]:
+    """Yield all pages and rejections of a stream that begins at `start`, each with the position after it."""
+    source, member, next_line = start.source, start.member, start.next_line
     while True:
         line_start = stream.position()
-        origin = Origin(source, line_number, member)
+        origin = Origin(source, next_line, member)
         line = stream.read_line(limits.line_bytes_max)
         item: Page | Rejected | None
         if stream.fault.reason and not line.endswith(b"\n"):
             item = Rejected(stream.fault.reason, stream.fault.detail, origin)
-            cut = stream.fault.reason == "truncated" or not stream.resync(lambda head: head.startswith(b'{"'))
+            cut_off = stream.fault.reason == "truncated" or not stream.resync(lambda head: head.startswith(b'{"'))
         elif line:
             item = _convert_line(line, stream, limits, origin)
-            cut = isinstance(item, Rejected) and item.reason == "truncated" and not line.endswith(b"\n")
+            cut_off = isinstance(item, Rejected) and item.reason == "truncated" and not line.endswith(b"\n")
         else:
             return
-        line_number += bool(line and not cut)
+        next_line += bool(line and not cut_off)  # the next run reads a cut-off line again
         if item is not None:
-            offset, inner = line_start if cut else stream.position()
-            position = Position(source=source, member=member, offset=offset, inner=inner, line=line_number, cut=cut)
+            offset, inner = line_start if cut_off else stream.position()
+            position = Position(
+                source=source,
+                member=member,
+                offset=offset,
+                inner_offset=inner,
+                next_line=line_number,
+                cut_off=cut_off,
+            )
             yield position, item
-        if cut:
+        if cut_off:
             return
 
 
 def _convert_line(line: bytes, stream: ByteStream, limits: ReadLimits, origin: Origin) -> Page | Rejected | None:
-    """Return the page of a line or its rejection, or None for a blank line. Skip the rest of a long line."""
-    complete = line.endswith(b"\n")
-    if not complete and len(line) >= limits.line_bytes_max and stream.peek() >= 0:
+    """Return the page or rejection of a line, or None for a blank line. Skip the rest of a line that is too long."""
+    is_complete = line.endswith(b"\n")
+    if not is_complete and len(line) >= limits.line_bytes_max and stream.peek() >= 0:
         stream.skip_line()
         return Rejected("too_big", f"the line is longer than line_bytes_max {limits.line_bytes_max}", origin)
     if origin.offset == 0:
         line = line.removeprefix(_BOM)
     if line.isspace():
         return None
-    return parse_line(line, limits, origin, complete=complete)[0]
+    return parse_line(line, limits, origin, is_complete=is_complete)[0]
 
 
 def parse_line(
-    data: bytes, limits: ReadLimits, origin: Origin, *, complete: bool = True
+    data: bytes, limits: ReadLimits, origin: Origin, *, is_complete: bool = True
 ) -> tuple[Page | Rejected, str]:
-    """Return the page of a line or its rejection, and the line's `crawl` or an empty string.
+    """Return the page or rejection of a line, and the line's `crawl` or an empty string.
 
-    If `complete` is false, the line may be cut off, so bad JSON is rejected as `truncated`.
+    If `is_complete` is false, the line may be cut off, so invalid JSON is rejected as `truncated`.
     """
     try:
-        line = _decode(data)
+        line = _decode_line(data)
     except msgspec.ValidationError as error:  # a wrong field, or JSON that is not an object
         is_object = "at `$." in str(error) or data.lstrip().startswith(b"{")
         return Rejected("bad_field" if is_object else "bad_json", str(error), origin), ""
     except msgspec.DecodeError as error:
-        return Rejected("bad_json" if complete else "truncated", str(error), origin), ""
+        return Rejected("bad_json" if is_complete else "truncated", str(error), origin), ""
     except RecursionError:
         return Rejected("bad_json", "the JSON is nested too deeply", origin), ""
     except UnicodeError as error:
@@ -142,13 +149,13 @@ def _to_page(line: PageLine, line_bytes: int, limits: ReadLimits, origin: Origin
     time = _parse_time(line)
     declared_status = _parse_status(line)
     pointer = line.pointer()
-    # Without `warc_folder`, a line for a redirect or an error is read without its record: it needs no content.
+    # Redirects and errors need no content. So without `warc_folder`, their lines are read without the WARC records.
     if pointer is not None and (limits.warc_folder or (declared_status or 200) == 200):
         page = warc_pointer.read_record(pointer, key, limits, origin)
         return with_default_time(page, time) if isinstance(page, Page) else page
     location = line.fetch_redirect or line.redirect
     redirect = http_payload.resolve_redirect(url, location, limits) if location else None
-    status = _coalesce(declared_status, _REDIRECT_STATUS if redirect else 200)
+    status = _coalesce(declared_status, _DEFAULT_REDIRECT_STATUS if redirect else 200)
     if not 100 <= status <= 999:
         raise ContentError("bad_field", f"{status} is not an HTTP status")
     body, text, content_error = (None, None, None) if redirect else _parse_content(line, line_bytes, limits)
@@ -196,27 +203,29 @@ def _parse_content(
     """Return (body, text, content_error): the content closest to the served bytes, or why it cannot be used."""
     if line.body is not None:
         try:
-            base64 = b"".join(line.body.encode("ascii").split())  # MIME breaks base64 into lines
+            base64 = b"".join(line.body.encode("ascii").split())  # MIME splits base64 into lines
             body = binascii.a2b_base64(base64, strict_mode=True)
         except ValueError as error:
             return None, None, ("bad_base64", str(error))
     elif line.html is not None:
         body = line.html.encode()
     else:
-        text, limit = line.text, limits.page_bytes_max
-        # A text is never longer than its line, so it is measured only if the line exceeds the limit.
-        if text is not None and line_bytes > limit and len(text.encode()) > limit:
-            return None, None, ("too_big", f"the text is longer than page_bytes_max {limit} bytes")
-        return None, text, None
+        bytes_max = limits.page_bytes_max
+        # A text is never longer than its line, so it is encoded and measured only if the line exceeds the limit.
+        if line.text is not None and line_bytes > bytes_max and len(line.text.encode()) > bytes_max:
+            return None, None, ("too_big", f"the text is longer than page_bytes_max {bytes_max} bytes")
+        return None, line.text, None
     if len(body) > limits.page_bytes_max:
         return None, None, ("too_big", too_big_detail(len(body), limits))
     return body, None, None
 
 
 def _parse_media_type(line: PageLine) -> tuple[str, str]:
-    """Return the media type and charset in lower case. `html` is in UTF-8 and has the default type text/html."""
+    """Return the media type and charset in lower case. The default media type of `html` is text/html."""
     mime, mime_charset = http_payload.parse_content_type(line.content_mime_type or line.mime or "")
     charset = (line.content_charset or line.charset or mime_charset).lower()
-    if line.html is None:
-        return mime, charset
-    return mime or "text/html", "utf-8" if line.body is None else charset
+    if line.html is not None:
+        mime = mime or "text/html"
+        if line.body is None:
+            charset = "utf-8"  # `_parse_content` has encoded `html` in UTF-8
+    return mime, charset

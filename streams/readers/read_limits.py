@@ -1,4 +1,4 @@
-"""Limits on the bytes read for one record, and the exception for content that cannot be used."""
+"""Limits on what is read for one record, and the exception for content that cannot be used."""
 
 from __future__ import annotations
 
@@ -13,16 +13,19 @@ MIB = 1 << 20
 
 
 class ReadLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """Limits in bytes. Memory use is at most a small multiple of the largest limit, ignoring `skip_bytes_max`."""
+    """Size limits in bytes, and the only folder whose WARCs may be read through pointers.
+
+    Memory use is at most a small multiple of the largest size other than `skip_bytes_max`.
+    """
 
     page_bytes_max: int = 10 * MIB  # size of a page after decoding
-    line_bytes_max: int = 32 * MIB  # size of a JSONL line, which escapes or base64 make larger than its page
+    line_bytes_max: int = 32 * MIB  # size of a JSONL line; larger than a page because of escapes and base64
     url_bytes_max: int = 2048
     header_bytes_max: int = 64 << 10  # size of a WARC or HTTP header
-    skip_bytes_max: int = 4096 * MIB  # decompressed bytes skipped for one record; stops zip bombs
+    skip_bytes_max: int = 4096 * MIB  # decompressed bytes skipped for one record; a defence against zip bombs
     window_bytes_max: int = 128 * MIB  # size of the zstd window, which the decoder keeps in memory
     directory_bytes_max: int = 16 * MIB  # size of a WACZ's zip directory
-    warc_folder: str = ""  # folder with the WARCs that pointers name; if empty, pointers are refused
+    warc_folder: str = ""  # if empty, pointers are rejected
 
     @classmethod
     def from_settings(cls, settings: Settings) -> Self:
@@ -45,5 +48,5 @@ class ContentError(Exception):
 
 
 def too_big_detail(size: int, limits: ReadLimits) -> str:
-    """Return the detail of the rejection of a page of `size` bytes."""
+    """Return the `detail` for a page that is rejected because it has `size` bytes."""
     return f"{size} bytes, more than page_bytes_max {limits.page_bytes_max}"

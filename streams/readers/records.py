@@ -16,26 +16,28 @@ from streams.readers.read_limits import ReadLimits
 _NEWLINES = frozenset(b"\r\n")
 
 
-class Framing(msgspec.Struct, frozen=True):
+class RecordFormat(msgspec.Struct, frozen=True):
     """How to recognise and read the records of one format."""
 
     is_record_start: IsRecordStart
-    header: re.Pattern[bytes]  # matches the start of a record's header, but hardly anything in garbage
-    header_match_bytes_max: int  # longer than any match of `header`
+    header_pattern: re.Pattern[bytes]  # matches the start of a record's header, but hardly anything in garbage
+    header_match_bytes_max: int  # no match of `header_pattern` is longer
     read_record: Callable[[ByteStream, ReadLimits, Origin], Page | Rejected | None]  # None if the record has no page
 
 
-def read_items(stream: ByteStream, framing: Framing, limits: ReadLimits, after: Position) -> Iterator[PositionedItem]:
-    """Yield all pages and rejections of a stream that starts at `after`, each with the position after it."""
-    source, member = after.source, after.member
+def read_items(
+    stream: ByteStream, record_format: RecordFormat, limits: ReadLimits, start: Position
+) -> Iterator[PositionedItem]:
+    """Yield all pages and rejections of a stream that begins at `start`, each with the position after it."""
+    source, member = start.source, start.member
     whitespace_bytes, no_record_yet = 0, stream.position() == (0, 0)
     while True:
         whitespace_bytes += stream.skip_whitespace()
-        start = stream.position()
-        origin = Origin(source, start[0], member)
+        record_start = stream.position()
+        origin = Origin(source, record_start[0], member)
         item: Page | Rejected | None
         if stream.peek() >= 0:
-            item = framing.read_record(stream, limits, origin)
+            item = record_format.read_record(stream, limits, origin)
         elif stream.fault.reason:
             item = Rejected(stream.fault.reason, stream.fault.detail, origin)
         elif whitespace_bytes and no_record_yet:
@@ -43,34 +45,34 @@ def read_items(stream: ByteStream, framing: Framing, limits: ReadLimits, after: 
         else:
             return
         no_record_yet = False
-        cut = isinstance(item, Rejected) and not _recover(stream, framing, item)
+        cut_off = isinstance(item, Rejected) and not _recover(stream, record_format, item)
         if item is not None:
-            offset, inner = start if cut else stream.position()
-            yield Position(source=source, member=member, offset=offset, inner=inner, cut=cut), item
-        if cut:
+            offset, inner = record_start if cut_off else stream.position()
+            yield Position(source=source, member=member, offset=offset, inner_offset=inner, cut_off=cut_off), item
+        if cut_off:
             return
 
 
-def _recover(stream: ByteStream, framing: Framing, rejected: Rejected) -> bool:
+def _recover(stream: ByteStream, record_format: RecordFormat, rejected: Rejected) -> bool:
     """Move to the next record after a rejected one. Return False if reading cannot continue."""
     if rejected.reason in {"garbage", "bad_length", "bad_header"} and not stream.fault.reason:
-        stream.skip_to(framing.header, framing.header_match_bytes_max)
+        stream.skip_to(record_format.header_pattern, record_format.header_match_bytes_max)
     if "truncated" in {rejected.reason, stream.fault.reason}:
         return False
-    return not stream.fault.reason or stream.resync(framing.is_record_start)
+    return not stream.fault.reason or stream.resync(record_format.is_record_start)
 
 
 def read_content(
     stream: ByteStream, size: int, is_record_start: IsRecordStart, limits: ReadLimits, origin: Origin, url: str
 ) -> bytes | Rejected:
-    """Read the `size` bytes of a record's content. Reject the record if it does not end there.
+    """Read the `size` bytes of a record's content. Reject the record if it does not end after them.
 
-    If the content is too big for a page, return only its start, which contains the HTTP headers.
+    If the content is too big for a page, skip all of it but its start, which contains the HTTP headers.
     """
-    is_big = size > limits.page_bytes_max + limits.header_bytes_max
-    data = stream.read(limits.header_bytes_max if is_big else size, is_record_start)
-    bytes_read = len(data) + (stream.skip(size - len(data), is_record_start) if is_big else 0)
-    if bytes_read < size or not (is_big or _at_record_end(stream)):
+    is_too_big = size > limits.page_bytes_max + limits.header_bytes_max
+    data = stream.read(limits.header_bytes_max if is_too_big else size, is_record_start)
+    bytes_read = len(data) + (stream.skip(size - len(data), is_record_start) if is_too_big else 0)
+    if bytes_read < size or not (is_too_big or _at_record_end(stream)):
         return _reject_incomplete(stream, size, bytes_read, origin, url)
     return data
 
@@ -78,7 +80,7 @@ def read_content(
 def skip_content(
     stream: ByteStream, size: int, is_record_start: IsRecordStart, origin: Origin, url: str
 ) -> Rejected | None:
-    """Skip the `size` bytes of a record's content. Reject the record if it does not end there."""
+    """Skip the `size` bytes of a record's content. Reject the record if it does not end after them."""
     skipped = stream.skip(size, is_record_start)
     is_complete = skipped == size and _at_record_end(stream)
     return None if is_complete else _reject_incomplete(stream, size, skipped, origin, url)

@@ -11,27 +11,30 @@ from streams.readers.compression import ZIP_MEMBER_ERRORS, detect_compression
 from streams.readers.read_limits import ContentError, ReadLimits
 from streams.readers.sources import HEAD_BYTES, format_from_name
 
-_END_RECORD_BYTES_MAX = 56  # largest of the records at the end of a zip by which zipfile locates the directory
+_END_RECORD_BYTES_MAX = 56  # size of the largest record that zipfile reads to locate the directory
 _ENCRYPTED_FLAG = 1
-_METHODS = {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}  # other methods need unbounded memory to read a few bytes
+_COMPRESSION_METHODS = {
+    zipfile.ZIP_STORED,
+    zipfile.ZIP_DEFLATED,
+}  # other methods need unbounded memory to read a few bytes
 _DETAIL_CHARS_MAX = 500  # details quote names from the zip, which may be long
 
 
 def open_archive(file: BinaryIO, limits: ReadLimits) -> zipfile.ZipFile:
     """Open a WACZ. Raise ContentError (`bad_zip`, `no_archive`)."""
-    bounded = _BoundedReads(file, limits.directory_bytes_max)
+    bounded = _BoundedFile(file, limits.directory_bytes_max)
     try:
         archive = zipfile.ZipFile(cast("BinaryIO", bounded))
     except (zipfile.BadZipFile, ValueError, OverflowError, NotImplementedError, struct.error, OSError) as error:
-        raise _bad_zip(str(error)) from None
-    bounded.bytes_max = sys.maxsize
+        raise _zip_error(str(error)) from None
+    bounded.read_bytes_max = sys.maxsize  # the directory has been read
     if not list_warcs(archive):
         names = ", ".join(archive.namelist()[:5])
         raise ContentError("no_archive", f"the zip has no WARC or ARC; it contains {names[:200] or 'nothing'}")
     return archive
 
 
-def _bad_zip(detail: str) -> ContentError:
+def _zip_error(detail: str) -> ContentError:
     return ContentError("bad_zip", detail[:_DETAIL_CHARS_MAX])
 
 
@@ -45,17 +48,17 @@ def open_member(archive: zipfile.ZipFile, name: str) -> BinaryIO:
     """Open a file in the zip. Raise ContentError (`bad_zip`)."""
     info = archive.getinfo(name)
     if info.flag_bits & _ENCRYPTED_FLAG:
-        raise _bad_zip(f"encrypted: {name}")
-    if info.compress_type not in _METHODS:
-        raise _bad_zip(f"compression method {info.compress_type} is neither stored nor deflated: {name}")
+        raise _zip_error(f"encrypted: {name}")
+    if info.compress_type not in _COMPRESSION_METHODS:
+        raise _zip_error(f"compression method {info.compress_type} is neither stored nor deflated: {name}")
     try:
         return archive.open(info)  # type: ignore[return-value]  # ZipExtFile has all methods that readers call
     except (zipfile.BadZipFile, NotImplementedError, RuntimeError, ValueError, OSError, struct.error) as error:
-        raise _bad_zip(f"{name}: {error}") from None
+        raise _zip_error(f"{name}: {error}") from None
 
 
 def read_member_head(archive: zipfile.ZipFile, name: str) -> bytes:
-    """Return the first bytes of a file in the zip, or b"" if they are damaged, which a later read reports.
+    """Return the first bytes of a file in the zip, or b"" if they are damaged. Reading the file reports the damage.
 
     Raise ContentError (`bad_zip`, or `unknown_format` for a zip in the zip).
     """
@@ -69,24 +72,24 @@ def read_member_head(archive: zipfile.ZipFile, name: str) -> bytes:
     return head
 
 
-class _BoundedReads:
-    """A zip file that limits the size of a single read, such as the one with which zipfile loads the directory.
+class _BoundedFile:
+    """A zip file that limits the size of a single read, because zipfile reads the whole directory at once.
 
     A zip may have several end records, and versions of zipfile differ in which one they use. So the limit applies to
-    the sizes that zipfile requests, not to a size that we parse ourselves.
+    the sizes that zipfile requests instead of a size that we parse ourselves.
     """
 
-    def __init__(self, file: BinaryIO, bytes_max: int) -> None:
+    def __init__(self, file: BinaryIO, read_bytes_max: int) -> None:
         self._file = file
-        self.bytes_max = bytes_max
+        self.read_bytes_max = read_bytes_max
         self.seek, self.tell, self.seekable = file.seek, file.tell, file.seekable
 
     def read(self, count: int = -1) -> bytes:
         """Read up to `count` bytes. Raise ContentError if `count` exceeds the limit.
 
-        zipfile omits `count` only near the end of the file, to read at most the longest comment that a zip may have.
+        zipfile omits `count` only near the end of the file, to read at most the longest comment that a zip can have.
         """
-        if count > max(self.bytes_max, _END_RECORD_BYTES_MAX):
+        if count > max(self.read_bytes_max, _END_RECORD_BYTES_MAX):
             raise ContentError(
                 "bad_zip", f"zip directory of {count} bytes exceeds directory_bytes_max {self.bytes_max}"
             )

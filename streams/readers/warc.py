@@ -1,6 +1,6 @@
 """Read WARC 0.17 to 1.1 (ISO 28500) and WET, optionally compressed record by record with gzip or zstd.
 
-Skip record types without pages (all but _PAGE_TYPES) and records of schemes without pages (`dns:`, `urn:`).
+Records of types without pages (all but _PAGE_TYPES) and of URL schemes without pages (`dns:`, `urn:`) are skipped.
 docs/decisions/warc-framing.md explains why we split files into records ourselves.
 """
 
@@ -19,11 +19,11 @@ from streams.readers.compression import GZIP_MAGIC, ZSTD_MAGIC
 from streams.readers.read_limits import ReadLimits
 from streams.urls import url_key
 
-_VERSION = b"WARC/"
+_WARC_MAGIC = b"WARC/"
 _PAGE_TYPES = frozenset({b"response", b"resource", b"revisit", b"conversion"})
-_HEADER = re.compile(rb"WARC/\d\.\d+[ \t]*\r?\n(?:WARC-|Content-)", re.IGNORECASE)
-_HEADER_MATCH_BYTES_MAX = 64  # longer than any match of _HEADER
-_MAGICS = (_VERSION, GZIP_MAGIC, ZSTD_MAGIC)  # input that ends within one of these is cut off, not garbage
+_HEADER_PATTERN = re.compile(rb"WARC/\d\.\d+[ \t]*\r?\n(?:WARC-|Content-)", re.IGNORECASE)
+_HEADER_MATCH_BYTES_MAX = 64  # no match of _HEADER_PATTERN is longer
+_MAGICS = (_WARC_MAGIC, GZIP_MAGIC, ZSTD_MAGIC)  # a file that ends within one of these is truncated, not garbage
 _CONTINUATION = re.compile(rb"\r?\n[ \t]+")
 
 _Fields = dict[bytes, bytes]
@@ -45,7 +45,8 @@ def read_record(stream: ByteStream, limits: ReadLimits, origin: Origin) -> Page 
         return records.skip_content(stream, size, _is_record_start, origin, url)
     key = _parse_key(fields, url, limits, origin)
     if isinstance(key, Rejected):
-        return records.skip_content(stream, size, _is_record_start, origin, key.url) or key
+        rejected = key
+        return records.skip_content(stream, size, _is_record_start, origin, rejected.url) or rejected
     data = records.read_content(stream, size, _is_record_start, limits, origin, url)
     if isinstance(data, Rejected):
         return data
@@ -70,16 +71,16 @@ def read_record(stream: ByteStream, limits: ReadLimits, origin: Origin) -> Page 
 
 
 def _is_record_start(head: bytes) -> bool:
-    return head.startswith(_VERSION)
+    return head.startswith(_WARC_MAGIC)
 
 
-FRAMING = records.Framing(_is_record_start, _HEADER, _HEADER_MATCH_BYTES_MAX, read_record)
+RECORD_FORMAT = records.RecordFormat(_is_record_start, _HEADER_PATTERN, _HEADER_MATCH_BYTES_MAX, read_record)
 
 
 def _read_fields(stream: ByteStream, limits: ReadLimits, origin: Origin) -> _Fields | Rejected:
-    """Read a header and map lower-case names to values. The first of several equal names wins."""
+    """Read a header. Return a map from lower-case names to values, with the first value of a repeated name."""
     header = stream.read_header(limits.header_bytes_max)
-    if not header.startswith(_VERSION):
+    if not header.startswith(_WARC_MAGIC):
         if any(magic.startswith(header) for magic in _MAGICS):
             return records.reject_cut_off(stream, "the input ends within the header of a record", origin)
         return Rejected("garbage", f"not a WARC record: {header[:40]!r}", origin)
@@ -95,7 +96,7 @@ def _read_fields(stream: ByteStream, limits: ReadLimits, origin: Origin) -> _Fie
 
 
 def _field_string(fields: _Fields, name: bytes) -> str:
-    return http_payload.decode_header(fields.get(name, b""))
+    return http_payload.decode_header_value(fields.get(name, b""))
 
 
 def _parse_key(fields: _Fields, url: str, limits: ReadLimits, origin: Origin) -> bytes | Rejected:
@@ -116,13 +117,13 @@ def _parse_time(fields: _Fields, response: http_payload.Response | None) -> int 
 
     If none is valid, return 0 if WARC-Date is missing and None if it is malformed.
     """
-    declared = _field_string(fields, b"warc-date")
-    time = timestamps.parse_date(declared)
+    warc_date = _field_string(fields, b"warc-date")
+    time = timestamps.parse_date(warc_date)
     if time is None:
         time = timestamps.parse_http_date(_field_string(fields, b"date"))
     if time is None and response is not None:
         time = timestamps.parse_http_date(response.fields.get("date"))
-    return 0 if time is None and not declared else time
+    return 0 if time is None and not warc_date else time
 
 
 def _to_revisit(page: Page, fields: _Fields, limits: ReadLimits) -> Page:
@@ -131,8 +132,9 @@ def _to_revisit(page: Page, fields: _Fields, limits: ReadLimits) -> Page:
     A revisit without WARC-Refers-To-Target-URI refers to its own URL. A "server not modified" revisit cannot refer to
     a different URL, and crawlers that wrote only a digest compared it with earlier captures of the same URL.
     """
-    refers_to = _field_string(fields, b"warc-refers-to-target-uri").strip("<> \t") or page.url
-    time = timestamps.parse_date(_field_string(fields, b"warc-refers-to-date"))
+    original_url = _field_string(fields, b"warc-refers-to-target-uri").strip("<> \t") or page.url
+    original_time = timestamps.parse_date(_field_string(fields, b"warc-refers-to-date"))
+    original_url = original_url[: limits.url_bytes_max]
     return msgspec.structs.replace(
-        page, body=None, content_error=None, original_url=refers_to[: limits.url_bytes_max], original_time=time
+        page, body=None, content_error=None, original_url=original_url, original_time=original_time
     )

@@ -154,7 +154,7 @@ def check_readers(chance: random.Random) -> str:
     if results:
         i = chance.randrange(len(results))
         start = msgspec.json.decode(msgspec.json.encode(results[i][0]), type=Position)
-        rest = [item for _, item in read([path], LIMITS, after=start)]
+        rest = [item for _, item in read([path], LIMITS, start=start)]
         assert rest == [item for _, item in results[i + 1 :]], f"after item {i}"
     reasons = Counter("page" if isinstance(item, Page) else item.reason for _, item in results)
     return reasons.most_common(1)[0][0] if reasons else "nothing"

@@ -68,7 +68,7 @@ def test_a_folder_has_the_pages_of_all_its_files(crawl):
 def test_reading_resumes_after_any_item(crawl, name):
     whole = list(read([crawl(name)]))
     for i in range(0, len(whole), 1 + len(whole) // 20):
-        rest = read([crawl(name)], after=whole[i][0])
+        rest = read([crawl(name)], start=whole[i][0])
         assert [item for _, item in rest] == [item for _, item in whole[i + 1 :]]
 
 

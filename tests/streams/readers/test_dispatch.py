@@ -65,7 +65,7 @@ def test_bytes_read_grow_up_to_the_total(folder):
 
 def test_a_start_in_another_file_raises(folder):
     with pytest.raises(ReadError):
-        read([folder], after=Position(source="elsewhere.jsonl"))
+        read([folder], start=Position(source="elsewhere.jsonl"))
 
 
 def test_an_unknown_format_is_rejected_and_an_empty_file_is_not(items):
@@ -145,7 +145,7 @@ def test_standard_input(stdin, build):
         results = list(read(["-"]))
         assert urls(results) == [f"http://a.org/{i}" for i in range(9)]
         stdin(data)
-        assert urls(read(["-"], after=results[4][0])) == [f"http://a.org/{i}" for i in range(5, 9)]
+        assert urls(read(["-"], start=results[4][0])) == [f"http://a.org/{i}" for i in range(5, 9)]
         assert not sys.stdin.closed
     assert total_bytes(["-"]) == 0
 

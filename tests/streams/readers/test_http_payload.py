@@ -12,7 +12,7 @@ import zstandard
 from streams.page import Origin
 from streams.readers.http_payload import (
     decode_body,
-    decode_header,
+    decode_header_value,
     page_from_response,
     page_without_http,
     parse_content_type,
@@ -83,8 +83,8 @@ def test_interim_responses_are_skipped(build, interim):
 
 
 def test_header_values_are_utf8_or_latin1():
-    assert decode_header("h\u00e9".encode()) == "h\u00e9"
-    assert decode_header(b"h\xe9") == "h\u00e9"
+    assert decode_header_value("h\u00e9".encode()) == "h\u00e9"
+    assert decode_header_value(b"h\xe9") == "h\u00e9"
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from streams.page import REJECTION_REASONS, Page
 from streams.readers.dispatch import read
-from streams.readers.position import TAIL_BYTES, InputFile, InputMark, Position
+from streams.readers.position import TAIL_BYTES, FileDigester, InputMark, Position
 from streams.readers.read_limits import ReadLimits
 
 LIMITS = ReadLimits(page_bytes_max=20_000, line_bytes_max=30_000, header_bytes_max=4_000)
@@ -108,7 +108,7 @@ def test_reading_resumes_across_files(samples, tmp_path):
         (tmp_path / kind).write_bytes(samples[kind])
     results = list(read([tmp_path], LIMITS))
     for i in range(0, len(results), 7):
-        rest = read([tmp_path], LIMITS, after=results[i][0])
+        rest = read([tmp_path], LIMITS, start=results[i][0])
         assert [item for _, item in rest] == [item for _, item in results[i + 1 :]]
 
 
@@ -181,15 +181,15 @@ def test_reading_resumes_in_damaged_files(samples, tmp_path, kind, seed):
     check_resume(path)
 
 
-def input_file(data: bytes) -> InputFile:
-    return InputFile("a", data[:100], io.BytesIO(data))
+def input_file(data: bytes) -> FileDigester:
+    return FileDigester("a", data[:100], io.BytesIO(data))
 
 
 def test_a_mark_covers_the_head_and_the_tail_before_its_position():
     data = bytes(range(256)) * 100
     position = Position(source="a", offset=20_000)
     mark = input_file(data).mark(position, "")
-    assert mark.until == position.offset
+    assert mark.tail_end == position.offset
     for changed, same in ((0, False), (position.offset - 1, False), (position.offset - TAIL_BYTES, False),
                           (position.offset - TAIL_BYTES - 1, True), (position.offset, True)):  # fmt: skip
         other = bytearray(data)
@@ -200,7 +200,7 @@ def test_a_mark_covers_the_head_and_the_tail_before_its_position():
 def test_the_methods_of_an_input_file_do_not_move_it():
     file = io.BytesIO(bytes(10_000))
     file.seek(5000)
-    marked = InputFile("a", bytes(100), file)
+    marked = FileDigester("a", bytes(100), file)
     marked.matches(marked.mark(Position(source="a", offset=9000), ""))
     marked.digest()
     assert file.tell() == 5000

@@ -81,9 +81,9 @@ def test_links_have_the_identity_of_their_target(tmp_path):
 def test_sizes_are_those_on_disk_and_0_for_standard_input(folder):
     standard_input, file = list_sources([STDIN, folder / "a.jsonl"])
     assert standard_input.size == 0
-    assert not standard_input.regular
+    assert not standard_input.is_regular
     assert file.size == len(LINE)
-    assert file.regular
+    assert file.is_regular
 
 
 @pytest.mark.parametrize(
