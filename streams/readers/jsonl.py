@@ -87,12 +87,7 @@ def read_items(stream: ByteStream, limits: ReadLimits, start: Position) -> Itera
         if item is not None:
             offset, inner = line_start if cut_off else stream.position()
             position = Position(
-                source=source,
-                member=member,
-                offset=offset,
-                inner_offset=inner,
-                next_line=line_number,
-                cut_off=cut_off,
+                source=source, member=member, offset=offset, inner_offset=inner, next_line=next_line, cut_off=cut_off
             )
             yield position, item
         if cut_off:
