@@ -1,8 +1,8 @@
 """After each commit, publish moves: the answers of `find` about URLs missing since the committed sweep.
 
 The owner of partition 0 publishes the moves, then appends "moves_published" to the sweep log. If this worker stops
-before that, the next owner queries the same URLs in the same order and sends messages with the same keys. If two workers
-publish at the same time, messages are sent twice, with the same keys.
+before that, the next owner queries the same URLs in the same order and sends messages with the same keys. If two
+workers publish at the same time, messages are sent twice, with the same keys.
 """
 
 from __future__ import annotations
