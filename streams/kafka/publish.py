@@ -34,7 +34,7 @@ class Published(msgspec.Struct, frozen=True):
     """The result of `publish`."""
 
     sweep: str
-    pages: int
+    pages: int  # number of pages sent
     rejected: dict[str, int]  # number of records sent as dead letters, by reason
     commit_requested: bool = msgspec.field(name="committed")
 
@@ -71,10 +71,10 @@ async def publish(
     pages_sent = 0
     try:
         sweep_log = SweepLog(broker, kafka, producer)
-        opening_time = await _open_sweep(sweep_log, sweep, now)
+        opened_time = await _open_sweep(sweep_log, sweep, now)
         reader = read(paths, ReadLimits.from_settings(settings))
         bytes_total = total_bytes(paths)
-        items = pack_pages((item for _, item in reader), kafka, sweep, opening_time, partition_counts.pages)
+        items = pack_pages((item for _, item in reader), kafka, sweep, opened_time, partition_counts.pages)
         in_flight: set[asyncio.Task[int]] = set()
         # Files are read and decompressed in a thread, so that the event loop is not blocked.
         while (item := await asyncio.to_thread(next, items, None)) is not None:
@@ -111,7 +111,7 @@ async def _open_sweep(sweep_log: SweepLog, name: str, now: int) -> int:
 
 
 def pack_pages(
-    items: Iterable[Page | Rejected], settings: KafkaSettings, sweep: str, opening_time: int, partitions: int
+    items: Iterable[Page | Rejected], settings: KafkaSettings, sweep: str, opened_time: int, partition_count: int
 ) -> Iterator[Pack | Rejected]:
     """Group pages by partition into packs and pass on rejections. A page over `pack_bytes` gets its own pack."""
     packs: dict[int, list[PageMessage]] = {}
@@ -120,12 +120,12 @@ def pack_pages(
         if isinstance(item, Rejected):
             yield item
             continue
-        partition, page_size = _partition_of_page(item, partitions), len(item.body or item.text or "")
+        partition, page_size = _partition_of_page(item, partition_count), len(item.body or item.text or "")
         if partition in packs and pack_sizes[partition] + page_size > settings.pack_bytes:
             yield Pack(partition, packs.pop(partition))
         if partition not in packs:
             packs[partition], pack_sizes[partition] = [], 0
-        packs[partition].append(page_messages.to_message(with_default_time(item, opening_time), sweep))
+        packs[partition].append(page_messages.to_message(with_default_time(item, opened_time), sweep))
         pack_sizes[partition] += page_size
         if len(packs[partition]) >= settings.pack_pages:
             yield Pack(partition, packs.pop(partition))
@@ -133,12 +133,12 @@ def pack_pages(
         yield Pack(partition, pages)
 
 
-def _partition_of_page(page: Page, partitions: int) -> int:
+def _partition_of_page(page: Page, partition_count: int) -> int:
     """Return the partition for the page's URL or, for a revisit, the partition for the URL of the original capture.
 
     All captures of a URL are sent to one partition, which keeps them in order.
     """
     if page.original_url is not None:
         with suppress(BadUrl):
-            return partition_of(url_key(page.original_url), partitions)
-    return partition_of(page.key, partitions)
+            return partition_of(url_key(page.original_url), partition_count)
+    return partition_of(page.key, partition_count)

@@ -63,7 +63,7 @@ class Collection:
             self.app.conf.id,
             self.runner.settings.scheme,
             sources,
-            partitions=self.runner.context.partition_count,
+            partition_count=self.runner.context.partition_count,
             sweep_rows=self.runner.sweep_log.table.rows(),
             threads=self._threads,
         )

@@ -80,9 +80,8 @@ def run_query(stores: Mapping[int, RowReader], query: RowQuery) -> list[Any]:
     if isinstance(query, PrefixQuery) and query.start is not None:
         # The merge is lazy: it stops reading at the limit.
         (prefix,) = query.keys
-        return [
-            query.merge([stores[partition].scan(query.family, prefix, query.start) for partition in query.partitions])
-        ]
+        scans = [stores[partition].scan(query.family, prefix, query.start) for partition in query.partitions]
+        return [query.merge(scans)]
     indexes_by_partition: defaultdict[int, list[int]] = defaultdict(list)
     for index, owner in enumerate(query.owners):
         for partition in query.partitions if owner is None else (owner,):

@@ -90,7 +90,7 @@ class ShardedStore(QueryStore):
         scheme: Scheme,
         sources: Mapping[int, RowSource],
         *,
-        partitions: int,
+        partition_count: int,
         sweep_rows: Mapping[bytes, bytes],
         threads: Executor | None = None,
     ) -> None:
@@ -99,15 +99,15 @@ class ShardedStore(QueryStore):
         `sources` are keyed by partition. `sweep_rows` derive from the sweep log. `threads` run queries concurrently.
         """
         super().__init__(name, self.query)
-        if missing := sorted(set(range(partitions)) - set(sources)):
+        if missing := sorted(set(range(partition_count)) - set(sources)):
             raise StateError(
-                f"no worker serves partitions {', '.join(map(str, missing))} of {partitions}",
+                f"no worker serves partitions {', '.join(map(str, missing))} of {partition_count}",
                 "retry once other workers have taken over these partitions; /readyz shows the progress of a worker",
             )
-        self.scheme, self.partitions = scheme, partitions
+        self.scheme, self.partition_count = scheme, partition_count
         self._sources, self._sweep_rows, self._threads = sources, sweep_rows, threads
         self._partitions_by_source: defaultdict[RowSource, list[int]] = defaultdict(list)
-        for number in range(partitions):
+        for number in range(partition_count):
             self._partitions_by_source[sources[number]].append(number)
 
     def query(self, query: RowQuery) -> list[Any]:
@@ -143,11 +143,9 @@ class ShardedStore(QueryStore):
             keys = [query.keys[index] for index in indexes]
             queries.append(msgspec.structs.replace(query, keys=keys, partitions=partitions, owners=part_owners))
         if self._threads is None or len(queries) < 2:
-            answers = [source(part_query) for source, part_query in zip(indexes_by_source, queries, strict=True)]
+            answers = [source(part) for source, part in zip(indexes_by_source, queries, strict=True)]
         else:
-            answers = list(
-                self._threads.map(lambda source, part_query: source(part_query), indexes_by_source, queries)
-            )
+            answers = list(self._threads.map(lambda source, part: source(part), indexes_by_source, queries))
         return merge_answers(query, indexes_by_source.values(), answers)
 
     def owner(self, family: Family, key: bytes) -> int | None:
@@ -157,11 +155,11 @@ class ShardedStore(QueryStore):
             return None if key.startswith(meta.FULL_BUCKET) else 0
         if family is Family.CAPTURES:
             url_end = key.find(b"\0")  # negative if `key` is a prefix of URL keys
-            return partition_of(key[:url_end], self.partitions) if url_end >= 0 else None
+            return partition_of(key[:url_end], self.partition_count) if url_end >= 0 else None
         if family is Family.BANDS and len(key) == self.scheme.bucket_bytes:
-            return partition_of(key, self.partitions)
+            return partition_of(key, self.partition_count)
         if family in _KEYS_STARTING_WITH_DOCUMENT and len(key) >= PREFIX_BYTES:
-            return partition_of(key[:PREFIX_BYTES], self.partitions)
+            return partition_of(key[:PREFIX_BYTES], self.partition_count)
         return None
 
     def divide(self, changes: Changes) -> dict[int, Changes]:
@@ -184,6 +182,6 @@ class ShardedStore(QueryStore):
     def _possible_owners(self, family: Family, key: bytes) -> Sequence[int]:
         """Return the partitions that may have a row with this key."""
         if family in _KEYS_ENDING_WITH_PREFIX:
-            return (partition_of(key[-PREFIX_BYTES:], self.partitions),)
+            return (partition_of(key[-PREFIX_BYTES:], self.partition_count),)
         owner = self.owner(family, key)
-        return range(self.partitions) if owner is None else (owner,)
+        return range(self.partition_count) if owner is None else (owner,)

@@ -46,10 +46,10 @@ RESULT_TOPICS = frozenset({Topic.NEAR_DUPLICATES, Topic.CLUSTERS, Topic.MOVES})
 
 
 class Retraction(msgspec.Struct, frozen=True):
-    """Changes that overwrite or delete rows, as a changelog record; sent when data is forgotten.
+    """Changes that overwrite or delete rows, as a changelog record. Sent when data is forgotten.
 
-    The owner of the rows removes only the parent pointers in `parents` and the postings in `postings`. It keeps those
-    that were added after the changes were computed.
+    The owner of the rows removes only the parent pointers in `parents` and the postings in `postings`. It keeps
+    pointers and postings that were added after the changes were computed.
     """
 
     record: bytes
@@ -57,7 +57,7 @@ class Retraction(msgspec.Struct, frozen=True):
     postings: list[bytes] | None = None  # document prefixes; None: all postings may be removed
 
 
-# The type numbers and types of each topic's values. Messages contain the numbers, so they must never be reused.
+# The types of each topic's values, by type number. Messages contain these numbers, so a number is never reused.
 VALUE_TYPES: dict[Topic, dict[int, type[msgspec.Struct]]] = {
     Topic.CAPTURES: {0: SketchedPage},
     Topic.DOCUMENTS: {1: Sighting, 2: CandidatePair, 3: VerifyRequest},

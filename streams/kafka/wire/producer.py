@@ -67,11 +67,11 @@ class Producer:
             await self._producer.stop()
             self._producer = None
 
-    async def send(self, values_by_partition: Mapping[tuple[Topic, int], Sequence[msgspec.Struct]]) -> None:
-        """Pack and send values. The keys are the topic and the partition to which the values are sent."""
+    async def send(self, values_by_destination: Mapping[tuple[Topic, int], Sequence[msgspec.Struct]]) -> None:
+        """Pack and send the values for each topic and partition."""
         await self._send_all(
             (topic, partition, message, packed_messages.headers_for(topic, self.scheme_id), None)
-            for (topic, partition), values in values_by_partition.items()
+            for (topic, partition), values in values_by_destination.items()
             for message in packed_messages.pack(values, self.settings.pack_bytes)
         )
 
@@ -84,22 +84,12 @@ class Producer:
 
     async def send_dead_letters(self, letters: Iterable[DeadLetter]) -> None:
         """Send dead letters."""
-        topic = Topic.DEAD_LETTERS
-        await self._send_all(
-            (topic, 0, msgspec.json.encode(letter), _json_headers(topic), letter.key.encode()) for letter in letters
-        )
+        await self._send_all(_json_message(Topic.DEAD_LETTERS, 0, letter, letter.key.encode()) for letter in letters)
 
     async def send_results(self, results: Iterable[Result]) -> None:
         """Send results, one message per result."""
         await self._send_all(
-            (
-                result.topic,
-                result.partition,
-                msgspec.json.encode(result.value),
-                _json_headers(result.topic),
-                result.key,
-            )
-            for result in results
+            _json_message(result.topic, result.partition, result.value, result.key) for result in results
         )
 
     async def send_message(self, topic: Topic, partition: int, value: bytes, headers: Headers) -> int:
@@ -119,8 +109,9 @@ class Producer:
         return [metadata.offset for metadata in await asyncio.gather(*acknowledgements)]
 
 
-def _json_headers(topic: Topic) -> Headers:
-    return [("schema", packed_messages.schema(topic).encode()), ("content-type", b"application/json")]
+def _json_message(topic: Topic, partition: int, value: msgspec.Struct, key: bytes) -> _Message:
+    headers = [("schema", packed_messages.schema(topic).encode()), ("content-type", b"application/json")]
+    return topic, partition, msgspec.json.encode(value), headers, key
 
 
 def to_dead_letter(item: Rejected, partition: int | None = None) -> DeadLetter:

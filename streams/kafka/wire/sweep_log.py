@@ -72,9 +72,7 @@ class SweepTable:
 
     def __init__(self) -> None:
         self.sweeps: dict[int, Sweep] = {}
-        self.pending_commits: dict[
-            int, Event
-        ] = {}  # by sweep number: the `commit` event, until the commit takes effect
+        self.pending_commits: dict[int, Event] = {}  # requested but not yet in effect, by sweep number
         self._phases: dict[int, Phase] = {}
         self._rows: dict[bytes, bytes] | None = None  # cached by `rows()`; reset by each event
 
