@@ -31,7 +31,7 @@ class RemainingTexts:
     def update(
         self, changes: Changes, sketch: Sketch, removed: Sequence[Capture], remaining: Iterable[Capture]
     ) -> None:
-        """Change or delete the text of a document if it comes from a removed page.
+        """Change or delete the stored text of a document if the text comes from a removed page.
 
         `removed` and `remaining` are captures of the document. `remaining` is read only if the text must change.
         """
@@ -46,8 +46,8 @@ class RemainingTexts:
     def row_without_source(self, sketch: Sketch, row: bytes, remaining: Iterable[Capture]) -> bytes:
         """Return the new row of a text whose page is removed, or b"" if nothing remains."""
         source = text_row.source(row)
-        same_bytes = next((capture for capture in remaining if capture.raw_fingerprint == source), None)
-        return text_row.with_time(row, same_bytes.time) if same_bytes else self._canonical_row(sketch, row)
+        same_page = next((capture for capture in remaining if capture.raw_fingerprint == source), None)
+        return text_row.with_time(row, same_page.time) if same_page else self._canonical_row(sketch, row)
 
     def _canonical_row(self, sketch: Sketch, row: bytes) -> bytes:
         # If the text was cut at `tokens_max`, only its first tokens make up the document.

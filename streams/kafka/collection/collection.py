@@ -77,7 +77,7 @@ class Collection:
     def apply_retraction(self, changes: Changes) -> None:
         """Apply deletions and overwrites at the owners of the rows. Return once the clusters are consistent.
 
-        Pages are still processed and clusters joined while it runs. `readmission` and `repair` correct the effects.
+        Pages are still processed and clusters joined in the meantime; `readmission` and `repair` correct the effects.
         """
         store = self.sharded_store()
         changes_by_partition = store.divide(changes)

@@ -114,7 +114,7 @@ class Server:
         metrics.waiting_messages.clear()
         for name, count in self.app.waiting_messages().items():
             metrics.waiting_messages.labels(name).set(count)
-        metrics.records_ahead.set(sum(partition.records_after_gap for partition in partitions.by_number.values()))
+        metrics.records_after_gap.set(sum(partition.records_after_gap for partition in partitions.by_number.values()))
         return web.Response(body=metrics.render(), content_type="text/plain", charset="utf-8")
 
     def _ready_collection(self) -> Collection:

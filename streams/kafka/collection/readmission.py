@@ -67,7 +67,7 @@ def read_removed_rows(store: RowReader, retraction_changes: Iterable[Changes]) -
 
 def build_readmissions(store: RowReader, removed: RemovedRows, context: Context) -> Messages:
     """Return the messages that readmit documents; empty unless pages raced with the retraction."""
-    new_locations = {  # of deleted documents; added by pages in flight
+    new_locations = {  # locations of deleted documents, added by pages in flight
         key
         for batch in _batches(removed.documents)
         for rows in store.rows_under(Family.LOCATIONS, batch)

@@ -42,8 +42,8 @@ def build_retractions(
     documents are then unknown, and all postings may be removed.
     """
     nodes = set().union(*(_repointed_documents(changes) for changes in changes_by_partition.values()))
-    ordered = sorted(nodes)
-    pointers = zip(ordered, store.get_many(Family.PARENTS, ordered), strict=True)
+    sorted_nodes = sorted(nodes)
+    pointers = zip(sorted_nodes, store.get_many(Family.PARENTS, sorted_nodes), strict=True)
     parents = {node: parent for node, parent in pointers if parent in nodes}
     deleted_prefixes = sorted({document[:PREFIX_BYTES] for document in _deleted_documents(changes_by_partition)})
     return {
@@ -83,17 +83,17 @@ def repair_clusters(
     `drain` returns once all messages in flight are processed, and `commit` applies changes. Raise StateError if joins
     change clusters faster than this function repairs them.
     """
-    start = set().union(*(_repointed_documents(changes) for changes in changes_by_partition.values()))
-    if not start:
+    start_documents = set().union(*(_repointed_documents(changes) for changes in changes_by_partition.values()))
+    if not start_documents:
         return
     deleted = _deleted_documents(changes_by_partition)
     for _ in range(_ROUNDS_MAX):
         drain()
-        component = _read_component(store, start, deleted)
+        component = _read_component(store, start_documents, deleted)
         if inconsistent := component.inconsistent_documents():
             # The joins may still be in flight. Only documents that remain inconsistent need a repair.
             drain()
-            component = _read_component(store, start, deleted)
+            component = _read_component(store, start_documents, deleted)
             inconsistent &= component.inconsistent_documents()
         if not inconsistent:
             return
@@ -108,7 +108,7 @@ def repair_clusters(
             deleted=component.deleted,
         )
         commit(changes)
-        start |= component.roots.keys()
+        start_documents |= component.roots.keys()
     raise StateError(
         f"clusters are still inconsistent after {_ROUNDS_MAX} repair rounds",
         "the data is deleted; run the command again when fewer pages arrive",
@@ -134,12 +134,12 @@ class _Component(msgspec.Struct, frozen=True):
         return documents
 
 
-def _read_component(store: RowReader, start: Collection[bytes], deleted: Collection[bytes]) -> _Component:
+def _read_component(store: RowReader, start_documents: Collection[bytes], deleted: Collection[bytes]) -> _Component:
     view = View(store)
     roots: dict[bytes, bytes] = {}
     members: set[tuple[bytes, bytes]] = set()
     edges: set[tuple[bytes, bytes]] = set()
-    frontier = sorted(start)
+    frontier = sorted(start_documents)
     while frontier:
         roots.update(zip(frontier, view.roots(frontier), strict=True))
         for links, family in ((members, Family.MEMBERS), (edges, Family.EDGES)):

@@ -49,7 +49,7 @@ class Metrics:
         self.ready = self._gauge("ready", "1 if partitions are assigned and recovered and the disk has room")
         self.disk_free = self._gauge("disk_free_bytes", "free space on the data folder's disk")
         self.waiting_messages = self._gauge("waiting_messages", "messages not yet acknowledged", "topic")
-        self.records_ahead = self._gauge(
+        self.records_after_gap = self._gauge(
             "changelog_ahead_records", "changelog records that follow a record of another writer"
         )
 

@@ -21,17 +21,17 @@ class OpenPartitions:
         self.folder, self.scheme, self.partition_count = folder, scheme, partition_count
         self.memory = MemoryBudget(limits)  # shared, because one worker may own all partitions
         write_buffers_mib = max(1, limits.write_buffers_mib // partition_count)
-        self.limits = msgspec.structs.replace(limits, write_buffers_mib=write_buffers_mib)
+        self.partition_limits = msgspec.structs.replace(limits, write_buffers_mib=write_buffers_mib)
         self.by_number: dict[int, Partition] = {}
         self.active_numbers: frozenset[int] = frozenset()
         self.recovered = False  # whether the active partitions have caught up with their changelogs
-        self.locks: defaultdict[int, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self.locks: defaultdict[int, asyncio.Lock] = defaultdict(asyncio.Lock)  # by partition number
 
     def open(self, number: int) -> Partition:
         """Return a partition, opening it if necessary. Raise StateError if it cannot be opened."""
         assert 0 <= number < self.partition_count
         if number not in self.by_number:
-            store = Store(self.folder / "partitions" / str(number), self.limits, memory=self.memory)
+            store = Store(self.folder / "partitions" / str(number), self.partition_limits, memory=self.memory)
             self.by_number[number] = Partition(store, self.scheme, number, self.partition_count)
         return self.by_number[number]
 

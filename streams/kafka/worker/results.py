@@ -56,7 +56,7 @@ class Locations:
             self._new[key[:ID_BYTES]].append(_decode_location(key, value))
 
     def earliest(self, document: bytes, excluded_key: bytes = b"") -> Location:
-        """Return the earliest location that is not at `excluded_key`, or a location with an empty key."""
+        """Return the earliest location read that is not at `excluded_key`, or a location with an empty key."""
         rows = islice(self._store.scan(Family.LOCATIONS, document), LOCATIONS_READ_MAX)
         locations = [*(_decode_location(*row) for row in rows), *self._new[document]]
         others = (location for location in locations if location.url_key != excluded_key)

@@ -69,7 +69,9 @@ class Outcome:
     """The outcome of a batch: messages to send, changes to write, dead letters, results and counts."""
 
     def __init__(self, context: Context) -> None:
-        self.messages: defaultdict[tuple[Topic, int], list[msgspec.Struct]] = defaultdict(list)  # by partition
+        self.messages: defaultdict[tuple[Topic, int], list[msgspec.Struct]] = defaultdict(
+            list
+        )  # by topic and partition
         self.changes = Changes()
         self.is_retraction = False
         self.rejected: list[Rejected] = []
@@ -255,7 +257,7 @@ def _preserve_new_parents(
 def _preserve_new_postings(
     changes: Changes, deleted_prefixes: Collection[bytes], earlier_changes: Changes, store: RowReader
 ) -> None:
-    """Make `changes` remove only postings of deleted documents, and keep postings added since it was computed."""
+    """Make `changes` remove only postings of deleted documents, so that postings added since then stay."""
     replacements = dict.fromkeys(changes.deletes.get(Family.BANDS, ()), b"") | changes.puts_of(Family.BANDS)
     for bucket, row in _current_rows(Family.BANDS, replacements, earlier_changes, store):
         current, replacement = row or b"", replacements[bucket]
@@ -271,10 +273,10 @@ def _current_rows(
     family: Family, keys: Collection[bytes], earlier_changes: Changes, store: RowReader
 ) -> Iterator[tuple[bytes, bytes | None]]:
     """Yield each key with its row after the changes of earlier messages in this batch."""
-    deleted, written = earlier_changes.deletes.get(family, set()), earlier_changes.puts_of(family)
-    ordered = sorted(keys)
-    for key, stored in zip(ordered, store.get_many(family, ordered), strict=True):
-        yield key, written.get(key) or (None if key in deleted else stored)
+    deleted_keys, new_rows = earlier_changes.deletes.get(family, set()), earlier_changes.puts_of(family)
+    sorted_keys = sorted(keys)
+    for key, stored_row in zip(sorted_keys, store.get_many(family, sorted_keys), strict=True):
+        yield key, new_rows.get(key) or (None if key in deleted_keys else stored_row)
 
 
 STAGES: dict[Topic, Callable[[Partition, Sequence[Any], Context], Outcome]] = {
