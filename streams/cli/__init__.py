@@ -1,7 +1,7 @@
 """The `lostfound` command line: a thin layer over the library.
 
 Data goes to stdout; progress and messages go to stderr. Modules import heavy libraries inside functions, so that
-`lostfound --help` starts fast.
+`lostfound --help` responds quickly.
 """
 
 import os

@@ -62,9 +62,9 @@ def run(arguments: Sequence[str]) -> int:
         return Exit.CLOSED_PIPE
     except OSError as error:
         if _flush_stdout(Exit.OK) == Exit.OK:  # otherwise stdout caused the error, which is already printed
-            file = f"{error.filename}: " if error.filename else ""
+            prefix = f"{error.filename}: " if error.filename else ""
             hint = "check that the file is accessible and that its disk has space"
-            print_error(f"{file}{error.strerror or error}", hint)
+            print_error(f"{prefix}{error.strerror or error}", hint)
         return Exit.USAGE
     except (KeyboardInterrupt, click.Abort):
         is_ingest = click_context is not None and click_context.invoked_subcommand == ingest.name
@@ -99,7 +99,7 @@ def configure_process() -> None:
 
     tune_malloc()
     # By default, Python searches the current folder for modules first. If that folder contains a crawl, a crawled
-    # site may have chosen the name of a file so that Python imports it.
+    # site may have chosen a file name that makes Python import the file.
     os.environ["PYTHONSAFEPATH"] = "1"
 
 
@@ -108,7 +108,7 @@ def _terminate(_signal: int, _frame: FrameType | None) -> None:
 
 
 def _flush_stdout(code: int) -> int:
-    """Flush stdout and return `code`. If stdout cannot be written, return the exit code of that error instead."""
+    """Flush stdout and return `code`. If stdout cannot be written, return the exit code for that error instead."""
     try:
         sys.stdout.flush()
     except OSError as error:

@@ -1,4 +1,4 @@
-"""The options that all commands share, and the functions that open the state with these options."""
+"""The values of the options that all commands share, and functions that open the state with these values."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Context:
-    """The common options. Options override environment variables; the last value of a repeated option is used."""
+    """The values of the common options. Options override environment variables."""
 
     data_dir: Path = Path("var")
     config: Path | None = None
@@ -35,9 +35,10 @@ class Context:
         return cls(Path(data_dir or "var"), Path(config) if config else None)
 
     def settings(self, overrides: dict[str, dict[str, Any]] | None = None) -> Settings:
-        """Return the defaults, overridden by the user's file, then by `overrides`. Raise SettingsError if invalid.
+        """Return the default settings, overridden by the user's file and then by `overrides`.
 
-        Also configure the log, because every command starts by loading its settings.
+        Raise SettingsError if a setting is invalid. Also configure the log, because every command loads its
+        settings first.
         """
         from streams.cli.log_output import configure
         from streams.settings import load
@@ -46,8 +47,8 @@ class Context:
         return load(self.config, overrides)
 
     @contextmanager
-    def writer(self, *, create: bool = False) -> Iterator[tuple[Store, Settings]]:
-        """Open the local state for writing, or a new one if `create` is set. Raise StateError if this fails."""
+    def open_for_writing(self, *, create: bool = False) -> Iterator[tuple[Store, Settings]]:
+        """Open the local state for writing; with `create`, create it if missing. Raise StateError on failure."""
         from state import meta
         from state.store import Store
 
@@ -60,8 +61,8 @@ class Context:
             yield store, settings
 
     @contextmanager
-    def local_store(self) -> Iterator[tuple[Store, Settings]]:
-        """Open the local state for reading, even if a server is set. Raise StateError if this fails."""
+    def open_local_store(self) -> Iterator[tuple[Store, Settings]]:
+        """Open the local state for reading, even if `--server` is set. Raise StateError on failure."""
         from state import meta
         from state.store import Store
 
@@ -71,29 +72,32 @@ class Context:
             yield store, settings
 
     @contextmanager
-    def reader(self) -> Iterator[tuple[View, Settings]]:
-        """Open the local state, or the state of the workers, for queries. Raise StateError if this fails."""
+    def open_view(self) -> Iterator[tuple[View, Settings]]:
+        """Open the state for queries: the workers' state if `--server` is set, otherwise the local state.
+
+        Raise StateError on failure.
+        """
         from state.view import View
 
         if self.server is None:
-            with self.local_store() as (store, settings):
+            with self.open_local_store() as (store, settings):
                 yield View(store), settings
             return
         settings = self.settings()
         yield View(self._worker_client(settings).store()), settings
 
     @contextmanager
-    def deletion(self) -> Iterator[tuple[RowReader, Callable[[Changes], None]]]:
-        """Yield the stored rows and a function that commits deletions, either locally or as a retraction on Kafka."""
+    def open_for_deletion(self) -> Iterator[tuple[RowReader, Callable[[Changes], None]]]:
+        """Yield the stored rows, and a function that commits deletions: locally, or on Kafka as a retraction."""
         if self.server is None:
-            with self.writer() as (store, _):
+            with self.open_for_writing() as (store, _):
                 yield store, partial(store.write, sync=True)
             return
         client = self._worker_client(self.settings())
         yield client.store(), client.retract
 
     def send_sweep_event(self, event: str, name: str, response_type: Any = None) -> Any:
-        """Ask the workers to "open", "commit" or "cancel" a sweep. Return the response, or raise StateError."""
+        """Ask the workers to "open", "commit" or "cancel" a sweep, and return the response. Or raise StateError."""
         import msgspec
 
         body = msgspec.json.encode({"event": event, "name": name, "time": now_ms()})
@@ -103,7 +107,8 @@ class Context:
         from streams.kafka.rows.worker_client import WorkerClient, token_from_environment
 
         assert self.server is not None
-        # Workers query one another. Wait longer than they do, so that the error names the worker that did not answer.
+        # Workers query one another. Wait longer than they do, so that their error arrives: it names the worker that
+        # did not answer.
         return WorkerClient(self.server, 3 * settings.kafka.answer_seconds_max, token_from_environment())
 
 

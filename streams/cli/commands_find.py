@@ -37,6 +37,7 @@ CSV_COLUMNS = ("url", "status", "last_seen", "now_at", "confidence", "resemblanc
 )
 @click.option(
     "--min-confidence",
+    metavar="SHARE",
     type=SHARE,
     help="Minimum confidence of a redirect in the map.  [default: the setting find.confidence_min]",
 )
@@ -53,8 +54,8 @@ def find(
 ) -> Exit:
     """Find where missing pages live now.
 
-    Each URL is reported as alive, moved, gone or unknown (in no sweep). Candidates for its new URL are listed, each
-    with a confidence and the evidence.
+    Each URL is reported as alive, moved, gone or unknown (not in any sweep). Candidates for the new URL are listed
+    with their confidence and the evidence for them.
     """
     import structlog
 
@@ -63,8 +64,8 @@ def find(
     if sum((as_json, as_csv, redirects is not None)) > 1:
         raise click.UsageError("--json, --csv and --redirects cannot be combined")
     if not urls and not from_file and not missing:
-        raise click.UsageError("give one or more URLs, --from-file or --missing")
-    checked_urls = [_check_url(url) for url in urls]
+        raise click.UsageError("specify one or more URLs, --from-file or --missing")
+    valid_urls = [_parse_url(url) for url in urls]
     statuses: Counter[str] = Counter()
 
     def count_statuses(answers: Iterable[Answer]) -> Iterator[Answer]:
@@ -72,10 +73,10 @@ def find(
             statuses[answer.status] += 1
             yield answer
 
-    with context.reader() as (view, settings):
+    with context.open_view() as (view, settings):
         warm_up()
         finder = Finder(view, settings)
-        answers = finder.find_many(chain(checked_urls, _read_urls(from_file) if from_file else ()))
+        answers = finder.find_many(chain(valid_urls, _read_urls(from_file) if from_file else ()))
         if missing:
             possibly_missing = finder.find_many(possibly_missing_urls(view, settings.find.soft_404_urls))
             answers = chain(answers, (answer for answer in possibly_missing if answer.status in {"moved", "gone"}))
@@ -86,30 +87,32 @@ def find(
         elif as_csv:
             _write_csv(answers)
         elif redirects is not None:
-            confidence_min = settings.find.confidence_min if min_confidence is None else min_confidence
-            _write_redirect_map(answers, redirects, confidence_min)
+            if min_confidence is None:
+                min_confidence = settings.find.confidence_min
+            _write_redirect_map(answers, redirects, min_confidence)
         else:
             from streams.terminal import layout, tables
 
-            if rows := list(answers):
-                layout.print_to_stdout(tables.answer_table(rows[0]) if len(rows) == 1 else tables.answers_table(rows))
-            summary = ", ".join(f"{number:,} {status}" for status, number in sorted(statuses.items()))
+            if shown := list(answers):
+                table = tables.answer_table(shown[0]) if len(shown) == 1 else tables.answers_table(shown)
+                layout.print_to_stdout(table)
+            summary = ", ".join(f"{count:,} {status}" for status, count in sorted(statuses.items()))
             click.echo(summary or ("no URL is missing" if missing else f"{from_file} contains no URLs"), err=True)
     if nonzero_counters := +finder.counters:
         structlog.get_logger(__name__).info("limits reached", **nonzero_counters)
     return Exit.OK if statuses.total() > statuses["unknown"] else Exit.NOTHING
 
 
-def _write_redirect_map(answers: Iterable[Answer], map_format: str, confidence_min: float) -> None:
+def _write_redirect_map(answers: Iterable[Answer], map_format: str, min_confidence: float) -> None:
     from streams.find.redirect_maps import redirect_map, render
 
-    text, left_out = render(redirect_map(answers, confidence_min), map_format)
-    click.echo(text, nl=False)
-    for url, reason in left_out.items():
+    map_text, omitted_urls = render(redirect_map(answers, min_confidence), map_format)
+    click.echo(map_text, nl=False)
+    for url, reason in omitted_urls.items():
         click.echo(f"left out {escape_text(url)}: {reason}", err=True)
 
 
-def _check_url(argument: str) -> str:
+def _parse_url(argument: str) -> str:
     """Return a URL from the command line as valid Unicode. Raise BadUrl if the URL is invalid."""
     from streams.urls import url_key
 

@@ -32,13 +32,16 @@ _kafka_options = combine(
 )
 _partitions_option = click.option(
     "--partitions",
+    metavar="N",
     type=click.IntRange(1, 1024),
     help="Number of partitions of new topics.  [default: the setting kafka.partitions]",
 )
 
 
-def _load_settings(context: Context, bootstrap: str | None, topic_prefix: str | None) -> tuple[Settings, Broker]:
-    """Return the settings, and the broker's address and credentials.
+def _load_settings_and_broker(
+    context: Context, bootstrap: str | None, topic_prefix: str | None
+) -> tuple[Settings, Broker]:
+    """Return the settings, and the broker's address with its credentials.
 
     Raise InputError if the Kafka client is not installed.
     """
@@ -53,17 +56,25 @@ def _load_settings(context: Context, bootstrap: str | None, topic_prefix: str | 
 
 @click.command
 @_kafka_options
-@click.option("--operators", default="sketch,state", help="Operators to run: sketch, state (all others), or both.")
+@click.option(
+    "--operators",
+    metavar="LIST",
+    default="sketch,state",
+    help="Comma-separated list of operators to run: `sketch`, and `state` (every other operator).",
+)
 @_partitions_option
 @click.option("--until-idle", is_flag=True, help="Exit once all messages in the topics have been processed.")
-@click.option("--host", default="127.0.0.1", help="Address to listen on for queries.")
+@click.option("--host", metavar="HOST", default="127.0.0.1", help="Address to listen on for queries.")
 @click.option(
     "--port",
+    metavar="PORT",
     type=click.IntRange(0, 65535),
     default=8080,
     help="Port to listen on; 0 means any free port.",
 )
-@click.option("--url", help="URL at which other workers reach this worker.  [default: http://HOST:PORT]")
+@click.option(
+    "--url", metavar="URL", help="URL at which other workers reach this worker.  [default: http://HOST:PORT]"
+)
 @common_options
 def worker(
     context: Context,
@@ -79,7 +90,7 @@ def worker(
     restart it.
     """
     context.verbosity = max(context.verbosity, 1)  # a worker runs unattended, so it logs its progress
-    settings, broker = _load_settings(context, bootstrap, topic_prefix)
+    settings, broker = _load_settings_and_broker(context, bootstrap, topic_prefix)
     from streams.kafka.process_exit import end_process
     from streams.kafka.run_worker import WorkerOptions, run
 
@@ -101,17 +112,17 @@ def topics() -> None:
 @_partitions_option
 @common_options
 def create(context: Context, bootstrap: str | None, topic_prefix: str | None, partitions: int | None) -> None:
-    """Create all topics of a collection that do not exist yet.
+    """Create those topics of a collection that do not exist yet.
 
     The number of partitions cannot be changed later.
     """
     import asyncio
 
-    settings, broker = _load_settings(context, bootstrap, topic_prefix)
+    settings, broker = _load_settings_and_broker(context, bootstrap, topic_prefix)
     from streams.kafka.wire.topics import ensure
 
-    counts = asyncio.run(ensure(broker, settings.kafka, partitions=partitions, create=True))
-    click.echo(f"all topics of {settings.kafka.prefix} exist, with {counts.partitions} partitions")
+    partition_counts = asyncio.run(ensure(broker, settings.kafka, partitions=partitions, create=True))
+    click.echo(f"all topics of {settings.kafka.prefix} exist, with {partition_counts.partitions} partitions")
 
 
 @click.command
@@ -130,17 +141,17 @@ def publish(
 ) -> None:
     """Send the pages of crawl files to Kafka.
 
-    The input formats are those of `lostfound ingest`. Publishing the same files again changes nothing.
+    Accepts the same input formats as `lostfound ingest`. Publishing the same files again changes nothing.
     """
     import asyncio
 
-    settings, broker = _load_settings(context, bootstrap, topic_prefix)
+    settings, broker = _load_settings_and_broker(context, bootstrap, topic_prefix)
     from streams.kafka.publish import publish as publish_files
     from streams.terminal import progress_bars
 
-    with progress_bars.publish_bar(sweep_name, quiet=as_json) as report:
+    with progress_bars.publish_bar(sweep_name, quiet=as_json) as update_bar:
         published = asyncio.run(
-            publish_files(settings, broker, paths, sweep_name, now=now_ms(), keep_open=keep_open, on_progress=report)
+            publish_files(settings, broker, paths, sweep_name, now=now_ms(), keep_open=keep_open, on_progress=update_bar)
         )
     if as_json:
         write_json(published)

@@ -24,12 +24,16 @@ TABLE_ROWS_MAX = 1_000
 
 _policy_options = combine(
     click.option(
-        "--threshold", type=SHARE, help="Minimum resemblance of a pair, not below the threshold used at ingest."
+        "--threshold",
+        metavar="SHARE",
+        type=SHARE,
+        help="Join only documents with at least this resemblance. Must not be below the threshold used at ingest, "
+        "which is the default.",
     ),
     click.option(
         "--containment",
         is_flag=True,
-        help="Also join pairs where one document contains at least --threshold of the other.",
+        help="Also join two documents if one contains at least the share --threshold of the other.",
     ),
     click.option("--sweep", "sweep_name", metavar="NAME", help="Use only documents captured in this sweep."),
 )
@@ -38,11 +42,12 @@ _policy_options = combine(
 @click.command
 @click.option(
     "--min-size",
+    metavar="N",
     type=click.IntRange(1),
     default=2,
-    help="List clusters with at least this many documents or URLs.",
+    help="List only clusters with at least this many documents or URLs.",
 )
-@click.option("--limit", type=click.IntRange(1), help="Maximum number of clusters to list.")
+@click.option("--limit", metavar="N", type=click.IntRange(1), help="Maximum number of clusters to list.")
 @_policy_options
 @json_option
 @server_options
@@ -63,8 +68,8 @@ def clusters(
     from streams.terminal import layout, tables
 
     count, truncated = 0, False
-    with context.reader() as (view, settings):
-        policy = _parse_policy(view, settings, threshold, containment, sweep_name)
+    with context.open_view() as (view, settings):
+        policy = _policy_arguments(view, settings, threshold, containment, sweep_name)
         if policy is None:
             results = query.clusters(view, min_size=min_size)
         else:
@@ -73,10 +78,10 @@ def clusters(
             for count, result in enumerate(islice(results, limit), start=1):  # noqa: B007 - `count` is used below
                 write_json(result)
         else:
-            rows = list(islice(results, limit or TABLE_ROWS_MAX))
-            count, truncated = len(rows), limit is None and next(results, None) is not None
-            if rows:
-                table = tables.clusters_table(rows, lambda document: view.title(bytes.fromhex(document)))
+            shown = list(islice(results, limit or TABLE_ROWS_MAX))
+            count, truncated = len(shown), limit is None and next(results, None) is not None
+            if shown:
+                table = tables.clusters_table(shown, lambda document: view.title(bytes.fromhex(document)))
                 layout.print_to_stdout(table)
     if not count:
         click.echo(f"no cluster has {min_size} or more documents or URLs", err=True)
@@ -107,10 +112,10 @@ def cluster(
     from streams import query
     from streams.terminal import layout, tables
 
-    with context.reader() as (view, settings):
+    with context.open_view() as (view, settings):
         document = query.resolve(view, url_or_id)
         limit = settings.limits.members_shown_max
-        policy = _parse_policy(view, settings, threshold, containment, sweep_name)
+        policy = _policy_arguments(view, settings, threshold, containment, sweep_name)
         if policy is None:
             result = query.cluster(view, document, limit)
         elif (policy_cluster := query.cluster_by_policy(view, document, **policy, limit=limit)) is not None:
@@ -128,19 +133,19 @@ def cluster(
 
 @click.command
 @click.argument("source", metavar="FILE|URL|-")
-@click.option("--limit", type=click.IntRange(1), default=20, help="Maximum number of documents to list.")
+@click.option("--limit", metavar="N", type=click.IntRange(1), default=20, help="Maximum number of documents to list.")
 @json_option
 @server_options
 def similar(context: Context, source: str, limit: int, as_json: bool) -> Exit:
     """Find stored documents similar to a file, a URL or stdin.
 
-    The file is HTML or plain text. For a URL, the document most recently captured there is used. Each result has its
-    resemblance, its containment in both directions, and their standard errors.
+    The file is HTML or plain text. For a URL, the document most recently captured there is used. Each result shows
+    the resemblance and the containment in both directions, with standard errors.
     """
     from streams import query
     from streams.terminal import tables
 
-    with context.reader() as (view, settings):
+    with context.open_view() as (view, settings):
         if "://" in source:
             row = view.document(query.resolve(view, source))
             assert row is not None  # resolve returns only ids of stored documents
@@ -158,23 +163,23 @@ def similar(context: Context, source: str, limit: int, as_json: bool) -> Exit:
 def captures(context: Context, url: str, as_json: bool) -> Exit:
     """List the captures of a URL in sweep order.
 
-    Each capture is shown with the resemblance of its document to the previous document.
+    Each capture is shown with the resemblance of its document to the URL's previous document.
     """
     from streams import query
     from streams.terminal import tables
 
-    with context.reader() as (view, _):
+    with context.open_view() as (view, _):
         results = query.captures(view, url)
     return print_results(results, tables.captures_table, f"no sweep has captured {escape_text(url)}", as_json=as_json)
 
 
-def _parse_policy(
+def _policy_arguments(
     view: View, settings: Settings, threshold: float | None, containment: bool, sweep_name: str | None
 ) -> dict[str, Any] | None:
-    """Return the arguments of `clusters_by_policy`, or None if no option is set and the stored clusters apply.
+    """Return the arguments of `clusters_by_policy`. Return None if no option is set: the stored clusters are used.
 
-    Raise InputError if the sweep is unknown, or if the threshold is lower than at ingest, because edges below the
-    ingest threshold were never stored.
+    Raise InputError if the sweep is unknown, or if the threshold is lower than at ingest: edges below the ingest
+    threshold were never stored.
     """
     if threshold is None and not containment and sweep_name is None:
         return None
@@ -193,8 +198,8 @@ def _parse_policy(
     sweep_numbers = {sweep.name: sweep.number for sweep in view.sweeps()}
     if sweep_name is not None and sweep_name not in sweep_numbers:
         raise InputError(f"sweep {sweep_name!r} does not exist", "list all sweeps with `lostfound sweep list`")
-    sweep = sweep_numbers[sweep_name] if sweep_name is not None else None
-    return {"threshold": threshold, "containment": containment, "sweep": sweep}
+    sweep_number = sweep_numbers[sweep_name] if sweep_name is not None else None
+    return {"threshold": threshold, "containment": containment, "sweep": sweep_number}
 
 
 def _read_page(source: str, bytes_max: int) -> bytes:
@@ -205,7 +210,7 @@ def _read_page(source: str, bytes_max: int) -> bytes:
         hint = "name a file, a URL that starts with http:// or https://, or - for stdin"
         raise InputError(f"{source}: {error.strerror}", hint) from error
     if len(content) > bytes_max:
-        raise InputError(f"{source} is larger than {bytes_max:,} bytes", "raise limits.page_bytes_max to read it")
+        raise InputError(f"{source} is larger than {bytes_max:,} bytes", "raise limits.page_bytes_max to accept it")
     return content
 
 

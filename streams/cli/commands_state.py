@@ -31,14 +31,14 @@ def state() -> None:
 def check(context: Context, as_json: bool) -> Exit:
     """Check every invariant of the state and list violations.
 
-    The exit code is 1 if there are violations. For a worker's partition (DATA/partitions/N), only invariants within
-    that partition are checked.
+    The exit code is 1 if there are violations. If --data-dir is a worker's partition (DATA/partitions/N), only
+    invariants within that partition are checked.
     """
     from state import meta
     from state.check import check as find_violations
 
     violations = 0
-    with context.local_store() as (store, settings):
+    with context.open_local_store() as (store, settings):
         partition = meta.partition(store)
         owns = _ownership_test(*partition) if partition else None
         for violation in find_violations(store, postings_max=settings.limits.bucket_postings_max, owns=owns):
@@ -66,7 +66,7 @@ def stats(context: Context, as_json: bool) -> None:
     from state.stats import stats as collect_stats
     from streams.terminal import layout, tables
 
-    with context.local_store() as (store, _):
+    with context.open_local_store() as (store, _):
         result = collect_stats(store)
     if as_json:
         write_json(result)
@@ -84,7 +84,7 @@ def backup(context: Context, target: Path) -> None:
     """
     from state.backup import backup as copy_state
 
-    with context.local_store() as (store, _):
+    with context.open_local_store() as (store, _):
         size_bytes = copy_state(store, target)
     click.echo(f"copied {size_bytes / 1e6:,.1f} MB to {target}")
 
@@ -92,11 +92,11 @@ def backup(context: Context, target: Path) -> None:
 @state.command
 @click.argument("family", required=False)
 @click.option("--prefix", "key_prefix", metavar="HEX", help="Write only rows whose keys start with these bytes.")
-@click.option("--limit", type=click.IntRange(1), help="Maximum number of rows per column family.")
+@click.option("--limit", metavar="N", type=click.IntRange(1), help="Maximum number of rows per column family.")
 @common_options
 def dump(context: Context, family: str | None, key_prefix: str | None, limit: int | None) -> None:
-    """Write the rows of one or all column families as JSON."""
-    with context.local_store() as (store, _):
+    """Write the rows of one column family, or of all, as JSON."""
+    with context.open_local_store() as (store, _):
         for row in _dump_rows(store, family, key_prefix or "", limit):
             write_json(row)
 
@@ -128,7 +128,7 @@ def hot(context: Context, as_json: bool) -> Exit:
     from state.stats import hot_keys
     from streams.terminal import tables
 
-    with context.local_store() as (store, settings):
+    with context.open_local_store() as (store, settings):
         postings_max, sample_postings_max = settings.limits.bucket_postings_max, settings.limits.sample_postings_max
         results = list(hot_keys(store, postings_max=postings_max, sample_postings_max=sample_postings_max))
     return print_results(
@@ -141,7 +141,7 @@ def hot(context: Context, as_json: bool) -> Exit:
 @json_option
 @server_options
 def forget(context: Context, url_or_id: str, as_json: bool) -> Exit:
-    """Delete a URL or a document with all its captures.
+    """Delete a URL or a document, and all its captures.
 
     Only the affected clusters are rebuilt. To restore the pages, ingest them again in a new sweep.
     """
@@ -149,7 +149,7 @@ def forget(context: Context, url_or_id: str, as_json: bool) -> Exit:
     from streams import forgetting, query
     from streams.urls import url_key
 
-    with context.deletion() as (rows, commit):
+    with context.open_for_deletion() as (rows, commit):
         if "://" in url_or_id:
             removals = forgetting.forget_url(rows, url_key(url_or_id))
         else:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     "--bad-records",
     type=click.Choice(["skip", "fail"]),
     default="skip",
-    help="Write bad records to dead-letters.jsonl and continue, or stop at the first one.",
+    help="skip: write bad records to dead-letters.jsonl and continue; fail: stop at the first one.",
 )
 @json_option
 @common_options
@@ -42,20 +42,21 @@ def ingest(
     from streams.engine.ingest import list_input_files
     from streams.terminal import layout, progress_bars, tables
 
-    names = list_input_files(paths, context.data_dir)  # raises an error for a missing path, before a state is created
+    # Raises an error for a missing path, before a state is created.
+    file_names = list_input_files(paths, context.data_dir)
     check_name(sweep_name)
     started = time.monotonic()
     progress_bar = progress_bars.ingest_bar(sweep_name, quiet=as_json)
-    with context.writer(create=True) as (store, settings), progress_bar as report:
+    with context.open_for_writing(create=True) as (store, settings), progress_bar as update_bar:
         summary = ingest_files(
             store,
             settings,
-            names,
+            file_names,
             sweep_name,
             now=now_ms(),
             keep_open=keep_open,
             fail_on_rejected=bad_records == "fail",
-            report_progress=report,
+            report_progress=update_bar,
         )
     if as_json:
         write_json(summary)
@@ -86,7 +87,7 @@ def open_(context: Context, name: str) -> None:
     if context.server is not None:
         context.send_sweep_event("open", name)
     else:
-        with context.writer(create=True) as (store, _):
+        with context.open_for_writing(create=True) as (store, _):
             # An interrupted cancellation may still occupy the name.
             forgetting.commit_removals(forgetting.finish_cancelling(store), partial(store.write, sync=True))
             open_sweep(store, name, now_ms())
@@ -99,15 +100,15 @@ def open_(context: Context, name: str) -> None:
 def commit(context: Context, name: str) -> None:
     """Commit an open sweep.
 
-    From then on, known URLs that the sweep covers but did not capture are missing.
+    From then on, known URLs that the sweep covers but did not capture count as missing.
     """
     from state import sweeps
 
     if context.server is not None:
         context.send_sweep_event("commit", name)
-        click.echo(f"sweep {name} will be committed when all pages published so far are processed")
+        click.echo(f"sweep {name} will be committed once all pages published so far are processed")
         return
-    with context.writer() as (store, _):
+    with context.open_for_writing() as (store, _):
         committed = sweeps.commit(store, _find_sweep(store, name), now_ms())
     click.echo(f"sweep {name} is committed with {pluralise(committed.captures, 'capture')}")
 
@@ -122,7 +123,7 @@ def cancel(context: Context, name: str) -> None:
     if context.server is not None:
         forgotten = context.send_sweep_event("cancel", name, forgetting.RemovalTotals)
     else:
-        with context.writer() as (store, _):
+        with context.open_for_writing() as (store, _):
             removals = forgetting.cancel_sweep(store, _find_sweep(store, name))
             forgotten = forgetting.commit_removals(removals, partial(store.write, sync=True))
     counts = f"{pluralise(forgotten.captures, 'capture')} and {pluralise(forgotten.documents, 'document')}"
@@ -136,14 +137,14 @@ def list_(context: Context, as_json: bool) -> None:
     """List all sweeps in the order in which they were opened."""
     from streams.terminal import layout, tables
 
-    with context.reader() as (view, _):
+    with context.open_view() as (view, _):
         sweeps = view.sweeps()
     if not as_json:
         layout.print_to_stdout(tables.sweeps_table(sweeps))
         return
-    for sweep in sweeps:
-        fields = to_json_object(sweep)
-        write_json({"sweep": fields.pop("name"), **fields, "state": sweep.state.name.lower()})
+    for listed in sweeps:
+        fields = to_json_object(listed)
+        write_json({"sweep": fields.pop("name"), **fields, "state": listed.state.name.lower()})
 
 
 def _find_sweep(store: Store, name: str) -> Sweep:

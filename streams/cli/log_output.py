@@ -1,4 +1,4 @@
-"""Write logs, including those of libraries, to stderr: as readable text on a terminal, as JSON elsewhere."""
+"""Write logs, including those of libraries, to stderr: as readable text on a terminal, otherwise as JSON."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PROCESSORS: list[structlog.typing.Processor] = [
 
 
 def configure(verbosity: int) -> None:
-    """Log warnings at verbosity 0, also progress at 1, and also debug messages and the progress of libraries at 2.
+    """Log warnings; from verbosity 1, also progress; from 2, also debug messages and the progress of libraries.
 
     At verbosity 0, the Kafka client logs nothing, because the command itself prints the resulting error.
     """

@@ -15,7 +15,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class NumberRange(click.FloatRange):
-    """A range of numbers that excludes NaN."""
+    """A range of numbers that does not accept NaN."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return the number. Reject NaN, which passes every range check."""
@@ -47,13 +47,13 @@ def _context_option(*names: str, **attributes: Any) -> Callable[[F], F]:
     return click.option(*names, expose_value=False, callback=store, **attributes)
 
 
-# The group and every command have these options, so that users can write them before or after the command's name.
+# The group and every command have these options, so users can write them before or after the command's name.
 # `pass_obj` passes the `Context` as the first argument.
 common_options = combine(
     _context_option(
         "--data-dir",
         type=click.Path(file_okay=False, path_type=Path),
-        help="Folder that contains the state.  [env: LOSTFOUND_DATA_DIR; default: var]",
+        help="Folder in which lostfound keeps its data (the state).  [env: LOSTFOUND_DATA_DIR; default: var]",
     ),
     _context_option(
         "--config",
@@ -70,7 +70,7 @@ server_options = combine(
         "--server",
         metavar="URL",
         envvar="LOSTFOUND_SERVER",
-        help="URL of any Kafka worker. The workers' state is used, not a local folder.  "
+        help="Use the state of the Kafka workers instead of a local folder: URL of any one worker.  "
         "[env: LOSTFOUND_SERVER; the access token is read from LOSTFOUND_TOKEN]",
     ),
     common_options,
@@ -83,7 +83,11 @@ json_option = click.option(
 sweep_input_options = combine(
     click.argument("paths", metavar="PATH...", nargs=-1, required=True),
     click.option(
-        "--sweep", "sweep_name", metavar="NAME", required=True, help="Sweep to add the pages to, such as 2026-11."
+        "--sweep",
+        "sweep_name",
+        metavar="NAME",
+        required=True,
+        help="Sweep to which the pages are added, such as 2026-11.",
     ),
     click.option("--keep-open", is_flag=True, help="Leave the sweep open for more input instead of committing it."),
 )

@@ -32,8 +32,10 @@ def write_json(value: Any) -> None:
     click.echo(escape_json(msgspec.json.encode(value)))
 
 
-def print_results(results: list[Any], table: Callable[[Any], Any], empty_message: str, *, as_json: bool) -> Exit:
-    """Print results as JSON or as a table; without results, print `empty_message` to stderr."""
+def print_results(
+    results: list[Any], build_table: Callable[[Any], Any], empty_message: str, *, as_json: bool
+) -> Exit:
+    """Print results as JSON or as a table, or `empty_message` to stderr if there are none. Return the exit code."""
     from streams.terminal import layout
 
     if not results:
@@ -43,7 +45,7 @@ def print_results(results: list[Any], table: Callable[[Any], Any], empty_message
         for result in results:
             write_json(to_json_object(result))
     else:
-        layout.print_to_stdout(table(results))
+        layout.print_to_stdout(build_table(results))
     return Exit.OK
 
 

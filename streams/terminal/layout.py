@@ -17,9 +17,9 @@ from rich.text import Text
 from streams.terminal.escape import escape_text
 from streams.timestamps import format_iso
 
-PIPE_WIDTH = 160  # line width if the output is not a terminal; large, so that few lines are folded
+PIPE_WIDTH = 160  # line width if the output is not a terminal; large, so that few lines are wrapped
 URLS_SHOWN = 3  # per document or cluster; --json lists all
-ID_DIGITS_SHOWN = 10  # leading digits of a document id, enough for `lostfound cluster`
+ID_DIGITS_SHOWN = 10  # leading digits of a document id, the fewest that `lostfound cluster` accepts
 GREEN_MIN, YELLOW_MIN = 0.8, 0.5  # minimum shares for these colours
 
 Row = tuple[Sequence[str | Text], Sequence[Text]]  # the cells, and the lines below them
@@ -40,7 +40,7 @@ def print_to_stdout(*parts: RenderableType) -> None:
 
 
 def format_day(ms: int) -> str:
-    """Return the date of a time in ms since 1970, or an empty string for 0."""
+    """Return the UTC date of a time in ms since 1970, or an empty string for 0, which means unknown."""
     return (format_iso(ms) or "")[:10] if ms else ""
 
 
@@ -70,32 +70,33 @@ def first_urls(urls: Sequence[str], total: int | None = None) -> Text:
 
 
 def unbreakable(text: Text) -> Text:
-    """Return the text, marked so that it is not cut or wrapped even on a narrow terminal."""
+    """Mark a text so that it is never cut or wrapped, not even on a narrow terminal. Return the same text."""
     text.overflow, text.no_wrap = "ignore", True
     return text
 
 
 def new_table(*columns: str) -> Table:
-    """Return an empty table without borders. A column named `>name` is right-aligned."""
+    """Return an empty table without borders. A column is right-aligned if its name starts with `>`."""
     table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
     for name in columns:
-        right = name.startswith(">")
-        table.add_column(name.removeprefix(">"), justify="right" if right else "left", no_wrap=right, overflow="fold")
+        is_right = name.startswith(">")
+        alignment: AlignMethod = "right" if is_right else "left"
+        table.add_column(name.removeprefix(">"), justify=alignment, no_wrap=is_right, overflow="fold")
     return table
 
 
 class BlockTable:
-    """A table with lines below the cells of each row, for URLs that a narrow column would fold.
+    """A table that can have lines below the cells of each row, for URLs that a narrow column would wrap.
 
-    A column named `>name` is right-aligned. Ids and URLs are never cut or broken, so that users can copy them. Lines
-    have no trailing spaces, because the output may go to a pipe. Text in the last column is cut if it has
+    A column is right-aligned if its name starts with `>`. Ids and URLs are never cut or wrapped, so users can copy
+    them. Lines have no trailing spaces, because the output may go to a pipe. Text in the last column is cut if it has
     `overflow="ellipsis"`. Lines below the cells are wrapped at spaces unless their `no_wrap` is set.
     """
 
     def __init__(self, columns: Sequence[str], rows: Iterable[Row]) -> None:
         self._headings = [name.removeprefix(">") for name in columns]
         self._alignments: list[AlignMethod] = ["right" if name.startswith(">") else "left" for name in columns]
-        self._rows = [([_to_text(cell) for cell in cells], below) for cells, below in rows]
+        self._rows = [([_to_text(cell) for cell in cells], lines_below) for cells, lines_below in rows]
         cells_by_column = zip(map(_to_text, self._headings), *(cells for cells, _ in self._rows), strict=True)
         # Cells that can be cut do not widen their column.
         self._widths: list[int] = [
@@ -104,24 +105,24 @@ class BlockTable:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Text]:
         line_width = options.max_width
-        cells_width, gaps = sum(self._widths), len(self._widths) - 1
+        cells_width, gap_count = sum(self._widths), len(self._widths) - 1
         # Separate columns by one space instead of two if the lines do not fit otherwise.
-        gap = 1 if cells_width + gaps <= line_width < cells_width + 2 * gaps else 2
-        yield self._line([Text(heading, style="dim") for heading in self._headings], gap, line_width)
-        for cells, below in self._rows:
-            yield self._line(cells, gap, line_width)
-            for text in filter(None, below):
+        gap_width = 1 if cells_width + gap_count <= line_width < cells_width + 2 * gap_count else 2
+        yield self._line([Text(heading, style="dim") for heading in self._headings], gap_width, line_width)
+        for cells, lines_below in self._rows:
+            yield self._line(cells, gap_width, line_width)
+            for text in filter(None, lines_below):
                 text.overflow = "ignore"
                 for line in text.wrap(console, max(line_width - 4, 20)):
                     line.rstrip()
                     yield unbreakable(Text("    ")).append(line)
 
-    def _line(self, cells: Sequence[Text], gap: int, line_width: int) -> Text:
+    def _line(self, cells: Sequence[Text], gap_width: int, line_width: int) -> Text:
         line = unbreakable(Text())
         for cell, width, alignment in zip(cells, self._widths, self._alignments, strict=True):
             aligned = cell.copy()
             aligned.align(alignment, max(width, cell.cell_len))
-            line.append(aligned).append(" " * gap)
+            line.append(aligned).append(" " * gap_width)
         line.rstrip()
         if cells[-1].overflow == "ellipsis":
             line.truncate(line_width, overflow="ellipsis")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from streams.find.answer import Answer, Candidate
     from streams.query import Cluster, Match, Member, UrlCapture
 
-TITLES_READ = 20  # search at most this many documents of a cluster for a title
+TITLES_READ = 20  # a title is searched for in at most this many documents of a cluster
 CONFIDENCE_SHOWN_MIN = 0.05  # less likely candidates are counted, not listed; --json lists all
 RESEMBLANCE_SHOWN_MIN = 0.1  # lower resemblances are not shown as evidence
 _FIGURE_COLUMNS = (">resemblance", ">containment", ">contained")
@@ -141,7 +141,7 @@ def evidence_line(candidate: Candidate, *, details: bool = False) -> Text:
     if not details and (candidate.resemblance or 0) >= RESEMBLANCE_SHOWN_MIN:
         parts.append(f"resemblance {candidate.resemblance:.2f}")
     for evidence in candidate.evidence:
-        if evidence.kind == "same_host":  # the usual case
+        if evidence.kind == "same_host":  # the usual case, not worth a mention
             continue
         value = "" if evidence.value is None else f" {evidence.value:.2f}"
         detail = f" {escape_text(evidence.detail or '')}" if details and evidence.kind in {"rule", "stop"} else ""
@@ -150,7 +150,7 @@ def evidence_line(candidate: Candidate, *, details: bool = False) -> Text:
 
 
 def answer_table(answer: Answer) -> RenderableType:
-    """Show one answer with its more likely candidates and their evidence."""
+    """Show one answer with its likely candidates and their evidence."""
     last_seen = f", last seen {answer.last_seen[:10]}" if answer.last_seen else ""
     status = (answer.status, _STATUS_STYLES[answer.status])
     parts: list[RenderableType] = [
@@ -183,12 +183,12 @@ def answers_table(answers: Sequence[Answer]) -> RenderableType:
     """List answers. Show the best candidate of a moved page below the page's URL."""
 
     def row(answer: Answer) -> Row:
-        below = [Text(_SOFT_404, style="yellow")] if _serves_soft_404(answer) else []
+        lines_below = [Text(_SOFT_404, style="yellow")] if _serves_soft_404(answer) else []
         best = answer.candidates[0] if answer.status == "moved" else None
         if best is not None:
-            below += [layout.unbreakable(Text(f"→ {escape_text(best.url)}", style="bold")), evidence_line(best)]
+            lines_below += [layout.unbreakable(Text(f"→ {escape_text(best.url)}", style="bold")), evidence_line(best)]
         status = Text(answer.status, style=_STATUS_STYLES[answer.status])
-        return (status, layout.format_share(best.confidence if best else None), escape_text(answer.url)), below
+        return (status, layout.format_share(best.confidence if best else None), escape_text(answer.url)), lines_below
 
     return BlockTable(("status", ">confidence", "url"), map(row, answers))
 
@@ -210,7 +210,7 @@ def stats_tables(stats: Stats) -> RenderableType:
 
 
 def hot_table(results: Sequence[HotKey]) -> RenderableType:
-    """List full buckets and sampled shingles, those with the most documents first."""
+    """List full buckets and sampled shingles by their number of documents, largest first."""
     table = layout.new_table("kind", "key", ">documents")
     for result in sorted(results, key=lambda result: -result.documents):
         table.add_row(result.kind, result.key, f"{result.documents:,}")
