@@ -150,9 +150,10 @@ def publish(
     from streams.terminal import progress_bars
 
     with progress_bars.publish_bar(sweep_name, quiet=as_json) as update_bar:
-        published = asyncio.run(
-            publish_files(settings, broker, paths, sweep_name, now=now_ms(), keep_open=keep_open, on_progress=update_bar)
+        sending = publish_files(
+            settings, broker, paths, sweep_name, now=now_ms(), keep_open=keep_open, on_progress=update_bar
         )
+        published = asyncio.run(sending)
     if as_json:
         write_json(published)
         return
