@@ -1,7 +1,7 @@
 """Commit each sweep once all messages that `pages` contained when the commit was requested are processed.
 
-The worker that owns partition 0 waits until this barrier is passed, then appends "reached" to the sweep log. A new
-owner of this partition starts again with the first stage. If two workers append "reached", the second is ignored.
+The worker that owns partition 0 advances a `Barrier` through all stages, then appends "reached" to the sweep log. A
+new owner of this partition starts again with the first stage. If two workers append "reached", the second is ignored.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ class ConsumerLag:
     def __init__(self, broker: Broker, settings: KafkaSettings, counts: PartitionCounts) -> None:
         self._group = settings.prefix
         self._partitions = {
-            topic: [TopicPartition(topics.full_name(settings, topic), n) for n in range(counts.partitions_of(topic))]
+            topic: [TopicPartition(topics.full_name(settings, topic), n) for n in range(counts.count_for(topic))]
             for topic in CONSUMED_TOPICS
         }
         self._admin = AIOKafkaAdminClient(**broker.client_arguments())

@@ -21,12 +21,14 @@ SINGLE_PARTITION_TOPICS = frozenset({Topic.SWEEPS, Topic.DEAD_LETTERS})
 class PartitionCounts(msgspec.Struct, frozen=True):
     """The partition counts of the topics of a collection."""
 
-    partitions: int  # of each topic that agents read
+    partitions: int  # of each topic except `pages` and SINGLE_PARTITION_TOPICS
     pages: int  # of `pages`; differs from `partitions` only if a crawler owns the topic
 
-    def partitions_of(self, topic: Topic) -> int:
+    def count_for(self, topic: Topic) -> int:
         """Return the partition count of a topic."""
-        return 1 if topic in SINGLE_PARTITION_TOPICS else self.pages if topic is Topic.PAGES else self.partitions
+        if topic in SINGLE_PARTITION_TOPICS:
+            return 1
+        return self.pages if topic is Topic.PAGES else self.partitions
 
 
 def full_name(settings: KafkaSettings, topic: Topic) -> str:
@@ -37,8 +39,8 @@ def full_name(settings: KafkaSettings, topic: Topic) -> str:
 
 
 def topic_config(topic: Topic, settings: KafkaSettings) -> dict[str, str]:
-    """Return the configuration of a topic, by the names of Kafka's options."""
-    # The state is rebuilt from all records of these topics. No record replaces an earlier record with the same key.
+    """Return the configuration of a topic, keyed by the names of Kafka's options."""
+    # The state is rebuilt from all records of these topics, so none may expire or be compacted.
     is_permanent = topic in (Topic.CHANGELOG, Topic.SWEEPS)
     is_compacted = topic is Topic.CLUSTERS  # only a document's latest message matters
     return {
