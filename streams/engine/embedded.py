@@ -26,7 +26,7 @@ from streams.page import Rejected
 from streams.settings import Settings
 from streams.urls import host_prefix
 
-CACHED_PREFIXES_MAX = 20_000  # their sketches are cached: members of large clusters are frequent candidates
+CACHED_PREFIXES_MAX = 20_000  # sketches are cached because members of large clusters are frequent candidates
 
 
 class EngineStore(LocalReader, RowStore, Protocol):
@@ -61,7 +61,7 @@ class Engine:
         self.settings = settings
         self.scheme = meta.claim_scheme(store, settings.scheme)
         self.counters = meta.counters(store)  # after the last commit
-        self.commits = 0  # by this engine
+        self.commits = 0  # number of commits by this engine
         self._sketches: OrderedDict[bytes, list[Sketch]] = OrderedDict()  # by document prefix
 
     def prepare(

@@ -49,8 +49,8 @@ class Cursor(msgspec.Struct, frozen=True, kw_only=True):
 
     position: Position | None = None
     mark: InputMark | None = None
-    finished: bool = False
-    pages: int = 0
+    finished: bool = False  # whether the end of the input was reached
+    pages: int = 0  # including rejected records
     new: int = 0
     copies: int = 0
     unchanged: int = 0

@@ -2,7 +2,7 @@
 
     sketch ─▶ resolve ─▶ capture ─▶ admit ─▶ probe ─▶ gather ─▶ verify ─▶ join
 
-An operator receives a batch of values and the state rows that it needs (`lookups` reads them). It returns state
+An operator receives a batch of values and the state rows that it needs, which `lookups` reads. It returns state
 changes and outputs. No operator reads a clock, a disk or a broker.
 
     operator  owner key          state rows read               outputs
@@ -23,8 +23,8 @@ The embedded engine runs the operators one after another and writes all changes 
 stored completely or not at all.
 
 The Kafka engine distributes the operators over partitions; `routing` defines the owner of every message. Workers may
-crash, receive messages twice, or lose partitions without noticing at once. The clusters are still the same as in the
-embedded engine if three guarantees hold for each topic and partition. tests/simulation tries to refute this claim.
+crash, receive messages twice, or lose partitions without noticing immediately. The clusters are still the same as in
+the embedded engine if three guarantees hold for each topic and partition; tests/simulation tries to refute this.
 
 1. Messages are processed in log order. After a crash or a rebalance, processing resumes after the last acknowledged
    message. A batch begins only when the previous batch is done.
@@ -35,14 +35,14 @@ embedded engine if three guarantees hold for each topic and partition. tests/sim
    it starts at the first record that the copy lacks. Changes are always merged (`state.changes.merge`).
 
 A former owner that continues for a while is therefore harmless. It processes the same messages in the same order as
-the new owner and writes the same facts, and merging a fact twice changes nothing. Deletions are the exception: in the
-changelog they are retractions, which overwrite rows. Facts that a former owner writes after a retraction restore
-deleted rows, and cannot be distinguished from the facts of a page that was ingested again. Rows deleted during a
+the new owner and writes the same changes, and merging a change twice has no further effect. Deletions are the
+exception: in the changelog they are retractions, which overwrite rows. Changes that a former owner writes after a
+retraction restore deleted rows, and look like the changes of a page that was ingested again. Rows deleted during a
 rebalance must therefore be deleted again.
 
 When a batch is processed again, the state contains either all of its changes or none:
 
-- **capture** and **admit** output only what is new to their state, so they output nothing if the changes are stored.
+- **capture** and **admit** output only what their state lacks, so they output nothing if the changes are stored.
   The outputs must therefore be acknowledged before the changelog is written, or a crash in between would lose them.
 - **probe** reads a bucket and adds to it. Of two documents that share a bucket, the later one in the bucket's log
   nominates the earlier one. The owner of the earlier document processed its sighting before the bucket received it,

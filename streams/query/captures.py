@@ -12,8 +12,8 @@ from streams.urls import url_key
 class UrlCapture(msgspec.Struct, frozen=True, kw_only=True):
     """One capture of a URL.
 
-    `resemblance` compares its document with the previous document of the URL, and is None if one of these is missing.
-    It is 1 only for the same document: two different documents have a lower value, however similar they are.
+    `resemblance` compares its document with the previous document of the URL. It is None if either is missing.
+    It is 1 only for the same document. Different documents have a lower value, however similar they are.
     """
 
     url: str

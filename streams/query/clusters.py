@@ -1,7 +1,7 @@
 """Clusters and their members: stored by the ingest, or computed from the stored edges for a different policy.
 
-A policy consists of a threshold, a choice whether containment is also compared, and optionally one sweep. No page is
-read again for a different policy, but only pairs at or above the threshold of the ingest are stored.
+A policy consists of a threshold, whether containment is also compared, and optionally one sweep. No page is read
+again for a different policy. Pairs below the threshold of the ingest are not stored, so a lower one has no effect.
 """
 
 from __future__ import annotations
@@ -20,15 +20,16 @@ from streams.query.similar import read_occurrences
 from streams.sketch import sketcher
 
 _ROWS_PER_READ = 1024  # the size of clusters is unlimited, so their rows are read in batches
+_UNLIMITED = 1 << 62
 
 
 class Cluster(msgspec.Struct, frozen=True, kw_only=True):
-    """Documents of one cluster, and the URLs at which they were captured. Both lists are bounded, the counts are not.
+    """Documents of one cluster, and their URLs. The lists may be truncated; the counts include all.
 
     The http and https URLs of a page are one URL, spelled as in the last capture.
     """
 
-    cluster: str
+    cluster: str  # id of the root
     documents: list[str]
     urls: list[str]
     document_count: int
@@ -49,7 +50,7 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def members(view: View, cluster: Cluster, document: bytes, urls_max: int) -> list[Member]:
-    """Return the documents listed in `cluster`, the highest resemblance to `document` first.
+    """Return the documents listed in `cluster`, most similar to `document` first.
 
     Some members are connected only by a chain of pairs (version 1 ~ 2 ~ ... ~ 100). The figures show how much the two
     ends of such a chain differ.
@@ -76,7 +77,7 @@ def members(view: View, cluster: Cluster, document: bytes, urls_max: int) -> lis
 
 
 def cluster(view: View, document: bytes, limit: int) -> Cluster:
-    """Return the cluster of a document; a lone document is a cluster of one. `limit` bounds the lists only."""
+    """Return the cluster of a document; a lone document is a cluster of one. `limit` truncates the lists only."""
     if view.has_cancelling_sweep:
         result = cluster_by_policy(view, document, threshold=0.0, containment=False, sweep=None, limit=limit)
         return result or _read_cluster(view, [document], limit)
@@ -84,7 +85,7 @@ def cluster(view: View, document: bytes, limit: int) -> Cluster:
 
 
 def clusters(view: View, *, min_size: int = 2) -> Iterator[Cluster]:
-    """Yield all clusters that have at least `min_size` documents or URLs, the largest first.
+    """Yield all clusters that have at least `min_size` documents or URLs, largest first.
 
     Clusters of one document at one URL follow in order of id, without being collected in memory. While a sweep is
     being cancelled, clusters are computed from the edges between documents that other sweeps captured.
@@ -116,7 +117,7 @@ def clusters_by_policy(
 ) -> Iterator[Cluster]:
     """Yield the clusters of a different policy, in the order of `clusters`, computed from the stored edges.
 
-    A `threshold` up to that of the ingest joins all stored pairs; less similar pairs are not stored. With
+    A `threshold` not above that of the ingest joins all stored pairs. With
     `containment`, a stored pair is also joined if the containment of either document in the other reaches the
     threshold. With `sweep`, only documents captured by this sweep are used.
     """
@@ -148,13 +149,13 @@ def cluster_by_policy(
 
 
 def _join_edges(
-    view: View, documents: Counter[bytes] | None, threshold: float, containment: bool
+    view: View, url_counts: Counter[bytes] | None, threshold: float, containment: bool
 ) -> DisjointSets[bytes]:
-    """Join the stored edges that a policy accepts between these documents, or between all documents."""
+    """Join the edges that a policy accepts, between the documents in `url_counts` or, if None, all documents."""
     sets = DisjointSets[bytes]()
     for edge in view.all_edges():
-        figure = max(edge.resemblance, edge.containment, edge.contained) if containment else edge.resemblance
-        if figure >= threshold and (documents is None or (edge.a in documents and edge.b in documents)):
+        similarity = max(edge.resemblance, edge.containment, edge.contained) if containment else edge.resemblance
+        if similarity >= threshold and (url_counts is None or (edge.a in url_counts and edge.b in url_counts)):
             sets.union(edge.a, edge.b)
     return sets
 
@@ -185,11 +186,11 @@ def _largest_first(
     min_size: int,
     sweep: int | None = None,
 ) -> Iterator[Cluster]:
-    """Yield clusters of at least `min_size`, the largest first, and clusters of one size by root.
+    """Yield clusters of at least `min_size`, largest first. Clusters of equal size are ordered by root.
 
     The size is the larger of the document and URL counts. `sizes` are upper bounds, because a URL is counted once for
     each document captured there. The exact size is computed when a cluster is first in the queue. If it is below the
-    bound, the cluster is queued again. The first cluster is therefore yielded before all are counted.
+    bound, the cluster is queued again. The first cluster may therefore be yielded before all sizes are computed.
     """
     queue = [(-size, root) for root, size in sizes.items() if size >= min_size]
     heapify(queue)
@@ -218,10 +219,10 @@ def _read_cluster(view: View, documents: list[bytes], limit: int | None = None, 
 
 
 def _read_urls(view: View, documents: list[bytes], limit: int | None, sweep: int | None) -> tuple[list[str], int]:
-    """Return the URLs at which these documents were captured, at least the first `limit`, and their total number."""
+    """Return at least the first `limit` URLs at which these documents were captured, and the number of all."""
     keys: set[bytes] = set()
     for start in range(0, len(documents), _ROWS_PER_READ):
-        keys.update(chain.from_iterable(view.locations(documents[start : start + _ROWS_PER_READ], 1 << 62)))
+        keys.update(chain.from_iterable(view.locations(documents[start : start + _ROWS_PER_READ], _UNLIMITED)))
     if sweep is None and not view.has_cancelling_sweep:  # every location is valid, so only the returned URLs are read
         return list(_captured_urls(view, sorted(keys)[:limit], documents, sweep)), len(keys)
     urls = list(_captured_urls(view, sorted(keys), documents, sweep))
@@ -230,9 +231,9 @@ def _read_urls(view: View, documents: list[bytes], limit: int | None, sweep: int
 
 def _captured_urls(view: View, keys: list[bytes], documents: list[bytes], sweep: int | None) -> Iterator[str]:
     """Yield the URLs, as last spelled, at which `sweep` (None: any sweep) captured one of the documents."""
-    distinct = set(documents)
+    document_set = set(documents)
     for start in range(0, len(keys), _ROWS_PER_READ):
         for captures in view.histories(keys[start : start + _ROWS_PER_READ]):
-            urls = [c.url for c in captures if c.document in distinct and sweep in (None, c.sweep)]
+            urls = [c.url for c in captures if c.document in document_set and sweep in (None, c.sweep)]
             if urls:
                 yield urls[-1]

@@ -1,4 +1,4 @@
-"""Find the document that a URL, a document id or the beginning of an id names."""
+"""Find the document for a URL, a document id or the beginning of an id."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def resolve(view: View, name: str) -> bytes:
         hint = "a URL begins with https:// or http://, an id has 10 to 32 hex digits"
         raise InputError(f"{name!r} is neither a URL nor a document id", hint)
     digits = name.lower()
-    # A prefix consists of whole bytes, two digits each, so an odd last digit is checked afterwards.
+    # A prefix consists of whole bytes of two digits each, so an odd last digit is compared afterwards.
     rows = view.documents_by_prefixes([bytes.fromhex(digits[: len(digits) // 2 * 2])])
     documents = [row.sketch.document for row in rows if row.sketch.document.hex().startswith(digits)]
     if view.has_cancelling_sweep:

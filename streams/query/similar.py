@@ -17,7 +17,7 @@ from streams.sketch.index_terms import most_divisible_shingles
 from streams.sketch.sketcher import Comparison
 
 T = TypeVar("T")
-LOCATIONS_READ_MAX = 65_536  # per document, to choose its earliest and latest locations
+LOCATIONS_READ_MAX = 65_536  # per document, to select its earliest and latest locations
 IDENTICAL = Comparison(
     resemblance=1.0,
     resemblance_error=0.0,
@@ -42,14 +42,14 @@ class Match(msgspec.Struct, frozen=True, kw_only=True):
     exact: bool
     cluster: str
     title: str
-    urls: list[str]  # bounded: half are the earliest locations of the document, half the latest
+    urls: list[str]  # truncated: half are the earliest locations of the document, half the latest
     url_count: int
     first_seen: int  # ms
     last_seen: int  # ms
 
 
 def similar(view: View, settings: Settings, sketch: Sketch, *, limit: int = 20) -> list[Match]:
-    """Return stored documents that are similar to a sketch, the highest resemblance first.
+    """Return stored documents that are similar to a sketch, highest resemblance first.
 
     Candidates come from the LSH bands, ranked by the number of shared buckets, and from the sampled shingles,
     ranked by the rarity of the shingles that they share. The samples also find a short document inside a long one.
@@ -59,17 +59,19 @@ def similar(view: View, settings: Settings, sketch: Sketch, *, limit: int = 20) 
     if not rows:
         return []
     comparisons = sketcher.compare_with_each(sketch, [row.sketch for row in rows])
-    strongest = np.maximum(comparisons.resemblance, np.maximum(comparisons.containment, comparisons.contained))
-    pairs: list[tuple[DocumentRow, Comparison]] = []
-    for index in np.lexsort((-strongest, -comparisons.resemblance)).tolist():
+    highest_figures = np.maximum(comparisons.resemblance, np.maximum(comparisons.containment, comparisons.contained))
+    similar_rows: list[tuple[DocumentRow, Comparison]] = []
+    for index in np.lexsort((-highest_figures, -comparisons.resemblance)).tolist():
         # A document is identical to itself, however few of its shingles were sampled.
         is_same = rows[index].sketch.document == sketch.document
         comparison = IDENTICAL if is_same else comparisons.comparison(index)
         if max(comparison.resemblance, comparison.containment, comparison.contained) >= settings.policy.threshold:
-            pairs.append((rows[index], comparison))
+            similar_rows.append((rows[index], comparison))
     matches: list[Match] = []
-    for start in range(0, len(pairs), limit):  # one step may be too few, because `_read_matches` skips some documents
-        matches += _read_matches(view, settings, pairs[start : start + limit])
+    for start in range(
+        0, len(similar_rows), limit
+    ):  # `_read_matches` may skip documents, so `limit` pairs may not be enough
+        matches += _read_matches(view, settings, similar_rows[start : start + limit])
         if len(matches) >= limit:
             break
     return matches[:limit]
@@ -82,8 +84,8 @@ def _find_candidates(view: View, settings: Settings, sketch: Sketch, limit: int)
     for postings in view.bucket_postings([bucket.tobytes() for bucket in buckets]):
         collisions.update(postings)
     by_bands = sorted(collisions, key=lambda prefix: (-collisions[prefix], prefix))[: max(4 * candidates_max, limit)]
-    # Rare shingles weigh more, because a shingle of many documents says little about any of them. The first postings
-    # of a common shingle are enough: if a page has only common shingles, they all have the same first postings.
+    # Rare shingles weigh more, because a shingle of many documents says little about any of them. Reading the first
+    # postings of a common shingle is enough: if a page has only common shingles, all have the same first postings.
     weights: defaultdict[bytes, float] = defaultdict(float)
     for postings in view.sample_postings(most_divisible_shingles(sketch), settings.limits.sample_postings_max):
         for prefix in postings:
@@ -96,15 +98,15 @@ def _find_candidates(view: View, settings: Settings, sketch: Sketch, limit: int)
 
 
 def _read_matches(view: View, settings: Settings, pairs: list[tuple[DocumentRow, Comparison]]) -> Iterator[Match]:
-    """Yield these documents as matches, except documents that only a sweep being cancelled has captured."""
+    """Yield these documents as matches. Skip documents that only a sweep being cancelled has captured."""
     documents = [row.sketch.document for row, _ in pairs]
     limits = settings.limits
     locations = view.locations_with_times(documents, limits.members_shown_max)
     # While a sweep is being cancelled, more URLs are read, because some locations belong to that sweep alone.
     urls_max = limits.members_shown_max if view.has_cancelling_sweep else limits.match_urls_max
     selected = [both_ends(keys_by_first_seen(keys), urls_max) for keys in locations]
-    distinct = sorted({key for keys in selected for key in keys})  # each URL is read once
-    histories = dict(zip(distinct, view.histories(distinct), strict=True))
+    distinct_keys = sorted({key for keys in selected for key in keys})  # each URL is read once
+    histories = dict(zip(distinct_keys, view.histories(distinct_keys), strict=True))
     columns = zip(pairs, locations, selected, view.roots(documents), view.titles(documents), strict=True)
     for (row, comparison), keys, selected_keys, root, title in columns:
         occurrences = occurrences_in(view, row, [histories[key] for key in selected_keys])
@@ -125,7 +127,7 @@ def _read_matches(view: View, settings: Settings, pairs: list[tuple[DocumentRow,
 class Occurrences(NamedTuple):
     """URLs of a document, and the times (ms) when it was first and last seen.
 
-    The number of URLs is bounded. Captures of a sweep that is being cancelled are ignored.
+    The list of URLs may be truncated. Captures of a sweep that is being cancelled are ignored.
     """
 
     urls: list[str]
@@ -144,7 +146,7 @@ def read_occurrences(view: View, row: DocumentRow, limit: int) -> Occurrences:
 
 
 def occurrences_in(view: View, row: DocumentRow, histories: list[list[Capture]]) -> Occurrences:
-    """Return the occurrences of a document in the captures of some URLs, given as one list per URL."""
+    """Return the occurrences of a document in `histories`, which contains the captures of one URL per list."""
     urls: list[str] = []
     times: list[int] = []
     for captures in histories:
