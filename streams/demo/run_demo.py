@@ -154,7 +154,7 @@ def _print_moved(moved: Sequence[Answer], missing_count: int, base_url: str) -> 
 
 
 def _print_gone(view: View, gone: Sequence[Answer], base_url: str) -> None:
-    """Print the missing pages whose text is at no other URL, one line per subtree."""
+    """Print the missing pages whose text is not in the last sweep, one line per subtree."""
     subtrees: list[list[Answer]] = []
     for answer in sorted(gone, key=lambda answer: answer.url):
         if subtrees and answer.url.startswith(subtrees[-1][0].url):
