@@ -64,9 +64,8 @@ def read_record(stream: ByteStream, limits: ReadLimits, origin: Origin) -> Page 
         rejected = records.skip_content(stream, size, is_record_start, origin, url)
         if rejected is None or rejected.reason != "bad_length" or not url.startswith("filedesc:"):
             return rejected
-        stream.skip_to(
-            _HEADER_PATTERN, _HEADER_BYTES_MAX
-        )  # many crawlers wrote a wrong length of the filedesc record
+        # Many crawlers wrote a wrong length in the filedesc record.
+        stream.skip_to(_HEADER_PATTERN, _HEADER_BYTES_MAX)
         return None
     try:
         key = url_key(url, limits.url_bytes_max)

@@ -30,8 +30,7 @@ def _never_record_start(_: bytes) -> bool:
 class ByteStream:
     """The decompressed bytes of a plain, gzip or zstd file, from a position onwards.
 
-    `is_inflated` says that the file is a deflated member of a zip. So even a plain file may be far bigger than on
-    disk.
+    `is_inflated` says that the file is a deflated member of a zip, so even a plain file may expand.
     """
 
     def __init__(
@@ -93,7 +92,7 @@ class ByteStream:
     def skip(self, count: int, is_record_start: IsRecordStart = _never_record_start) -> int:
         """Skip up to `count` bytes, stopping early where `read` does. Return the number of bytes skipped.
 
-        In decompressed data, every method that skips bytes stops with a fault after `skip_bytes_max` bytes.
+        Except in a plain file on disk, every method that skips bytes stops with a fault after `skip_bytes_max` bytes.
         """
         skipped = 0
         while skipped < count and self.peek() >= 0 and not (self.at_frame_start() and is_record_start(self._chunk)):

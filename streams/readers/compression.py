@@ -26,17 +26,11 @@ ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 CHUNK_BYTES = 256 << 10  # size of the largest chunk of a gzip or plain file
 READ_BYTES = 64 << 10  # compressed bytes per read
 GZIP_WBITS = 31  # tells zlib to expect a gzip header
-ZIP_MEMBER_ERRORS = (
-    zlib.error,
-    EOFError,
-    zipfile.BadZipFile,
-    NotImplementedError,
-    RuntimeError,
-)  # raised when a damaged member is read
+# Exceptions that reading a damaged member of a zip raises
+ZIP_MEMBER_ERRORS = (zlib.error, EOFError, zipfile.BadZipFile, NotImplementedError, RuntimeError)
 _SKIPPABLE_MAGIC = re.compile(rb"[\x50-\x5f]\x2a\x4d\x18", re.DOTALL)
-_DICTIONARY_MAGIC = (
-    b"\x5d\x2a\x4d\x18"  # starts a frame that contains the dictionary for all later frames (IIPC, "WARC zstd")
-)
+# Starts a frame that contains the dictionary for all later frames (IIPC, "WARC zstd")
+_DICTIONARY_MAGIC = b"\x5d\x2a\x4d\x18"
 _BLOCKS_PER_CHUNK = 4  # zstd blocks that are decompressed in one call
 _BLOCK_BYTES_MAX = 128 << 10  # size of the largest zstd block, compressed or decompressed
 _RLE_BLOCK, _RESERVED_BLOCK = 1, 3  # zstd block types
@@ -137,7 +131,7 @@ class RawBuffer:
         search_start = 0  # index in `data` before which no matching frame begins
         while self.ensure(search_start + len(magic)):
             index = self.data.find(magic, search_start)
-            if index < 0 or index > READ_BYTES:  # drop the bytes searched so far
+            if index < 0 or index > READ_BYTES:  # drop the bytes in which no frame begins
                 self.consume(index if index > 0 else len(self.data) - len(magic) + 1)
                 search_start = 0
             elif is_match(index):
@@ -209,7 +203,7 @@ class FrameDecoder:
 
     def resync(self, is_record_start: IsRecordStart) -> bool:
         """After a fault, move to the next frame that starts with a record. Return False if there is none."""
-        # Search from the byte after the start of the damaged frame, not to find the same frame again.
+        # Search after the first byte of the damaged frame, so that this frame is not found again.
         start = self.frame_start + 1 if self.in_frame else self._raw.offset
         self.in_frame = False
         return self._raw.seek_frame(start, self.magic, lambda index: is_record_start(self._probe(index)))

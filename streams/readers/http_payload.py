@@ -19,7 +19,7 @@ from streams.readers.read_limits import ContentError, ReadLimits, too_big_detail
 from streams.urls import url_key
 
 _STATUS_LINE = re.compile(rb"HTTP/\d(?:\.\d)?[ \t]+(\d{3})(?!\d)")
-_INTERIM_STATUSES = frozenset({b"100", b"102", b"103"})  # statuses of responses that precede the final one
+_INTERIM_STATUSES = frozenset({b"100", b"102", b"103"})  # of responses sent before the final response
 _BLANK_LINE = re.compile(rb"\r?\n\r?\n")
 _FIELD_PATTERN = re.compile(
     rb"^(content-type|content-encoding|transfer-encoding|location|date)[ \t]*:[ \t]*([^\r\n]*)",
@@ -48,7 +48,7 @@ class Response(msgspec.Struct, frozen=True):
 def parse_response(data: bytes, size: int, limits: ReadLimits) -> Response | None:
     """Parse the HTTP response in a record's content, after any interim responses. Return None if there is none.
 
-    `data` is the content, or only its start if the content is too big for a page. `size` is its full size.
+    `data` is the content, or only its start if the content is too big for a page. `size` is the full size.
     """
     header_bytes_max = limits.header_bytes_max
     status_line = _STATUS_LINE.match(data)
@@ -123,7 +123,7 @@ def page_without_http(
 ) -> Page:
     """Return the page of a record without HTTP headers. `content_type` is from the header of the record."""
     mime, charset = parse_content_type(content_type)
-    if mime == "application/http":  # describes a response with HTTP headers, so the type of `data` is unknown
+    if mime == "application/http":  # claims HTTP headers that are missing, so the real type is unknown
         mime, charset = "", ""
     if size > limits.page_bytes_max:
         content_error = "too_big", too_big_detail(size, limits)
@@ -145,9 +145,8 @@ def decode_body(response: Response, limits: ReadLimits) -> bytes:
     names = [name.strip().lower() for name in response.fields.get("content-encoding", "").split(",")]
     encodings = [name for name in names if name not in _IGNORED_ENCODINGS]
     if len(encodings) > _ENCODINGS_MAX:
-        raise ContentError(
-            "bad_encoding", f"the body has {len(encodings)} content encodings, more than {_ENCODINGS_MAX}"
-        )
+        detail = f"the body has {len(encodings)} content encodings, more than {_ENCODINGS_MAX}"
+        raise ContentError("bad_encoding", detail)
     for encoding in reversed(encodings):
         if body:
             body = _decode_encoding(body, encoding, limits)
@@ -184,7 +183,7 @@ def _decode_encoding(body: bytes, encoding: str, limits: ReadLimits) -> bytes:
             return body
         parts = _inflate(body, GZIP_WBITS, bytes_max)
     elif encoding == "deflate":  # should be zlib, but is often raw deflate
-        # The first two bytes of a zlib stream: RFC 1950, section 2.2.
+        # A zlib stream starts with these two bytes (RFC 1950, section 2.2).
         is_zlib = body[0] & 15 == 8 and int.from_bytes(body[:2], "big") % 31 == 0
         parts = _inflate(body, 15 if is_zlib else -15, bytes_max)
     elif encoding == "br":

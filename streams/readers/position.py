@@ -48,7 +48,7 @@ class InputMark(msgspec.Struct, frozen=True, kw_only=True):
     before_digest: str = msgspec.field(name="before")
     head_bytes: int
     head_digest: str = msgspec.field(name="head")
-    tail_end: int = msgspec.field(name="until")  # offset in the file
+    tail_end: int = msgspec.field(name="until")  # offset in the file at which the digested tail ends
     tail_digest: str = msgspec.field(name="tail")
 
 

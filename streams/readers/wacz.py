@@ -13,10 +13,8 @@ from streams.readers.sources import HEAD_BYTES, format_from_name
 
 _END_RECORD_BYTES_MAX = 56  # size of the largest record that zipfile reads to locate the directory
 _ENCRYPTED_FLAG = 1
-_COMPRESSION_METHODS = {
-    zipfile.ZIP_STORED,
-    zipfile.ZIP_DEFLATED,
-}  # other methods need unbounded memory to read a few bytes
+# Other compression methods need unbounded memory to read a few bytes.
+_COMPRESSION_METHODS = {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}
 _DETAIL_CHARS_MAX = 500  # details quote names from the zip, which may be long
 
 

@@ -26,7 +26,7 @@ _NUMBER_MAX = 1 << 50  # largest offset or length
 
 
 class Pointer(msgspec.Struct, frozen=True):
-    """The location of a record, which may not exist."""
+    """The location of a record. The record may not exist."""
 
     filename: str
     offset: int
@@ -53,9 +53,8 @@ def read_record(pointer: Pointer, key: bytes, limits: ReadLimits, origin: Origin
     if not limits.warc_folder:
         raise _pointer_error("pointers are not followed: ingest.warc_folder is not set")
     if pointer.length > limits.line_bytes_max:
-        raise ContentError(
-            "too_big", f"record of {pointer.length} bytes exceeds line_bytes_max {limits.line_bytes_max}"
-        )
+        detail = f"record of {pointer.length} bytes exceeds line_bytes_max {limits.line_bytes_max}"
+        raise ContentError("too_big", detail)
     data = _read_bytes(limits.warc_folder, pointer)
     compression = detect_compression(data)  # a zip is read as plain bytes, and rejected as garbage
     stream = ByteStream(io.BytesIO(data), "plain" if compression == "zip" else compression, limits)
