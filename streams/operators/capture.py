@@ -113,8 +113,8 @@ def resolve(
 
     The original is the capture at the recorded time or, if no time is recorded, the last capture with a document. If
     the original has no document (an image, an error), neither has the revisit. A revisit without an original is
-    rejected. `stored_captures` has the results of `original_queries`. Captures later than the revisit are ignored,
-    so that a revisit supplied twice gets the same document both times.
+    returned without a document, and also rejected. `stored_captures` has the results of `original_queries`. Captures
+    later than the revisit are ignored, so that a revisit supplied twice gets the same document both times.
     """
     batch_captures: dict[bytes, list[Capture]] = {}  # by URL key
     resolved: list[SketchedPage] = []

@@ -115,7 +115,7 @@ def _count_collisions(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
     """Return, for the pairs that share a bucket, three columns: document index, prefix as a number, and collisions.
 
-    shared_buckets      [([0], ab), ([0, 1], bc)]: document 0 meets postings a and b; documents 0 and 1 meet b and c
+    buckets     [([0], ab), ([0, 1], bc)]: document 0 meets postings a and b; documents 0 and 1 meet b and c
     collisions  (0, a) (0, b) (0, b) (0, c) (1, b) (1, c)
     result      (0, a): 1   (0, b): 2   (0, c): 1   (1, b): 1   (1, c): 1
     """
