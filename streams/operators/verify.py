@@ -64,8 +64,8 @@ def verify(
     changes.puts_of(Family.EDGES).update(edge_row.encode_many(ids, near_pairs.lefts, near_pairs.rights, *ratios))
     # Keep only the unions that merge two sets: n near-copies need n - 1 unions, not one per pair.
     sets = DisjointSets[int]()
-    indexes = zip(near_pairs.lefts.tolist(), near_pairs.rights.tolist(), strict=True)
-    unions = [union(ids[left], ids[right]) for left, right in indexes if sets.union(left, right)]
+    pair_indexes = zip(near_pairs.lefts.tolist(), near_pairs.rights.tolist(), strict=True)
+    unions = [union(ids[left], ids[right]) for left, right in pair_indexes if sets.union(left, right)]
     return VerifyResult(changes, unions, len(index_pairs), near_pairs)
 
 

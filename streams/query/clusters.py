@@ -20,7 +20,7 @@ from streams.query.similar import read_occurrences
 from streams.sketch import sketcher
 
 _ROWS_PER_READ = 1024  # the size of clusters is unlimited, so their rows are read in batches
-_UNLIMITED = 1 << 62
+_UNLIMITED = 1 << 62  # locations
 
 
 class Cluster(msgspec.Struct, frozen=True, kw_only=True):

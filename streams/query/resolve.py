@@ -10,6 +10,7 @@ from streams.errors import InputError, NotFound
 from streams.urls import url_key
 
 _ID = re.compile(rf"[0-9a-fA-F]{{{2 * PREFIX_BYTES},{2 * ID_BYTES}}}")
+_UNLIMITED = 1 << 62  # locations
 
 
 def resolve(view: View, name: str) -> bytes:
@@ -41,5 +42,5 @@ def resolve(view: View, name: str) -> bytes:
 
 def _is_captured(view: View, document: bytes) -> bool:
     """Return whether a sweep that is not being cancelled has captured this document."""
-    (keys,) = view.locations([document], 1 << 62)
+    (keys,) = view.locations([document], _UNLIMITED)
     return any(capture.document == document for captures in view.histories(keys) for capture in captures)
