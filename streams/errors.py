@@ -15,7 +15,7 @@ class SettingsError(LostfoundError):
 
 
 class InputError(LostfoundError):
-    """The input, such as a path, a URL or the name of a sweep, cannot be used."""
+    """A value given by the user, such as a path, a URL or a sweep name, cannot be used."""
 
 
 class NotFound(InputError):
@@ -31,8 +31,8 @@ class ReadError(InputError):
 
 
 class BadRecord(LostfoundError):
-    """An ingest stopped at a rejected record, as requested. The message gives the position and the reason."""
+    """An ingest stopped, as requested, at its first rejected record. The message gives the position and reason."""
 
 
 class WorkerDied(LostfoundError):
-    """A process that sketches pages was killed. Committed batches remain stored."""
+    """A worker process that sketches pages was killed. Committed batches remain stored."""

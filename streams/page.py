@@ -13,8 +13,8 @@ NOT_MODIFIED = 304
 class Origin(msgspec.Struct, frozen=True):
     """The position of a record in the input, as reported in dead letters.
 
-    `offset` is the record's byte offset in the (compressed) WARC or ARC file, or the line number in a JSONL file,
-    counted from 0. `member` is the name of the file inside a WACZ.
+    `source` is the path of a file or the name of a Kafka topic. `offset` is the byte offset in the (compressed) WARC
+    or ARC file, the line number in a JSONL file (from 0), or the Kafka offset. `member` is the file inside a WACZ.
     """
 
     source: str
@@ -23,7 +23,7 @@ class Origin(msgspec.Struct, frozen=True):
 
 
 class Page(msgspec.Struct, frozen=True, kw_only=True):
-    """One fetch supplied by a crawler. Transfer and content encodings are removed, but the content is not yet parsed.
+    """The result of one fetch. Transfer and content encodings are removed, but the content is not yet parsed.
 
     The content is in `body` (bytes as served) or `text` (extracted by the crawler). Redirects, errors, revisits and
     pages with a `content_error` have neither. The constructor raises BadUrl if no `key` is given and `url` has none.
@@ -31,13 +31,13 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
 
     url: str
     key: bytes = b""  # the key of `url`, computed if not given
-    time: int  # ms since the epoch, UTC
+    time: int  # ms since the epoch, UTC; 0 if unknown
     status: int = 200
     body: bytes | None = None
     text: str | None = None
     mime: str = ""  # lower case, without parameters; empty if unknown
     charset: str = ""  # as declared by the server; empty if unknown
-    redirect: str | None = None  # the absolute target of a 3xx response
+    redirect: str | None = None  # the absolute target URL of a 3xx response
     original_url: str | None = None  # only for a revisit: the URL of the capture that it repeats
     original_time: int | None = None  # the time of that capture (ms), if known
     title: str = ""
@@ -50,7 +50,7 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def with_default_time(page: Page, time: int) -> Page:
-    """Return the page, or a copy with `time` (ms) if the page has no time."""
+    """Return the page if its time is known, otherwise a copy with the time `time` (ms)."""
     return page if page.time else msgspec.structs.replace(page, time=time)
 
 

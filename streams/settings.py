@@ -43,7 +43,7 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class IngestSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Sizes of micro-batches, the number of processes, and the folder of the WARC files that JSONL lines refer to."""
+    """Sizes of micro-batches, number of worker processes, and the folder of the WARC files to which JSONL refers."""
 
     batch_pages: Annotated[int, Meta(ge=1, le=100_000)]
     batch_bytes: Count
@@ -123,26 +123,26 @@ def default_file() -> Path:
 def load(path: Path | None = None, overrides: dict[str, dict[str, Any]] | None = None) -> Settings:
     """Return the defaults, overridden by the file at `path`, then by `overrides`.
 
-    Raise SettingsError, naming the setting, if one is unknown or out of range.
+    Raise SettingsError, which names the setting, if a setting is unknown or out of range.
     """
     tables = _read(default_file())
     for layer in (_read(path) if path else {}, overrides or {}):
-        for key, values in layer.items():
+        for name, values in layer.items():
             if not isinstance(values, dict):
-                raise SettingsError(f"{path or 'settings'}: {key} is not in a section", "put it under [section]")
-            tables.setdefault(key, {}).update(values)
+                raise SettingsError(f"{path or 'settings'}: {name} is not in a section", "put it under [section]")
+            tables.setdefault(name, {}).update(values)
     # Unlike the other structs, these two are also decoded from stored states and messages, so they tolerate unknown
     # fields. Unknown settings are therefore rejected here.
     for section, struct in (("scheme", Scheme), ("store", StoreLimits)):
         if unknown := tables[section].keys() - set(struct.__struct_fields__):
-            raise _invalid(path, f"{section} has no setting {', '.join(sorted(unknown))}")
+            raise _settings_error(path, f"{section} has no setting {', '.join(sorted(unknown))}")
     try:
         return msgspec.convert(tables, Settings)
     except msgspec.ValidationError as error:
-        raise _invalid(path, str(error)) from error
+        raise _settings_error(path, str(error)) from error
 
 
-def _invalid(path: Path | None, detail: str) -> SettingsError:
+def _settings_error(path: Path | None, detail: str) -> SettingsError:
     hint = "config/lostfound.toml lists every setting with its unit and limits"
     return SettingsError(f"{path or 'settings'}: {detail}", hint)
 

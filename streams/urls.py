@@ -7,7 +7,7 @@ A key consists of the reversed host labels, the port if it is not the default, a
 and query. Keys have no scheme, user info or fragment, so the http and https URLs of a page share one key. IP
 addresses are not reversed (`192.0.2.7)/`, `[2001:db8::1])/`). Keys are ASCII without bytes below 0x21, so NUL can
 terminate a key. can_ada (WHATWG URL) parses and normalises URLs, including IDNA. Host names may contain only letters,
-digits, `.`, `_` and `-`: the standard also allows `,` and `)`, which do not occur in DNS and make keys ambiguous.
+digits, `.`, `_` and `-`: the standard also allows `,` and `)`, which DNS lacks and which would make keys ambiguous.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tldextract import TLDExtract
 
 URL_BYTES_MAX = 60_000  # the maximum of the `url_bytes_max` setting, so that queries accept every URL in a state
-HOSTS_CACHED = 65_536
+HOST_CACHE_SIZE = 65_536
 _PROTOCOLS = frozenset({"http:", "https:"})
 _HOST = re.compile(r"[a-z0-9_-]+(?:\.[a-z0-9_-]+)*\.?|\[[0-9a-f:.]+\]", re.ASCII)
 _IPV4 = re.compile(r"\d+\.\d+\.\d+\.\d+", re.ASCII)
@@ -41,7 +41,7 @@ def url_key(url: str, url_bytes_max: int = URL_BYTES_MAX) -> bytes:
     parsed = _parse(url, url_bytes_max)
     key = _host_key(parsed.hostname, parsed.port) + (parsed.pathname + parsed.search).encode("ascii")
     if len(key) > url_bytes_max:
-        raise BadUrl(f"URL key of {len(key)} bytes, more than url_bytes_max = {url_bytes_max}: {_quote(url)}", _HINT)
+        raise BadUrl(f"URL key of {len(key)} bytes exceeds url_bytes_max = {url_bytes_max}: {_shorten(url)}", _HINT)
     return key
 
 
@@ -63,7 +63,7 @@ def key_host(key: bytes, *, with_port: bool = False) -> str:
 
 
 def host_prefix(key: bytes) -> bytes:
-    """Return the prefix of all keys of the same host and port, up to the `)`. Raise BadUrl if there is no host."""
+    """Return the part of a key up to and including `)`: the host and port. Raise BadUrl if there is no host."""
     prefix = codec.host_prefix(key)
     if len(prefix) < 2:
         raise BadUrl(f"not a URL key: {key[:80]!r} has no host that ends with ')'", "create keys with url_key()")
@@ -71,17 +71,17 @@ def host_prefix(key: bytes) -> bytes:
 
 
 def directory_prefix(key: bytes) -> bytes:
-    """Return the prefix of all keys in the same directory, up to the last `/` of the path."""
+    """Return the prefix of all keys in the same directory, up to and including the last `/` of the path."""
     without_query = key.partition(b"?")[0]
     return without_query[: without_query.rfind(b"/") + 1]
 
 
-def domain_prefix(key: bytes) -> bytes:
-    """Return the reversed registered domain (`org,apache`), which identifies all hosts and ports of a site.
+def domain_key(key: bytes) -> bytes:
+    """Return the registered domain in key order (`org,apache`), which all hosts and ports of a site share.
 
-    Do not scan by this prefix, as other domains share it (`org,apachecon)`): scan the `domain_ranges` instead.
+    Do not scan with it as a prefix, as other domains also start with it (`org,apachecon)`): use `domain_ranges`.
     """
-    return _domain_key(key_host(key))
+    return _domain_key_of_host(key_host(key))
 
 
 def domain_ranges(key: bytes) -> tuple[tuple[bytes, bytes], ...]:
@@ -91,12 +91,12 @@ def domain_ranges(key: bytes) -> tuple[tuple[bytes, bytes], ...]:
     `:` (a port) in the second. If the domain is a public suffix (`police.uk`), names below it are not included.
     """
     host = key_host(key)
-    domain = _domain_key(host)
-    stop = b"*" if _is_suffix(host) else b"-"  # the bytes after `)` and after `,`
+    domain = _domain_key_of_host(host)
+    stop = b"*" if _is_public_suffix(host) else b"-"  # the bytes after `)` and after `,`
     return (domain + b")", domain + stop), (domain + b":", domain + b";")
 
 
-@lru_cache(maxsize=HOSTS_CACHED)
+@lru_cache(maxsize=HOST_CACHE_SIZE)
 def registered_domain(host: str) -> str:
     """Return the registered domain of a host (`docs.a.co.uk` -> `a.co.uk`).
 
@@ -105,16 +105,18 @@ def registered_domain(host: str) -> str:
     """
     if "." not in host or host[0] == "[" or _IPV4.fullmatch(host):
         return host
-    parts = _suffixes().extract_str(host)
+    parts = _suffix_extractor().extract_str(host)
     if not parts.suffix:  # the default rule `*` applies to unlisted top-level domains
         return ".".join(host.split(".")[-2:])
     return f"{parts.domain}.{parts.suffix}" if parts.domain else host
 
 
-@lru_cache(maxsize=HOSTS_CACHED)
-def _is_suffix(host: str) -> bool:
+@lru_cache(maxsize=HOST_CACHE_SIZE)
+def _is_public_suffix(host: str) -> bool:
     """Return whether a host is a public suffix, so that each name below it has a different owner."""
-    return "." in host and not _IPV4.fullmatch(host) and host[0] != "[" and not _suffixes().extract_str(host).domain
+    if "." not in host or host[0] == "[" or _IPV4.fullmatch(host):
+        return False
+    return not _suffix_extractor().extract_str(host).domain
 
 
 _ALPHANUMERIC = re.compile(r"[^\W_]+")
@@ -123,14 +125,14 @@ _CAMEL_CASE_WORD = re.compile(r"[A-Z]+\d*(?![a-z])|[A-Z]?[a-z]+\d*|\d+[a-z]?(?![
 _LETTER_DIGIT_CHANGE = re.compile(r"(?<=\d)(?=[^\W\d])|(?<=[^\W\d])(?=\d)")
 _EXTENSION = re.compile(r"\.(?:[xs]?html?|php\d?|aspx?|jspx?|cgi|cfm|rst|md|txt)$", re.IGNORECASE)
 _INDEX_NAMES = frozenset({"index", "default"})
-_CHANGES_MAX = 2  # a run with more changes between letters and digits is an id, not words
+_LETTER_DIGIT_CHANGES_MAX = 2  # a run of letters and digits with more changes is an id, not words
 
 
 def path_words(url: str) -> list[str]:
     """Return the words of a URL's path and query values, in order and lower case. Raise BadUrl if `url` is invalid.
 
-    The path is split at camelCase and at characters other than letters and digits. Ids (`a3f9c2`) and non-ASCII words
-    are not split at camelCase. Page file extensions and a last segment `index` or `default` are omitted.
+    The path is split at characters other than letters and digits. CamelCase is split too, except in ids (`a3f9c2`)
+    and non-ASCII words. Extensions such as `.html` and a last segment `index` or `default` are omitted.
     """
     parsed = _parse(url)
     return _split_path(parsed.pathname, parsed.search[1:])
@@ -143,13 +145,13 @@ def key_words(key: bytes) -> list[str]:
 
 
 def _split_path(path: str, query: str) -> list[str]:
-    head, _, last = path.rpartition("/")
-    if "." in last:
-        last = _EXTENSION.sub("", last)
-    if last.lower() in _INDEX_NAMES:
-        last = ""
-    text = f"{head}/{last}"
-    if query:
+    folder, _, name = path.rpartition("/")
+    if "." in name:
+        name = _EXTENSION.sub("", name)
+    if name.lower() in _INDEX_NAMES:
+        name = ""
+    text = f"{folder}/{name}"
+    if query:  # the values of parameters, and the names of parameters without a value
         text = "/".join((text, *(pair.partition("=")[2] or pair for pair in query.split("&"))))
     if "%" in text:
         text = unquote(text, errors="replace")
@@ -159,42 +161,42 @@ def _split_path(path: str, query: str) -> list[str]:
 def _split_run(run: str) -> list[str]:
     if run.isascii() and run.isalpha() and run.islower():
         return [run]  # the common case
-    if not run.isascii() or len(_LETTER_DIGIT_CHANGE.findall(run)) > _CHANGES_MAX:
+    if not run.isascii() or len(_LETTER_DIGIT_CHANGE.findall(run)) > _LETTER_DIGIT_CHANGES_MAX:
         return [run.lower()]
     return [word.lower() for word in _CAMEL_CASE_WORD.findall(run)]
 
 
 def _parse(url: str, url_bytes_max: int = URL_BYTES_MAX) -> can_ada.URL:
     if len(url) > url_bytes_max or (not url.isascii() and len(url.encode(errors="replace")) > url_bytes_max):
-        raise BadUrl(f"URL longer than url_bytes_max = {url_bytes_max} bytes: {_quote(url)}", _HINT)
+        raise BadUrl(f"URL longer than url_bytes_max = {url_bytes_max} bytes: {_shorten(url)}", _HINT)
     try:
         parsed = can_ada.parse(url)
     except (ValueError, TypeError):  # TypeError: a lone surrogate cannot be encoded in UTF-8
-        raise BadUrl(f"not a URL: {_quote(url)}", _HINT) from None
+        raise BadUrl(f"not a URL: {_shorten(url)}", _HINT) from None
     if parsed.protocol not in _PROTOCOLS:
-        raise BadUrl(f"not an http or https URL: {_quote(url)}", _HINT)
+        raise BadUrl(f"not an http or https URL: {_shorten(url)}", _HINT)
     return parsed
 
 
-@lru_cache(maxsize=HOSTS_CACHED)
+@lru_cache(maxsize=HOST_CACHE_SIZE)
 def _host_key(host: str, port: str) -> bytes:
     """Return the host part of a key; `port` is empty for the default port of the scheme."""
     if not _HOST.fullmatch(host):
-        raise BadUrl(f"not a host name: {_quote(host)}", _HINT)
+        raise BadUrl(f"not a host name: {_shorten(host)}", _HINT)
     return codec.encode_host(host, port)
 
 
-@lru_cache(maxsize=HOSTS_CACHED)
-def _domain_key(host: str) -> bytes:
+@lru_cache(maxsize=HOST_CACHE_SIZE)
+def _domain_key_of_host(host: str) -> bytes:
     return codec.reverse_labels(registered_domain(host))
 
 
 @cache
-def _suffixes() -> TLDExtract:
+def _suffix_extractor() -> TLDExtract:
     from tldextract import TLDExtract  # imported here because the import takes 90 ms
 
     return TLDExtract(suffix_list_urls=(), cache_dir=None)
 
 
-def _quote(text: str) -> str:
+def _shorten(text: str) -> str:
     return ascii(text) if len(text) <= 40 else ascii(text[:200])[:200] + "..."

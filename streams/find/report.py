@@ -15,7 +15,7 @@ from streams.find.redirects import RedirectTarget
 from streams.find.rewrite_rules import Prediction
 from streams.find.trace import Trace
 from streams.timestamps import format_iso
-from streams.urls import domain_prefix, host_prefix
+from streams.urls import domain_key, host_prefix
 
 _FOLDED_CONTAINMENT_MIN, _FOLDED_RESEMBLANCE_MAX = 0.5, 0.3
 _COEXISTED_MIN, _PATH_MIN, _COSINE_MIN = 0.2, 0.3, 0.2  # weaker evidence is not reported
@@ -166,7 +166,7 @@ def _evidence(result: SearchResult, candidate: RankedCandidate) -> list[Evidence
         evidence.append(_rule_evidence(result.predictions[key]))
     if host_prefix(result.dead.key) == host_prefix(key):
         return [*evidence, Evidence("same_host")]
-    is_same_domain = domain_prefix(result.dead.key) == domain_prefix(key)
+    is_same_domain = domain_key(result.dead.key) == domain_key(key)
     return [*evidence, Evidence("same_domain" if is_same_domain else "other_domain")]
 
 

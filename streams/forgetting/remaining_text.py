@@ -51,7 +51,7 @@ class RemainingTexts:
 
     def _canonical_row(self, sketch: Sketch, row: bytes) -> bytes:
         # If the text was cut at `tokens_max`, only its first tokens make up the document.
-        tokens = self._sketcher.canonical(self._codec.decode(row)[1]).split(" ")[: sketch.tokens]
+        tokens = self._sketcher.canonical_text(self._codec.decode(row)[1]).split(" ")[: sketch.tokens]
         text = " ".join(tokens)
         # A text whose tokens change when tokenised again would be a different document (none is known).
         same_document = self._sketcher.sketch(text).document == sketch.document

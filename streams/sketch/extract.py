@@ -3,7 +3,7 @@
 The scheme's `extractor` selects the text of an HTML page (docs/decisions/extractor.md compares the two):
 
     resiliparse-all   all visible text
-    resiliparse-body  all visible text except <nav>, <footer> and <aside>, or all visible text if nothing else is left
+    resiliparse-body  all visible text except <nav>, <footer> and <aside>, or all if nothing would be left
 """
 
 from __future__ import annotations
@@ -28,16 +28,18 @@ TITLE_CHARS_MAX = 200
 REFRESH_SECONDS_MAX = 15  # a slower refresh is not a redirect
 _HEAD_CHARS = 1 << 16  # only this part of a page is searched for a meta refresh
 _SNIFF_BYTES = 1024
-_GUESS_BYTES, _GUESS_NON_ASCII_MIN = 1 << 16, 16
-_ASCII = bytes(range(128))
+_GUESS_BYTES, _GUESS_NON_ASCII_MIN = 1 << 16, 16  # bytes that a guess reads; non-ASCII bytes that it needs
+_ASCII_BYTES = bytes(range(128))
 SKIPPED_TAGS_BY_EXTRACTOR = {"resiliparse-all": (), "resiliparse-body": ("nav", "footer", "aside")}
 _HTML_TYPES = frozenset(["text/html", "application/xhtml+xml", "application/xml", "text/xml"])
-_VALID_AS_UTF8 = frozenset(["iso2022_jp", "utf-16-le", "utf-16-be"])  # text in these charsets can also be valid UTF-8
+_UTF8_LOOKALIKES = frozenset(["iso2022_jp", "utf-16-le", "utf-16-be"])  # their text may also be valid UTF-8
 _BOMS = ((b"\xef\xbb\xbf", "utf-8"), (b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
-_MAGICS = (b"%PDF-", b"\x89PNG", b"GIF8", b"\xff\xd8\xff", b"PK\x03\x04", b"\x1f\x8b", b"RIFF", b"\x7fELF", b"\0\0\0")
+_BINARY_STARTS = (
+    b"%PDF-", b"\x89PNG", b"GIF8", b"\xff\xd8\xff", b"PK\x03\x04", b"\x1f\x8b", b"RIFF", b"\x7fELF", b"\0\0\0",
+)  # fmt: skip
 _META_CHARSET = re.compile(rb"<meta[^<>]{0,200}?charset\s*=\s*[\"']?\s*([\w.:-]{1,40})", re.IGNORECASE)
 # The tags listed in WHATWG's MIME Sniffing standard, and <meta>.
-_LOOKS_LIKE_HTML = re.compile(
+_HTML_START = re.compile(
     r"\s*(?:<\?xml[^>]{0,200}>\s*)?(?:<!--|<!doctype\s+html|"
     r"<(?:html|head|script|iframe|h1|div|font|table|a|style|title|b|body|br|p|meta)[\s/>])",
     re.IGNORECASE,
@@ -61,7 +63,7 @@ class TextError(LostfoundError):
 
 
 class ExtractedText(msgspec.Struct, frozen=True):
-    """The text of a page; `meta_refresh` is the absolute URL to which the page redirects."""
+    """The text of a page; `meta_refresh` is the absolute URL to which a <meta> tag redirects."""
 
     text: str
     title: str
@@ -107,7 +109,8 @@ def decode(body: bytes, charset: str = "") -> str:
     """Decode a body by its byte order mark, else as UTF-8, else by the declared charset, else by a guess.
 
     Valid UTF-8 is decoded as UTF-8 even if declared otherwise: declarations are often wrong, while text in other
-    charsets is rarely valid UTF-8. The server's declaration takes precedence over the page's. Never raise an error.
+    charsets is rarely valid UTF-8. The server's declaration takes precedence over the page's. Invalid bytes are
+    replaced.
     """
     from resiliparse.parse.encoding import detect_encoding
 
@@ -115,16 +118,17 @@ def decode(body: bytes, charset: str = "") -> str:
         if body.startswith(bom):
             return body[len(bom) :].decode(encoding, "replace")
     declared = _html5_name(charset) or _html5_name(_meta_charset(body))
-    if declared not in _VALID_AS_UTF8:
+    if declared not in _UTF8_LOOKALIKES:
         try:
             return body.decode()
         except UnicodeDecodeError:
             pass
-    if declared in {"", "utf-8"}:
-        # A guess from too few non-ASCII bytes is unreliable, so use windows-1252, as browsers do.
-        can_guess = len(body[:_GUESS_BYTES].translate(None, _ASCII)) >= _GUESS_NON_ASCII_MIN
-        declared = _html5_name(detect_encoding(body, max_len=_GUESS_BYTES) or "") if can_guess else "cp1252"
-    return body.decode(declared or "cp1252", "replace")
+    if declared not in {"", "utf-8"}:
+        return body.decode(declared, "replace")
+    # A guess from too few non-ASCII bytes is unreliable, so use windows-1252, as browsers do.
+    can_guess = len(body[:_GUESS_BYTES].translate(None, _ASCII_BYTES)) >= _GUESS_NON_ASCII_MIN
+    guess = _html5_name(detect_encoding(body, max_len=_GUESS_BYTES) or "") if can_guess else ""
+    return body.decode(guess or "cp1252", "replace")
 
 
 def _html5_name(charset: str) -> str:
@@ -142,7 +146,8 @@ def _meta_charset(body: bytes) -> str:
 
 
 def _is_html(mime: str, body: bytes, charset: str) -> bool:
-    if body.startswith(_MAGICS):
+    """Return true for HTML and false for plain text. Raise TextError for other content."""
+    if body.startswith(_BINARY_STARTS):
         raise TextError("not_text", f"the body starts like a binary file (media type: {mime or 'unknown'})")
     if mime in _HTML_TYPES:
         return True
@@ -150,7 +155,7 @@ def _is_html(mime: str, body: bytes, charset: str) -> bool:
         return False
     if mime not in {"", "application/octet-stream", "unknown/unknown"}:
         raise TextError("not_text", f"media type {mime[:100]} is neither HTML nor text")
-    if _LOOKS_LIKE_HTML.match(decode(body[:_SNIFF_BYTES], charset)):
+    if _HTML_START.match(decode(body[:_SNIFF_BYTES], charset)):
         return True
     if b"\0" in body[:_SNIFF_BYTES] and not body.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise TextError("not_text", "the body is binary and its media type is unknown")
@@ -167,43 +172,42 @@ def _extract_text(text: str, title: str, chars_max: int) -> ExtractedText:
     return ExtractedText(text, _one_line(title), Extractor.TEXT)
 
 
-def _extract_html(markup: str, url: str, title: str, skipped: tuple[str, ...]) -> ExtractedText:
+def _extract_html(markup: str, url: str, title: str, skipped_tags: tuple[str, ...]) -> ExtractedText:
     if "\0" in markup:
         markup = markup.replace("\0", " ")
     if not markup or markup.isspace():
         raise TextError("no_text", "the page is empty")
-    weight = html_guard.estimate_parsing(markup)
-    if weight.too_expensive:
-        text = html_guard.strip_tags(markup, skipped) or html_guard.strip_tags(markup)
+    estimate = html_guard.estimate_parsing(markup)
+    if estimate.too_expensive:
+        text = html_guard.strip_tags(markup, skipped_tags) or html_guard.strip_tags(markup)
         extracted = ExtractedText(text, _one_line(title or html_guard.find_title(markup)), Extractor.HTML_FALLBACK)
     else:
-        extracted = _parse(markup, url, title, skipped, weight.meta_chars)
+        extracted = _parse_html(markup, url, title, skipped_tags, estimate.meta_chars)
     if not extracted.text and extracted.meta_refresh is None:
         raise TextError("no_text", "the page has no visible text")
     return extracted
 
 
-def _parse(markup: str, url: str, title: str, skipped: tuple[str, ...], meta_chars: int) -> ExtractedText:
+def _parse_html(markup: str, url: str, title: str, skipped_tags: tuple[str, ...], meta_chars: int) -> ExtractedText:
     from resiliparse.extract.html2text import extract_plain_text
     from resiliparse.parse.html import HTMLParserException, HTMLTree
 
     try:
         tree = HTMLTree.parse(markup)
-        text = extract_plain_text(tree, list_bullets=False, skip_elements=list(skipped)).strip()
-        method = Extractor.HTML
-        if skipped and not text:
+        text = extract_plain_text(tree, list_bullets=False, skip_elements=list(skipped_tags)).strip()
+        extractor = Extractor.HTML
+        if skipped_tags and not text:
             text = extract_plain_text(tree, list_bullets=False).strip()
-            method = Extractor.HTML_FALLBACK
+            extractor = Extractor.HTML_FALLBACK
     except HTMLParserException as error:
         raise TextError("parse_failed", str(error)) from error
     head = markup[: min(_HEAD_CHARS, meta_chars)]
-    has_refresh = any(word in head for word in ("refresh", "Refresh", "REFRESH"))
-    return ExtractedText(
-        text, _one_line(title or tree.title or ""), method, _meta_refresh(tree, url) if has_refresh else None
-    )
+    may_have_refresh = any(word in head for word in ("refresh", "Refresh", "REFRESH"))
+    meta_refresh = _meta_refresh_target(tree, url) if may_have_refresh else None
+    return ExtractedText(text, _one_line(title or tree.title or ""), extractor, meta_refresh)
 
 
-def _meta_refresh(tree: Any, url: str) -> str | None:
+def _meta_refresh_target(tree: Any, url: str) -> str | None:
     meta = tree.document.query_selector(":not(noscript) > meta[http-equiv=refresh i]")
     match = _REFRESH.match(meta.getattr("content") or "") if meta else None
     if match is None or int(match[1] or 0) > REFRESH_SECONDS_MAX:
@@ -212,7 +216,7 @@ def _meta_refresh(tree: Any, url: str) -> str | None:
         target = urljoin(url, (match[2] or match[3] or match[4]).strip())
     except ValueError:
         return None
-    # A page that reloads itself is not a redirect.
+    # Neither an invalid URL nor a page that reloads itself is a redirect.
     return target if _key_or_empty(target) not in {b"", _key_or_empty(url)} else None
 
 

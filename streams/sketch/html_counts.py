@@ -25,38 +25,38 @@ def count_markup(data: bytes) -> tuple[int, int, int, int, int, int]:
     and the bytes up to the end of the last `<meta` (0 without a `<meta`).
     """
     counts = _count(np.frombuffer(data + b"<", dtype=np.uint8), _FORMATTING_NAMES)
-    tags, formatting, attribute_steps, roots, lists, meta_end = (int(count) for count in counts)
-    return tags, formatting, attribute_steps, roots, lists, meta_end
+    tags, formatting, attribute_comparisons, roots, lists, meta_end = (int(count) for count in counts)
+    return tags, formatting, attribute_comparisons, roots, lists, meta_end
 
 
 @jit()
 def _count(data, formatting_names):
-    tags = formatting = attribute_steps = roots = lists = meta_end = uint64(0)
+    tags = formatting = attribute_comparisons = roots = lists = meta_end = uint64(0)
     attributes, after_separator = uint64(0), False
-    bare_counts = np.zeros(formatting_names.size, dtype=np.uint8)
+    bare_counts = np.zeros(formatting_names.size, dtype=np.uint8)  # of formatting tags without attributes
     for n in range(data.size - 1):
         i = uint64(n)
         byte = data[i]
-        if byte != uint8(0x3C):
+        if byte != uint8(0x3C):  # not `<`
             # White space, a slash or a quote can separate two attributes.
             is_separator = byte <= uint8(0x20) or byte == uint8(0x2F) or byte == uint8(0x22) or byte == uint8(0x27)
             attributes += uint64(after_separator and not is_separator)
             after_separator = is_separator
             continue
-        attribute_steps += attributes * attributes
+        attribute_comparisons += attributes * attributes
         attributes, after_separator = uint64(0), False
         tags += uint64(data[i + uint64(1)] == uint8(0x2F) or (data[i + uint64(1)] | uint8(0x20)) - uint8(0x61) < 26)
-        name, end = uint64(0), i + uint64(1)
+        name, end = uint64(0), i + uint64(1)  # the name in lower case, one letter per byte
         while (data[end] | uint8(0x20)) - uint8(0x61) < 26 and end < i + uint64(8):
             name = name << uint64(8) | uint64(data[end] | uint8(0x20))
             end += uint64(1)
         roots += uint64(name in (_HTML, _BODY))
         lists += uint64(name in (_UL, _OL))
         meta_end = end if name == _META else meta_end
-        is_complete = not (uint8(0x61) <= data[end] | uint8(0x20) <= uint8(0x7A))
+        is_whole_name = not (uint8(0x61) <= data[end] | uint8(0x20) <= uint8(0x7A))
         for k in range(formatting_names.size):
             # The standard reopens at most three elements with the same name and no attributes.
-            if is_complete and formatting_names[k] == name and (data[end] != uint8(0x3E) or bare_counts[k] < 3):
+            if is_whole_name and formatting_names[k] == name and (data[end] != uint8(0x3E) or bare_counts[k] < 3):
                 formatting += uint64(1)
                 bare_counts[k] += data[end] == uint8(0x3E)
-    return tags, formatting, attribute_steps + attributes * attributes, roots, lists, meta_end
+    return tags, formatting, attribute_comparisons + attributes * attributes, roots, lists, meta_end

@@ -1,7 +1,7 @@
 """Choose the words and shingles of a document that `find` uses to look up candidates.
 
-    words    site 4 bytes │ word 4 │ document prefix 5    at most WORDS_MAX entries per document and URL
-    samples              shingle 4 │ document prefix 5    at most SAMPLES_MAX entries per document
+    words    site: 4 bytes │ word: 4 bytes │ document prefix: 5 bytes    at most WORDS_MAX per document and URL
+    samples              shingle: 4 bytes │ document prefix: 5 bytes    at most SAMPLES_MAX per document
 
 Both choices are coordinated: documents with common words or shingles tend to choose the same ones. The choice ignores
 how common a word is on its site, which is unknown while pages arrive. Lookups skip words with too many postings.
@@ -28,7 +28,7 @@ import mmh3
 import numpy as np
 from numpy.typing import NDArray
 
-from streams.urls import HOSTS_CACHED, domain_prefix, host_prefix, key_words, path_words
+from streams.urls import HOST_CACHE_SIZE, domain_key, host_prefix, key_words, path_words
 
 if TYPE_CHECKING:
     from state.model import Sketch
@@ -47,21 +47,21 @@ _INDEX_NAMES = frozenset({"", "index", "default", "home", "readme", "main"})
 
 def site_hash(key: bytes) -> bytes:
     """Return a 4-byte hash of the registered domain of a URL key."""
-    return _site(host_prefix(key))
+    return _site_hash(host_prefix(key))
 
 
-@lru_cache(maxsize=HOSTS_CACHED)
-def _site(host: bytes) -> bytes:
-    return mmh3.hash(domain_prefix(host), signed=False).to_bytes(4, "big")
+@lru_cache(maxsize=HOST_CACHE_SIZE)
+def _site_hash(prefix: bytes) -> bytes:
+    return mmh3.hash(domain_key(prefix), signed=False).to_bytes(4, "big")
 
 
 def page_name(url: str) -> str:
-    """Return the last meaningful segment of a URL's path, in lower case, without separators or extension."""
+    """Return the last path segment that is not an index name, in lower case, without separators or extension."""
     return next(_meaningful_names(url), "")
 
 
 def segment_name_variants(url: str) -> list[str]:
-    """Return the `page_name` of each segment of a URL's path, last first, each with and without a final s.
+    """Return the `page_name` of each segment of a URL's path, last first, each also with a final s added or removed.
 
     A page that was merged into its parent page or into a chapter is often found under such a name.
     """
@@ -71,15 +71,15 @@ def segment_name_variants(url: str) -> list[str]:
 
 def is_index_page(key: bytes) -> bool:
     """Return whether a URL key is that of a directory's index page, such as `/docs/` or `/docs/index.html`."""
-    return _clean(key.split(b"?", 1)[0].rpartition(b"/")[2].decode("ascii", "replace").lower()) in _INDEX_NAMES
+    return _to_name(key.split(b"?", 1)[0].rpartition(b"/")[2].decode("ascii", "replace").lower()) in _INDEX_NAMES
 
 
 def _meaningful_names(url: str) -> Iterator[str]:
     path = url.split("#", 1)[0].split("?", 1)[0].split("://", 1)[-1].lower()
-    return (name for segment in reversed(path.split("/")[1:]) if (name := _clean(segment)) not in _INDEX_NAMES)
+    return (name for segment in reversed(path.split("/")[1:]) if (name := _to_name(segment)) not in _INDEX_NAMES)
 
 
-def _clean(segment: str) -> str:
+def _to_name(segment: str) -> str:
     return _SEPARATORS.sub("", _EXTENSION.sub("", segment))
 
 
@@ -91,7 +91,7 @@ def page_name_hash(name: str) -> int:
 def choose_text_words(
     words: NDArray[np.uint32], counts: NDArray[np.int64], limit: int = TEXT_WORDS_MAX
 ) -> NDArray[np.uint32]:
-    """Choose which words of a text to index, given their hashes and counts, as `Sketcher.sketch_batch` does."""
+    """Choose which words of a text to index, given their hashes and counts, in the same way as the kernel."""
     from streams.sketch.kernel import choose_words
 
     chosen = np.empty(limit, dtype=np.uint32)
@@ -101,7 +101,7 @@ def choose_text_words(
 def text_word_limits(shingles: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return how many words to index per text, given its number of shingles.
 
-    Longer texts cover more subjects, and other pages are merged into them.
+    Longer texts get more words, as they cover more subjects and other pages are merged into them.
     """
     return np.clip(shingles // _SHINGLES_PER_WORD, TEXT_WORDS_MIN, TEXT_WORDS_MAX)
 
@@ -109,7 +109,7 @@ def text_word_limits(shingles: NDArray[np.int64]) -> NDArray[np.int64]:
 def path_terms(url: str, sketcher: Sketcher) -> list[int]:
     """Return the hashes of a URL's last path words and of its page name."""
     words = _last_path_words(path_words(url))
-    return _path_terms(words, url, sketcher.hash_words(words))
+    return _terms_of_path(words, url, sketcher.hash_words(words))
 
 
 def _last_path_words(words: Sequence[str]) -> list[str]:
@@ -117,9 +117,9 @@ def _last_path_words(words: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(reversed(words)))[:PATH_WORDS_MAX]
 
 
-def _path_terms(words: Sequence[str], url: str, hashes_of: Mapping[str, list[int]]) -> list[int]:
+def _terms_of_path(words: Sequence[str], url: str, hashes_by_word: Mapping[str, list[int]]) -> list[int]:
     # A word in a script without spaces consists of several tokens, with one hash each.
-    hashes = [number for word in words for number in hashes_of[word]][:PATH_WORDS_MAX]
+    hashes = [word_hash for word in words for word_hash in hashes_by_word[word]][:PATH_WORDS_MAX]
     name = page_name(url)
     return [*hashes, page_name_hash(name)] if name else hashes
 
@@ -128,13 +128,13 @@ def path_terms_of_pages(pages: Sequence[tuple[bytes, str]], sketcher: Sketcher) 
     """Return the `path_terms` of pages given as (key, URL)."""
     words = [_last_path_words(key_words(key)) for key, _ in pages]
     hashes = sketcher.hash_words(chain.from_iterable(words))
-    return [_path_terms(page_words, url, hashes) for page_words, (_, url) in zip(words, pages, strict=True)]
+    return [_terms_of_path(page_words, url, hashes) for page_words, (_, url) in zip(words, pages, strict=True)]
 
 
 def word_entries(key: bytes, url: str, chosen: NDArray[np.uint32], sketcher: Sketcher) -> bytes:
-    """Return a page's entries for the `words` index: site and word, 8 bytes each, without the document prefix.
+    """Return a page's entries for the `words` index, 8 bytes each: site and word, without the document prefix.
 
-    `chosen` contains the hashes of the words of the text to index.
+    `chosen` contains the hashes of the words that were chosen from the text.
     """
     return word_entries_of_pages([(key, url)], chosen[None, :], np.array([len(chosen)]), sketcher)[0]
 
@@ -142,13 +142,14 @@ def word_entries(key: bytes, url: str, chosen: NDArray[np.uint32], sketcher: Ske
 def word_entries_of_pages(
     pages: Sequence[tuple[bytes, str]], chosen: NDArray[np.uint32], counts: NDArray[np.int64], sketcher: Sketcher
 ) -> list[bytes]:
-    """Return the `word_entries` of pages given as (key, URL); row i of `chosen` contains `counts[i]` words."""
+    """Return the `word_entries` of pages given as (key, URL); row i of `chosen` starts with `counts[i]` hashes."""
     terms = path_terms_of_pages(pages, sketcher)
-    sizes = np.fromiter(map(len, terms), dtype=np.int64, count=len(terms))
+    term_counts = np.fromiter(map(len, terms), dtype=np.int64, count=len(terms))
     rows = np.arange(len(pages))
     is_chosen = np.arange(chosen.shape[1]) < counts[:, None]
-    page_numbers = np.concatenate((np.repeat(rows, np.minimum(counts, chosen.shape[1])), np.repeat(rows, sizes)))
-    values = np.concatenate((chosen[is_chosen], np.fromiter(chain.from_iterable(terms), np.uint32, int(sizes.sum()))))
+    page_numbers = np.concatenate((np.repeat(rows, is_chosen.sum(axis=1)), np.repeat(rows, term_counts)))
+    flat_terms = np.fromiter(chain.from_iterable(terms), np.uint32, int(term_counts.sum()))
+    values = np.concatenate((chosen[is_chosen], flat_terms))
     # Sort and deduplicate the words per page: the upper half of a packed value is the page, the lower half the word.
     packed = np.sort(page_numbers.astype(np.uint64) << np.uint64(32) | values)
     packed = packed[np.flatnonzero(np.diff(packed, prepend=packed[:1] + np.uint64(1)))]

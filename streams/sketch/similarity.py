@@ -34,6 +34,8 @@ _ACCIDENT = 1 / 256  # the probability that different shingles give a bin the sa
 
 
 class _Sketches(NamedTuple):
+    """The columns of `SketchBatch` that a comparison needs."""
+
     signatures: NDArray[np.uint8]
     samples: NDArray[np.uint32]
     sample_sizes: NDArray[np.int64]
@@ -55,7 +57,7 @@ class _Observation(NamedTuple):
 
 @jit()
 def _count_sampled(a, b, exponent):
-    """Return how many values that are 0 mod 2**exponent are in both ascending samples, in `a` and in `b`."""
+    """Return how many values divisible by 2**exponent are in both samples (ascending), in `a`, and in `b`."""
     mask = (np.uint32(1) << np.uint32(exponent)) - np.uint32(1)
     in_a = in_b = both = 0
     for value in a:
@@ -78,15 +80,15 @@ def _information(common, a, b, sampled, bins):
     slope = (a + b) / (union * union)  # the derivative of the resemblance
     resemblance = common / union
     agree = resemblance + (1 - resemblance) * _ACCIDENT
-    # On average, `full` bins contain a shingle of A or B; each other bin copies one of them at random. A winner with
-    # n copies therefore has the weight n + 1. The variance equals that of `drawn` shingles drawn from `union`.
-    full = bins * (1 - math.exp(-union / bins))
-    spread = max(1 / full + (bins - full) / (bins * bins) - 1 / union, 1e-9)
-    drawn = (1 - 1 / union) / spread
-    signature = drawn * (slope * (1 - _ACCIDENT)) ** 2 / max(agree * (1 - agree), 1e-9)
+    # On average, `filled_bins` bins contain a shingle of A or B; each other bin copies a random one. A winner
+    # with n copies therefore has the weight n + 1. The variance equals that of `drawn` shingles drawn from `union`.
+    filled_bins = bins * (1 - math.exp(-union / bins))
+    variance = max(1 / filled_bins + (bins - filled_bins) / (bins * bins) - 1 / union, 1e-9)
+    drawn = (1 - 1 / union) / variance
+    signature_information = drawn * (slope * (1 - _ACCIDENT)) ** 2 / max(agree * (1 - agree), 1e-9)
     parts = 1 / max(common, 0.5) + 1 / max(a - common, 0.5) + 1 / max(b - common, 0.5) - 1 / union
-    sample = sampled / union * parts * (union - 1) / max(union - sampled, 0.5)
-    return signature, sample, drawn
+    sample_information = sampled / union * parts * (union - 1) / max(union - sampled, 0.5)
+    return signature_information, sample_information, drawn
 
 
 @jit()
@@ -94,10 +96,10 @@ def _estimate_common(observation):
     """Return the estimate of |A and B| and its standard error."""
     a, b, both, in_a, in_b, agreeing, bins = observation
     sampled = in_a + in_b - both
-    least, greatest = float(both), min(a - (in_a - both), b - (in_b - both))
+    common_min, common_max = float(both), min(a - (in_a - both), b - (in_b - both))
     observed = agreeing / bins
     resemblance = min(max((observed - _ACCIDENT) / (1 - _ACCIDENT), 0.02), 0.98)
-    common = min(max(resemblance * (a + b) / (1 + resemblance), least), greatest)
+    common = min(max(resemblance * (a + b) / (1 + resemblance), common_min), common_max)
     for _ in range(_STEPS_MAX):
         union = a + b - common
         signature, sample, drawn = _information(common, a, b, sampled, bins)
@@ -112,11 +114,11 @@ def _estimate_common(observation):
             + sampled / union
         )
         step = score / (signature + sample)
-        common = min(max(common + step, least), greatest)
+        common = min(max(common + step, common_min), common_max)
         if abs(step) < 1e-3 * union:
             break
-    # At an end of the range, the error would be 0 only because no difference was sampled. Compute it further inside:
-    # the distance from the end is about the number of shingles that each sampled or drawn shingle represents.
+    # At an end of the range, the error would be 0 only because no difference was sampled. Compute it inside the
+    # range, at a distance of about the number of shingles that each sampled or drawn shingle represents.
     union = a + b - common
     margin = min(union / (sampled + drawn + 2), min(a, b) / 2)
     inner = min(max(common, margin), min(a, b) - margin)
@@ -125,15 +127,16 @@ def _estimate_common(observation):
 
 
 @jit()
-def compare_columns(left, right, columns_a, columns_b, figures, exact):
-    """Compare row left[i] of a with row right[i] of b: set figures[:, i], and exact[i] to whether they are exact.
+def compare_columns(rows_a, rows_b, columns_a, columns_b, figures, exact):
+    """Compare row rows_a[i] of a with row rows_b[i] of b: set figures[:, i] and exact[i].
 
-    The columns are tuples with the arrays of `_Sketches`. If a row has no shingles, its figures are 0.
+    The columns are tuples with the arrays of `_Sketches`; figures have the order of `Comparisons`, and are 0 for a
+    row without shingles.
     """
     a, b = _Sketches(*columns_a), _Sketches(*columns_b)
     bins = a.signatures.shape[1]
-    for pair in range(left.size):
-        i, j = left[pair], right[pair]
+    for pair in range(rows_a.size):
+        i, j = rows_a[pair], rows_b[pair]
         size_a, size_b = float(a.shingles[i]), float(b.shingles[j])
         if size_a == 0 or size_b == 0:
             figures[:, pair] = 0.0

@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from streams.sketch.kernel import Scratch, SketchColumns
 
 TOKENS_MAX = 1_000_000
-WORDS_CACHED = 65_536  # path words are cached because the pages of a site share most of them
+WORD_CACHE_SIZE = 65_536  # path words are cached because the pages of a site share most of them
 _SCRATCH_KEPT_BYTES_MAX = 64 << 20  # larger working memory is freed after the batch that needed it
 _SCRATCH_BYTES_MIN = (24_640, 131_136)  # for folded and for canonical text; enough for most pages
-_U64 = (1 << 64) - 1
+_U64_MASK = (1 << 64) - 1
 
 
 def fingerprint(body: bytes) -> bytes:
@@ -52,7 +52,7 @@ class SketchBatch(msgspec.Struct, frozen=True, eq=False):
     signatures: NDArray[np.uint8]  # [n, bins]
     samples: NDArray[np.uint32]  # [n, sample_max]; row i contains sample_sizes[i] values, ascending, then zeros
     sample_sizes: NDArray[np.int64]
-    exponents: NDArray[np.int64]
+    exponents: NDArray[np.int64]  # sample i contains the shingles that are divisible by 2**exponents[i]
     shingles: NDArray[np.int64]  # numbers of distinct shingles; 32-bit collisions hide about 5 of 200,000
     tokens: NDArray[np.int64]
     indexed_words: NDArray[np.uint32]  # [n, words_max]; row i contains indexed_words_per_text[i] hashes
@@ -74,15 +74,15 @@ class SketchBatch(msgspec.Struct, frozen=True, eq=False):
 
 
 class Comparison(msgspec.Struct, frozen=True):
-    """The similarity of documents a and b, with standard errors, which are 0 if the figures were counted."""
+    """The similarity of documents a and b, with standard errors, which are 0 if the figures are exact."""
 
     resemblance: float
     resemblance_error: float
-    containment: float  # of a in b
+    containment: float  # the share of a's shingles that b contains
     containment_error: float
-    contained: float  # of b in a
+    contained: float  # the share of b's shingles that a contains
     contained_error: float
-    exact: bool
+    exact: bool  # whether the figures were counted instead of estimated
 
 
 class Comparisons(msgspec.Struct, frozen=True, eq=False):
@@ -106,7 +106,7 @@ class Comparisons(msgspec.Struct, frozen=True, eq=False):
 
 
 def to_batch(sketches: Sequence[Sketch]) -> SketchBatch:
-    """Return sketches of the same scheme as columns."""
+    """Return sketches of the same scheme as a batch, without words to index."""
     n = len(sketches)
     bins = len(sketches[0].signature) if sketches else 0
     sizes = np.fromiter((len(s.sample) for s in sketches), dtype=np.int64, count=n)
@@ -127,19 +127,21 @@ def to_batch(sketches: Sequence[Sketch]) -> SketchBatch:
     )
 
 
-def compare_pairs(a: SketchBatch, b: SketchBatch, left: NDArray[np.int64], right: NDArray[np.int64]) -> Comparisons:
-    """Compare row left[i] of `a` with row right[i] of `b`, for each i. Both batches must have the same scheme.
+def compare_pairs(
+    a: SketchBatch, b: SketchBatch, rows_a: NDArray[np.int64], rows_b: NDArray[np.int64]
+) -> Comparisons:
+    """Compare row rows_a[i] of `a` with row rows_b[i] of `b`, for each i. Both batches must have the same scheme.
 
     The figures are exact if both documents have at most `sample_max` shingles. A pair takes less than a microsecond.
     """
     from streams.sketch.similarity import compare_columns
 
-    figures, exact = np.empty((6, len(left))), np.empty(len(left), dtype=np.bool_)
-    if len(left):
+    figures, exact = np.empty((6, len(rows_a))), np.empty(len(rows_a), dtype=np.bool_)
+    if len(rows_a):
         columns_a, columns_b = (
             (batch.signatures, batch.samples, batch.sample_sizes, batch.exponents, batch.shingles) for batch in (a, b)
         )
-        compare_columns(left, right, columns_a, columns_b, figures, exact)
+        compare_columns(rows_a, rows_b, columns_a, columns_b, figures, exact)
     columns: list[NDArray[Any]] = [*figures, exact]
     return Comparisons(*columns)
 
@@ -162,16 +164,16 @@ class Sketcher:
         self.scheme = scheme
         self.tokens_max = tokens_max
         self._digest_seed = scheme.seed & 0xFFFF_FFFF
-        self._local = threading.local()
+        self._thread_local = threading.local()
         self._word_cache: dict[str, list[int]] = {}
 
     @cached_property
     def _parameters(self) -> tuple[Any, ...]:
         from streams.sketch.kernel import Parameters
 
-        scheme, numbers = self.scheme, _random_numbers(self.scheme.seed)
-        token_seed, shingle_seed, probe_seed, base = (next(numbers) for _ in range(4))
-        base |= 1
+        scheme, random_numbers = self.scheme, _random_numbers(self.scheme.seed)
+        token_seed, shingle_seed, probe_seed, base = (next(random_numbers) for _ in range(4))
+        base |= 1  # an odd factor is invertible modulo 2**64, so the rolling hash loses no bits
         parameters = Parameters(
             shingle_words=scheme.shingle_words,
             sample_max=scheme.sample_max,
@@ -181,7 +183,7 @@ class Sketcher:
             probe_seed=np.uint64(probe_seed),
             base=np.uint64(base),
             leaving_power=np.uint64(pow(base, scheme.shingle_words, 1 << 64)),
-            bin_seeds=np.array([next(numbers) & 0xFFFF_FFFF for _ in range(scheme.bins)], dtype=np.uint32),
+            bin_seeds=np.array([next(random_numbers) & 0xFFFF_FFFF for _ in range(scheme.bins)], dtype=np.uint32),
             characters=unicode_table.load(),
         )
         return tuple(parameters)
@@ -195,34 +197,34 @@ class Sketcher:
 
         Most of the work is done without the GIL.
         """
-        documents, columns, pending = self._sketch_columns(texts, words_max)
-        if rows := np.flatnonzero(pending).tolist():
-            normal_texts = [_normalise(texts[i]) for i in rows]
-            normal_documents, normal_columns, _ = self._sketch_columns(normal_texts, words_max, normalised=True)
+        documents, columns, must_normalise = self._sketch_columns(texts, words_max)
+        if rows := np.flatnonzero(must_normalise).tolist():
+            normalised_texts = [_normalise(texts[i]) for i in rows]
+            new_documents, new_columns, _ = self._sketch_columns(normalised_texts, words_max, normalised=True)
             arrays: tuple[NDArray[Any], ...] = columns
-            for column, values in zip(arrays, normal_columns, strict=True):
+            for column, values in zip(arrays, new_columns, strict=True):
                 column[rows] = values
-            for i, document in zip(rows, normal_documents, strict=True):
+            for i, document in zip(rows, new_documents, strict=True):
                 documents[i] = document
         return SketchBatch(documents, *columns)
 
     def shingle_hashes(self, text: str) -> NDArray[np.uint32]:
-        """Return the hashes of all distinct shingles of a text, ascending. Its sample is drawn from these."""
-        return self._shingles(*self._tokenise(text)[:2])
+        """Return the hashes of all distinct shingles of a text, ascending. Samples are drawn from these hashes."""
+        return self._shingle_hashes(*self._tokenise(text)[:2])
 
     def words_and_counts(self, text: str) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
         """Return the hashes of the distinct words of a text, ascending, and the count of each word."""
-        return self._words(*self._tokenise(text)[:2])
+        return self._count_words(*self._tokenise(text)[:2])
 
     def shingles_and_words(self, text: str) -> tuple[NDArray[np.uint32], NDArray[np.uint32], NDArray[np.int64]]:
         """Return the results of `shingle_hashes` and `words_and_counts`, from one pass."""
         scratch, tokens, _ = self._tokenise(text)
-        return self._shingles(scratch, tokens), *self._words(scratch, tokens)
+        return self._shingle_hashes(scratch, tokens), *self._count_words(scratch, tokens)
 
-    def _shingles(self, scratch: Scratch, tokens: int) -> NDArray[np.uint32]:
-        return np.sort(scratch.distinct[: _kernel().hash_shingles(tokens, self._parameters, tuple(scratch))])
+    def _shingle_hashes(self, scratch: Scratch, tokens: int) -> NDArray[np.uint32]:
+        return np.sort(scratch.distinct[: _kernel().hash_shingle_hashes(tokens, self._parameters, tuple(scratch))])
 
-    def _words(self, scratch: Scratch, tokens: int) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+    def _count_words(self, scratch: Scratch, tokens: int) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
         words, counts = _kernel().count_runs(np.sort((scratch.hashes[:tokens] >> np.uint64(32)).astype(np.uint32)))
         return words, counts
 
@@ -237,28 +239,29 @@ class Sketcher:
         words, cache = set(words), self._word_cache
         missing = [word for word in words if word not in cache]
         if missing:
-            if len(cache) + len(missing) > WORDS_CACHED:
+            if len(cache) + len(missing) > WORD_CACHE_SIZE:
                 cache, missing = {}, list(words)
             cache.update(self._hash_uncached(missing))
             self._word_cache = cache
         return cache
 
     def _hash_uncached(self, words: list[str]) -> dict[str, list[int]]:
-        """Hash all ASCII words in one call of the kernel, because a call takes longer than hashing a word."""
+        """Hash ASCII words together, because a call of the kernel takes longer than hashing a word."""
         plain = [word for word in words if word.isascii() and word.isalnum()]
         hashes: dict[str, list[int]] = {}
         for start in range(0, len(plain), self.tokens_max):
             chunk = plain[start : start + self.tokens_max]
-            hashes.update(zip(chunk, ([number] for number in self.token_hashes(" ".join(chunk))), strict=True))
+            hashes.update(zip(chunk, ([word_hash] for word_hash in self.token_hashes(" ".join(chunk))), strict=True))
         hashes.update((word, self.token_hashes(word)) for word in words if word not in hashes)
         return hashes
 
-    def canonical(self, text: str) -> str:
+    def canonical_text(self, text: str) -> str:
         """Return the canonical tokens of a text, separated by spaces. Texts with equal tokens are one document."""
         scratch, _, end = self._tokenise(text)
         return scratch.canonical[: max(end - 1, 0)].tobytes().decode()
 
     def _tokenise(self, text: str) -> tuple[Scratch, int, int]:
+        """Return working memory with the tokens, the number of tokens and the end of the canonical bytes."""
         for normalised in (False, True):
             data = (_normalise(text) if normalised else text).encode("utf-8", "replace")
             scratch = self._scratch(len(data), len(data))
@@ -297,40 +300,42 @@ class Sketcher:
             np.zeros((n, words_max), dtype=np.uint32),
             per_text,
         )
-        pending = np.zeros(n, dtype=np.bool_)
+        must_normalise = np.zeros(n, dtype=np.bool_)
         data = np.frombuffer(b"".join(encoded), dtype=np.uint8)
         kernel.sketch_texts(
-            data, offsets, is_ascii, normalised, self._parameters, tuple(scratch), tuple(columns), ends, pending
-        )
+            data, offsets, is_ascii, normalised,
+            self._parameters, tuple(scratch), tuple(columns), ends, must_normalise,
+        )  # fmt: skip
         bounds = pairwise([0, *ends.tolist()])
-        view = scratch.canonical.data
-        documents = [mmh3.mmh3_x64_128_digest(view[start:end], self._digest_seed) for start, end in bounds]
-        if self._local.scratch_bytes > _SCRATCH_KEPT_BYTES_MAX:
-            del self._local.scratch
-        return documents, columns, pending
+        canonical = scratch.canonical.data
+        documents = [mmh3.mmh3_x64_128_digest(canonical[start:end], self._digest_seed) for start, end in bounds]
+        if self._thread_local.scratch_bytes > _SCRATCH_KEPT_BYTES_MAX:
+            del self._thread_local.scratch
+        return documents, columns, must_normalise
 
     def _scratch(self, text_bytes: int, batch_bytes: int) -> Scratch:
         """Return working memory for texts of at most `text_bytes` and batches of at most `batch_bytes`."""
-        # Folding lengthens a text by at most half, as a two-byte letter can become a three-byte letter. The kernel
-        # needs the 64 extra bytes because it reads and writes eight bytes at a time.
+        # Folding lengthens a text by at most half, as a two-byte letter may become a three-byte letter. Canonical
+        # text also has a space after each word. The kernel accesses eight bytes at a time, so it needs extra bytes.
         folded_size, canonical_size = text_bytes * 3 // 2 + 64, batch_bytes * 2 + 64
-        scratch: Scratch | None = getattr(self._local, "scratch", None)
+        scratch: Scratch | None = getattr(self._thread_local, "scratch", None)
         if scratch is None or folded_size > scratch.folded.size or canonical_size > scratch.canonical.size:
             sizes = (scratch.folded.size, scratch.canonical.size) if scratch else _SCRATCH_BYTES_MIN
             folded_size, canonical_size = max(folded_size, sizes[0]), max(canonical_size, sizes[1])
-            words = folded_size // 2 + 1
-            slots = max(16, 1 << (2 * words - 1).bit_length())
+            tokens_max = folded_size // 2 + 1
+            slots_max = max(16, 1 << (2 * tokens_max - 1).bit_length())
             scratch = _kernel().Scratch(
                 folded=np.zeros(folded_size, dtype=np.uint8),
-                bounds=np.zeros(2 * words + 2, dtype=np.uint32),
-                hashes=np.zeros(words, dtype=np.uint64),
-                slots=np.zeros(slots, dtype=np.uint32),
-                counts=np.zeros(slots, dtype=np.uint32),
-                distinct=np.zeros(words + 1, dtype=np.uint32),
+                bounds=np.zeros(2 * tokens_max + 2, dtype=np.uint32),
+                hashes=np.zeros(tokens_max, dtype=np.uint64),
+                slots=np.zeros(slots_max, dtype=np.uint32),
+                counts=np.zeros(slots_max, dtype=np.uint32),
+                distinct=np.zeros(tokens_max + 1, dtype=np.uint32),
                 winners=np.zeros(self.scheme.bins, dtype=np.uint64),
                 canonical=np.zeros(canonical_size, dtype=np.uint8),
             )
-            self._local.scratch, self._local.scratch_bytes = scratch, sum(array.nbytes for array in scratch)
+            self._thread_local.scratch = scratch
+            self._thread_local.scratch_bytes = sum(array.nbytes for array in scratch)
         return scratch
 
 
@@ -349,9 +354,9 @@ def _normalise(text: str) -> str:
 def _random_numbers(seed: int) -> Iterator[int]:
     """Yield an endless sequence of 64-bit pseudo-random numbers, by SplitMix64."""
     while True:
-        seed = (seed + 0x9E3779B97F4A7C15) & _U64
-        z = (seed ^ seed >> 30) * 0xBF58476D1CE4E5B9 & _U64
-        z = (z ^ z >> 27) * 0x94D049BB133111EB & _U64
+        seed = (seed + 0x9E3779B97F4A7C15) & _U64_MASK
+        z = (seed ^ seed >> 30) * 0xBF58476D1CE4E5B9 & _U64_MASK
+        z = (z ^ z >> 27) * 0x94D049BB133111EB & _U64_MASK
         yield z ^ z >> 31
 
 

@@ -40,7 +40,7 @@ def test_peers_get_the_shingles_of_our_own_tokeniser() -> None:
 
     sketcher = Sketcher(Scheme())
     for text in texts(Shape(), 0, 20):
-        words = sketcher.canonical(text).split(" ")
+        words = sketcher.canonical_text(text).split(" ")
         ours = {" ".join(words[i : i + 4]) for i in range(len(words) - 3)}
         assert set(shingles_of(text, 4)) == ours
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from streams.errors import BadUrl, LostfoundError
 from streams.urls import (
     directory_prefix,
-    domain_prefix,
+    domain_key,
     domain_ranges,
     host_prefix,
     key_host,
@@ -83,7 +83,7 @@ def test_prefixes() -> None:
     key = url_key("https://ci.flink.apache.org:8080/2019/05/x.html?to=/a/b")
     assert host_prefix(key) == b"org,apache,flink,ci:8080)"
     assert directory_prefix(key) == b"org,apache,flink,ci:8080)/2019/05/"
-    assert domain_prefix(key) == b"org,apache"
+    assert domain_key(key) == b"org,apache"
     assert key_host(key) == "ci.flink.apache.org"
     assert key_host(key, with_port=True) == "ci.flink.apache.org:8080"
     assert key_url(key) == "https://ci.flink.apache.org:8080/2019/05/x.html?to=/a/b"

@@ -52,7 +52,7 @@ class TestRemainingTexts:
             commit_removals(forget_url(store, url_key(self.URLS[0])), store.write)
         else:
             commit_removals(cancel_sweep(store, sweeps.all_sweeps(store)[0]), store.write)
-        assert self.stored(store) == ("", SKETCHER.canonical(self.TEXT))
+        assert self.stored(store) == ("", SKETCHER.canonical_text(self.TEXT))
         assert is_sound(store)
         self.add_page(store, tmp_path, 0, "three", "Another title")
         assert self.stored(store) == ("Another title", self.TEXT), "a new page supplies its title and text"
