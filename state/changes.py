@@ -1,7 +1,7 @@
 """State changes as values: operators return them, and the store writes them in one batch.
 
-A Kafka partition merges changes into its stored rows as facts. Merging the same facts twice, or in a different order,
-gives the same state; `merge` ensures this for every family.
+In a Kafka partition, changes do not overwrite stored rows but are merged into them, except for retractions. Merging a
+change twice, or in a different order, gives the same state; `merge` ensures this for every family.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ class Changes:
         self.deletes: dict[Family, set[bytes]] = {}
 
     def put(self, family: Family, key: bytes, value: bytes = b"") -> None:
-        """Put a row, and cancel a delete of its key in the same batch."""
+        """Put a row, and cancel an earlier delete of its key in these changes."""
         self.puts_of(family)[key] = value
         if family in self.deletes:
             self.deletes[family].discard(key)
 
     def delete(self, family: Family, key: bytes) -> None:
-        """Delete a row, and cancel a put of its key in the same batch."""
+        """Delete a row, and cancel an earlier put of its key in these changes."""
         self.deletes.setdefault(family, set()).add(key)
         self.puts_of(family).pop(key, None)
 
@@ -59,14 +59,14 @@ MERGE_FUNCTIONS: dict[Family, Callable[[bytes, bytes], bytes]] = {
     Family.BANDS: posting_list.union,
     Family.PARENTS: min,  # keeps the smaller parent, because parent pointers only decrease
     Family.LOCATIONS: min,  # keeps the earlier first-seen time
-    Family.CAPTURES: max,  # keeps the row with the document, once a revisit is resolved
+    Family.CAPTURES: max,  # keeps the row with a document, written once the original of a revisit is known
     Family.TEXTS: min,  # keeps the text of the earliest capture
     Family.DOCUMENTS: min,  # keeps the earlier first-seen time
 }
 
 
 def merge(family: Family, old: bytes | None, new: bytes) -> bytes:
-    """Merge two facts about a key. The operation is commutative, associative and idempotent."""
+    """Merge two values of a key. The operation is commutative, associative and idempotent."""
     if old is None or old == new:
         return new
     return MERGE_FUNCTIONS.get(family, max)(old, new)

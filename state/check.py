@@ -6,17 +6,17 @@
     documents     can be decoded; have as many bins as the scheme, and at least one location; are in every bucket of
                   their signature, unless the bucket was full
     locations     the document is stored, and a capture of the URL has this document
-    bands, samples, words, texts   belong to stored documents
+    bands, samples, words, texts   refer to stored documents
     edges         both documents are stored, and they are in the same cluster
-    parents       both documents are stored, and the parent is smaller than its child, which rules out cycles
+    parents       both documents are stored, and the parent has the smaller id, which rules out cycles
     members       are exactly the documents that have a parent, each under its root
 
 In a partition, every row must belong to the partition. Invariants that need rows of other partitions are not checked,
 such as whether two documents are in the same cluster. A former root may still have rows in `members`, which nothing
 reads.
 
-The check reads all rows once or twice. It needs 8 bytes of memory per document and one entry per host and sweep, but
-none per capture.
+The check reads all rows once or twice. Its memory use grows with the number of documents (8 bytes each)
+and of hosts per sweep, but not with the number of captures.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from state.view import View
 
 _URLS_PER_BATCH = 1024
 Owns = Callable[[bytes], bool]
-"""Return whether the partition owns a key: a URL key, a bucket, or the prefix of a document id."""
+"""A function that returns whether the partition owns a URL key, a bucket or the prefix of a document id."""
 
 
 class Problem(msgspec.Struct, frozen=True):
@@ -61,14 +61,14 @@ def check(store: LocalReader, *, postings_max: int, owns: Owns | None = None) ->
     yield from decoding_problems
     if decoding_problems:
         return
-    state = _State(store, postings_max, owns)
+    state = _CheckedState(store, postings_max, owns)
     for family, rule in _RULES.items():
         for key, value in store.scan(family):
             for description in _row_problems(state, rule, key, value):
                 yield _problem(family, key, description)
-    yield from _host_problems(state)
+    yield from _host_count_problems(state)
     yield from _prefix_index_problems(store)
-    if state.is_whole:
+    if not state.is_partition:
         yield from _member_count_problems(store)
 
 
@@ -77,23 +77,23 @@ def _problem(family: Family, key: bytes, description: str) -> Problem:
 
 
 def _decoding_problems(store: LocalReader) -> Iterator[Problem]:
-    for family, read in (
+    for family, decode_rows in (
         (Family.META, meta.read_scheme),
         (Family.META, meta.counters),
         (Family.SWEEPS, sweeps.all_sweeps),
     ):
         try:
-            read(store)
+            decode_rows(store)
         except (ValueError, msgspec.DecodeError) as error:
             yield _problem(family, b"", f"cannot be decoded: {error}")
 
 
-class _State:
-    """The checked state, with the first 8 bytes of each document id in memory."""
+class _CheckedState:
+    """The state that is checked, with the first 8 bytes of each document id in memory."""
 
     def __init__(self, store: LocalReader, postings_max: int, owns: Owns | None) -> None:
         self.store, self.postings_max = store, postings_max
-        self.is_whole = owns is None
+        self.is_partition = owns is not None
         self.owns: Owns = owns or (lambda _: True)
         self.scheme = meta.read_scheme(store)
         self.view = View(store)
@@ -101,22 +101,23 @@ class _State:
         keys = (key for key, _ in store.scan(Family.DOCUMENTS) if len(key) == ID_BYTES)
         self._id_heads = np.fromiter((int.from_bytes(key[:8], "big") for key in keys), np.uint64)
         # A bucket that refused a document and later lost others is no longer full. A partition does not count deleted
-        # documents, so it is assumed to have some.
-        may_have_deleted = not self.is_whole or meta.counters(store).get("documents_forgotten", 0) > 0
+        # documents, so some may have been deleted.
+        may_have_deleted = self.is_partition or meta.counters(store).get("documents_forgotten", 0) > 0
         self.full_buckets_may_have_shrunk = may_have_deleted and meta.smallest_full_bucket_size(store) is not None
 
-    def has_document(self, document: bytes) -> bool:
+    def has_document(self, id_or_prefix: bytes) -> bool:
         """Return whether the document with this id or prefix is stored; True if it belongs to another partition."""
-        if len(document) not in (ID_BYTES, PREFIX_BYTES):
+        if len(id_or_prefix) not in (ID_BYTES, PREFIX_BYTES):
             return False
-        if not self.owns(document[:PREFIX_BYTES]):
+        if not self.owns(id_or_prefix[:PREFIX_BYTES]):
             return True
-        head = document[:8]
+        head = id_or_prefix[:8]
+        # The first stored id that is not smaller begins with the head if any stored id does.
         index = int(np.searchsorted(self._id_heads, np.uint64(int.from_bytes(head.ljust(8, b"\0"), "big"))))
         return index < len(self._id_heads) and int(self._id_heads[index]).to_bytes(8, "big").startswith(head)
 
 
-def _row_problems(state: _State, rule: _Rule, key: bytes, value: bytes) -> Iterator[str]:
+def _row_problems(state: _CheckedState, rule: _Rule, key: bytes, value: bytes) -> Iterator[str]:
     try:
         row = rule.decode(key, value)
     except StateCorrupt as error:
@@ -124,14 +125,14 @@ def _row_problems(state: _State, rule: _Rule, key: bytes, value: bytes) -> Itera
         return
     if not any(map(state.owns, rule.owner_keys(row))):
         yield "belongs to another partition"
-    unknown = [document for document in rule.documents(row) if not state.has_document(document)]
-    for document in unknown:
+    missing_documents = [document for document in rule.documents(row) if not state.has_document(document)]
+    for document in missing_documents:
         yield f"refers to document {document.hex()}, which is not stored"
-    if not unknown and rule.further_problems is not None:
+    if not missing_documents and rule.further_problems is not None:
         yield from rule.further_problems(state, row)
 
 
-def _capture_problems(state: _State, capture: Capture) -> Iterator[str]:
+def _capture_problems(state: _CheckedState, capture: Capture) -> Iterator[str]:
     state.capture_counts[capture.sweep][host_prefix(capture.key)] += 1
     if capture.document is None or not state.owns(capture.document[:PREFIX_BYTES]):
         return
@@ -139,15 +140,18 @@ def _capture_problems(state: _State, capture: Capture) -> Iterator[str]:
         yield f"document {capture.document.hex()} has no location at this URL"
 
 
-def _document_problems(state: _State, row: DocumentRow) -> Iterator[str]:
+def _document_problems(state: _CheckedState, row: DocumentRow) -> Iterator[str]:
     document, signature = row.sketch.document, row.sketch.signature.tobytes()
     if next(state.store.scan(Family.LOCATIONS, document), None) is None:
         yield "has no location"
     if len(signature) != state.scheme.bins:
         yield f"has {len(signature)} bins, but the scheme has {state.scheme.bins}"
         return
-    width = state.scheme.rows
-    buckets = [bytes((band,)) + signature[band * width : (band + 1) * width] for band in range(state.scheme.bands)]
+    bins_per_band = state.scheme.rows
+    buckets = [
+        bytes((band,)) + signature[band * bins_per_band : (band + 1) * bins_per_band]
+        for band in range(state.scheme.bands)
+    ]
     for bucket, value in zip(buckets, state.store.get_many(Family.BANDS, buckets), strict=True):
         if not state.owns(bucket) or state.full_buckets_may_have_shrunk:
             continue
@@ -158,52 +162,53 @@ def _document_problems(state: _State, row: DocumentRow) -> Iterator[str]:
             yield f"is missing from bucket {bucket.hex()}"
 
 
-def _location_problems(state: _State, key: bytes) -> Iterator[str]:
+def _location_problems(state: _CheckedState, key: bytes) -> Iterator[str]:
     document, url_key = key[:ID_BYTES], key[ID_BYTES:]
     if not (state.owns(document[:PREFIX_BYTES]) and state.owns(url_key)):
         return
-    captured = set()
+    captured_documents = set()
     for row_key, value in state.store.scan(Family.CAPTURES, capture_row.history_prefix(url_key)):
         with suppress(StateCorrupt):  # reported by the rule of `captures`
-            captured.add(capture_row.decode(row_key, value).document)
-    if document not in captured:
+            captured_documents.add(capture_row.decode(row_key, value).document)
+    if document not in captured_documents:
         yield "no capture of this URL has the document"
 
 
-def _edge_problems(state: _State, edge: Edge) -> Iterator[str]:
-    if state.is_whole and state.view.root(edge.a) != state.view.root(edge.b):
+def _edge_problems(state: _CheckedState, edge: Edge) -> Iterator[str]:
+    if not state.is_partition and state.view.root(edge.a) != state.view.root(edge.b):
         yield "connects documents of different clusters"
 
 
-def _parent_problems(_: _State, row: tuple[bytes, bytes]) -> Iterator[str]:
+def _parent_problems(_: _CheckedState, row: tuple[bytes, bytes]) -> Iterator[str]:
     child, parent = row
     if parent >= child or len(parent) != ID_BYTES:
         yield f"parent {parent.hex()} is not the id of a smaller document"
 
 
-def _member_problems(state: _State, key: bytes) -> Iterator[str]:
-    if state.is_whole and state.view.root(key[ID_BYTES:]) != key[:ID_BYTES]:
+def _member_problems(state: _CheckedState, key: bytes) -> Iterator[str]:
+    if not state.is_partition and state.view.root(key[ID_BYTES:]) != key[:ID_BYTES]:
         yield "is listed under the wrong root"
 
 
 class _Rule(NamedTuple):
-    """The invariants of one family's rows; the functions take a decoded row."""
+    """The invariants of a family's rows. All functions except `decode` take a decoded row."""
 
     decode: Callable[[bytes, bytes], Any]
-    owner_keys: Callable[[Any], Iterable[bytes]]  # the partition must own at least one of them
+    owner_keys: Callable[[Any], Iterable[bytes]]  # the partition must own at least one of these keys
     documents: Callable[[Any], Iterable[bytes]]  # ids or prefixes of documents that must be stored
-    further_problems: Callable[[_State, Any], Iterator[str]] | None = None  # called if all `documents` are stored
+    # Called only if all `documents` are stored.
+    further_problems: Callable[[_CheckedState, Any], Iterator[str]] | None = None
 
 
-def _key(key: bytes, _: bytes) -> bytes:
+def _decode_key_only(key: bytes, _: bytes) -> bytes:
     return key
 
 
-def _first_prefix(key: bytes) -> list[bytes]:
+def _id_prefix_at_start(key: bytes) -> list[bytes]:
     return [key[:PREFIX_BYTES]]
 
 
-def _last_prefix(key: bytes) -> list[bytes]:
+def _id_prefix_at_end(key: bytes) -> list[bytes]:
     return [key[-PREFIX_BYTES:]]
 
 
@@ -215,15 +220,15 @@ _RULES: dict[Family, _Rule] = {
         _capture_problems,
     ),
     Family.DOCUMENTS: _Rule(
-        document_row.decode, lambda row: _first_prefix(row.sketch.document), lambda _: [], _document_problems
+        document_row.decode, lambda row: _id_prefix_at_start(row.sketch.document), lambda _: [], _document_problems
     ),
-    Family.LOCATIONS: _Rule(_key, _first_prefix, lambda key: [key[:ID_BYTES]], _location_problems),
+    Family.LOCATIONS: _Rule(_decode_key_only, _id_prefix_at_start, lambda key: [key[:ID_BYTES]], _location_problems),
     Family.BANDS: _Rule(
         lambda key, value: (key, posting_list.decode(value)), lambda row: [row[0]], lambda row: row[1]
     ),
-    Family.SAMPLES: _Rule(_key, _last_prefix, _last_prefix),
-    Family.WORDS: _Rule(_key, _last_prefix, _last_prefix),
-    Family.TEXTS: _Rule(_key, _first_prefix, lambda key: [key]),
+    Family.SAMPLES: _Rule(_decode_key_only, _id_prefix_at_end, _id_prefix_at_end),
+    Family.WORDS: _Rule(_decode_key_only, _id_prefix_at_end, _id_prefix_at_end),
+    Family.TEXTS: _Rule(_decode_key_only, _id_prefix_at_start, lambda key: [key]),
     Family.EDGES: _Rule(
         edge_row.decode,
         lambda edge: [edge.a[:PREFIX_BYTES], edge.b[:PREFIX_BYTES]],
@@ -232,24 +237,27 @@ _RULES: dict[Family, _Rule] = {
     ),
     Family.PARENTS: _Rule(
         lambda key, value: (key, value),
-        lambda row: _first_prefix(row[0]),
+        lambda row: _id_prefix_at_start(row[0]),
+        # `_parent_problems` reports a parent whose length is wrong.
         lambda row: row if len(row[1]) == ID_BYTES else row[:1],
         _parent_problems,
     ),
-    Family.MEMBERS: _Rule(_key, _first_prefix, lambda key: [key[:ID_BYTES], key[ID_BYTES:]], _member_problems),
+    Family.MEMBERS: _Rule(
+        _decode_key_only, _id_prefix_at_start, lambda key: [key[:ID_BYTES], key[ID_BYTES:]], _member_problems
+    ),
 }
 
 
-def _host_problems(state: _State) -> Iterator[Problem]:
+def _host_count_problems(state: _CheckedState) -> Iterator[Problem]:
     """Compare the stored counts of captures per host with the captures.
 
     A partition has counts but no sweeps. Its counts are always exact, because each write of captures updates them.
     """
-    if state.is_whole:
-        numbers = {s.number for s in sweeps.all_sweeps(state.store) if s.state is not SweepState.CANCELLING}
+    if not state.is_partition:
+        sweep_numbers = {s.number for s in sweeps.all_sweeps(state.store) if s.state is not SweepState.CANCELLING}
     else:
-        numbers = sweeps.numbers_with_counts(state.store) | state.capture_counts.keys()
-    for number in sorted(numbers):
+        sweep_numbers = sweeps.numbers_with_counts(state.store) | state.capture_counts.keys()
+    for number in sorted(sweep_numbers):
         stored, actual = sweeps.captures_per_host(state.store, number), state.capture_counts[number]
         for host in sorted(stored.keys() | actual.keys()):
             if stored.get(host, 0) != actual[host]:
@@ -267,6 +275,6 @@ def _prefix_index_problems(store: LocalReader) -> Iterator[Problem]:
 
 
 def _member_count_problems(store: LocalReader) -> Iterator[Problem]:
-    members, children = (sum(1 for _ in store.scan(family)) for family in (Family.MEMBERS, Family.PARENTS))
-    if children != members:
-        yield _problem(Family.MEMBERS, b"", f"{members} documents are members, but {children} have a parent")
+    member_count, child_count = (sum(1 for _ in store.scan(family)) for family in (Family.MEMBERS, Family.PARENTS))
+    if child_count != member_count:
+        yield _problem(Family.MEMBERS, b"", f"{member_count} documents are members, but {child_count} have a parent")

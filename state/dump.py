@@ -20,46 +20,48 @@ def dump(store: RowReader, family: Family, key_prefix: bytes = b"") -> Iterator[
     view = View(store)
     for key, value in store.scan(family, key_prefix):
         try:
-            yield _hex_values(_DECODERS[family](view, key, value))
+            yield _with_hex_values(_DECODERS[family](view, key, value))
         except ValueError as error:
             yield {"key": key.hex(), "value": value.hex(), "error": str(error)}
 
 
-def _hex_values(row: dict[str, Any]) -> dict[str, Any]:
+def _with_hex_values(row: dict[str, Any]) -> dict[str, Any]:
     return {name: value.hex() if isinstance(value, bytes) else value for name, value in row.items()}
 
 
-def _capture(_: View, key: bytes, value: bytes) -> dict[str, Any]:
+def _decode_capture(_: View, key: bytes, value: bytes) -> dict[str, Any]:
     capture = capture_row.decode(key, value)
     return {**msgspec.to_builtins(capture, builtin_types=(bytes,)), "key": capture.key.decode("utf-8", "replace")}
 
 
-def _document(_: View, key: bytes, value: bytes) -> dict[str, Any]:
+def _decode_document(_: View, key: bytes, value: bytes) -> dict[str, Any]:
     row = document_row.decode(key, value)
     sketch = msgspec.structs.asdict(row.sketch)
     arrays = {"signature": row.sketch.signature.tobytes(), "sample": row.sketch.sample.tolist()}
     return {**sketch, **arrays, "first_seen": row.first_seen}
 
 
-def _location(_: View, key: bytes, value: bytes) -> dict[str, Any]:
+def _decode_location(_: View, key: bytes, value: bytes) -> dict[str, Any]:
     url_key = key[ID_BYTES:].decode()
     return {"document": key[:ID_BYTES], "key": url_key, "first_seen": location_row.decode(value)}
 
 
-def _posting(_: View, key: bytes, __: bytes) -> dict[str, Any]:
+def _decode_posting(_: View, key: bytes, __: bytes) -> dict[str, Any]:
     return {"entry": key[:-PREFIX_BYTES], "posting": key[-PREFIX_BYTES:]}
 
 
-def _text(view: View, key: bytes, value: bytes) -> dict[str, Any]:
+def _decode_text(view: View, key: bytes, value: bytes) -> dict[str, Any]:
     title, text = view.decode_text(value)
     return {"document": key, "title": title, "text": text}
 
 
-def _sweep(view: View, key: bytes, value: bytes) -> dict[str, Any]:
-    return msgspec.to_builtins(sweeps.decode(key, value)) if key.startswith(b"s") else _plain(view, key, value)
+def _decode_sweep(view: View, key: bytes, value: bytes) -> dict[str, Any]:
+    if key.startswith(b"s"):
+        return dict(msgspec.to_builtins(sweeps.decode(key, value)))
+    return _decode_latin1(view, key, value)
 
 
-def _meta(view: View, key: bytes, value: bytes) -> dict[str, Any]:
+def _decode_meta(view: View, key: bytes, value: bytes) -> dict[str, Any]:
     if key.startswith(meta.DICTIONARY):
         # The value is omitted, because a dictionary contains pieces of texts, even of deleted texts.
         return {"key": meta.DICTIONARY.decode(), "number": key[-1], "bytes": len(value)}
@@ -67,24 +69,24 @@ def _meta(view: View, key: bytes, value: bytes) -> dict[str, Any]:
         # The seed is omitted, because anyone who knows a private seed can make pages that fill a bucket.
         fields = {name: field for name, field in msgspec.structs.asdict(view.scheme).items() if name != "seed"}
         return {"key": meta.SCHEME.decode(), "value": msgspec.json.encode(fields).decode()}
-    return _plain(view, key, value)
+    return _decode_latin1(view, key, value)
 
 
-def _plain(_: View, key: bytes, value: bytes) -> dict[str, Any]:
+def _decode_latin1(_: View, key: bytes, value: bytes) -> dict[str, Any]:
     return {"key": key.decode("latin-1"), "value": value.decode("latin-1")}
 
 
 _DECODERS: dict[Family, Callable[[View, bytes, bytes], dict[str, Any]]] = {
-    Family.CAPTURES: _capture,
-    Family.DOCUMENTS: _document,
-    Family.LOCATIONS: _location,
+    Family.CAPTURES: _decode_capture,
+    Family.DOCUMENTS: _decode_document,
+    Family.LOCATIONS: _decode_location,
     Family.BANDS: lambda _, key, value: {"bucket": key, "postings": [p.hex() for p in posting_list.decode(value)]},
-    Family.SAMPLES: _posting,
-    Family.WORDS: _posting,
+    Family.SAMPLES: _decode_posting,
+    Family.WORDS: _decode_posting,
     Family.EDGES: lambda _, key, value: msgspec.structs.asdict(edge_row.decode(key, value)),
     Family.PARENTS: lambda _, key, value: {"document": key, "parent": value},
     Family.MEMBERS: lambda _, key, __: {"root": key[:ID_BYTES], "document": key[ID_BYTES:]},
-    Family.TEXTS: _text,
-    Family.SWEEPS: _sweep,
-    Family.META: _meta,
+    Family.TEXTS: _decode_text,
+    Family.SWEEPS: _decode_sweep,
+    Family.META: _decode_meta,
 }

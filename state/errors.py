@@ -1,10 +1,10 @@
-"""Errors for users: each says what happened, where, and what to do next."""
+"""Errors that are shown to users."""
 
 from __future__ import annotations
 
 
 class LostfoundError(Exception):
-    """An error for users, with a hint that says what to do next."""
+    """An error for users: what happened and where, with a hint that says what to do next."""
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)

@@ -1,11 +1,11 @@
-"""The inventory of a state folder lists its files when it was last closed, to detect incomplete copies.
+"""The inventory lists the files that a state folder had when it was last closed, to detect incomplete copies.
 
     files.json    {"CURRENT": "MANIFEST-000123", "bytes": {"000042.sst": 1048576, ...}}
 
 RocksDB checks that all tables exist only when it opens a folder for writing, and never checks whether the log exists.
 A reader falls back to the newest version of the database whose files all exist; this version may be empty. Every
-writer starts a new manifest. If CURRENT still names the manifest in the inventory, no writer has opened the folder
-since, so all files must be unchanged.
+writer starts a new manifest and writes its name to CURRENT. If this is still the manifest in the inventory, no writer
+has opened the folder since, so all files must be unchanged.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ _PATTERNS = ("*.sst", "*.log", "MANIFEST-*")
 class Inventory(msgspec.Struct, frozen=True):
     """The manifest in use, and the length of each file that RocksDB needs."""
 
-    current: str = msgspec.field(name="CURRENT")
-    bytes: dict[str, int]
+    manifest: str = msgspec.field(name="CURRENT")
+    lengths: dict[str, int] = msgspec.field(name="bytes")
 
 
 def write(folder: Path, manifest: str) -> None:
     """Write the inventory of a folder after the writer with this manifest has closed it.
 
-    If another writer has since opened it, CURRENT names a different manifest and `check` ignores the inventory.
+    If another writer has since opened it, the current manifest differs and `check` ignores the inventory.
     """
     (folder / FILE_NAME).write_bytes(msgspec.json.encode(Inventory(manifest, _file_sizes(folder))))
 
@@ -43,14 +43,14 @@ def check(folder: Path) -> None:
     """Raise StateCorrupt if files are missing or their lengths differ from the inventory."""
     try:
         inventory = msgspec.json.decode((folder / FILE_NAME).read_bytes(), type=Inventory)
-        if inventory.current != current_manifest(folder):
+        if inventory.manifest != current_manifest(folder):
             return
         sizes = _file_sizes(folder)
-        changed = [name for name, size in inventory.bytes.items() if sizes.get(name) != size]
+        changed = [name for name, size in inventory.lengths.items() if sizes.get(name) != size]
         if changed and (folder / FILE_NAME).exists():  # otherwise a writer has just opened the folder
             raise StateCorrupt(
-                f"the state in {folder} is damaged: {len(changed)} of its {len(inventory.bytes)} files are missing or"
-                f" have a different length, such as {min(changed)}",
+                f"the state in {folder} is damaged: {len(changed)} of its {len(inventory.lengths)} files are missing"
+                f" or have a different length, such as {min(changed)}",
                 "restore a complete copy, for example from `lostfound state backup`",
             )
     except (OSError, msgspec.MsgspecError):

@@ -1,16 +1,16 @@
 """Metadata of the state, by name in the family `meta`: format, scheme, cursors, counters, full buckets.
 
 key                              value
-"format"                         decimal digits
+"format"                         decimal
 "scheme"                         JSON
 "counters"                       JSON: totals by name
-"threshold"                      the resemblance at or above which pairs are stored, as digits
-"cursor:" ‖ input                the position up to which an input is committed, as its reader encodes it
-"dead-letters"                   length of the dead-letter file at the last commit, as digits
-"dictionary:" ‖ number 1         a dictionary that compresses texts
-"full-bucket:" ‖ postings        nothing; a bucket with this many postings (as digits) has refused documents
-"partition"                      number 4 │ count 4
-"changelog"                      the offset of a partition in its changelog, which `state.partition` stores
+"threshold"                      all pairs with at least this resemblance are stored, decimal
+"cursor:" ‖ ingest               progress of an ingest, as JSON; `streams.engine.ingest` defines it
+"dead-letters"                   length of the dead-letter file at the last commit, decimal
+"dictionary:" ‖ number, 1 byte   a dictionary that compresses texts
+"full-bucket:" ‖ size, decimal   nothing; a bucket with this many postings has refused documents
+"partition"                      its number, 4 bytes ‖ the number of partitions, 4 bytes
+"changelog"                      the last changelog offset that a partition contains; see `state.partition`
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from state.families import Family
 from state.rows import RowReader, RowStore
 from state.scheme import Scheme
 
-FORMAT = 1  # raised by each change of a layout that older releases cannot read
+FORMAT = 1  # incremented whenever a layout changes so that older releases cannot read it
 DEAD_LETTER_FILE = "dead-letters.jsonl"  # in the state's folder: the pages that ingests rejected
 SCHEME, DICTIONARY, FULL_BUCKET = b"scheme", b"dictionary:", b"full-bucket:"
 _FORMAT, _COUNTERS, _THRESHOLD = b"format", b"counters", b"threshold"
@@ -62,8 +62,9 @@ def _stored_scheme(store: RowReader) -> Scheme | None:
     stored_format = int(store.get(Family.META, _FORMAT) or FORMAT)
     if stored_format > FORMAT:
         raise StateIncompatible(
-            f"the state in {store.path} has format {stored_format}, but this lostfound reads formats up to {FORMAT}",
-            "use the newer lostfound that wrote the state",
+            f"the state in {store.path} has format {stored_format}, but this version of lostfound reads"
+            f" only formats up to {FORMAT}",
+            "use the newer version of lostfound that wrote the state",
         )
     value = store.get(Family.META, SCHEME)
     return msgspec.json.decode(value, type=Scheme) if value else None
@@ -107,7 +108,10 @@ def put_counters(changes: Changes, totals: dict[str, int]) -> None:
 
 
 def threshold(store: RowReader) -> float | None:
-    """Return the resemblance at or above which all pairs are stored; None before the first ingest."""
+    """Return the threshold of the stored pairs, or None before the first ingest.
+
+    Pairs below it may be missing, so clusters cannot be computed for a lower threshold.
+    """
     value = store.get(Family.META, _THRESHOLD)
     return float(value) if value else None
 
@@ -118,23 +122,23 @@ def put_threshold(changes: Changes, threshold: float) -> None:
 
 
 def smallest_full_bucket_size(store: RowReader) -> int | None:
-    """Return the smallest number of postings at which a bucket has refused documents, or None."""
+    """Return the smallest number of postings with which a bucket has refused documents, or None."""
     rows = store.scan(Family.META, FULL_BUCKET)
     return min((int(key.removeprefix(FULL_BUCKET)) for key, _ in rows), default=None)
 
 
-def put_full_bucket_size(changes: Changes, postings_max: int) -> None:
+def put_full_bucket_size(changes: Changes, size: int) -> None:
     """Record that a bucket with this many postings refused a document."""
-    changes.put(Family.META, FULL_BUCKET + str(postings_max).encode())
+    changes.put(Family.META, FULL_BUCKET + str(size).encode())
 
 
-def cursor(store: RowReader, name: str) -> bytes | None:
-    """Return the position up to which an input is committed, as its reader encoded it, or None."""
-    return store.get(Family.META, _CURSOR + name.encode())
+def cursor(store: RowReader, ingest_name: str) -> bytes | None:
+    """Return the stored progress of an ingest as JSON, or None."""
+    return store.get(Family.META, _CURSOR + ingest_name.encode())
 
 
-def put_cursor(changes: Changes, name: str, value: bytes) -> None:
-    changes.put(Family.META, _CURSOR + name.encode(), value)
+def put_cursor(changes: Changes, ingest_name: str, value: bytes) -> None:
+    changes.put(Family.META, _CURSOR + ingest_name.encode(), value)
 
 
 def dead_letter_bytes(store: RowReader) -> int:

@@ -15,7 +15,7 @@ PREFIX_BYTES = 5  # length of the id prefixes in postings, which rarely collide;
 class Sketch(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """The stored summary of a document's shingles."""
 
-    document: bytes  # 16 bytes: mmh3 128 of the canonical tokens
+    document: bytes  # id, 16 bytes: mmh3 128 of the canonical tokens
     signature: NDArray[np.uint8]  # [bins]: low 8 bits of each bin's minimum (densified one-permutation hashing)
     sample: NDArray[np.uint32]  # [<= sample_max], ascending: the shingle values v with v mod 2**exponent == 0
     exponent: int  # 0: the sample contains every shingle, and comparisons are exact
@@ -38,8 +38,8 @@ class Capture(msgspec.Struct, frozen=True, kw_only=True):
     sweep: int
     time: int  # ms since the epoch, UTC
     status: int  # HTTP status
-    document: bytes | None  # None for a redirect, an error without text, or a page that was rejected later
-    raw_fingerprint: bytes = msgspec.field(name="raw")  # 8 bytes: a hash of the response body; b"" for an empty body
+    document: bytes | None  # id; None for a redirect, an error without text, or a page that was rejected later
+    raw_fingerprint: bytes = msgspec.field(name="raw")  # 8 bytes, or b"" if the page was not sketched
     redirect: str | None = None
     extractor: int = 0  # a value of `Extractor`
     # Distinguishes captures of a URL with the same time; 0 until the capture is stored.
@@ -76,7 +76,7 @@ class Sweep(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Edge(msgspec.Struct, frozen=True, kw_only=True):
-    """A verified pair: `containment` is that of a in b, and `contained` is that of b in a."""
+    """A verified pair: `containment` is the share of a's shingles in b, and `contained` the share of b's in a."""
 
     a: bytes
     b: bytes

@@ -1,13 +1,13 @@
 """One partition of a state that is sharded over workers: a store, and its offset in the changelog.
 
-Operators return facts. A batch of facts is first written to the changelog, and then, together with its offset, to the
-store in one write batch. A partition that moved to another worker, or lost its folder, replays the records after its
-offset. Facts are merged, so replaying a fact that is already in the store changes nothing.
+The changes of a batch are first written to the changelog, and then, together with the new offset, to the store in
+one write batch. A partition that moved to another worker, or lost its folder, replays the records after its
+offset. Records are merged into the stored rows, so replaying a record that is already in the store changes nothing.
 
 The store contains every record up to the offset. A record of another writer (a worker that has not yet noticed that
 it lost the partition) leaves a gap between the offsets of this worker's records. The stored offset then stays before
-the gap, so that the next replay reads the record. Counts of captures per host are not facts: each write derives them
-from the captures that it adds and deletes.
+the gap, so that the next replay reads the record. Counts of captures per host are not in the changelog: each write
+derives them from the captures that it adds and deletes.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Partition:
         return len(self._offsets_after_gap)
 
     def write(self, changes: Changes, offsets: Iterable[int], *, retraction: bool = False) -> None:
-        """Commit the changes of an operator that has read the current state, with the offsets of their records."""
+        """Commit changes that an operator derived from the current rows, with the offsets of their records."""
         self._offsets_after_gap.update(offset for offset in offsets if offset > self.offset)
         while self.offset + 1 in self._offsets_after_gap:
             self.offset += 1
@@ -62,11 +62,13 @@ class Partition:
         """Merge a changelog record into the store. Records must be replayed in order."""
         kind, changes = changelog_record.decode(record)
         self.offset = max(self.offset, offset)
-        self._offsets_after_gap = {later for later in self._offsets_after_gap if later > self.offset}
+        self._offsets_after_gap = {
+            later_offset for later_offset in self._offsets_after_gap if later_offset > self.offset
+        }
         self._commit(changes, () if kind == changelog_record.RETRACTION else MERGE_FUNCTIONS)
 
     def _commit(self, changes: Changes, merged_families: Collection[Family]) -> None:
-        host_counts = self._count_captures(changes)
+        host_counts = self._capture_increases(changes)
         for family in merged_families:
             rows = changes.puts.get(family, {})
             keys = sorted(rows)
@@ -77,14 +79,14 @@ class Partition:
         changes.put(Family.META, _OFFSET_KEY, _OFFSET_VALUE.pack(self.offset))
         self.store.write(changes)
 
-    def _count_captures(self, changes: Changes) -> dict[int, Counter[bytes]]:
+    def _capture_increases(self, changes: Changes) -> dict[int, Counter[bytes]]:
         """Return the increase in captures by sweep and host: puts of absent rows minus deletes of stored rows."""
         counts: dict[int, Counter[bytes]] = {}
         puts = sorted(changes.puts.get(Family.CAPTURES, ()))
         deletes = sorted(changes.deletes.get(Family.CAPTURES, ()))
         for row_keys, increase in ((puts, 1), (deletes, -1)):
             for row_key, stored in zip(row_keys, self.store.get_many(Family.CAPTURES, row_keys), strict=True):
-                if (stored is None) == (increase == 1):
+                if (stored is None) == (increase == 1):  # otherwise the row stays present or absent
                     url_key, sweep, *_ = capture_row.decode_key(row_key)
                     counts.setdefault(sweep, Counter())[host_prefix(url_key)] += increase
         return counts

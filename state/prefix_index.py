@@ -1,14 +1,15 @@
 """The prefix index of `captures`: which URLs have captures.
 
-    key    MurmurHash3 of the prefix, 8 bytes       value  nothing
+    key    MurmurHash3 of the prefix, 8 bytes
+    value  nothing
 
 A prefix is the part of a row key up to and including its first NUL: the URL key and the NUL. RocksDB's own filters
 support only prefixes of one length, so the store maintains the index in a separate column family. The whole-key
 filter of the index shows that a URL is new, which saves a seek for earlier captures. A prefix is added in the write
 that puts its first row, and removed in the write that deletes its last row.
 
-Two prefixes with the same hash share an entry (one of 1.5 million states with five million prefixes has such a pair).
-Deleting all captures of one URL then hides the captures of the other URL from the next page there.
+Two prefixes with the same hash share an entry (expected in one of 1.5 million states with five million prefixes).
+After all captures of one URL are deleted, the next page of the other URL does not find its earlier captures.
 
 This module only computes keys; `state.store` reads and writes them.
 """
@@ -29,7 +30,7 @@ def prefix_of(row_key: bytes) -> bytes:
 
 
 def is_indexable(prefix: bytes) -> bool:
-    """Return whether a prefix has the form of those in the index: a single NUL, at the end."""
+    """Return whether a prefix has the form of indexed prefixes: a single NUL, at the end."""
     return prefix != b"" and prefix_of(prefix) == prefix
 
 

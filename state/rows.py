@@ -1,4 +1,4 @@
-"""The protocols of the stores of state rows.
+"""Protocols for reading and writing the rows of a state.
 
 Four stores implement the protocols: the RocksDB store (`state.store`), the store that is sharded over Kafka workers,
 the store that is read through one of these workers (both in `streams.kafka.rows.sharded_store`), and the in-memory
@@ -24,7 +24,7 @@ class RowReader(Protocol):
 
     @property
     def path(self) -> Path:
-        """Where the rows are, for messages."""
+        """The folder or server that has the rows, for messages."""
 
     def get(self, family: Family, key: bytes) -> bytes | None:
         """Return the value of a key, or None."""
@@ -33,7 +33,7 @@ class RowReader(Protocol):
         """Return the values of many keys, in the order of the keys; sorted keys are read fastest."""
 
     def scan(self, family: Family, prefix: bytes = b"", start: bytes | None = None) -> Iterator[Row]:
-        """Yield the rows whose key begins with `prefix`, starting at the key `start`."""
+        """Yield the rows whose keys begin with `prefix`, starting at the key `start`."""
 
     def keys(self, family: Family, prefix: bytes, limit: int, start: bytes | None = None) -> list[bytes]:
         """Return at most `limit` keys that begin with `prefix`, starting at the key `start`."""
@@ -52,7 +52,7 @@ class LocalReader(RowReader, Protocol):
     """Reads rows on this machine, also in descending order, as operators require."""
 
     def scan_reverse(self, family: Family, prefix: bytes, start: bytes) -> Iterator[Row]:
-        """Yield the rows whose key begins with `prefix`, descending from the key `start`."""
+        """Yield the rows whose keys begin with `prefix`, descending from the key `start`."""
 
     def last_rows_under(self, family: Family, prefixes: Sequence[bytes]) -> list[Row | None]:
         """Return the row with the greatest key under each prefix, or None.

@@ -1,7 +1,7 @@
 """The scheme: the parameters that two sketches must share to be comparable.
 
 A state records its scheme when it is created, and messages on Kafka name their scheme by its id. The id changes with
-every field, so a state never mixes sketches of different schemes.
+any field, so a state never mixes sketches of different schemes.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import mmh3
 import msgspec
 from msgspec import Meta
 
-TOKENISER = 1  # raised by each change that splits the same text into different tokens
+TOKENISER = 1  # incremented whenever a change splits the same text into different tokens
 
 
 class Scheme(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,5 +38,5 @@ class Scheme(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def id(self) -> str:
-        """Sixteen hex digits that change with every field. They do not show a private seed, which is hashed."""
+        """Sixteen hex digits that change with any field. They do not reveal a private seed, which is hashed."""
         return mmh3.hash_bytes(msgspec.json.encode(self), 0)[:8].hex()

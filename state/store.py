@@ -26,10 +26,10 @@ from state.rows import Row
 
 MIB = 1 << 20
 _KEYS_PER_BATCH = 16
-_BUFFERS_MIB = 256  # the limit on write buffers for which the sizes in `STORAGE` were chosen
+_REFERENCE_BUFFERS_MIB = 256  # the limit on all write buffers for which the sizes in `STORAGE` were chosen
 _CACHE_ENTRY_BYTES = 4096  # estimated average
 _AFTER_PREFIX = b"\xff" * 32  # a prefix followed by this sorts after every key with at most 32 more bytes
-_TIERED_FILES = 8
+_FILES_PER_TIERED_COMPACTION = 8
 
 
 class MemoryBudget:
@@ -106,9 +106,11 @@ class Store:
         self._handles = {family: self._db.get_column_family_handle(family.value) for family in Family}
         self._prefix_index: Any = self._db.get_column_family(prefix_index.COLUMN_FAMILY)
         self._prefix_index_handle: Any = self._db.get_column_family_handle(prefix_index.COLUMN_FAMILY)
-        prefix_only = [family for family, storage in STORAGE.items() if writable and not storage.whole_keys]
+        prefix_filtered_families = [
+            family for family, storage in STORAGE.items() if writable and not storage.whole_keys
+        ]
         try:
-            for family in prefix_only:  # RocksDB accepts this option only for an open column family
+            for family in prefix_filtered_families:  # RocksDB accepts this option only for an open column family
                 self._families[family].set_options({"block_based_table_factory": "{whole_key_filtering=false;}"})
         except Exception as error:
             self.close()
@@ -132,7 +134,7 @@ class Store:
 
     def scan(self, family: Family, prefix: bytes = b"", start: bytes | None = None) -> Iterator[Row]:
         last_key = prefix if start is None else max(start, prefix)
-        rows: Any = self._families[family].items(False, last_key, _total_order())
+        rows: Any = self._families[family].items(False, last_key, _total_order_options())
         for row in rows:
             last_key = row[0]
             if not last_key.startswith(prefix):
@@ -142,10 +144,10 @@ class Store:
 
     def keys(self, family: Family, prefix: bytes, limit: int, start: bytes | None = None) -> list[bytes]:
         first_key = prefix if start is None else max(start, prefix)
-        iterator: Any = self._families[family].keys(False, first_key, _total_order())
+        iterator: Any = self._families[family].keys(False, first_key, _total_order_options())
         keys: list[bytes] = []
         while len(keys) < limit:
-            # Read keys in batches, and check the prefix of only the last key of a batch, which is faster.
+            # Read keys in batches, and check the prefix of only the last key of each batch, which is faster.
             count = min(_KEYS_PER_BATCH, limit - len(keys))
             batch = list(islice(iterator, count))
             keys += batch
@@ -156,7 +158,7 @@ class Store:
         return keys
 
     def scan_reverse(self, family: Family, prefix: bytes, start: bytes) -> Iterator[Row]:
-        cursor = self._families[family].iter(_total_order())
+        cursor = self._families[family].iter(_total_order_options())
         cursor.seek_for_prev(start)
         while cursor.valid():
             key = cursor.key()
@@ -167,8 +169,8 @@ class Store:
         self._check_cursor(cursor)
 
     def last_rows_under(self, family: Family, prefixes: Sequence[bytes]) -> list[Row | None]:
-        cursor = self._families[family].iter(_total_order())
-        last: list[Row | None] = []
+        cursor = self._families[family].iter(_total_order_options())
+        last_rows: list[Row | None] = []
         for prefix, may_have_rows in zip(prefixes, self.may_have_rows(family, prefixes), strict=True):
             row = None
             if may_have_rows:
@@ -176,8 +178,8 @@ class Store:
                 self._check_cursor(cursor)
                 if cursor.valid() and cursor.key().startswith(prefix):
                     row = cursor.key(), cursor.value()
-            last.append(row)
-        return last
+            last_rows.append(row)
+        return last_rows
 
     def may_have_rows(self, family: Family, prefixes: Sequence[bytes]) -> list[bool]:
         if family is not Family.CAPTURES or not prefixes:
@@ -218,9 +220,9 @@ class Store:
 
     def _prefix_cursor(self, family: Family, prefixes: Sequence[bytes]) -> Any:
         """Return a cursor for rows under these prefixes. It skips files that the prefix filters exclude."""
-        filtered_bytes = STORAGE[family].prefix_bytes
-        if not filtered_bytes or min(map(len, prefixes), default=0) < filtered_bytes:
-            return self._families[family].iter(_total_order())
+        filter_prefix_bytes = STORAGE[family].prefix_bytes
+        if not filter_prefix_bytes or min(map(len, prefixes), default=0) < filter_prefix_bytes:
+            return self._families[family].iter(_total_order_options())
         options = rocks.ReadOptions()
         options.set_prefix_same_as_start(True)
         return self._families[family].iter(options)
@@ -251,7 +253,7 @@ class Store:
 
     def _check_end(self, family: Family, key: bytes) -> None:
         """Raise StateCorrupt if an iteration ended after `key` because of damage."""
-        cursor = self._families[family].iter(_total_order())
+        cursor = self._families[family].iter(_total_order_options())
         cursor.seek(key)
         while cursor.valid() and cursor.key() <= key:
             cursor.next()
@@ -268,9 +270,9 @@ class Store:
     def catch_up(self) -> None:
         if self.writable:
             return
-        before = self._db.latest_sequence_number()
+        sequence_number = self._db.latest_sequence_number()
         self._db.try_catch_up_with_primary()
-        if self._db.latest_sequence_number() != before:
+        if self._db.latest_sequence_number() != sequence_number:
             # A reader never drops the rows that it has replayed from a log. Once the writer has flushed this log, the
             # rows hide newer values (facebook/rocksdb#15051). Only reopening is certain to show every commit.
             self._close_database()
@@ -289,7 +291,7 @@ class Store:
             raise StateError(f"cannot make a backup in {path}: {error}", hint) from error
 
     def bytes_on_disk(self, family: Family) -> int:
-        """Return the size of a family's files. That of `captures` includes the prefix index."""
+        """Return the size of a family's files. The size of `captures` includes the prefix index."""
         column_families = [self._families[family], *([self._prefix_index] if family is Family.CAPTURES else [])]
         return _sum_property(column_families, "total-sst-files-size")
 
@@ -344,10 +346,10 @@ class Store:
 
 
 def _sum_property(column_families: list[Any], name: str) -> int:
-    return sum(int(c.property_int_value(f"rocksdb.{name}") or 0) for c in column_families)
+    return sum(int(family.property_int_value(f"rocksdb.{name}") or 0) for family in column_families)
 
 
-def _total_order() -> Any:
+def _total_order_options() -> Any:
     """Return read options that visit all rows. By default, RocksDB may skip rows with other prefixes."""
     options = rocks.ReadOptions()
     options.set_total_order_seek(True)
@@ -355,7 +357,7 @@ def _total_order() -> Any:
 
 
 def _options(storage: Storage, cache: Any, limits: StoreLimits) -> Any:
-    """Return the options of a column family, needed on every opening: RocksDB's default cache has only 8 MiB."""
+    """Return the options of a column family. They are not stored, so every opening must pass them."""
     options = rocks.Options(raw_mode=True)
     table = rocks.BlockBasedOptions()
     table.set_block_cache(cache)
@@ -368,8 +370,8 @@ def _options(storage: Storage, cache: Any, limits: StoreLimits) -> Any:
     # Split indexes into parts of 4 KiB, so that a seek to a distant row reads one part instead of 256 KiB.
     table.set_index_type(rocks.BlockBasedIndexType.two_level_index_search())
     table.set_pin_top_level_index_and_filter(True)
-    # RocksDB allocates the filter of a write buffer for its full size, so low limits need small buffers.
-    scale = min(1.0, limits.write_buffers_mib / _BUFFERS_MIB)
+    # RocksDB allocates the filter of a write buffer for the full buffer, so low limits need small buffers.
+    scale = min(1.0, limits.write_buffers_mib / _REFERENCE_BUFFERS_MIB)
     options.set_write_buffer_size(int(storage.write_buffer_mib * scale * MIB))
     options.set_max_write_buffer_number(3)
     if storage.bloom_bits:
@@ -382,7 +384,7 @@ def _options(storage: Storage, cache: Any, limits: StoreLimits) -> Any:
     options.set_block_based_table_factory(table)
     if storage.tiered:
         options.set_compaction_style(rocks.DBCompactionStyle.universal())
-        options.set_level_zero_file_num_compaction_trigger(_TIERED_FILES)
+        options.set_level_zero_file_num_compaction_trigger(_FILES_PER_TIERED_COMPACTION)
     is_compressed = storage.compression != "none"
     options.set_compression_type(rocks.DBCompressionType.lz4() if is_compressed else rocks.DBCompressionType.none())
     if storage.compression == "lz4+zstd":

@@ -1,8 +1,7 @@
 """The life cycle of a sweep: its phases, and the steps that lead from one phase to another.
 
-A sweep is one named pass of a crawl: opened, filled with pages, then committed or cancelled. `TRANSITIONS` has every
-allowed step of both engines, and `apply` refuses all others. Code that stores, sends
-or displays sweeps never chooses a state itself.
+A sweep is one named pass of a crawl: opened, filled with pages, then committed or cancelled. `TRANSITIONS` lists the
+allowed steps of both engines, and `apply` refuses all others. No other code chooses the state of a sweep.
 
 - Only a committed sweep can make a URL missing. The embedded engine commits in one step. With Kafka, a commit is
   first requested. It takes effect once every page that was in the topic at that time has passed all stages.
@@ -27,13 +26,13 @@ _HINT = "`lostfound sweep list` shows all sweeps"
 
 
 class Phase(Enum):
-    """The phase of a sweep. Two phases exist only in the sweep log on Kafka."""
+    """The phase of a sweep."""
 
     ABSENT = "absent"
     OPEN = "open"
-    COMMIT_REQUESTED = "commit requested"  # Kafka
+    COMMIT_REQUESTED = "commit requested"  # only with Kafka
     COMMITTED = "committed"
-    MOVES_PUBLISHED = "moves published"  # Kafka
+    MOVES_PUBLISHED = "moves published"  # only with Kafka
     CANCELLING = "cancelling"
     CANCELLED = "cancelled"
 

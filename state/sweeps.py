@@ -1,7 +1,7 @@
 """The rows of sweeps: each sweep, and its number of captures per host.
 
-    key    "s" │ number 4                 value  JSON: name, state, opened, committed, captures
-    key    "h" │ number 4 │ host key      value  count 8
+    key    "s" │ number, 4 bytes               value  JSON: name, state, opened, committed, captures
+    key    "h" │ number, 4 bytes │ host key    value  count, 8 bytes
 
 `state.sweep_life` decides which steps are allowed; this module reads and writes the result.
 """
@@ -45,7 +45,7 @@ def open_sweep(store: RowStore, name: str, now: int) -> Sweep:
 
 
 def commit(store: RowStore, sweep: Sweep, now: int) -> Sweep:
-    """Commit a sweep, which can then make URLs missing. Raise LostfoundError unless it is open."""
+    """Commit an open sweep, which can then make URLs missing. Raise LostfoundError unless it is open."""
     captures = sum(captures_per_host(store, sweep.number).values())
     return _write(store, apply(SweepLife.of(sweep), Step.COMMIT, sweep.name, time=now, captures=captures).sweep)
 
@@ -95,7 +95,7 @@ def host_row_key(number: int, host: bytes) -> bytes:
 def captures_per_host(
     store: RowReader, number: int, start: bytes = b"", limit: int | None = None
 ) -> dict[bytes, int]:
-    """Return the number of captures per host key in a sweep, for at most `limit` hosts from the host `start`."""
+    """Return a sweep's number of captures by host key, for at most `limit` hosts from the key `start` onwards."""
     key_prefix = host_row_key(number, b"")
     rows = islice(store.scan(Family.SWEEPS, key_prefix, key_prefix + start), limit)
     return {key[len(key_prefix) :]: _COUNT.unpack(value)[0] for key, value in rows}

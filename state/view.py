@@ -1,7 +1,4 @@
-"""Read access to the state as values, for queries, `find` and the state commands.
-
-A view works on the store of a writer or a reader. Methods with long results have a limit.
-"""
+"""Read access to the state, with decoded values instead of bytes, for queries, `find` and the state commands."""
 
 from __future__ import annotations
 
@@ -34,7 +31,9 @@ class View:
         """Catch up with the writer, and read sweeps and dictionaries again."""
         self.store.catch_up()
         self._sweeps = sweeps.all_sweeps(self.store)
-        self._hidden = {s.number for s in self._sweeps if s.state in (SweepState.CANCELLING, SweepState.CANCELLED)}
+        self._hidden_sweeps = {
+            s.number for s in self._sweeps if s.state in (SweepState.CANCELLING, SweepState.CANCELLED)
+        }
         # While a sweep is being cancelled, some of its rows remain. Answers must not use these rows.
         self.has_cancelling_sweep = any(s.state is SweepState.CANCELLING for s in self._sweeps)
         self._texts = TextCodec(meta.dictionaries(self.store))
@@ -42,10 +41,10 @@ class View:
 
     def sweeps(self) -> list[Sweep]:
         """Return the open and the committed sweeps, in order of number."""
-        return [sweep for sweep in self._sweeps if sweep.number not in self._hidden]
+        return [sweep for sweep in self._sweeps if sweep.number not in self._hidden_sweeps]
 
     def captures_per_host(self, number: int, start: bytes = b"", limit: int | None = None) -> dict[bytes, int]:
-        """Return a sweep's number of captures per host key (such as `org,apache,flink)`), from the host `start`."""
+        """Return a sweep's number of captures by host key (such as `org,apache,flink)`), from `start` onwards."""
         return sweeps.captures_per_host(self.store, number, start, limit)
 
     def captures_on_host(self, number: int, host: bytes) -> int:
@@ -63,11 +62,11 @@ class View:
     def all_captures(self) -> Iterator[Capture]:
         """Yield every capture, in order of key, sweep and time."""
         captures = (capture_row.decode(row, value) for row, value in self.store.scan(Family.CAPTURES))
-        return (capture for capture in captures if capture.sweep not in self._hidden)
+        return (capture for capture in captures if capture.sweep not in self._hidden_sweeps)
 
     def _decode_visible(self, rows: Iterable[Row]) -> list[Capture]:
         captures = (capture_row.decode(row, value) for row, value in rows)
-        return [capture for capture in captures if capture.sweep not in self._hidden]
+        return [capture for capture in captures if capture.sweep not in self._hidden_sweeps]
 
     def url_keys_under(self, prefix: bytes, captures_max: int, start: bytes | None = None) -> list[bytes]:
         """Return the URL keys of the first `captures_max` captures under a key prefix, starting at the key `start`.
@@ -101,12 +100,12 @@ class View:
         return [[key[ID_BYTES:] for key in keys] for keys in results]
 
     def locations_with_times(self, document_ids: list[bytes], limit: int) -> list[list[tuple[bytes, int]]]:
-        """Return the URL keys of `locations`, each with the time (ms) at which the document was first seen there."""
+        """Return the URL keys of `locations`, each with the time (ms) when the document was first seen there."""
         results = self.store.rows_under(Family.LOCATIONS, document_ids, limit)
         return [[(key[ID_BYTES:], location_row.decode(value)) for key, value in rows] for rows in results]
 
     def all_locations(self) -> Iterator[tuple[bytes, bytes]]:
-        """Return all pairs of a document id and the key of a URL at which the document was seen, in this order."""
+        """Yield every document id with the key of each URL at which the document was seen."""
         return ((row[:ID_BYTES], row[ID_BYTES:]) for row, _ in self.store.scan(Family.LOCATIONS))
 
     def text(self, document_id: bytes) -> str | None:
@@ -134,14 +133,16 @@ class View:
     def bucket_postings(self, buckets: list[bytes]) -> list[list[bytes]]:
         return [posting_list.decode(value or b"") for value in self.store.get_many(Family.BANDS, buckets)]
 
-    def sample_postings(self, values: list[int], limit: int) -> list[list[bytes]]:
+    def sample_postings(self, shingles: list[int], limit: int) -> list[list[bytes]]:
         """Return, for each sampled shingle, the id prefixes of at most `limit` documents that contain it."""
-        results = self.store.keys_under(Family.SAMPLES, [_U32.pack(value) for value in values], limit)
+        results = self.store.keys_under(Family.SAMPLES, [_U32.pack(shingle) for shingle in shingles], limit)
         return [[key[-PREFIX_BYTES:] for key in keys] for keys in results]
 
     def word_postings(self, words: list[tuple[bytes, int]], limit: int) -> list[list[bytes]]:
         """Return, for each site (4 bytes) and word hash, the id prefixes of at most `limit` documents."""
-        results = self.store.keys_under(Family.WORDS, [site + _U32.pack(word) for site, word in words], limit)
+        results = self.store.keys_under(
+            Family.WORDS, [site + _U32.pack(word_hash) for site, word_hash in words], limit
+        )
         return [[key[-PREFIX_BYTES:] for key in keys] for keys in results]
 
     def root(self, document_id: bytes) -> bytes:
@@ -169,12 +170,12 @@ class View:
         return [root, *(key[ID_BYTES:] for key, _ in self.store.scan(Family.MEMBERS, root))]
 
     def all_members(self) -> Iterator[tuple[bytes, bytes]]:
-        """Return all pairs of a root and a member, in ascending order. A former root may still have members."""
+        """Yield every pair of a root and a member, in ascending order. A former root may still have members."""
         return ((key[:ID_BYTES], key[ID_BYTES:]) for key, _ in self.store.scan(Family.MEMBERS))
 
     def all_edges(self) -> Iterator[Edge]:
         return (edge_row.decode(key, value) for key, value in self.store.scan(Family.EDGES))
 
     def threshold(self) -> float | None:
-        """Return the resemblance at or above which all pairs are stored; None before the first ingest."""
+        """Return the threshold of the stored pairs; None before the first ingest. Pairs below it may be missing."""
         return meta.threshold(self.store)

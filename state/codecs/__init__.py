@@ -1,1 +1,1 @@
-"""The byte layouts of rows, one module each. In a diagram, the number after a field is its length in bytes."""
+"""The byte layouts of rows, one module each. Diagrams show the length of each field in bytes (B)."""

@@ -1,13 +1,14 @@
 """A capture's row in `captures`.
 
-    key    url key │ 00 │ sweep 4 │ time 8 (ms) │ tie 2
-    value  version 1 │ flags 1 │ status 2 │ extractor 1 │ [document 16] │ [raw 8] │ [redirect 2+n] │ [url 2+n]
+    key    url key │ 00 │ sweep 4 B │ time 8 B (ms) │ tiebreaker 2 B
+    value  version 1 B │ flags 1 B │ status 2 B │ extractor 1 B
+           │ [document id 16 B] │ [raw fingerprint 8 B] │ [length 2 B │ redirect] │ [length 2 B │ url]
 
-    flags  1 https   2 document   4 raw fingerprint   8 redirect   16 url, stored if not derivable from the key
+    flags  1: https   2: document id   4: raw fingerprint   8: redirect   16: url, unless derivable from the key
 
-A URL key contains no NUL, so the captures of a URL are one range of keys, in order of sweep and time. The tie
-distinguishes captures of the same time, typically those of an http URL and of the https URL to which it redirects:
-keys contain no scheme, and crawlers record whole seconds. Successful responses sort last.
+A URL key contains no NUL, so the captures of a URL are one range of keys, in order of sweep and time. The
+tiebreaker distinguishes captures with the same time, typically of an http URL and of the https URL to which it
+redirects: keys contain no scheme, and crawlers record whole seconds. Successful responses sort last.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ RAW_FINGERPRINT_BYTES = 8
 _IS_HTTPS, _HAS_DOCUMENT, _HAS_RAW_FINGERPRINT, _HAS_REDIRECT, _HAS_URL = 1, 2, 4, 8, 16
 _HEAD = struct.Struct(">BBHB")
 _KEY_TAIL = struct.Struct(">IQH")
-_SUCCESS_BIT = 0x8000  # the highest bit of a tie, set for status 2xx
+_SUCCESS_BIT = 0x8000  # the highest bit of a tiebreaker, set for status 2xx
 _STRING_BYTES_MAX = 0xFFFF
 TIEBREAKER_MAX = 0xFFFF
 
@@ -36,10 +37,10 @@ def history_prefix(key: bytes) -> bytes:
 
 
 def tiebreaker_of(capture: Capture) -> int:
-    """Return the tie of a capture, which is never 0: a hash of the response, and a bit for success."""
+    """Return the tiebreaker of a capture, which is never 0: a hash of the response, and a bit for success."""
     response = f"{capture.status} {capture.url}\n{capture.redirect or ''}\n".encode("utf-8", "surrogatepass")
-    successful = _SUCCESS_BIT if 200 <= capture.status < 300 else 0
-    return successful | (mmh3.hash(response + capture.raw_fingerprint, signed=False) % (_SUCCESS_BIT - 1) + 1)
+    success_bit = _SUCCESS_BIT if 200 <= capture.status < 300 else 0
+    return success_bit | (mmh3.hash(response + capture.raw_fingerprint, signed=False) % (_SUCCESS_BIT - 1) + 1)
 
 
 def encode_key(key: bytes, sweep: int, time: int, tiebreaker: int) -> bytes:
@@ -57,7 +58,7 @@ def url_key_of(row_key: bytes) -> bytes:
 
 
 def decode_key(row_key: bytes) -> tuple[bytes, int, int, int]:
-    """Split a row key into URL key, sweep, time (ms) and tie. Raise StateCorrupt if it is invalid."""
+    """Split a row key into URL key, sweep, time (ms) and tiebreaker. Raise StateCorrupt if the key is invalid."""
     tail_start = len(row_key) - _KEY_TAIL.size
     if tail_start < 2 or row_key.find(b"\0") != tail_start - 1:
         raise StateCorrupt(f"not the row key of a capture: {row_key[:80]!r}")

@@ -1,11 +1,12 @@
 """A record of a partition's changelog: the changes of a batch, as columns.
 
-    value    version 1 │ kind 1 │ section │ section │ ...
-    section  family 1 │ rows 4 │ key lengths 2 each │ value lengths 4 each │ keys │ values         puts
-             family 1 + 128 │ rows 4 │ key lengths 2 each │ keys                                   deletes
+    record   version 1 B │ kind 1 B │ section │ section │ ...
+    puts     family 1 B │ row count 4 B │ key lengths 2 B each │ value lengths 4 B each │ keys │ values
+    deletes  family + 128, 1 B │ row count 4 B │ key lengths 2 B each │ keys
 
-Records of kind 1 contain facts, which are merged into the stored rows. Records of kind 2 are retractions, which
-overwrite or delete stored rows. A family's number is its position in `Family`, from 0. Numbers are never reused.
+A section contains puts or deletes. Records of kind 1 contain facts: rows that are merged into the stored rows.
+Records of kind 2 are retractions, which overwrite or delete stored rows. A family's number is its position in
+`Family`, counted from 0. Numbers are never reused.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from state.families import Family
 VERSION = 1
 FACTS, RETRACTION = 1, 2
 _FAMILIES = list(Family)
-_NUMBERS = {family: number for number, family in enumerate(_FAMILIES)}
+_FAMILY_NUMBERS = {family: family_number for family_number, family in enumerate(_FAMILIES)}
 _DELETE_FLAG = 128
 _SECTION = struct.Struct(">BI")
 _HEAD_BYTES, _KEY_LENGTH_BYTES, _VALUE_LENGTH_BYTES = 2, 2, 4
@@ -46,12 +47,12 @@ def _sections(changes: Changes, bytes_max: int) -> Iterator[bytes]:
     for family, deleted in changes.deletes.items():
         keys = sorted(deleted)
         for part in _slices([_KEY_LENGTH_BYTES + len(key) for key in keys], bytes_max):
-            yield _encode_section(_NUMBERS[family] + _DELETE_FLAG, keys[part], None)
+            yield _encode_section(_FAMILY_NUMBERS[family] + _DELETE_FLAG, keys[part], None)
     for family, rows in changes.puts.items():
         keys = sorted(rows)
         lengths_bytes = _KEY_LENGTH_BYTES + _VALUE_LENGTH_BYTES
         for part in _slices([lengths_bytes + len(key) + len(rows[key]) for key in keys], bytes_max):
-            yield _encode_section(_NUMBERS[family], keys[part], [rows[key] for key in keys[part]])
+            yield _encode_section(_FAMILY_NUMBERS[family], keys[part], [rows[key] for key in keys[part]])
 
 
 def _slices(row_sizes: list[int], bytes_max: int) -> Iterator[slice]:
@@ -90,12 +91,14 @@ def _decode_section(record: bytes, offset: int, changes: Changes) -> int:
         raise ValueError(f"a changelog record is truncated after byte {offset}")
     family_byte, count = _SECTION.unpack_from(record, offset)
     offset += _SECTION.size
-    has_deletes, number = divmod(family_byte, _DELETE_FLAG)
-    if number >= len(_FAMILIES):
-        raise ValueError(f"a changelog record has rows of the unknown family {number}: written by a newer lostfound")
-    family = _FAMILIES[number]
+    is_delete, family_number = divmod(family_byte, _DELETE_FLAG)
+    if family_number >= len(_FAMILIES):
+        raise ValueError(
+            f"a changelog record has rows of the unknown family {family_number}: written by a newer lostfound"
+        )
+    family = _FAMILIES[family_number]
     column_lengths: list[list[int]] = []
-    for width in (_KEY_LENGTH_BYTES,) if has_deletes else (_KEY_LENGTH_BYTES, _VALUE_LENGTH_BYTES):
+    for width in (_KEY_LENGTH_BYTES,) if is_delete else (_KEY_LENGTH_BYTES, _VALUE_LENGTH_BYTES):
         if offset + count * width > len(record):
             raise ValueError(f"a changelog record is truncated after byte {offset}")
         column_lengths.append(np.frombuffer(record, f">u{width}", count, offset).tolist())
@@ -107,7 +110,7 @@ def _decode_section(record: bytes, offset: int, changes: Changes) -> int:
         offset = bounds[-1]
     if offset > len(record):
         raise ValueError(f"a changelog record has {len(record)} bytes, expected at least {offset}: truncated")
-    if has_deletes:
+    if is_delete:
         changes.deletes.setdefault(family, set()).update(columns[0])
     else:
         changes.puts_of(family).update(zip(*columns, strict=True))

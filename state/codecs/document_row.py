@@ -1,11 +1,10 @@
 """A document's row in `documents`.
 
-    key    document id 16
-    value  version 1 │ first seen 6 (ms) │ exponent 1 │ tokens 4 │ shingles 4 │ bins 2 │ sampled 2
-           │ signature │ sample
+    key    document id 16 B
+    value  version 1 B │ first seen 6 B (ms) │ exponent 1 B │ token count 4 B │ shingle count 4 B │ bin count 2 B
+           │ sample size 2 B │ signature 1 B per bin │ sample 4 B per sampled shingle
 
-The signature has one byte per bin, the sample four bytes per sampled shingle. "First seen" precedes the other fields,
-so that of two rows of the same document, the one seen earlier sorts first.
+"First seen" precedes the other fields, so that of two rows of the same document, the one seen earlier sorts first.
 """
 
 from __future__ import annotations
@@ -28,8 +27,8 @@ def encode(row: DocumentRow) -> bytes:
     sketch = row.sketch
     assert sketch.signature.dtype == np.uint8
     assert sketch.sample.dtype == np.uint32
-    seen_bytes, bins, sampled = row.first_seen.to_bytes(6, "big"), len(sketch.signature), len(sketch.sample)
-    head = _HEAD.pack(VERSION, seen_bytes, sketch.exponent, sketch.tokens, sketch.shingles, bins, sampled)
+    seen_bytes, bins, sample_size = row.first_seen.to_bytes(6, "big"), len(sketch.signature), len(sketch.sample)
+    head = _HEAD.pack(VERSION, seen_bytes, sketch.exponent, sketch.tokens, sketch.shingles, bins, sample_size)
     return head + sketch.signature.tobytes() + sketch.sample.astype(_BIG_ENDIAN_U32).tobytes()
 
 
@@ -39,9 +38,9 @@ def decode(document_id: bytes, value: bytes) -> DocumentRow:
         raise StateCorrupt(f"a document id has {len(document_id)} bytes, expected {ID_BYTES}")
     if len(value) < _HEAD.size or value[0] != VERSION:
         raise StateCorrupt(f"not a document row of version {VERSION}: truncated, or written by a newer lostfound")
-    _, seen_bytes, exponent, tokens, shingles, bins, sampled = _HEAD.unpack_from(value)
+    _, seen_bytes, exponent, tokens, shingles, bins, sample_size = _HEAD.unpack_from(value)
     sample_start = _HEAD.size + bins
-    size = sample_start + 4 * sampled
+    size = sample_start + 4 * sample_size
     if len(value) != size:
         raise StateCorrupt(f"a document row has {len(value)} bytes, expected {size}: truncated")
     signature = np.frombuffer(value, np.uint8, bins, _HEAD.size)

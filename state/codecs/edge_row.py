@@ -1,10 +1,10 @@
 """A verified pair in `edges`, stored once, under the smaller document id.
 
-    key    smaller document id 16 │ larger document id 16
-    value  version 1 │ resemblance 2 │ containment 2 │ contained 2
+    key    smaller document id 16 B │ larger document id 16 B
+    value  version 1 B │ resemblance 2 B │ containment 2 B │ contained 2 B
 
 "Containment" is c(smaller, larger), and "contained" is c(larger, smaller). All three figures are between 0 and 1, and
-stored as integers from 0 to 65535.
+are stored as integers from 0 to 65535.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from state.model import ID_BYTES, Edge
 
 VERSION = 1
 _VALUE = struct.Struct(">BHHH")
-_ROW = np.dtype([("version", "u1"), ("resemblance", ">u2"), ("containment", ">u2"), ("contained", ">u2")])
+_VALUE_DTYPE = np.dtype([("version", "u1"), ("resemblance", ">u2"), ("containment", ">u2"), ("contained", ">u2")])
 _SCALE = 65535
 
 
@@ -47,7 +47,7 @@ def encode_many(
     contained: NDArray[np.float64],
 ) -> dict[bytes, bytes]:
     """Encode pairs given as columns. The indexes refer to `ids`; in each pair, the smaller id comes first."""
-    table = np.zeros(len(smaller_indexes), _ROW)
+    table = np.zeros(len(smaller_indexes), _VALUE_DTYPE)
     table["version"] = VERSION
     for name, column in (("resemblance", resemblance), ("containment", containment), ("contained", contained)):
         table[name] = np.rint(column * _SCALE)

@@ -1,7 +1,7 @@
 """A location's row in `locations`: when a document was first seen at a URL.
 
-    key    document id 16 │ url key
-    value  time 8 (ms since the epoch)
+    key    document id 16 B │ url key
+    value  time 8 B (ms since the epoch)
 
 The row remains when the URL later serves a different document.
 """

@@ -1,10 +1,10 @@
 """The posting list of a bucket: the documents in it.
 
-    key    band 1 │ bins of the band, 1 each         (6 bytes with five rows per band)
-    value  prefix 5 │ prefix 5 │ ...                 ascending
+    key    band 1 B │ bins of the band 1 B each
+    value  prefix 5 B │ prefix 5 B │ ...
 
-A prefix is the first five bytes of a document id. A version byte would enlarge the family by 10%, so the value has
-none: a change of this layout raises the format version of the state.
+A prefix is the first five bytes of a document id. Prefixes are sorted. The value has no version byte, which would
+enlarge the family by 10%: a change of this layout increments the format version of the state.
 """
 
 from __future__ import annotations

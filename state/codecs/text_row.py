@@ -1,14 +1,15 @@
 """A document's title and text in `texts`.
 
-    key    document id 16
-    value  version 1 │ time 8 │ crc 4 │ source 8 │ dictionary 1 │ title length 2 │ title │ zstd frame of the text
+    key    document id 16 B
+    value  version 1 B │ time 8 B │ CRC-32 4 B │ source 8 B │ dictionary 1 B │ title length 2 B │ title
+           │ zstd frame of the text
 
 The title precedes the frame, so that titles can be read without decompressing texts.
 
 Pages that differ only in title, capitalisation or punctuation are the same document. The smallest of their values
-(compared as bytes) is stored: that of the earliest capture or, if several captures have this time, that with the
-smallest CRC-32 of "title, 0A, text". This choice depends neither on arrival order nor on the dictionary. Because the
-earliest capture wins, nothing remains of a later sweep that is cancelled.
+(compared as bytes) is stored: the value of the earliest capture or, if several captures have this time, the value
+with the smallest CRC-32 of "title, 0A, text". This choice depends neither on arrival order nor on the dictionary.
+Because the earliest capture wins, nothing remains of a later sweep that is cancelled.
 
 The source is the raw fingerprint of the chosen capture. Once no capture of the document has this fingerprint, no
 remaining page contains the stored text. A value without a source has the maximum time, so all others replace it.
@@ -38,7 +39,7 @@ _SOURCE = slice(13, 21)
 
 
 class TextCodec:
-    """Compresses with the newest dictionary, and decompresses with the one that a value names. Not thread-safe."""
+    """Compresses with the newest dictionary, and decompresses with any. Not thread-safe."""
 
     def __init__(self, dictionaries: dict[int, bytes]) -> None:
         self.newest = max(dictionaries, default=0)
@@ -67,15 +68,16 @@ class TextCodec:
         """Decode a title and text. Raise StateCorrupt if the value is invalid."""
         end = _end_of_title(value)
         title = value[_HEAD.size : end].decode("utf-8", "replace")
-        return title, self._decompress(_HEAD.unpack_from(value)[4], value[end:])
+        _, _, _, _, dictionary_number, _ = _HEAD.unpack_from(value)
+        return title, self._decompress(dictionary_number, value[end:])
 
-    def _decompress(self, number: int, frame: bytes) -> str:
-        if number and number not in self._dictionaries:
-            raise StateCorrupt(f"a stored text needs dictionary {number}, which is not in this state")
-        decompressor = self._decompressors.get(number)
+    def _decompress(self, dictionary_number: int, frame: bytes) -> str:
+        if dictionary_number and dictionary_number not in self._dictionaries:
+            raise StateCorrupt(f"a stored text needs dictionary {dictionary_number}, which is not in this state")
+        decompressor = self._decompressors.get(dictionary_number)
         if decompressor is None:
-            decompressor = zstandard.ZstdDecompressor(dict_data=self._dictionaries.get(number))
-            self._decompressors[number] = decompressor
+            decompressor = zstandard.ZstdDecompressor(dict_data=self._dictionaries.get(dictionary_number))
+            self._decompressors[dictionary_number] = decompressor
         try:
             if zstandard.frame_content_size(frame) > TEXT_BYTES_MAX:  # zstd allocates this size up front
                 raise StateCorrupt(f"a stored text would decompress to more than {TEXT_BYTES_MAX} bytes")

@@ -39,9 +39,13 @@ def test_a_newer_format_is_refused(store: Store) -> None:
     changes = Changes()
     changes.put(Family.META, b"format", b"2")
     store.write(changes)
-    with pytest.raises(StateIncompatible, match="has format 2, but this lostfound reads formats up to 1"):
+    with pytest.raises(
+        StateIncompatible, match="has format 2, but this version of lostfound reads only formats up to 1"
+    ):
         meta.read_scheme(store)
-    with pytest.raises(StateIncompatible, match="has format 2, but this lostfound reads formats up to 1"):
+    with pytest.raises(
+        StateIncompatible, match="has format 2, but this version of lostfound reads only formats up to 1"
+    ):
         meta.claim_scheme(store, Scheme())
 
 
