@@ -40,7 +40,7 @@ FREQUENT_WORD_DIVISOR = 80  # most words that make up more than 1/80 of the toke
 FREQUENT_WORD_WEIGHT = 0.05
 _LOG_2 = math.log1p(1.0)
 
-_MAX = np.uint64(0xFFFF_FFFF_FFFF_FFFF)  # also marks an empty bin in `winners`
+_U64_MAX = np.uint64(0xFFFF_FFFF_FFFF_FFFF)  # also marks an empty bin in `winners`
 _LOW_32 = np.uint64(0xFFFF_FFFF)
 _MULTIPLIER = np.uint64(0x9E37_79B9_7F4A_7C15)
 _SEPARATOR, _MARK, _SOLO, _IGNORED = (
@@ -142,7 +142,7 @@ def _copy_8_bytes(source, i, target, j):
 
 @jit()
 def _fold_ascii(data, start, end, scratch):
-    """Do the same as `_fold`, a quarter faster, for text that is all ASCII."""
+    """Do the same as `_fold`, but only for ASCII text and a quarter faster."""
     folded, bounds = scratch.folded, scratch.bounds
     size, bound_count, in_word = uint64(end - start), uint64(0), False
     for n in range(size):
@@ -278,7 +278,7 @@ def _hash_words(scratch, count, seed, start):
             end += uint64(8)
         _copy_8_bytes(folded, i, canonical, end)
         size = stop - i  # 1 to 8
-        h = (h ^ (_load_8_bytes(folded, i) & (_MAX >> (uint64(64) - uint64(8) * size)))) * _MULTIPLIER
+        h = (h ^ (_load_8_bytes(folded, i) & (_U64_MAX >> (uint64(64) - uint64(8) * size)))) * _MULTIPLIER
         hashes[uint64(t)] = h ^ (h >> uint64(32))
         canonical[end + size] = uint8(0x20)
         end += size + uint64(1)
@@ -352,15 +352,15 @@ def hash_shingles(tokens, parameters, scratch):
     parameters, scratch = Parameters(*parameters), Scratch(*scratch)
     hashes, slots, distinct, winners = scratch.hashes, scratch.slots, scratch.distinct, scratch.winners
     shingle_words, base = parameters.shingle_words, parameters.base
-    winners[:] = _MAX
+    winners[:] = _U64_MAX
     if tokens == 0:
         return 0
     mask = _clear_slots(slots, tokens)
     rolling, count = uint64(0), uint64(0)
-    first = min(shingle_words, tokens) - 1
-    for n in range(first):
+    first_end = min(shingle_words, tokens) - 1
+    for n in range(first_end):
         rolling = rolling * base + hashes[uint64(n)]
-    for n in range(first, tokens):
+    for n in range(first_end, tokens):
         rolling = rolling * base + hashes[uint64(n)]
         if n >= shingle_words:
             rolling -= parameters.leaving_power * hashes[uint64(n) - uint64(shingle_words)]
@@ -378,9 +378,9 @@ def hash_shingles(tokens, parameters, scratch):
 
 @jit()
 def draw_sample(distinct, count, sample_max, sample):
-    """Fill `sample` with the values that are 0 mod 2**k, ascending; k is the least that leaves at most `sample_max`.
+    """Fill `sample` with the values divisible by 2**k, ascending, for the least k that leaves at most `sample_max`.
 
-    Return the size of the sample, and k. Overwrite `distinct`.
+    Return the size of the sample, and k. The content of `distinct` is overwritten.
     """
     exponent, size = 0, uint64(count)
     while size > uint64(sample_max):
@@ -401,19 +401,19 @@ def draw_sample(distinct, count, sample_max, sample):
 
 
 @jit()
-def fill_signature(winners, bin_seeds, seed, signature):
+def fill_signature(winners, bin_seeds, probe_seed, signature):
     """Fill `signature`; at least one bin must have a winner."""
     bins = uint64(winners.size)
     for n in range(bins):
         winner, probe = winners[uint64(n)], uint64(0)
-        while winner == _MAX:  # each probe finds a winner with probability 1 / bins or more, so the loop ends
-            h = _mix(seed ^ (uint64(n) << uint64(32) | probe))
+        while winner == _U64_MAX:  # each probe finds a winner with probability 1 / bins or more, so the loop ends
+            h = _mix(probe_seed ^ (uint64(n) << uint64(32) | probe))
             winner = winners[(h >> uint64(32)) * bins >> uint64(32)]
             probe += uint64(1)
-        h32 = uint32(winner & _LOW_32) ^ bin_seeds[uint64(n)]
-        h32 = (h32 ^ h32 >> uint32(16)) * uint32(0x85EBCA6B)
-        h32 = (h32 ^ h32 >> uint32(13)) * uint32(0xC2B2AE35)
-        signature[uint64(n)] = uint8(h32 >> uint32(24))
+        hash32 = uint32(winner & _LOW_32) ^ bin_seeds[uint64(n)]
+        hash32 = (hash32 ^ hash32 >> uint32(16)) * uint32(0x85EBCA6B)
+        hash32 = (hash32 ^ hash32 >> uint32(13)) * uint32(0xC2B2AE35)
+        signature[uint64(n)] = uint8(hash32 >> uint32(24))
 
 
 @jit()
@@ -442,7 +442,7 @@ def _insert_by_rank(word, count, ordinary_count_max, ranks, chosen, size):
     uniform = (float(word) + 1.0) / 4294967296.0
     is_full = size == chosen.size
     if is_full and 1.0 - uniform >= ranks[size - 1] * weight:
-        return size  # -log(chance) >= 1 - chance, so most words need no logarithm
+        return size  # -log(uniform) >= 1 - uniform, so most words need no logarithm
     rank = -math.log(uniform) / weight
     if is_full and rank >= ranks[size - 1]:
         return size
@@ -478,7 +478,7 @@ def _choose_text_words(tokens, scratch, chosen):
 def sketch_texts(data, offsets, is_ascii, normalised, parameters, scratch, columns, ends, must_normalise):
     """Sketch the texts `data[offsets[i]:offsets[i + 1]]` into `columns`.
 
-    Fill `ends` with the end of each text's canonical bytes, and `must_normalise` with a flag per text.
+    Fill `ends` with the end of each text's canonical bytes, and `must_normalise` with whether it needs normalising.
     """
     constants, buffers, columns = Parameters(*parameters), Scratch(*scratch), SketchColumns(*columns)
     end = 0

@@ -1,12 +1,12 @@
 """Load the character table of the tokeniser: each character's class and folded form in one Unicode version.
 
-Python's tables grow with each release, so workers on different Pythons would split the same text into different
+Python's tables grow with each release, so different Python versions would split the same text into different
 tokens. The table in `unicode_table.bin` is frozen at the Unicode version of the oldest supported Python; characters
 added later are separators. Each entry is a uint32:
 
     bit 31     NEEDS_NORMALISATION: the text must be normalised as a whole before its characters are folded
     bit 30     UNASSIGNED: the character is not in this Unicode version
-    bits 24-26 the character's class: SEPARATOR, WORD, MARK, SOLO or IGNORED
+    bits 24-26 the character's class: SEPARATOR, WORD, MARK, SOLO (a word of its own, with its marks) or IGNORED
     bits 0-20  the folded code point (NFKC and case folding, if the result is one character)
 
 The file contains the three numbers of the Unicode version, one byte each, and then two arrays of big-endian uint32,
