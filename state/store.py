@@ -357,7 +357,7 @@ def _total_order_options() -> Any:
 
 
 def _options(storage: Storage, cache: Any, limits: StoreLimits) -> Any:
-    """Return the options of a column family. They are not stored, so every opening must pass them."""
+    """Return the options of a column family. RocksDB does not restore them, so every opening must pass them."""
     options = rocks.Options(raw_mode=True)
     table = rocks.BlockBasedOptions()
     table.set_block_cache(cache)
