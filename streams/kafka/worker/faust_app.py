@@ -111,7 +111,7 @@ def build_app(
     )
 
     def faust_topic(topic: Topic) -> Any:
-        serializers = {"key_serializer": "raw", "value_serializer": "raw", "value_type": bytes}
+        serializers: dict[str, Any] = {"key_serializer": "raw", "value_serializer": "raw", "value_type": bytes}
         return app.topic(topics.full_name(kafka, topic), partitions=partition_count, **serializers)
 
     def add_agent(topic: Topic, process_batch: Callable[[list[Message]], Awaitable[None]], messages_max: int) -> None:
