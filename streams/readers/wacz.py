@@ -89,6 +89,6 @@ class _BoundedFile:
         """
         if count > max(self.read_bytes_max, _END_RECORD_BYTES_MAX):
             raise ContentError(
-                "bad_zip", f"zip directory of {count} bytes exceeds directory_bytes_max {self.bytes_max}"
+                "bad_zip", f"zip directory of {count} bytes exceeds directory_bytes_max {self.read_bytes_max}"
             )
         return self._file.read(count)

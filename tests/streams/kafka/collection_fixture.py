@@ -107,7 +107,7 @@ class Collection:
 
         workers = dict.fromkeys(self.parts, query)
         rows = self.table.rows()
-        return ShardedStore("memory", SETTINGS.scheme, workers, partitions=PARTITIONS, sweep_rows=rows)
+        return ShardedStore("memory", SETTINGS.scheme, workers, partition_count=PARTITIONS, sweep_rows=rows)
 
     def apply_retraction(self, changes: Changes) -> None:
         """Apply changes as the collection of a worker does."""

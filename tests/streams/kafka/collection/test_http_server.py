@@ -90,7 +90,11 @@ TEXT = "a page of the sweep that is cancelled, number"
 def cancel(collection: Collection, name: str) -> None:
     runner: Any = SimpleNamespace(sweep_log=FakeSweepLog(collection.table))
     served: Any = SimpleNamespace(
-        runner=runner, app=None, lag=collection, store=collection.store, apply_retraction=collection.apply_retraction
+        runner=runner,
+        app=None,
+        lag=collection,
+        sharded_store=collection.sharded_store,
+        apply_retraction=collection.apply_retraction,
     )
     asyncio.run(Server(served)._cancel(Event(event="cancel", name=name, time=5)))
 
