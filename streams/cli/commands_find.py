@@ -104,9 +104,9 @@ def find(
 
 
 def _write_redirect_map(answers: Iterable[Answer], map_format: str, min_confidence: float) -> None:
-    from streams.find.redirect_maps import redirect_map, render
+    from streams.find.redirect_maps import build_redirect_map, render
 
-    map_text, omitted_urls = render(redirect_map(answers, min_confidence), map_format)
+    map_text, omitted_urls = render(build_redirect_map(answers, min_confidence), map_format)
     click.echo(map_text, nl=False)
     for url, reason in omitted_urls.items():
         click.echo(f"left out {escape_text(url)}: {reason}", err=True)

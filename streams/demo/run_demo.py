@@ -24,7 +24,7 @@ from streams.engine.ingest import Summary, ingest
 from streams.errors import InputError
 from streams.find import Finder, possibly_missing_urls, warm_up
 from streams.find.answer import Answer
-from streams.find.redirect_maps import redirect_map, render
+from streams.find.redirect_maps import build_redirect_map, render
 from streams.settings import Settings
 from streams.terminal import layout, progress_bars, tables
 from streams.terminal.escape import escape_text
@@ -176,7 +176,7 @@ def _print_gone(view: View, gone: Sequence[Answer], base_url: str) -> None:
 
 def _write_redirects(answers: Sequence[Answer], target: Path, confidence_min: float) -> None:
     """Write a redirect map, and print its first lines."""
-    redirects = redirect_map(answers, confidence_min)
+    redirects = build_redirect_map(answers, confidence_min)
     text, dropped = render(redirects, "nginx")
     target.write_text(text, encoding="utf-8")
     _print_heading("Redirect map for nginx", f"{len(redirects.moves) - len(dropped):,} redirects in {target}")

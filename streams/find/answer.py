@@ -1,4 +1,4 @@
-"""Answers of `find`: the fields and the order of the fields are the JSON contract in docs/json.md."""
+"""Define the answers of `find`. Their fields and the order of the fields are the JSON contract in docs/json.md."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import msgspec
 
 
 class Evidence(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One reason for or against a candidate: a stable keyword, an optional figure and an optional detail."""
+    """One reason for or against a candidate: a stable keyword, and optionally a figure and a detail."""
 
     kind: str
     value: float | None = None
@@ -19,7 +19,7 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
     url: str
     confidence: float
     resemblance: float | None = None  # None: the texts were not compared
-    containment: float | None = None  # share of the old page in this one
+    containment: float | None = None  # share of the old page's shingles that this page contains
     first_seen: str | None = None  # None: no capture of the URL is stored
     last_seen: str | None = None
     evidence: list[Evidence]

@@ -1,8 +1,8 @@
-"""Detect copies of directory trees: a page in a copied tree is not the new home of the page that it looks like.
+"""Detect copied directory trees: a page in a copy of the old tree is not the new home of the old page.
 
-Two URLs that end with the same path segments lie at the same relative path in two trees: `/latest/a/b.html` and
-`/v1/a/b.html` in the trees `/latest/` and `/v1/`. The neighbours of the two URLs show which kind of copy the
-candidate's tree is:
+Two URLs that end with the same path segments have the same relative path in two trees: `/latest/a/b.html` and
+`/v1/a/b.html` have the path `a/b.html` in the trees `/latest/` and `/v1/`. The neighbours of the two URLs show which
+kind of copy the candidate's tree is:
 
 | figure         | neighbours                                  | share of the neighbours that have                   |
 |----------------|---------------------------------------------|-----------------------------------------------------|
@@ -25,13 +25,13 @@ from streams.sketch import sketcher
 from streams.sketch.index_terms import is_index_page
 from streams.urls import directory_prefix, host_prefix
 
-_CAPTURES_READ = 2_048  # only the keys of the captures are read
-_URLS_READ = 192
+_CAPTURES_SCANNED = 2_048  # per scan, which reads only their keys
+_URLS_MAX = 192  # per scan
 _HISTORIES_PER_READ = 32
-_LEVELS_MAX = 17
+_SCANS_MAX = 17
 _NEIGHBOURS_MIN, _NEIGHBOURS_MAX = 3, 24
 _VERSIONS_COMPARED = 4  # the last versions of each neighbour
-_COPY_RESEMBLANCE = 0.4
+_COPY_RESEMBLANCE_MIN = 0.4
 
 
 class CopyDetector:
@@ -45,32 +45,35 @@ class CopyDetector:
         self._frozen_share = lru_cache(maxsize=4096)(self._read_frozen_share)
         self._mirrored_share = lru_cache(maxsize=4096)(self._read_mirrored_share)
 
-    def copied_share(self, old: bytes, candidate: bytes, last_sweep: int, missing_since: int) -> float:
+    def copied_share(self, old_key: bytes, candidate_key: bytes, last_sweep: int, missing_since: int) -> float:
         """Return the share of the old URL's living neighbours that have a copy near the candidate.
 
         Neighbours are pages that were captured in `last_sweep`, as the old URL was, and in `missing_since`. The share
         is 0 if the last path segments differ, fewer than three neighbours exist, or the host is no longer visited.
         """
-        old_tree, new_tree = _tree_roots(old, candidate)
-        if old_tree == new_tree or self._last_sweep_of(host_prefix(old)) < missing_since:
+        old_tree, new_tree = _tree_roots(old_key, candidate_key)
+        if old_tree == new_tree or self._last_sweep_of(host_prefix(old_key)) < missing_since:
             return 0.0
-        return self._copied_share(old_tree, new_tree, directory_prefix(old), last_sweep, missing_since)
+        return self._copied_share(old_tree, new_tree, directory_prefix(old_key), last_sweep, missing_since)
 
-    def frozen_share(self, old: bytes, candidate: bytes, last_sweep: int, missing_since: int) -> tuple[float, bytes]:
-        """Return the share of the pages missing with the old URL that have an identical copy near the candidate.
+    def frozen_share_and_tree(
+        self, old_key: bytes, candidate_key: bytes, last_sweep: int, missing_since: int
+    ) -> tuple[float, bytes]:
+        """Return a share and the key prefix of the candidate's tree, which is empty if both URLs are in one tree.
 
-        Also return the key prefix of the candidate's tree, which is empty if both URLs are in one tree. If the whole
-        old tree is gone, the share alone does not distinguish a copy of the tree from its new home.
+        The share is that of the pages that went missing with the old URL and have an identical copy near the
+        candidate. By itself, it does not distinguish a copy of the old tree from the tree's new home.
         """
-        old_tree, new_tree = _tree_roots(old, candidate)
+        old_tree, new_tree = _tree_roots(old_key, candidate_key)
         if old_tree == new_tree:
             return 0.0, b""
-        return self._frozen_share(old_tree, new_tree, directory_prefix(old), last_sweep, missing_since), new_tree
+        return self._frozen_share(old_tree, new_tree, directory_prefix(old_key), last_sweep, missing_since), new_tree
 
-    def mirrored_share(self, old: bytes, candidate: bytes) -> float:
+    def mirrored_share(self, old_key: bytes, candidate_key: bytes) -> float:
         """Return the share of the candidate's living neighbours with a living counterpart in the old URL's tree."""
-        old_tree, new_tree = _tree_roots(old, candidate)
-        return 0.0 if old_tree == new_tree else self._mirrored_share(old_tree, new_tree, directory_prefix(candidate))
+        old_tree, new_tree = _tree_roots(old_key, candidate_key)
+        folder = directory_prefix(candidate_key)
+        return 0.0 if old_tree == new_tree else self._mirrored_share(old_tree, new_tree, folder)
 
     def _read_copied_share(
         self, old_tree: bytes, new_tree: bytes, folder: bytes, last_sweep: int, missing_since: int
@@ -81,21 +84,21 @@ class CopyDetector:
         counterparts = [new_tree + key[len(old_tree) :] for key in neighbours]
         documents = map(self._current_document, counterparts, self._view.histories(counterparts))
         pairs = zip(documents, neighbours.values(), strict=True)
-        return sum(d is not None and self._is_copy(d, captures) for d, captures in pairs) / len(neighbours)
+        return sum(doc is not None and self._is_copy(doc, captures) for doc, captures in pairs) / len(neighbours)
 
     def _surviving_neighbours(
         self, old_tree: bytes, new_tree: bytes, folder: bytes, last_sweep: int, missing_since: int
     ) -> dict[bytes, list[Capture]]:
-        """Return the captures of pages near `folder` that both sweeps captured, by URL key."""
+        """Return the neighbours in and near `folder` that both sweeps captured: their captures by URL key."""
         neighbours: dict[bytes, list[Capture]] = {}
-        is_nested = len(new_tree) > len(old_tree)
-        for level, start in _levels_upwards(folder, old_tree):
-            keys = self._view.url_keys_under(level, _CAPTURES_READ, start)[:_URLS_READ]
+        may_contain_new_tree = len(new_tree) > len(old_tree)
+        for level, first_key in _scans_upwards(folder, old_tree):
+            keys = self._view.url_keys_under(level, _CAPTURES_SCANNED, first_key)[:_URLS_MAX]
             deeper: dict[bytes, list[Capture]] = {}
-            for key, all_captures in self._captures_of(keys):
+            for key, all_captures in self._read_captures(keys):
                 captures = [c for c in all_captures if c.document is not None]
                 is_surviving = {last_sweep, missing_since} <= {c.sweep for c in captures}
-                if is_surviving and not (is_nested and key.startswith(new_tree)):
+                if is_surviving and not (may_contain_new_tree and key.startswith(new_tree)):
                     # Pages of this level come first, because folders below may be other trees, such as copies.
                     (neighbours if directory_prefix(key) == level else deeper)[key] = captures
                 if len(neighbours) >= _NEIGHBOURS_MAX:
@@ -109,9 +112,9 @@ class CopyDetector:
     def _read_frozen_share(
         self, old_tree: bytes, new_tree: bytes, folder: bytes, last_sweep: int, missing_since: int
     ) -> float:
-        keys = self._view.url_keys_under(folder, _CAPTURES_READ)[:_URLS_READ]
-        expected: dict[bytes, bytes] = {}  # documents of missing pages by the key that a copy would have
-        for key, all_captures in self._captures_of(keys):
+        keys = self._view.url_keys_under(folder, _CAPTURES_SCANNED)[:_URLS_MAX]
+        expected: dict[bytes, bytes] = {}  # documents of missing pages, by the key that a copy of the page would have
+        for key, all_captures in self._read_captures(keys):
             documents = {c.sweep: c.document for c in all_captures if c.document is not None}
             document = documents.get(last_sweep)
             if document is not None and missing_since not in documents and directory_prefix(key) == folder:
@@ -128,19 +131,20 @@ class CopyDetector:
         counterparts = [old_tree + key[len(new_tree) :] for key in neighbours if not is_index_page(key)]
         if len(counterparts) < 2 * _NEIGHBOURS_MIN:
             return 0.0
-        documents = (self._current_document(key, captures) for key, captures in self._captures_of(counterparts))
+        documents = (self._current_document(key, captures) for key, captures in self._read_captures(counterparts))
         return sum(document is not None for document in documents) / len(counterparts)
 
     def _living_neighbours(self, old_tree: bytes, new_tree: bytes, folder: bytes) -> dict[bytes, None]:
         """Return the keys of living pages near the candidate, the nearest first."""
         neighbours: dict[bytes, None] = {}
-        levels = _levels_upwards(folder, new_tree)
-        limit = _NEIGHBOURS_MAX if len(levels) == 1 else _NEIGHBOURS_MAX // 2
-        is_nested = len(old_tree) > len(new_tree)
-        for level, start in levels:
-            keys = self._view.url_keys_under(level, _CAPTURES_READ, start)[:_URLS_READ]
-            new = [key for key in keys if key not in neighbours and not (is_nested and key.startswith(old_tree))]
-            living = [key for key, captures in self._captures_of(new) if self._current_document(key, captures)]
+        scans = _scans_upwards(folder, new_tree)
+        limit = _NEIGHBOURS_MAX if len(scans) == 1 else _NEIGHBOURS_MAX // 2
+        may_contain_old_tree = len(old_tree) > len(new_tree)
+        for level, first_key in scans:
+            keys = self._view.url_keys_under(level, _CAPTURES_SCANNED, first_key)[:_URLS_MAX]
+            in_old_tree = {key for key in keys if may_contain_old_tree and key.startswith(old_tree)}
+            new_keys = [key for key in keys if key not in neighbours and key not in in_old_tree]
+            living = [key for key, captures in self._read_captures(new_keys) if self._current_document(key, captures)]
             siblings = [key for key in living if directory_prefix(key) == level]
             preferred = siblings if len(siblings) >= 2 * _NEIGHBOURS_MIN else living
             neighbours.update(dict.fromkeys(preferred[:limit]))
@@ -148,48 +152,48 @@ class CopyDetector:
                 break
         return neighbours
 
-    def _captures_of(self, keys: list[bytes]) -> Iterator[tuple[bytes, list[Capture]]]:
-        """Yield each URL key with its captures. Batches are small, because the first URLs are usually enough."""
+    def _read_captures(self, keys: list[bytes]) -> Iterator[tuple[bytes, list[Capture]]]:
+        """Yield each URL key with its captures. Batches are small, because callers often stop early."""
         for start in range(0, len(keys), _HISTORIES_PER_READ):
             batch = keys[start : start + _HISTORIES_PER_READ]
             yield from zip(batch, self._view.histories(batch), strict=True)
 
     def _current_document(self, key: bytes, captures: list[Capture]) -> bytes | None:
-        """Return the document of a URL in the last sweep that visited its host."""
+        """Return the document that a URL had in the last sweep that visited its host, or None."""
         last_sweep = self._last_sweep_of(host_prefix(key))
         return next((c.document for c in captures if c.sweep == last_sweep), None)
 
     def _is_copy(self, document: bytes, captures: list[Capture]) -> bool:
-        """Whether a document equals or resembles a version of the page with these captures."""
+        """Whether a document equals or resembles a version of the page that these captures show."""
         versions = list(dict.fromkeys(c.document for c in captures if c.document is not None))
         if document in versions:
             return True
-        row, *version_rows = self._rows.many([document, *versions[-_VERSIONS_COMPARED:]])
+        row, *version_rows = self._rows.get_many([document, *versions[-_VERSIONS_COMPARED:]])
         sketches = [version.sketch for version in version_rows if version is not None]
         if row is None or not sketches:
             return False
-        return bool(sketcher.compare_with_each(row.sketch, sketches).resemblance.max() >= _COPY_RESEMBLANCE)
+        return bool(sketcher.compare_with_each(row.sketch, sketches).resemblance.max() >= _COPY_RESEMBLANCE_MIN)
 
 
-def _levels_upwards(folder: bytes, tree: bytes) -> list[tuple[bytes, bytes]]:
-    """Return scans (key prefix, first key) of a folder, and of its parents up to the root of its tree.
+def _scans_upwards(folder: bytes, tree: bytes) -> list[tuple[bytes, bytes]]:
+    """Return scans, as (key prefix, first key), of a folder and of its parents up to the root of its tree.
 
-    Each parent is scanned from the folder's key to the parent's end, and then from the parent's beginning. So the
-    nearest neighbours come before those in other trees further up, such as copies of this tree.
+    Each parent is scanned first from the folder's key to the parent's end, then from the parent's beginning. So the
+    nearest neighbours precede pages of other trees further up, such as copies of this tree.
     """
-    level, levels = folder, [(folder, folder)]
-    while len(level) > len(tree) and len(levels) < _LEVELS_MAX:
+    level, scans = folder, [(folder, folder)]
+    while len(level) > len(tree) and len(scans) < _SCANS_MAX:
         level = max(directory_prefix(level[:-1]), tree, key=len)
-        levels += [(level, folder), (level, level)]
-    return levels
+        scans += [(level, folder), (level, level)]
+    return scans
 
 
-def _tree_roots(old: bytes, new: bytes) -> tuple[bytes, bytes]:
-    """Return two keys without the last path segments that they share; `old` twice if the last segments differ."""
-    a, b = old.split(b"/"), new.split(b"/")
+def _tree_roots(old_key: bytes, candidate_key: bytes) -> tuple[bytes, bytes]:
+    """Return both keys without their common last path segments, or `old_key` twice if the last segments differ."""
+    old, new = old_key.split(b"/"), candidate_key.split(b"/")
     common = 0
-    while common < min(len(a), len(b)) - 1 and a[-1 - common] == b[-1 - common]:
+    while common < min(len(old), len(new)) - 1 and old[-1 - common] == new[-1 - common]:
         common += 1
-    if not any(a[len(a) - common :]):
-        return old, old
-    return b"/".join(a[: len(a) - common]) + b"/", b"/".join(b[: len(b) - common]) + b"/"
+    if not any(old[len(old) - common :]):  # no common segment, or only the empty one after a final slash
+        return old_key, old_key
+    return b"/".join(old[: len(old) - common]) + b"/", b"/".join(new[: len(new) - common]) + b"/"

@@ -1,4 +1,4 @@
-"""The view, caches, settings and limit counters that all steps of one `Finder` share, and the type of dead URLs."""
+"""Define what all steps of a `Finder` share: the view, caches, settings, limit counters and the dead URL."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from streams.settings import Settings
 from streams.sketch.sketcher import Sketcher
 
 _HISTORIES_CACHED, _ROWS_CACHED, _LOCATIONS_CACHED = 16_384, 8_192, 2_048
-_LOCATIONS_MAX = 16  # URLs per document: those at which it appeared last
+_LOCATIONS_MAX = 16  # URLs per document: those at which it appeared latest
 _LOCATIONS_READ, _VERSIONS_READ = 64, 8
-_STUB_SHARE = 0.4  # a last version shorter than this share of the longest version is a stub
+_STUB_SHARE = 0.4  # if the last version is shorter than this share of the longest version, it is a stub
 
 
 class DeadUrl(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """A URL that went missing in a sweep, and the document with which candidates are compared.
+    """A URL that went missing in a sweep, and the row and text features of the document that represents its page.
 
     `row` is None if the URL never had a document; `features` is None if the text of the document is not stored.
     """
@@ -33,12 +33,12 @@ class DeadUrl(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     url: str
     row: DocumentRow | None
     features: TextFeatures | None
-    last_sweep: int  # the last sweep with a page, or `missing_since` if the URL never had a page
+    last_sweep: int  # the last sweep with a page of the URL; if there is none, `missing_since`
     missing_since: int  # the sweep in which the URL went missing
 
 
 class FindContext:
-    """The objects that the steps share. Caches are never refreshed, so a changed state needs a new context."""
+    """The objects that all steps share. Caches are never refreshed, so a changed state needs a new context."""
 
     def __init__(self, view: View, settings: Settings) -> None:
         self.view, self.settings = view, settings.find
@@ -46,35 +46,35 @@ class FindContext:
         self.counters: Counter[str] = Counter()  # how often each limit of the search was reached
         self.sketcher = Sketcher(view.scheme, settings.limits.tokens_max)
         self.sweeps = SweepIndex(view)
-        self.soft_404s = Soft404Detector(view, settings.find.soft_404_urls)
-        # Soft 404s are pages in these histories; `checked_history` treats them as failures.
+        self.soft_404_detector = Soft404Detector(view, settings.find.soft_404_urls)
+        # In these histories, unlike those of `checked_history`, soft 404s are pages.
         self.url_histories: BatchLru[bytes, UrlHistory] = BatchLru(self._read_histories, _HISTORIES_CACHED)
         self.rows: BatchLru[bytes, DocumentRow | None] = BatchLru(view.documents, _ROWS_CACHED)
-        self.texts = TextFeatureCache(view, self.sketcher)
-        self.copies = CopyDetector(view, self.rows, self.sweeps.last_sweep_of)
-        self.locations: BatchLru[bytes, list[bytes]] = BatchLru(self._read_locations, _LOCATIONS_CACHED)
-        self.site_statistics = lru_cache(maxsize=64)(self._read_site)
+        self.text_features = TextFeatureCache(view, self.sketcher)
+        self.copy_detector = CopyDetector(view, self.rows, self.sweeps.last_sweep_of)
+        self.latest_locations: BatchLru[bytes, list[bytes]] = BatchLru(self._read_locations, _LOCATIONS_CACHED)
+        self.site_statistics = lru_cache(maxsize=64)(self._read_site_statistics)
 
     def checked_history(self, key: bytes) -> UrlHistory:
-        """Return the history of a URL, with soft 404s as failures. This check is slow and not cached."""
+        """Return the history of a URL, with soft 404s classified as failures. This check is slow and not cached."""
         (captures,) = self.view.histories([key])
-        return build_history(key, captures, self.sweeps, self.soft_404s.is_suspected)
+        return build_history(key, captures, self.sweeps, self.soft_404_detector.is_suspected)
 
     def read_dead_url(self, history: UrlHistory, missing_since: int) -> DeadUrl:
-        """Return a URL that went missing in the sweep `missing_since`, with the document that represents its page."""
+        """Read the document that represents the page of a URL, and return both."""
         row = self._representative_row(history)
         return DeadUrl(
             key=history.key,
             url=(history.last_success or history.failures[-1]).url,
             row=row,
-            features=self.texts.features_of(row.sketch.document) if row else None,
+            features=self.text_features.of_document(row.sketch.document) if row else None,
             last_sweep=history.last_page.sweep if history.last_page else missing_since,
             missing_since=missing_since,
         )
 
     def _representative_row(self, history: UrlHistory) -> DocumentRow | None:
-        """Return the last document of a URL, or the longest of its last documents if the last one is a stub."""
-        rows = [row for row in self.rows.many(history.documents_since(0)[-_VERSIONS_READ:]) if row is not None]
+        """Return the row of a URL's last document, or of the longest recent document if the last one is a stub."""
+        rows = [row for row in self.rows.get_many(history.documents_since(0)[-_VERSIONS_READ:]) if row is not None]
         if not rows:
             return None
         last = self.rows(history.last_page.document) if history.last_page and history.last_page.document else None
@@ -87,16 +87,16 @@ class FindContext:
             yield build_history(key, captures, self.sweeps, lambda _document, _key: False)
 
     def _read_locations(self, documents: list[bytes]) -> Iterator[list[bytes]]:
-        """Yield at most `_LOCATIONS_MAX` URL keys per document id or prefix: those at which it appeared last."""
+        """Yield up to `_LOCATIONS_MAX` URL keys per document id or prefix: those at which it appeared latest."""
         for locations in self.view.locations_with_times(documents, _LOCATIONS_READ):
             if len(locations) <= _LOCATIONS_MAX:
                 yield [key for key, _ in locations]
                 continue
             self.counters["find_locations_max"] += 1
-            newest = sorted(locations, key=lambda location: (-location[1], location[0]))
+            newest = sorted(locations, key=lambda key_and_time: (-key_and_time[1], key_and_time[0]))
             yield [key for key, _ in newest[:_LOCATIONS_MAX]]
 
-    def _read_site(self, host: bytes) -> SiteStatistics:
+    def _read_site_statistics(self, host: bytes) -> SiteStatistics:
         last_sweep, documents_max = self.sweeps.last_sweep_of(host), self.settings.site_sample_documents
         sample = sample_site(self.view, host, documents_max, last_sweep)
-        return SiteStatistics(sample, self.texts, last_sweep, documents_max)
+        return SiteStatistics(sample, self.text_features, last_sweep, documents_max)

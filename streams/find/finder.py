@@ -1,7 +1,7 @@
 """Find where the page of a URL is now: the lost and found of Broder, Glassman, Manasse and Zweig (1997), extended.
 
 URL ─▶ history (alive? missing since which sweep?) ─▶ redirects ─▶ trace (collect, select, rank, follow hops)
-    ─▶ rewrite rules learned from the sure moves of all URLs ─▶ confidence ─▶ answer
+    ─▶ rewrite rules, learned from the sure moves of all URLs ─▶ confidence ─▶ answer
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from streams.sketch.sketcher import Sketcher
 from streams.timestamps import format_iso
 from streams.urls import host_prefix, url_key
 
-BLOCK_URLS = 2_000  # URLs per block: all are traced before the rules learned from them are applied
-LEARN_CONFIDENCE_MIN = 0.35
-MOVES_MAX = 20_000  # rules are learned from the last moves, at most this many
-NEIGHBOURS_MAX = 24  # missing neighbours traced per URL, to learn rules if only a few URLs are given
+BLOCK_URLS = 2_000  # all URLs of a block are traced before the rules learned from their moves are applied
+LEARN_CONFIDENCE_MIN = 0.35  # rules are learned from moves with at least this confidence
+MOVES_MAX = 20_000  # rules are learned from at most this many moves, the most recently found
+NEIGHBOURS_MAX = 24  # missing neighbours traced per URL to learn rules, if only a few URLs are requested
 
 
 class _Case(msgspec.Struct, frozen=True):
@@ -42,7 +42,7 @@ class _Case(msgspec.Struct, frozen=True):
 
     url: str
     history: UrlHistory | None = None
-    search: SearchResult | None = None  # None: no page is missing
+    result: SearchResult | None = None  # None: the URL is alive, was never captured or is invalid
 
 
 class Finder:
@@ -56,7 +56,7 @@ class Finder:
         self._tracer = Tracer(self._context, self._ranker)
 
     def find(self, url: str) -> Answer:
-        """Return the answer for one URL, without the support of rules, which are learned from other URLs."""
+        """Return the answer for one URL. It is not supported by rewrite rules, which need the moves of other URLs."""
         return self._answer(self._search(url), NO_RULES)
 
     def find_many(self, urls: Iterable[str]) -> Iterator[Answer]:
@@ -66,19 +66,19 @@ class Finder:
         last `MOVES_MAX` sure moves of this and earlier blocks. If a block has only a few URLs, the missing URLs in
         their folders are traced too, to learn rules from more moves.
         """
-        remaining = iter(urls)
+        remaining_urls = iter(urls)
         moves: dict[str, str] = {}
-        while block := list(islice(remaining, BLOCK_URLS)):
+        while block := list(islice(remaining_urls, BLOCK_URLS)):
             cases = [self._search(url) for url in block]
             is_small = len(block) <= NEIGHBOURS_MAX // 4
             neighbours = dict.fromkeys(url for c in cases for url in self._missing_neighbours(c)) if is_small else {}
             neighbour_cases = (self._search(url) for url in neighbours if url not in block)
             for case in (*cases, *neighbour_cases):
-                if (target := _sure_move(case)) is not None:
+                if (target := _sure_move_target(case)) is not None:
                     moves[case.url] = target
-            excess = list(islice(moves, max(0, len(moves) - MOVES_MAX)))
-            self.counters["find_moves_max"] += len(excess)
-            for url in excess:
+            excess_urls = list(islice(moves, max(0, len(moves) - MOVES_MAX)))
+            self.counters["find_moves_max"] += len(excess_urls)
+            for url in excess_urls:
                 del moves[url]
             rules = Rules(moves.items())
             yield from (self._answer(case, rules) for case in cases)
@@ -89,9 +89,9 @@ class Finder:
         return absent_since(history, self._context.sweeps) if history.pages else None
 
     def ranked_urls(self, url: str) -> list[str]:
-        """Return the URLs of all ranked candidates: the URLs that look-ups found, whatever their confidence."""
-        search = self._search(url).search
-        return [candidate.history.pages[-1].url for candidate in search.trace.ranked] if search else []
+        """Return the URLs of all ranked candidates, of any confidence and without those that rules predict."""
+        result = self._search(url).result
+        return [candidate.history.pages[-1].url for candidate in result.trace.ranked] if result else []
 
     def _search(self, url: str) -> _Case:
         try:
@@ -112,35 +112,37 @@ class Finder:
         return _Case(url, history, SearchResult(dead, trace, redirect))
 
     def _search_unvisited_host(self, history: UrlHistory) -> SearchResult | None:
-        """Search for the page of a URL whose host is no longer visited. Return None unless a new URL is sure."""
+        """Search for the page of a living URL not covered by later sweeps. Return None unless a new URL is sure."""
         missing_since = absent_since(history, self._context.sweeps)
         if missing_since is None or not history.pages:
             return None
         dead = self._context.read_dead_url(history, missing_since)
         trace = self._tracer.trace(dead)
-        new = [candidate for candidate in trace.ranked if candidate.history.pages[0].sweep >= missing_since]
-        search = SearchResult(dead, Trace(new, trace.hops))
-        return search if _direct_confidence(search) >= self._settings.confidence_min else None
+        new_candidates = [
+            candidate for candidate in trace.ranked if candidate.history.pages[0].sweep >= missing_since
+        ]
+        result = SearchResult(dead, Trace(new_candidates, trace.hops))
+        return result if _direct_confidence(result) >= self._settings.confidence_min else None
 
     def _missing_neighbours(self, case: _Case) -> list[str]:
-        """Return missing URLs in the folder of a URL, in order of key; none if the URL has a sure move already."""
-        if case.history is None or case.search is None or _sure_move(case) is not None:
+        """Return missing URLs in the folder of a URL, in order of key, or none if the URL itself has a sure move."""
+        if case.history is None or case.result is None or _sure_move_target(case) is not None:
             return []
         keys = (key for key in folder_neighbours(self._context, case.history.key) if key != case.history.key)
-        histories = self._context.url_histories.many(keys)
+        histories = self._context.url_histories.get_many(keys)
         missing = (h.pages[-1].url for h in histories if h.pages and h.missing_since is not None)
         return list(islice(missing, NEIGHBOURS_MAX))
 
     def _answer(self, case: _Case, rules: Rules) -> Answer:
-        history, search = case.history, case.search
-        if history is None or (search is None and not history.is_alive):
+        history, result = case.history, case.result
+        if history is None or (result is None and not history.is_alive):
             candidates = self._guesses(case.url, rules) if history else []
             return Answer(url=case.url, status="unknown", last_seen=None, document=None, candidates=candidates)
         status, candidates, limit = "alive", [], self._settings.answers_max
-        if search is not None:
-            candidates = build_candidates(self._apply_rules(case.url, search, rules), limit)
+        if result is not None:
+            candidates = build_candidates(self._apply_rules(case.url, result, rules), limit)
             failure = history.failures[-1] if history.failures else None
-            if failure is not None and failure.document is not None and failure.redirect is None:
+            if failure is not None and failure.document is not None and failure.redirect is None:  # a soft 404
                 candidates = [*candidates[: max(1, limit - 1)], soft_404_candidate(history)][:limit]
             is_sure = bool(candidates) and candidates[0].confidence >= self._settings.confidence_min
             status = "moved" if is_sure else "gone"
@@ -148,16 +150,16 @@ class Finder:
         document = history.last_page.document.hex() if history.last_page and history.last_page.document else None
         return Answer(url=case.url, status=status, last_seen=last_seen, document=document, candidates=candidates)
 
-    def _apply_rules(self, url: str, search: SearchResult, rules: Rules) -> SearchResult:
+    def _apply_rules(self, url: str, result: SearchResult, rules: Rules) -> SearchResult:
         predictions: dict[bytes, Prediction] = {}
         for prediction in rules.predict(url):
-            if (key := _target_key(prediction)) is not None and key != search.dead.key:
+            if (key := _target_key(prediction)) is not None and key != result.dead.key:
                 predictions.setdefault(key, prediction)
-        ranked = self._ranker.apply_predictions(search.dead, search.trace.ranked, predictions)
-        return SearchResult(search.dead, Trace(ranked, search.trace.hops), search.redirect, predictions)
+        ranked = self._ranker.apply_predictions(result.dead, result.trace.ranked, predictions)
+        return SearchResult(result.dead, Trace(ranked, result.trace.hops), result.redirect, predictions)
 
     def _guesses(self, url: str, rules: Rules) -> list[Candidate]:
-        """Return candidates for a URL that no sweep captured: living pages that rules predict."""
+        """Return candidates for a URL that no sweep captured: living URLs that rules predict."""
         candidates: list[Candidate] = []
         for prediction in rules.predict(url):
             key = _target_key(prediction)
@@ -166,18 +168,18 @@ class Finder:
         return candidates[: self._settings.answers_max]
 
 
-def _direct_confidence(search: SearchResult) -> float:
-    """Return the confidence of the best candidate without rules and redirects."""
-    candidates = build_candidates(SearchResult(search.dead, search.trace), 1)
+def _direct_confidence(result: SearchResult) -> float:
+    """Return the confidence of the best candidate, ignoring rules and redirects."""
+    candidates = build_candidates(SearchResult(result.dead, result.trace), 1)
     return candidates[0].confidence if candidates else 0.0
 
 
-def _sure_move(case: _Case) -> str | None:
-    """Return the target of a move from which rules are learned: it is sure, direct and not in a copied tree."""
-    if case.search is None or not case.search.trace.ranked or case.search.trace.hops:
+def _sure_move_target(case: _Case) -> str | None:
+    """Return the new URL if rules can be learned from the move: it is sure, direct and not to a copied tree."""
+    if case.result is None or not case.result.trace.ranked or case.result.trace.hops:
         return None
-    best = case.search.trace.ranked[0]
-    is_sure = not best.traits.is_copied and _direct_confidence(case.search) >= LEARN_CONFIDENCE_MIN
+    best = case.result.trace.ranked[0]
+    is_sure = not best.traits.is_copied and _direct_confidence(case.result) >= LEARN_CONFIDENCE_MIN
     return best.history.pages[-1].url if is_sure else None
 
 

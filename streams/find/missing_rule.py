@@ -1,9 +1,9 @@
-"""The rule that decides from the captures of a URL whether it is missing, and since which sweep.
+"""Decide from the captures of a URL whether it is missing, and since which sweep.
 
-`IS_MISSING` defines the rule: what each outcome of a sweep says about a URL. Only committed sweeps make a URL
-missing, but an open sweep may show that a URL is alive. If a sweep has several captures of a URL, the last one
-decides, but a temporary error never replaces an earlier capture. A redirect to a different spelling of the same URL,
-such as from http to https, is ignored.
+`IS_MISSING` defines the rule: which outcomes of a sweep show that a URL is missing or alive. Only committed sweeps
+make a URL missing, but an open sweep can show that a URL is alive. If a sweep has several captures of a URL, the last
+one decides, but a temporary error never replaces an earlier capture. A redirect to a different spelling of the same
+URL, such as from http to https, is ignored.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from streams.page import NOT_MODIFIED, SUCCESS_STATUSES
 from streams.sketch.index_terms import page_name
 from streams.urls import domain_ranges, host_prefix, key_url, url_key
 
-_LOCATIONS_READ_MIN = 64  # locations to read per document, at least
+_LOCATIONS_READ_MIN = 64  # minimum number of locations to read per document
 _HOSTS_COMPARED_MAX, _NEW_HOSTS_MAX = 64, 64
-_HOSTS_READ_MAX = 10_000  # if a sweep has more hosts, do not guess to which of them a host moved
+_HOSTS_READ_MAX = 10_000  # in a sweep with more hosts, no host is regarded as new
 _SERVER_ERROR_MIN = 500
 _TEMPORARY_CLIENT_ERRORS = frozenset({408, 425, 429})
 
@@ -37,12 +37,12 @@ class Outcome(Enum):
     NO_TEXT = auto()  # a 304, or a 2xx without text, such as a PDF, an image or an empty page
     NOT_SERVED = auto()  # a redirect, any other 3xx or 4xx, or a soft 404
     TEMPORARY_ERROR = auto()  # 408, 425, 429 or 5xx
-    REPEATED_TEMPORARY_ERROR = auto()  # a temporary error, as in the previous sweep with a capture
+    REPEATED_TEMPORARY_ERROR = auto()  # a temporary error, as in the previous sweep that captured the URL
     NOT_CAPTURED = auto()  # no capture, although the sweep covers the URL (`SweepIndex.covers`)
     NOT_COVERED = auto()  # no capture, and the sweep belongs to a different crawl
 
 
-IS_MISSING: dict[Outcome, bool | None] = {  # None: no change
+IS_MISSING: dict[Outcome, bool | None] = {  # None: the URL stays missing or alive, as before
     Outcome.PAGE: False,
     Outcome.NO_TEXT: False,
     Outcome.NOT_SERVED: True,
@@ -60,7 +60,7 @@ class SweepIndex:
         self._view = view
         self.committed = [s.number for s in view.sweeps() if s.state is SweepState.COMMITTED]
         self._hosts_of_domain = lru_cache(maxsize=65_536)(self._read_hosts_of_domain)
-        self._same_crawl = lru_cache(maxsize=4096)(self._share_hosts)
+        self._have_common_host = lru_cache(maxsize=4096)(self._read_have_common_host)
         self.new_hosts = lru_cache(maxsize=256)(self._read_new_hosts)
 
     def has_visited(self, sweep: int, host: bytes) -> bool:
@@ -74,10 +74,10 @@ class SweepIndex:
         """
         if self.has_visited(sweep, host_prefix(key)):
             return True
-        return bool(self.hosts_of_domain(sweep, key, 1)) or self._same_crawl(sweep, last_sweep)
+        return bool(self.hosts_of_domain(sweep, key, 1)) or self._have_common_host(sweep, last_sweep)
 
     def last_sweep_of(self, host: bytes) -> int:
-        """Return the last committed sweep that visited a host, or, if none did, the last committed sweep (or 0)."""
+        """Return the last committed sweep that visited a host. If none did, return the last committed sweep, or 0."""
         visits = (sweep for sweep in reversed(self.committed) if self.has_visited(sweep, host))
         return next(visits, self.committed[-1] if self.committed else 0)
 
@@ -93,17 +93,19 @@ class SweepIndex:
         return results
 
     def _read_new_hosts(self, sweep: int, previous: int) -> list[bytes]:
-        """Return hosts that a sweep visited but the sweep `previous` did not, those with the most captures first."""
+        """Return hosts that a sweep visited and the sweep `previous` did not, those with the most captures first."""
         counts = self._view.captures_per_host(sweep, limit=_HOSTS_READ_MAX + 1)
         if len(counts) > _HOSTS_READ_MAX:
             return []
-        old_counts = self._view.captures_per_host(previous, limit=_HOSTS_READ_MAX + 1)
-        is_complete = len(old_counts) <= _HOSTS_READ_MAX
-        new = [h for h in counts if not (old_counts.get(h, 0) if is_complete else self.has_visited(previous, h))]
-        return sorted(new, key=lambda host: (-counts[host], host))[:_NEW_HOSTS_MAX]
+        previous_counts = self._view.captures_per_host(previous, limit=_HOSTS_READ_MAX + 1)
+        is_complete = len(previous_counts) <= _HOSTS_READ_MAX  # otherwise, ask for each host
+        new_hosts = [
+            h for h in counts if not (previous_counts.get(h, 0) if is_complete else self.has_visited(previous, h))
+        ]
+        return sorted(new_hosts, key=lambda host: (-counts[host], host))[:_NEW_HOSTS_MAX]
 
-    def _share_hosts(self, sweep: int, last_sweep: int) -> bool:
-        """Whether both sweeps visited one of the first hosts of either sweep."""
+    def _read_have_common_host(self, sweep: int, last_sweep: int) -> bool:
+        """Whether one of the first hosts of either sweep was visited by both sweeps."""
         for first, second in ((last_sweep, sweep), (sweep, last_sweep)):
             hosts = self._view.captures_per_host(first, limit=_HOSTS_COMPARED_MAX)
             if any(self.has_visited(second, host) for host in hosts):
@@ -112,14 +114,14 @@ class SweepIndex:
 
 
 class UrlHistory(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """The captures of one URL, classified by the rule: successes show the URL as alive, failures as missing."""
+    """The captures of one URL, classified by the rule: successes show that it is alive, failures that it is not."""
 
     key: bytes
     pages: tuple[Capture, ...]  # successes with text, one per sweep, in order
-    textless_success: Capture | None  # the last success, if it has no text
+    textless_success: Capture | None  # the last success if it has no text; None if it has text
     failures: tuple[Capture, ...]  # all failures after the last success
     last_capture_sweep: int  # the last sweep with a capture of the URL, or 0
-    missing_since: int | None  # the first committed sweep after the last success that shows the URL as missing
+    missing_since: int | None  # the first committed sweep that shows the URL as missing, after the last success
 
     @property
     def last_page(self) -> Capture | None:
@@ -134,7 +136,7 @@ class UrlHistory(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         """Whether the URL has a success and has not been missing since."""
         return self.last_success is not None and self.missing_since is None
 
-    def document_at(self, sweep: int) -> bytes | None:
+    def document_in_sweep(self, sweep: int) -> bytes | None:
         return next((page.document for page in self.pages if page.sweep == sweep), None)
 
     def documents_since(self, sweep: int) -> list[bytes]:
@@ -148,7 +150,7 @@ class Soft404Detector:
 
     A document is suspected if at least `urls_min` unrelated URLs of one host serve it in the same sweep. URLs with
     the same page name are related: they are one page at old and new paths, or in several versions or languages. URLs
-    that serve the document in different sweeps may be one page whose URL gets a new id in every sweep.
+    that serve the document in different sweeps may be one page whose URL contains an id that changes every sweep.
     """
 
     def __init__(self, view: View, urls_min: int) -> None:
@@ -158,26 +160,26 @@ class Soft404Detector:
     def is_suspected(self, document: bytes, key: bytes) -> bool:
         return self._suspected((document, host_prefix(key)))
 
-    def is_soft_404(self, history: UrlHistory) -> bool:
+    def has_suspected_page(self, history: UrlHistory) -> bool:
         document = history.last_page.document if history.last_page else None
         return document is not None and self.is_suspected(document, history.key)
 
-    def load(self, histories: Iterable[UrlHistory]) -> None:
-        """Read what `is_soft_404` needs for these URLs in one batch."""
+    def preload(self, histories: Iterable[UrlHistory]) -> None:
+        """Read what `has_suspected_page` needs for these histories, in one batch."""
         pages = ((history.last_page, history.key) for history in histories)
-        self._suspected.many((page.document, host_prefix(key)) for page, key in pages if page and page.document)
+        self._suspected.get_many((page.document, host_prefix(key)) for page, key in pages if page and page.document)
 
     def _read(self, pairs: list[tuple[bytes, bytes]]) -> Iterator[bool]:
-        # The locations of a document are sorted by URL key, so the locations on one host are adjacent.
+        # The locations of a document are sorted by URL key, so those on one host share a prefix.
         limit = max(_LOCATIONS_READ_MIN, 4 * self._urls_min)
         locations = self._view.locations([document + host for document, host in pairs], limit)
         for (document, _), keys in zip(pairs, locations, strict=True):
             names = {key: page_name(key_url(key)) for key in keys}
-            is_common = len(set(names.values())) >= self._urls_min
-            yield is_common and self._count_simultaneous(document, names) >= self._urls_min
+            has_enough_names = len(set(names.values())) >= self._urls_min
+            yield has_enough_names and self._max_simultaneous_names(document, names) >= self._urls_min
 
-    def _count_simultaneous(self, document: bytes, names: dict[bytes, str]) -> int:
-        """Return the largest number of page names (`names`, by URL key) that served a document in the same sweep.
+    def _max_simultaneous_names(self, document: bytes, names: dict[bytes, str]) -> int:
+        """Return the largest number of page names whose URLs served a document in one sweep; `names` is by URL key.
 
         A URL is assumed to serve the document in all sweeps from the first to the last that captured it there.
         """
@@ -191,16 +193,16 @@ class Soft404Detector:
 
 
 def build_history(
-    key: bytes, captures: list[Capture], sweeps: SweepIndex, is_soft_404: Callable[[bytes, bytes], bool]
+    key: bytes, captures: list[Capture], sweeps: SweepIndex, is_suspected: Callable[[bytes, bytes], bool]
 ) -> UrlHistory:
-    """Classify the captures of a URL, which are in order. `is_soft_404` takes a document and a URL key."""
-    decisive = _decisive_captures(captures)
+    """Classify the captures of a URL, which are in order of time. `is_suspected` takes a document and a URL key."""
+    decisive_captures = _decisive_captures(captures)
     pages: list[Capture] = []
     textless_success: Capture | None = None
     failures: list[Capture] = []
     outcome = Outcome.NOT_COVERED
-    for capture in decisive.values():
-        outcome = _outcome(capture, outcome, is_soft_404)
+    for capture in decisive_captures.values():
+        outcome = _outcome(capture, outcome, is_suspected)
         if IS_MISSING[outcome]:
             failures.append(capture)
         elif IS_MISSING[outcome] is False:
@@ -213,14 +215,14 @@ def build_history(
         pages=tuple(pages),
         textless_success=textless_success,
         failures=tuple(failures),
-        last_capture_sweep=max(decisive, default=0),
+        last_capture_sweep=max(decisive_captures, default=0),
         missing_since=None,
     )
-    return msgspec.structs.replace(history, missing_since=_missing_since(history, decisive, sweeps))
+    return msgspec.structs.replace(history, missing_since=_missing_since(history, decisive_captures, sweeps))
 
 
 def absent_since(history: UrlHistory, sweeps: SweepIndex) -> int | None:
-    """Return the first sweep without the URL, whether or not the sweep covers the URL: the host may have moved."""
+    """Return `missing_since` or, if it is None, the first sweep after the last capture, covering the URL or not."""
     if history.missing_since is not None:
         return history.missing_since
     return next((sweep for sweep in sweeps.committed if sweep > history.last_capture_sweep), None)
@@ -236,7 +238,7 @@ def redirect_key(capture: Capture) -> bytes | None:
         return None
 
 
-def _outcome(capture: Capture, previous: Outcome, is_soft_404: Callable[[bytes, bytes], bool]) -> Outcome:
+def _outcome(capture: Capture, previous: Outcome, is_suspected: Callable[[bytes, bytes], bool]) -> Outcome:
     if _is_temporary_error(capture):
         is_repeated = previous in (Outcome.TEMPORARY_ERROR, Outcome.REPEATED_TEMPORARY_ERROR)
         return Outcome.REPEATED_TEMPORARY_ERROR if is_repeated else Outcome.TEMPORARY_ERROR
@@ -244,7 +246,7 @@ def _outcome(capture: Capture, previous: Outcome, is_soft_404: Callable[[bytes, 
         return Outcome.NOT_SERVED
     if capture.document is None:
         return Outcome.NO_TEXT
-    return Outcome.NOT_SERVED if is_soft_404(capture.document, capture.key) else Outcome.PAGE
+    return Outcome.NOT_SERVED if is_suspected(capture.document, capture.key) else Outcome.PAGE
 
 
 def _decisive_captures(captures: list[Capture]) -> dict[int, Capture]:
@@ -257,12 +259,12 @@ def _decisive_captures(captures: list[Capture]) -> dict[int, Capture]:
     return by_sweep
 
 
-def _missing_since(history: UrlHistory, decisive: dict[int, Capture], sweeps: SweepIndex) -> int | None:
-    failed_in = {capture.sweep for capture in history.failures}
+def _missing_since(history: UrlHistory, decisive_captures: dict[int, Capture], sweeps: SweepIndex) -> int | None:
+    sweeps_with_failure = {capture.sweep for capture in history.failures}
     for sweep in sweeps.committed:
-        if sweep in failed_in:
+        if sweep in sweeps_with_failure:
             return sweep
-        if history.last_success and sweep > history.last_success.sweep and sweep not in decisive:
+        if history.last_success and sweep > history.last_success.sweep and sweep not in decisive_captures:
             covered = sweeps.covers(sweep, history.key, history.last_success.sweep)
             if IS_MISSING[Outcome.NOT_CAPTURED if covered else Outcome.NOT_COVERED]:
                 return sweep
@@ -282,14 +284,16 @@ def possibly_missing_urls(view: View, soft_404_urls: int) -> Iterator[str]:
     last sweep may have visited only other sites. `Finder` applies the exact rule.
     """
     committed = [sweep.number for sweep in view.sweeps() if sweep.state is SweepState.COMMITTED]
-    newest = max(committed, default=0)
+    last_committed = max(committed, default=0)
     repeated = _repeated_documents(view, soft_404_urls)
     for _, captures in groupby(view.all_captures(), key=lambda capture: capture.key):
-        page = last = None
-        for last in captures:
-            page = last if last.document else page
-        if page is not None and (page is not last or page.sweep < newest or page.document in repeated):
-            yield page.url
+        last_page = last_capture = None
+        for last_capture in captures:
+            last_page = last_capture if last_capture.document else last_page
+        if last_page is not None and (
+            last_page is not last_capture or last_page.sweep < last_committed or last_page.document in repeated
+        ):
+            yield last_page.url
 
 
 def _repeated_documents(view: View, urls_min: int) -> set[bytes]:

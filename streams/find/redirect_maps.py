@@ -4,8 +4,8 @@
 |---------|------------------------------------|-----------------------------------------|
 | nginx   | `map` blocks for the http section  | host, path and query as requested       |
 | apache  | a text file for RewriteMap         | host, path and query as requested       |
-| netlify | a `_redirects` file                | path, after the host if hosts differ     |
-| csv     | `old,new,confidence` with a header |                                         |
+| netlify | a `_redirects` file                | path; host and path if hosts differ     |
+| csv     | `old,new,confidence` with a header | none                                    |
 
 URLs are written in WHATWG's normal form, which has no spaces, line ends or control characters. Characters with a
 special meaning in a format are escaped or percent-encoded. User names and passwords are never written. A redirect
@@ -27,52 +27,54 @@ from streams.errors import BadUrl, InputError
 from streams.find.answer import Answer
 from streams.urls import url_key
 
-_NETLIFY_PATTERN = re.compile(r"\*|/:")  # in a path, netlify treats these as a splat or a placeholder
+_NETLIFY_WILDCARD = re.compile(r"\*|/:")  # in a path, netlify treats these as a splat or a placeholder
 _PRINTABLE_ASCII = re.compile(r"[!-~]+")
 _APACHE_LINE_MAX = 1000  # mod_rewrite reads 1024 bytes at a time, and treats the rest of a line as a new entry
 _NGINX_WORD_MAX = 4000  # nginx accepts words of less than 4096 bytes, including quotes and escapes
-_NGINX_BUCKETS_MIN = 2048  # nginx's default for map_hash_max_size
-_NGINX_DOLLAR = "$moved_dollar"
+_NGINX_HASH_SIZE_MIN = 2048  # nginx's default for map_hash_max_size
+_NGINX_DOLLAR = "$moved_dollar"  # the variable that contains a $
 
 
 class RedirectMap(msgspec.Struct, frozen=True):
-    """Redirects by old URL, as (new URL, confidence) in order, and the reasons for dropped old URLs."""
+    """Redirects as (target, confidence), and the reasons for dropped redirects, both by old URL."""
 
     moves: dict[str, tuple[str, float]]
     dropped: dict[str, str]
 
 
-def redirect_map(answers: Iterable[Answer], confidence_min: float = 0.5) -> RedirectMap:
+def build_redirect_map(answers: Iterable[Answer], confidence_min: float = 0.5) -> RedirectMap:
     """Return flattened redirects from missing URLs to their best candidates with at least `confidence_min`.
 
     If `confidence_min` is below the confidence that makes a URL `moved`, redirects of `gone` URLs are included at the
     caller's risk. A candidate with confidence 0, such as an error page, is never a target.
     """
     best = ((a.url, a.candidates[0]) for a in answers if a.status in {"moved", "gone"} and a.candidates)
-    return flatten({url: (c.url, c.confidence) for url, c in best if c.confidence >= confidence_min and c.confidence})
+    return flatten_chains(
+        {url: (c.url, c.confidence) for url, c in best if c.confidence >= confidence_min and c.confidence}
+    )
 
 
-def flatten(direct: Mapping[str, tuple[str, float]]) -> RedirectMap:
-    """Follow each chain to its end; the confidence of a chain is the product of the confidences of its steps.
+def flatten_chains(direct: Mapping[str, tuple[str, float]]) -> RedirectMap:
+    """Replace each chain by a redirect to its end; its confidence is the product of the confidences of the steps.
 
     URLs with the same key are treated as one, because on most servers a redirect from a page's http URL to its https
     URL would be a loop. All URLs that lead into a loop are dropped.
     """
     steps: dict[bytes, tuple[bytes, str, float]] = {}  # target key, target and confidence by old key
     dropped: dict[str, str] = {}
-    old_keys: dict[str, bytes] = {}
-    for old, (new, confidence) in direct.items():
+    key_by_url: dict[str, bytes] = {}
+    for old, (target, confidence) in direct.items():
         try:
-            key, target_key = url_key(old), url_key(new)
+            key, target_key = url_key(old), url_key(target)
         except BadUrl:
             dropped[old] = "is not a URL that can be redirected"
             continue
         if key in steps:
             continue  # a different spelling of an earlier URL
-        old_keys[old] = key
-        steps[key] = target_key, new, confidence
+        key_by_url[old] = key
+        steps[key] = target_key, target, confidence
     moves: dict[str, tuple[str, float]] = {}
-    for old, key in sorted(old_keys.items()):
+    for old, key in sorted(key_by_url.items()):
         visited = {key}
         target_key, target, confidence = steps[key]
         while target_key in steps and target_key not in visited:
@@ -95,7 +97,7 @@ def render(redirects: RedirectMap, map_format: str) -> tuple[str, dict[str, str]
     rows: list[_Row] = []
     used_keys: set[str] = set()  # in lower case
     for old, (new, confidence) in redirects.moves.items():
-        source, target = _without_user(old), _without_user(new)
+        source, target = _without_credentials(old), _without_credentials(new)
         row = _Row(source.href, source.host, source.pathname, source.search, target.href, confidence)
         if not all(map(_PRINTABLE_ASCII.fullmatch, (row.host, row.path, row.query or "-", row.target))):
             dropped[old] = "has characters that cannot be written to a redirect map"
@@ -107,16 +109,16 @@ def render(redirects: RedirectMap, map_format: str) -> tuple[str, dict[str, str]
     return write(rows), dropped
 
 
-def _without_user(url: str) -> can_ada.URL:
+def _without_credentials(url: str) -> can_ada.URL:
     parsed = can_ada.parse(url)
     parsed.username = parsed.password = ""
     return parsed
 
 
 class _Row(NamedTuple):
-    """A redirect as browsers request it: `host` includes a port if it is not the default, `query` includes its `?`.
+    """A redirect, with the old URL as browsers request it: `host` has any unusual port, and `query` has its `?`.
 
-    All fields are ASCII, so that one character is one byte.
+    All fields are ASCII, so their lengths are in bytes.
     """
 
     old: str
@@ -132,7 +134,7 @@ class _Row(NamedTuple):
 
 
 def _write_nginx(rows: list[_Row]) -> str:
-    """Write two maps: as nginx ignores case in look-ups, the second map returns the old path in its exact spelling.
+    """Write two maps of old URLs: to targets, and to the exact old paths, because nginx look-ups ignore case.
 
     With one map, a page whose name differs from an old name only in case would also be redirected. If the site
     changed all names to lower case, the page would be redirected to itself.
@@ -141,8 +143,8 @@ def _write_nginx(rows: list[_Row]) -> str:
     longest = max((len(row.lookup_key) for row in rows), default=0)
     text = (
         "# Include in http{}, before the first map. If http{} sets these two sizes already, keep the larger values.\n"
-        f"map_hash_bucket_size {_power_of_two(longest + 64)};\n"
-        f"map_hash_max_size {_power_of_two(max(_NGINX_BUCKETS_MIN, 2 * len(rows)))};\n"
+        f"map_hash_bucket_size {_next_power_of_two(longest + 64)};\n"
+        f"map_hash_max_size {_next_power_of_two(max(_NGINX_HASH_SIZE_MIN, 2 * len(rows)))};\n"
         f'geo {_NGINX_DOLLAR} {{ default "$"; }}\n'
         "# In a server block: if ($moved_from = $request_uri) { return 301 $moved_to; }\n"
     )
@@ -166,7 +168,7 @@ def _nginx_words(row: _Row) -> tuple[str, str, str]:
     return _quote(row.lookup_key), _quote(row.target.replace("$", "%24")), path
 
 
-def _power_of_two(minimum: int) -> int:
+def _next_power_of_two(minimum: int) -> int:
     return 1 << (minimum - 1).bit_length()
 
 
@@ -197,12 +199,12 @@ def _apache_line(row: _Row) -> str:
 
 def _write_netlify(rows: list[_Row]) -> str:
     has_one_host = len({row.host for row in rows}) == 1
-    starts = ("" if has_one_host else f"https://{row.host}" for row in rows)
-    return "".join(f"{start}{row.path} {row.target} 301\n" for start, row in zip(starts, rows, strict=True))
+    origins = ("" if has_one_host else f"https://{row.host}" for row in rows)
+    return "".join(f"{origin}{row.path} {row.target} 301\n" for origin, row in zip(origins, rows, strict=True))
 
 
 def _find_netlify_fault(row: _Row, _used_keys: set[str]) -> str | None:
-    is_unmatchable = row.query or _NETLIFY_PATTERN.search(row.path)
+    is_unmatchable = row.query or _NETLIFY_WILDCARD.search(row.path)
     return "has a query, or a path with * or /:, which netlify cannot match" if is_unmatchable else None
 
 

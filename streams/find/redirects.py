@@ -1,4 +1,4 @@
-"""Follow the redirects that the crawler met at a URL, and recognise catch-all redirects."""
+"""Follow the redirects that sweeps recorded for a URL, and recognise catch-all redirects."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from streams.sketch.index_terms import page_name
 from streams.urls import directory_prefix, url_key
 
 _REDIRECTS_MAX = 8
-_NEIGHBOURS_READ = 256
-_CAPTURES_READ = 2_048  # only the keys of the captures are read
+_NEIGHBOURS_MAX = 256
+_CAPTURES_SCANNED = 2_048  # only their keys are read
 
 
 class RedirectTarget(msgspec.Struct, frozen=True):
@@ -23,11 +23,11 @@ class RedirectTarget(msgspec.Struct, frozen=True):
     url: str
     history: UrlHistory
     is_catch_all: bool
-    steps: int
+    steps: int  # number of redirects
 
 
 def follow_redirects(context: FindContext, history: UrlHistory) -> RedirectTarget | None:
-    """Return the end of the redirects from a URL; None if there are none, too many, an invalid one or a loop."""
+    """Return the end of a URL's redirects, or None if there are none or if they are invalid, too many or a loop."""
     redirects = [capture for capture in history.failures if capture.redirect]
     if not redirects:
         return None
@@ -50,15 +50,15 @@ def follow_redirects(context: FindContext, history: UrlHistory) -> RedirectTarge
 
 def folder_neighbours(context: FindContext, key: bytes) -> list[bytes]:
     """Return the keys of URLs in or below the folder of a URL; they may include the URL's own key."""
-    return context.view.url_keys_under(directory_prefix(key), _CAPTURES_READ)[:_NEIGHBOURS_READ]
+    return context.view.url_keys_under(directory_prefix(key), _CAPTURES_SCANNED)[:_NEIGHBOURS_MAX]
 
 
-def _is_catch_all(context: FindContext, history: UrlHistory, target: bytes) -> bool:
-    """Whether a redirect leads to a home page, or many neighbours of the URL redirect to the same target."""
-    if _is_home_page(target) and not _is_home_page(history.key):
+def _is_catch_all(context: FindContext, history: UrlHistory, target_key: bytes) -> bool:
+    """Whether a redirect leads to a home page, or many neighbours of the URL redirect to its target."""
+    if _is_home_page(target_key) and not _is_home_page(history.key):
         return True
     captures = chain.from_iterable(context.view.histories(folder_neighbours(context, history.key)))
-    names = {page_name(capture.url) for capture in captures if redirect_key(capture) == target}
+    names = {page_name(capture.url) for capture in captures if redirect_key(capture) == target_key}
     return len(names) >= context.settings.soft_404_urls
 
 

@@ -17,10 +17,10 @@ from streams.find.trace import Trace
 from streams.timestamps import format_iso
 from streams.urls import domain_key, host_prefix
 
-_FOLDED_CONTAINMENT_MIN, _FOLDED_RESEMBLANCE_MAX = 0.5, 0.3
+_FOLDED_CONTAINMENT_MIN, _FOLDED_RESEMBLANCE_MAX = 0.5, 0.3  # for a page folded into a larger one
 _COEXISTED_MIN, _PATH_MIN, _COSINE_MIN = 0.2, 0.3, 0.2  # weaker evidence is not reported
-_UNSEEN_TARGET_CONFIDENCE = 0.6  # for a redirect target that no sweep captured
-_GUESS_FACTOR = 0.3  # applied to the rule's confidence if the old URL was never captured
+_UNCAPTURED_TARGET_CONFIDENCE = 0.6  # for a redirect target that no sweep captured
+_GUESS_FACTOR = 0.3  # confidence of a guess, as a share of its rule's confidence
 _SAME_PAGE_SUFFIXES = (b"/", b".html", b"/index", b"/")  # stripped in this order
 
 
@@ -39,16 +39,16 @@ def build_candidates(result: SearchResult, limit: int) -> list[Candidate]:
     ranked = result.trace.ranked
     others = [c for c in ranked if result.redirect is None or c.history.key != result.redirect.history.key]
     candidates: list[Candidate] = []
-    remaining = 1.0
+    confidence_left = 1.0
     if redirect is not None and redirect.confidence > scoring.DOUBTFUL_REDIRECT_CONFIDENCE:
         candidates.append(redirect)
-        remaining -= redirect.confidence
+        confidence_left -= redirect.confidence
     for index, other in enumerate(others[:limit]):
         confidence = _confidence(result, others, index)
         # Only one candidate can be right, so the others get at most 1 minus the confidence of the first candidate.
-        confidence = min(confidence, remaining) if candidates else confidence
+        confidence = min(confidence, confidence_left) if candidates else confidence
         candidates.append(_compared_candidate(result, other, confidence))
-        remaining = min(remaining, 1.0 - candidates[0].confidence)
+        confidence_left = min(confidence_left, 1.0 - candidates[0].confidence)
     if redirect is not None and redirect not in candidates:  # a doubtful redirect target is ranked by confidence
         candidates.append(redirect)
         candidates.sort(key=lambda candidate: -candidate.confidence)
@@ -63,7 +63,7 @@ def soft_404_candidate(history: UrlHistory) -> Candidate:
 
 
 def guessed_candidate(history: UrlHistory, prediction: Prediction) -> Candidate:
-    """Return a candidate for a URL that was never captured: the page that a rule predicts."""
+    """Return the page that a rule predicts as a candidate for an old URL that was never captured."""
     confidence = round(_GUESS_FACTOR * prediction.confidence, 4)
     return _uncompared_candidate(history.pages[-1].url, history, confidence, _rule_evidence(prediction))
 
@@ -71,15 +71,15 @@ def guessed_candidate(history: UrlHistory, prediction: Prediction) -> Candidate:
 def _confidence(result: SearchResult, ranked: list[RankedCandidate], index: int) -> float:
     candidate, hops = ranked[index], result.trace.hops
     rivals = [other for other in ranked if other is not candidate and not _is_same_page(other, candidate)]
-    second = rivals[0].score if rivals else 0.0
-    confidence = scoring.confidence(candidate.score, second, candidate.traits)
+    second_score = rivals[0].score if rivals else 0.0
+    confidence = scoring.confidence(candidate.score, second_score, candidate.traits)
     for hop in hops:
         confidence *= hop.confidence
     if hops and candidate.traits.resemblance == 1.0:
-        # The candidate has the text of the old page itself, so doubts about the hops do not matter.
-        second = max((scoring.score(rival.traits) for rival in rivals), default=0.0)
-        direct = scoring.confidence(scoring.score(candidate.traits), second, candidate.traits)
-        confidence = max(confidence, direct)
+        # The candidate has exactly the text of the old page, so doubts about the hops do not matter.
+        second_score = max((scoring.score(rival.traits) for rival in rivals), default=0.0)
+        direct_confidence = scoring.confidence(scoring.score(candidate.traits), second_score, candidate.traits)
+        confidence = max(confidence, direct_confidence)
     return confidence
 
 
@@ -106,13 +106,13 @@ def _redirect_candidate(result: SearchResult, redirect: RedirectTarget) -> Candi
 
 
 def _uncompared_redirect(redirect: RedirectTarget, evidence: Evidence) -> Candidate:
-    """Return a redirect target that was not ranked: it is dead, has no text, or is not in later sweeps."""
+    """Return a redirect target that was not ranked: it is dead, or has had no page since the old URL went missing."""
     url, history = redirect.url, redirect.history
     if history.failures and history.failures[-1].document is not None:
         return _uncompared_candidate(url, history, 0.0, evidence, Evidence("suspected_soft_404"))
     if history.last_success and not history.is_alive:
         return _uncompared_candidate(url, history, 0.0, evidence, Evidence("target_missing"))
-    confidence = scoring.REDIRECT_CONFIDENCE if history.is_alive else _UNSEEN_TARGET_CONFIDENCE
+    confidence = scoring.REDIRECT_CONFIDENCE if history.is_alive else _UNCAPTURED_TARGET_CONFIDENCE
     if redirect.is_catch_all:
         confidence = scoring.DOUBTFUL_REDIRECT_CONFIDENCE
     doubts = [] if history.is_alive else [Evidence("not_captured")]
@@ -120,11 +120,11 @@ def _uncompared_redirect(redirect: RedirectTarget, evidence: Evidence) -> Candid
 
 
 def _uncompared_candidate(url: str, history: UrlHistory, confidence: float, *evidence: Evidence) -> Candidate:
-    first = history.pages[0] if history.pages else history.textless_success
+    first_success = history.pages[0] if history.pages else history.textless_success
     return Candidate(
         url=url,
         confidence=confidence,
-        first_seen=format_iso(first.time) if first else None,
+        first_seen=format_iso(first_success.time) if first_success else None,
         last_seen=format_iso(history.last_success.time) if history.last_success else None,
         evidence=list(evidence),
     )
@@ -147,7 +147,7 @@ def _compared_candidate(
 
 
 def _evidence(result: SearchResult, candidate: RankedCandidate) -> list[Evidence]:
-    # Names that differ in JSON: `words` is the cosine, and `stood_beside` is `coexisted`.
+    # Names that differ in JSON: `words` is the cosine, `stood_beside` is `coexisted`, and `stop` is a hop.
     traits, key = candidate.traits, candidate.history.key
     evidence = [Evidence("stop", round(hop.confidence, 4), hop.url) for hop in result.trace.hops]
     if traits.containment >= _FOLDED_CONTAINMENT_MIN and traits.resemblance < _FOLDED_RESEMBLANCE_MAX:

@@ -27,24 +27,24 @@ from streams.find.batch_lru import BatchLru
 from streams.sketch.sketcher import Sketcher
 from streams.urls import directory_prefix
 
-_COMMON_ABOVE = 3  # a shingle in more documents of the sample weighs less
+_COMMON_ABOVE = 3  # a shingle in more sampled documents weighs less
 _SITE_DOCUMENTS_MIN = 8
 _VECTORS_CACHED = 4096
 _LEAD_CHARACTERS, _LEAD_WORDS = 300, 12
-_RARE_TOTAL_EXTRA = 2.0  # added to the sum of rarities, so that a page of menus only is contained in no page
+_RARE_TOTAL_EXTRA = 2.0  # added to the sum of rarities, so that no page contains a page that has only menus
 _SCAN_CAPTURES_MAX = 4_096  # captures whose keys are read at once; a larger site is sampled by directory
 _DIRECTORIES_MAX = 64
 _DIRECTORY_CAPTURES, _DIRECTORY_URLS = 128, 8
-_URLS_FACTOR = 4  # URLs read at most, per URL wanted from the last sweep
+_URLS_FACTOR = 4  # maximum number of URLs to read, per URL wanted from the last sweep
 _SAMPLE_CAPTURES_MAX = 1_536
 
 
 class TextFeatures(msgspec.Struct, frozen=True, gc=False, eq=False):
-    """The title of a text, and three columns: distinct shingles and words, both ascending, and ln(1 + word count)."""
+    """The title of a text, its distinct shingles and words, both ascending, and how often the words occur."""
 
     shingles: NDArray[np.uint32]
     words: NDArray[np.uint32]
-    weights: NDArray[np.float64]  # per word
+    log_counts: NDArray[np.float64]  # ln(1 + count), per word
     title: str
 
 
@@ -63,11 +63,11 @@ class Similarity(NamedTuple):
 
 
 class TextFeatureCache:
-    """An LRU cache of `size` text features by document id; a value is None if no text is stored."""
+    """An LRU cache of the features of `size` texts by document id; a value is None if no text is stored."""
 
     def __init__(self, view: View, sketcher: Sketcher, size: int = 4096) -> None:
         self._view, self._sketcher = view, sketcher
-        self.features_of: BatchLru[bytes, TextFeatures | None] = BatchLru(self._read, size)
+        self.of_document: BatchLru[bytes, TextFeatures | None] = BatchLru(self._read, size)
         self.title_words = lru_cache(maxsize=size)(lambda title: sketcher.words_and_counts(title)[0])
 
     def _read(self, documents: list[bytes]) -> Iterator[TextFeatures | None]:
@@ -81,15 +81,15 @@ class TextFeatureCache:
 
 
 class SiteStatistics:
-    """How rare words and shingles are in a sample of a site, in its last sweep and in earlier sweeps."""
+    """How rare words and shingles are in a sample of a site: words in its last sweep, shingles in any sweep."""
 
     def __init__(
-        self, sample: list[list[Capture]], texts: TextFeatureCache, last_sweep: int, documents_max: int = 64
+        self, sample: list[list[Capture]], text_features: TextFeatureCache, last_sweep: int, documents_max: int = 64
     ) -> None:
-        self._sample, self._texts, self._documents_max = sample, texts, documents_max
+        self._sample, self._text_features, self._documents_max = sample, text_features, documents_max
         features = self._features_in(last_sweep)
-        self._documents = len(features)
-        self._words, self._word_counts = _count([f.words for f in features])
+        self._document_count = len(features)
+        self._words, self._word_counts = _count_columns([f.words for f in features])
         self._common_shingles = lru_cache(maxsize=64)(self._read_common_shingles)
         self._last_sweep = last_sweep
         self._vectors: dict[bytes, tuple[NDArray[np.float64], float]] = {}
@@ -98,19 +98,19 @@ class SiteStatistics:
         captures = (c for captures in self._sample for c in captures)
         documents = (c.document for c in captures if c.sweep == sweep and c.document is not None)
         chosen = list(islice(dict.fromkeys(documents), self._documents_max))
-        return [f for f in self._texts.features_of.many(chosen) if f is not None]
+        return [f for f in self._text_features.of_document.get_many(chosen) if f is not None]
 
     def idf(self, words: NDArray[np.uint32]) -> NDArray[np.float64]:
         """Return ln((1 + documents) / (1 + documents with the word)) of each word, at least 0."""
         counts = _look_up(words, self._words, self._word_counts)
-        return np.asarray(np.log((1.0 + self._documents) / (1.0 + counts)))
+        return np.asarray(np.log((1.0 + self._document_count) / (1.0 + counts)))
 
     def vector(self, document: bytes, features: TextFeatures) -> tuple[NDArray[np.float64], float]:
         """Return the TF-IDF vector of a document over its words, and the norm of the vector."""
         if document not in self._vectors:
             if len(self._vectors) >= _VECTORS_CACHED:
                 self._vectors.pop(next(iter(self._vectors)))
-            vector = features.weights * self.idf(features.words)
+            vector = features.log_counts * self.idf(features.words)
             self._vectors[document] = vector, float(np.sqrt(vector @ vector))
         return self._vectors[document]
 
@@ -123,9 +123,9 @@ class SiteStatistics:
         return weights
 
     def _read_common_shingles(self, sweep: int) -> tuple[NDArray[np.uint32], NDArray[np.float64]]:
-        """Return the common shingles of a sweep, ascending, and how common each is, 0 to 1."""
+        """Return the common shingles of a sweep, ascending, and how common each of them is, 0 to 1."""
         features = self._features_in(sweep)
-        shingles, counts = _count([f.shingles for f in features])
+        shingles, counts = _count_columns([f.shingles for f in features])
         total = max(len(features), _SITE_DOCUMENTS_MIN)
         is_common = counts > _COMMON_ABOVE
         rarity = np.log(total / counts[is_common]) / np.log(total / _COMMON_ABOVE)
@@ -135,13 +135,15 @@ class SiteStatistics:
 class OldText:
     """The text of the old page, prepared for many comparisons."""
 
-    def __init__(self, features: TextFeatures, site: SiteStatistics, sweep: int, texts: TextFeatureCache) -> None:
-        self._features, self._site, self._texts = features, site, texts
+    def __init__(
+        self, features: TextFeatures, site: SiteStatistics, sweep: int, text_features: TextFeatureCache
+    ) -> None:
+        self._features, self._site, self._text_features = features, site, text_features
         self._rarity = site.rarity(features.shingles, sweep)
         self._rare_total = float(self._rarity.sum()) + _RARE_TOTAL_EXTRA
-        self._vector = features.weights * site.idf(features.words)
+        self._vector = features.log_counts * site.idf(features.words)
         self._norm = float(np.sqrt(self._vector @ self._vector))
-        self._title_words = texts.title_words(features.title)
+        self._title_words = text_features.title_words(features.title)
         self._title_weights = site.idf(self._title_words) ** 2
         self._title_total = max(float(self._title_weights.sum()), 1e-9)
 
@@ -153,7 +155,7 @@ class OldText:
         union = len(old.shingles) + len(candidate.shingles) - common
         vector, candidate_norm = self._site.vector(document, candidate)
         norm = self._norm * candidate_norm
-        candidate_words = self._texts.title_words(candidate.title)
+        candidate_words = self._text_features.title_words(candidate.title)
         _, title = count_and_weigh_shared(self._title_words, self._title_weights, candidate_words)
         return Similarity(
             resemblance=common / union if union else 1.0,
@@ -164,7 +166,7 @@ class OldText:
         )
 
 
-def _count(columns: list[NDArray[np.uint32]]) -> tuple[NDArray[np.uint32], NDArray[np.float64]]:
+def _count_columns(columns: list[NDArray[np.uint32]]) -> tuple[NDArray[np.uint32], NDArray[np.float64]]:
     """Return the distinct values of all columns, ascending, and the number of columns with each value."""
     if not columns:
         return np.empty(0, np.uint32), np.empty(0)
@@ -172,39 +174,42 @@ def _count(columns: list[NDArray[np.uint32]]) -> tuple[NDArray[np.uint32], NDArr
     return values, counts.astype(np.float64)
 
 
-def _look_up(keys: NDArray[np.uint32], table: NDArray[np.uint32], values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the value of each key, or 0 if it is not in `table`, whose keys are ascending."""
-    if not len(table):
+def _look_up(
+    keys: NDArray[np.uint32], table_keys: NDArray[np.uint32], values: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return the value of each key, or 0 if the key is not in `table_keys`, which are ascending."""
+    if not len(table_keys):
         return np.zeros(len(keys))
-    positions = np.minimum(np.searchsorted(table, keys), len(table) - 1)
-    return np.where(table[positions] == keys, values[positions], 0.0)
+    positions = np.minimum(np.searchsorted(table_keys, keys), len(table_keys) - 1)
+    return np.where(table_keys[positions] == keys, values[positions], 0.0)
 
 
 def sample_site(view: View, host: bytes, urls_max: int, last_sweep: int) -> list[list[Capture]]:
     """Return the captures of a sample of a host's URLs, one list per URL.
 
-    URLs are read until `urls_max` of them were captured in `last_sweep`, or enough captures were read. The sample
-    contains all URLs that were read. On a large host, it is spread over the directories.
+    URLs are read until `urls_max` of them were captured in `last_sweep`, or `_SAMPLE_CAPTURES_MAX` captures were
+    read. The sample contains all URLs that were read. On a large host, it is spread over the directories.
     """
-    urls = view.url_keys_under(host, _SCAN_CAPTURES_MAX)
-    if len(urls) > 1 and view.url_keys_under(host, 1, urls[-1] + b"\xff"):
-        spread = _skim_directories(view, host)
-        urls = spread if len(spread) >= urls_max else [*spread, *urls]
+    keys = view.url_keys_under(host, _SCAN_CAPTURES_MAX)
+    has_more_captures = len(keys) > 1 and bool(view.url_keys_under(host, 1, keys[-1] + b"\xff"))
+    if has_more_captures:
+        spread_keys = _skim_directories(view, host)
+        keys = spread_keys if len(spread_keys) >= urls_max else [*spread_keys, *keys]
     sample: list[list[Capture]] = []
-    captures_read = current_urls = 0
-    order = sorted(set(urls), key=lambda key: (zlib.crc32(key), key))[: _URLS_FACTOR * urls_max]
-    for start in range(0, len(order), urls_max):
-        for captures in view.histories(order[start : start + urls_max]):
+    captures_read = last_sweep_urls = 0
+    shuffled_keys = sorted(set(keys), key=lambda key: (zlib.crc32(key), key))[: _URLS_FACTOR * urls_max]
+    for start in range(0, len(shuffled_keys), urls_max):
+        for captures in view.histories(shuffled_keys[start : start + urls_max]):
             sample.append(captures)
             captures_read += len(captures)
-            current_urls += any(capture.sweep == last_sweep for capture in captures)
-            if current_urls >= urls_max or captures_read >= _SAMPLE_CAPTURES_MAX:
+            last_sweep_urls += any(capture.sweep == last_sweep for capture in captures)
+            if last_sweep_urls >= urls_max or captures_read >= _SAMPLE_CAPTURES_MAX:
                 return sample
     return sample
 
 
 def _skim_directories(view: View, host: bytes) -> list[bytes]:
-    """Return the first URLs of each directory, and some of the root, for at most `_DIRECTORIES_MAX` directories."""
+    """Return the keys of the first URLs of up to `_DIRECTORIES_MAX` directories, and of some URLs of the root."""
     results: list[bytes] = []
     start: bytes | None = None
     for _ in range(_DIRECTORIES_MAX):

@@ -1,8 +1,8 @@
 """Follow a dead URL to the new home of its page, even if the page moved more than once.
 
-If the best candidate is dead too and the match is sure enough, the candidate is a hop: its last text and its URL are
-closer to the current page than those of the old URL. The search continues from the hop, and a candidate's score is
-four fifths of its score from the hop and one fifth of its score from the old URL.
+If the best candidate is dead too and the match is sure enough, the candidate is a hop: its last text and its URL
+resemble those of the current page more than the old ones do. The search continues from the hop, and a candidate's
+score is four fifths of its score from the hop and one fifth of its score from the old URL.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Tracer:
     def trace(
         self, dead: DeadUrl, extra_keys: Iterable[bytes] = (), visited: frozenset[bytes] = frozenset(), depth: int = 0
     ) -> Trace:
-        """Trace one dead URL. `extra_keys` are always selected as candidates, and URLs in `visited` never are."""
+        """Trace one dead URL, after `depth` hops. `extra_keys` are always candidates, `visited` keys never are."""
         visited |= {dead.key}
         comparer = PageComparer(self._context, dead)
         ranked = self._ranker.rank(comparer, self._selector.select(dead, extra_keys, visited))
@@ -54,12 +54,12 @@ class Tracer:
         onward = self._follow(hop, living, visited, depth)
         if not onward.ranked:
             return Trace(living, [])
-        if hop.history.is_alive:
+        if hop.history.is_alive:  # later sweeps do not cover it; drop other candidates that they lack
             living = [c for c in living if absent_since(c.history, self._context.sweeps) is None]
         return Trace(self._blend(comparer, living, onward), [hop, *onward.hops])
 
     def _find_hop(self, dead: DeadUrl, ranked: list[RankedCandidate]) -> Hop | None:
-        """Return the best candidate if it is sure enough and absent from a later sweep, even of another crawl."""
+        """Return the best candidate if it is sure enough and no longer captured by later sweeps."""
         if not ranked:
             return None
         best = ranked[0]
@@ -72,24 +72,27 @@ class Tracer:
         return Hop(best.history.pages[-1].url, confidence, best.history, missing_since) if is_sure else None
 
     def _follow(self, hop: Hop, living: list[RankedCandidate], visited: frozenset[bytes], depth: int) -> Trace:
-        """Trace a hop. If only its host is gone, return new URLs, provided that the best one is sure."""
+        """Trace a hop. If later sweeps do not cover it, return only new URLs, and only if the best one is sure."""
         extra_keys = [candidate.history.key for candidate in living[:CHECKED_MAX]]
         dead = self._context.read_dead_url(hop.history, hop.missing_since)
         onward = self.trace(dead, extra_keys, visited, depth + 1)
         if not hop.history.is_alive:
             return onward
         # The hop's host is no longer visited, so its pages moved only if they appeared on another host.
-        new = [candidate for candidate in onward.ranked if candidate.history.pages[0].sweep >= hop.missing_since]
-        return Trace(new if new and new[0].score >= scoring.UNVISITED_HOST_SCORE_MIN else [], onward.hops)
+        new_candidates = [
+            candidate for candidate in onward.ranked if candidate.history.pages[0].sweep >= hop.missing_since
+        ]
+        is_sure = bool(new_candidates) and new_candidates[0].score >= scoring.UNVISITED_HOST_SCORE_MIN
+        return Trace(new_candidates if is_sure else [], onward.hops)
 
     def _blend(self, comparer: PageComparer, living: list[RankedCandidate], onward: Trace) -> list[RankedCandidate]:
         """Return the candidates of both searches; a score is the weighted mean of the two scores."""
-        direct = {candidate.history.key: candidate for candidate in living}
+        direct_candidates = {candidate.history.key: candidate for candidate in living}
         for candidate in onward.ranked[:CHECKED_MAX]:
-            if candidate.history.key not in direct:
-                direct[candidate.history.key] = self._ranker.score(comparer, candidate.history)
+            if candidate.history.key not in direct_candidates:
+                direct_candidates[candidate.history.key] = self._ranker.score(comparer, candidate.history)
         onward_scores = {candidate.history.key: candidate.score for candidate in onward.ranked}
         return best_first(
             c._replace(score=(1 - scoring.HOP_WEIGHT) * c.score + scoring.HOP_WEIGHT * onward_scores.get(key, 0.0))
-            for key, c in direct.items()
+            for key, c in direct_candidates.items()
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streams.find.candidates import parent_pages
+from streams.find.candidates import parent_page_keys
 from tests.streams.find.conftest import best
 
 SITE = "https://site.example"
@@ -12,11 +12,11 @@ HOST2 = "https://new.example.net"
 
 
 def test_parent_pages() -> None:
-    pages = parent_pages(b"e,x)/doc/forms/fields.html")
+    pages = parent_page_keys(b"e,x)/doc/forms/fields.html")
     assert b"e,x)/doc/forms.html" in pages
     assert b"e,x)/doc/forms/" in pages
     assert b"e,x)/doc/" in pages
-    assert parent_pages(b"e,x)/") == []
+    assert parent_page_keys(b"e,x)/") == []
 
 
 @pytest.mark.parametrize(

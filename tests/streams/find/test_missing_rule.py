@@ -152,11 +152,11 @@ def test_an_open_sweep_makes_nothing_missing(view, finder, pages, text):
 def test_only_pages_with_unrelated_names_are_soft_404s(view):
     view.add({f"{SITE}/v{n}/guide/": "the same page in all versions" for n in range(9)})
     view.add({f"{SITE}/{name}": "the page was not found" for name in ("a1", "b2", "c3", "d4", "e5")})
-    soft_404s = Soft404Detector(view, 5)
+    soft_404_detector = Soft404Detector(view, 5)
     captures = [c for key in view.url_keys_under(host_prefix(url_key(SITE)), 99) for c in view.captures(key)]
     pages = {c.url: (c.document, c.key) for c in captures}
-    assert not soft_404s.is_suspected(*pages[f"{SITE}/v1/guide/"])
-    assert soft_404s.is_suspected(*pages[f"{SITE}/a1"])
+    assert not soft_404_detector.is_suspected(*pages[f"{SITE}/v1/guide/"])
+    assert soft_404_detector.is_suspected(*pages[f"{SITE}/a1"])
 
 
 def test_a_soft_404_is_never_a_target(view, finder, pages, text):

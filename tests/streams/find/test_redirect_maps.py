@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from streams.errors import InputError
 from streams.find.answer import Answer, Candidate
-from streams.find.redirect_maps import FORMATS, RedirectMap, flatten, redirect_map, render
+from streams.find.redirect_maps import FORMATS, RedirectMap, build_redirect_map, flatten_chains, render
 
 A, B, C, D = (f"https://a.example/{n}" for n in "abcd")
 LINES = {"nginx": 2, "apache": 1, "netlify": 1, "csv": 1}  # per redirect
@@ -24,19 +24,19 @@ HOSTILE = "https://a.example/x\n\"; return 302 https://evil.example;#'$host {} \
 
 
 def test_chains_are_followed_to_their_end() -> None:
-    result = flatten({A: (B, 0.9), B: (C, 0.5)})
+    result = flatten_chains({A: (B, 0.9), B: (C, 0.5)})
     assert result.moves == {A: (C, pytest.approx(0.45)), B: (C, 0.5)}
     assert not result.dropped
 
 
 def test_loops_and_all_urls_that_lead_into_them_are_dropped() -> None:
-    result = flatten({A: (B, 1.0), B: (C, 1.0), C: (B, 1.0), D: ("https://a.example/e", 1.0)})
+    result = flatten_chains({A: (B, 1.0), B: (C, 1.0), C: (B, 1.0), D: ("https://a.example/e", 1.0)})
     assert set(result.dropped) == {A, B, C}
     assert list(result.moves) == [D]
 
 
 def test_a_redirect_from_http_to_https_of_one_page_is_a_loop() -> None:
-    assert set(flatten({"http://a.example/a": (A, 1.0)}).dropped) == {"http://a.example/a"}
+    assert set(flatten_chains({"http://a.example/a": (A, 1.0)}).dropped) == {"http://a.example/a"}
 
 
 def test_only_sure_moves_are_redirected() -> None:
@@ -60,8 +60,8 @@ def test_only_sure_moves_are_redirected() -> None:
         )
 
     answers = [answer(A, "moved", 0.8), answer(B, "moved", 0.4), answer(C, "gone", 0.3)]
-    assert list(redirect_map(answers, 0.5).moves) == [A]
-    assert list(redirect_map(answers, 0.9).moves) == []
+    assert list(build_redirect_map(answers, 0.5).moves) == [A]
+    assert list(build_redirect_map(answers, 0.9).moves) == []
 
 
 def test_less_sure_moves_are_redirected_where_that_is_asked_for() -> None:
@@ -85,12 +85,12 @@ def test_less_sure_moves_are_redirected_where_that_is_asked_for() -> None:
         )
 
     answers = [answer(A, "gone", 0.3), answer(B, "unknown", 0.3), answer(C, "gone", 0.0)]
-    assert list(redirect_map(answers, 0.3).moves) == [A]
-    assert list(redirect_map(answers, 0.0).moves) == [A], "an error page is never a target"
+    assert list(build_redirect_map(answers, 0.3).moves) == [A]
+    assert list(build_redirect_map(answers, 0.0).moves) == [A], "an error page is never a target"
 
 
 def test_forms() -> None:
-    moves = flatten({"https://a.example/old?x=1&y": ("https://b.example/n$w", 0.9), A: (B, 0.75)})
+    moves = flatten_chains({"https://a.example/old?x=1&y": ("https://b.example/n$w", 0.9), A: (B, 0.75)})
     nginx, _ = render(moves, "nginx")
     assert '    "a.example/old?x=1&y" "https://b.example/n%24w";\n' in nginx
     assert nginx.endswith("}\n")
@@ -104,7 +104,9 @@ def test_forms() -> None:
 
 
 def test_netlify_patterns_are_left_out() -> None:
-    text, dropped = render(flatten({"https://a.example/*/x": (B, 1.0), "https://a.example/:id": (B, 1.0)}), "netlify")
+    text, dropped = render(
+        flatten_chains({"https://a.example/*/x": (B, 1.0), "https://a.example/:id": (B, 1.0)}), "netlify"
+    )
     assert text == ""
     assert len(dropped) == 2
 
@@ -150,7 +152,7 @@ def test_nginx_is_given_room_for_the_keys(key: int, rows: int, bucket: int, size
 
 def test_nginx_keys_differ_by_more_than_case() -> None:
     upper, lower, other = (f"https://a.example/{n}" for n in ("Guide", "guide", "guides"))
-    text, dropped = render(flatten({lower: (B, 1.0), upper: (C, 1.0), other: (D, 1.0)}), "nginx")
+    text, dropped = render(flatten_chains({lower: (B, 1.0), upper: (C, 1.0), other: (D, 1.0)}), "nginx")
     assert _nginx_lines(text) == [
         f'    "a.example/Guide" "{C}";',
         f'    "a.example/guides" "{D}";',
@@ -186,7 +188,7 @@ def test_nginx_redirects_what_moved_and_nothing_else() -> None:
     """A site whose names became lower case must not redirect the new ones to themselves."""
     moves = {"/Guide": "/guide", "/a$b?x=$1&y": "/n$w", "/'x;y": "/z", "/s%20p%C3%A9": "/sp", '/q"u': "/q"}
     base = "https://a.example"
-    text, dropped = render(flatten({base + old: (base + new, 1.0) for old, new in moves.items()}), "nginx")
+    text, dropped = render(flatten_chains({base + old: (base + new, 1.0) for old, new in moves.items()}), "nginx")
     assert not dropped
     with tempfile.TemporaryDirectory() as folder:  # a socket's path must be short
         Path(folder, "moved.conf").write_text(text)
@@ -244,8 +246,8 @@ def test_an_unknown_format_is_refused() -> None:
 
 @pytest.mark.parametrize("map_format", sorted(FORMATS))
 def test_a_hostile_url_stays_one_harmless_line(map_format: str) -> None:
-    plain, _ = render(flatten({A: (B, 1.0)}), map_format)
-    text, _ = render(flatten({A: (B, 1.0), HOSTILE: (C, 1.0), D: (HOSTILE, 1.0)}), map_format)
+    plain, _ = render(flatten_chains({A: (B, 1.0)}), map_format)
+    text, _ = render(flatten_chains({A: (B, 1.0), HOSTILE: (C, 1.0), D: (HOSTILE, 1.0)}), map_format)
     assert len(text.splitlines()) <= len(plain.splitlines()) + 2 * LINES[map_format]
     assert "\r" not in text
     if map_format == "nginx":
@@ -257,7 +259,7 @@ def test_a_hostile_url_stays_one_harmless_line(map_format: str) -> None:
 @given(st.dictionaries(st.text(max_size=40), st.tuples(st.text(max_size=40), st.floats(0, 1)), max_size=6))
 def test_nothing_ends_a_line_early(tails: dict[str, tuple[str, float]]) -> None:
     moves = {f"https://a.example/{o}": (f"https://b.example/{n}", c) for o, (n, c) in tails.items()}
-    result = flatten(moves)
+    result = flatten_chains(moves)
     for map_format in FORMATS:
         text, dropped = render(result, map_format)
         heads = render(RedirectMap({}, {}), map_format)[0].count("\n")
@@ -269,7 +271,7 @@ def test_nothing_ends_a_line_early(tails: dict[str, tuple[str, float]]) -> None:
 @given(st.dictionaries(st.integers(0, 9), st.integers(0, 9), max_size=10))
 def test_no_redirect_leads_to_a_redirect(steps: dict[int, int]) -> None:
     urls = [f"https://a.example/{n}" for n in range(10)]
-    result = flatten({urls[a]: (urls[b], 0.9) for a, b in steps.items()})
+    result = flatten_chains({urls[a]: (urls[b], 0.9) for a, b in steps.items()})
     assert set(result.moves) | set(result.dropped) == {urls[a] for a in steps}
     for new, _ in result.moves.values():
         assert new not in result.moves
