@@ -222,7 +222,7 @@ class Sketcher:
         return self._shingle_hashes(scratch, tokens), *self._count_words(scratch, tokens)
 
     def _shingle_hashes(self, scratch: Scratch, tokens: int) -> NDArray[np.uint32]:
-        return np.sort(scratch.distinct[: _kernel().hash_shingle_hashes(tokens, self._parameters, tuple(scratch))])
+        return np.sort(scratch.distinct[: _kernel().hash_shingles(tokens, self._parameters, tuple(scratch))])
 
     def _count_words(self, scratch: Scratch, tokens: int) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
         words, counts = _kernel().count_runs(np.sort((scratch.hashes[:tokens] >> np.uint64(32)).astype(np.uint32)))
