@@ -15,9 +15,12 @@ from streams.cli.command_context import Context
 from streams.cli.exit_codes import Exit
 from streams.cli.options import SHARE, json_option, server_options
 from streams.errors import InputError
-from streams.terminal.escape import escape_json, escape_text, escape_url
+from streams.terminal.escape import escape_json, escape_text, escape_url, pluralise
 
 if TYPE_CHECKING:
+    from state.row_counter import RowCounter
+    from state.rows import RowReader
+    from streams.find import Finder
     from streams.find.answer import Answer
 
 CSV_COLUMNS = ("url", "status", "last_seen", "now_at", "confidence", "resemblance", "containment", "evidence")
@@ -59,6 +62,8 @@ def find(
     """
     import structlog
 
+    from state.row_counter import RowCounter
+    from state.view import View
     from streams.find import Finder, possibly_missing_urls, warm_up
 
     if sum((as_json, as_csv, redirects is not None)) > 1:
@@ -75,11 +80,15 @@ def find(
 
     with context.open_view() as (view, settings):
         warm_up()
-        finder = Finder(view, settings)
+        counter = RowCounter(view.store)
+        counted_view = View(counter.rows)
+        finder = Finder(counted_view, settings)
         answers = finder.find_many(chain(valid_urls, _read_urls(from_file) if from_file else ()))
         if missing:
-            possibly_missing = finder.find_many(possibly_missing_urls(view, settings.find.soft_404_urls))
+            possibly_missing = finder.find_many(possibly_missing_urls(counted_view, settings.find.soft_404_urls))
             answers = chain(answers, (answer for answer in possibly_missing if answer.status in {"moved", "gone"}))
+        if missing or from_file:
+            answers = _show_progress(answers, finder, counter, is_streamed=as_json or as_csv)
         answers = count_statuses(answers)
         if as_json:
             for answer in answers:
@@ -101,6 +110,20 @@ def find(
     if nonzero_counters := +finder.counters:
         structlog.get_logger(__name__).info("limits reached", **nonzero_counters)
     return Exit.OK if statuses.total() > statuses["unknown"] else Exit.NOTHING
+
+
+def _show_progress(
+    answers: Iterator[Answer], finder: Finder, counter: RowCounter[RowReader], *, is_streamed: bool
+) -> Iterator[Answer]:
+    """Return the same answers, and show the progress until the last one, unless they are streamed to a terminal."""
+    from streams.terminal import progress_bars
+
+    def count_urls(meter: progress_bars.Meter) -> None:
+        meter.count = finder.searched_urls
+        meter.activity = f"listing missing URLs, {pluralise(counter.count, 'row')} read"
+
+    meter = progress_bars.Meter("find", "URL", poll=count_urls)
+    return progress_bars.iterate(answers, meter, quiet=is_streamed and sys.stdout.isatty())
 
 
 def _write_redirect_map(answers: Iterable[Answer], map_format: str, min_confidence: float) -> None:

@@ -149,9 +149,9 @@ def publish(
     from streams.kafka.publish import publish as publish_files
     from streams.terminal import progress_bars
 
-    with progress_bars.publish_bar(sweep_name, quiet=as_json) as update_bar:
+    with progress_bars.publish_meter(sweep_name, quiet=as_json) as meter:
         sending = publish_files(
-            settings, broker, paths, sweep_name, now=now_ms(), keep_open=keep_open, on_progress=update_bar
+            settings, broker, paths, sweep_name, now=now_ms(), keep_open=keep_open, on_progress=meter.update
         )
         published = asyncio.run(sending)
     if as_json:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -64,22 +65,29 @@ def clusters(
 
     The table shows a few URLs per cluster; --json lists all documents and URLs.
     """
+    from state.row_counter import RowCounter
+    from state.view import View
     from streams import query
-    from streams.terminal import layout, tables
+    from streams.terminal import layout, progress_bars, tables
 
     count, truncated = 0, False
     with context.open_view() as (view, settings):
         policy = _policy_arguments(view, settings, threshold, containment, sweep_name)
+        counter = RowCounter(view.store)
+        counted_view = View(counter.rows)
         if policy is None:
-            results = query.clusters(view, min_size=min_size)
+            found_clusters = query.clusters(counted_view, min_size=min_size)
         else:
-            results = query.clusters_by_policy(view, **policy, min_size=min_size)
+            found_clusters = query.clusters_by_policy(counted_view, **policy, min_size=min_size)
+        meter = progress_bars.row_meter("clusters", counter)
+        results = progress_bars.iterate(found_clusters, meter, quiet=as_json and sys.stdout.isatty())
         if as_json:
             for count, result in enumerate(islice(results, limit), start=1):  # noqa: B007 - `count` is used below
                 write_json(result)
         else:
             shown = list(islice(results, limit or TABLE_ROWS_MAX))
             count, truncated = len(shown), limit is None and next(results, None) is not None
+            results.close()  # ends the display of the progress
             if shown:
                 table = tables.clusters_table(shown, lambda document: view.title(bytes.fromhex(document)))
                 layout.print_to_stdout(table)

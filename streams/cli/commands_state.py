@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
@@ -36,12 +37,17 @@ def check(context: Context, as_json: bool) -> Exit:
     """
     from state import meta
     from state.check import check as find_violations
+    from state.row_counter import RowCounter
+    from streams.terminal import progress_bars
 
     violations = 0
     with context.open_local_store() as (store, settings):
         partition = meta.partition(store)
         owns = _ownership_test(*partition) if partition else None
-        for violation in find_violations(store, postings_max=settings.limits.bucket_postings_max, owns=owns):
+        counter = RowCounter(store)
+        problems = find_violations(counter.rows, postings_max=settings.limits.bucket_postings_max, owns=owns)
+        meter = progress_bars.row_meter("state check", counter)
+        for violation in progress_bars.iterate(problems, meter, quiet=as_json and sys.stdout.isatty()):
             violations += 1
             if as_json:
                 write_json(violation)
@@ -83,8 +89,9 @@ def backup(context: Context, target: Path) -> None:
     The copy is consistent, even during an ingest. To use the copy, pass it as --data-dir.
     """
     from state.backup import backup as copy_state
+    from streams.terminal import progress_bars
 
-    with context.open_local_store() as (store, _):
+    with context.open_local_store() as (store, _), progress_bars.show(progress_bars.copy_meter(store.path, target)):
         size_bytes = copy_state(store, target)
     click.echo(f"copied {size_bytes / 1e6:,.1f} MB to {target}")
 

@@ -40,14 +40,16 @@ def ingest(
     from state.sweep_life import check_name
     from streams.engine.ingest import ingest as ingest_files
     from streams.engine.ingest import list_input_files
+    from streams.sketch.compile_cache import must_compile
     from streams.terminal import layout, progress_bars, tables
 
     # Raises an error for a missing path, before a state is created.
     file_names = list_input_files(paths, context.data_dir)
     check_name(sweep_name)
     started = time.monotonic()
-    progress_bar = progress_bars.ingest_bar(sweep_name, quiet=as_json)
-    with context.open_for_writing(create=True) as (store, settings), progress_bar as update_bar:
+    progress = progress_bars.ingest_meter(sweep_name, quiet=as_json)
+    with context.open_for_writing(create=True) as (store, settings), progress as meter:
+        meter.show_compiling(must_compile())
         summary = ingest_files(
             store,
             settings,
@@ -56,7 +58,8 @@ def ingest(
             now=now_ms(),
             keep_open=keep_open,
             fail_on_rejected=bad_records == "fail",
-            report_progress=update_bar,
+            report_progress=meter.update,
+            report_read=meter.count_read,
         )
     if as_json:
         write_json(summary)

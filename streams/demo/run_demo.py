@@ -26,6 +26,7 @@ from streams.find import Finder, possibly_missing_urls, warm_up
 from streams.find.answer import Answer
 from streams.find.redirect_maps import build_redirect_map, render
 from streams.settings import Settings
+from streams.sketch.compile_cache import must_compile
 from streams.terminal import layout, progress_bars, tables
 from streams.terminal.escape import escape_text
 from streams.urls import url_key
@@ -79,8 +80,8 @@ def _download_manuals(folder: Path) -> Site | None:
         return site
     click.echo(f"downloading {description}, as source archives from the package index ...", err=True)
     try:
-        with progress_bars.download_bar(len(files)) as count_download:
-            archives = manuals.download_archives(folder / "archives", lambda _: count_download())
+        with progress_bars.download_meter(len(files)) as meter:
+            archives = manuals.download_archives(folder / "archives", lambda _: meter.advance())
         for edition, archive in archives.items():
             manuals.write_sweep(edition, archive, files[edition])
     except manuals.ManualUnavailable as error:
@@ -99,9 +100,18 @@ def _ingest_sweeps(data_dir: Path, settings: Settings, site: Site, now: int) -> 
     """Ingest all sweeps. If an existing state has a different scheme, format or pages, replace it."""
 
     def ingest_sweep(name: str, pages: Path) -> Summary:
-        with Store(data_dir, settings.store) as store, progress_bars.ingest_bar(name, quiet=False) as report:
+        with Store(data_dir, settings.store) as store, progress_bars.ingest_meter(name) as meter:
+            meter.show_compiling(must_compile())
             meta.claim_scheme(store, settings.scheme)
-            return ingest(store, settings, [str(pages)], name, now=now, report_progress=report)
+            return ingest(
+                store,
+                settings,
+                [str(pages)],
+                name,
+                now=now,
+                report_progress=meter.update,
+                report_read=meter.count_read,
+            )
 
     try:
         return [ingest_sweep(name, pages) for name, pages in site.sweeps]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
@@ -29,6 +29,7 @@ class Batcher:
         self, file_names: Sequence[str], settings: Settings, position: Position | None, mark: InputMark | None
     ) -> None:
         self.bytes_total = total_bytes(file_names)  # 0 for standard input
+        self.report_read: Callable[[int], None] | None = None  # receives the number of pages read, after each page
         self._limits = settings.ingest
         self._reader = read(file_names, ReadLimits.from_settings(settings), position, mark)
 
@@ -44,8 +45,10 @@ class Batcher:
     def __iter__(self) -> Iterator[Batch]:
         items: list[Page | Rejected] = []
         content_bytes = 0
-        for position, item in self._reader:
+        for pages_read, (position, item) in enumerate(self._reader, start=1):
             items.append(item)
+            if self.report_read is not None:
+                self.report_read(pages_read)
             if isinstance(item, Page):
                 content_bytes += len(item.body or item.text or "")
             if len(items) >= self._limits.batch_pages or content_bytes >= self._limits.batch_bytes:

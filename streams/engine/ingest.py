@@ -121,12 +121,16 @@ def ingest(
     keep_open: bool = False,
     fail_on_rejected: bool = False,
     report_progress: Callable[[Progress], None] = lambda _: None,
+    report_read: Callable[[int], None] = lambda _: None,
 ) -> Summary:
     """Read `paths` into a sweep, which is opened if necessary and committed unless `keep_open`.
 
     `now` (ms) is the time at which the sweep is opened or committed. A page without a time gets the opening time.
     Input that was read before is skipped. While the sweep is open, data appended to a file is read, and a rewritten
     file is read again from the start.
+
+    `report_progress` is called after each batch. Until the first batch is stored, `report_read` is called for each
+    page, with the number of pages read.
 
     Raise InputError if the sweep is committed and the input differs or has grown. With `fail_on_rejected`, raise
     BadRecord at the first bad record: earlier batches are stored, but not the batch of the bad record.
@@ -146,7 +150,7 @@ def ingest(
         was_finished = cursor.finished
         if was_finished and file_names == ["-"]:
             cursor = Cursor()  # each run has different data on standard input
-        run = _Run(engine, sweep, cursor_name, cursor, dead_letters, fail_on_rejected, report_progress)
+        run = _Run(engine, sweep, cursor_name, cursor, dead_letters, fail_on_rejected, report_progress, report_read)
         run.process(Batcher(file_names, settings, cursor.position, cursor.mark))
         cursor, pages_read = run.cursor, run.pages_read
         if pages_read or not was_finished:
@@ -238,6 +242,7 @@ class _Run(msgspec.Struct):
     dead_letters: DeadLetters
     fail_on_rejected: bool
     report_progress: Callable[[Progress], None]
+    report_read: Callable[[int], None]
     pages_read: int = 0
 
     def process(self, batcher: Batcher) -> None:
@@ -247,11 +252,13 @@ class _Run(msgspec.Struct):
         # The size of standard input is unknown (0), so it is treated as large.
         is_large = batcher.bytes_total == 0 or batcher.bytes_total >= settings.ingest.workers_from_bytes
         process_count = (settings.ingest.workers or len(os.sched_getaffinity(0))) if is_large else 1
+        batcher.report_read = self.report_read
         with SketchPool(process_count, engine.scheme, settings.policy, settings.limits) as pool:
             for pending in self._sketch_ahead(batcher, pool, dictionary):
                 if not self.pages_read and not batcher.input_unchanged:
                     self.cursor = Cursor()  # the input was rewritten and is read from the start
                 self._commit_batch(pending)
+                batcher.report_read = None
                 self.pages_read += len(pending.batch.items)
                 self.report_progress(
                     Progress(pending.batch.bytes_read, batcher.bytes_total, self.cursor, self.pages_read)

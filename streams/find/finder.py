@@ -52,6 +52,7 @@ class Finder:
         self._context = FindContext(view, settings)
         self._settings = self._context.settings
         self.counters = self._context.counters  # how often each limit was reached
+        self.searched_urls = 0  # so far, including the neighbours of requested URLs
         self._ranker = Ranker(self._context)
         self._tracer = Tracer(self._context, self._ranker)
 
@@ -94,6 +95,7 @@ class Finder:
         return [candidate.history.pages[-1].url for candidate in result.trace.ranked] if result else []
 
     def _search(self, url: str) -> _Case:
+        self.searched_urls += 1
         try:
             key = url_key(url)
         except BadUrl:

@@ -1,69 +1,260 @@
-"""Progress bars on stderr, shown only if it is a terminal."""
+"""Progress on stderr: a line with a bar if it is a terminal, otherwise a plain line every `LINE_SECONDS`.
+
+A command changes its meter while it works, and a thread shows the meter. The display therefore changes even if a
+single step of the command takes long.
+"""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING
+import time
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Event, Lock, Thread
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+import click
+from rich.cells import cell_len
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
 
-from streams.terminal.escape import pluralise
+from streams.terminal.escape import escape_text, pluralise
 from streams.terminal.layout import console
 
 if TYPE_CHECKING:
-    from rich.progress import ProgressColumn
-
+    from state.row_counter import RowCounter
     from streams.engine import ingest
 
+LINE_SECONDS = 10.0  # between the lines that are written if stderr is not a terminal
+BAR_WIDTH = 20
+TITLE_WIDTH_MAX = 20
 
-def _new_progress(*columns: ProgressColumn, quiet: bool = False) -> Progress:
-    common_columns = (TextColumn("{task.description}", markup=False), BarColumn(24))
-    disable = quiet or not sys.stderr.isatty()
-    return Progress(*common_columns, *columns, console=console(stderr=True), disable=disable, transient=True)
+
+M = TypeVar("M", bound="Meter")
+T = TypeVar("T")
+
+
+@dataclass
+class Meter:
+    """The progress of one command, which the command changes and the display reads."""
+
+    title: str
+    noun: str = "page"  # what `count` counts
+    count: int = 0
+    count_at_start: int = 0  # of an earlier run, so not part of the rate
+    position: int = 0  # of `total`
+    total: int = 0  # 0 if unknown
+    activity: str = ""  # shown instead of the count while nothing is counted
+    details: list[str] = field(default_factory=list)  # shown if there is space, the most important one first
+    poll: Callable[[Meter], None] = lambda _: None  # updates the meter before it is shown
+    started: float = field(default_factory=time.monotonic)
+    _lock: Lock = field(default_factory=Lock)
+    _first_position: tuple[float, int] | None = None  # when a position was first known, and which
+
+    def figures(self, now: float) -> list[str]:
+        """Return the figures to show after the bar, the most important one first. `now` is a monotonic time in s."""
+        self.poll(self)
+        figures = [_format_duration(now - self.started)]
+        if self.total:
+            figures = [f"{self.share:.0%}", f"{self._format_remaining(now)} left"]
+        counted = self.count - self.count_at_start
+        if counted > 0 or not self.activity:
+            figures += [pluralise(self.count, self.noun), format_rate(counted, now - self.started)]
+        else:
+            figures += [self.activity]
+        return [*figures, *self.details]
+
+    @property
+    def share(self) -> float:
+        """Return how much of the total is done. A file that grows while it is read does not exceed 1."""
+        return min(1.0, self.position / self.total) if self.total else 0.0
+
+    def _format_remaining(self, now: float) -> str:
+        if self._first_position is None and self.position:
+            self._first_position = (now, self.position)
+        first_time, first_position = self._first_position or (now, self.position)
+        if self.position >= self.total:
+            return "0:00:00"
+        if self.position <= first_position:
+            return "-:--:--"
+        seconds_per_unit = (now - first_time) / (self.position - first_position)
+        return _format_duration(max(0, self.total - self.position) * seconds_per_unit)
+
+
+def bar_line(meter: Meter, now: float, width: int) -> Table:
+    """Return the line for a terminal. If it is narrow, details, rate and count are left out, in this order."""
+    essential_count = 2 if meter.total else 1
+    title = Text(escape_text(meter.title), no_wrap=True)
+    title.truncate(TITLE_WIDTH_MAX, overflow="ellipsis")
+    figures = meter.figures(now)
+    shown = figures[:essential_count]
+    used_width = (
+        title.cell_len + sum(cell_len(figure) + 2 for figure in shown) + (BAR_WIDTH + 2 if meter.total else 0)
+    )
+    for figure in figures[essential_count:]:
+        used_width += cell_len(figure) + 2
+        if used_width >= width:
+            break
+        shown.append(figure)
+    bars = [ProgressBar(total=1.0, completed=meter.share, width=BAR_WIDTH)] if meter.total else []
+    line = Table.grid(padding=(0, 2, 0, 0))
+    line.add_row(title, *bars, Text("  ".join(shown), no_wrap=True))
+    return line
+
+
+def plain_line(meter: Meter, now: float) -> str:
+    """Return the line for a file or a pipe, with all figures."""
+    return f"{escape_text(meter.title)}: {', '.join(meter.figures(now))}"
 
 
 @contextmanager
-def ingest_bar(sweep_name: str, *, quiet: bool) -> Iterator[Callable[[ingest.Progress], None]]:
-    """Show how much of the input has been read, the rate, and the counts. Yield a function that updates them."""
-    columns = (TextColumn("{task.fields[counts]}", markup=False), TimeRemainingColumn(compact=True))
-    with _new_progress(*columns, quiet=quiet) as bar:
-        task = bar.add_task(f"sweep {sweep_name}", total=None, counts="")
+def show(meter: M, *, quiet: bool = False) -> Iterator[M]:
+    """Show a meter on stderr until the block ends. With `quiet`, show nothing."""
+    if quiet:
+        yield meter
+    elif sys.stderr.isatty():
+        stderr = console(stderr=True)
 
-        def update(progress: ingest.Progress) -> None:
-            cursor = progress.cursor
-            counts = (
-                f"{pluralise(cursor.pages, 'page')}  {format_rate(progress.pages_read, bar.tasks[task].elapsed)}"
-                f"  new {cursor.new:,}  copies {cursor.copies:,}  unchanged {cursor.unchanged:,}"
-                f"  near-duplicate {cursor.near_duplicates:,}  rejected {sum(cursor.rejected.values()):,}"
+        def render() -> Table:
+            return bar_line(meter, time.monotonic(), stderr.width)
+
+        # Text for stdout is printed above the bar if both are the terminal. Otherwise, it must not go to stderr.
+        on_terminal = sys.stdout.isatty()
+        with Live(console=stderr, get_renderable=render, transient=True, redirect_stdout=on_terminal):
+            yield meter
+    else:
+        stopped = Event()
+
+        def write_lines() -> None:
+            while not stopped.wait(LINE_SECONDS):
+                click.echo(plain_line(meter, time.monotonic()), err=True)
+
+        thread = Thread(target=write_lines, daemon=True)
+        thread.start()
+        try:
+            yield meter
+        finally:
+            stopped.set()
+            thread.join()
+
+
+@dataclass
+class IngestMeter(Meter):
+    """The progress of an ingest."""
+
+    is_compiling: bool = False
+
+    def show_compiling(self, must_compile: bool) -> None:
+        """Show that the first batch waits for the compiler, if it does."""
+        self.is_compiling = must_compile
+        self.count_read(0)
+
+    def count_read(self, pages: int) -> None:
+        """Show how many pages were read. Use this until the first batch is stored, because that can take long."""
+        self.activity = ("compiling, only once; " if self.is_compiling else "") + f"{pluralise(pages, 'page')} read"
+
+    def update(self, progress: ingest.Progress) -> None:
+        """Show a committed batch."""
+        cursor = progress.cursor
+        self.position, self.total = progress.bytes_read, progress.bytes_total
+        self.count, self.count_at_start = cursor.pages, cursor.pages - progress.pages_read
+        self.details = [
+            f"{name} {count:,}"
+            for name, count in (
+                ("new", cursor.new),
+                ("copies", cursor.copies),
+                ("unchanged", cursor.unchanged),
+                ("near-duplicate", cursor.near_duplicates),
+                ("rejected", sum(cursor.rejected.values())),
             )
-            bar.update(task, completed=progress.bytes_read, total=progress.bytes_total or None, counts=counts)
-
-        yield update
+        ]
 
 
 @contextmanager
-def publish_bar(sweep_name: str, *, quiet: bool) -> Iterator[Callable[[int, int, int], None]]:
-    """Show how many bytes and pages have been read. Yield a function that updates them."""
-    with _new_progress(TextColumn("{task.fields[pages]}", markup=False), quiet=quiet) as bar:
-        task = bar.add_task(f"publish {sweep_name}", total=None, pages="")
+def ingest_meter(sweep_name: str, *, quiet: bool = False) -> Iterator[IngestMeter]:
+    """Show an ingest: how much of the input has been read, the remaining time, the rate, and the counts."""
+    with show(IngestMeter(f"sweep {sweep_name}", activity="opening the state"), quiet=quiet) as meter:
+        yield meter
 
-        def update(bytes_read: int, bytes_total: int, pages: int) -> None:
-            bar.update(task, completed=bytes_read, total=bytes_total or None, pages=pluralise(pages, "page"))
 
-        yield update
+@dataclass
+class PublishMeter(Meter):
+    """The progress of `publish`."""
+
+    def update(self, bytes_read: int, bytes_total: int, pages: int) -> None:
+        self.position, self.total, self.count = bytes_read, bytes_total, pages
 
 
 @contextmanager
-def download_bar(total: int) -> Iterator[Callable[[], None]]:
-    """Show how many archives have been downloaded. Yield a function to call after each download."""
-    with _new_progress(MofNCompleteColumn(), TimeElapsedColumn()) as bar:
-        task = bar.add_task("archives", total=total)
-        yield lambda: bar.advance(task)
+def publish_meter(sweep_name: str, *, quiet: bool = False) -> Iterator[PublishMeter]:
+    """Show how many bytes and pages have been read."""
+    with show(PublishMeter(f"publish {sweep_name}", activity="connecting"), quiet=quiet) as meter:
+        yield meter
 
 
-def format_rate(pages: int, seconds: float | None) -> str:
-    """Return pages per second, with one decimal place for low rates."""
-    rate = pages / (seconds or 1e-9)
-    return f"{rate:,.0f}/s" if rate >= 10 or not pages else f"{rate:.1f}/s"
+@dataclass
+class DownloadMeter(Meter):
+    """The progress of a download of several archives."""
+
+    def advance(self) -> None:
+        """Count one more archive. Several threads may call this."""
+        with self._lock:
+            self.count += 1
+            self.position = self.count
+
+
+@contextmanager
+def download_meter(total: int) -> Iterator[DownloadMeter]:
+    """Show how many archives have been downloaded."""
+    with show(DownloadMeter("download", "archive", total=total)) as meter:
+        yield meter
+
+
+def row_meter(title: str, counter: RowCounter[Any]) -> Meter:
+    """Return a meter for a command that reads many rows, which `counter` counts."""
+
+    def count_rows(meter: Meter) -> None:
+        meter.count = counter.count
+
+    return Meter(title, "row", poll=count_rows)
+
+
+def copy_meter(source: Path, target: Path) -> Meter:
+    """Return a meter for copying a folder. It shows the size of the copy, compared with the size of the source."""
+
+    def measure_copy(meter: Meter) -> None:
+        # RocksDB copies into a temporary folder, and then renames it.
+        meter.position = _folder_bytes(target) or _folder_bytes(target.with_name(f"{target.name}.tmp"))
+        meter.count = meter.position // 1_000_000
+
+    return Meter("state backup", "MB", total=_folder_bytes(source), poll=measure_copy)
+
+
+def _folder_bytes(folder: Path) -> int:
+    """Return the size of a folder's files. Files may be created, renamed or deleted at the same time."""
+    size_bytes = 0
+    with suppress(FileNotFoundError):
+        for file in folder.iterdir():
+            size_bytes += file.stat().st_size
+    return size_bytes
+
+
+def iterate(items: Iterable[T], meter: Meter, *, quiet: bool = False) -> Generator[T, None, None]:
+    """Yield the items, and show the meter until the last one is consumed or the generator is closed."""
+    with show(meter, quiet=quiet):
+        yield from items
+
+
+def format_rate(count: int, seconds: float | None) -> str:
+    """Return the rate per second, with one decimal place for low rates."""
+    rate = count / (seconds or 1e-9)
+    return f"{rate:,.0f}/s" if rate >= 10 or not count else f"{rate:.1f}/s"
+
+
+def _format_duration(seconds: float) -> str:
+    minutes, seconds = divmod(int(seconds), 60)
+    return f"{minutes // 60}:{minutes % 60:02}:{seconds:02}"
