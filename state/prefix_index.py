@@ -5,11 +5,12 @@
 
 A prefix is the part of a row key up to and including its first NUL: the URL key and the NUL. RocksDB's own filters
 support only prefixes of one length, so the store maintains the index in a separate column family. The whole-key
-filter of the index shows that a URL is new, which saves a seek for earlier captures. A prefix is added in the write
+filter of the index tells when a URL is new, which saves a seek for earlier captures. A prefix is added in the write
 that puts its first row, and removed in the write that deletes its last row.
 
 Two prefixes with the same hash share an entry (expected in one of 1.5 million states with five million prefixes).
-After all captures of one URL are deleted, the next page of the other URL does not find its earlier captures.
+If all captures of one of the two URLs are then deleted, the next page of the other URL does not find its earlier
+captures.
 
 This module only computes keys; `state.store` reads and writes them.
 """

@@ -26,7 +26,8 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
     """The result of one fetch. Transfer and content encodings are removed, but the content is not yet parsed.
 
     The content is in `body` (bytes as served) or `text` (extracted by the crawler). Redirects, errors, revisits and
-    pages with a `content_error` have neither. The constructor raises BadUrl if no `key` is given and `url` has none.
+    pages with a `content_error` have neither. The constructor raises BadUrl if no `key` is given and none can be derived
+    from `url`.
     """
 
     url: str
@@ -62,11 +63,13 @@ REJECTION_REASONS: dict[str, str] = {
     "bad_header": "the header of a record is too long, or does not contain a valid length",
     "bad_json": "a line is not a JSON object",
     "bad_length": "a record does not end where its length says; reading resumes at the next record",
-    "bad_pointer": "a pointer does not refer to a WARC record of this URL in a file below `warc_folder`",
-    "bad_time": "the fetch time is invalid; a missing time becomes the sweep's opening (Kafka: the message's time)",
+    "bad_pointer": "a pointer does not lead to a WARC record of the line's URL in a file under `warc_folder`",
+    "bad_time": "the fetch time is invalid; a missing time is replaced by the time at which the sweep was opened "
+    "(on Kafka: the message's time)",
     "bad_url": "the URL is not an http or https URL with a host, or is longer than `url_bytes_max`",
     "bad_utf8": "a line is not UTF-8",
-    "bad_zip": "a zip is damaged, its directory is too big, or its WARC is encrypted or neither stored nor deflated",
+    "bad_zip": "a zip is damaged, its directory is too big, or a WARC in it is encrypted or uses an unsupported "
+    "compression method",
     "corrupt": "compressed data is damaged; reading resumes at the next gzip member or zstd frame",
     "garbage": "the bytes at this position are not the start of a record",
     "no_archive": "a WACZ contains no WARC",
@@ -77,14 +80,15 @@ REJECTION_REASONS: dict[str, str] = {
     "parse_failed": "the HTML parser failed; the URL is stored without text",
     "revisit_unresolved": "the capture that a `revisit` repeats is not in the state; the URL is stored without text",
     "segmented": "the record is one of several WARC records that contain parts of one page",
-    "too_big": "exceeds `page_bytes_max` (the URL is stored without text), `line_bytes_max` or `skip_bytes_max`",
+    "too_big": "a page exceeds `page_bytes_max` (the URL is stored without text), a line exceeds `line_bytes_max`, or "
+    "more than `skip_bytes_max` decompressed bytes contain no record",
     "truncated": "the input ends within a record; the record is read again after the file has grown",
     "unknown_format": "the format of the file is not supported, or the file is a zip inside a WACZ",
 }
 
 
 class Rejected(msgspec.Struct, frozen=True):
-    """A record or page that becomes a dead letter: a key of `REJECTION_REASONS`, and a detail for people."""
+    """A record or page that becomes a dead letter: its reason (a key of `REJECTION_REASONS`) and a readable detail."""
 
     reason: str
     detail: str

@@ -60,7 +60,7 @@ def _load_settings_and_broker(
     "--operators",
     metavar="LIST",
     default="sketch,state",
-    help="Comma-separated list of operators to run: `sketch`, and `state` (every other operator).",
+    help="What to run: `sketch`, `state` (all other operators), or both, separated by a comma.",
 )
 @_partitions_option
 @click.option("--until-idle", is_flag=True, help="Exit once all messages in the topics have been processed.")
@@ -86,8 +86,8 @@ def worker(
     """Run a worker that processes pages from Kafka.
 
     Any number of workers can share the work. Each keeps the state of some partitions and needs its own --data-dir.
-    Workers can be killed at any time. Exit code 75 means that the worker failed before it acknowledged a message;
-    restart it.
+    Workers can be killed at any time. Exit code 75 means that the worker stopped on an error with messages
+    still unacknowledged; restart it, and they are processed again.
     """
     context.verbosity = max(context.verbosity, 1)  # a worker runs unattended, so it logs its progress
     settings, broker = _load_settings_and_broker(context, bootstrap, topic_prefix)
@@ -112,7 +112,7 @@ def topics() -> None:
 @_partitions_option
 @common_options
 def create(context: Context, bootstrap: str | None, topic_prefix: str | None, partitions: int | None) -> None:
-    """Create those topics of a collection that do not exist yet.
+    """Create any missing topics of a collection.
 
     The number of partitions cannot be changed later.
     """

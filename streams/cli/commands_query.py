@@ -34,7 +34,7 @@ _policy_options = combine(
     click.option(
         "--containment",
         is_flag=True,
-        help="Also join two documents if one contains at least the share --threshold of the other.",
+        help="Also join two documents if the containment of one in the other is at least --threshold.",
     ),
     click.option("--sweep", "sweep_name", metavar="NAME", help="Use only documents captured in this sweep."),
 )
@@ -46,7 +46,7 @@ _policy_options = combine(
     metavar="N",
     type=click.IntRange(1),
     default=2,
-    help="List only clusters with at least this many documents or URLs.",
+    help="List only clusters with at least this many documents, or at least this many URLs.",
 )
 @click.option("--limit", metavar="N", type=click.IntRange(1), help="Maximum number of clusters to list.")
 @_policy_options

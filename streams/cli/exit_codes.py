@@ -14,7 +14,7 @@ class Exit(IntEnum):
     BAD_INPUT = 3  # a record was rejected under `--bad-records fail`
     STATE = 4  # the state is missing, locked or damaged, or has a different scheme or a newer format
     BUG = 70  # a bug in lostfound; the traceback is printed
-    RESTART = 75  # a worker failed before it acknowledged a message; restart it
+    RESTART = 75  # a worker stopped on an error with messages still unacknowledged; restart it
     INTERRUPTED = 130  # Ctrl-C or SIGTERM; committed data is kept
     CLOSED_PIPE = 141  # the reader of stdout has closed the pipe, as `| head` does
 

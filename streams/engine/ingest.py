@@ -319,8 +319,16 @@ class _Run(msgspec.Struct):
 
 
 def _bad_record(item: Rejected) -> BadRecord:
-    file = f"{item.origin.source}:{item.origin.member}" if item.origin.member else item.origin.source
+    origin = item.origin
+    file = f"{origin.source}:{origin.member}" if origin.member else origin.source
+    match sources.format_from_name(origin.member or origin.source):
+        case "jsonl":
+            position = f"line {origin.offset + 1}"
+        case "":
+            position = f"record at {origin.offset}"
+        case _:
+            position = f"byte {origin.offset}"
     return BadRecord(
-        f"{file} at offset {item.origin.offset} (JSONL: line, from 0): {item.reason}: {item.detail}",
+        f"{file}, {position}: {item.reason}: {item.detail}",
         "fix the input and run the same command again, or omit --bad-records to skip such records",
     )

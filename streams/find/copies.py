@@ -8,8 +8,8 @@ kind of copy the candidate's tree is:
 |----------------|---------------------------------------------|-----------------------------------------------------|
 | copied_share   | pages near the old URL that are still alive | a copy at the same relative path near the candidate |
 | frozen_share   | pages that went missing with the old URL    | an identical copy at that path                      |
-| mirrored_share | living pages near the candidate             | a living counterpart in the old URL's tree, as      |
-|                |                                             | translations have                                   |
+| mirrored_share | living pages near the candidate             | a living counterpart in the old URL's tree          |
+|                |                                             | (typical of translations)                           |
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from streams.sketch import sketcher
 from streams.sketch.index_terms import is_index_page
 from streams.urls import directory_prefix, host_prefix
 
-_CAPTURES_SCANNED = 2_048  # per scan, which reads only their keys
-_URLS_MAX = 192  # per scan
+_CAPTURES_PER_SCAN_MAX = 2_048  # a scan reads only the captures' keys
+_URLS_PER_SCAN_MAX = 192
 _HISTORIES_PER_READ = 32
 _SCANS_MAX = 17
 _NEIGHBOURS_MIN, _NEIGHBOURS_MAX = 3, 24
@@ -48,8 +48,8 @@ class CopyDetector:
     def copied_share(self, old_key: bytes, candidate_key: bytes, last_sweep: int, missing_since: int) -> float:
         """Return the share of the old URL's living neighbours that have a copy near the candidate.
 
-        Neighbours are pages that were captured in `last_sweep`, as the old URL was, and in `missing_since`. The share
-        is 0 if the last path segments differ, fewer than three neighbours exist, or the host is no longer visited.
+        `last_sweep` is the last sweep that captured the old URL. Neighbours are pages that were captured in that sweep
+        and in the sweep `missing_since`. The share is 0 if the last path segments differ, fewer than three neighbours exist, or the host is no longer visited.
         """
         old_tree, new_tree = _tree_roots(old_key, candidate_key)
         if old_tree == new_tree or self._last_sweep_of(host_prefix(old_key)) < missing_since:
@@ -59,9 +59,9 @@ class CopyDetector:
     def frozen_share_and_tree(
         self, old_key: bytes, candidate_key: bytes, last_sweep: int, missing_since: int
     ) -> tuple[float, bytes]:
-        """Return a share and the key prefix of the candidate's tree, which is empty if both URLs are in one tree.
+        """Return a share and the key prefix of the candidate's tree, or 0 and b"" if the last path segments differ.
 
-        The share is that of the pages that went missing with the old URL and have an identical copy near the
+        Of the pages that went missing with the old URL, it is the share that have an identical copy near the
         candidate. By itself, it does not distinguish a copy of the old tree from the tree's new home.
         """
         old_tree, new_tree = _tree_roots(old_key, candidate_key)
@@ -89,11 +89,11 @@ class CopyDetector:
     def _surviving_neighbours(
         self, old_tree: bytes, new_tree: bytes, folder: bytes, last_sweep: int, missing_since: int
     ) -> dict[bytes, list[Capture]]:
-        """Return the neighbours in and near `folder` that both sweeps captured: their captures by URL key."""
+        """Return the captures, by URL key, of the neighbours in and near `folder` that both sweeps captured."""
         neighbours: dict[bytes, list[Capture]] = {}
         may_contain_new_tree = len(new_tree) > len(old_tree)
         for level, first_key in _scans_upwards(folder, old_tree):
-            keys = self._view.url_keys_under(level, _CAPTURES_SCANNED, first_key)[:_URLS_MAX]
+            keys = self._view.url_keys_under(level, _CAPTURES_PER_SCAN_MAX, first_key)[:_URLS_PER_SCAN_MAX]
             deeper: dict[bytes, list[Capture]] = {}
             for key, all_captures in self._read_captures(keys):
                 captures = [c for c in all_captures if c.document is not None]
@@ -112,7 +112,7 @@ class CopyDetector:
     def _read_frozen_share(
         self, old_tree: bytes, new_tree: bytes, folder: bytes, last_sweep: int, missing_since: int
     ) -> float:
-        keys = self._view.url_keys_under(folder, _CAPTURES_SCANNED)[:_URLS_MAX]
+        keys = self._view.url_keys_under(folder, _CAPTURES_PER_SCAN_MAX)[:_URLS_PER_SCAN_MAX]
         expected: dict[bytes, bytes] = {}  # documents of missing pages, by the key that a copy of the page would have
         for key, all_captures in self._read_captures(keys):
             documents = {c.sweep: c.document for c in all_captures if c.document is not None}
@@ -141,7 +141,7 @@ class CopyDetector:
         limit = _NEIGHBOURS_MAX if len(scans) == 1 else _NEIGHBOURS_MAX // 2
         may_contain_old_tree = len(old_tree) > len(new_tree)
         for level, first_key in scans:
-            keys = self._view.url_keys_under(level, _CAPTURES_SCANNED, first_key)[:_URLS_MAX]
+            keys = self._view.url_keys_under(level, _CAPTURES_PER_SCAN_MAX, first_key)[:_URLS_PER_SCAN_MAX]
             in_old_tree = {key for key in keys if may_contain_old_tree and key.startswith(old_tree)}
             new_keys = [key for key in keys if key not in neighbours and key not in in_old_tree]
             living = [key for key, captures in self._read_captures(new_keys) if self._current_document(key, captures)]
@@ -178,8 +178,8 @@ class CopyDetector:
 def _scans_upwards(folder: bytes, tree: bytes) -> list[tuple[bytes, bytes]]:
     """Return scans, as (key prefix, first key), of a folder and of its parents up to the root of its tree.
 
-    Each parent is scanned first from the folder's key to the parent's end, then from the parent's beginning. So the
-    nearest neighbours precede pages of other trees further up, such as copies of this tree.
+    Each parent is scanned from the folder's key to the end of the parent's key range, then from the start of that
+    range. This way, close neighbours come before pages of other trees further up, such as copies of this tree.
     """
     level, scans = folder, [(folder, folder)]
     while len(level) > len(tree) and len(scans) < _SCANS_MAX:

@@ -7,9 +7,10 @@
 because a page does not move to a copy that already exists. `copied_tree` is the share of living pages near the old
 page that have a copy at the same relative path near the candidate. If the whole old tree is gone, it is the share of
 the tree's missing pages whose documents are in the candidate's tree. In the score, `copied_tree` is 1 if the share is
-above one half, and 0 otherwise. `path` is 0 for the old page's counterpart in a parallel tree, such as a translation.
-`url_variant` marks a new form of the old URL, such as `/x/` for `/x.html`, that appeared when the old URL went
-missing: a page that became a folder keeps its URL in this form, even if other pages received its text.
+above one half, and 0 otherwise. `path` is the similarity of the two paths, but 0 for the old page's counterpart in
+a parallel tree, such as a translation. `url_variant` marks a new form of the old URL, such as `/x/` for `/x.html`,
+that appeared when the old URL went missing: when a page is turned into a folder, this form of its URL is its new home,
+even if its text went to other pages.
 
 If texts are not stored, the cosine is missing, and sketches supply the other figures:
 
@@ -35,12 +36,14 @@ COPIED_TREE_ABOVE = 0.5  # a candidate with a greater `copied_tree` is in a copi
 MIRRORED_MIN = 0.5  # share of a candidate's neighbours that have a living counterpart near the old page
 MIRRORED_CONTENT_MAX = 0.5  # a candidate with more of the old text is not just a counterpart
 FROZEN_MIN = 0.8  # share of the pages that went missing with the old page and have a copy near a candidate
-# A candidate that appeared elsewhere with this resemblance or more shows that an identical candidate is a copy.
+# If a new page outside the copied trees resembles the old page at least this much, it is the new home, and identical
+# pages in those trees are mere copies.
 NEW_HOME_RESEMBLANCE_MIN = 0.4
 HOP_WEIGHT = 0.8  # weight of the score from a hop; the score from the old URL has the remaining weight
 HOP_CONFIDENCE_MIN = 0.15
 HOPS_MAX = 4
-UNVISITED_HOST_SCORE_MIN = 1.2  # if a host is no longer visited, its pages moved only if a new URL scores this much
+# If a host is no longer visited, its pages count as moved only if a new URL scores this much.
+UNVISITED_HOST_SCORE_MIN = 1.2
 REDIRECT_CONFIDENCE, DOUBTFUL_REDIRECT_CONFIDENCE, REDIRECT_SUPPORT_MIN = 0.97, 0.45, 0.25
 
 
@@ -65,14 +68,17 @@ class Traits(NamedTuple):
 
 
 # Coefficients of the confidence: constant, score, margin, appeared, low content.
-WITH_TEXTS = (-3.8, 2.05, 3.4, 0.1, -1.1)
-FROM_SKETCHES = (-3.9, 1.6, 3.7, 1.0, -0.8)
+CONFIDENCE_WITH_TEXTS = (-3.8, 2.05, 3.4, 0.1, -1.1)
+CONFIDENCE_FROM_SKETCHES = (-3.9, 1.6, 3.7, 1.0, -0.8)
 COPIED_TREE_LOGIT = 2.0  # subtracted from the logit of a candidate in a copied tree
 SECOND_SCORE_MIN, LOW_CONTENT_BELOW = 0.2, 0.1
 
 
 def shrunk_containment(containment: float, error: float) -> float:
-    """Shrink an estimated containment towards 0 by its standard error, because most candidates contain little."""
+    """Shrink an estimated containment towards 0 according to its standard error.
+
+    Most candidates contain little of the old page, so a high but uncertain estimate is probably too high.
+    """
     return containment / (1 + (error / PRIOR_CONTAINMENT_DEVIATION) ** 2)
 
 
@@ -93,13 +99,15 @@ def score(traits: Traits) -> float:
 
 def confidence(best_score: float, second_score: float, traits: Traits) -> float:
     """Return the probability that the best candidate is right, given its traits and the second-best score."""
-    constant, by_score, by_margin, by_appeared, by_low = WITH_TEXTS if traits.cosine is not None else FROM_SKETCHES
+    coefficients = CONFIDENCE_WITH_TEXTS if traits.cosine is not None else CONFIDENCE_FROM_SKETCHES
+    constant, score_weight, margin_weight, appeared_weight, low_content_weight = coefficients
     margin = min(
         1.0, max(0.0, (best_score - max(second_score, SECOND_SCORE_MIN)) / max(best_score, SECOND_SCORE_MIN))
     )
     has_low_content = max(traits.containment, traits.cosine or 0.0) < LOW_CONTENT_BELOW
-    logit = constant + by_score * best_score + by_margin * margin
-    logit += by_appeared * traits.appeared + by_low * has_low_content - COPIED_TREE_LOGIT * traits.is_copied
+    logit = constant + score_weight * best_score + margin_weight * margin
+    logit += appeared_weight * traits.appeared + low_content_weight * has_low_content
+    logit -= COPIED_TREE_LOGIT * traits.is_copied
     return 1 / (1 + math.exp(-logit))
 
 

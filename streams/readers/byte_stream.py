@@ -2,7 +2,7 @@
 
 A position is a pair (offset, inner offset). In a compressed file, the offset is that of a gzip member or zstd frame,
 and the inner offset is the number of decompressed bytes since its start. In a plain file, the offset is that of the
-next byte, and the inner offset is 0. Memory contains at most one chunk and the bytes that a caller requests.
+next byte, and the inner offset is 0. At most one chunk and the requested bytes are held in memory.
 
 Bad input raises no exception: reading stops as if the file ended there, and `fault` says why. If nothing failed,
 `fault.reason` is empty. After a fault, `resync` moves to the next frame that starts with a record.
@@ -30,7 +30,8 @@ def _never_record_start(_: bytes) -> bool:
 class ByteStream:
     """The decompressed bytes of a plain, gzip or zstd file, from a position onwards.
 
-    `is_inflated` says that the file is a deflated member of a zip, so even a plain file may expand.
+    `in_deflated_member` is true if the file is being inflated from a zip, so that even uncompressed content may be
+    much larger than its stored size.
     """
 
     def __init__(
@@ -40,13 +41,15 @@ class ByteStream:
         limits: ReadLimits,
         start: Offsets = (0, 0),
         *,
-        is_inflated: bool = False,
+        in_deflated_member: bool = False,
     ) -> None:
         offset, inner_offset = start
         self._is_plain = compression == "plain"
         # A plain file on disk does not expand while it is read, so bytes are skipped in it without a limit.
-        self._skip_bytes_max = limits.skip_bytes_max if is_inflated or not self._is_plain else None
-        self._raw = RawBuffer(file, limits, CHUNK_BYTES if self._is_plain else READ_BYTES, is_inflated=is_inflated)
+        self._skip_bytes_max = limits.skip_bytes_max if in_deflated_member or not self._is_plain else None
+        self._raw = RawBuffer(
+            file, limits, CHUNK_BYTES if self._is_plain else READ_BYTES, in_deflated_member=in_deflated_member
+        )
         self.fault = self._raw.fault
         self._decoder = DECODERS[compression](self._raw, offset)
         self._chunk = b""
@@ -75,7 +78,10 @@ class ByteStream:
         return self._chunk[self._index]
 
     def read(self, count: int, is_record_start: IsRecordStart = _never_record_start) -> bytes:
-        """Read up to `count` bytes. Stop early at the end and before a frame accepted by `is_record_start`."""
+        """Read up to `count` bytes.
+
+        Stop early at the end of the stream, or before a frame that `is_record_start` accepts.
+        """
         end = self._index + count
         if end <= len(self._chunk):
             data = self._chunk[self._index : end]

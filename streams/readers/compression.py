@@ -75,11 +75,11 @@ class Fault:
 class RawBuffer:
     """Bytes that were read from a file but not yet decompressed. `data[0]` is the byte at `offset`.
 
-    `is_inflated` says that the file is a deflated member of a zip, so it may be far bigger than on disk. Damage in
-    the zip sets `fault` and `unreadable`. An I/O error raises ReadError.
+    `in_deflated_member` is true if the file is being inflated from a zip, so that it may be much larger than its
+    stored size. Damage in the zip sets `fault` and `unreadable`. An I/O error raises ReadError.
     """
 
-    def __init__(self, file: BinaryIO, limits: ReadLimits, read_bytes: int, *, is_inflated: bool) -> None:
+    def __init__(self, file: BinaryIO, limits: ReadLimits, read_bytes: int, *, in_deflated_member: bool) -> None:
         self.data = b""
         self.offset = 0
         self.fault = Fault()
@@ -88,7 +88,7 @@ class RawBuffer:
         self.bytes_without_output = 0  # bytes read since the last decompressed byte: padding or empty frames
         self._file = file
         self._read_bytes = read_bytes
-        self._is_inflated = is_inflated
+        self._in_deflated_member = in_deflated_member
 
     def ensure(self, count: int) -> bool:
         """Read until at least `count` bytes are available. Return False if the file ends earlier."""
@@ -148,7 +148,7 @@ class RawBuffer:
     def _read(self) -> bytes:
         if self.unreadable:
             return b""
-        if self._is_inflated and self.bytes_without_output > self.limits.skip_bytes_max:
+        if self._in_deflated_member and self.bytes_without_output > self.limits.skip_bytes_max:
             self.unreadable = True
             self.report_skip_limit()
             return b""

@@ -161,12 +161,12 @@ def _read_wacz(file: BinaryIO, start: Position, limits: ReadLimits) -> Iterator[
             if name < start.member:
                 continue
             member_start = start if name == start.member else Position(source=source, member=name)
-            is_inflated = archive.getinfo(name).compress_type != zipfile.ZIP_STORED
+            in_deflated_member = archive.getinfo(name).compress_type != zipfile.ZIP_STORED
             try:
                 head = wacz.read_member_head(archive, name)
                 with wacz.open_member(archive, name) as member:
                     offsets, compression = (member_start.offset, member_start.inner_offset), detect_compression(head)
-                    stream = ByteStream(member, compression, limits, offsets, is_inflated=is_inflated)
+                    stream = ByteStream(member, compression, limits, offsets, in_deflated_member=in_deflated_member)
                     yield from _read_stream(stream, sources.detect_format(head, name), member_start, limits)
             except ContentError as error:
                 yield _reject_file(error.reason, error.detail, source, name)

@@ -1,4 +1,7 @@
-"""Open a WACZ 1.1, a zip with WARCs in `archive/`, indexes and page lists. Only WARCs and ARCs are read."""
+"""Open a WACZ 1.1 file: a zip that holds indexes, page lists and, in `archive/`, WARCs.
+
+Only WARCs and ARCs are read.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +51,9 @@ def open_member(archive: zipfile.ZipFile, name: str) -> BinaryIO:
     if info.flag_bits & _ENCRYPTED_FLAG:
         raise _zip_error(f"encrypted: {name}")
     if info.compress_type not in _COMPRESSION_METHODS:
-        raise _zip_error(f"compression method {info.compress_type} is neither stored nor deflated: {name}")
+        raise _zip_error(
+            f"unsupported compression method {info.compress_type} (only stored and deflated are read): {name}"
+        )
     try:
         return archive.open(info)  # type: ignore[return-value]  # ZipExtFile has all methods that readers call
     except (zipfile.BadZipFile, NotImplementedError, RuntimeError, ValueError, OSError, struct.error) as error:
@@ -56,9 +61,9 @@ def open_member(archive: zipfile.ZipFile, name: str) -> BinaryIO:
 
 
 def read_member_head(archive: zipfile.ZipFile, name: str) -> bytes:
-    """Return the first bytes of a file in the zip, or b"" if they are damaged. Reading the file reports the damage.
+    """Return the first bytes of a file in the zip, or b"" if they are damaged.
 
-    Raise ContentError (`bad_zip`, or `unknown_format` for a zip in the zip).
+    The damage is reported later, when the file itself is read. Raise ContentError (`bad_zip`, or `unknown_format` for a zip in the zip).
     """
     with open_member(archive, name) as file:
         try:
@@ -66,7 +71,7 @@ def read_member_head(archive: zipfile.ZipFile, name: str) -> bytes:
         except ZIP_MEMBER_ERRORS:
             return b""
     if detect_compression(head) == "zip":
-        raise ContentError("unknown_format", f"a zip in a zip is not read: {name}"[:_DETAIL_CHARS_MAX])
+        raise ContentError("unknown_format", f"nested zips are not supported: {name}"[:_DETAIL_CHARS_MAX])
     return head
 
 
@@ -85,7 +90,7 @@ class _BoundedFile:
     def read(self, count: int = -1) -> bytes:
         """Read up to `count` bytes. Raise ContentError if `count` exceeds the limit.
 
-        zipfile omits `count` only near the end of the file, to read at most the longest comment that a zip can have.
+        zipfile omits `count` only near the end of the file, where at most one maximum-length comment remains.
         """
         if count > max(self.read_bytes_max, _END_RECORD_BYTES_MAX):
             raise ContentError(

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 _CONTROL_PICTURES = {code: chr(0x2400 + code) for code in range(0x20)} | {0x7F: "␡"}  # NUL becomes ␀, ESC becomes ␛
-_DIRECTION_MARKS = [0x061C, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2066, 0x206A)]
-_INVISIBLE = [*range(0x80, 0xA0), *_DIRECTION_MARKS]
+_LINE_SEPARATORS = [0x2028, 0x2029]
+_DIRECTION_MARKS = [0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)]
+_INVISIBLE = [*range(0x80, 0xA0), *_LINE_SEPARATORS, *_DIRECTION_MARKS]
 _UNSAFE = [*_CONTROL_PICTURES, *_INVISIBLE]
 _TEXT_ESCAPES = str.maketrans(_CONTROL_PICTURES | dict.fromkeys(_INVISIBLE, "\ufffd"))
 _URL_ESCAPES = {code: "".join(f"%{byte:02X}" for byte in chr(code).encode()) for code in _UNSAFE}

@@ -1,7 +1,7 @@
 """The HTTP client for workers.
 
 Bodies are msgpack. Every request contains LOSTFOUND_TOKEN if it is set; all workers must have the same token. A late,
-invalid or missing response raises an error that names the worker: partial answers are never returned.
+invalid or missing response raises an error that names the worker. Partial answers are never returned.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _TIMEOUT_SECONDS = 3600.0  # for changes: the worker first waits for all message
 
 
 def token_from_environment() -> str:
-    """Return LOSTFOUND_TOKEN, by default an empty string. Raise InputError if a header cannot contain the token."""
+    """Return LOSTFOUND_TOKEN, or "" if it is not set. Raise InputError if it is not valid in an HTTP header."""
     token = os.environ.get("LOSTFOUND_TOKEN", "")
     if not (token.isascii() and token.isprintable()) or " " in token:
         raise InputError(
@@ -105,18 +105,18 @@ class WorkerClient:
         except ConnectionRefusedError as error:
             raise StateError(
                 f"no worker is listening at {self.url}",
-                "start this worker or use the URL of a different worker; partial answers are never returned",
+                "start this worker or use the URL of a different worker",
             ) from error
         except (OSError, http.client.HTTPException) as error:
             raise StateError(
                 f"no valid response from the worker at {self.url} (timeout {timeout_seconds:g} s): {error!r}",
-                "retry, or check /readyz of the workers; partial answers are never returned",
+                "retry, or check the workers' /readyz endpoints",
             ) from error
         if status == http.HTTPStatus.OK:
             try:
                 return _decoder_of(response_type).decode(response)
             except msgspec.DecodeError as error:
-                raise StateError(f"the response of the worker at {self.url} cannot be decoded: {error}") from error
+                raise StateError(f"the response from the worker at {self.url} cannot be decoded: {error}") from error
         try:
             problem = msgspec.json.decode(response, type=_ErrorResponse)
         except msgspec.DecodeError:

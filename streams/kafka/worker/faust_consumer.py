@@ -4,13 +4,15 @@ After a rebalance, Faust seeks to the changelog offsets from which it recovers, 
 seeks in one partition after another while messages arrive. In five cases, Faust then fails to deliver messages until
 the next rebalance:
 
-- At the end, Faust calls `flow_control.resume` a second time, which empties the agents' queues: see FlowControl.
-- If a message was waiting for a full queue when the rebalance began, its offset remains recorded as the last offset
-  read. Earlier messages are then dropped as already read: see `on_partitions_assigned`.
+- At the end of the rebalance, Faust calls `flow_control.resume` a second time, which empties the agents' queues: see
+  FlowControl.
+- If a message was waiting for room in a full queue when the rebalance began, its offset remains recorded as the last
+  offset read. Earlier messages are then dropped as already read: see `on_partitions_assigned`.
 - A batch fetched before a seek is delivered after the seek. Its offsets are ahead of the new position, so Faust
   treats the messages between the new position and the batch as processed: see `getmany`.
-- If all partitions are paused during a fetch, the fetch reads messages of all partitions, advances their positions
-  and discards the messages: see `_getmany`, and `_seeking`, which waits for the fetch.
+- If all partitions become paused during a fetch, Faust's set of active partitions is empty, which means *all*: the
+  fetch reads every partition, advances the positions and discards the messages: see `_getmany`, and `_seeking`, which
+  waits for the fetch.
 - A stream skips a message that arrived between two rebalances, but may still acknowledge it: see `ack`.
 """
 
@@ -29,7 +31,9 @@ from mode.utils.futures import notify
 from mode.utils.queues import FlowControlEvent
 
 FETCH_SECONDS_MAX = 0.25  # limits how long a seek waits for a fetch
-SEEK_TIMEOUT_FACTOR = 0.9  # applied to the request timeout; after the full timeout, Faust continues without the seek
+# Share of the request timeout; below 1, so that our TimeoutError comes before Faust gives up and continues without
+# the seek.
+SEEK_TIMEOUT_FACTOR = 0.9
 
 
 class FlowControl(FlowControlEvent):
@@ -42,7 +46,7 @@ class FlowControl(FlowControlEvent):
 
 
 class Consumer(aiokafka.Consumer):
-    """A consumer in which fetches and seeks exclude each other."""
+    """Faust's consumer, corrected as described above: for example, fetches and seeks never overlap."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -90,7 +94,8 @@ class Consumer(aiokafka.Consumer):
     async def seek_to_committed(self) -> Mapping[TP, int]:
         """Seek to the committed offset of each partition, or to the beginning if no offset is committed.
 
-        Without a committed offset, Faust would leave the position after messages that it has dropped.
+        Otherwise, in a partition without a committed offset, the position would stay past messages that Faust has
+        dropped.
         """
         offsets = await super().seek_to_committed()
         uncommitted = {tp for tp, offset in offsets.items() if not offset and not self._is_changelog_tp(tp)}

@@ -26,7 +26,7 @@ class StateTable(faust.Table[bytes, bytes]):
     """A table that stores its data in the worker's partitions."""
 
     def _new_store(self) -> StateStore:
-        # Faust never opens the URL, but treats a URL without a host as missing.
+        # Faust never opens this URL, but without a host it would behave as if no URL were set.
         return StateStore("lostfound://state", self.app, self)
 
 
@@ -42,7 +42,7 @@ class StateStore(Store[bytes, bytes]):
         return partitions
 
     def persisted_offset(self, tp: TP) -> int | None:
-        """Return the offset of the last changelog record in the partition, or None if the partition is empty."""
+        """Return the offset of the last changelog record applied to the partition, or None if none has been."""
         offset = self.partitions.open(tp.partition).offset
         return offset if offset >= 0 else None
 
@@ -94,9 +94,9 @@ class StateStore(Store[bytes, bytes]):
         self.partitions.close_all()
 
     async def backup_partition(self, tp: TP | int, flush: bool = True, purge: bool = False, keep: int = 1) -> None:
-        """Not supported: use `lostfound state backup`, which copies a partition's folder while the worker runs."""
+        """Not supported. Use `lostfound state backup`, which copies a partition's folder while the worker runs."""
         raise NotImplementedError
 
     def restore_backup(self, tp: TP | int, latest: bool = True, backup_id: int = 0) -> None:
-        """Not supported: before starting the worker, replace the partition's folder with the backup's folder."""
+        """Not supported. Instead, stop the worker and replace the partition's folder with the backup."""
         raise NotImplementedError

@@ -118,7 +118,7 @@ def test_an_invalid_response_of_a_server_is_reported(
 ) -> None:
     result = lostfound(*command, "--server", other_server)
     assert result.code == Exit.STATE
-    assert f"the response of the worker at {other_server} cannot be decoded" in result.err
+    assert f"the response from the worker at {other_server} cannot be decoded" in result.err
     assert not result.out
 
 

@@ -177,7 +177,7 @@ def test_bad_records_are_dead_letters_with_reason_and_position(store: Store, tmp
 
 def test_an_ingest_can_stop_at_a_bad_record_and_keep_the_batches_before(store: Store, tmp_path: Path) -> None:
     custom = settings({"ingest": {"batch_pages": 1}})
-    with pytest.raises(BadRecord, match=r"a\.jsonl at offset 1 \(JSONL: line, from 0\): bad_url") as stopped:
+    with pytest.raises(BadRecord, match=r"a\.jsonl, line 2: bad_url") as stopped:
         take(store, tmp_path / "a.jsonl", [PAGES[0], BAD, PAGES[1]], "one", custom, fail_on_rejected=True)
     assert "fix the input" in stopped.value.hint
     assert len(list(store.scan(Family.CAPTURES))) == 1

@@ -29,7 +29,7 @@ COMPRESS: dict[str, Callable[[bytes], bytes]] = {"gzip": gzip.compress, "zstd": 
 def open_decoder(
     data: bytes, limits: ReadLimits = LIMITS, offset: int = 0
 ) -> tuple[GzipDecoder | ZstdDecoder, Fault]:
-    raw = RawBuffer(io.BytesIO(data), limits, 1000, is_inflated=False)
+    raw = RawBuffer(io.BytesIO(data), limits, 1000, in_deflated_member=False)
     decoder = GzipDecoder if detect_compression(data) == "gzip" else ZstdDecoder
     return decoder(raw, offset), raw.fault
 
@@ -177,8 +177,8 @@ class Broken(io.BytesIO):
         raise self.error
 
 
-def open_buffer(file: io.BytesIO, *, is_inflated: bool = False, skip_bytes_max: int = 1 << 20) -> RawBuffer:
-    return RawBuffer(file, ReadLimits(skip_bytes_max=skip_bytes_max), 100, is_inflated=is_inflated)
+def open_buffer(file: io.BytesIO, *, in_deflated_member: bool = False, skip_bytes_max: int = 1 << 20) -> RawBuffer:
+    return RawBuffer(file, ReadLimits(skip_bytes_max=skip_bytes_max), 100, in_deflated_member=in_deflated_member)
 
 
 def test_ensure_reads_as_much_as_is_requested():
@@ -213,8 +213,8 @@ def test_damage_in_a_zip_is_a_fault_and_a_failing_disk_raises():
         raw.ensure(1)
 
 
-def test_an_is_inflated_file_without_output_ends_at_the_limit():
-    raw = open_buffer(io.BytesIO(bytes(10_000)), is_inflated=True, skip_bytes_max=500)
+def test_an_inflated_file_without_output_ends_at_the_limit():
+    raw = open_buffer(io.BytesIO(bytes(10_000)), in_deflated_member=True, skip_bytes_max=500)
     raw.skip(10_000)
     assert raw.fault.reason == "too_big"
     assert raw.offset <= 700
