@@ -26,8 +26,8 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
     """The result of one fetch. Transfer and content encodings are removed, but the content is not yet parsed.
 
     The content is in `body` (bytes as served) or `text` (extracted by the crawler). Redirects, errors, revisits and
-    pages with a `content_error` have neither. The constructor raises BadUrl if no `key` is given and none can be derived
-    from `url`.
+    pages with a `content_error` have neither. The constructor raises BadUrl if no `key` is given and none can be
+    derived from `url`.
     """
 
     url: str
@@ -80,15 +80,15 @@ REJECTION_REASONS: dict[str, str] = {
     "parse_failed": "the HTML parser failed; the URL is stored without text",
     "revisit_unresolved": "the capture that a `revisit` repeats is not in the state; the URL is stored without text",
     "segmented": "the record is one of several WARC records that contain parts of one page",
-    "too_big": "a page exceeds `page_bytes_max` (the URL is stored without text), a line exceeds `line_bytes_max`, or "
-    "more than `skip_bytes_max` decompressed bytes contain no record",
+    "too_big": "a page exceeds `page_bytes_max` (the URL is stored without text), a line exceeds `line_bytes_max`, "
+    "or more than `skip_bytes_max` decompressed bytes contain no record",
     "truncated": "the input ends within a record; the record is read again after the file has grown",
     "unknown_format": "the format of the file is not supported, or the file is a zip inside a WACZ",
 }
 
 
 class Rejected(msgspec.Struct, frozen=True):
-    """A record or page that becomes a dead letter: its reason (a key of `REJECTION_REASONS`) and a readable detail."""
+    """A record or page that becomes a dead letter: its reason (a key of `REJECTION_REASONS`) and a detail."""
 
     reason: str
     detail: str

@@ -48,8 +48,9 @@ class CopyDetector:
     def copied_share(self, old_key: bytes, candidate_key: bytes, last_sweep: int, missing_since: int) -> float:
         """Return the share of the old URL's living neighbours that have a copy near the candidate.
 
-        `last_sweep` is the last sweep that captured the old URL. Neighbours are pages that were captured in that sweep
-        and in the sweep `missing_since`. The share is 0 if the last path segments differ, fewer than three neighbours exist, or the host is no longer visited.
+        `last_sweep` is the last sweep that captured the old URL. Neighbours are pages that were captured in that
+        sweep and in the sweep `missing_since`. The share is 0 if the last path segments differ, fewer than three
+        neighbours exist, or the host is no longer visited.
         """
         old_tree, new_tree = _tree_roots(old_key, candidate_key)
         if old_tree == new_tree or self._last_sweep_of(host_prefix(old_key)) < missing_since:

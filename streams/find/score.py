@@ -9,8 +9,8 @@ page that have a copy at the same relative path near the candidate. If the whole
 the tree's missing pages whose documents are in the candidate's tree. In the score, `copied_tree` is 1 if the share is
 above one half, and 0 otherwise. `path` is the similarity of the two paths, but 0 for the old page's counterpart in
 a parallel tree, such as a translation. `url_variant` marks a new form of the old URL, such as `/x/` for `/x.html`,
-that appeared when the old URL went missing: when a page is turned into a folder, this form of its URL is its new home,
-even if its text went to other pages.
+that appeared when the old URL went missing: when a page is turned into a folder, this form of its URL is its new
+home, even if its text went to other pages.
 
 If texts are not stored, the cosine is missing, and sketches supply the other figures:
 

@@ -63,7 +63,8 @@ def open_member(archive: zipfile.ZipFile, name: str) -> BinaryIO:
 def read_member_head(archive: zipfile.ZipFile, name: str) -> bytes:
     """Return the first bytes of a file in the zip, or b"" if they are damaged.
 
-    The damage is reported later, when the file itself is read. Raise ContentError (`bad_zip`, or `unknown_format` for a zip in the zip).
+    The damage is reported later, when the file itself is read. Raise ContentError (`bad_zip`, or `unknown_format` for
+    a zip in the zip).
     """
     with open_member(archive, name) as file:
         try:
