@@ -100,16 +100,19 @@ def find(
                 min_confidence = settings.find.confidence_min
             _write_redirect_map(answers, redirects, min_confidence)
         else:
-            from streams.terminal import layout, tables
-
-            if shown := list(answers):
-                table = tables.answer_table(shown[0]) if len(shown) == 1 else tables.answers_table(shown)
-                layout.print_to_stdout(table)
+            _write_table(answers)
             summary = ", ".join(f"{count:,} {status}" for status, count in sorted(statuses.items()))
             click.echo(summary or ("no URL is missing" if missing else f"{from_file} contains no URLs"), err=True)
     if nonzero_counters := +finder.counters:
         structlog.get_logger(__name__).info("limits reached", **nonzero_counters)
     return Exit.OK if statuses.total() > statuses["unknown"] else Exit.NOTHING
+
+
+def _write_table(answers: Iterable[Answer]) -> None:
+    from streams.terminal import layout, tables
+
+    if shown := list(answers):
+        layout.print_to_stdout(tables.answer_table(shown[0]) if len(shown) == 1 else tables.answers_table(shown))
 
 
 def _show_progress(

@@ -161,6 +161,10 @@ def ingest(
         raise InputError(
             f"sweep {sweep_name!r} is committed and accepts no more pages", "choose another name with --sweep"
         )
+    return _summarise(sweep, cursor, status, pages_read, dead_letters.path)
+
+
+def _summarise(sweep: Sweep, cursor: Cursor, status: str, pages_read: int, dead_letters: Path) -> Summary:
     return Summary(
         sweep=sweep.name,
         status=status,
@@ -173,7 +177,7 @@ def ingest(
         near_duplicates=cursor.near_duplicates,
         redirects_and_errors=cursor.redirects_and_errors,
         rejected=cursor.rejected,
-        dead_letters=str(dead_letters.path),
+        dead_letters=str(dead_letters),
     )
 
 
