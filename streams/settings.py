@@ -62,6 +62,7 @@ class FindSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     confidence_min: Share
     site_sample_documents: Count
     soft_404_urls: Annotated[int, Meta(ge=2)]
+    scope: list[str]
 
 
 class KafkaSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

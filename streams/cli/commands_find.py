@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from streams.find import Finder
     from streams.find.answer import Answer
 
+HOSTS_SHOWN_MAX = 3
 CSV_COLUMNS = ("url", "status", "last_seen", "now_at", "confidence", "resemblance", "containment", "evidence")
 
 
@@ -44,6 +45,13 @@ CSV_COLUMNS = ("url", "status", "last_seen", "now_at", "confidence", "resemblanc
     type=SHARE,
     help="Minimum confidence of a redirect in the map.  [default: the setting find.confidence_min]",
 )
+@click.option(
+    "--scope",
+    metavar="HOST",
+    multiple=True,
+    help="Treat this host as crawled by every sweep, so that its pages can be missing even if a sweep did not visit "
+    "it. Can be repeated.",
+)
 @server_options
 def find(
     context: Context,
@@ -54,6 +62,7 @@ def find(
     as_csv: bool,
     redirects: str | None,
     min_confidence: float | None,
+    scope: tuple[str, ...],
 ) -> Exit:
     """Find where missing pages live now.
 
@@ -61,6 +70,7 @@ def find(
     with their confidence and the evidence for them.
     """
     import structlog
+    from msgspec.structs import replace
 
     from state.row_counter import RowCounter
     from state.view import View
@@ -82,7 +92,8 @@ def find(
         warm_up()
         counter = RowCounter(view.store)
         counted_view = View(counter.rows)
-        finder = Finder(counted_view, settings)
+        search_settings = replace(settings.find, scope=[*settings.find.scope, *scope])
+        finder = Finder(counted_view, replace(settings, find=search_settings))
         answers = finder.find_many(chain(valid_urls, _read_urls(from_file) if from_file else ()))
         if missing:
             possibly_missing = finder.find_many(possibly_missing_urls(counted_view, settings.find.soft_404_urls))
@@ -103,6 +114,8 @@ def find(
             _write_table(answers)
             summary = ", ".join(f"{count:,} {status}" for status, count in sorted(statuses.items()))
             click.echo(summary or ("no URL is missing" if missing else f"{from_file} contains no URLs"), err=True)
+        if missing:
+            _warn_of_hosts_outside_scope(finder.hosts_outside_last_sweep())
     if nonzero_counters := +finder.counters:
         structlog.get_logger(__name__).info("limits reached", **nonzero_counters)
     return Exit.OK if statuses.total() > statuses["unknown"] else Exit.NOTHING
@@ -127,6 +140,17 @@ def _show_progress(
 
     meter = progress_bars.Meter("find", "URL", poll=count_urls)
     return progress_bars.iterate(answers, meter, quiet=is_streamed and sys.stdout.isatty())
+
+
+def _warn_of_hosts_outside_scope(hosts: list[str]) -> None:
+    if hosts:
+        examples = ", ".join([*hosts[:HOSTS_SHOWN_MAX], *(["..."] if len(hosts) > HOSTS_SHOWN_MAX else [])])
+        count = pluralise(len(hosts), "host")
+        click.echo(
+            f"the last sweep did not crawl {count} of earlier sweeps, whose pages do not count as missing: "
+            f"{escape_text(examples)}; use --scope HOST if it should have crawled a host",
+            err=True,
+        )
 
 
 def _write_redirect_map(answers: Iterable[Answer], map_format: str, min_confidence: float) -> None:

@@ -71,7 +71,7 @@ def ingest(
 def sweep() -> None:
     """Open, commit, cancel and list sweeps.
 
-    A sweep is one named pass of a crawl. A URL is missing once a committed sweep has covered its site and found no
+    A sweep is one named pass of a crawl. A URL is missing once a committed sweep has visited its host and found no
     page at the URL.
     """
 
@@ -103,7 +103,7 @@ def open_(context: Context, name: str) -> None:
 def commit(context: Context, name: str) -> None:
     """Commit an open sweep.
 
-    From then on, known URLs that the sweep covers but did not capture count as missing.
+    From then on, known URLs on the sweep's hosts that the sweep did not capture count as missing.
     """
     from state import sweeps
 

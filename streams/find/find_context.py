@@ -45,7 +45,7 @@ class FindContext:
         self.sample_postings_max = settings.limits.sample_postings_max
         self.counters: Counter[str] = Counter()  # how often each limit of the search was reached
         self.sketcher = Sketcher(view.scheme, settings.limits.tokens_max)
-        self.sweeps = SweepIndex(view)
+        self.sweeps = SweepIndex(view, settings.find.scope)
         self.soft_404_detector = Soft404Detector(view, settings.find.soft_404_urls)
         # In these histories, unlike those of `checked_history`, soft 404s are pages.
         self.url_histories: BatchLru[bytes, UrlHistory] = BatchLru(self._read_histories, _HISTORIES_CACHED)

@@ -18,7 +18,7 @@ from state.view import View
 from streams.errors import BadUrl
 from streams.find.answer import Answer, Candidate
 from streams.find.find_context import FindContext
-from streams.find.missing_rule import UrlHistory, absent_since
+from streams.find.missing_rule import UrlHistory
 from streams.find.ranking import Ranker
 from streams.find.redirects import folder_neighbours, follow_redirects
 from streams.find.report import SearchResult, build_candidates, guessed_candidate, soft_404_candidate
@@ -85,9 +85,13 @@ class Finder:
             yield from (self._answer(case, rules) for case in cases)
 
     def missing_since(self, url: str) -> int | None:
-        """Return the first sweep without this URL; None if there is no such sweep, or the URL never had a page."""
+        """Return the sweep since which this URL is missing; None if it is alive, or never had a page."""
         history = self._context.checked_history(url_key(url))
-        return absent_since(history, self._context.sweeps) if history.pages else None
+        return history.missing_since if history.pages else None
+
+    def hosts_outside_last_sweep(self) -> list[str]:
+        """Return the hosts of earlier sweeps whose pages the last sweep cannot make missing."""
+        return self._context.sweeps.hosts_outside_last_sweep()
 
     def ranked_urls(self, url: str) -> list[str]:
         """Return the URLs of all ranked candidates, of any confidence and without those that rules predict."""
@@ -101,9 +105,7 @@ class Finder:
         except BadUrl:
             return _Case(url)
         history = self._context.checked_history(key)
-        if history.is_alive:
-            return _Case(url, history, self._search_unvisited_host(history))
-        if history.last_success is None and not history.failures:
+        if history.is_alive or (history.last_success is None and not history.failures):
             return _Case(url, history)
         redirect = follow_redirects(self._context, history)
         missing_since = history.missing_since
@@ -112,19 +114,6 @@ class Finder:
         dead = self._context.read_dead_url(history, missing_since)
         trace = self._tracer.trace(dead, [redirect.history.key] if redirect else [])
         return _Case(url, history, SearchResult(dead, trace, redirect))
-
-    def _search_unvisited_host(self, history: UrlHistory) -> SearchResult | None:
-        """Search for the page of a living URL not covered by later sweeps. Return None unless a new URL is sure."""
-        missing_since = absent_since(history, self._context.sweeps)
-        if missing_since is None or not history.pages:
-            return None
-        dead = self._context.read_dead_url(history, missing_since)
-        trace = self._tracer.trace(dead)
-        new_candidates = [
-            candidate for candidate in trace.ranked if candidate.history.pages[0].sweep >= missing_since
-        ]
-        result = SearchResult(dead, Trace(new_candidates, trace.hops))
-        return result if _direct_confidence(result) >= self._settings.confidence_min else None
 
     def _missing_neighbours(self, case: _Case) -> list[str]:
         """Return missing URLs in the folder of a URL, in order of key, or none if the URL itself has a sure move."""

@@ -21,10 +21,10 @@ from state.view import View
 from streams.find.batch_lru import BatchLru
 from streams.page import NOT_MODIFIED, SUCCESS_STATUSES
 from streams.sketch.index_terms import page_name
-from streams.urls import domain_ranges, host_prefix, key_url, url_key
+from streams.urls import domain_ranges, host_prefix, key_host, key_url, url_key
 
 _LOCATIONS_READ_MIN = 64  # minimum number of locations to read per document
-_HOSTS_COMPARED_MAX, _NEW_HOSTS_MAX = 64, 64
+_NEW_HOSTS_MAX = 64
 _HOSTS_READ_MAX = 10_000  # in a sweep with more hosts, no host is regarded as new
 _SERVER_ERROR_MIN = 500
 _TEMPORARY_CLIENT_ERRORS = frozenset({408, 425, 429})
@@ -38,8 +38,8 @@ class Outcome(Enum):
     NOT_SERVED = auto()  # a redirect, any other 3xx or 4xx, or a soft 404
     TEMPORARY_ERROR = auto()  # 408, 425, 429 or 5xx
     REPEATED_TEMPORARY_ERROR = auto()  # a temporary error, as in the previous sweep that captured the URL
-    NOT_CAPTURED = auto()  # no capture, although the sweep covers the URL (`SweepIndex.covers`)
-    NOT_COVERED = auto()  # no capture, and the sweep belongs to a different crawl
+    NOT_CAPTURED = auto()  # no capture, although the URL's host is in the scope of the sweep (`SweepIndex.covers`)
+    NOT_COVERED = auto()  # no capture, and the URL's host is outside the scope of the sweep
 
 
 IS_MISSING: dict[Outcome, bool | None] = {  # None: the URL stays missing or alive, as before
@@ -54,27 +54,40 @@ IS_MISSING: dict[Outcome, bool | None] = {  # None: the URL stays missing or ali
 
 
 class SweepIndex:
-    """The committed sweeps of a view, and the hosts that they visited. Results are cached and never refreshed."""
+    """The committed sweeps of a view, and the hosts that they visited. Results are cached and never refreshed.
 
-    def __init__(self, view: View) -> None:
+    `scope` lists hosts that count as visited by every sweep. Raise BadUrl if one of them is not a host.
+    """
+
+    def __init__(self, view: View, scope: Iterable[str] = ()) -> None:
         self._view = view
+        self._scope = frozenset(map(scope_host, scope))
         self.committed = [s.number for s in view.sweeps() if s.state is SweepState.COMMITTED]
         self._hosts_of_domain = lru_cache(maxsize=65_536)(self._read_hosts_of_domain)
-        self._have_common_host = lru_cache(maxsize=4096)(self._read_have_common_host)
         self.new_hosts = lru_cache(maxsize=256)(self._read_new_hosts)
 
     def has_visited(self, sweep: int, host: bytes) -> bool:
         return self._view.captures_on_host(sweep, host) > 0
 
-    def covers(self, sweep: int, key: bytes, last_sweep: int) -> bool:
-        """Whether a sweep would have captured a URL if the URL still existed.
+    def covers(self, sweep: int, key: bytes) -> bool:
+        """Whether a URL is in the scope of a sweep, which would have captured the URL if it still existed.
 
-        A sweep covers a URL if the sweep visited the URL's host, another host of the same registered domain, or any
-        host that `last_sweep`, the last sweep with the URL, also visited: both sweeps then belong to the same crawl.
+        The scope consists of the hosts that the sweep visited, even if it captured only errors or redirects there,
+        and the hosts that the user listed. docs/decisions/sweep-scope.md has the reasons.
         """
-        if self.has_visited(sweep, host_prefix(key)):
-            return True
-        return bool(self.hosts_of_domain(sweep, key, 1)) or self._have_common_host(sweep, last_sweep)
+        host = host_prefix(key)
+        return host in self._scope or self.has_visited(sweep, host)
+
+    def hosts_outside_last_sweep(self) -> list[str]:
+        """Return the hosts that earlier committed sweeps visited and that are outside the scope of the last one.
+
+        At most `_HOSTS_READ_MAX` hosts per sweep are read.
+        """
+        *earlier_sweeps, last_sweep = self.committed or [0]
+        hosts: dict[bytes, None] = {}
+        for sweep in earlier_sweeps:
+            hosts.update(dict.fromkeys(self._view.captures_per_host(sweep, limit=_HOSTS_READ_MAX)))
+        return [key_host(host, with_port=True) for host in hosts if not self.covers(last_sweep, host)]
 
     def last_sweep_of(self, host: bytes) -> int:
         """Return the last committed sweep that visited a host. If none did, return the last committed sweep, or 0."""
@@ -104,13 +117,10 @@ class SweepIndex:
         ]
         return sorted(new_hosts, key=lambda host: (-counts[host], host))[:_NEW_HOSTS_MAX]
 
-    def _read_have_common_host(self, sweep: int, last_sweep: int) -> bool:
-        """Whether one of the first hosts of either sweep was visited by both sweeps."""
-        for first, second in ((last_sweep, sweep), (sweep, last_sweep)):
-            hosts = self._view.captures_per_host(first, limit=_HOSTS_COMPARED_MAX)
-            if any(self.has_visited(second, host) for host in hosts):
-                return True
-        return False
+
+def scope_host(name: str) -> bytes:
+    """Return the key prefix of a host, given as a host name, with or without a port, or as a URL of the host."""
+    return host_prefix(url_key(name if "://" in name else f"https://{name}/"))
 
 
 class UrlHistory(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -120,7 +130,6 @@ class UrlHistory(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     pages: tuple[Capture, ...]  # successes with text, one per sweep, in order
     textless_success: Capture | None  # the last success if it has no text; None if it has text
     failures: tuple[Capture, ...]  # all failures after the last success
-    last_capture_sweep: int  # the last sweep with a capture of the URL, or 0
     missing_since: int | None  # the first committed sweep that shows the URL as missing, after the last success
 
     @property
@@ -215,17 +224,9 @@ def build_history(
         pages=tuple(pages),
         textless_success=textless_success,
         failures=tuple(failures),
-        last_capture_sweep=max(decisive_captures, default=0),
         missing_since=None,
     )
     return msgspec.structs.replace(history, missing_since=_missing_since(history, decisive_captures, sweeps))
-
-
-def absent_since(history: UrlHistory, sweeps: SweepIndex) -> int | None:
-    """Return `missing_since` or, if it is None, the first sweep after the last capture, covering the URL or not."""
-    if history.missing_since is not None:
-        return history.missing_since
-    return next((sweep for sweep in sweeps.committed if sweep > history.last_capture_sweep), None)
 
 
 def redirect_key(capture: Capture) -> bytes | None:
@@ -265,7 +266,7 @@ def _missing_since(history: UrlHistory, decisive_captures: dict[int, Capture], s
         if sweep in sweeps_with_failure:
             return sweep
         if history.last_success and sweep > history.last_success.sweep and sweep not in decisive_captures:
-            covered = sweeps.covers(sweep, history.key, history.last_success.sweep)
+            covered = sweeps.covers(sweep, history.key)
             if IS_MISSING[Outcome.NOT_CAPTURED if covered else Outcome.NOT_COVERED]:
                 return sweep
     return None

@@ -42,8 +42,6 @@ NEW_HOME_RESEMBLANCE_MIN = 0.4
 HOP_WEIGHT = 0.8  # weight of the score from a hop; the score from the old URL has the remaining weight
 HOP_CONFIDENCE_MIN = 0.15
 HOPS_MAX = 4
-# If a host is no longer visited, its pages count as moved only if a new URL scores this much.
-UNVISITED_HOST_SCORE_MIN = 1.2
 REDIRECT_CONFIDENCE, DOUBTFUL_REDIRECT_CONFIDENCE, REDIRECT_SUPPORT_MIN = 0.97, 0.45, 0.25
 
 

@@ -15,7 +15,7 @@ import msgspec
 from streams.find import score as scoring
 from streams.find.candidates import CandidateSelector
 from streams.find.find_context import DeadUrl, FindContext
-from streams.find.missing_rule import UrlHistory, absent_since
+from streams.find.missing_rule import UrlHistory
 from streams.find.ranking import CHECKED_MAX, PageComparer, RankedCandidate, Ranker, best_first
 
 
@@ -51,39 +51,25 @@ class Tracer:
         hop = self._find_hop(dead, ranked) if depth < scoring.HOPS_MAX else None
         if hop is None:
             return Trace(living, [])
-        onward = self._follow(hop, living, visited, depth)
+        extra_keys = [candidate.history.key for candidate in living[:CHECKED_MAX]]
+        dead_hop = self._context.read_dead_url(hop.history, hop.missing_since)
+        onward = self.trace(dead_hop, extra_keys, visited, depth + 1)
         if not onward.ranked:
             return Trace(living, [])
-        if hop.history.is_alive:  # later sweeps do not cover it; drop other candidates that they lack
-            living = [c for c in living if absent_since(c.history, self._context.sweeps) is None]
         return Trace(self._blend(comparer, living, onward), [hop, *onward.hops])
 
     def _find_hop(self, dead: DeadUrl, ranked: list[RankedCandidate]) -> Hop | None:
-        """Return the best candidate if it is sure enough and no longer captured by later sweeps."""
+        """Return the best candidate if it is sure enough and went missing later."""
         if not ranked:
             return None
         best = ranked[0]
-        missing_since = absent_since(best.history, self._context.sweeps)
+        missing_since = best.history.missing_since
         if missing_since is None or missing_since <= dead.missing_since:
             return None
         second = ranked[1].score if len(ranked) > 1 else 0.0
         confidence = scoring.confidence(best.score, second, best.traits)
         is_sure = confidence >= scoring.HOP_CONFIDENCE_MIN
         return Hop(best.history.pages[-1].url, confidence, best.history, missing_since) if is_sure else None
-
-    def _follow(self, hop: Hop, living: list[RankedCandidate], visited: frozenset[bytes], depth: int) -> Trace:
-        """Trace a hop. If later sweeps do not cover it, return only new URLs, and only if the best one is sure."""
-        extra_keys = [candidate.history.key for candidate in living[:CHECKED_MAX]]
-        dead = self._context.read_dead_url(hop.history, hop.missing_since)
-        onward = self.trace(dead, extra_keys, visited, depth + 1)
-        if not hop.history.is_alive:
-            return onward
-        # The hop's host is no longer visited, so its pages moved only if they appeared on another host.
-        new_candidates = [
-            candidate for candidate in onward.ranked if candidate.history.pages[0].sweep >= hop.missing_since
-        ]
-        is_sure = bool(new_candidates) and new_candidates[0].score >= scoring.UNVISITED_HOST_SCORE_MIN
-        return Trace(new_candidates if is_sure else [], onward.hops)
 
     def _blend(self, comparer: PageComparer, living: list[RankedCandidate], onward: Trace) -> list[RankedCandidate]:
         """Return the candidates of both searches; a score is the weighted mean of the two scores."""

@@ -174,9 +174,9 @@ def as_view(view: MemoryView) -> View:
     return cast("View", view)
 
 
-def finder_of(view: MemoryView, **bounds: int) -> Finder:
-    """Return a finder with the default settings, except for these bounds of the search."""
-    return Finder(as_view(view), settings_module.load(None, {"find": bounds}))
+def finder_of(view: MemoryView, **find_settings: object) -> Finder:
+    """Return a finder with the default settings, except for these settings of the search."""
+    return Finder(as_view(view), settings_module.load(None, {"find": find_settings}))
 
 
 def prose(subject: str, sentences: int = 40) -> str:

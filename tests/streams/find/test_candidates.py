@@ -34,7 +34,7 @@ def test_words_are_looked_up_on_new_hosts_unless_there_are_too_many(
     crowd = {f"https://other{n}.example.com/{n}.html": text(f"other {n}") for n in range(others)}
     home = {f"{HOST2}/{name}.html": text(name) for name in ("first", "second")}
     view.add({**pages, old: text("yew")}).add({**(pages if is_alive else {}), **crowd, **home, new: rewritten})
-    assert (new in finder(view).ranked_urls(old)) is is_found
+    assert (new in finder(view, scope=["site.example"]).ranked_urls(old)) is is_found
 
 
 def test_the_search_from_a_stop_repeats_no_look_up(view, finder, pages, text):

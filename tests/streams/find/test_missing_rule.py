@@ -37,16 +37,27 @@ def test_the_first_sweep_that_missed_a_url(view):
     assert history(view, a).last_page.sweep == 1
 
 
-def test_a_sweep_of_another_host_of_the_domain_covers_a_url(view):
-    a = f"{SITE}/a"
-    view.add({a: "one two"}).add({"https://www.site.example/b": "x"})
-    assert history(view, a).missing_since == 2
-
-
-def test_a_sweep_that_shares_a_host_covers_a_url(view):
+@pytest.mark.parametrize("visited", ["https://www.site.example/b", "https://other.example.net/"])
+def test_a_host_that_a_sweep_did_not_crawl_is_outside_its_scope(view, visited):
     a, other = f"{SITE}/a", "https://other.example.net/"
-    view.add({a: "one two", other: "x"}).add({other: "x"})
-    assert history(view, a).missing_since == 2
+    view.add({a: "one two", other: "x"}).add({visited: "x"})
+    assert history(view, a).is_alive
+    view.add({visited: "x", f"{SITE}/robots.txt": 404})
+    assert history(view, a).missing_since == 3
+
+
+@pytest.mark.parametrize("scope", ["site.example", "http://site.example/any/page", "SITE.example"])
+def test_the_scope_of_a_sweep_can_be_extended(view, scope):
+    a, other = f"{SITE}/a", "https://other.example.net/"
+    view.add({a: "one two", f"{SITE}:8080/a": "x"}).add({other: "x"}).add({other: "x"})
+    sweeps = SweepIndex(view, [scope])
+    assert build_history(url_key(a), view.captures(url_key(a)), sweeps, no_soft).missing_since == 2
+    assert SweepIndex(view).hosts_outside_last_sweep() == ["site.example", "site.example:8080"]
+    assert sweeps.hosts_outside_last_sweep() == ["site.example:8080"]
+
+
+def test_no_sweep_means_no_host_outside_its_scope(view):
+    assert SweepIndex(view).hosts_outside_last_sweep() == []
 
 
 def test_a_url_that_only_had_errors_is_missing(view):
@@ -88,7 +99,6 @@ def test_a_history_is_consistent(captures):
     assert all(c.status == 200 for c in result.pages)
     assert not {c.status for c in result.failures} & {200, 204, 304}
     assert result.textless_success is None or result.textless_success.status in {204, 304}
-    assert result.last_capture_sweep == max((sweep for sweep, _ in captures), default=0)
     if result.pages and result.missing_since is not None:
         assert result.missing_since > result.pages[-1].sweep
 
@@ -122,13 +132,6 @@ def test_an_answer_to_retry_later_does_not_hide_the_page_of_its_sweep(view, find
     view.add({**pages, OLD: text("yew")}).add({**pages, OLD: 404}).add({**pages, OLD: text("yew")})
     view.add_to_last_sweep({OLD: 503})
     assert finder(view).find(OLD).status == "alive"
-
-
-def test_sweeps_belong_to_one_crawl_though_many_hosts_are_gone(view, finder, pages, text):
-    ended = {f"https://aaa{n:02}.example/": text(f"subject{n}") for n in range(70)}
-    gone = "https://bbb.example/"
-    view.add({**pages, **ended, gone: text("yew")}).add(pages)
-    assert finder(view).find(gone).status == "gone"
 
 
 def test_a_url_that_only_an_open_sweep_tried_is_compared_with_the_last_sweep_of_its_host(view, finder, pages, text):

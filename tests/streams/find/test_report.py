@@ -33,7 +33,6 @@ def history(url: str, *, pages: tuple[Capture, ...] | None = None, **fields: Any
     defaults: dict[str, Any] = {
         "textless_success": None,
         "failures": (),
-        "last_capture_sweep": 2,
         "missing_since": None,
     }
     return UrlHistory(key=url_key(url), pages=(capture(url),) if pages is None else pages, **{**defaults, **fields})

@@ -1,6 +1,8 @@
-"""Pages that moved more than once, and hosts that are no longer visited."""
+"""Pages that moved more than once, sites that moved to another host, and sweeps of different hosts."""
 
 from __future__ import annotations
+
+import pytest
 
 from tests.streams.find.conftest import best, kinds
 
@@ -18,14 +20,36 @@ def test_a_page_that_moved_twice_is_followed(view, finder, pages, text):
     assert any(evidence.kind == "stop" and evidence.detail == stop for evidence in best(answer).evidence)
 
 
-def test_a_site_that_moved_to_another_host(view, finder, pages):
-    view.add(pages).add({url.replace(SITE, HOST2): page for url, page in pages.items()})
-    search = finder(view)
+@pytest.mark.parametrize(("tried", "scope"), [({f"{SITE}/": 404}, []), ({}, ["site.example"])])
+def test_a_site_that_moved_to_another_host(view, finder, pages, tried, scope):
+    view.add(pages).add({**tried, **{url.replace(SITE, HOST2): page for url, page in pages.items()}})
+    search = finder(view, scope=scope)
     for url in pages:
         answer = search.find(url)
         assert answer.status == "moved"
         assert best(answer).url == url.replace(SITE, HOST2)
     assert "other_domain" in kinds(search.find(f"{SITE}/trees/ash.html"))
+
+
+def test_a_mirror_in_a_sweep_of_its_own_is_not_a_move(view, finder, pages, text):
+    mirror = {url.replace(SITE, HOST2): page for url, page in pages.items()}
+    old, new = f"{SITE}/old/yew.html", f"{SITE}/wood/yew.html"
+    view.add({**pages, old: text("yew")}).add({**mirror, f"{HOST2}/old/yew.html": text("yew")})
+    search = finder(view)
+    assert {search.find(url).status for url in (*pages, old)} == {"alive"}
+    assert search.missing_since(old) is None
+    view.add({**pages, new: text("yew")}).add({**mirror, f"{HOST2}/old/yew.html": text("yew")})
+    search = finder(view)
+    assert {search.find(url).status for url in (*pages, *mirror)} == {"alive"}
+    assert best(search.find(old)).url == new
+
+
+def test_a_page_that_moved_to_a_host_outside_the_scope_of_later_sweeps_stays_there(view, finder, pages, text):
+    old, new = f"{SITE}/old/yew.html", f"{HOST2}/wood/yew.html"
+    view.add({**pages, old: text("yew")}).add({**pages, new: text("yew")})
+    view.add({**pages, "https://mirror.example.org/wood/yew.html": text("yew")})
+    answer = finder(view).find(old)
+    assert (answer.status, best(answer).url) == ("moved", new)
 
 
 def test_a_sweep_of_other_sites_makes_no_url_missing(view, finder, pages, text):
