@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from state.rows import RowReader
     from streams.find import Finder
     from streams.find.answer import Answer
+    from streams.settings import Settings
 
 HOSTS_SHOWN_MAX = 3
 CSV_COLUMNS = ("url", "status", "last_seen", "now_at", "confidence", "resemblance", "containment", "evidence")
@@ -70,7 +71,6 @@ def find(
     with their confidence and the evidence for them.
     """
     import structlog
-    from msgspec.structs import replace
 
     from state.row_counter import RowCounter
     from state.view import View
@@ -92,8 +92,7 @@ def find(
         warm_up()
         counter = RowCounter(view.store)
         counted_view = View(counter.rows)
-        search_settings = replace(settings.find, scope=[*settings.find.scope, *scope])
-        finder = Finder(counted_view, replace(settings, find=search_settings))
+        finder = Finder(counted_view, _extend_scope(settings, scope))
         answers = finder.find_many(chain(valid_urls, _read_urls(from_file) if from_file else ()))
         if missing:
             possibly_missing = finder.find_many(possibly_missing_urls(counted_view, settings.find.soft_404_urls))
@@ -111,7 +110,7 @@ def find(
                 min_confidence = settings.find.confidence_min
             _write_redirect_map(answers, redirects, min_confidence)
         else:
-            _write_table(answers)
+            _print_table(list(answers))
             summary = ", ".join(f"{count:,} {status}" for status, count in sorted(statuses.items()))
             click.echo(summary or ("no URL is missing" if missing else f"{from_file} contains no URLs"), err=True)
         if missing:
@@ -140,6 +139,21 @@ def _show_progress(
 
     meter = progress_bars.Meter("find", "URL", poll=count_urls)
     return progress_bars.iterate(answers, meter, quiet=is_streamed and sys.stdout.isatty())
+
+
+def _extend_scope(settings: Settings, hosts: tuple[str, ...]) -> Settings:
+    """Return the settings with these hosts added to `find.scope`."""
+    from msgspec.structs import replace
+
+    return replace(settings, find=replace(settings.find, scope=[*settings.find.scope, *hosts]))
+
+
+def _print_table(answers: list[Answer]) -> None:
+    from streams.terminal import layout, tables
+
+    if answers:
+        table = tables.answer_table(answers[0]) if len(answers) == 1 else tables.answers_table(answers)
+        layout.print_to_stdout(table)
 
 
 def _warn_of_hosts_outside_scope(hosts: list[str]) -> None:
