@@ -106,13 +106,10 @@ def find(
         elif as_csv:
             _write_csv(answers)
         elif redirects is not None:
-            if min_confidence is None:
-                min_confidence = settings.find.confidence_min
-            _write_redirect_map(answers, redirects, min_confidence)
+            default_min = settings.find.confidence_min
+            _write_redirect_map(answers, redirects, default_min if min_confidence is None else min_confidence)
         else:
-            _print_table(list(answers))
-            summary = ", ".join(f"{count:,} {status}" for status, count in sorted(statuses.items()))
-            click.echo(summary or ("no URL is missing" if missing else f"{from_file} contains no URLs"), err=True)
+            _print_table(list(answers), "no URL is missing" if missing else f"{from_file} contains no URLs")
         if missing:
             _warn_of_hosts_outside_scope(finder.hosts_outside_last_sweep())
     if nonzero_counters := +finder.counters:
@@ -148,12 +145,15 @@ def _extend_scope(settings: Settings, hosts: tuple[str, ...]) -> Settings:
     return replace(settings, find=replace(settings.find, scope=[*settings.find.scope, *hosts]))
 
 
-def _print_table(answers: list[Answer]) -> None:
+def _print_table(answers: list[Answer], empty_message: str) -> None:
     from streams.terminal import layout, tables
 
     if answers:
         table = tables.answer_table(answers[0]) if len(answers) == 1 else tables.answers_table(answers)
         layout.print_to_stdout(table)
+    statuses = Counter(answer.status for answer in answers)
+    summary = ", ".join(f"{count:,} {status}" for status, count in sorted(statuses.items()))
+    click.echo(summary or empty_message, err=True)
 
 
 def _warn_of_hosts_outside_scope(hosts: list[str]) -> None:
