@@ -109,19 +109,12 @@ def find(
             default_min = settings.find.confidence_min
             _write_redirect_map(answers, redirects, default_min if min_confidence is None else min_confidence)
         else:
-            _print_table(list(answers), "no URL is missing" if missing else f"{from_file} contains no URLs")
+            _write_table(list(answers), "no URL is missing" if missing else f"{from_file} contains no URLs")
         if missing:
             _warn_of_hosts_outside_scope(finder.hosts_outside_last_sweep())
     if nonzero_counters := +finder.counters:
         structlog.get_logger(__name__).info("limits reached", **nonzero_counters)
     return Exit.OK if statuses.total() > statuses["unknown"] else Exit.NOTHING
-
-
-def _write_table(answers: Iterable[Answer]) -> None:
-    from streams.terminal import layout, tables
-
-    if shown := list(answers):
-        layout.print_to_stdout(tables.answer_table(shown[0]) if len(shown) == 1 else tables.answers_table(shown))
 
 
 def _show_progress(
@@ -145,12 +138,13 @@ def _extend_scope(settings: Settings, hosts: tuple[str, ...]) -> Settings:
     return replace(settings, find=replace(settings.find, scope=[*settings.find.scope, *hosts]))
 
 
-def _print_table(answers: list[Answer], empty_message: str) -> None:
+def _write_table(answers: list[Answer], empty_message: str) -> None:
     from streams.terminal import layout, tables
 
     if answers:
-        table = tables.answer_table(answers[0]) if len(answers) == 1 else tables.answers_table(answers)
-        layout.print_to_stdout(table)
+        layout.print_to_stdout(
+            tables.answer_table(answers[0]) if len(answers) == 1 else tables.answers_table(answers)
+        )
     statuses = Counter(answer.status for answer in answers)
     summary = ", ".join(f"{count:,} {status}" for status, count in sorted(statuses.items()))
     click.echo(summary or empty_message, err=True)
