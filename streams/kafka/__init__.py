@@ -16,8 +16,8 @@ operators. The messages of a partition are processed one batch at a time, in fou
     4. acknowledge the input
 
 After a crash between any two steps, the input is delivered again. This is harmless because the operators are
-idempotent. Outputs, including results, are sent before the state is written: a repeated batch does not send outputs
-that the state already records, so a crash after the write could lose outputs that were not sent. An unexpected error
+idempotent. Outputs, including results, are sent before the state is written. In the opposite order, a crash in
+between would lose outputs, because a repeated batch sends nothing that the state already records. An unexpected error
 ends the process before step 4, with exit code 75. A malformed message becomes a dead letter.
 
 `streams.operators.routing` defines which partition owns which key. `streams.operators` explains why both engines find

@@ -41,7 +41,7 @@ class WorkerOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     data_dir: Path
     operators: Sequence[str] = OPERATORS
-    partitions: int | None = None  # per topic; None: as many as the topics have, or `kafka.partitions` if new
+    partitions: int | None = None  # per topic; None: as in the existing topics, else `kafka.partitions`
     host: str = "127.0.0.1"
     port: int = 0  # 0: any free port
     url: str | None = None  # the URL at which other workers reach this worker; None: http://HOST:PORT

@@ -45,7 +45,7 @@ class Collection:
         return {number: partition.store for number, partition in by_number.items() if number in active}
 
     def query_local(self, query: RowQuery) -> Any:
-        """Execute a query on this worker's partitions. Raise StateError if a partition is not one of them."""
+        """Execute a query on this worker's partitions. Raise StateError if it concerns other partitions."""
         stores = self.local_stores()
         owners = {owner for owner in query.owners if owner is not None}
         if missing := sorted({*(query.partitions or ()), *owners} - stores.keys()):
@@ -94,7 +94,7 @@ class Collection:
         )
 
     def _build_readmissions(self, removed: readmission.RemovedRows) -> readmission.Messages:
-        """Build the messages. Retry during a rebalance, because only this process has the removed rows."""
+        """Build the messages. Retry during a rebalance, because no other process has the removed rows."""
         deadline = time.monotonic() + RETRACTION_SECONDS_MAX
         while True:
             try:

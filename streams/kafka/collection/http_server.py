@@ -43,9 +43,8 @@ from streams.kafka.wire.packed_messages import Topic
 from streams.kafka.wire.sweep_log import Event
 
 log = structlog.get_logger(__name__)
-DISK_FREE_BYTES_MIN = (
-    256 << 20
-)  # with less free space, a worker is not ready, because RocksDB would soon fail to write
+# With less free space, a worker is not ready, because RocksDB would soon fail to write.
+DISK_FREE_BYTES_MIN = 256 << 20
 BODY_BYTES_MAX = 64 << 20
 _decode_query = msgspec.msgpack.Decoder(RowQuery).decode
 _encode = msgspec.msgpack.Encoder().encode
@@ -61,7 +60,7 @@ class Server:
         self._cancellation_lock = asyncio.Lock()
 
     async def start(self, sockets: Sequence[socket.socket]) -> None:
-        """Answer requests on the sockets that `listen` partitions."""
+        """Answer requests on the sockets that `listen` has opened."""
         token = token_from_environment()
         application = web.Application(client_max_size=BODY_BYTES_MAX)
         application.router.add_get("/livez", self._livez)
@@ -159,11 +158,11 @@ class Server:
             await sweep_log.append(msgspec.structs.replace(event, number=number))
             await sweep_log.wait_until(lambda table: table.sweeps[number].state >= SweepState.CANCELLING)
             await wait_until_drained(self.collection.lag)
-            forgotten = await asyncio.to_thread(self._remove_captures, sweep_log.table.sweeps[number])
+            totals = await asyncio.to_thread(self._remove_captures, sweep_log.table.sweeps[number])
             now = time.time_ns() // 1_000_000
             await sweep_log.append(Event(event="cancelled", name=event.name, time=now, number=number))
             await sweep_log.wait_until(lambda table: table.sweeps[number].state is SweepState.CANCELLED)
-        return forgotten
+        return totals
 
     def _remove_captures(self, sweep: Sweep) -> RemovalTotals:
         removals = forgetting.cancel_sweep(self.collection.sharded_store(), sweep)
@@ -189,7 +188,8 @@ def listen(host: str, port: int) -> Iterator[list[socket.socket]]:
                 sockets.append(stack.enter_context(socket.create_server(full_address, family=family)))
                 bound_port = sockets[0].getsockname()[1]
         except OSError as error:
-            # Not `strerror`, to which create_server adds the address. The codes of gaierror are not errno values.
+            # create_server adds the address to `strerror`, so the reason is derived from `errno`. But in a gaierror,
+            # `errno` is a code of getaddrinfo.
             reason = error.strerror if isinstance(error, socket.gaierror) else os.strerror(error.errno or 0)
             raise InputError(f"cannot listen on {host}:{port}: {reason}", "choose another --port") from error
         yield sockets
@@ -228,7 +228,7 @@ def _with_authorization(handler: Handler, token: str, *, makes_changes: bool = F
         elif not token and not _is_local_request(request):
             error = "without a token, a worker answers only programs on its own machine"
         elif not is_authorized(request.headers.get("Authorization"), token):
-            error, hint = "the token is missing or wrong", "set LOSTFOUND_TOKEN to the token of the workers"
+            error, hint = "the token is missing or wrong", "set LOSTFOUND_TOKEN to the workers' token"
         else:
             return await handler(request)
         return web.json_response({"error": error, "hint": hint}, status=401, headers={"WWW-Authenticate": "Bearer"})

@@ -41,7 +41,7 @@ class RemovedRows(msgspec.Struct, frozen=True, kw_only=True):
     """The rows that a retraction deletes, read before the deletion."""
 
     url_keys: set[bytes]  # of the deleted captures
-    location_keys: set[bytes]  # a document id and a URL key
+    location_keys: set[bytes]  # each consists of a document id and a URL key
     documents: Rows
     texts: Rows
     words: Mapping[bytes, set[bytes]]  # site and word of each word-index entry, by document prefix
@@ -66,7 +66,7 @@ def read_removed_rows(store: RowReader, retraction_changes: Iterable[Changes]) -
 
 
 def build_readmissions(store: RowReader, removed: RemovedRows, context: Context) -> Messages:
-    """Return the messages that readmit documents; empty unless pages raced with the retraction."""
+    """Return the messages that readmit documents. There are some only if pages raced with the retraction."""
     new_locations = {  # locations of deleted documents, added by pages in flight
         key
         for batch in _batches(removed.documents)
@@ -100,7 +100,7 @@ def build_readmissions(store: RowReader, removed: RemovedRows, context: Context)
 def _first_captures(
     store: RowReader, url_keys: Collection[bytes], location_keys: Collection[bytes]
 ) -> Iterator[Capture]:
-    """Yield the first capture of each location at these URLs."""
+    """Yield the first capture at each of these locations. `url_keys` are the keys of the locations' URLs."""
     for batch in _batches(url_keys):
         for rows in store.rows_under(Family.CAPTURES, [capture_row.history_prefix(key) for key in batch]):
             first_captures: dict[bytes, Capture] = {}  # by document
@@ -116,13 +116,13 @@ def _new_payload(removed: RemovedRows, capture: Capture, texts: RemainingTexts, 
     document = capture.document or b""
     row = removed.documents[document]
     sketch = document_row.decode(document, row).sketch
-    text = removed.texts.get(document)
+    text_row = removed.texts.get(document)
     return DocumentPayload(
         document=document,
         row=document_row.with_first_seen(row, capture.time),
         buckets=_compute_buckets(document, row, context),
         samples=sample_entries(sketch) if context.settings.policy.index_find else b"",
-        text=texts.row_without_source(sketch, text, [capture]) if text else b"",
+        text=texts.row_without_source(sketch, text_row, [capture]) if text_row else b"",
     )
 
 

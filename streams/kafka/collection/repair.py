@@ -41,10 +41,10 @@ def build_retractions(
     If the changes delete no documents, they belong to a retraction that was too large for one request. The deleted
     documents are then unknown, and all postings may be removed.
     """
-    nodes = set().union(*(_repointed_documents(changes) for changes in changes_by_partition.values()))
-    sorted_nodes = sorted(nodes)
-    pointers = zip(sorted_nodes, store.get_many(Family.PARENTS, sorted_nodes), strict=True)
-    parents = {node: parent for node, parent in pointers if parent in nodes}
+    repointed = set().union(*(_repointed_documents(changes) for changes in changes_by_partition.values()))
+    sorted_documents = sorted(repointed)
+    pointers = zip(sorted_documents, store.get_many(Family.PARENTS, sorted_documents), strict=True)
+    parents = {document: parent for document, parent in pointers if parent in repointed}
     deleted_prefixes = sorted({document[:PREFIX_BYTES] for document in _deleted_documents(changes_by_partition)})
     return {
         (Topic.RETRACTIONS, number): [
@@ -58,7 +58,9 @@ def build_retractions(
 def _build_retraction(record: bytes, parents: Mapping[bytes, bytes], deleted_prefixes: list[bytes]) -> Retraction:
     _, changes = changelog_record.decode(record)
     posting_changes = changes.deletes.get(Family.BANDS) or changes.puts.get(Family.BANDS)
-    removable_pointers = {node: parents[node] for node in _repointed_documents(changes) if node in parents}
+    removable_pointers = {
+        document: parents[document] for document in _repointed_documents(changes) if document in parents
+    }
     return Retraction(record, removable_pointers, (deleted_prefixes or None) if posting_changes else None)
 
 

@@ -58,7 +58,7 @@ async def _publish(collection: Collection, sweep: Sweep) -> None:
     remaining = moves_max = settings.kafka.moves_max
     # Queries wait for other workers, so they run in a thread.
     view = await asyncio.to_thread(lambda: View(collection.sharded_store()))
-    moves = islice(find_moves(view, settings, sweep), moves_max + 1)  # one more, to detect whether there are more
+    moves = islice(find_moves(view, settings, sweep), moves_max + 1)  # one extra move shows that there are too many
     while batch := await asyncio.to_thread(lambda: list(islice(moves, MOVES_PER_BATCH))):
         if 0 not in runner.partitions.active_numbers:
             return

@@ -31,7 +31,7 @@ class _Query(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A query with one answer per key."""
 
     family: Family
-    keys: list[bytes]
+    keys: list[bytes]  # in a PrefixQuery, key prefixes
     partitions: list[int] | None = None  # the partitions to read; None: the whole collection
     owners: list[int | None] = []  # per key: the only partition to read; None: all of `partitions`
 
@@ -96,7 +96,7 @@ def run_query(stores: Mapping[int, RowReader], query: RowQuery) -> list[Any]:
 def merge_answers(
     query: RowQuery, indexes_by_part: Iterable[Iterable[int]], answers: Iterable[Iterable[Any]]
 ) -> list[Any]:
-    """Merge the answers to the parts of a query. For each part, the indexes are those of its keys in `query.keys`."""
+    """Merge the answers to the parts of a query. `indexes_by_part` locates the keys of each part in `query.keys`."""
     values_by_index: list[list[Any]] = [[] for _ in query.keys]
     for indexes, values in zip(indexes_by_part, answers, strict=True):
         for index, value in zip(indexes, values, strict=True):
@@ -114,7 +114,7 @@ def merge_values(family: Family, first: bytes, second: bytes) -> bytes:
     """Merge the values that two partitions have for one key.
 
     In the family SWEEPS, partitions contain only counts of captures per host, which are added up; the sweeps
-    themselves are in the sweep log. The values of all other families are facts.
+    themselves are in the sweep log. Values of all other families are merged like two changes to one row.
     """
     if family is not Family.SWEEPS:
         return merge(family, first, second)

@@ -30,7 +30,7 @@ _CHUNK_ROWS, _CHUNK_ROWS_MAX = 64, 4096  # the first chunk is small, because mos
 _KEYS_STARTING_WITH_DOCUMENT = frozenset(
     {Family.DOCUMENTS, Family.TEXTS, Family.PARENTS, Family.LOCATIONS, Family.MEMBERS}
 )
-_KEYS_ENDING_WITH_PREFIX = frozenset({Family.SAMPLES, Family.WORDS})  # of the document, which determines the owner
+_KEYS_ENDING_WITH_PREFIX = frozenset({Family.SAMPLES, Family.WORDS})  # a document prefix, which determines the owner
 _SWEEP_TAG = b"s"  # the first byte of a sweep's key; rows with other keys contain counts of captures per host
 
 
@@ -96,7 +96,8 @@ class ShardedStore(QueryStore):
     ) -> None:
         """Raise StateError if a partition has no worker.
 
-        `sources` are keyed by partition. `sweep_rows` derive from the sweep log. `threads` run queries concurrently.
+        `sources` are keyed by partition. `sweep_rows` derive from the sweep log. `threads` query several workers at
+        the same time; without it, they are queried one after another.
         """
         super().__init__(name, self.query)
         if missing := sorted(set(range(partition_count)) - set(sources)):

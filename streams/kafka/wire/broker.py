@@ -52,7 +52,8 @@ class Broker(msgspec.Struct, frozen=True, kw_only=True):
                 context.load_cert_chain(self.certfile, self.keyfile or None)
         except OSError as error:
             raise InputError(
-                f"cannot set up TLS to the broker: {error}", "check KAFKA_SSL_*FILE variables"
+                f"cannot set up TLS to the broker: {error}",
+                "check KAFKA_SSL_CAFILE, KAFKA_SSL_CERTFILE and KAFKA_SSL_KEYFILE",
             ) from error
         return context
 
@@ -128,7 +129,9 @@ def from_environment(bootstrap: str | None, environment: Mapping[str, str] | Non
     addresses = bootstrap or environment.get("KAFKA_BOOTSTRAP") or DEFAULT_BOOTSTRAP
     for address in map(str.strip, addresses.split(",")):
         if not _is_address(address):
-            raise InputError(f"{address!r} is not a broker address", "use HOST:PORT, separated by commas")
+            raise InputError(
+                f"{address!r} is not a broker address", "use HOST:PORT, and commas between several addresses"
+            )
     return Broker(
         bootstrap=addresses,
         protocol=protocol,

@@ -65,10 +65,10 @@ VALUE_TYPES: dict[Topic, dict[int, type[msgspec.Struct]]] = {
     Topic.JOINS: {5: Union, 6: MemberTransfer},
     Topic.RETRACTIONS: {7: Retraction},
 }
-_TYPE_NUMBERS = {kind: number for kinds in VALUE_TYPES.values() for number, kind in kinds.items()}
+_TYPE_NUMBERS = {value_type: number for types in VALUE_TYPES.values() for number, value_type in types.items()}
 _DECODERS = {
-    topic: {number: msgspec.msgpack.Decoder(kind).decode for number, kind in kinds.items()}
-    for topic, kinds in VALUE_TYPES.items()
+    topic: {number: msgspec.msgpack.Decoder(value_type).decode for number, value_type in types.items()}
+    for topic, types in VALUE_TYPES.items()
 }
 _encode = msgspec.msgpack.Encoder().encode
 _decode_pairs = msgspec.msgpack.Decoder(list[tuple[int, msgspec.Raw]]).decode
@@ -76,7 +76,7 @@ _DECODE_ERRORS = (msgspec.DecodeError, ValueError, KeyError, RecursionError, Mem
 
 
 class BadMessage(ValueError):
-    """A message that cannot be processed, with a stable reason code and a detail for people."""
+    """A message that cannot be processed, with a stable reason code and a human-readable detail."""
 
     def __init__(self, reason: str, detail: str) -> None:
         super().__init__(reason, detail)

@@ -139,7 +139,7 @@ def _build_page(message: PageMessage, limits: ReadLimits, origin: Origin) -> Pag
         raise ContentError("bad_url", "the redirect target is not a URL")
     for time in (message.time, message.original_time or 0):
         if not 0 <= time <= MILLIS_MAX:
-            raise ContentError("bad_time", f"{time} is not a time in ms")
+            raise ContentError("bad_time", f"the time {time} (ms) is out of range")
     if not 0 <= message.status <= 999:
         raise ContentError("bad_field", f"{message.status} is not an HTTP status")
     if message.content_error is not None and message.content_error[0] not in REJECTION_REASONS:

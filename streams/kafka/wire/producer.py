@@ -33,7 +33,7 @@ class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
     source: str  # the topic, or the crawl file that contains the record
     member: str  # the file inside a WACZ
     offset: int  # of the message in the topic, or of the record in the file
-    partition: int | None = None  # of the topic; None for a record
+    partition: int | None = None  # of the message; None for a record of a crawl file
 
     @property
     def key(self) -> str:

@@ -46,10 +46,10 @@ class ClusterChange(msgspec.Struct, frozen=True):
 
     change: Literal["joined", "left", "forgotten"]
     document: str
-    parent: str | None = msgspec.field(
-        default=None, name="into"
-    )  # a smaller document id in the cluster that is joined
-    moved_documents: int | None = msgspec.field(default=None, name="documents")  # None: unknown
+    # A smaller document id in the joined cluster.
+    parent: str | None = msgspec.field(default=None, name="into")
+    # The number of documents that change clusters together; None if unknown.
+    moved_documents: int | None = msgspec.field(default=None, name="documents")
 
 
 class Move(msgspec.Struct, frozen=True, kw_only=True):

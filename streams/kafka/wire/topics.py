@@ -64,7 +64,7 @@ async def ensure(broker: Broker, settings: KafkaSettings, *, partitions: int | N
     try:
         existing_counts = await _partition_counts(admin, required)
         check_single_partition(settings, existing_counts)
-        # A crawler's topic may have any number of partitions. Those of single-partition topics have been checked.
+        # A crawler's topic may have any number of partitions. The single-partition topics have been checked.
         ignored_names = {settings.pages_topic, *(full_name(settings, topic) for topic in SINGLE_PARTITION_TOPICS)}
         counts = {count for name, count in existing_counts.items() if name not in ignored_names}
         count = partitions or min(counts, default=settings.partitions)

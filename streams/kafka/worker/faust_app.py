@@ -27,7 +27,7 @@ from streams.kafka.worker.runner import Message
 log = structlog.get_logger(__name__)
 OPERATORS = ("sketch", "state")  # the groups of operators that a worker can run
 HEARTBEATS_PER_SESSION = 4
-CHANGELOG_RECORDS_BUFFERED = 32  # in memory while a partition recovers; a record has at most `pack_bytes`
+CHANGELOG_RECORDS_BUFFERED = 32  # per recovering partition; a record has at most `pack_bytes`
 
 
 class App(faust.App):

@@ -6,8 +6,8 @@ cannot restore it. A page is therefore checked and written in one step, under th
 
 - A retraction takes the same lock. If it runs later, readmission finds the capture and stores the document again. If
   it ran earlier, the last capture is gone or refers to a different document, and the page is sketched.
-- An earlier page of the same URL may still be waiting in the topic `captures`. This is
-  harmless, because the result of the stages does not depend on the order of a URL's pages.
+- An earlier page of the same URL may still be waiting in the topic `captures`. This is harmless, because the result
+  of the stages does not depend on the order of a URL's pages.
 - If a page is delivered twice, the same row is written twice.
 - During a rebalance, a partition may be behind its changelog, so all pages are sketched.
 - A worker that has not yet noticed the loss of its partition may write a changelog record, which the new owner reads
@@ -118,7 +118,7 @@ class PageProcessor:
             return page
         page = with_default_time(page, max(0, message_time))
         if page.time > MILLIS_MAX:
-            return Rejected("bad_time", f"the message time {page.time} is not in ms", page.origin, page.url)
+            return Rejected("bad_time", f"the message time {page.time} (ms) is out of range", page.origin, page.url)
         name = sweep_name or self._kafka.default_sweep
         if is_valid_name(name):
             sweep = await self.runner.sweep_log.get_or_open(name)

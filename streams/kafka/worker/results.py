@@ -70,7 +70,7 @@ def _decode_location(key: bytes, value: bytes) -> Location:
 def near_duplicate_results(
     matches: Iterable[Match], locations: Locations, store: Store, partition_count: int
 ) -> Iterator[Result]:
-    """Yield one result per match, unless a document has been deleted or a URL key is invalid."""
+    """Yield one result per match. Skip matches with a deleted document or an invalid URL key."""
     valid_matches = [(match, url) for match in matches if (url := _decode_url(match.location.url_key))]
     closest_ids = sorted({match.closest for match, _ in valid_matches})
     parents = dict(zip(closest_ids, store.get_many(Family.PARENTS, closest_ids), strict=True))

@@ -87,7 +87,7 @@ class Runner:
     def _is_in_cancelled_sweep(self, page: msgspec.Struct) -> bool:
         """Return whether a page belongs to a cancelled sweep.
 
-        Such a page is still sent if a worker has not yet noticed the loss of its partition of `pages`.
+        A worker that has not yet noticed the loss of its partition of `pages` may still send such a page.
         """
         assert isinstance(page, SketchedPage)
         sweep = self.sweep_log.table.sweeps.get(page.capture.sweep)

@@ -50,8 +50,8 @@ class Context(msgspec.Struct, frozen=True):
     def candidates_max(self) -> int:
         """The maximum number of candidates per document and batch, for nomination and for verification.
 
-        A partition has only some of a document's buckets, and a batch only some of its pairs. If the
-        limit for each were `limits.candidates_max`, the result would depend on how buckets and the log are divided.
+        A partition has only some of a document's buckets, and a batch contains only some of its pairs. With a limit
+        of `limits.candidates_max`, the result would depend on how the buckets and the log are divided.
         """
         return self.settings.limits.candidates_max * max(CANDIDATES_FACTOR_MIN, self.partition_count)
 
@@ -69,9 +69,8 @@ class Outcome:
     """The outcome of a batch: messages to send, changes to write, dead letters, results and counts."""
 
     def __init__(self, context: Context) -> None:
-        self.messages: defaultdict[tuple[Topic, int], list[msgspec.Struct]] = defaultdict(
-            list
-        )  # by topic and partition
+        # By topic and partition.
+        self.messages: defaultdict[tuple[Topic, int], list[msgspec.Struct]] = defaultdict(list)
         self.changes = Changes()
         self.is_retraction = False
         self.rejected: list[Rejected] = []
@@ -113,8 +112,8 @@ def process_captures(partition: Partition, pages: Sequence[SketchedPage], contex
 def process_documents(partition: Partition, messages: Sequence[Any], context: Context) -> Outcome:
     """Store new documents, request the verification of their candidates, and verify candidates stored here.
 
-    The three types of messages share one topic, so that the sighting of a candidate precedes all
-    requests to verify the candidate.
+    The three types of messages share one topic, so that the sighting of a candidate precedes all requests to verify
+    the candidate.
     """
     outcome, store, partition_count = Outcome(context), partition.store, context.partition_count
     sightings = [message for message in messages if isinstance(message, Sighting)]
@@ -246,18 +245,18 @@ def process_retractions(partition: Partition, retractions: Sequence[Retraction],
 def _preserve_new_parents(
     changes: Changes, parents: Mapping[bytes, bytes], earlier_changes: Changes, store: RowReader
 ) -> None:
-    """Drop changes to parents that a union has set since the changes were computed from the pointers `parents`."""
+    """Drop changes to pointers that a union has set since `changes` was computed from the pointers `parents`."""
     deletes, puts = changes.deletes.get(Family.PARENTS, set()), changes.puts_of(Family.PARENTS)
-    for node, current_parent in _current_rows(Family.PARENTS, deletes | puts.keys(), earlier_changes, store):
-        if current_parent not in (None, parents.get(node)):
-            deletes.discard(node)
-            puts.pop(node, None)
+    for document, current_parent in _current_rows(Family.PARENTS, deletes | puts.keys(), earlier_changes, store):
+        if current_parent not in (None, parents.get(document)):
+            deletes.discard(document)
+            puts.pop(document, None)
 
 
 def _preserve_new_postings(
     changes: Changes, deleted_prefixes: Collection[bytes], earlier_changes: Changes, store: RowReader
 ) -> None:
-    """Make `changes` remove only postings of deleted documents, so that postings added since then stay."""
+    """Make `changes` remove only postings of deleted documents, so that postings added in the meantime stay."""
     replacements = dict.fromkeys(changes.deletes.get(Family.BANDS, ()), b"") | changes.puts_of(Family.BANDS)
     for bucket, row in _current_rows(Family.BANDS, replacements, earlier_changes, store):
         current, replacement = row or b"", replacements[bucket]
