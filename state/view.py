@@ -59,9 +59,9 @@ class View:
         histories = self.store.rows_under(Family.CAPTURES, [capture_row.history_prefix(key) for key in keys])
         return [self._decode_visible(rows) for rows in histories]
 
-    def all_captures(self) -> Iterator[Capture]:
-        """Yield every capture, in order of key, sweep and time."""
-        captures = (capture_row.decode(row, value) for row, value in self.store.scan(Family.CAPTURES))
+    def all_captures(self, prefix: bytes = b"") -> Iterator[Capture]:
+        """Yield every capture whose URL key begins with `prefix`, in order of key, sweep and time."""
+        captures = (capture_row.decode(row, value) for row, value in self.store.scan(Family.CAPTURES, prefix))
         return (capture for capture in captures if capture.sweep not in self._hidden_sweeps)
 
     def _decode_visible(self, rows: Iterable[Row]) -> list[Capture]:

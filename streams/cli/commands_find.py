@@ -6,8 +6,8 @@ import csv
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from itertools import chain
-from typing import TYPE_CHECKING
+from itertools import chain, islice
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
@@ -20,11 +20,16 @@ from streams.terminal.escape import escape_json, escape_text, escape_url, plural
 if TYPE_CHECKING:
     from state.row_counter import RowCounter
     from state.rows import RowReader
+    from state.view import View
     from streams.find import Finder
     from streams.find.answer import Answer
     from streams.settings import Settings
 
 HOSTS_SHOWN_MAX = 3
+MAP_FORMATS = (
+    *("nginx", "apache", "caddy", "netlify", "cloudflare", "vercel"),
+    *("mkdocs-redirects", "sphinx-reredirects", "csv"),
+)
 CSV_COLUMNS = ("url", "status", "last_seen", "now_at", "confidence", "resemblance", "containment", "evidence")
 
 
@@ -32,19 +37,29 @@ CSV_COLUMNS = ("url", "status", "last_seen", "now_at", "confidence", "resemblanc
 @click.argument("urls", metavar="[URL]...", nargs=-1)
 @click.option("--from-file", metavar="FILE|-", help="Also look up the URLs in a file or on stdin, one per line.")
 @click.option("--missing", is_flag=True, help="Also look up all URLs that are missing now.")
+@click.option(
+    "--status",
+    metavar="STATUS",
+    type=click.Choice(["moved", "gone"]),
+    help="Of the missing URLs, list only moved or gone.",
+)
+@click.option("--host", metavar="HOST", help="Look up only the missing URLs of this host, such as docs.example.org.")
+@click.option("--prefix", metavar="URL", help="Look up only the missing URLs that begin with this one.")
+@click.option("--limit", metavar="N", type=click.IntRange(1), help="Maximum number of missing URLs to list.")
 @json_option
 @click.option("--csv", "as_csv", is_flag=True, help="Write one CSV row per URL, with its best candidate.")
 @click.option(
     "--redirects",
     metavar="FORMAT",
-    type=click.Choice(["nginx", "apache", "netlify", "csv"]),
-    help="Write a redirect map. FORMAT is nginx, apache, netlify or csv.",
+    type=click.Choice(MAP_FORMATS),
+    help=f"Write a redirect map. FORMAT is {', '.join(MAP_FORMATS[:-1])} or {MAP_FORMATS[-1]}.",
 )
 @click.option(
     "--min-confidence",
     metavar="SHARE",
     type=SHARE,
-    help="Minimum confidence of a redirect in the map.  [default: the setting find.confidence_min]",
+    help="Minimum confidence of the best candidate of a missing URL, and of a redirect in the map.  [default: "
+    "no minimum for missing URLs; the setting find.confidence_min for redirects]",
 )
 @click.option(
     "--scope",
@@ -59,6 +74,10 @@ def find(
     urls: tuple[str, ...],
     from_file: str | None,
     missing: bool,
+    status: str | None,
+    host: str | None,
+    prefix: str | None,
+    limit: int | None,
     as_json: bool,
     as_csv: bool,
     redirects: str | None,
@@ -74,20 +93,17 @@ def find(
 
     from state.row_counter import RowCounter
     from state.view import View
-    from streams.find import Finder, possibly_missing_urls, warm_up
+    from streams.find import Finder, warm_up
 
     if sum((as_json, as_csv, redirects is not None)) > 1:
         raise click.UsageError("--json, --csv and --redirects cannot be combined")
     if not urls and not from_file and not missing:
         raise click.UsageError("specify one or more URLs, --from-file or --missing")
+    if not missing and (status, host, prefix, limit) != (None,) * 4:
+        raise click.UsageError("--status, --host, --prefix and --limit select missing URLs: add --missing")
+    selection = _Selection(status, _key_prefix(host, prefix), limit, min_confidence)
     valid_urls = [_parse_url(url) for url in urls]
     statuses: Counter[str] = Counter()
-
-    def count_statuses(answers: Iterable[Answer]) -> Iterator[Answer]:
-        for answer in answers:
-            statuses[answer.status] += 1
-            yield answer
-
     with context.open_view() as (view, settings):
         warm_up()
         counter = RowCounter(view.store)
@@ -95,26 +111,82 @@ def find(
         finder = Finder(counted_view, _extend_scope(settings, scope))
         answers = finder.find_many(chain(valid_urls, _read_urls(from_file) if from_file else ()))
         if missing:
-            possibly_missing = finder.find_many(possibly_missing_urls(counted_view, settings.find.soft_404_urls))
-            answers = chain(answers, (answer for answer in possibly_missing if answer.status in {"moved", "gone"}))
+            answers = chain(answers, _missing_answers(finder, counted_view, settings, selection))
         if missing or from_file:
             answers = _show_progress(answers, finder, counter, is_streamed=as_json or as_csv)
-        answers = count_statuses(answers)
+        answers = _count_statuses(answers, statuses)
         if as_json:
-            for answer in answers:
-                click.echo(escape_json(answer.to_json()))
+            _write_json(answers)
         elif as_csv:
             _write_csv(answers)
         elif redirects is not None:
-            default_min = settings.find.confidence_min
-            _write_redirect_map(answers, redirects, default_min if min_confidence is None else min_confidence)
+            confidence_min = settings.find.confidence_min if min_confidence is None else min_confidence
+            _write_redirect_map(answers, redirects, confidence_min, prefix)
         else:
-            _write_table(list(answers), "no URL is missing" if missing else f"{from_file} contains no URLs")
+            _write_table(list(answers), _empty_message(from_file if not missing else None, selection))
         if missing:
             _warn_of_hosts_outside_scope(finder.hosts_outside_last_sweep())
     if nonzero_counters := +finder.counters:
         structlog.get_logger(__name__).info("limits reached", **nonzero_counters)
     return Exit.OK if statuses.total() > statuses["unknown"] else Exit.NOTHING
+
+
+def _write_json(answers: Iterable[Answer]) -> None:
+    for answer in answers:
+        click.echo(escape_json(answer.to_json()))
+
+
+def _count_statuses(answers: Iterable[Answer], statuses: Counter[str]) -> Iterator[Answer]:
+    for answer in answers:
+        statuses[answer.status] += 1
+        yield answer
+
+
+class _Selection(NamedTuple):
+    """Which missing URLs to list."""
+
+    status: str | None
+    key_prefix: bytes
+    limit: int | None
+    min_confidence: float | None
+
+
+_EVERYTHING = _Selection(None, b"", None, None)
+
+
+def _missing_answers(finder: Finder, view: View, settings: Settings, selection: _Selection) -> Iterator[Answer]:
+    """Return the answers about the selected missing URLs."""
+    from streams.find import possibly_missing_urls
+
+    wanted = {"moved", "gone"} if selection.status is None else {selection.status}
+    confidence_min = selection.min_confidence or 0.0
+    urls = possibly_missing_urls(view, settings.find.soft_404_urls, selection.key_prefix)
+    selected = (
+        answer
+        for answer in finder.find_many(urls)
+        if answer.status in wanted
+        and (answer.candidates[0].confidence if answer.candidates else 0.0) >= confidence_min
+    )
+    return islice(selected, selection.limit)
+
+
+def _key_prefix(host: str | None, prefix: str | None) -> bytes:
+    """Return the beginning that the URL keys of a host or of the URLs under a prefix share."""
+    from streams.urls import host_prefix, url_key
+
+    if host is None:
+        return url_key(prefix) if prefix is not None else b""
+    if prefix is not None:
+        raise click.UsageError("--host and --prefix cannot be combined")
+    if set(host) & set("/?#@\\"):
+        raise click.UsageError(f"--host {host!r} is not a host name; use --prefix for a URL")
+    return host_prefix(url_key(f"https://{host}/"))
+
+
+def _empty_message(from_file: str | None, selection: _Selection) -> str:
+    if from_file is not None:
+        return f"{from_file} contains no URLs"
+    return "no URL is missing" if selection == _EVERYTHING else "no missing URL matches these options"
 
 
 def _show_progress(
@@ -161,10 +233,12 @@ def _warn_of_hosts_outside_scope(hosts: list[str]) -> None:
         )
 
 
-def _write_redirect_map(answers: Iterable[Answer], map_format: str, min_confidence: float) -> None:
+def _write_redirect_map(
+    answers: Iterable[Answer], map_format: str, min_confidence: float, site_url: str | None
+) -> None:
     from streams.find.redirect_maps import build_redirect_map, render
 
-    map_text, omitted_urls = render(build_redirect_map(answers, min_confidence), map_format)
+    map_text, omitted_urls = render(build_redirect_map(answers, min_confidence), map_format, site_url)
     click.echo(map_text, nl=False)
     for url, reason in omitted_urls.items():
         click.echo(f"left out {escape_text(url)}: {reason}", err=True)

@@ -277,8 +277,8 @@ def _is_temporary_error(capture: Capture) -> bool:
     return capture.redirect is None and (status >= _SERVER_ERROR_MIN or status in _TEMPORARY_CLIENT_ERRORS)
 
 
-def possibly_missing_urls(view: View, soft_404_urls: int) -> Iterator[str]:
-    """Yield URLs that had a page and may be missing now, in order of key.
+def possibly_missing_urls(view: View, soft_404_urls: int, prefix: bytes = b"") -> Iterator[str]:
+    """Yield URLs that had a page and may be missing now, in order of key. Their keys begin with `prefix`.
 
     These are URLs that the last committed sweep did not capture, URLs whose last capture has no page, and URLs whose
     document was captured at `soft_404_urls` or more URLs of one host. Not all of them are missing: for example, the
@@ -287,7 +287,7 @@ def possibly_missing_urls(view: View, soft_404_urls: int) -> Iterator[str]:
     committed = [sweep.number for sweep in view.sweeps() if sweep.state is SweepState.COMMITTED]
     last_committed = max(committed, default=0)
     repeated = _repeated_documents(view, soft_404_urls)
-    for _, captures in groupby(view.all_captures(), key=lambda capture: capture.key):
+    for _, captures in groupby(view.all_captures(prefix), key=lambda capture: capture.key):
         last_page = last_capture = None
         for last_capture in captures:
             last_page = last_capture if last_capture.document else last_page

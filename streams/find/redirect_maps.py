@@ -1,11 +1,16 @@
 """Write redirect maps for web servers: chains are flattened, loops are dropped, and hostile URLs are escaped.
 
-| format  | file                               | look-up key                             |
-|---------|------------------------------------|-----------------------------------------|
-| nginx   | `map` blocks for the http section  | host, path and query as requested       |
-| apache  | a text file for RewriteMap         | host, path and query as requested       |
-| netlify | a `_redirects` file                | path; host and path if hosts differ     |
-| csv     | `old,new,confidence` with a header | none                                    |
+| format             | file                                         | look-up key                             |
+|--------------------|----------------------------------------------|-----------------------------------------|
+| nginx              | `map` blocks for the http section            | host, path and query as requested       |
+| apache             | a text file for RewriteMap                   | host, path and query as requested       |
+| caddy              | directives for a site block of a Caddyfile   | host, path and query as requested       |
+| netlify            | a `_redirects` file                          | path; host and path if hosts differ     |
+| cloudflare         | the CSV file of a bulk redirect list         | host and path                           |
+| vercel             | `redirects` of vercel.json                   | path; host and path if hosts differ     |
+| mkdocs-redirects   | settings of the plugin in mkdocs.yml         | source file of the old page             |
+| sphinx-reredirects | the dictionary `redirects` of conf.py        | document name of the old page           |
+| csv                | `old,new,confidence` with a header           | none                                    |
 
 URLs are written in WHATWG's normal form, which has no spaces, line ends or control characters. Characters with a
 special meaning in a format are escaped or percent-encoded. User names and passwords are never written. A redirect
@@ -17,22 +22,20 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Callable, Iterable, Mapping
-from typing import NamedTuple
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from urllib.parse import unquote
 
 import can_ada
 import msgspec
 
 from streams.errors import BadUrl, InputError
 from streams.find.answer import Answer
+from streams.find.map_formats import hosting_services, site_generators, web_servers
+from streams.find.map_formats.map_row import MapFormat, MapRow, exact_key, key_parts, key_without_query
 from streams.urls import url_key
 
-_NETLIFY_WILDCARD = re.compile(r"\*|/:")  # in a path, netlify treats these as a splat or a placeholder
 _PRINTABLE_ASCII = re.compile(r"[!-~]+")
-_APACHE_LINE_MAX = 1000  # mod_rewrite reads 1024 bytes at a time, and treats the rest of a line as a new entry
-_NGINX_WORD_MAX = 4000  # nginx accepts words of less than 4096 bytes, including quotes and escapes
-_NGINX_HASH_SIZE_MIN = 2048  # nginx's default for map_hash_max_size
-_NGINX_DOLLAR = "$moved_dollar"  # the variable that contains a $
 
 
 class RedirectMap(msgspec.Struct, frozen=True):
@@ -88,25 +91,54 @@ def flatten_chains(direct: Mapping[str, tuple[str, float]]) -> RedirectMap:
     return RedirectMap(moves, dropped)
 
 
-def render(redirects: RedirectMap, map_format: str) -> tuple[str, dict[str, str]]:
-    """Return the text of a map, and the reason for each dropped old URL. Raise InputError for an unknown format."""
+def render(redirects: RedirectMap, map_format: str, site_url: str | None = None) -> tuple[str, dict[str, str]]:
+    """Return the text of a map, and the reason for each dropped old URL. Raise InputError for an unknown format.
+
+    `site_url` is the root of the site, for formats that name its pages by their paths. By default, it is the root of
+    the host with the most old URLs.
+    """
     if map_format not in FORMATS:
         raise InputError(f"unknown redirect map format {map_format!r}", f"use one of {', '.join(FORMATS)}")
-    write, find_fault = FORMATS[map_format]
+    chosen = FORMATS[map_format]
     dropped = dict(redirects.dropped)
-    rows: list[_Row] = []
-    used_keys: set[str] = set()  # in lower case
+    rows, target_keys = _build_rows(redirects, chosen, dropped)
+    if chosen.names_pages:
+        rows = _name_pages(rows, site_url, dropped)
+    accepted: list[MapRow] = []
+    used_keys: set[str] = set()
+    for row in rows:
+        parts = row.host, row.path, row.query
+        unique_key = chosen.unique_key(*parts)
+        if fault := chosen.find_fault(row):
+            dropped[row.url] = fault
+        elif unique_key in used_keys:
+            dropped[row.url] = f"differs from another URL only in {chosen.ignored}, which {map_format} ignores"
+        elif chosen.match_key(*parts) in target_keys:
+            dropped[row.url] = (
+                f"differs from a new URL only in {chosen.ignored}, which {map_format} ignores: "
+                "the new URL would be redirected too"
+            )
+        else:
+            accepted.append(row)
+            used_keys.add(unique_key)
+    if chosen.rows_max is not None and len(accepted) > chosen.rows_max:
+        accepted = _most_confident(accepted, chosen.rows_max, map_format, dropped)
+    return chosen.write(accepted), dropped
+
+
+def _build_rows(redirects: RedirectMap, chosen: MapFormat, dropped: dict[str, str]) -> tuple[list[MapRow], set[str]]:
+    """Return the redirects as rows, and the match keys of all targets."""
+    rows: list[MapRow] = []
+    target_keys: set[str] = set()
     for old, (new, confidence) in redirects.moves.items():
         source, target = _without_credentials(old), _without_credentials(new)
-        row = _Row(source.href, source.host, source.pathname, source.search, target.href, confidence)
-        if not all(map(_PRINTABLE_ASCII.fullmatch, (row.host, row.path, row.query or "-", row.target))):
-            dropped[old] = "has characters that cannot be written to a redirect map"
-        elif fault := find_fault(row, used_keys):
-            dropped[old] = fault
-        else:
+        row = MapRow(old, source.href, *key_parts(source), target.href, confidence)
+        target_keys.add(chosen.match_key(*key_parts(target)))
+        if all(map(_PRINTABLE_ASCII.fullmatch, (row.host, row.path, row.query or "-", row.target))):
             rows.append(row)
-            used_keys.add(row.lookup_key.lower())
-    return write(rows), dropped
+        else:
+            dropped[old] = "has characters that cannot be written to a redirect map"
+    return rows, target_keys
 
 
 def _without_credentials(url: str) -> can_ada.URL:
@@ -115,100 +147,33 @@ def _without_credentials(url: str) -> can_ada.URL:
     return parsed
 
 
-class _Row(NamedTuple):
-    """A redirect, with the old URL as browsers request it: `host` has any unusual port, and `query` has its `?`.
-
-    All fields are ASCII, so their lengths are in bytes.
-    """
-
-    old: str
-    host: str
-    path: str
-    query: str
-    target: str
-    confidence: float
-
-    @property
-    def lookup_key(self) -> str:
-        return self.host + self.path + self.query
-
-
-def _write_nginx(rows: list[_Row]) -> str:
-    """Write two maps of old URLs: to targets, and to the exact old paths, because nginx look-ups ignore case.
-
-    With one map, a page whose name differs from an old name only in case would also be redirected. If the site
-    changed all names to lower case, the page would be redirected to itself.
-    """
-    words = [_nginx_words(row) for row in rows]
-    longest = max((len(row.lookup_key) for row in rows), default=0)
-    text = (
-        "# Include in http{}, before the first map. If http{} sets these two sizes already, keep the larger values.\n"
-        f"map_hash_bucket_size {_next_power_of_two(longest + 64)};\n"
-        f"map_hash_max_size {_next_power_of_two(max(_NGINX_HASH_SIZE_MIN, 2 * len(rows)))};\n"
-        f'geo {_NGINX_DOLLAR} {{ default "$"; }}\n'
-        "# In a server block: if ($moved_from = $request_uri) { return 301 $moved_to; }\n"
-    )
-    for column, variable in ((1, "$moved_to"), (2, "$moved_from")):
-        lines = "".join(f"    {row_words[0]} {row_words[column]};\n" for row_words in words)
-        text += f'map "$http_host$request_uri" {variable} {{\n    default "";\n{lines}}}\n'
-    return text
+def _name_pages(rows: list[MapRow], site_url: str | None, dropped: dict[str, str]) -> list[MapRow]:
+    """Set the page of each row. Drop rows outside the site, which is a host and a folder."""
+    if site_url is not None:
+        host, path, _ = key_parts(can_ada.parse(site_url))
+        site = host + path[: path.rindex("/") + 1]
+    else:
+        site = "".join(host for host, _ in Counter(row.host for row in rows).most_common(1)) + "/"
+    pages: list[MapRow] = []
+    for row in rows:
+        url = row.host + row.path
+        if url.startswith(site):
+            pages.append(row._replace(page=unquote(url[len(site) :], errors="replace")))
+        else:
+            dropped[row.url] = f"is outside the site {site}; write a map of its own with --prefix"
+    return pages
 
 
-def _find_nginx_fault(row: _Row, used_keys: set[str]) -> str | None:
-    if max(map(len, _nginx_words(row))) > _NGINX_WORD_MAX:
-        return "is too long for an nginx map"
-    is_used = row.lookup_key.lower() in used_keys
-    return "differs from another URL only in case, which an nginx map ignores" if is_used else None
+def _most_confident(rows: list[MapRow], limit: int, map_format: str, dropped: dict[str, str]) -> list[MapRow]:
+    """Return the rows with the highest confidence, in their order. Drop the others."""
+    by_confidence = sorted(rows, key=lambda row: -row.confidence)
+    for row in by_confidence[limit:]:
+        dropped[row.url] = f"exceeds the limit of {map_format}, {limit:,} redirects; surer redirects are kept"
+    kept_urls = {row.url for row in by_confidence[:limit]}
+    return [row for row in rows if row.url in kept_urls]
 
 
-def _nginx_words(row: _Row) -> tuple[str, str, str]:
-    """Return the look-up key, the target, and the path with its query in the exact spelling, all quoted."""
-    # A $ in a value begins the name of a variable. As nginx has no escape for $, the $ is read from a variable.
-    path = _quote(row.path + row.query).replace("$", f"${{{_NGINX_DOLLAR[1:]}}}")
-    return _quote(row.lookup_key), _quote(row.target.replace("$", "%24")), path
-
-
-def _next_power_of_two(minimum: int) -> int:
-    return 1 << (minimum - 1).bit_length()
-
-
-def _quote(text: str) -> str:
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
-
-
-def _write_apache(rows: list[_Row]) -> str:
-    header = (
-        "# RewriteEngine On\n"
-        '# RewriteMap moved "txt:/etc/apache2/moved.map"\n'
-        "# RewriteMap lower int:tolower\n"
-        '# RewriteCond "%{THE_REQUEST}" "^\\S+ (\\S+)"\n'
-        '# RewriteCond "${moved:${lower:%{HTTP_HOST}}%1}" "(.+)"\n'
-        '# RewriteRule "^" "%1" [R=301,L,NE,QSD,UnsafeAllow3F]\n'
-        "# Omit UnsafeAllow3F on Apache before 2.4.60, which does not know this flag.\n"
-    )
-    return header + "".join(f"{_apache_line(row)}\n" for row in rows)
-
-
-def _find_apache_fault(row: _Row, _used_keys: set[str]) -> str | None:
-    return "is too long for an Apache map" if len(_apache_line(row)) > _APACHE_LINE_MAX else None
-
-
-def _apache_line(row: _Row) -> str:
-    return f"{row.lookup_key} {row.target}"
-
-
-def _write_netlify(rows: list[_Row]) -> str:
-    has_one_host = len({row.host for row in rows}) == 1
-    origins = ("" if has_one_host else f"https://{row.host}" for row in rows)
-    return "".join(f"{origin}{row.path} {row.target} 301\n" for origin, row in zip(origins, rows, strict=True))
-
-
-def _find_netlify_fault(row: _Row, _used_keys: set[str]) -> str | None:
-    is_unmatchable = row.query or _NETLIFY_WILDCARD.search(row.path)
-    return "has a query, or a path with * or /:, which netlify cannot match" if is_unmatchable else None
-
-
-def _write_csv(rows: list[_Row]) -> str:
+def _write_csv(rows: list[MapRow]) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(("old", "new", "confidence"))
@@ -216,10 +181,49 @@ def _write_csv(rows: list[_Row]) -> str:
     return out.getvalue()
 
 
-# Per format: the function that writes rows, and the function that returns why a row cannot be written.
-FORMATS: dict[str, tuple[Callable[[list[_Row]], str], Callable[[_Row, set[str]], str | None]]] = {
-    "nginx": (_write_nginx, _find_nginx_fault),
-    "apache": (_write_apache, _find_apache_fault),
-    "netlify": (_write_netlify, _find_netlify_fault),
-    "csv": (_write_csv, lambda _row, _used_keys: None),
+FORMATS: dict[str, MapFormat] = {
+    "nginx": MapFormat(
+        web_servers.write_nginx, web_servers.find_nginx_fault, exact_key, web_servers.nginx_unique_key, "case"
+    ),
+    "apache": MapFormat(web_servers.write_apache, web_servers.find_apache_fault, exact_key, exact_key),
+    "caddy": MapFormat(web_servers.write_caddy, web_servers.find_caddy_fault, exact_key, exact_key),
+    "netlify": MapFormat(
+        hosting_services.write_netlify,
+        hosting_services.find_netlify_fault,
+        hosting_services.netlify_match_key,
+        hosting_services.netlify_match_key,
+        "a slash at the end or the query",
+    ),
+    "cloudflare": MapFormat(
+        hosting_services.write_cloudflare,
+        hosting_services.find_cloudflare_fault,
+        key_without_query,
+        key_without_query,
+        "the query",
+    ),
+    "vercel": MapFormat(
+        hosting_services.write_vercel,
+        hosting_services.find_vercel_fault,
+        key_without_query,
+        key_without_query,
+        "the query",
+        hosting_services.VERCEL_REDIRECTS_MAX,
+    ),
+    "mkdocs-redirects": MapFormat(
+        site_generators.write_mkdocs,
+        site_generators.find_mkdocs_fault,
+        site_generators.page_match_key,
+        site_generators.page_match_key,
+        "the ending or the query",
+        names_pages=True,
+    ),
+    "sphinx-reredirects": MapFormat(
+        site_generators.write_sphinx,
+        site_generators.find_sphinx_fault,
+        site_generators.page_match_key,
+        site_generators.page_match_key,
+        "the ending or the query",
+        names_pages=True,
+    ),
+    "csv": MapFormat(_write_csv, lambda _row: None, exact_key, exact_key),
 }

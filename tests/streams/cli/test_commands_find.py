@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from streams.cli import app
+from streams.cli.commands_find import MAP_FORMATS
+from streams.find.redirect_maps import FORMATS
 from tests.samples import NOW, jsonl, page
 from tests.streams.cli.conftest import SAMPLE, SITE, SWEEPS, Lostfound, Result
 
@@ -21,7 +23,7 @@ MOVED = {
     "/guide/alerts.html": "/manual/logging/",  # folded in
 }
 GONE = "/radio/packet.html"
-FORMS = ("nginx", "apache", "netlify", "csv")
+FORMS = ("nginx", "apache", "caddy", "netlify", "cloudflare", "vercel", "csv")
 
 
 @pytest.fixture(scope="module")
@@ -228,3 +230,67 @@ def test_reached_limits_are_logged_with_verbose(lostfound: Lostfound, data_dir: 
     arguments = ("--data-dir", data_dir, "find", SITE + GONE, "--config", few)
     assert "gathered_max" not in lostfound(*arguments).err
     assert "gathered_max" in lostfound(*arguments, "-v").err
+
+
+def test_missing_urls_are_selected_by_status_confidence_and_number(find: Lostfound) -> None:
+    rows = find("--missing", "--json").rows
+    for status in ("moved", "gone"):
+        selected = find("--missing", "--json", "--status", status).rows
+        assert selected == [row for row in rows if row["status"] == status]
+        assert selected
+    assert find("--missing", "--json", "--limit", "2").rows == rows[:2]
+    assert find("--missing", "--json", "--status", "gone", "--limit", "2").rows == selected
+    confidences = sorted(row["candidates"][0]["confidence"] for row in rows)
+    sure = find("--missing", "--json", "--min-confidence", confidences[-2]).rows
+    assert [row["candidates"][0]["confidence"] for row in sure] == [
+        row["candidates"][0]["confidence"] for row in rows if row["candidates"][0]["confidence"] >= confidences[-2]
+    ]
+    assert len(sure) == 2
+
+
+def test_missing_urls_are_selected_by_host_and_prefix(lostfound: Lostfound, tmp_path: Path) -> None:
+    urls = [f"https://{host}/{name}" for host in ("a.example", "b.a.example") for name in ("x/1", "x/2", "y")]
+    text = " ".join(f"word{n}" for n in range(60))
+    stays = [page(f"https://{host}/", f"home {host}", NOW) for host in ("a.example", "b.a.example")]
+    jsonl(tmp_path / "1.jsonl", [*stays, *(page(url, f"{text} {url}", NOW) for url in urls)])
+    jsonl(tmp_path / "2.jsonl", stays)
+    for sweep in ("1", "2"):
+        assert lostfound("ingest", tmp_path / f"{sweep}.jsonl", "--sweep", sweep).code == 0
+
+    def missing(*options: str) -> list[str]:
+        return [row["url"] for row in lostfound("find", "--missing", "--json", *options).rows]
+
+    assert missing() == urls
+    assert missing("--host", "a.example") == urls[:3]
+    assert missing("--host", "B.a.example") == urls[3:]
+    assert missing("--prefix", "https://a.example/x/") == urls[:2]
+    assert missing("--prefix", "http://b.a.example/x/2") == urls[4:5]
+    none = lostfound("find", "--missing", "--host", "c.example")
+    assert (none.code, none.out, none.err) == (1, "", "no missing URL matches these options\n")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        (SITE, "--status", "gone"),
+        (SITE, "--limit", "1"),
+        (SITE, "--host", "a.example"),
+        ("--missing", "--host", "a.example", "--prefix", SITE),
+        ("--missing", "--host", "https://a.example/"),
+        ("--missing", "--prefix", "a.example"),
+        ("--missing", "--status", "alive"),
+    ],
+)
+def test_invalid_selections_are_errors(find: Lostfound, options: tuple[str, ...]) -> None:
+    result = find(*options)
+    assert (result.code, result.out) == (2, "")
+    assert "Traceback" not in result.err
+
+
+def test_pages_of_a_map_are_named_below_the_prefix(find: Lostfound) -> None:
+    out = find("--missing", "--prefix", f"{SITE}/guide/", "--redirects", "sphinx-reredirects").out
+    assert f'    "alerts": "{SITE}/manual/logging/",\n' in out
+
+
+def test_every_format_can_be_chosen() -> None:
+    assert set(MAP_FORMATS) == set(FORMATS)

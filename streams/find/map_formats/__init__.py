@@ -1,0 +1,1 @@
+"""The formats of redirect maps: one module per kind of software that reads them."""

@@ -1,0 +1,82 @@
+"""Redirect maps for site generators, which write a page that redirects: mkdocs-redirects and sphinx-reredirects.
+
+Old pages are named by their source files. Targets are full URLs, because the source file of a URL is ambiguous:
+`guide/` is written from `guide.md` or from `guide/index.md`.
+"""
+
+from __future__ import annotations
+
+import json
+
+from streams.find.map_formats.map_row import MapRow, percent_encode
+
+_SPHINX_WILDCARDS = "*?[]"
+_HTML = ".html"
+
+
+def write_mkdocs(rows: list[MapRow]) -> str:
+    """Write the settings of the plugin in mkdocs.yml."""
+    lines = "".join(f"        {_quote(_mkdocs_source(row))}: {_quote(_target(row))}\n" for row in rows)
+    redirect_maps = f"redirect_maps:\n{lines}" if rows else "redirect_maps: {}\n"
+    return f"# In mkdocs.yml, add this to the other plugins.\nplugins:\n  - redirects:\n      {redirect_maps}"
+
+
+def find_mkdocs_fault(row: MapRow) -> str | None:
+    """Refuse pages that MkDocs cannot write: with `use_directory_urls`, all of them end with a slash."""
+    if fault := _find_page_fault(row, "#"):
+        return fault
+    is_directory_style = row.page.endswith(_HTML) and not row.page.endswith("index.html")
+    if is_directory_style and not row.target.endswith(_HTML):
+        return "ends with .html, but MkDocs writes pages that end with / where its new pages do"
+    return None
+
+
+def _mkdocs_source(row: MapRow) -> str:
+    folder, is_folder = row.page.removesuffix("/"), row.page.endswith("/")
+    if not row.page or (is_folder and row.target.endswith(_HTML)):
+        return f"{row.page}index.md"
+    # MkDocs writes the index page of a folder from `x.md` if `use_directory_urls` is on, which is the default.
+    return f"{folder.removesuffix(_HTML)}.md"
+
+
+def write_sphinx(rows: list[MapRow]) -> str:
+    """Write the dictionary `redirects` for conf.py."""
+    lines = "".join(f"    {_quote(_sphinx_source(row))}: {_quote(_target(row))},\n" for row in rows)
+    return f"# In conf.py, with the extension sphinx_reredirects:\nredirects = {{\n{lines}}}\n"
+
+
+def find_sphinx_fault(row: MapRow) -> str | None:
+    """Refuse wildcards."""
+    return _find_page_fault(row, _SPHINX_WILDCARDS)
+
+
+def _sphinx_source(row: MapRow) -> str:
+    is_folder = not row.page or row.page.endswith("/")
+    return f"{row.page}index" if is_folder else row.page.removesuffix(_HTML)
+
+
+def page_match_key(host: str, path: str, _query: str) -> str:
+    """Return the URL without the endings by which servers name one page: `/`, `.html`, `/index.html`."""
+    return host + path.removesuffix("index.html").removesuffix(_HTML).rstrip("/")
+
+
+def _find_page_fault(row: MapRow, forbidden: str) -> str | None:
+    """Refuse URLs that are not pages, and names that would leave the folder of the built site."""
+    if row.query:
+        return "has a query, which a file name cannot contain"
+    segments = row.page.removesuffix("/").split("/") if row.page else []
+    has_bad_character = not row.page.isprintable() or any(c in row.page for c in f"\\\ufffd{forbidden}")
+    if has_bad_character or any(segment in {"", ".", ".."} for segment in segments):
+        return "has a path that is not a safe file name"
+    is_page = row.page.endswith(("/", _HTML)) or "." not in "".join(segments[-1:])
+    return None if is_page else "is a file, but not a page that ends with / or .html"
+
+
+def _target(row: MapRow) -> str:
+    # Both generators insert the target into a script without escaping it.
+    return percent_encode(row.target, "\\")
+
+
+def _quote(text: str) -> str:
+    """Quote printable text as a string that YAML and Python read alike."""
+    return json.dumps(text, ensure_ascii=False)
