@@ -1,4 +1,4 @@
-"""Remove deleted documents from their buckets, and post again the documents that full buckets had dropped.
+"""Remove deleted documents from their buckets, and add the documents that full buckets had dropped.
 
 A full bucket contains the smallest prefixes and no trace of the dropped documents. A dropped document is usually
 similar to the deleted documents of its bucket, and is found by the indexed samples that it shares with them. It is
@@ -38,11 +38,11 @@ def remove_postings(reader: RowReader, changes: Changes, deleted: Mapping[bytes,
     remaining = {bucket: prefixes - deleted_postings[bucket] for bucket, prefixes in stored.items()}
     changed = {bucket: prefixes for bucket, prefixes in remaining.items() if prefixes != stored[bucket]}
     full_size = meta.smallest_full_bucket_size(reader)
-    if full := {bucket for bucket in changed if full_size is not None and len(stored[bucket]) >= full_size}:
-        prefixes_in_full = set[bytes]().union(*(deleted_postings[bucket] for bucket in full))
+    if full_buckets := {bucket for bucket in changed if full_size is not None and len(stored[bucket]) >= full_size}:
+        prefixes_in_full = set[bytes]().union(*(deleted_postings[bucket] for bucket in full_buckets))
         sketches = [sketch for document, sketch in deleted.items() if document[:PREFIX_BYTES] in prefixes_in_full]
         for bucket, prefix in _postings(_find_similar_sketches(View(reader), sketches, deleted), scheme):
-            if bucket in full:
+            if bucket in full_buckets:
                 changed[bucket].add(prefix)
     for bucket, prefixes in changed.items():
         if prefixes:

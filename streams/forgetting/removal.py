@@ -87,8 +87,8 @@ def forget_url(reader: RowReader, key: bytes) -> Iterator[Removal]:
 def cancel_sweep(reader: RowReader, sweep: Sweep) -> Iterator[Removal]:
     """Remove everything that a sweep added. After a crash, call it again to resume.
 
-    The first removal marks the sweep as cancelling, which hides its captures from queries. The last removal
-    marks it as cancelled. Raise LostfoundError if the sweep is already cancelled.
+    The first removal marks the sweep as cancelling, which hides its captures from queries. The last removal marks it
+    as cancelled. Raise LostfoundError if the sweep is already cancelled.
     """
     changes = Changes()
     sweep = sweeps.begin_cancel(sweep, changes)
@@ -129,7 +129,7 @@ def _remove(
     entry_finder: StaleEntryFinder,
     must_delete: Collection[bytes] = (),
 ) -> Removal:
-    """Remove captures, locations and documents without other captures, and all documents in `must_delete`."""
+    """Remove captures, the locations and documents that have no other captures, and all of `must_delete`."""
     changes = Changes()
     captures_by_document: dict[bytes, list[Capture]] = {document: [] for document in must_delete}
     for capture in captures:

@@ -1,9 +1,9 @@
 """Find the entries of the word index to delete when documents are removed from URLs.
 
-An entry belongs to a document on a site, and several URLs may have added it. If the text is stored, the
-entries of the URLs are computed again, and the entries that no remaining URL on the site has added are deleted. If
-the text is not stored, or its words are not those in the index (because the text was cut at a different
-`tokens_max`), all entries of the site are scanned for the document.
+An entry belongs to a document on a site, and several URLs may have added it. If the text is stored, the entries of
+the URLs are computed again, and the entries that no remaining URL on the site has added are deleted. If the text is
+not stored, or its words differ from those in the index (because the text was cut at a different `tokens_max`), all
+entries of the site are scanned for the document.
 """
 
 from __future__ import annotations
@@ -65,16 +65,16 @@ class StaleEntryFinder:
     def _stale_at_site(self, item: AffectedDocument, site: bytes, text_words: set[int] | None) -> set[bytes] | None:
         """Return the entries of a document to delete on a site, or None if the site's entries must be scanned."""
         document, removed_keys = item.document, item.removed_keys
-        stays = removed_keys is not None and any(
+        stays_on_site = removed_keys is not None and any(
             key not in removed_keys for key in _url_keys(self._reader, document, site)
         )
         expected_entries = sorted(_entry(site, word, document) for word in text_words or ())
         if text_words is None or None in self._reader.get_many(Family.WORDS, expected_entries):
             # While the document stays on the site, delete nothing: the entries may belong to its other URLs there.
-            return set() if stays else None
+            return set() if stays_on_site else None
         pages = [(key, url) for key, urls in item.removed_urls.items() if site_hash(key) == site for url in urls]
         removed_terms = {term for terms in path_terms_of_pages(pages, self._sketcher) for term in terms}
-        remaining_terms = text_words | self._remaining_terms(document, site) if stays else set()
+        remaining_terms = text_words | self._remaining_terms(document, site) if stays_on_site else set()
         return {_entry(site, term, document) for term in (removed_terms | text_words) - remaining_terms}
 
     def _read_remaining_terms(self, document: bytes, site: bytes) -> set[int]:

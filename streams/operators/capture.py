@@ -94,7 +94,7 @@ def original_queries(pages: Sequence[SketchedPage]) -> list[OriginalQuery]:
 
 
 def _original_query(page: SketchedPage, original_key: bytes) -> OriginalQuery:
-    # Times are compared in whole seconds, because crawlers often write one of the two without milliseconds.
+    # Times are compared in whole seconds, because crawlers often omit the milliseconds of one of the two captures.
     original_time_s = -1 if page.original_time is None else page.original_time // 1000
     return OriginalQuery(original_key, page.capture.sweep, page.capture.time, original_time_s)
 
@@ -109,12 +109,13 @@ def is_original(capture: Capture, original_time_s: int) -> bool:
 def resolve(
     pages: Sequence[SketchedPage], stored_captures: Mapping[OriginalQuery, Sequence[Capture]]
 ) -> tuple[list[SketchedPage], list[Rejected]]:
-    """Copy the document of its original to each revisit. Return all pages, and the rejected revisits.
+    """Give each revisit the document of its original. Return all pages, and the rejected revisits.
 
     The original is the capture at the recorded time or, if no time is recorded, the last capture with a document. If
-    the original has no document (an image, an error), neither has the revisit. A revisit without an original is
-    returned without a document, and also rejected. `stored_captures` has the results of `original_queries`. Captures
-    later than the revisit are ignored, so that a revisit supplied twice gets the same document both times.
+    the original has no document (an image, an error), the revisit gets no document either. A revisit without an
+    original is returned without a document, and also rejected. `stored_captures` contains the results of
+    `original_queries`. Captures later than the revisit are ignored, so that a revisit supplied twice gets the same
+    document both times.
     """
     batch_captures: dict[bytes, list[Capture]] = {}  # by URL key
     resolved: list[SketchedPage] = []

@@ -90,7 +90,7 @@ def join_all(
 ) -> None:
     """Run the unions of a batch, and add their changes to `changes`, which contains the earlier changes of the batch.
 
-    `reader` must contain all nodes that the unions reach. No rows are read for `new_documents`, which have none.
+    `reader` must contain all nodes that the unions reach. No rows are read for `new_documents`: they have none yet.
     """
     forest = Forest(reader, changes, new_documents)
     forest.read_parents(node for message in unions for node in (message.larger, message.smaller))

@@ -41,13 +41,13 @@ Destination = tuple[Stage, int]
 """A stage and the number of one of its partitions."""
 
 
-def partition_of(key: bytes, partitions: int) -> int:
-    """Return the partition that owns a key. It must never change, because rows are already stored there."""
-    assert partitions > 0
-    return mmh3.hash(key, _SEED, signed=False) % partitions
+def partition_of(key: bytes, partition_count: int) -> int:
+    """Return the partition that owns a key. The result must never change, because rows are already stored there."""
+    assert partition_count > 0
+    return mmh3.hash(key, _SEED, signed=False) % partition_count
 
 
-def destination(message: Message, bucket_bytes: int, partitions: int) -> Destination:
+def destination(message: Message, bucket_bytes: int, partition_count: int) -> Destination:
     """Return the stage that processes a message, and the partition that owns its key."""
     match message:
         case SketchedPage():
@@ -62,14 +62,14 @@ def destination(message: Message, bucket_bytes: int, partitions: int) -> Destina
             stage, key = Stage.JOINS, message.larger[:PREFIX_BYTES]
         case MemberTransfer():
             stage, key = Stage.JOINS, message.root[:PREFIX_BYTES]
-    return stage, partition_of(key, partitions)
+    return stage, partition_of(key, partition_count)
 
 
-def bucket_probes(document: bytes, buckets: bytes, bucket_bytes: int, partitions: int) -> list[BucketProbe]:
+def bucket_probes(document: bytes, buckets: bytes, bucket_bytes: int, partition_count: int) -> list[BucketProbe]:
     """Divide the buckets of a document into one message per owner."""
     assert len(buckets) % bucket_bytes == 0
     by_owner: dict[int, list[bytes]] = {}
     for start in range(0, len(buckets), bucket_bytes):
         bucket = buckets[start : start + bucket_bytes]
-        by_owner.setdefault(partition_of(bucket, partitions), []).append(bucket)
+        by_owner.setdefault(partition_of(bucket, partition_count), []).append(bucket)
     return [BucketProbe(document, b"".join(owned)) for owned in by_owner.values()]

@@ -19,9 +19,9 @@ from streams.sketch.sketcher import Comparison, Comparisons, compare_pairs, to_b
 
 
 class NearPairs(msgspec.Struct, frozen=True, kw_only=True):
-    """The pairs at or above the threshold. Row `rows[i]` of `figures` compares ids `lefts[i]` and `rights[i]`."""
+    """The pairs at or above the threshold. `figures` compares each pair in row `rows[i]`."""
 
-    ids: list[bytes]  # `lefts` and `rights` are indexes in this list
+    ids: list[bytes]  # the documents of pair i are `ids[lefts[i]]` and `ids[rights[i]]`
     lefts: NDArray[np.int64]
     rights: NDArray[np.int64]
     rows: NDArray[np.int64]

@@ -1,7 +1,8 @@
 """Clusters and their members: stored by the ingest, or computed from the stored edges for a different policy.
 
 A policy consists of a threshold, whether containment is also compared, and optionally one sweep. No page is read
-again for a different policy. Pairs below the threshold of the ingest are not stored, so a lower one has no effect.
+again for a different policy. Pairs below the threshold of the ingest are not stored, so a lower threshold joins no
+further pairs.
 """
 
 from __future__ import annotations
@@ -41,8 +42,8 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
 
     document: str
     resemblance: float
-    containment: float  # share of the query's shingles that this document contains
-    contained: float  # share of this document's shingles that the query's document contains
+    containment: float  # share of the query document's shingles that this document contains
+    contained: float  # share of this document's shingles that the query document contains
     title: str
     urls: list[str]
     first_seen: int  # ms
@@ -77,7 +78,7 @@ def members(view: View, cluster: Cluster, document: bytes, urls_max: int) -> lis
 
 
 def cluster(view: View, document: bytes, limit: int) -> Cluster:
-    """Return the cluster of a document; a lone document is a cluster of one. `limit` truncates the lists only."""
+    """Return the cluster of a document; a lone document is a cluster of one. `limit` truncates only the lists."""
     if view.has_cancelling_sweep:
         result = cluster_by_policy(view, document, threshold=0.0, containment=False, sweep=None, limit=limit)
         return result or _read_cluster(view, [document], limit)
@@ -117,9 +118,9 @@ def clusters_by_policy(
 ) -> Iterator[Cluster]:
     """Yield the clusters of a different policy, in the order of `clusters`, computed from the stored edges.
 
-    A `threshold` not above that of the ingest joins all stored pairs. With
-    `containment`, a stored pair is also joined if the containment of either document in the other reaches the
-    threshold. With `sweep`, only documents captured by this sweep are used.
+    A `threshold` not above that of the ingest joins all stored pairs. With `containment`, a stored pair is also
+    joined if the containment of either document in the other reaches the threshold. With `sweep`, only documents
+    captured by this sweep are used.
     """
     url_counts = _count_urls(view, sweep)
     sets = _join_edges(view, url_counts, threshold, containment)

@@ -68,9 +68,8 @@ def similar(view: View, settings: Settings, sketch: Sketch, *, limit: int = 20) 
         if max(comparison.resemblance, comparison.containment, comparison.contained) >= settings.policy.threshold:
             similar_rows.append((rows[index], comparison))
     matches: list[Match] = []
-    for start in range(
-        0, len(similar_rows), limit
-    ):  # `_read_matches` may skip documents, so `limit` pairs may not be enough
+    # `_read_matches` may skip documents, so `limit` pairs may not be enough.
+    for start in range(0, len(similar_rows), limit):
         matches += _read_matches(view, settings, similar_rows[start : start + limit])
         if len(matches) >= limit:
             break
