@@ -15,8 +15,8 @@ In a partition, every row must belong to the partition. Invariants that need row
 such as whether two documents are in the same cluster. A former root may still have rows in `members`, which nothing
 reads.
 
-The check reads all rows once or twice. Its memory use grows with the number of documents (8 bytes each)
-and of hosts per sweep, but not with the number of captures.
+The check reads all rows once or twice. Its memory use grows with the number of documents (8 bytes each) and of hosts
+per sweep, but not with the number of captures.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ class _CheckedState:
         if not self.owns(id_or_prefix[:PREFIX_BYTES]):
             return True
         head = id_or_prefix[:8]
-        # The first stored id that is not smaller begins with the head if any stored id does.
+        # If any stored id begins with `head`, the first id that is not smaller than `head` does.
         index = int(np.searchsorted(self._id_heads, np.uint64(int.from_bytes(head.ljust(8, b"\0"), "big"))))
         return index < len(self._id_heads) and int(self._id_heads[index]).to_bytes(8, "big").startswith(head)
 
@@ -271,7 +271,9 @@ def _prefix_index_problems(store: LocalReader) -> Iterator[Problem]:
     while batch := list(islice(prefixes, _URLS_PER_BATCH)):
         for prefix, may_have_rows in zip(batch, store.may_have_rows(Family.CAPTURES, batch), strict=True):
             if not may_have_rows:
-                yield _problem(Family.CAPTURES, prefix, "is not in the prefix index, which may hide its captures")
+                yield _problem(
+                    Family.CAPTURES, prefix, "is not in the prefix index, so its captures may not be found"
+                )
 
 
 def _member_count_problems(store: LocalReader) -> Iterator[Problem]:

@@ -90,7 +90,7 @@ STORAGE: dict[Family, Storage] = {family: Storage() for family in Family} | {
         write_buffer_mib=16, bloom_bits=10, prefix_bytes=PREFIX_BYTES, whole_keys=False
     ),
     # A document costs one look-up per band. Nearly all looked-up buckets are absent, which the filters of the large
-    # write buffer and of about five files show. Twelve bits, because each false positive costs a block read.
+    # write buffer and of about five files show. Twelve bits keep false positives, each a block read, rare.
     Family.BANDS: Storage(write_buffer_mib=64, bloom_bits=12, block_kib=4),
     Family.SAMPLES: _WRITE_MOSTLY._replace(prefix_bytes=4),
     Family.WORDS: _WRITE_MOSTLY._replace(prefix_bytes=8),

@@ -21,6 +21,7 @@ def tune_malloc() -> None:
     page allocates and frees more, which causes 67 page faults per page. With 16 MiB, there are 8.
 
     Limiting all threads to two arenas lowers peak memory by 13 to 38 MiB.
+
     All settings apply to the whole process, so only the entry point of a process calls this function. With other C
     libraries, it has no effect.
     """

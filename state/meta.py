@@ -4,7 +4,7 @@ key                              value
 "format"                         decimal
 "scheme"                         JSON
 "counters"                       JSON: totals by name
-"threshold"                      all pairs with at least this resemblance are stored, decimal
+"threshold"                      decimal; all pairs with at least this resemblance are stored
 "cursor:" ‖ ingest               progress of an ingest, as JSON; `streams.engine.ingest` defines it
 "dead-letters"                   length of the dead-letter file at the last commit, decimal
 "dictionary:" ‖ number, 1 byte   a dictionary that compresses texts

@@ -16,7 +16,7 @@ class Sketch(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """The stored summary of a document's shingles."""
 
     document: bytes  # id, 16 bytes: mmh3 128 of the canonical tokens
-    signature: NDArray[np.uint8]  # [bins]: low 8 bits of each bin's minimum (densified one-permutation hashing)
+    signature: NDArray[np.uint8]  # [bins]: 8 bits per bin (densified one-permutation hashing)
     sample: NDArray[np.uint32]  # [<= sample_max], ascending: the shingle values v with v mod 2**exponent == 0
     exponent: int  # 0: the sample contains every shingle, and comparisons are exact
     shingles: int  # distinct shingles

@@ -1,8 +1,8 @@
 """One partition of a state that is sharded over workers: a store, and its offset in the changelog.
 
 The changes of a batch are first written to the changelog, and then, together with the new offset, to the store in
-one write batch. A partition that moved to another worker, or lost its folder, replays the records after its
-offset. Records are merged into the stored rows, so replaying a record that is already in the store changes nothing.
+one write batch. A partition that moved to another worker, or lost its folder, replays the records after its offset.
+Records are merged into the stored rows, so replaying a record that is already in the store changes nothing.
 
 The store contains every record up to the offset. A record of another writer (a worker that has not yet noticed that
 it lost the partition) leaves a gap between the offsets of this worker's records. The stored offset then stays before

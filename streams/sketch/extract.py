@@ -54,7 +54,7 @@ _REFRESH = re.compile(
 
 
 class TextError(LostfoundError):
-    """The text cannot be extracted: a key of `streams.page.REJECTION_REASONS`, and a detail for people."""
+    """The text cannot be extracted. `reason` is a key of `streams.page.REJECTION_REASONS`."""
 
     def __init__(self, reason: str, detail: str) -> None:
         super().__init__(f"{reason}: {detail}")

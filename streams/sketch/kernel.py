@@ -44,10 +44,10 @@ _U64_MAX = np.uint64(0xFFFF_FFFF_FFFF_FFFF)  # also marks an empty bin in `winne
 _LOW_32 = np.uint64(0xFFFF_FFFF)
 _MULTIPLIER = np.uint64(0x9E37_79B9_7F4A_7C15)
 _SEPARATOR, _MARK, _SOLO, _IGNORED = (
-    np.uint64(kind)
-    for kind in (unicode_table.SEPARATOR, unicode_table.MARK, unicode_table.SOLO, unicode_table.IGNORED)
+    np.uint64(char_class)
+    for char_class in (unicode_table.SEPARATOR, unicode_table.MARK, unicode_table.SOLO, unicode_table.IGNORED)
 )
-_HARD, _FOLD_MASK = np.uint64(unicode_table.NEEDS_NORMALISATION), np.uint64(unicode_table.FOLD_MASK)
+_NEEDS_NORMALISATION, _FOLD_MASK = np.uint64(unicode_table.NEEDS_NORMALISATION), np.uint64(unicode_table.FOLD_MASK)
 _CLASS_SHIFT, _CLASS_MASK = np.uint64(unicode_table.CLASS_SHIFT), np.uint64(unicode_table.CLASS_MASK)
 _SHARP_S = np.uint64(unicode_table.SHARP_S)
 # Letters in lower case, digits unchanged, and 0 for separators, by ASCII code.
@@ -202,12 +202,12 @@ def _fold(data, start, end, normalised, characters, scratch):
             continue
         point, i = _decode_utf8(data, i)
         entry = uint64(characters[point])
-        if entry & _HARD and not normalised:
+        if entry & _NEEDS_NORMALISATION and not normalised:
             return -1
-        kind = entry >> _CLASS_SHIFT & _CLASS_MASK
-        if kind == _IGNORED:
+        char_class = entry >> _CLASS_SHIFT & _CLASS_MASK
+        if char_class == _IGNORED:
             continue
-        is_solo, is_mark, is_word = kind == _SOLO, kind == _MARK, kind != _SEPARATOR
+        is_solo, is_mark, is_word = char_class == _SOLO, char_class == _MARK, char_class != _SEPARATOR
         if in_word and (not is_word or is_solo or (after_solo and not is_mark)):
             bounds[bound_count] = length
             bound_count += uint64(1)
@@ -287,7 +287,7 @@ def _hash_words(scratch, count, seed, start):
 
 @jit()
 def tokenise(data, start, end, is_ascii, normalised, canonical_start, parameters, scratch):
-    """Split the text `data[start:end]` into tokens: fill `hashes`, and `canonical` from `canonical_start` on.
+    """Split the text `data[start:end]` into tokens: fill `hashes`, and `canonical` from index `canonical_start`.
 
     Return the number of tokens, the end of the canonical bytes, and whether the text must be normalised first.
     """

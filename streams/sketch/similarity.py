@@ -4,9 +4,9 @@ The sizes |A| and |B| are known exactly, so only I = |A and B| must be estimated
 I / (|A| + |B| - I), the containments are I / |A| and I / |B|. Two independent observations depend on I:
 
 - the signatures agree in some of their bins. A bin agrees with probability r + (1 - r) / 256 for a resemblance r,
-  because bytes can agree by accident (b-bit minwise hashing, Li and Koenig 2010).
-- the samples, at the greater of the two moduli, contain s shingles of A or B. The expected numbers of these in both
-  documents, only in A and only in B have the proportions I : |A| - I : |B| - I.
+  because bytes may agree by chance (b-bit minwise hashing, Li and Koenig 2010).
+- the samples, both reduced to the shingles divisible by the greater modulus, contain s shingles of A or B. The
+  expected numbers of these in both documents, only in A and only in B have the proportions I : |A| - I : |B| - I.
 
 The estimate of I maximises the joint likelihood by Fisher scoring. The standard error of I is the inverse square root
 of the information at the maximum. Given s and the sizes, the proportions are exact, so the modulus adds no bias even
@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from streams.sketch.kernel import jit
 
 _STEPS_MAX = 8
-_ACCIDENT = 1 / 256  # the probability that different shingles give a bin the same byte
+_CHANCE_AGREEMENT = 1 / 256  # the probability that different shingles give a bin the same byte
 
 
 class _Sketches(NamedTuple):
@@ -79,13 +79,13 @@ def _information(common, a, b, sampled, bins):
     union = a + b - common
     slope = (a + b) / (union * union)  # the derivative of the resemblance
     resemblance = common / union
-    agree = resemblance + (1 - resemblance) * _ACCIDENT
+    agree = resemblance + (1 - resemblance) * _CHANCE_AGREEMENT
     # On average, `filled_bins` bins contain a shingle of A or B; each other bin copies a random one. A winner
     # with n copies therefore has the weight n + 1. The variance equals that of `drawn` shingles drawn from `union`.
     filled_bins = bins * (1 - math.exp(-union / bins))
     variance = max(1 / filled_bins + (bins - filled_bins) / (bins * bins) - 1 / union, 1e-9)
     drawn = (1 - 1 / union) / variance
-    signature_information = drawn * (slope * (1 - _ACCIDENT)) ** 2 / max(agree * (1 - agree), 1e-9)
+    signature_information = drawn * (slope * (1 - _CHANCE_AGREEMENT)) ** 2 / max(agree * (1 - agree), 1e-9)
     parts = 1 / max(common, 0.5) + 1 / max(a - common, 0.5) + 1 / max(b - common, 0.5) - 1 / union
     sample_information = sampled / union * parts * (union - 1) / max(union - sampled, 0.5)
     return signature_information, sample_information, drawn
@@ -98,13 +98,13 @@ def _estimate_common(observation):
     sampled = in_a + in_b - both
     common_min, common_max = float(both), min(a - (in_a - both), b - (in_b - both))
     observed = agreeing / bins
-    resemblance = min(max((observed - _ACCIDENT) / (1 - _ACCIDENT), 0.02), 0.98)
+    resemblance = min(max((observed - _CHANCE_AGREEMENT) / (1 - _CHANCE_AGREEMENT), 0.02), 0.98)
     common = min(max(resemblance * (a + b) / (1 + resemblance), common_min), common_max)
     for _ in range(_STEPS_MAX):
         union = a + b - common
         signature, sample, drawn = _information(common, a, b, sampled, bins)
-        slope = (a + b) / (union * union) * (1 - _ACCIDENT)
-        agree = common / union * (1 - _ACCIDENT) + _ACCIDENT
+        slope = (a + b) / (union * union) * (1 - _CHANCE_AGREEMENT)
+        agree = common / union * (1 - _CHANCE_AGREEMENT) + _CHANCE_AGREEMENT
         score = drawn * (observed - agree) * slope / max(agree * (1 - agree), 1e-9)
         undrawn = (union - 1) / max(union - sampled, 0.5)
         score += undrawn * (
