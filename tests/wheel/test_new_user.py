@@ -1,0 +1,322 @@
+"""Try lostfound as a new user: installed from a wheel, in a folder that contains no source code.
+
+Each test is a session at the command line. Nothing of the project is imported.
+"""
+
+from __future__ import annotations
+
+import csv
+import fcntl
+import io
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+SENTENCES = [
+    f"The {n}th paragraph of this page is about subject {n * 7919 % 1000} and its details." for n in range(40)
+]
+
+
+class Result(NamedTuple):
+    """The exit code and the output of a command."""
+
+    code: int
+    out: str
+    err: str
+
+
+class Session:
+    """A working folder, and the `lostfound` command installed from the wheel."""
+
+    def __init__(self, command: Path, folder: Path) -> None:
+        self.command, self.folder = command, folder
+
+    def run(self, *arguments: str | Path, stdin: str = "", **environment: str) -> Result:
+        """Run `lostfound` and return its result. Fail if it printed a traceback."""
+        done = subprocess.run(
+            [self.command, *map(str, arguments)],
+            cwd=self.folder,
+            input=stdin,
+            capture_output=True,
+            text=True,
+            env={"PATH": os.environ["PATH"], "HOME": str(self.folder.parent)} | environment,
+            timeout=300,
+            check=False,
+        )
+        assert "Traceback" not in done.stderr, done.stderr
+        return Result(done.returncode, done.stdout, done.stderr)
+
+    def write(self, name: str, content: str | bytes) -> Path:
+        """Write a file into the working folder."""
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return path
+
+    def json(self, *arguments: str | Path) -> list[Any]:
+        """Run a command with `--json` and return its objects. Fail if the command fails."""
+        result = self.run(*arguments, "--json")
+        assert result.code == 0, result
+        return [json.loads(line) for line in result.out.splitlines()]
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Let one test process at a time run the block."""
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+@pytest.fixture(scope="session")
+def command(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the path of `lostfound` in a new virtual environment, which all test processes share."""
+    base = tmp_path_factory.getbasetemp()
+    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    environment, wheels = shared / "wheel-environment", shared / "wheels"
+    with locked(shared / "wheel.lock"):
+        if not (environment / "installed").exists():
+            build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(wheels)]
+            subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
+            subprocess.run([sys.executable, "-m", "venv", str(environment)], check=True)
+            (wheel,) = wheels.glob("*.whl")
+            pip = [environment / "bin" / "python", "-m", "pip", "install", "-q", "--disable-pip-version-check"]
+            subprocess.run([*pip, str(wheel)], check=True, capture_output=True)
+            (environment / "installed").touch()
+    return environment / "bin" / "lostfound"
+
+
+@pytest.fixture
+def session(command: Path, tmp_path: Path) -> Session:
+    folder = tmp_path / "work"
+    folder.mkdir()
+    return Session(command, folder)
+
+
+def text(topic: str, changed: int = 0) -> str:
+    """Return a text about a topic, in which `changed` sentences are different."""
+    sentences = [f"{topic}: {sentence}" for sentence in SENTENCES]
+    sentences[:changed] = [f"Another sentence, number {n}, of a newer edition about {topic}." for n in range(changed)]
+    return "\n".join(sentences)
+
+
+def html(topic: str, changed: int = 0) -> str:
+    return f"<html><head><title>{topic}</title></head><body><p>{text(topic, changed)}</p></body></html>"
+
+
+def jsonl(*pages: dict[str, Any]) -> str:
+    return "".join(json.dumps(page) + "\n" for page in pages)
+
+
+def page(url: str, topic: str, changed: int = 0, **fields: Any) -> dict[str, Any]:
+    return {"url": url, "fetch_time": "2026-01-01T00:00:00Z", "html": html(topic, changed), **fields}
+
+
+def rows(output: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(output)))
+
+
+def crawl(host: str, topics: list[str], sweep_time: str = "2026-01-01T00:00:00Z") -> str:
+    """Return the JSONL of a small site, one page per topic."""
+    return jsonl(*(page(f"https://{host}/{topic}.html", topic, fetch_time=sweep_time) for topic in topics))
+
+
+TOPICS = ["rivers", "bridges", "harbours", "lighthouses", "canals", "ferries"]
+LATER = "2026-02-01T00:00:00Z"
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("passwd", "root:x:0:0:root:/root:/bin/bash\n"),
+        ("crawl.warc.gz", "<html><body>404 Not Found</body></html>"),
+        (
+            "index.cdx",
+            " CDX N b a m s k r M S V g\norg,example)/ 20260101000000 https://example.org/ text/html 200\n",
+        ),
+        ("table.csv", "name,price\nrope,3\n"),
+        ("empty.jsonl", ""),
+    ],
+)
+def test_1_an_input_without_a_page_changes_nothing(session: Session, name: str, content: str) -> None:
+    session.write("one.jsonl", crawl("a.example.org", TOPICS))
+    assert session.run("ingest", "one.jsonl", "--sweep", "1").code == 0
+    before = session.run("sweep", "list").out
+    refused = session.run("ingest", session.write(name, content), "--sweep", "2")
+    assert refused.code == 2, refused
+    assert name in refused.err
+    assert session.run("sweep", "list").out == before
+    assert session.run("find", "--missing").code == 1
+    assert session.run("ingest", session.write("two.jsonl", crawl("a.example.org", TOPICS)), "--sweep", "2").code == 0
+
+
+def test_2_scripts_and_style_sheets_are_not_pages(session: Session) -> None:
+    def script(name: str, mime: str, time: str) -> dict[str, Any]:
+        body = text("var library = function") + name
+        return {"url": f"https://a.example.org/{name}", "fetch_time": time, "html": body, "mime": mime}
+
+    session.write("1.jsonl", crawl("a.example.org", TOPICS) + jsonl(script("lib-1.js", "text/javascript", LATER)))
+    session.write("2.jsonl", crawl("a.example.org", TOPICS, LATER) + jsonl(script("lib-2.js", "text/css", LATER)))
+    for sweep in "12":
+        (summary,) = session.json("ingest", f"{sweep}.jsonl", "--sweep", sweep)
+        assert summary["new"] + summary["unchanged"] + summary["copies"] == len(TOPICS)
+        assert not summary["rejected"]
+    assert "lib-" not in session.run("find", "--missing", "--json").out
+
+
+def test_3_the_feeds_of_scrapy_are_read(session: Session) -> None:
+    items = [{"url": f"https://a.example.org/{topic}", "body": html(topic)} for topic in TOPICS]
+    columns = [{"link": item["url"], "content": item["body"]} for item in items]
+    table = io.StringIO()
+    writer = csv.DictWriter(table, ["link", "content"])
+    writer.writeheader()
+    writer.writerows(columns)
+    session.write("items.jl", jsonl(*items))
+    session.write("items.json", json.dumps(items, indent=1))
+    session.write("mapped.jsonl", jsonl(*columns))
+    session.write("mapped.csv", table.getvalue())
+    fields = ["--field", "url=link", "--field", "html=content"]
+    for name, options in [("items.jl", []), ("items.json", []), ("mapped.jsonl", fields), ("mapped.csv", fields)]:
+        (summary,) = session.json("--data-dir", f"state-{name}", "ingest", name, "--sweep", "1", *options)
+        assert (summary["pages"], summary["new"], summary["rejected"]) == (len(TOPICS), len(TOPICS), {}), name
+
+
+def test_4_a_folder_of_html_is_a_sweep(session: Session) -> None:
+    for build, folder in (("5.0", "howto"), ("5.1", "guide")):
+        session.write(f"{build}/index.html", html("start"))
+        session.write(f"{build}/{folder}/index.html", html("rivers"))
+        session.write(f"{build}/{folder}/bridges.html", html("bridges"))
+        result = session.run("ingest", build, "--base-url", "https://docs.example.org/", "--sweep", build)
+        assert result.code == 0, result
+    (answer,) = session.json("find", "https://docs.example.org/howto/bridges.html")
+    assert (answer["status"], answer["candidates"][0]["url"]) == (
+        "moved",
+        "https://docs.example.org/guide/bridges.html",
+    )
+    (answer,) = session.json("find", "https://docs.example.org/howto/")
+    assert answer["candidates"][0]["url"] == "https://docs.example.org/guide/"
+
+
+def test_5_older_captures_are_reported_and_tracking_parameters_ignored(session: Session) -> None:
+    session.write("new.jsonl", crawl("a.example.org", TOPICS, LATER))
+    session.write("old.jsonl", crawl("a.example.org", TOPICS[:3]))
+    assert session.run("ingest", "new.jsonl", "--sweep", "1").code == 0
+    late = session.run("ingest", "old.jsonl", "--sweep", "2")
+    assert late.code == 0
+    assert "older" in late.err
+    (answer,) = session.json("find", "http://a.example.org/rivers.html?utm_source=mail&fbclid=1")
+    assert answer["status"] != "unknown"
+
+
+def test_6_error_pages_that_echo_the_url_are_suspected(session: Session) -> None:
+    urls = [f"https://a.example.org/{topic}/{n}.html" for topic in TOPICS for n in range(4)]
+    session.write("1.jsonl", jsonl(*(page(url, f"subject {url[-30:]}") for url in urls)))
+    errors = [page(url, "not found", fetch_time=LATER) for url in urls]
+    for url, error in zip(urls, errors, strict=True):
+        error["html"] = error["html"].replace("</p>", f"<p>Nothing is here: {url}")
+    session.write("2.jsonl", jsonl(*errors, page("https://a.example.org/", "home", fetch_time=LATER)))
+    for sweep in "12":
+        assert session.run("ingest", f"{sweep}.jsonl", "--sweep", sweep).code == 0
+    answers = session.json("find", "--missing")
+    assert {answer["url"] for answer in answers} == set(urls)
+    assert all(answer["candidates"][-1]["evidence"][0]["kind"] == "suspected_soft_404" for answer in answers)
+
+
+def test_7_a_mirror_on_another_domain_is_not_a_move(session: Session) -> None:
+    session.write("1.jsonl", crawl("www.example.org", TOPICS))
+    session.write("2.jsonl", crawl("mirror.example.net", TOPICS, LATER))
+    for sweep in "12":
+        assert session.run("ingest", f"{sweep}.jsonl", "--sweep", sweep).code == 0
+    assert session.run("find", "--missing", "--redirects", "csv").out.splitlines()[1:] == []
+    (answer,) = session.json("find", "https://www.example.org/rivers.html")
+    assert answer["status"] == "alive"
+
+
+def test_9_exact_and_near_copies_are_told_apart_in_one_call(session: Session) -> None:
+    copies = [
+        page("https://a.example.org/rivers-print.html", "rivers"),
+        page("https://a.example.org/r2", "rivers", 2),
+    ]
+    session.write("1.jsonl", crawl("a.example.org", TOPICS) + jsonl(*copies))
+    assert session.run("ingest", "1.jsonl", "--sweep", "1").code == 0
+    (cluster,) = session.json("clusters")
+    assert len(cluster["urls"]) == 3
+    listed = session.run("duplicates", "--format", "csv")
+    assert listed.code == 0
+    assert {row["kind"] for row in rows(listed.out)} >= {"identical", "near"}
+    assert len(session.run("duplicates", "--format", "jsonl").out.splitlines()) == len(rows(listed.out))
+
+
+@pytest.mark.parametrize(
+    "map_format",
+    ["nginx", "apache", "netlify", "csv", "caddy", "cloudflare", "vercel", "mkdocs-redirects", "sphinx-reredirects"],
+)
+def test_10_missing_urls_are_filtered_and_mapped(session: Session, map_format: str) -> None:
+    session.write("1.jsonl", crawl("a.example.org", TOPICS))
+    moved = [page(f"https://a.example.org/new/{topic}.html", topic, 1, fetch_time=LATER) for topic in TOPICS[:4]]
+    session.write("2.jsonl", jsonl(*moved))
+    for sweep in "12":
+        assert session.run("ingest", f"{sweep}.jsonl", "--sweep", sweep).code == 0
+    assert len(session.json("find", "--missing", "--status", "moved")) == 4
+    assert len(session.json("find", "--missing", "--status", "gone")) == 2
+    assert len(session.json("find", "--missing", "--limit", "1")) == 1
+    assert session.run("find", "--missing", "--host", "b.example.org").code == 1
+    written = session.run("find", "--missing", "--redirects", map_format)
+    assert written.code == 0
+    assert "bridges" in written.out
+
+
+def test_11_a_backup_into_the_state_is_refused(session: Session) -> None:
+    session.write("1.jsonl", crawl("a.example.org", TOPICS))
+    assert session.run("ingest", "1.jsonl", "--sweep", "1").code == 0
+    assert session.run("state", "backup", "var/backup").code == 2
+    assert not (session.folder / "var" / "backup").exists()
+
+
+def test_11_a_state_on_a_read_only_disk_answers(session: Session) -> None:
+    session.write("1.jsonl", crawl("a.example.org", TOPICS))
+    assert session.run("ingest", "1.jsonl", "--sweep", "1").code == 0
+    var = session.folder / "var"
+    files = [var, *var.rglob("*")]
+    for path in files:
+        path.chmod(0o555 if path.is_dir() else 0o444)
+    try:
+        assert session.run("find", "https://a.example.org/rivers.html").code == 0
+    finally:
+        for path in files:
+            path.chmod(0o755 if path.is_dir() else 0o644)
+
+
+def test_11_compilation_that_is_not_cached_is_reported(session: Session) -> None:
+    session.write("1.jsonl", crawl("a.example.org", TOPICS))
+    silent = session.run("ingest", "1.jsonl", "--sweep", "1", NUMBA_CACHE_DIR=str(session.folder / "cache"))
+    assert "NUMBA_CACHE_DIR" not in silent.err
+    result = session.run("ingest", "1.jsonl", "--sweep", "2", NUMBA_CACHE_DIR="/proc/no-folder")
+    assert (result.code, result.err.count("NUMBA_CACHE_DIR")) == (0, 1), result
+
+
+def test_12_output_in_ascii(session: Session) -> None:
+    session.write("1.jsonl", crawl("a.example.org", TOPICS))
+    moved = [page(f"https://a.example.org/new/{topic}.html", topic, 1, fetch_time=LATER) for topic in TOPICS]
+    session.write("2.jsonl", jsonl(*moved))
+    for sweep in "12":
+        assert session.run("ingest", f"{sweep}.jsonl", "--sweep", sweep, PYTHONIOENCODING="ascii").code == 0
+    result = session.run("find", "--missing", PYTHONIOENCODING="ascii")
+    assert result.code == 0
+    assert "->" in result.out
+    assert result.out.isascii()
+
+
+def test_12_messages_name_documents_that_exist_after_the_installation(session: Session) -> None:
+    result = session.run("ingest", ".", "--sweep", "1")
+    assert result.code == 2
+    assert "docs/" not in result.err.replace("https://", "").partition("docs/")[0] or "https://" in result.err
+    assert session.run("config").out.startswith("#")
