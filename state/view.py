@@ -169,6 +169,11 @@ class View:
         """Return the documents of a cluster, the root first."""
         return [root, *(key[ID_BYTES:] for key, _ in self.store.scan(Family.MEMBERS, root))]
 
+    def some_members(self, roots: list[bytes], limit: int) -> list[list[bytes]]:
+        """Return at most `limit` documents of each cluster besides the root, and the root first."""
+        members = self.store.keys_under(Family.MEMBERS, roots, limit)
+        return [[root, *(key[ID_BYTES:] for key in keys)] for root, keys in zip(roots, members, strict=True)]
+
     def all_members(self) -> Iterator[tuple[bytes, bytes]]:
         """Yield every pair of a root and a member, in ascending order. A former root may still have members."""
         return ((key[:ID_BYTES], key[ID_BYTES:]) for key, _ in self.store.scan(Family.MEMBERS))

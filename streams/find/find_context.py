@@ -12,7 +12,8 @@ from state.model import DocumentRow
 from state.view import View
 from streams.find.batch_lru import BatchLru
 from streams.find.copies import CopyDetector
-from streams.find.missing_rule import Soft404Detector, SweepIndex, UrlHistory, build_history
+from streams.find.missing_rule import SweepIndex, UrlHistory, build_history
+from streams.find.soft_404 import Soft404Detector
 from streams.find.text_similarity import SiteStatistics, TextFeatureCache, TextFeatures, sample_site
 from streams.settings import Settings
 from streams.sketch.sketcher import Sketcher
@@ -46,10 +47,10 @@ class FindContext:
         self.counters: Counter[str] = Counter()  # how often each limit of the search was reached
         self.sketcher = Sketcher(view.scheme, settings.limits.tokens_max)
         self.sweeps = SweepIndex(view, settings.find.scope)
-        self.soft_404_detector = Soft404Detector(view, settings.find.soft_404_urls)
         # In these histories, unlike those of `checked_history`, soft 404s are pages.
         self.url_histories: BatchLru[bytes, UrlHistory] = BatchLru(self._read_histories, _HISTORIES_CACHED)
         self.rows: BatchLru[bytes, DocumentRow | None] = BatchLru(view.documents, _ROWS_CACHED)
+        self.soft_404_detector = Soft404Detector(view, self.rows, settings.find.soft_404_urls)
         self.text_features = TextFeatureCache(view, self.sketcher)
         self.copy_detector = CopyDetector(view, self.rows, self.sweeps.last_sweep_of)
         self.latest_locations: BatchLru[bytes, list[bytes]] = BatchLru(self._read_locations, _LOCATIONS_CACHED)

@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from enum import Enum, auto
 from functools import lru_cache
-from itertools import groupby
+from itertools import groupby, islice
+from typing import NamedTuple
 from urllib.parse import urljoin
 
 import msgspec
@@ -19,11 +20,11 @@ import msgspec
 from state.model import Capture, SweepState
 from state.view import View
 from streams.find.batch_lru import BatchLru
+from streams.find.soft_404 import Soft404Detector
 from streams.page import NOT_MODIFIED, SUCCESS_STATUSES
-from streams.sketch.index_terms import page_name
-from streams.urls import domain_ranges, host_prefix, key_host, key_url, url_key
+from streams.urls import domain_ranges, host_prefix, key_host, url_key
 
-_LOCATIONS_READ_MIN = 64  # minimum number of locations to read per document
+_URLS_PER_BATCH, _ROWS_CACHED = 512, 4_096
 _NEW_HOSTS_MAX = 64
 _HOSTS_READ_MAX = 10_000  # in a sweep with more hosts, no host is regarded as new
 _SERVER_ERROR_MIN = 500
@@ -154,53 +155,6 @@ class UrlHistory(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return list(dict.fromkeys(document for document in documents if document is not None))
 
 
-class Soft404Detector:
-    """Detects soft 404s, which are error pages with status 200, and caches the results.
-
-    A document is suspected if at least `urls_min` unrelated URLs of one host serve it in the same sweep. URLs with
-    the same page name are related: they are one page at old and new paths, or in several versions or languages. URLs
-    that serve the document in different sweeps may be one page whose URL contains an id that changes every sweep.
-    """
-
-    def __init__(self, view: View, urls_min: int) -> None:
-        self._view, self._urls_min = view, urls_min
-        self._suspected: BatchLru[tuple[bytes, bytes], bool] = BatchLru(self._read, 16_384)
-
-    def is_suspected(self, document: bytes, key: bytes) -> bool:
-        return self._suspected((document, host_prefix(key)))
-
-    def has_suspected_page(self, history: UrlHistory) -> bool:
-        document = history.last_page.document if history.last_page else None
-        return document is not None and self.is_suspected(document, history.key)
-
-    def preload(self, histories: Iterable[UrlHistory]) -> None:
-        """Read what `has_suspected_page` needs for these histories, in one batch."""
-        pages = ((history.last_page, history.key) for history in histories)
-        self._suspected.get_many((page.document, host_prefix(key)) for page, key in pages if page and page.document)
-
-    def _read(self, pairs: list[tuple[bytes, bytes]]) -> Iterator[bool]:
-        # The locations of a document are sorted by URL key, so those on one host share a prefix.
-        limit = max(_LOCATIONS_READ_MIN, 4 * self._urls_min)
-        locations = self._view.locations([document + host for document, host in pairs], limit)
-        for (document, _), keys in zip(pairs, locations, strict=True):
-            names = {key: page_name(key_url(key)) for key in keys}
-            has_enough_names = len(set(names.values())) >= self._urls_min
-            yield has_enough_names and self._max_simultaneous_names(document, names) >= self._urls_min
-
-    def _max_simultaneous_names(self, document: bytes, names: dict[bytes, str]) -> int:
-        """Return the largest number of page names whose URLs served a document in one sweep; `names` is by URL key.
-
-        A URL is assumed to serve the document in all sweeps from the first to the last that captured it there.
-        """
-        spans: list[tuple[int, int, str]] = []
-        for name, captures in zip(names.values(), self._view.histories(list(names)), strict=True):
-            sweeps = [c.sweep for c in captures if c.document == document]
-            if sweeps:
-                spans.append((min(sweeps), max(sweeps), name))
-        counts = (len({name for first, last, name in spans if first <= start <= last}) for start, _, _ in spans)
-        return max(counts, default=0)
-
-
 def build_history(
     key: bytes, captures: list[Capture], sweeps: SweepIndex, is_suspected: Callable[[bytes, bytes], bool]
 ) -> UrlHistory:
@@ -280,24 +234,36 @@ def _is_temporary_error(capture: Capture) -> bool:
 def possibly_missing_urls(view: View, soft_404_urls: int, prefix: bytes = b"") -> Iterator[str]:
     """Yield URLs that had a page and may be missing now, in order of key. Their keys begin with `prefix`.
 
-    These are URLs that the last committed sweep did not capture, URLs whose last capture has no page, and URLs whose
-    document was captured at `soft_404_urls` or more URLs of one host. Not all of them are missing: for example, the
-    last sweep may have visited only other sites. `Finder` applies the exact rule.
+    These are URLs that the last committed sweep did not capture, URLs whose last capture has no page, and URLs that
+    changed to a suspected soft 404. Not all of them are missing: for example, the last sweep may have visited only
+    other sites. `Finder` applies the exact rule.
     """
     committed = [sweep.number for sweep in view.sweeps() if sweep.state is SweepState.COMMITTED]
     last_committed = max(committed, default=0)
-    repeated = _repeated_documents(view, soft_404_urls)
+    detector = Soft404Detector(view, BatchLru(view.documents, _ROWS_CACHED), soft_404_urls)
+    urls = _urls_with_pages(view, prefix)
+    while batch := list(islice(urls, _URLS_PER_BATCH)):
+        detector.preload(url.last_page for url in batch if url.has_changed)
+        for last_page, is_last_capture, has_changed in batch:
+            is_soft_404 = has_changed and detector.is_suspected(last_page.document or b"", last_page.key)
+            if not is_last_capture or last_page.sweep < last_committed or is_soft_404:
+                yield last_page.url
+
+
+class _UrlWithPage(NamedTuple):
+    last_page: Capture
+    is_last_capture: bool
+    has_changed: bool  # the URL had another document before
+
+
+def _urls_with_pages(view: View, prefix: bytes) -> Iterator[_UrlWithPage]:
+    """Yield the last page of each URL that had a page, in order of key."""
     for _, captures in groupby(view.all_captures(prefix), key=lambda capture: capture.key):
         last_page = last_capture = None
+        has_changed = False
         for last_capture in captures:
-            last_page = last_capture if last_capture.document else last_page
-        if last_page is not None and (
-            last_page is not last_capture or last_page.sweep < last_committed or last_page.document in repeated
-        ):
-            yield last_page.url
-
-
-def _repeated_documents(view: View, urls_min: int) -> set[bytes]:
-    """Return documents captured at `urls_min` or more URLs of one host, which may be soft 404s."""
-    by_host = groupby(view.all_locations(), key=lambda location: (location[0], host_prefix(location[1])))
-    return {document for (document, _), locations in by_host if sum(1 for _ in locations) >= urls_min}
+            if last_capture.document is not None:
+                has_changed |= last_page is not None and last_page.document != last_capture.document
+                last_page = last_capture
+        if last_page is not None:
+            yield _UrlWithPage(last_page, last_page is last_capture, has_changed)

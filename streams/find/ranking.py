@@ -83,7 +83,7 @@ class Ranker:
         versions = (document for history in histories for document in _versions_to_compare(dead, history))
         comparer.preload([*versions, *(document for document in coexisting_documents if document is not None)])
         ranked = best_first(self.score(comparer, history) for history in histories)
-        soft_404_detector.preload(candidate.history for candidate in ranked[:CHECKED_MAX])
+        soft_404_detector.preload(candidate.history.last_page for candidate in ranked[:CHECKED_MAX])
         not_suspected = (
             candidate
             for candidate in ranked[:CHECKED_MAX]
@@ -120,7 +120,7 @@ class Ranker:
         ranked_keys = {candidate.history.key for candidate in ranked}
         histories = context.url_histories.get_many(key for key in predictions if key not in ranked_keys)
         living = [history for history in histories if history.is_alive and history.pages]
-        context.soft_404_detector.preload(living)
+        context.soft_404_detector.preload(history.last_page for history in living)
         added = [
             self.score(comparer, history)
             for history in living

@@ -58,7 +58,9 @@ def build_candidates(result: SearchResult, limit: int) -> list[Candidate]:
 def soft_404_candidate(history: UrlHistory) -> Candidate:
     """Return the old URL as a candidate with confidence 0, to report that it serves a suspected soft 404."""
     last = history.failures[-1]
-    evidence = Evidence("suspected_soft_404", detail="many unrelated URLs of the host serve the same page")
+    evidence = Evidence(
+        "suspected_soft_404", detail="many unrelated URLs of the host changed to this page or near-copies of it"
+    )
     return Candidate(url=last.url, confidence=0.0, last_seen=format_iso(last.time), evidence=[evidence])
 
 

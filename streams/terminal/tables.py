@@ -30,7 +30,7 @@ _FIGURE_COLUMNS = (">resemblance", ">containment", ">contained")
 EVIDENCE = {
     "redirect": "redirects there",
     "redirect_of_many": "redirects there, as many other URLs do",
-    "suspected_soft_404": "serves an error page",
+    "suspected_soft_404": "suspected error page",
     "target_missing": "redirect target is missing too",
     "not_captured": "redirect target was never captured",
     "stop": "through a hop",
@@ -45,7 +45,7 @@ EVIDENCE = {
     "other_domain": "other domain",
 }
 _ALWAYS_LISTED = {"redirect", "redirect_of_many"}  # observed by the crawler, so listed at any confidence
-_SOFT_404 = "now serves the same page as many unrelated URLs of its host: probably an error page"
+_SOFT_404 = "suspected error page: many unrelated URLs of its host changed to this page or near-copies of it"
 _STATUS_STYLES = {"alive": "green", "moved": "bold green", "gone": "red", "unknown": "dim"}
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import pytest
 
-from state.model import PREFIX_BYTES, Capture, DocumentRow, Sweep, SweepState
+from state.model import PREFIX_BYTES, Capture, DocumentRow, Sketch, Sweep, SweepState
 from state.scheme import Scheme
 from streams import settings as settings_module
 from streams.find import Answer, Candidate, Finder
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 DAY = 86_400_000
 SCHEME = Scheme()
 SKETCHER = Sketcher(SCHEME)
+THRESHOLD = 0.7
 
 
 class MemoryView:
@@ -42,6 +43,7 @@ class MemoryView:
         self._texts: dict[bytes, tuple[str, str]] = {}
         self._locations: dict[bytes, set[bytes]] = defaultdict(set)
         self._postings: dict[tuple[str, bytes], set[bytes]] = defaultdict(set)
+        self._roots: dict[bytes, bytes] = {}
 
     def add(
         self, pages: dict[str, str | int], *, redirects: dict[str, str] | None = None, committed: bool = True
@@ -88,9 +90,12 @@ class MemoryView:
         prefix, key = sketch.document[:PREFIX_BYTES], url_key(url)
         self._rows.setdefault(sketch.document, DocumentRow(sketch, time))
         self._texts[sketch.document] = ("", text)
+        is_new = sketch.document not in self._roots
         self._locations[sketch.document].add(key)
         for bucket in sketcher.cut_into_buckets(sketch.signature[None, :], SCHEME)[0]:
             self._postings["band", bucket.tobytes()].add(prefix)
+        if is_new:
+            self._join(sketch)
         for value in most_divisible_shingles(sketch):
             self._postings["sample", value.to_bytes(4, "big")].add(prefix)
         words = choose_text_words(*SKETCHER.words_and_counts(text))[
@@ -101,6 +106,23 @@ class MemoryView:
             self._postings["word", entries[at : at + 8]].add(prefix)
         return sketch.document
 
+    def _join(self, sketch: Sketch) -> None:
+        """Add a new document to the clusters of its near-duplicates."""
+        self._roots[sketch.document] = sketch.document
+        buckets = sketcher.cut_into_buckets(sketch.signature[None, :], SCHEME)[0]
+        prefixes: set[bytes] = set().union(*(self._postings["band", bucket.tobytes()] for bucket in buckets))
+        for row in self.documents_by_prefixes(sorted(prefixes)):
+            if sketcher.compare(sketch, row.sketch).resemblance >= THRESHOLD:
+                joined = {self._roots[sketch.document], self._roots[row.sketch.document]}
+                self._roots.update({d: min(joined) for d, root in self._roots.items() if root in joined})
+
+    def roots(self, documents: list[bytes]) -> list[bytes]:
+        return [self._roots[document] for document in documents]
+
+    def some_members(self, roots: list[bytes], limit: int) -> list[list[bytes]]:
+        members = [sorted(d for d, r in self._roots.items() if r == root != d)[:limit] for root in roots]
+        return [[root, *others] for root, others in zip(roots, members, strict=True)]
+
     def sweeps(self) -> list[Sweep]:
         return self._sweeps
 
@@ -109,6 +131,10 @@ class MemoryView:
 
     def captures_on_host(self, number: int, host: bytes) -> int:
         return self._hosts[number].get(host, 0)
+
+    def all_captures(self, prefix: bytes = b"") -> Iterator[Capture]:
+        keys = sorted(key for key in self._captures if key.startswith(prefix))
+        return (capture for key in keys for capture in self._captures[key])
 
     def captures(self, key: bytes) -> list[Capture]:
         return list(self._captures.get(key, []))

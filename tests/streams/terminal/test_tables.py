@@ -13,7 +13,7 @@ from streams.terminal import tables
 from tests.streams.terminal.rendering import render
 
 LONG_URL = f"https://www.shop.example/{'a-long-path/' * 8}page.html"
-SOFT_404 = "serves the same page as many unrelated URLs"
+SOFT_404 = "suspected error page: many unrelated URLs"
 
 
 @pytest.mark.parametrize("width", [80, 100])
@@ -196,7 +196,7 @@ def test_a_redirect_to_an_error_page_is_shown_however_unlikely_it_is() -> None:
     unlikely = [make_candidate(f"https://a.example/{n}", 0.01) for n in range(3)]
     redirect = make_candidate("https://a.example/error", 0.0, "redirect", "suspected_soft_404")
     lines = render(tables.answer_table(make_answer(*unlikely, redirect, status="gone")), 100)
-    assert "    redirects there · serves an error page" in lines
+    assert "    redirects there · suspected error page" in lines
     assert not lines[1]
 
 
