@@ -14,7 +14,7 @@ from pathlib import Path
 
 import msgspec
 
-from state.errors import StateCorrupt
+from state.errors import DiskFull, StateCorrupt, StateError, is_disk_full
 
 FILE_NAME = "files.json"
 _PATTERNS = ("*.sst", "*.log", "MANIFEST-*")
@@ -32,7 +32,13 @@ def write(folder: Path, manifest: str) -> None:
 
     If another writer has since opened it, the current manifest differs and `check` ignores the inventory.
     """
-    (folder / FILE_NAME).write_bytes(msgspec.json.encode(Inventory(manifest, _file_sizes(folder))))
+    partial_file = folder / f"{FILE_NAME}.part"  # no reader may see a part of the inventory
+    try:
+        partial_file.write_bytes(msgspec.json.encode(Inventory(manifest, _file_sizes(folder))))
+        partial_file.replace(folder / FILE_NAME)
+    except OSError:
+        partial_file.unlink(missing_ok=True)
+        raise
 
 
 def remove(folder: Path) -> None:
@@ -40,21 +46,67 @@ def remove(folder: Path) -> None:
 
 
 def check(folder: Path) -> None:
-    """Raise StateCorrupt if files are missing or their lengths differ from the inventory."""
+    """Raise StateCorrupt if files are missing, their lengths differ from the inventory, or it cannot be read."""
+    inventory = _read(folder)
+    if inventory is None or inventory.manifest != current_manifest(folder):
+        return
     try:
-        inventory = msgspec.json.decode((folder / FILE_NAME).read_bytes(), type=Inventory)
-        if inventory.manifest != current_manifest(folder):
-            return
         sizes = _file_sizes(folder)
-        changed = [name for name, size in inventory.lengths.items() if sizes.get(name) != size]
-        if changed and (folder / FILE_NAME).exists():  # otherwise a writer has just opened the folder
-            raise StateCorrupt(
-                f"the state in {folder} is damaged: {len(changed)} of its {len(inventory.lengths)} files are missing"
-                f" or have a different length, such as {min(changed)}",
-                "restore a complete copy, for example from `lostfound state backup`",
-            )
-    except (OSError, msgspec.MsgspecError):
-        return  # nothing can be checked without a readable inventory
+    except FileNotFoundError:
+        return  # a writer has just opened the folder and deleted a file
+    changed = [name for name, size in inventory.lengths.items() if sizes.get(name) != size]
+    if changed and (folder / FILE_NAME).exists():  # otherwise a writer has just opened the folder
+        raise StateCorrupt(
+            f"the state in {folder} is damaged: {len(changed)} of its {len(inventory.lengths)} files are missing"
+            f" or have a different length, such as {min(changed)}",
+            "restore a complete copy, for example from `lostfound state backup`",
+        )
+
+
+def _read(folder: Path) -> Inventory | None:
+    """Return the inventory; None if there is none, because the folder is in use or its writer was killed."""
+    file = folder / FILE_NAME
+    try:
+        return msgspec.json.decode(file.read_bytes(), type=Inventory)
+    except FileNotFoundError:
+        return None
+    except PermissionError as error:
+        raise StateError(f"cannot read {file}: {error.strerror}", "check the permissions of the folder") from error
+    except (OSError, ValueError, RecursionError) as error:  # UnicodeDecodeError and MsgspecError are ValueErrors
+        raise StateCorrupt(
+            f"{file} is damaged: {error}",
+            "restore a backup; if you are sure that all other files are complete, delete this file",
+        ) from error
+
+
+def has_state(folder: Path) -> bool:
+    """Tell whether a folder contains a state. Raise StateError if the folder cannot be read."""
+    try:
+        return (folder / "CURRENT").exists()
+    except OSError as error:
+        hint = "name a different folder with --data-dir"
+        raise StateError(f"cannot read the folder {folder}: {error.strerror}", hint) from error
+
+
+def create_folder(folder: Path) -> None:
+    """Create the folder of a state if it does not exist. Raise StateError on failure."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        if is_disk_full(error):
+            raise DiskFull(folder) from error
+        hint = "name a writable folder with --data-dir"
+        raise StateError(f"cannot create a state in {folder}: {error.strerror}", hint) from error
+
+
+def list_files(folder: Path) -> set[str]:
+    """Return the names of the files that a reader of the state needs."""
+    return {file.name for pattern in ("CURRENT", *_PATTERNS) for file in folder.glob(pattern)}
+
+
+def list_logs(folder: Path) -> set[str]:
+    """Return the names of the logs, which contain the rows that the writer has not yet flushed to other files."""
+    return {file.name for file in folder.glob("*.log")}
 
 
 def current_manifest(folder: Path) -> str:

@@ -8,9 +8,9 @@ without a lock. It sees what the writer had committed when the reader was opened
 from __future__ import annotations
 
 import shutil
-import tempfile
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import Any, Self
@@ -20,8 +20,10 @@ import rocksdict as rocks
 
 from state import inventory, prefix_index
 from state.changes import Changes
-from state.errors import StateCorrupt, StateError, StateLocked, StateMissing
+from state.errors import DiskFull, StateError, StateMissing, is_disk_full
 from state.families import STORAGE, Family, Storage, StoreLimits
+from state.reader_folder import ReaderFolder, replace_links
+from state.rocksdb_errors import open_error, state_error
 from state.rows import Row
 
 MIB = 1 << 20
@@ -30,6 +32,7 @@ _REFERENCE_BUFFERS_MIB = 256  # the limit on all write buffers for which the siz
 _CACHE_ENTRY_BYTES = 4096  # estimated average
 _AFTER_PREFIX = b"\xff" * 32  # a prefix followed by this sorts after every key with at most 32 more bytes
 _FILES_PER_TIERED_COMPACTION = 8
+_CHECKPOINT_ATTEMPTS_MAX = 20
 
 
 class MemoryBudget:
@@ -66,10 +69,10 @@ class Store:
         self.path = path
         self.writable = writable
         self._limits = limits = limits or StoreLimits()
-        if not (writable and create_if_missing) and not _has_state(path):
+        if not (writable and create_if_missing) and not inventory.has_state(path):
             raise StateMissing(f"no state in {path}", "name the folder with --data-dir, or ingest something first")
         inventory.check(path)
-        self._secondary_folder = None if writable else Path(tempfile.mkdtemp(prefix="lostfound-reader-"))
+        self._reader_folder = None if writable else ReaderFolder(path)
         # Readers have no write buffers, so they get a larger cache.
         cache_mib = limits.cache_mib + (0 if writable else limits.write_buffers_mib // 2)
         self._memory = memory or MemoryBudget(msgspec.structs.replace(limits, cache_mib=cache_mib))
@@ -86,20 +89,17 @@ class Store:
             db_options.set_write_buffer_manager(self._memory.buffers)
             # Limit the log, because readers keep its rows in memory, and opening the state after a crash replays it.
             db_options.set_max_total_wal_size(limits.write_buffers_mib * MIB)
-            _create_folder(path)
+            inventory.create_folder(path)
         db_options.set_max_open_files(-1)  # so that a reader can still read files that the writer has replaced
         db_options.set_keep_log_file_num(2)
-        access = rocks.AccessType.read_write()
-        if self._secondary_folder is not None:
-            access = rocks.AccessType.secondary(str(self._secondary_folder))
         storages = {family.value: storage for family, storage in STORAGE.items()}
         storages |= {"default": Storage(), prefix_index.COLUMN_FAMILY: prefix_index.STORAGE}
         family_options = {name: _options(storage, self._cache, limits) for name, storage in storages.items()}
         try:
-            self._db = rocks.Rdict(str(path), db_options, column_families=family_options, access_type=access)
-        except Exception as error:  # rocksdict raises plain Exception for everything
-            self._remove_secondary_folder()
-            raise _open_error(path, error) from error
+            self._db = self._open_database(db_options, family_options)
+        except Exception as error:  # rocksdict raises plain Exception for nearly everything
+            self._remove_reader_folder()
+            raise open_error(path, error) from error
         if writable:
             inventory.remove(path)
         self._families = {family: self._db.get_column_family(family.value) for family in Family}
@@ -114,13 +114,27 @@ class Store:
                 self._families[family].set_options({"block_based_table_factory": "{whole_key_filtering=false;}"})
         except Exception as error:
             self.close()
-            raise _state_error(path, error) from error
+            raise state_error(path, error) from error
+
+    def _open_database(self, options: Any, family_options: dict[str, Any]) -> Any:
+        folder = self._reader_folder
+        if folder is None:
+            access = rocks.AccessType.read_write()
+            return rocks.Rdict(str(self.path), options, column_families=family_options, access_type=access)
+        access = rocks.AccessType.secondary(str(folder.rocksdb_folder))
+        try:
+            folder.remove_links()
+            return rocks.Rdict(str(self.path), options, column_families=family_options, access_type=access)
+        except OSError:  # rocksdict writes its options to the folder, even for a reader
+            return folder.open_links(
+                lambda links: rocks.Rdict(str(links), options, column_families=family_options, access_type=access)
+            )
 
     def get(self, family: Family, key: bytes) -> bytes | None:
         try:
             value: bytes | None = self._families[family].get(key)
         except Exception as error:
-            raise _state_error(self.path, error) from error
+            raise state_error(self.path, error) from error
         return value
 
     def get_many(self, family: Family, keys: Sequence[bytes]) -> list[bytes | None]:
@@ -129,7 +143,7 @@ class Store:
         try:
             values: Any = self._families[family].get(list(keys))
         except Exception as error:
-            raise _state_error(self.path, error) from error
+            raise state_error(self.path, error) from error
         return list(values)
 
     def scan(self, family: Family, prefix: bytes = b"", start: bytes | None = None) -> Iterator[Row]:
@@ -187,7 +201,7 @@ class Store:
         try:
             entries: Any = self._prefix_index.get([prefix_index.index_key(prefix) for prefix in prefixes])
         except Exception as error:
-            raise _state_error(self.path, error) from error
+            raise state_error(self.path, error) from error
         pairs = zip(entries, prefixes, strict=True)
         return [entry is not None or not prefix_index.is_indexable(prefix) for entry, prefix in pairs]
 
@@ -249,7 +263,7 @@ class Store:
         try:
             self._db.write(batch, options)
         except Exception as error:
-            raise _state_error(self.path, error) from error
+            raise state_error(self.path, error) from error
 
     def _check_end(self, family: Family, key: bytes) -> None:
         """Raise StateCorrupt if an iteration ended after `key` because of damage."""
@@ -265,14 +279,15 @@ class Store:
             try:
                 cursor.status()
             except Exception as error:
-                raise _state_error(self.path, error) from error
+                raise state_error(self.path, error) from error
 
     def catch_up(self) -> None:
         if self.writable:
             return
         sequence_number = self._db.latest_sequence_number()
         self._db.try_catch_up_with_primary()
-        if self._db.latest_sequence_number() != sequence_number:
+        has_new_files = self._reader_folder is not None and self._reader_folder.has_new_files()
+        if has_new_files or self._db.latest_sequence_number() != sequence_number:
             # A reader never drops the rows that it has replayed from a log. Once the writer has flushed this log, the
             # rows hide newer values (facebook/rocksdb#15051). Only reopening is certain to show every commit.
             self._close_database()
@@ -283,12 +298,32 @@ class Store:
             column_family.flush()
 
     def checkpoint(self, path: Path) -> None:
-        """Make a consistent copy, even during writes. Use hard links if the file system supports them."""
+        """Copy everything committed so far, even during writes. Use hard links if the file system supports them."""
         try:
-            rocks.Checkpoint(self._db).create_checkpoint(str(path))
+            if self.writable:
+                rocks.Checkpoint(self._db).create_checkpoint(str(path))
+            else:
+                self._checkpoint_with_logs(path)
         except Exception as error:
+            if is_disk_full(error):
+                raise DiskFull(path.parent) from error
             hint = "name a folder that does not exist yet"
             raise StateError(f"cannot make a backup in {path}: {error}", hint) from error
+
+    def _checkpoint_with_logs(self, path: Path) -> None:
+        """Make a checkpoint as a reader, which must copy the writer's logs: only a writer can flush their rows."""
+        for _ in range(_CHECKPOINT_ATTEMPTS_MAX):
+            logs = inventory.list_logs(self.path)
+            self.catch_up()
+            rocks.Checkpoint(self._db).create_checkpoint(str(path))
+            replace_links(path)
+            with suppress(FileNotFoundError):  # the writer has just deleted a log
+                for name in logs:
+                    shutil.copyfile(self.path / name, path / name)
+                if inventory.list_logs(self.path) == logs:  # otherwise rows of a deleted log might be missing
+                    return
+            shutil.rmtree(path)
+        raise StateError("the writer replaced its logs during each attempt", "run the same command again")
 
     def bytes_on_disk(self, family: Family) -> int:
         """Return the size of a family's files. The size of `captures` includes the prefix index."""
@@ -316,9 +351,9 @@ class Store:
             if manifest:
                 inventory.write(self.path, manifest)
         except Exception as error:  # such as a full disk
-            raise _state_error(self.path, error) from error
+            raise state_error(self.path, error) from error
         finally:
-            self._remove_secondary_folder()
+            self._remove_reader_folder()
 
     def _column_families(self) -> list[Any]:
         return [*self._families.values(), self._prefix_index]
@@ -330,9 +365,9 @@ class Store:
         self._families, self._handles, self._prefix_index, self._prefix_index_handle = {}, {}, None, None
         self._db.close()
 
-    def _remove_secondary_folder(self) -> None:
-        if self._secondary_folder is not None:
-            shutil.rmtree(self._secondary_folder, ignore_errors=True)
+    def _remove_reader_folder(self) -> None:
+        if self._reader_folder is not None:
+            self._reader_folder.remove()
 
     def __enter__(self) -> Self:
         return self
@@ -394,43 +429,3 @@ def _options(storage: Storage, cache: Any, limits: StoreLimits) -> Any:
     options.set_target_file_size_base(16 * MIB)
     options.set_max_background_jobs(limits.background_jobs)
     return options
-
-
-def _has_state(path: Path) -> bool:
-    try:
-        return (path / "CURRENT").exists()
-    except OSError as error:
-        hint = "name a different folder with --data-dir"
-        raise StateError(f"cannot read the folder {path}: {error.strerror}", hint) from error
-
-
-def _create_folder(path: Path) -> None:
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        hint = "name a writable folder with --data-dir"
-        raise StateError(f"cannot create a state in {path}: {error.strerror}", hint) from error
-
-
-def _state_error(path: Path, error: Exception) -> StateError:
-    """Translate an error by its message, because rocksdict raises plain Exception for everything."""
-    message = str(error)
-    if "corrupt" in message.lower() or "checksum" in message.lower() or "No such file" in message:
-        hint = "restore a backup, or ingest into a new folder"
-        return StateCorrupt(f"the state in {path} is damaged: {message}", hint)
-    hint = "check that the disk works and is not full; committed data is safe"
-    return StateError(f"cannot use the state in {path}: {message}", hint)
-
-
-def _open_error(path: Path, error: Exception) -> StateError:
-    reason = str(error)
-    if "lock file" in reason.lower() or "lock hold" in reason.lower():
-        return StateLocked(f"another process is writing to the state in {path}", "wait until it has ended")
-    if "Column families not opened" in reason or "Column family not found" in reason:
-        message = f"the RocksDB in {path} is not a lostfound state: it has different column families"
-        return StateError(message, "name a different folder with --data-dir")
-    if "Read-only file system" in reason:
-        message = f"the state in {path} is on a read-only file system, but RocksDB writes a file when it opens"
-        return StateError(message, "mount the file system for writing, or name a copy of the state with --data-dir")
-    hint = "run `lostfound state check`, or restore a backup"
-    return StateError(f"cannot open the state in {path}: {reason}", hint)

@@ -4,19 +4,21 @@
 
 A batch's lines are written before the batch is committed, and the commit records the length of the file. After a
 crash, lines past this length are removed, because their batch will be processed again. Users may delete or replace
-the file. If the recorded length falls inside a line, the file was replaced, and is truncated before this line.
+the file. If the recorded length falls inside a line, the file was replaced, and is truncated before this line. A last
+line that was cut when the computer crashed is removed, so that the next line starts on a line of its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
 
+from state import line_file
+from state.errors import DiskFull, StateError, is_disk_full
 from streams.page import Rejected
-
-_LINE_BYTES_MAX = 1 << 20  # no line is longer, because the lengths of details and URLs are limited
 
 
 class DeadLetterLine(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,19 +42,29 @@ class DeadLetters:
         return self.path.stat().st_size if self.path.exists() else 0
 
     def truncate(self, length: int) -> int:
-        """Truncate the file to at most `length` bytes, at the end of a line. Return the new length."""
-        if self.length() > length:
-            with self.path.open("rb+") as file:
-                tail_start = file.seek(max(0, length - _LINE_BYTES_MAX))
-                file.truncate(tail_start + file.read(length - tail_start).rfind(b"\n") + 1)
-        return self.length()
+        """Truncate the file to complete lines of at most `length` bytes in total. Return the new length."""
+        with self._translate_errors():
+            if self.length():
+                line_file.truncate(self.path, length)
+            return self.length()
 
     def append(self, rejected: Sequence[Rejected]) -> int:
-        """Append one line per record. Return the new length of the file in bytes."""
-        if rejected:
-            with self.path.open("ab") as file:
-                file.write(msgspec.json.Encoder().encode_lines(map(self._line, rejected)))
-        return self.length()
+        """Append one line per record. Return the new length of the file in bytes. Raise DiskFull on a full disk."""
+        with self._translate_errors():
+            if rejected:
+                with self.path.open("ab") as file:
+                    file.write(msgspec.json.Encoder().encode_lines(map(self._line, rejected)))
+            return self.length()
+
+    @contextmanager
+    def _translate_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            if is_disk_full(error):
+                raise DiskFull(self.path.parent) from error
+            hint = "check the permissions of the file, and that its disk works"
+            raise StateError(f"cannot write {self.path}: {error.strerror}", hint) from error
 
     def _line(self, item: Rejected) -> DeadLetterLine:
         return DeadLetterLine(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import threading
 from pathlib import Path
 
@@ -10,7 +12,7 @@ import pytest
 from state import sweeps
 from state.backup import backup
 from state.check import check
-from state.errors import LostfoundError
+from state.errors import DiskFull, LostfoundError
 from state.store import Store
 from tests.samples import NOW, page, take
 
@@ -49,3 +51,36 @@ def test_a_backup_contains_the_dead_letters_and_refuses_an_existing_folder(tmp_p
         assert not (tmp_path / "copy" / "crawl.jsonl").exists()  # an input file in the data folder
         with pytest.raises(LostfoundError, match="already exists"):
             backup(store, tmp_path / "copy")
+
+
+@pytest.mark.parametrize("target", ["state", "state/copy", "state/a/b", "outside/../state/copy", "link/copy"])
+def test_a_backup_into_the_state_is_refused_before_anything_is_written(tmp_path: Path, target: str) -> None:
+    with Store(tmp_path / "state") as store:
+        (tmp_path / "link").symlink_to(tmp_path / "state")
+        (tmp_path / "outside").mkdir()
+        before = sorted(tmp_path.rglob("*"))
+        with pytest.raises(LostfoundError, match="is inside the folder of the state") as refused:
+            backup(store, tmp_path / target)
+        assert "outside" in refused.value.hint
+        assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_backup_has_only_complete_dead_letters(tmp_path: Path) -> None:
+    with Store(tmp_path / "state") as store:
+        take(store, tmp_path / "crawl.jsonl", [page("https://a.org/", "some text"), {"url": "no"}], "0")
+        letters = (store.path / "dead-letters.jsonl").read_bytes()
+        (store.path / "dead-letters.jsonl").write_bytes(letters + letters[:20])  # an ingest is writing a line
+        backup(store, tmp_path / "copy")
+    assert (tmp_path / "copy" / "dead-letters.jsonl").read_bytes() == letters
+
+
+def test_nothing_remains_of_a_failed_backup(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fill_disk(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with Store(tmp_path / "state") as store:
+        monkeypatch.setattr("state.backup.inventory.write", fill_disk)
+        with pytest.raises(DiskFull, match=f"the disk of {tmp_path} is full"):
+            backup(store, tmp_path / "copy")
+        monkeypatch.undo()
+        assert not (tmp_path / "copy").exists()

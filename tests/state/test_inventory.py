@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +13,7 @@ import pytest
 from state import inventory
 from state.backup import backup
 from state.changes import Changes
-from state.errors import StateCorrupt
+from state.errors import DiskFull, StateCorrupt
 from state.families import Family
 from state.store import Store
 
@@ -107,5 +109,59 @@ def test_an_inventory_of_another_manifest_is_ignored(folder: Path) -> None:
         store.flush()
     (folder / inventory.FILE_NAME).write_bytes(old)
     Store(folder, writable=False).close()
-    (folder / inventory.FILE_NAME).write_text("no list")
-    Store(folder, writable=False).close()
+
+
+GOOD = b'{"CURRENT":"MANIFEST-000005","bytes":{"000004.log":0}}'
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        pytest.param(b"", id="empty"),
+        pytest.param(GOOD[:30], id="truncated"),
+        pytest.param(bytes(len(GOOD)), id="zeros"),
+        pytest.param(b"no list", id="not JSON"),
+        pytest.param(b"[]", id="wrong type"),
+        pytest.param(b"{}", id="without fields"),
+        pytest.param(GOOD.replace(b"0}", b'"0"}'), id="wrong type of a length"),
+        pytest.param(GOOD.replace(b"MANI", b"\xff\xfe\xe4\xf6"), id="wrong encoding"),
+        pytest.param(GOOD.decode().encode("utf-16"), id="UTF-16"),
+        pytest.param(b'{"x":' + b"[" * 100_000, id="nested"),
+        pytest.param(None, id="folder"),
+    ],
+)
+@pytest.mark.parametrize("writable", [False, True])
+def test_a_damaged_inventory_is_refused_until_it_is_deleted(
+    folder: Path, damaged: bytes | None, writable: bool
+) -> None:
+    file = folder / inventory.FILE_NAME
+    file.unlink()
+    if damaged is None:
+        file.mkdir()
+    else:
+        file.write_bytes(damaged)
+    with pytest.raises(StateCorrupt, match=r"files\.json is damaged: ") as refused:
+        Store(folder, writable=writable)
+    assert "delete this file" in refused.value.hint
+    if damaged is not None:
+        file.unlink()
+        with Store(folder, writable=writable) as store:
+            assert store.get(Family.META, b"2") == b"held"
+
+
+def test_an_inventory_that_cannot_be_written_leaves_no_part(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An inventory that a full disk has cut would make the state unusable."""
+
+    def fill_disk(path: Path, data: bytes) -> int:
+        with path.open("wb") as stream:
+            stream.write(data[:10])
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    store = Store(folder)
+    monkeypatch.setattr(Path, "write_bytes", fill_disk)
+    with pytest.raises(DiskFull, match=f"the disk of {folder} is full"):
+        store.close()
+    monkeypatch.undo()
+    assert not list(folder.glob("files.json*"))
+    with Store(folder, writable=False) as reader:
+        assert reader.get(Family.META, b"2") == b"held"

@@ -105,10 +105,11 @@ def test_a_reader_leaves_no_files(tmp_path: Path) -> None:
     with Store(tmp_path, SMALL) as writer:
         before = {path.name for path in tmp_path.iterdir()}
         reader = Store(tmp_path, SMALL, writable=False)
-        side = reader._secondary_folder
+        assert reader._reader_folder is not None
+        temporary_folder = reader._reader_folder.path
+        assert temporary_folder.exists()
         reader.close()
-        assert side is not None
-        assert not side.exists()
+        assert not temporary_folder.exists()
         assert {path.name for path in tmp_path.iterdir()} == before
         assert writer.get(Family.META, b"a") is None
 
@@ -240,6 +241,41 @@ def test_a_checkpoint_does_not_contain_later_writes(tmp_path: Path) -> None:
             store.checkpoint(tmp_path / "two")
 
 
+def test_a_reader_s_checkpoint_contains_everything_committed(tmp_path: Path) -> None:
+    """Some rows are only in the writer's log."""
+    with Store(tmp_path / "one", SMALL) as writer:
+        put(writer, Family.META, a=b"1")
+        writer.flush()
+        with Store(tmp_path / "one", SMALL, writable=False) as reader:
+            put(writer, Family.META, a=b"2", b=b"2")
+            reader.checkpoint(tmp_path / "two")
+        put(writer, Family.META, a=b"3")
+    for writable in (False, True):
+        with Store(tmp_path / "two", SMALL, writable=writable) as copy:
+            assert list(copy.scan(Family.META)) == [(b"a", b"2"), (b"b", b"2")]
+
+
+def test_a_reader_s_checkpoint_is_made_again_if_the_logs_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Store(tmp_path / "one", SMALL) as writer, Store(tmp_path / "one", SMALL, writable=False) as reader:
+        put(writer, Family.META, a=b"1")
+        catch_up, calls = Store.catch_up, []
+
+        def flush_after_catching_up(store: Store) -> None:
+            catch_up(store)
+            calls.append(store)
+            if len(calls) == 1:
+                put(writer, Family.META, a=b"2")
+                writer.flush()  # starts a new log
+
+        monkeypatch.setattr(Store, "catch_up", flush_after_catching_up)
+        reader.checkpoint(tmp_path / "two")
+        assert len(calls) == 2
+        with Store(tmp_path / "two", SMALL, writable=False) as copy:
+            assert copy.get(Family.META, b"a") == b"2"
+
+
 def test_sizes_are_reported(store: Store) -> None:
     changes = Changes()
     for n in range(2_000):
@@ -261,8 +297,8 @@ def test_a_read_only_file_system_is_reported(tmp_path: Path, monkeypatch: pytest
 
     monkeypatch.setattr("state.store.rocks.Rdict", Refusing)
     with pytest.raises(StateError, match="read-only file system") as refused:
-        Store(tmp_path / "state", SMALL, writable=False)
-    assert "mount the file system for writing" in refused.value.hint
+        Store(tmp_path / "state", SMALL)
+    assert "--data-dir" in refused.value.hint
 
 
 def test_a_writer_that_must_not_create_a_state_is_refused(tmp_path: Path) -> None:

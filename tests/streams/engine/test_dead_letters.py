@@ -3,6 +3,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
+from state.errors import DiskFull
 from streams.engine.dead_letters import DeadLetters
 from streams.page import Origin, Rejected
 
@@ -47,6 +50,34 @@ def test_a_replaced_file_is_truncated_between_lines(tmp_path: Path) -> None:
     letters.append([ONE] * 4)
     assert letters.truncate(3 * line + 5) == 3 * line
     assert letters.truncate(line - 1) == 0
+
+
+def test_a_line_that_a_crash_cut_is_removed(tmp_path: Path) -> None:
+    """A power cut may lose the end of the file, but not the commit that recorded its length."""
+    letters = DeadLetters(tmp_path / "dead-letters.jsonl", "one")
+    line = letters.append([ONE])
+    committed = letters.append([ONE])
+    for tail in (letters.path.read_bytes()[line:-30], bytes(100)):
+        letters.path.write_bytes(letters.path.read_bytes()[:line] + tail)
+        assert letters.truncate(committed) == line
+    letters.append([ONE])
+    assert [json.loads(text)["reason"] for text in letters.path.read_text().splitlines()] == ["bad_url"] * 2
+
+
+def test_a_complete_last_line_gets_its_line_feed(tmp_path: Path) -> None:
+    letters = DeadLetters(tmp_path / "dead-letters.jsonl", "one")
+    line = letters.append([ONE])
+    letters.path.write_bytes(letters.path.read_bytes().rstrip(b"\n"))
+    assert letters.truncate(10 * line) == line
+    letters.append([ONE])
+    assert len(letters.path.read_text().splitlines()) == 2
+
+
+def test_a_full_disk_is_reported(tmp_path: Path) -> None:
+    letters = DeadLetters(tmp_path / "dead-letters.jsonl", "one")
+    letters.path.symlink_to("/dev/full")
+    with pytest.raises(DiskFull, match=f"the disk of {tmp_path} is full"):
+        letters.append([ONE])
 
 
 def test_lone_surrogates_are_replaced(tmp_path: Path) -> None:

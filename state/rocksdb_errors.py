@@ -1,0 +1,41 @@
+"""Translate the errors of RocksDB to errors for users, by their messages: rocksdict has no types for them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from state.errors import DiskFull, StateCorrupt, StateError, StateLocked, is_disk_full
+
+
+def state_error(path: Path, error: Exception) -> StateError:
+    """Return the error for a failed read or write of the state in `path`."""
+    message = str(error)
+    if is_disk_full(error):
+        return DiskFull(path)
+    if "corrupt" in message.lower() or "checksum" in message.lower() or "No such file" in message:
+        hint = "restore a backup, or ingest into a new folder"
+        return StateCorrupt(f"the state in {path} is damaged: {message}", hint)
+    return StateError(
+        f"cannot use the state in {path}: {message}", "check that the disk works; committed data is safe"
+    )
+
+
+def open_error(path: Path, error: Exception) -> StateError:
+    """Return the error for a failed attempt to open the state in `path`."""
+    if isinstance(error, StateError):
+        return error
+    reason = str(error)
+    if is_disk_full(error):
+        return DiskFull(path)
+    if "lock file" in reason.lower() or "lock hold" in reason.lower():
+        return StateLocked(f"another process is writing to the state in {path}", "wait until it has ended")
+    if "Column families not opened" in reason or "Column family not found" in reason:
+        message = f"the RocksDB in {path} is not a lostfound state: it has different column families"
+        return StateError(message, "name a different folder with --data-dir")
+    for cause in ("Read-only file system", "Permission denied"):
+        if cause in reason:
+            hint = "name a writable folder with --data-dir; queries need only read permission"
+            return StateError(f"the state in {path} cannot be opened: {cause.lower()}", hint)
+    return StateError(
+        f"cannot open the state in {path}: {reason}", "run `lostfound state check`, or restore a backup"
+    )
