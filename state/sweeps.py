@@ -38,10 +38,15 @@ def named(store: RowReader, name: str) -> Sweep | None:
 
 def open_sweep(store: RowStore, name: str, now: int) -> Sweep:
     """Open a new sweep. Raise LostfoundError if the name is in use or invalid."""
+    return _write(store, new_sweep(store, name, now))
+
+
+def new_sweep(store: RowReader, name: str, now: int) -> Sweep:
+    """Return a new open sweep without storing it. Raise LostfoundError if the name is in use or invalid."""
     sweep = named(store, name)
     number = max((s.number for s in all_sweeps(store)), default=0) + 1
     life = SweepLife.of(sweep) if sweep else None
-    return _write(store, apply(life, Step.OPEN, name, time=now, number=number).sweep)
+    return apply(life, Step.OPEN, name, time=now, number=number).sweep
 
 
 def commit(store: RowStore, sweep: Sweep, now: int) -> Sweep:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from state.errors import LostfoundError, StateError
 
 __all__ = [
-    "BadRecord", "BadUrl", "InputError", "LostfoundError", "NotFound", "ReadError", "SettingsError", "StateError",
-    "WorkerDied",
+    "BadRecord", "BadUrl", "InputError", "LostfoundError", "NoPages", "NotFound", "ReadError", "SettingsError",
+    "StateError", "WorkerDied",
 ]  # fmt: skip
 
 
@@ -28,6 +28,10 @@ class BadUrl(InputError, ValueError):
 
 class ReadError(InputError):
     """An input path is missing, or cannot be opened or read."""
+
+
+class NoPages(InputError):
+    """An input contains no page, so an ingest or a publication changed nothing."""
 
 
 class BadRecord(LostfoundError):

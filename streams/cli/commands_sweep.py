@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -11,7 +15,7 @@ import click
 from streams.cli.command_context import Context, now_ms
 from streams.cli.options import common_options, json_option, server_options, sweep_input_options
 from streams.cli.output import to_json_object, write_json
-from streams.errors import InputError
+from streams.errors import InputError, NoPages
 from streams.terminal.escape import pluralise
 
 if TYPE_CHECKING:
@@ -48,7 +52,11 @@ def ingest(
     check_name(sweep_name)
     started = time.monotonic()
     progress = progress_bars.ingest_meter(sweep_name, quiet=as_json)
-    with context.open_for_writing(create=True) as (store, settings), progress as meter:
+    with (
+        _remove_new_state_without_pages(context.data_dir),
+        context.open_for_writing(create=True) as (store, settings),
+        progress as meter,
+    ):
         meter.show_compiling(must_compile())
         summary = ingest_files(
             store,
@@ -65,6 +73,18 @@ def ingest(
         write_json(summary)
     else:
         layout.print_to_stdout(tables.ingest_summary(summary, time.monotonic() - started))
+
+
+@contextmanager
+def _remove_new_state_without_pages(folder: Path) -> Iterator[None]:
+    """Remove a state folder that did not exist before if the ingest finds no page."""
+    is_new = not folder.exists()
+    try:
+        yield
+    except NoPages:
+        if is_new:
+            shutil.rmtree(folder, ignore_errors=True)
+        raise
 
 
 @click.group

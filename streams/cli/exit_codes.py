@@ -10,7 +10,7 @@ from streams.errors import BadRecord, LostfoundError, NotFound, StateError
 class Exit(IntEnum):
     OK = 0
     NOTHING = 1  # the answer is empty, or a check failed
-    USAGE = 2  # an option, path, URL or setting is invalid
+    USAGE = 2  # an option, path, URL or setting is invalid, or the input contains no page
     BAD_INPUT = 3  # a record was rejected under `--bad-records fail`
     STATE = 4  # the state is missing, locked or damaged, has another scheme or a newer format, or its disk is full
     BUG = 70  # a bug in lostfound; the traceback is printed

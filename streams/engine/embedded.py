@@ -113,6 +113,11 @@ class Engine:
         self.counters = batch.counters
         self.commits += 1
 
+    def postpone(self, batch: PreparedBatch) -> None:
+        """Count a batch that contains no page. The next commit writes its counters."""
+        assert not batch.report.pages, "only the changes of a batch without pages can be postponed"
+        self.counters = batch.counters
+
     def _probe_buckets(self, new_payloads: Sequence[DocumentPayload]) -> ProbeResult:
         batch, limits = probe.group_buckets(new_payloads, self.scheme.bucket_bytes), self.settings.limits
         stored = self.store.get_many(Family.BANDS, batch.keys)

@@ -6,6 +6,9 @@ The cursor contains the position up to which the input was read. One write store
 the length of the dead-letter file. After an interruption, the next run resumes after the last committed batch and
 removes dead letters past the stored length, so that no line is duplicated or lost. The cursor also contains a mark,
 which identifies the input: data appended to a file is read, and a rewritten file is read again from the start.
+
+Nothing is stored before the first page: the write of its batch also opens the sweep. An input without pages therefore
+leaves the state unchanged, because a sweep without pages would make all known URLs missing.
 """
 
 from __future__ import annotations
@@ -31,13 +34,14 @@ from streams.engine.dead_letters import DeadLetters
 from streams.engine.dictionary import TextDictionary
 from streams.engine.embedded import BatchReport, Engine
 from streams.engine.sketch_pool import SketchPool
-from streams.errors import BadRecord, InputError
+from streams.errors import BadRecord, InputError, NoPages
 from streams.operators import lookups
 from streams.operators.capture import find_unchanged
 from streams.operators.messages import SketchedPage
 from streams.operators.sketch import SketchResults, SketchTask
 from streams.page import Page, Rejected, with_default_time
 from streams.readers import sources
+from streams.readers.file_counts import FileCounts, list_names
 from streams.readers.position import InputMark, Position
 from streams.settings import Settings
 
@@ -98,6 +102,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     near_duplicates: int
     redirects_and_errors: int
     rejected: dict[str, int]
+    files_without_pages: int  # of the files read in this run
     dead_letters: str
 
 
@@ -132,26 +137,28 @@ def ingest(
     `report_progress` is called after each batch. Until the first batch is stored, `report_read` is called for each
     page, with the number of pages read.
 
-    Raise InputError if the sweep is committed and the input differs or has grown. With `fail_on_rejected`, raise
-    BadRecord at the first bad record: earlier batches are stored, but not the batch of the bad record.
+    Raise NoPages, and leave the state unchanged, if the input contains no page: no record of a fetch, with or without
+    text. Raise InputError if the sweep is committed and the input differs or has grown. With `fail_on_rejected`,
+    raise BadRecord at the first bad record: earlier batches are stored, but not the batch of the bad record.
     """
     forgetting.commit_removals(forgetting.finish_cancelling(store), partial(store.write, sync=True))
     engine = Engine(store, settings)
     absolute_paths = [path if path == "-" else os.path.abspath(path) for path in paths]  # noqa: PTH100 - keeps symlinks
     file_names = list_input_files(absolute_paths, store.path)
-    sweep = sweeps.named(store, sweep_name) or sweeps.open_sweep(store, sweep_name, now)
+    stored_sweep = sweeps.named(store, sweep_name)
+    sweep = stored_sweep or sweeps.new_sweep(store, sweep_name, now)
     cursor_name = f"{sweep.number}:{mmh3.hash_bytes(chr(0).join(file_names)).hex()}"
     stored_cursor = meta.cursor(store, cursor_name)
     cursor = msgspec.json.decode(stored_cursor, type=Cursor) if stored_cursor else Cursor()
     dead_letters = _open_dead_letters(store, sweep_name)
-    status, pages_read = "nothing to do", 0
+    status, pages_read, files_without_pages = "nothing to do", 0, 0
     if sweep.state is SweepState.OPEN:
-        _store_threshold(store, settings.policy.threshold)
         was_finished = cursor.finished
         if was_finished and file_names == ["-"]:
             cursor = Cursor()  # each run has different data on standard input
         run = _Run(engine, sweep, cursor_name, cursor, dead_letters, fail_on_rejected, report_progress, report_read)
-        run.process(Batcher(file_names, settings, cursor.position, cursor.mark))
+        run.is_sweep_stored, run.has_pages = stored_sweep is not None, cursor.pages > 0
+        files_without_pages = run.process(file_names)
         cursor, pages_read = run.cursor, run.pages_read
         if pages_read or not was_finished:
             status = "resumed" if cursor.pages > pages_read else "ingested"
@@ -161,10 +168,12 @@ def ingest(
         raise InputError(
             f"sweep {sweep_name!r} is committed and accepts no more pages", "choose another name with --sweep"
         )
-    return _summarise(sweep, cursor, status, pages_read, dead_letters.path)
+    return _summarise(sweep, cursor, status, pages_read, files_without_pages, dead_letters.path)
 
 
-def _summarise(sweep: Sweep, cursor: Cursor, status: str, pages_read: int, dead_letters: Path) -> Summary:
+def _summarise(
+    sweep: Sweep, cursor: Cursor, status: str, pages_read: int, files_without_pages: int, dead_letters: Path
+) -> Summary:
     return Summary(
         sweep=sweep.name,
         status=status,
@@ -177,6 +186,7 @@ def _summarise(sweep: Sweep, cursor: Cursor, status: str, pages_read: int, dead_
         near_duplicates=cursor.near_duplicates,
         redirects_and_errors=cursor.redirects_and_errors,
         rejected=cursor.rejected,
+        files_without_pages=files_without_pages,
         dead_letters=str(dead_letters),
     )
 
@@ -225,15 +235,13 @@ def _open_dead_letters(store: Store, sweep_name: str) -> DeadLetters:
     return dead_letters
 
 
-def _store_threshold(store: Store, threshold: float) -> None:
+def _put_threshold(store: Store, changes: Changes, threshold: float) -> None:
     """Store the highest threshold used so far. Pairs below it may be missing, so no policy may go below it."""
     stored = meta.threshold(store)
     if stored is not None and stored != threshold:
         log.warning("the clusters of this state were joined at different thresholds", before=stored, now=threshold)
     if stored is None or threshold > stored:
-        changes = Changes()
         meta.put_threshold(changes, threshold)
-        store.write(changes)
 
 
 class _Run(msgspec.Struct):
@@ -248,10 +256,19 @@ class _Run(msgspec.Struct):
     report_progress: Callable[[Progress], None]
     report_read: Callable[[int], None]
     pages_read: int = 0
+    is_sweep_stored: bool = False
+    has_pages: bool = False  # whether this input has yielded a page, in this run or an earlier one
+    has_committed: bool = False  # whether this run has committed a batch
+    file_counts: FileCounts = msgspec.field(default_factory=FileCounts)
 
-    def process(self, batcher: Batcher) -> None:
-        """Sketch and commit all batches, and mark the cursor as finished."""
+    def process(self, file_names: Sequence[str]) -> int:
+        """Sketch and commit all batches, and mark the cursor as finished. Return the number of files without pages.
+
+        Raise NoPages if neither this run nor an earlier one has found a page in the input.
+        """
         engine, settings = self.engine, self.engine.settings
+        position = self.cursor.position
+        batcher = Batcher(file_names, settings, position, self.cursor.mark)
         dictionary = TextDictionary(engine.store, keep_texts=settings.policy.keep_texts)
         # The size of standard input is unknown (0), so it is treated as large.
         is_large = batcher.bytes_total == 0 or batcher.bytes_total >= settings.ingest.workers_from_bytes
@@ -260,7 +277,7 @@ class _Run(msgspec.Struct):
         with SketchPool(process_count, engine.scheme, settings.policy, settings.limits) as pool:
             for pending in self._sketch_ahead(batcher, pool, dictionary):
                 if not self.pages_read and not batcher.input_unchanged:
-                    self.cursor = Cursor()  # the input was rewritten and is read from the start
+                    self._start_again(file_names)  # the input was rewritten
                 self._commit_batch(pending)
                 batcher.report_read = None
                 self.pages_read += len(pending.batch.items)
@@ -268,10 +285,31 @@ class _Run(msgspec.Struct):
                     Progress(pending.batch.bytes_read, batcher.bytes_total, self.cursor, self.pages_read)
                 )
                 dictionary.train_if_due(engine.counters["documents"])
+        if not self.pages_read and not batcher.input_unchanged:
+            self._start_again(file_names)
+        if not self.has_pages:
+            self.dead_letters.truncate(meta.dead_letter_bytes(engine.store))
+            raise NoPages(
+                f"no page found in {list_names(file_names)}: {self.file_counts.describe(file_names)}",
+                "the state is unchanged; docs/formats-input.md lists the supported formats",
+            )
+        self._finish()
+        # Part of the file at the position was read in an earlier run, and so were the files before it.
+        resumed_at = file_names.index(position.source) if position is not None else -1
+        return self.file_counts.warn_about_files_without_pages(file_names[resumed_at + 1 :])
+
+    def _start_again(self, file_names: Sequence[str]) -> None:
+        """Reset the cursor, because the file at its position, or one before it, was rewritten."""
+        position = self.cursor.position
+        # The pages of an earlier file are still in the sweep.
+        self.has_pages = position is not None and position.source != file_names[0]
+        self.cursor = Cursor()
+
+    def _finish(self) -> None:
         self.cursor = msgspec.structs.replace(self.cursor, finished=True)
         changes = Changes()
         meta.put_cursor(changes, self.cursor_name, msgspec.json.encode(self.cursor))
-        engine.store.write(changes, sync=True)
+        self.engine.store.write(changes, sync=True)
 
     def _sketch_ahead(
         self, batcher: Batcher, pool: SketchPool, dictionary: TextDictionary
@@ -306,7 +344,10 @@ class _Run(msgspec.Struct):
         )
 
     def _commit_batch(self, pending: _PendingBatch) -> None:
-        """Commit the changes of a batch and the cursor in one write, or raise BadRecord and write nothing."""
+        """Commit the changes of a batch and the cursor in one write, or raise BadRecord and write nothing.
+
+        Before the first page, commit nothing. The dead letters are written, but past the stored length of their file.
+        """
         sketched = iter(pending.sketch_results.result())  # per page, a list of one or two results
         results = [
             result for known in pending.known_results for result in ([known] if known is not None else next(sketched))
@@ -317,9 +358,26 @@ class _Run(msgspec.Struct):
         if prepared.report.rejected and self.fail_on_rejected:
             raise _bad_record(prepared.report.rejected[0])
         self.cursor = self.cursor.advanced(pending.batch, prepared.report)
-        meta.put_dead_letter_bytes(prepared.changes, self.dead_letters.append(prepared.report.rejected))
+        self._count_files(pages, prepared.report.rejected)
+        dead_letter_bytes = self.dead_letters.append(prepared.report.rejected)
+        if not self.has_pages:
+            self.engine.postpone(prepared)
+            return
+        if not self.has_committed:
+            _put_threshold(self.engine.store, prepared.changes, self.engine.settings.policy.threshold)
+            if not self.is_sweep_stored:
+                sweeps.put(prepared.changes, self.sweep)
+        meta.put_dead_letter_bytes(prepared.changes, dead_letter_bytes)
         meta.put_cursor(prepared.changes, self.cursor_name, msgspec.json.encode(self.cursor))
         self.engine.commit(prepared)
+        self.has_committed = True
+
+    def _count_files(self, pages: Sequence[SketchedPage], rejected: Sequence[Rejected]) -> None:
+        self.has_pages = self.has_pages or bool(pages)
+        for page in pages:
+            self.file_counts.add_page(page.origin.source)
+        for item in rejected:
+            self.file_counts.add_rejected(item)
 
 
 def _bad_record(item: Rejected) -> BadRecord:

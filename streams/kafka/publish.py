@@ -6,12 +6,13 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from itertools import chain
 from typing import NamedTuple
 
 import msgspec
 
 from state.sweep_life import check_name
-from streams.errors import BadUrl
+from streams.errors import BadUrl, NoPages
 from streams.kafka.wire import page_messages, topics
 from streams.kafka.wire.broker import Broker
 from streams.kafka.wire.consumer_lag import ConsumerLag
@@ -21,8 +22,10 @@ from streams.kafka.wire.producer import Producer, to_dead_letter
 from streams.kafka.wire.sweep_log import Event, SweepLog
 from streams.operators.routing import partition_of
 from streams.page import Page, Rejected, with_default_time
-from streams.readers.dispatch import read, total_bytes
+from streams.readers.dispatch import InputReader, read, total_bytes
+from streams.readers.file_counts import FileCounts, list_names
 from streams.readers.read_limits import ReadLimits
+from streams.readers.sources import list_sources
 from streams.settings import KafkaSettings, Settings
 from streams.urls import url_key
 
@@ -59,27 +62,37 @@ async def publish(
     """Send the pages of the files in `paths`. Then request the commit of the sweep, unless `keep_open`.
 
     As in the embedded engine, a page without a time gets the time when the sweep was opened (`now` for a new sweep),
-    so that publishing the same pages again changes nothing. Raise InputError if the broker does not answer or topics
-    are missing, and LostfoundError for an invalid sweep name.
+    so that publishing the same pages again changes nothing. Raise NoPages, and do not open the sweep, if the files
+    contain no page. Raise InputError if the broker does not answer or topics are missing, and LostfoundError for an
+    invalid sweep name.
     """
     check_name(sweep)
     kafka = settings.kafka
     partition_counts = await topics.ensure(broker, kafka, partitions=None, create=kafka.create_topics)
     producer = Producer(broker, kafka, settings.scheme.id)
     await producer.start()
-    rejections: Counter[str] = Counter()  # by reason
     pages_sent = 0
     try:
         sweep_log = SweepLog(broker, kafka, producer)
-        opened_time = await _open_sweep(sweep_log, sweep, now)
         reader = read(paths, ReadLimits.from_settings(settings))
         bytes_total = total_bytes(paths)
-        items = pack_pages((item for _, item in reader), kafka, sweep, opened_time, partition_counts.pages)
+        file_names = [source.name for source in list_sources(paths)]
+        counts = FileCounts()
+        read_items = _count_items(reader, counts)
+        # The sweep is opened at the first page, because a sweep without pages would make all known URLs missing.
+        while not isinstance(first := await asyncio.to_thread(next, read_items, None), Page):
+            if first is None:
+                raise NoPages(
+                    f"no page found in {list_names(file_names)}: {counts.describe(file_names)}",
+                    "no sweep was opened or committed; docs/formats-input.md lists the supported formats",
+                )
+            await producer.send_dead_letters([to_dead_letter(first)])
+        opened_time = await _open_sweep(sweep_log, sweep, now)
+        items = pack_pages(chain([first], read_items), kafka, sweep, opened_time, partition_counts.pages)
         in_flight: set[asyncio.Task[int]] = set()
         # Files are read and decompressed in a thread, so that the event loop is not blocked.
         while (item := await asyncio.to_thread(next, items, None)) is not None:
             if isinstance(item, Rejected):
-                rejections[item.reason] += 1
                 await producer.send_dead_letters([to_dead_letter(item)])
                 continue
             value, headers = page_messages.encode_pack(item.pages)
@@ -97,7 +110,17 @@ async def publish(
             await sweep_log.append(Event(event="commit", name=sweep, time=now, end_offsets=end_offsets))
     finally:
         await producer.stop()
-    return Published(sweep, pages_sent, dict(rejections), not keep_open)
+    counts.warn_about_files_without_pages(file_names)
+    return Published(sweep, pages_sent, counts.rejections(), not keep_open)
+
+
+def _count_items(reader: InputReader, counts: FileCounts) -> Iterator[Page | Rejected]:
+    for _, item in reader:
+        if isinstance(item, Page):
+            counts.add_page(item.origin.source)
+        else:
+            counts.add_rejected(item)
+        yield item
 
 
 async def _open_sweep(sweep_log: SweepLog, name: str, now: int) -> int:

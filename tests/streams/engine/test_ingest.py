@@ -197,11 +197,13 @@ def test_an_ingest_resumes_after_a_stop_at_any_batch(
     lines = [PAGES[0], BAD, PAGES[1], PAGES[2], BAD, PAGES[3], PAGES[4], PAGES[5]]
     other = [page("https://other.org/", "a page of another sweep"), BAD]
     with Store(tmp_path / "plain") as plain:
+        sweeps.open_sweep(plain, "one", NOW)
         take(plain, tmp_path / "a.jsonl", lines, "one", custom)
         take(plain, tmp_path / "b.jsonl", other, "two", custom)
         expected = everything(plain)
         expected_letters = letters(plain)
     with Store(tmp_path / "stopped") as store:
+        sweeps.open_sweep(store, "one", NOW)
         with monkeypatch.context() as patch:
             stop_after(patch, writes, before=before)
             with pytest.raises(Stop):
@@ -223,13 +225,13 @@ def test_a_stopped_run_leaves_no_dead_letters_in_a_new_file(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The state has the length of the deleted file, and the lines of the stopped run are truncated."""
-    take(store, tmp_path / "a.jsonl", [BAD] * 3, "one")
+    take(store, tmp_path / "a.jsonl", [PAGES[0], BAD, BAD, BAD], "one")
     (store.path / "dead-letters.jsonl").unlink()
     with monkeypatch.context() as patch:
         stop_after(patch, 1, before=True)
         with pytest.raises(Stop):
-            take(store, tmp_path / "b.jsonl", [{"url": "elsewhere"}] * 4, "two")
-    take(store, tmp_path / "c.jsonl", [BAD], "three")
+            take(store, tmp_path / "b.jsonl", [PAGES[1], *[{"url": "elsewhere"}] * 4], "two")
+    take(store, tmp_path / "c.jsonl", [PAGES[2], BAD], "three")
     assert [letter["sweep"] for letter in letters(store)] == ["three"]
 
 

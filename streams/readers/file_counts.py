@@ -1,0 +1,62 @@
+"""Count the pages and rejected records of each input file, to report files that contain no page."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+
+import structlog
+
+from streams.page import Rejected
+from streams.terminal.escape import pluralise
+
+log = structlog.get_logger(__name__)
+FILES_NAMED_MAX = 5
+
+
+class FileCounts:
+    """The counts of one run. Memory is bounded by the number of files and of reasons, not of records."""
+
+    def __init__(self) -> None:
+        self.files_with_pages: set[str] = set()
+        self._rejections: defaultdict[str, Counter[str]] = defaultdict(Counter)  # by file: counts by reason
+        self._details: dict[tuple[str, str], str] = {}  # by file and reason: the detail of the first rejection
+
+    def add_page(self, source: str) -> None:
+        self.files_with_pages.add(source)
+
+    def add_rejected(self, item: Rejected) -> None:
+        source = item.origin.source
+        self._rejections[source][item.reason] += 1
+        self._details.setdefault((source, item.reason), item.detail)
+
+    def rejections(self) -> dict[str, int]:
+        """Return the number of rejected records by reason."""
+        return dict(sum(self._rejections.values(), Counter[str]()))
+
+    def describe(self, files: Sequence[str]) -> str:
+        """Return how many records of these files were rejected, with the most frequent reason and an example."""
+        reasons = sum((self._rejections.get(name, Counter()) for name in files), Counter[str]())
+        if not reasons:
+            return "read 0 records"
+        reason, count = reasons.most_common(1)[0]
+        detail = next(self._details[name, reason] for name in files if (name, reason) in self._details)
+        total = reasons.total()
+        share = "all" if total > 1 else "it"
+        most_frequent = f"{reason}: {detail}" if count == total else f"{count:,} as {reason}: {detail}"
+        return f"read {pluralise(total, 'record')} and rejected {share} ({most_frequent})"
+
+    def warn_about_files_without_pages(self, files: Sequence[str]) -> int:
+        """Log a warning for each of the first files that have no page. Return the number of all such files."""
+        without_pages = [name for name in files if name not in self.files_with_pages]
+        for name in without_pages[:FILES_NAMED_MAX]:
+            log.warning("a file contains no page", file=name, result=self.describe([name]))
+        if len(without_pages) > FILES_NAMED_MAX:
+            log.warning("more files contain no page", files=len(without_pages) - FILES_NAMED_MAX)
+        return len(without_pages)
+
+
+def list_names(files: Sequence[str]) -> str:
+    """Return the first names of a list of files, and the number of the others."""
+    names = ", ".join("standard input" if name == "-" else name for name in files[:FILES_NAMED_MAX])
+    return f"{names} and {len(files) - FILES_NAMED_MAX:,} more files" if len(files) > FILES_NAMED_MAX else names
