@@ -79,16 +79,14 @@ async def publish(
         file_names = [source.name for source in list_sources(paths)]
         counts = FileCounts()
         read_items = _count_items(reader, counts)
-        # The sweep is opened at the first page, because a sweep without pages would make all known URLs missing.
-        while not isinstance(first := await asyncio.to_thread(next, read_items, None), Page):
-            if first is None:
-                raise NoPages(
-                    f"no page found in {list_names(file_names)}: {counts.describe(file_names)}",
-                    "no sweep was opened or committed; docs/formats-input.md lists the supported formats",
-                )
-            await producer.send_dead_letters([to_dead_letter(first)])
+        first_page = await _read_first_page(read_items, producer)
+        if first_page is None:
+            raise NoPages(
+                f"no page found in {list_names(file_names)}: {counts.describe(file_names)}",
+                "no sweep was opened or committed; docs/formats-input.md lists the supported formats",
+            )
         opened_time = await _open_sweep(sweep_log, sweep, now)
-        items = pack_pages(chain([first], read_items), kafka, sweep, opened_time, partition_counts.pages)
+        items = pack_pages(chain([first_page], read_items), kafka, sweep, opened_time, partition_counts.pages)
         in_flight: set[asyncio.Task[int]] = set()
         # Files are read and decompressed in a thread, so that the event loop is not blocked.
         while (item := await asyncio.to_thread(next, items, None)) is not None:
@@ -121,6 +119,18 @@ def _count_items(reader: InputReader, counts: FileCounts) -> Iterator[Page | Rej
         else:
             counts.add_rejected(item)
         yield item
+
+
+async def _read_first_page(items: Iterator[Page | Rejected], producer: Producer) -> Page | None:
+    """Read up to the first page and send the rejected records before it as dead letters. Return None if none follows.
+
+    The sweep is opened afterwards, because a sweep without pages would make all known URLs missing.
+    """
+    while (item := await asyncio.to_thread(next, items, None)) is not None:
+        if isinstance(item, Page):
+            return item
+        await producer.send_dead_letters([to_dead_letter(item)])
+    return None
 
 
 async def _open_sweep(sweep_log: SweepLog, name: str, now: int) -> int:

@@ -2,8 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streams.errors import NoPages
+from streams.kafka import publish as publishing
 from streams.kafka.publish import Pack, pack_pages
-from streams.kafka.wire import page_messages
+from streams.kafka.wire import page_messages, topics
+from streams.kafka.wire.broker import from_environment
 from streams.operators.routing import partition_of
 from streams.page import Origin, Page, Rejected
 from streams.readers.read_limits import ReadLimits
@@ -44,6 +54,39 @@ def test_a_page_without_a_time_gets_that_of_the_sweep() -> None:
         1_700_000_000_000,
         5,
     ]
+
+
+class RecordingProducer:
+    """Records dead letters instead of sending them."""
+
+    def __init__(self) -> None:
+        self.reasons: list[str] = []
+
+    async def start(self) -> None: ...
+
+    async def stop(self) -> None: ...
+
+    async def send_dead_letters(self, letters: Iterable[Any]) -> None:
+        self.reasons += [letter.reason for letter in letters]
+
+
+def test_files_without_pages_open_no_sweep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(b'{"url": 7}\n{"url": "nowhere"}\n')
+    producer = RecordingProducer()
+
+    async def no_topics(*_: object, **__: object) -> topics.PartitionCounts:
+        return topics.PartitionCounts(1, 1)
+
+    async def fail(*_: object) -> int:
+        raise AssertionError("a sweep was opened")
+
+    monkeypatch.setattr(publishing.topics, "ensure", no_topics)
+    monkeypatch.setattr(publishing, "Producer", lambda *_: producer)
+    monkeypatch.setattr(publishing, "_open_sweep", fail)
+    with pytest.raises(NoPages, match="read 2 records and rejected all"):
+        asyncio.run(publishing.publish(load(), from_environment(None), [str(path)], "s", now=1))
+    assert producer.reasons == ["bad_field", "bad_url"]
 
 
 def test_rejected_records_are_passed_on() -> None:
