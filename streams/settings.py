@@ -144,7 +144,7 @@ def load(path: Path | None = None, overrides: dict[str, dict[str, Any]] | None =
 
 
 def _settings_error(path: Path | None, detail: str) -> SettingsError:
-    hint = "config/lostfound.toml lists every setting with its unit and limits"
+    hint = "`lostfound config` lists every setting with its unit and limits"
     return SettingsError(f"{path or 'settings'}: {detail}", hint)
 
 

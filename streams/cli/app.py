@@ -12,6 +12,7 @@ import click
 
 from streams.cli.command_context import Context
 from streams.cli.commands_demo import demo
+from streams.cli.commands_docs import config, docs
 from streams.cli.commands_find import find
 from streams.cli.commands_kafka import publish, topics, worker
 from streams.cli.commands_query import captures, cluster, clusters, similar
@@ -21,8 +22,12 @@ from streams.cli.exit_codes import Exit, exit_code_of
 from streams.cli.options import common_options
 from streams.cli.output import print_error
 from streams.errors import LostfoundError
+from streams.terminal.escape import replace_unencodable
 
-_COMMANDS = [captures, cluster, clusters, demo, find, forget, ingest, publish, similar, state, sweep, topics, worker]
+_COMMANDS = [
+    captures, cluster, clusters, config, demo, docs, find, forget, ingest, publish, similar, state, sweep, topics,
+    worker,
+]  # fmt: skip
 _CONTEXT_SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100, "show_default": True}
 _COMPLETION_VARIABLE = "_LOSTFOUND_COMPLETE"
 
@@ -94,10 +99,12 @@ def main() -> None:
 
 
 def configure_process() -> None:
-    """Tune the C library's allocator for RocksDB, and stop child processes from importing from the current folder."""
+    """Tune the allocator for RocksDB, and prepare the output streams and the environment of child processes."""
     from state.malloc_tuning import tune_malloc
 
     tune_malloc()
+    for stream in (sys.stdout, sys.stderr):
+        replace_unencodable(stream)
     # By default, Python searches the current folder for modules first. If that folder contains a crawl, a crawled
     # site may have chosen a file name that makes Python import the file.
     os.environ["PYTHONSAFEPATH"] = "1"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import sys
 from collections import Counter
@@ -239,7 +240,7 @@ def _write_redirect_map(
     from streams.find.redirect_maps import build_redirect_map, render
 
     map_text, omitted_urls = render(build_redirect_map(answers, min_confidence), map_format, site_url)
-    click.echo(map_text, nl=False)
+    click.echo(map_text.encode(), nl=False)  # UTF-8, whatever the encoding of the terminal is
     for url, reason in omitted_urls.items():
         click.echo(f"left out {escape_text(url)}: {reason}", err=True)
 
@@ -266,7 +267,8 @@ def _read_urls(source: str) -> Iterator[str]:
 
 
 def _write_csv(answers: Iterable[Answer]) -> None:
-    writer = csv.writer(sys.stdout, lineterminator="\n")
+    stdout = codecs.getwriter("utf-8")(click.get_binary_stream("stdout"))
+    writer = csv.writer(stdout, lineterminator="\n")
     writer.writerow(CSV_COLUMNS)
     for answer in answers:
         best = answer.candidates[0] if answer.candidates else None

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import click
 
 from streams.cli.command_context import Context
+from streams.documents import document_command
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -77,7 +78,7 @@ server_options = combine(
 )
 
 json_option = click.option(
-    "--json", "as_json", is_flag=True, help="Write one JSON object per line; see docs/json.md."
+    "--json", "as_json", is_flag=True, help=f"Write one JSON object per line; see {document_command('json')}."
 )
 
 sweep_input_options = combine(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
+import sys
 import time
 from collections.abc import Sequence
 from itertools import islice
@@ -66,8 +68,25 @@ def run_demo(folder: Path, settings: Settings, *, use_sample: bool, now: int) ->
     _write_redirects(answers, folder / f"{site.name}-redirects.conf", settings.find.confidence_min)
     _print_heading("Try next", "")
     url = min((answer.url for answer in moved), key=len, default="URL")
-    for command in (f"find {url}", f"captures {url}", "clusters --min-size 6", "find --missing --csv"):
-        layout.print_to_stdout(Text(f"  lostfound --data-dir {data_dir} {command}"))
+    lostfound = shlex.join([command_name(sys.argv[0]), "--data-dir", str(data_dir)])
+    for command in (
+        f"find {shlex.quote(url)}",
+        f"captures {shlex.quote(url)}",
+        "clusters --min-size 6",
+        "find --missing --csv",
+    ):
+        layout.print_to_stdout(Text(f"  {lostfound} {command}"))
+
+
+def command_name(program: str) -> str:
+    """Return how to start this program again: `lostfound` if the shell finds it by this name, otherwise its path."""
+    if Path(program).name != "lostfound":  # started by a test or another program
+        return "lostfound"
+    on_path = shutil.which("lostfound")
+    if on_path is not None and Path(on_path).exists() and Path(on_path).samefile(program):
+        return "lostfound"
+    absolute, folder = Path(program).absolute(), Path.cwd()
+    return str(absolute.relative_to(folder)) if absolute.is_relative_to(folder) else program
 
 
 def _download_manuals(folder: Path) -> Site | None:

@@ -29,6 +29,7 @@ from state.changes import Changes
 from state.model import Capture, Sweep, SweepState
 from state.store import Store
 from streams import forgetting
+from streams.documents import document_command
 from streams.engine.batcher import Batch, Batcher
 from streams.engine.dead_letters import DeadLetters
 from streams.engine.dictionary import TextDictionary
@@ -211,7 +212,7 @@ def list_input_files(paths: Sequence[str], state_folder: Path) -> list[str]:
     if not names:
         raise InputError(
             f"no crawl file found in {', '.join(paths)}",
-            "docs/formats-input.md lists the supported formats and file names",
+            f"{document_command('formats-input')} lists the supported formats and file names",
         )
     for name in names:
         try:

@@ -14,7 +14,7 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from streams.terminal.escape import escape_text
+from streams.terminal.escape import escape_text, symbol
 from streams.timestamps import format_iso
 
 PIPE_WIDTH = 160  # line width if the output is not a terminal; large, so that few lines are wrapped
@@ -55,7 +55,7 @@ def format_share(value: float | None) -> Text:
 def format_estimate(value: float, standard_error: float) -> Text:
     """Return a share with its standard error. Leave out an error that would be shown as ±0.00."""
     share = format_share(value)
-    return share.append(f" ±{standard_error:.2f}", style="dim") if standard_error >= 0.005 else share
+    return share.append(f" {symbol('±')}{standard_error:.2f}", style="dim") if standard_error >= 0.005 else share
 
 
 def format_id(document: str | None) -> str:

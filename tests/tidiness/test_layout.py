@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from streams.documents import DOCUMENTS
+
 ROOT = Path(__file__).parents[2]
 MODULES = sorted(path for package in ("streams", "state") for path in (ROOT / package).rglob("*.py"))
 TESTS = sorted((ROOT / "tests").rglob("*.py"))
@@ -115,6 +117,20 @@ def test_the_wheel_contains_only_the_two_packages(wheel: Path) -> None:
     modules = {name_of(path) for path in MODULES}
     assert modules <= set(names)
     assert {"streams/lostfound.toml", "streams/demo/sample/2023-03.jsonl"} <= set(names)
+    assert {f"streams/docs/{name}.md" for name in DOCUMENTS} <= set(names)
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_messages_do_not_refer_to_files_of_the_checkout(path: Path) -> None:
+    """These files do not exist after an install. Docstrings may name them, because their readers have the checkout."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    texts = [
+        node.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings
+    ]
+    assert not [text for text in texts if re.search(r"\bdocs/\w[\w/-]*\.md|config/\w+\.toml|\bREADME\b", text)]
 
 
 def test_the_wheel_works_without_the_checkout(wheel: Path, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from streams.demo.manuals import EDITIONS
+from streams.demo.run_demo import command_name
 from tests.streams.cli.conftest import Lostfound
 from tests.streams.demo.archives import edition_files, pack
 
@@ -54,3 +55,18 @@ def test_a_state_of_another_scheme_is_replaced(lostfound: Lostfound, tmp_path: P
     result = lostfound("demo", "--sample", "--config", settings)
     assert result.code == 0
     assert "ingested before" not in result.out
+
+
+def test_the_suggested_commands_start_the_program_as_the_user_did(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / ".venv" / "bin" / "lostfound"
+    program.parent.mkdir(parents=True)
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert command_name(".venv/bin/lostfound") == ".venv/bin/lostfound"
+    assert command_name(str(program)) == ".venv/bin/lostfound"
+    monkeypatch.setenv("PATH", str(program.parent))
+    assert command_name(str(program)) == "lostfound"
