@@ -27,6 +27,7 @@ import structlog
 from state import meta, sweeps
 from state.changes import Changes
 from state.model import Capture, Sweep, SweepState
+from state.rows import RowReader
 from state.store import Store
 from streams import forgetting
 from streams.documents import document_command
@@ -236,7 +237,7 @@ def _open_dead_letters(store: Store, sweep_name: str) -> DeadLetters:
     return dead_letters
 
 
-def _put_threshold(store: Store, changes: Changes, threshold: float) -> None:
+def _put_threshold(store: RowReader, changes: Changes, threshold: float) -> None:
     """Store the highest threshold used so far. Pairs below it may be missing, so no policy may go below it."""
     stored = meta.threshold(store)
     if stored is not None and stored != threshold:

@@ -81,7 +81,7 @@ def test_files_without_pages_open_no_sweep(tmp_path: Path, monkeypatch: pytest.M
     async def fail(*_: object) -> int:
         raise AssertionError("a sweep was opened")
 
-    monkeypatch.setattr(publishing.topics, "ensure", no_topics)
+    monkeypatch.setattr(topics, "ensure", no_topics)
     monkeypatch.setattr(publishing, "Producer", lambda *_: producer)
     monkeypatch.setattr(publishing, "_open_sweep", fail)
     with pytest.raises(NoPages, match="read 2 records and rejected all"):
