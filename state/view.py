@@ -104,9 +104,9 @@ class View:
         results = self.store.rows_under(Family.LOCATIONS, document_ids, limit)
         return [[(key[ID_BYTES:], location_row.decode(value)) for key, value in rows] for rows in results]
 
-    def all_locations(self) -> Iterator[tuple[bytes, bytes]]:
-        """Yield every document id with the key of each URL at which the document was seen."""
-        return ((row[:ID_BYTES], row[ID_BYTES:]) for row, _ in self.store.scan(Family.LOCATIONS))
+    def all_locations(self, document_id: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
+        """Yield every document id, or the given one, with the key of each URL at which the document was seen."""
+        return ((row[:ID_BYTES], row[ID_BYTES:]) for row, _ in self.store.scan(Family.LOCATIONS, document_id))
 
     def text(self, document_id: bytes) -> str | None:
         """Return the text of a document, or None if the text is not stored."""
@@ -180,6 +180,11 @@ class View:
 
     def all_edges(self) -> Iterator[Edge]:
         return (edge_row.decode(key, value) for key, value in self.store.scan(Family.EDGES))
+
+    def edges(self, document_ids: list[bytes]) -> list[list[Edge]]:
+        """Return the edges that are stored under each document: those to documents with larger ids."""
+        results = self.store.rows_under(Family.EDGES, document_ids)
+        return [[edge_row.decode(key, value) for key, value in rows] for rows in results]
 
     def threshold(self) -> float | None:
         """Return the threshold of the stored pairs; None before the first ingest. Pairs below it may be missing."""

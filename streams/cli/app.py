@@ -15,7 +15,7 @@ from streams.cli.commands_demo import demo
 from streams.cli.commands_docs import config, docs
 from streams.cli.commands_find import find
 from streams.cli.commands_kafka import publish, topics, worker
-from streams.cli.commands_query import captures, cluster, clusters, similar
+from streams.cli.commands_query import captures, cluster, clusters, duplicates, similar
 from streams.cli.commands_state import forget, state
 from streams.cli.commands_sweep import ingest, sweep
 from streams.cli.exit_codes import Exit, exit_code_of
@@ -25,8 +25,8 @@ from streams.errors import LostfoundError
 from streams.terminal.escape import replace_unencodable
 
 _COMMANDS = [
-    captures, cluster, clusters, config, demo, docs, find, forget, ingest, publish, similar, state, sweep, topics,
-    worker,
+    captures, cluster, clusters, config, demo, docs, duplicates, find, forget, ingest, publish, similar, state, sweep,
+    topics, worker,
 ]  # fmt: skip
 _CONTEXT_SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100, "show_default": True}
 _COMPLETION_VARIABLE = "_LOSTFOUND_COMPLETE"

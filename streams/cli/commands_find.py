@@ -15,8 +15,9 @@ import click
 from streams.cli.command_context import Context
 from streams.cli.exit_codes import Exit
 from streams.cli.options import SHARE, json_option, server_options
+from streams.cli.output import escape_cell
 from streams.errors import InputError
-from streams.terminal.escape import escape_json, escape_text, escape_url, pluralise
+from streams.terminal.escape import escape_json, escape_text, pluralise
 
 if TYPE_CHECKING:
     from state.row_counter import RowCounter
@@ -275,11 +276,4 @@ def _write_csv(answers: Iterable[Answer]) -> None:
         best_cells = (best.url, best.confidence, best.resemblance, best.containment) if best else (None,) * 4
         evidence_kinds = " ".join(evidence.kind for evidence in best.evidence) if best else ""
         cells = (answer.url, answer.status, answer.last_seen, *best_cells, evidence_kinds)
-        writer.writerow([_escape_cell(cell) for cell in cells])
-
-
-def _escape_cell(value: object) -> object:
-    """Escape terminal control characters, and prevent spreadsheets from evaluating the cell as a formula."""
-    if not isinstance(value, str):
-        return value
-    return f"'{escape_url(value)}" if value.startswith(("=", "+", "-", "@")) else escape_url(value)
+        writer.writerow([escape_cell(cell) for cell in cells])

@@ -1,7 +1,8 @@
-"""`lostfound clusters`, `cluster`, `similar` and `captures`: queries about near-duplicates of pages."""
+"""`lostfound clusters`, `cluster`, `duplicates`, `similar` and `captures`: queries about near-duplicates of pages."""
 
 from __future__ import annotations
 
+import csv
 import sys
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -11,14 +12,15 @@ import click
 from streams.cli.command_context import Context
 from streams.cli.exit_codes import Exit
 from streams.cli.options import SHARE, combine, json_option, server_options
-from streams.cli.output import print_results, to_json_object, write_json
+from streams.cli.output import escape_cell, print_results, to_json_object, write_json
 from streams.errors import InputError, NotFound
-from streams.terminal.escape import escape_text
+from streams.terminal.escape import escape_text, pluralise
 
 if TYPE_CHECKING:
     from state.model import Sketch
     from state.scheme import Scheme
     from state.view import View
+    from streams.query import Cluster
     from streams.settings import Settings
 
 TABLE_ROWS_MAX = 1_000
@@ -48,6 +50,13 @@ _policy_options = combine(
     default=2,
     help="List only clusters with at least this many documents, or at least this many URLs.",
 )
+@click.option(
+    "--min-urls",
+    metavar="N",
+    type=click.IntRange(1),
+    default=2,
+    help="List only clusters with at least this many URLs. A cluster with one URL contains the versions of one page.",
+)
 @click.option("--limit", metavar="N", type=click.IntRange(1), help="Maximum number of clusters to list.")
 @_policy_options
 @json_option
@@ -55,6 +64,7 @@ _policy_options = combine(
 def clusters(
     context: Context,
     min_size: int,
+    min_urls: int,
     limit: int | None,
     threshold: float | None,
     containment: bool,
@@ -63,7 +73,8 @@ def clusters(
 ) -> Exit:
     """List all clusters, largest first.
 
-    The table shows a few URLs per cluster; --json lists all documents and URLs.
+    The table shows a few URLs per cluster. --json lists all documents and URLs, compares each document with the root,
+    and lists the stored pairs of near-duplicates.
     """
     from state.row_counter import RowCounter
     from state.view import View
@@ -76,14 +87,14 @@ def clusters(
         counter = RowCounter(view.store)
         counted_view = View(counter.rows)
         if policy is None:
-            found_clusters = query.clusters(counted_view, min_size=min_size)
+            found_clusters = query.clusters(counted_view, min_size=min_size, min_urls=min_urls)
         else:
-            found_clusters = query.clusters_by_policy(counted_view, **policy, min_size=min_size)
+            found_clusters = query.clusters_by_policy(counted_view, **policy, min_size=min_size, min_urls=min_urls)
         meter = progress_bars.row_meter("clusters", counter)
         results = progress_bars.iterate(found_clusters, meter, quiet=as_json and sys.stdout.isatty())
         if as_json:
             for count, result in enumerate(islice(results, limit), start=1):  # noqa: B007 - `count` is used below
-                write_json(result)
+                write_json(_to_json(view, settings, result, policy))
         else:
             shown = list(islice(results, limit or TABLE_ROWS_MAX))
             count, truncated = len(shown), limit is None and next(results, None) is not None
@@ -92,7 +103,11 @@ def clusters(
                 table = tables.clusters_table(shown, lambda document: view.title(bytes.fromhex(document)))
                 layout.print_to_stdout(table)
     if not count:
-        click.echo(f"no cluster has {min_size} or more documents or URLs", err=True)
+        hint = "; use --min-urls 1 to include the versions of single pages" if min_urls > 1 else ""
+        click.echo(
+            f"no cluster has {min_size} or more documents or URLs, and {pluralise(min_urls, 'URL')} or more{hint}",
+            err=True,
+        )
         return Exit.NOTHING
     if truncated:
         click.echo(f"only the {count:,} largest clusters are shown; use --limit or --json to list more", err=True)
@@ -140,6 +155,51 @@ def cluster(
 
 
 @click.command
+@click.option(
+    "--format",
+    "output_format",
+    type=click.Choice(["csv", "jsonl"]),
+    default="csv",
+    help="csv: one row per URL, after a header; jsonl: one JSON object per line, see docs/json.md.",
+)
+@click.option(
+    "--all", "include_representatives", is_flag=True, help="Also list representatives and URLs without duplicates."
+)
+@server_options
+def duplicates(context: Context, output_format: str, include_representatives: bool) -> Exit:
+    """List every duplicate URL with the URL to keep.
+
+    The most recent documents of all URLs are compared. In each cluster, one URL is the representative; the others are
+    listed with it, the resemblance and the containment in both directions. They are identical if they have the same
+    document, otherwise near.
+    """
+    from state.row_counter import RowCounter
+    from state.view import View
+    from streams import query
+    from streams.terminal import progress_bars
+
+    count = 0
+    fields = query.Duplicate.__struct_fields__
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    with context.open_view() as (view, _):
+        counter = RowCounter(view.store)
+        rows = query.duplicates(View(counter.rows), include_representatives=include_representatives)
+        meter = progress_bars.row_meter("duplicates", counter)
+        results = progress_bars.iterate(rows, meter, quiet=sys.stdout.isatty())
+        if output_format == "csv":
+            writer.writerow(fields)
+        for count, result in enumerate(results, start=1):  # noqa: B007 - `count` is used below
+            if output_format == "csv":
+                writer.writerow([escape_cell(getattr(result, name)) for name in fields])
+            else:
+                write_json(result)
+    if not count:
+        click.echo("no URL is a duplicate of another", err=True)
+        return Exit.NOTHING
+    return Exit.OK
+
+
+@click.command
 @click.argument("source", metavar="FILE|URL|-")
 @click.option("--limit", metavar="N", type=click.IntRange(1), default=20, help="Maximum number of documents to list.")
 @json_option
@@ -179,6 +239,19 @@ def captures(context: Context, url: str, as_json: bool) -> Exit:
     with context.open_view() as (view, _):
         results = query.captures(view, url)
     return print_results(results, tables.captures_table, f"no sweep has captured {escape_text(url)}", as_json=as_json)
+
+
+def _to_json(view: View, settings: Settings, cluster: Cluster, policy: dict[str, Any] | None) -> dict[str, Any]:
+    """Return a cluster with its members, compared with the root, and its pairs."""
+    from streams import query
+
+    members = query.members(view, cluster, bytes.fromhex(cluster.cluster), settings.limits.members_shown_max)
+    pairs = query.pairs(view, cluster, **{name: (policy or {}).get(name) for name in ("threshold", "containment")})
+    return {
+        **to_json_object(cluster),
+        "members": [to_json_object(member) for member in members],
+        "pairs": [to_json_object(pair) for pair in pairs],
+    }
 
 
 def _policy_arguments(

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from streams.cli.exit_codes import Exit
-from streams.terminal.escape import escape_json, escape_text
+from streams.terminal.escape import escape_json, escape_text, escape_url
 
 TIME_FIELDS = frozenset({"time", "opened", "committed", "first_seen", "last_seen"})  # ms since 1970; 0 means unknown
 
@@ -30,6 +30,13 @@ def write_json(value: Any) -> None:
     import msgspec
 
     click.echo(escape_json(msgspec.json.encode(value)))
+
+
+def escape_cell(value: object) -> object:
+    """Escape a CSV cell: terminal control characters, and the start of a formula that spreadsheets would evaluate."""
+    if not isinstance(value, str):
+        return value
+    return f"'{escape_url(value)}" if value.startswith(("=", "+", "-", "@")) else escape_url(value)
 
 
 def print_results(

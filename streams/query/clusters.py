@@ -15,6 +15,7 @@ from itertools import chain, groupby, islice
 import msgspec
 import numpy as np
 
+from state.model import Edge
 from state.view import View
 from streams.operators.forest import DisjointSets
 from streams.query.similar import read_occurrences
@@ -48,6 +49,38 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
     urls: list[str]
     first_seen: int  # ms
     last_seen: int  # ms
+
+
+class Pair(msgspec.Struct, frozen=True, kw_only=True):
+    """A stored pair of near-duplicates, `a` before `b` in the order of ids."""
+
+    a: str
+    b: str
+    resemblance: float
+    containment: float  # share of a's shingles that b contains
+    contained: float  # share of b's shingles that a contains
+
+
+def pairs(
+    view: View, cluster: Cluster, *, threshold: float | None = None, containment: bool | None = None
+) -> Iterator[Pair]:
+    """Yield the stored pairs that join the listed documents of a cluster, in the order of ids.
+
+    They are the pairs that the ingest verified, so not every two documents of a cluster are a pair. With `threshold`
+    and `containment`, only pairs that this policy accepts are yielded.
+    """
+    documents = {bytes.fromhex(document) for document in cluster.documents}
+    ordered = sorted(documents)
+    for start in range(0, len(ordered), _ROWS_PER_READ):
+        for edge in chain.from_iterable(view.edges(ordered[start : start + _ROWS_PER_READ])):
+            if edge.b in documents and _is_accepted(edge, threshold or 0.0, bool(containment)):
+                yield Pair(
+                    a=edge.a.hex(),
+                    b=edge.b.hex(),
+                    resemblance=edge.resemblance,
+                    containment=edge.containment,
+                    contained=edge.contained,
+                )
 
 
 def members(view: View, cluster: Cluster, document: bytes, urls_max: int) -> list[Member]:
@@ -85,14 +118,16 @@ def cluster(view: View, document: bytes, limit: int) -> Cluster:
     return _read_cluster(view, view.members(view.root(document)), limit)
 
 
-def clusters(view: View, *, min_size: int = 2) -> Iterator[Cluster]:
-    """Yield all clusters that have at least `min_size` documents or URLs, largest first.
+def clusters(view: View, *, min_size: int = 2, min_urls: int = 1) -> Iterator[Cluster]:
+    """Yield all clusters with at least `min_size` documents or URLs and at least `min_urls` URLs, largest first.
 
     Clusters of one document at one URL follow in order of id, without being collected in memory. While a sweep is
     being cancelled, clusters are computed from the edges between documents that other sweeps captured.
     """
     if view.has_cancelling_sweep:
-        yield from clusters_by_policy(view, threshold=0.0, containment=False, sweep=None, min_size=min_size)
+        yield from clusters_by_policy(
+            view, threshold=0.0, containment=False, sweep=None, min_size=min_size, min_urls=min_urls
+        )
         return
     sizes: dict[bytes, int] = {}
     for root, _ in view.all_members():
@@ -103,8 +138,8 @@ def clusters(view: View, *, min_size: int = 2) -> Iterator[Cluster]:
     for document, url_count in _documents_at_several_urls(view):
         root = view.root(document)
         sizes[root] = sizes.get(root, 1) + url_count - 1
-    yield from _largest_first(view, sizes, view.members, min_size)
-    if min_size > 1:
+    yield from _largest_first(view, sizes, view.members, min_size, min_urls)
+    if max(min_size, min_urls) > 1:
         return
     others = (document for document in view.all_document_ids() if document not in sizes)
     while batch := list(islice(others, _ROWS_PER_READ)):
@@ -114,7 +149,7 @@ def clusters(view: View, *, min_size: int = 2) -> Iterator[Cluster]:
 
 
 def clusters_by_policy(
-    view: View, *, threshold: float, containment: bool, sweep: int | None, min_size: int
+    view: View, *, threshold: float, containment: bool, sweep: int | None, min_size: int, min_urls: int = 1
 ) -> Iterator[Cluster]:
     """Yield the clusters of a different policy, in the order of `clusters`, computed from the stored edges.
 
@@ -130,8 +165,8 @@ def clusters_by_policy(
         if url_count > 1:
             root = sets.root(document) if document in sets.parents else document
             sizes[root] = sizes.get(root, 1) + url_count - 1
-    yield from _largest_first(view, sizes, lambda root: groups.get(root, [root]), min_size, sweep)
-    if min_size > 1:
+    yield from _largest_first(view, sizes, lambda root: groups.get(root, [root]), min_size, min_urls, sweep)
+    if max(min_size, min_urls) > 1:
         return
     for document in view.all_document_ids() if url_counts is None else sorted(url_counts):
         if document not in sizes and document not in sets.parents:
@@ -155,10 +190,16 @@ def _join_edges(
     """Join the edges that a policy accepts, between the documents in `url_counts` or, if None, all documents."""
     sets = DisjointSets[bytes]()
     for edge in view.all_edges():
-        similarity = max(edge.resemblance, edge.containment, edge.contained) if containment else edge.resemblance
-        if similarity >= threshold and (url_counts is None or (edge.a in url_counts and edge.b in url_counts)):
+        if _is_accepted(edge, threshold, containment) and (
+            url_counts is None or (edge.a in url_counts and edge.b in url_counts)
+        ):
             sets.union(edge.a, edge.b)
     return sets
+
+
+def _is_accepted(edge: Edge, threshold: float, containment: bool) -> bool:
+    figures = (edge.resemblance, edge.containment, edge.contained) if containment else (edge.resemblance,)
+    return max(figures) >= threshold
 
 
 def _count_urls(view: View, sweep: int | None) -> Counter[bytes] | None:
@@ -185,15 +226,16 @@ def _largest_first(
     sizes: Mapping[bytes, int],
     read_members: Callable[[bytes], list[bytes]],
     min_size: int,
+    min_urls: int,
     sweep: int | None = None,
 ) -> Iterator[Cluster]:
-    """Yield clusters of at least `min_size`, largest first. Clusters of equal size are ordered by root.
+    """Yield clusters of at least these sizes, largest first. Clusters of equal size are ordered by root.
 
     The size is the larger of the document and URL counts. `sizes` are upper bounds, because a URL is counted once for
     each document captured there. The exact size is computed when a cluster is first in the queue. If it is below the
     bound, the cluster is queued again. The first cluster may therefore be yielded before all sizes are computed.
     """
-    queue = [(-size, root) for root, size in sizes.items() if size >= min_size]
+    queue = [(-size, root) for root, size in sizes.items() if size >= max(min_size, min_urls)]
     heapify(queue)
     while queue:
         negative_bound, root = heappop(queue)
@@ -202,7 +244,8 @@ def _largest_first(
         if bound > size > 1:
             size = max(size, _read_urls(view, documents, 0, sweep)[1])
         if size in (bound, 1):
-            yield _read_cluster(view, documents, None, sweep)
+            if (cluster := _read_cluster(view, documents, None, sweep)).url_count >= min_urls:
+                yield cluster
         elif size >= min_size:
             heappush(queue, (-size, root))
 

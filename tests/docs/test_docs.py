@@ -27,7 +27,7 @@ from streams.engine.ingest import Summary
 from streams.find.answer import Answer, Candidate, Evidence
 from streams.forgetting import RemovalTotals
 from streams.kafka.publish import Published
-from streams.query import Cluster, Match, Member, UrlCapture
+from streams.query import Cluster, Duplicate, Match, Member, Pair, UrlCapture
 from streams.terminal.tables import EVIDENCE
 
 ROOT = Path(__file__).parents[2]
@@ -187,7 +187,9 @@ CONTRACT = (ROOT / "docs" / "json.md").read_text(encoding="utf-8")
 DOCUMENTED_STRUCTS = [
     Summary,
     Cluster,
+    Duplicate,
     Member,
+    Pair,
     Match,
     UrlCapture,
     Answer,

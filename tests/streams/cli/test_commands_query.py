@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import io
 import json
 import sys
@@ -64,7 +65,7 @@ def test_clusters_are_listed_largest_first(lostfound: Lostfound, sample_state: P
     assert sizes == sorted(sizes, reverse=True)
     assert any({FAQ, FAQ_MIRROR} <= set(row["urls"]) for row in rows)
     assert len(lostfound("clusters", "--json", "--limit", "2").rows) == 2
-    assert len(lostfound("clusters", "--json", "--min-size", "1").rows) > len(rows)
+    assert len(lostfound("clusters", "--json", "--min-size", "1", "--min-urls", "1").rows) > len(rows)
     assert "Questions" in lostfound("clusters").out
 
 
@@ -180,5 +181,56 @@ def test_brackets_in_pages_are_not_markup(lostfound: Lostfound, tmp_path: Path) 
     assert lostfound("ingest", tmp_path / "pages.jsonl", "--sweep", "[/sweep]").code == 0
     assert "[/sweep]" in lostfound("sweep", "list").out
     assert "q?[/b]=:x:" in lostfound("captures", "https://a.example/y").out
-    assert "[/b] :bug:" in lostfound("clusters", "--min-size", "1").out
+    assert "[/b] :bug:" in lostfound("clusters", "--min-size", "1", "--min-urls", "1").out
     assert "https://a.example/x" in lostfound("find", "https://a.example/x").out
+
+
+def test_versions_of_a_single_page_are_listed_only_on_request(lostfound: Lostfound, sample_state: Path) -> None:
+    several = lostfound("clusters", "--json").rows
+    everything = lostfound("clusters", "--min-urls", "1", "--json").rows
+    assert all(row["url_count"] > 1 for row in several)
+    assert [row for row in everything if row["url_count"] > 1] == several
+    assert len(everything) > len(several)
+    strict = lostfound("clusters", "--threshold", "0.8", "--json").rows
+    assert strict
+    assert all(row["url_count"] > 1 for row in strict)
+    assert "--min-urls 1" in lostfound("clusters", "--sweep", "2023-03", "--threshold", "0.99").err
+
+
+def test_json_has_members_and_pairs_so_that_copies_can_be_told_apart(lostfound: Lostfound, tmp_path: Path) -> None:
+    text = [f"word{n}" for n in range(100)]
+    pages = {"one": text, "copy": text, "near": [*text, "more", "words"]}
+    lines = [{"url": f"{SITE}/{n}", "fetch_time": 5_000, "text": " ".join(words)} for n, words in pages.items()]
+    (tmp_path / "pages.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert lostfound("ingest", tmp_path / "pages.jsonl", "--sweep", "one").code == 0
+    (cluster,) = lostfound("clusters", "--json").rows
+    urls = {tuple(member["urls"]) for member in cluster["members"]}
+    assert urls == {(f"{SITE}/copy", f"{SITE}/one"), (f"{SITE}/near",)}
+    (pair,) = cluster["pairs"]
+    assert {pair["a"], pair["b"]} == set(cluster["documents"])
+    assert pair["resemblance"] == pytest.approx(97 / 99, abs=0.001)
+    near = next(row for row in cluster["members"] if row["document"] != cluster["cluster"])
+    assert near["resemblance"] == pytest.approx(pair["resemblance"], abs=0.001)
+    (strict,) = lostfound("clusters", "--threshold", "0.99", "--json").rows
+    assert (strict["url_count"], strict["pairs"]) == (2, [])
+
+
+def test_duplicates_are_listed_as_csv_and_json(lostfound: Lostfound, sample_state: Path) -> None:
+    rows = list(csv.DictReader(lostfound("duplicates").out.splitlines()))
+    objects = lostfound("duplicates", "--format", "jsonl").rows
+    assert [list(map(str, row.values())) for row in objects] == [list(row.values()) for row in rows]
+    faq = next(row for row in objects if row["url"] == FAQ_MIRROR)
+    assert (faq["representative"], faq["kind"]) == (FAQ, "near")
+    assert 0.7 < faq["resemblance"] < faq["contained"] < faq["containment"] < 1
+    everything = lostfound("duplicates", "--all", "--format", "jsonl").rows
+    assert [row for row in everything if row["kind"] != "representative"] == objects
+    assert len({row["url"] for row in everything}) == len(everything) > len(objects)
+
+
+def test_duplicates_without_a_result_have_exit_code_1_and_a_header(lostfound: Lostfound, tmp_path: Path) -> None:
+    (tmp_path / "pages.jsonl").write_text(json.dumps({"url": FAQ, "fetch_time": 5_000, "text": "words " * 9}) + "\n")
+    assert lostfound("ingest", tmp_path / "pages.jsonl", "--sweep", "one").code == 0
+    result = lostfound("duplicates")
+    assert (result.code, len(result.out.splitlines())) == (1, 1)
+    assert result.err.endswith("no URL is a duplicate of another\n")
+    assert len(lostfound("duplicates", "--all").out.splitlines()) == 2
