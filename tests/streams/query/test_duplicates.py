@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,7 +11,6 @@ import pytest
 from state.store import Store
 from state.view import View
 from streams import query
-from streams.query import duplicates as module
 from streams.query.clusters import clusters
 from tests.samples import NOW, Line, begin_cancel, missing, page, take
 from tests.streams.query.conftest import SETTINGS, containment, resemblance, text_of
@@ -94,8 +94,8 @@ def test_many_urls_and_documents_are_read_in_batches(
     view = ingest(store, tmp_path, pages)
     expected = kinds(view)
     assert len(expected) == 19
-    monkeypatch.setattr(module, "_ROWS_PER_READ", 2)
-    monkeypatch.setattr(module, "_LOCATIONS_PER_READ", 3)
+    monkeypatch.setattr(sys.modules[query.Duplicate.__module__], "_ROWS_PER_READ", 2)
+    monkeypatch.setattr(sys.modules[query.Duplicate.__module__], "_LOCATIONS_PER_READ", 3)
     assert kinds(view) == expected
 
 
