@@ -160,7 +160,7 @@ def cluster(
     "output_format",
     type=click.Choice(["csv", "jsonl"]),
     default="csv",
-    help="csv: one row per URL, after a header; jsonl: one JSON object per line, see docs/json.md.",
+    help="csv: one row per URL, after a header; jsonl: one JSON object per line, explained by `lostfound docs json`.",
 )
 @click.option(
     "--all", "include_representatives", is_flag=True, help="Also list representatives and URLs without duplicates."
