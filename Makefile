@@ -99,9 +99,12 @@ fuzz: $(STAMPS)/test
 broker: $(BROKER)/libs/.complete
 	@exec docker/broker/broker.sh run $(BROKER) $(BROKER)/data $${BROKER_PORT:-9092}
 
-## make picture      docs/demo.svg from the output of `make run`
+## make picture      docs/demo.svg from the output of a first run: no compiled kernel, no state, pages not downloaded
 picture: $(STAMPS)/run
-	@FORCE_COLOR=1 COLUMNS=100 $(BIN)/lostfound demo | sed '/Try next/,$$d' | $(BIN)/python -m tests.docs.picture >docs/demo.svg
+	@set -e -o pipefail; folder=$$(mktemp -d); trap 'rm -rf "$$folder"' EXIT; program=$$PWD/$(BIN)/lostfound; \
+	(cd "$$folder" && env -u LOSTFOUND_DATA_DIR -u LOSTFOUND_CONFIG NUMBA_CACHE_DIR="$$folder/numba" \
+	    FORCE_COLOR=1 COLUMNS=100 "$$program" demo) >"$$folder/output"; \
+	sed '/Try next/,$$d' "$$folder/output" | $(BIN)/python -m tests.docs.picture >docs/demo.svg
 
 ## make clean        delete what these targets made, except your state in var/
 clean:

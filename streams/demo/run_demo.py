@@ -143,7 +143,9 @@ def _print_sweeps(description: str, summaries: Sequence[Summary], seconds: float
     """Print how many pages of each sweep were read, and how many of them are new or changed."""
     pages = sum(summary.pages for summary in summaries)
     ingested_before = all(summary.status == "nothing to do" for summary in summaries)
-    _print_heading(description, f"{pages:,} pages, {'ingested before' if ingested_before else f'{seconds:.1f} s'}")
+    _print_heading(
+        description, f"{pages:,} pages, {'ingested before' if ingested_before else f'ingested in {seconds:.1f} s'}"
+    )
     table = layout.new_table("sweep", ">pages", ">new", ">unchanged", ">near-duplicate", ">rejected")
     for summary in summaries:
         rejected = sum(summary.rejected.values())
