@@ -95,7 +95,9 @@ class Ranker:
     def score(self, comparer: PageComparer, history: UrlHistory) -> RankedCandidate:
         dead = comparer.dead
         similarities = [comparer.compare(document) for document in _versions_to_compare(dead, history)]
-        coexisting_document = history.document_in_sweep(dead.last_sweep)
+        coexisting_document = history.document_in_sweep(dead.last_sweep) or self._document_of_another_page(
+            dead, history
+        )
         appeared = history.pages[0].sweep == dead.missing_since
         traits = Traits(
             resemblance=max((s.resemblance for s in similarities), default=0.0),
@@ -197,6 +199,15 @@ class Ranker:
             other.document_in_sweep(dead.last_sweep) == document
             for other in self._context.url_histories.get_many(keys)
         )
+
+    def _document_of_another_page(self, dead: DeadUrl, history: UrlHistory) -> bytes | None:
+        """Return a new candidate's first document if another page had it while the old URL was alive.
+
+        The candidate is then a copy of that page, or its new home, and resembles the old page as that page did.
+        """
+        document = history.pages[0].document
+        is_old_page = dead.row is not None and document == dead.row.sketch.document
+        return document if not is_old_page and self._existed_elsewhere(dead, history) else None
 
 
 def best_first(candidates: Iterable[RankedCandidate]) -> list[RankedCandidate]:

@@ -82,6 +82,8 @@ def _confidence(result: SearchResult, ranked: list[RankedCandidate], index: int)
         second_score = max((scoring.score(rival.traits) for rival in rivals), default=0.0)
         direct_confidence = scoring.confidence(scoring.score(candidate.traits), second_score, candidate.traits)
         confidence = max(confidence, direct_confidence)
+    if not hops and scoring.is_path_the_only_evidence(candidate.traits):
+        confidence = min(confidence, scoring.PATH_ALONE_CONFIDENCE_MAX)
     return confidence
 
 

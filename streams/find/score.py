@@ -70,6 +70,8 @@ CONFIDENCE_WITH_TEXTS = (-3.8, 2.05, 3.4, 0.1, -1.1)
 CONFIDENCE_FROM_SKETCHES = (-3.9, 1.6, 3.7, 1.0, -0.8)
 COPIED_TREE_LOGIT = 2.0  # subtracted from the logit of a candidate in a copied tree
 SECOND_SCORE_MIN, LOW_CONTENT_BELOW = 0.2, 0.1
+# A candidate with less content of the old page than this is not a move on the evidence of its path alone.
+PATH_ALONE_CONTENT_MAX, PATH_ALONE_CONFIDENCE_MAX = 0.2, 0.45
 
 
 def shrunk_containment(containment: float, error: float) -> float:
@@ -107,6 +109,13 @@ def confidence(best_score: float, second_score: float, traits: Traits) -> float:
     logit += appeared_weight * traits.appeared + low_content_weight * has_low_content
     logit -= COPIED_TREE_LOGIT * traits.is_copied
     return 1 / (1 + math.exp(-logit))
+
+
+def is_path_the_only_evidence(traits: Traits) -> bool:
+    """Whether neither the texts nor the moves of other pages support a candidate; False if texts are not stored."""
+    if traits.cosine is None or traits.rule > 0 or traits.url_variant:
+        return False
+    return max(traits.containment, traits.cosine) < PATH_ALONE_CONTENT_MAX
 
 
 def is_doubtful_redirect(traits: Traits) -> bool:
