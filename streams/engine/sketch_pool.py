@@ -50,6 +50,7 @@ class SketchPool:
                 child_end.close()  # otherwise the pipe would stay open after the child exits
                 self._processes.append(process)
                 self._idle_connections.put(parent_end)
+        import streams.sketch.kernel  # noqa: F401 - logs a warning if numba cannot write its cache
 
     def submit(self, task: SketchTask) -> Future[SketchResults]:
         """Return a future for the results of a task. The future raises WorkerDied if the process is killed."""

@@ -23,7 +23,10 @@ plain tuples and name the fields inside, because a call with a named tuple takes
 
 from __future__ import annotations
 
+import logging
 import math
+import multiprocessing
+from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numba
@@ -96,15 +99,26 @@ class SketchColumns(NamedTuple):
 
 
 def jit(**options: Any) -> Callable[[Any], Any]:
-    """Return `numba.njit`, with a cache on disk if a folder for it is writable."""
+    """Return `numba.njit`, with a cache on disk if a folder for it is writable. Otherwise, log a warning once."""
 
     def decorate(function: Any) -> Any:
         try:
             return numba.njit(cache=True, nogil=True, **options)(function)
-        except RuntimeError:  # neither this folder nor the user's cache folder is writable
+        except RuntimeError:  # neither NUMBA_CACHE_DIR nor this folder nor the user's cache folder is writable
+            _warn_without_cache()
             return numba.njit(nogil=True, **options)(function)
 
     return decorate
+
+
+@cache
+def _warn_without_cache() -> None:
+    """Log that every start compiles. The processes that sketch pages leave this to their parent."""
+    if multiprocessing.parent_process() is None:
+        logging.getLogger(__name__).warning(
+            "compiling for some seconds, as at every start, because numba cannot write its cache: set NUMBA_CACHE_DIR"
+            " to a writable folder"
+        )
 
 
 @jit(inline="always")

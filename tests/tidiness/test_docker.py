@@ -28,6 +28,18 @@ def test_the_image_runs_without_root_and_has_a_health_check() -> None:
     assert re.search(r"^HEALTHCHECK .*CMD", final_stage, re.MULTILINE)
 
 
+def test_the_image_ships_a_warm_cache_outside_of_tmp() -> None:
+    final_stage = DOCKERFILE.rsplit("\nFROM ", 1)[1]
+    cache_folder = re.search(r"NUMBA_CACHE_DIR=(\S+)", final_stage)
+    assert cache_folder is not None
+    assert not cache_folder[1].startswith("/tmp"), "containers often mount an empty folder there"
+    before, _, warm_up = final_stage.partition("RUN lostfound")
+    assert re.search(rf"install -d -o lostfound .*{cache_folder[1]}", before)
+    assert "\nUSER lostfound\n" in before
+    assert "demo --sample" in warm_up
+    assert f"chmod -R a+rwX {cache_folder[1]}" in warm_up
+
+
 def test_the_image_copies_existing_files_that_are_not_ignored() -> None:
     allowed = {line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
     copied_paths = [words.split()[:-1] for words in re.findall(r"^COPY (?!--from)(.*)$", DOCKERFILE, re.MULTILINE)]

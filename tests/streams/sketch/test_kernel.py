@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import random
 import subprocess
 import sys
 import unicodedata
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,6 +20,7 @@ from streams.sketch.sketcher import Sketcher
 from streams.sketch.unicode_table import IGNORED, MARK, SEPARATOR, SOLO
 from tests.streams.sketch import build_unicode_table
 
+ROOT = Path(__file__).parents[3]
 SCHEME = Scheme()
 SKETCHER = Sketcher(SCHEME)
 
@@ -240,3 +243,21 @@ def test_it_works_where_nothing_can_be_cached() -> None:
         "assert jit()(lambda x: x + 1)(1) == 2"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_a_cache_that_cannot_be_written_is_reported_in_one_line(tmp_path: Path) -> None:
+    """Numba then has no locator for its cache: the folder is not writable, and there is no folder of the user."""
+    code = "import streams.sketch.kernel, streams.sketch.html_counts, streams.sketch.similarity"
+    environment = os.environ | {"NUMBA_CACHE_LOCATOR_CLASSES": "UserProvidedCacheLocator", "NUMBA_CACHE_DIR": ""}
+    lines = []
+    for folder in ("", str(tmp_path)):
+        environment["NUMBA_CACHE_DIR"] = folder
+        result = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT, env=environment
+        )
+        assert result.stdout == ""
+        lines.append(result.stderr.splitlines())
+    (line,), without_warning = lines
+    assert "numba cannot write its cache" in line
+    assert "NUMBA_CACHE_DIR" in line
+    assert without_warning == []
