@@ -91,8 +91,6 @@ def find(
     Each URL is reported as alive, moved, gone or unknown (not in any sweep). Candidates for the new URL are listed
     with their confidence and the evidence for them.
     """
-    import structlog
-
     from state.row_counter import RowCounter
     from state.view import View
     from streams.find import Finder, warm_up
@@ -107,7 +105,8 @@ def find(
     valid_urls = [_parse_url(url) for url in urls]
     statuses: Counter[str] = Counter()
     with context.open_view() as (view, settings):
-        warm_up()
+        if missing or from_file:
+            warm_up()  # a few URLs are answered before the compiled functions would be loaded
         counter = RowCounter(view.store)
         counted_view = View(counter.rows)
         finder = Finder(counted_view, _extend_scope(settings, scope))
@@ -128,7 +127,9 @@ def find(
             _write_table(list(answers), _empty_message(from_file if not missing else None, selection))
         if missing:
             _warn_of_hosts_outside_scope(finder.hosts_outside_last_sweep())
-    if nonzero_counters := +finder.counters:
+    if context.verbosity and (nonzero_counters := +finder.counters):
+        import structlog
+
         structlog.get_logger(__name__).info("limits reached", **nonzero_counters)
     return Exit.OK if statuses.total() > statuses["unknown"] else Exit.NOTHING
 

@@ -185,6 +185,8 @@ def _target_key(prediction: Prediction) -> bytes | None:
 def warm_up() -> None:
     """Compile and load what the first search needs, and exempt it from garbage collection. Call at process start.
 
+    Only for processes that search for many URLs: loading takes longer than a few searches in numpy.
+
     The compiler leaves a few hundred thousand objects that live as long as the process. Full collections walked all
     of them, which added 100 ms to about every hundredth search.
     """

@@ -18,9 +18,11 @@ how common a word is on its site, which is unknown while pages arrive. Lookups s
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
+from heapq import nsmallest
 from itertools import chain, pairwise
 from typing import TYPE_CHECKING
 
@@ -28,6 +30,7 @@ import mmh3
 import numpy as np
 from numpy.typing import NDArray
 
+from streams.sketch.parameters import FREQUENT_WORD_DIVISOR, FREQUENT_WORD_WEIGHT
 from streams.urls import HOST_CACHE_SIZE, domain_key, host_prefix, key_words, path_words
 
 if TYPE_CHECKING:
@@ -92,10 +95,15 @@ def choose_text_words(
     words: NDArray[np.uint32], counts: NDArray[np.int64], limit: int = TEXT_WORDS_MAX
 ) -> NDArray[np.uint32]:
     """Choose which words of a text to index, given their hashes and counts, in the same way as the kernel."""
-    from streams.sketch.kernel import choose_words
+    ordinary_count_max = max(3, int(counts.sum()) // FREQUENT_WORD_DIVISOR)
 
-    chosen = np.empty(limit, dtype=np.uint32)
-    return chosen[: choose_words(words, counts, chosen)]
+    def rank(word_and_count: tuple[int, int]) -> float:
+        word, count = word_and_count
+        weight = math.log1p(count) if count <= ordinary_count_max else FREQUENT_WORD_WEIGHT
+        return -math.log((word + 1) / 2**32) / weight
+
+    chosen = nsmallest(limit, zip(words.tolist(), counts.tolist(), strict=True), key=rank)
+    return np.array([word for word, _ in chosen], dtype=np.uint32)
 
 
 def text_word_limits(shingles: NDArray[np.int64]) -> NDArray[np.int64]:

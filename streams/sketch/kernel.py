@@ -35,17 +35,15 @@ from numba import uint8, uint32, uint64
 from numpy.typing import NDArray
 
 from streams.sketch import unicode_table
+from streams.sketch.parameters import FREQUENT_WORD_DIVISOR, FREQUENT_WORD_WEIGHT, MULTIPLIER, Parameters
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-FREQUENT_WORD_DIVISOR = 80  # most words that make up more than 1/80 of the tokens are function words
-FREQUENT_WORD_WEIGHT = 0.05
 _LOG_2 = math.log1p(1.0)
 
 _U64_MAX = np.uint64(0xFFFF_FFFF_FFFF_FFFF)  # also marks an empty bin in `winners`
 _LOW_32 = np.uint64(0xFFFF_FFFF)
-_MULTIPLIER = np.uint64(0x9E37_79B9_7F4A_7C15)
 _SEPARATOR, _MARK, _SOLO, _IGNORED = (
     np.uint64(char_class)
     for char_class in (unicode_table.SEPARATOR, unicode_table.MARK, unicode_table.SOLO, unicode_table.IGNORED)
@@ -55,21 +53,6 @@ _CLASS_SHIFT, _CLASS_MASK = np.uint64(unicode_table.CLASS_SHIFT), np.uint64(unic
 _SHARP_S = np.uint64(unicode_table.SHARP_S)
 # Letters in lower case, digits unchanged, and 0 for separators, by ASCII code.
 _ASCII_FOLD = np.array([ord(char.lower()) if char.isalnum() else 0 for char in map(chr, range(128))], dtype=np.uint8)
-
-
-class Parameters(NamedTuple):
-    """Constants of one sketcher."""
-
-    shingle_words: int
-    sample_max: int
-    tokens_max: int
-    token_seed: np.uint64
-    shingle_seed: np.uint64
-    probe_seed: np.uint64
-    base: np.uint64  # the multiplier of the rolling hash
-    leaving_power: np.uint64  # base**shingle_words mod 2**64, the factor of the token that leaves the rolling hash
-    bin_seeds: NDArray[np.uint32]
-    characters: NDArray[np.uint32]  # see `streams.sketch.unicode_table`
 
 
 class Scratch(NamedTuple):
@@ -286,13 +269,13 @@ def _hash_words(scratch, count, seed, start):
         h = seed
         while i + uint64(8) < stop:
             _copy_8_bytes(folded, i, canonical, end)
-            h = (h ^ _load_8_bytes(folded, i)) * _MULTIPLIER
+            h = (h ^ _load_8_bytes(folded, i)) * MULTIPLIER
             h ^= h >> uint64(32)
             i += uint64(8)
             end += uint64(8)
         _copy_8_bytes(folded, i, canonical, end)
         size = stop - i  # 1 to 8
-        h = (h ^ (_load_8_bytes(folded, i) & (_U64_MAX >> (uint64(64) - uint64(8) * size)))) * _MULTIPLIER
+        h = (h ^ (_load_8_bytes(folded, i) & (_U64_MAX >> (uint64(64) - uint64(8) * size)))) * MULTIPLIER
         hashes[uint64(t)] = h ^ (h >> uint64(32))
         canonical[end + size] = uint8(0x20)
         end += size + uint64(1)
@@ -469,17 +452,8 @@ def _insert_by_rank(word, count, ordinary_count_max, ranks, chosen, size):
 
 
 @jit()
-def choose_words(words, counts, chosen):
-    """Fill `chosen` with the words of least rank (see `index_terms`), ascending by rank; return their number."""
-    ordinary_count_max, ranks, size = max(3, counts.sum() // FREQUENT_WORD_DIVISOR), np.empty(chosen.size), 0
-    for n in range(words.size):
-        size = _insert_by_rank(words[n], counts[n], ordinary_count_max, ranks, chosen, size)
-    return size
-
-
-@jit()
 def _choose_text_words(tokens, scratch, chosen):
-    """Do the same as `choose_words`, but from the hashes of a text's tokens."""
+    """Fill `chosen` with the words of least rank (see `index_terms`), ascending by rank; return their number."""
     distinct = _count_words(tokens, scratch)
     ordinary_count_max, ranks, size = max(3, tokens // FREQUENT_WORD_DIVISOR), np.empty(chosen.size), 0
     for n in range(distinct):

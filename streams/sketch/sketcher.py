@@ -1,7 +1,8 @@
 """Make sketches of texts, cut their signatures into buckets, and compare sketches.
 
-The kernel and numba are loaded at the first sketch or comparison, so that other commands start quickly. Hashes read
-bytes in little-endian order, so sketches are the same on every machine that numba supports.
+The kernel and numba are loaded at the first sketch, so that commands without new texts start quickly. Stored texts
+and sketches are compared in numpy as long as that is faster; see `streams.sketch.numba_use`. Hashes read bytes in
+little-endian order, so sketches are the same on every machine that numba supports.
 """
 
 from __future__ import annotations
@@ -17,19 +18,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from state.model import Sketch
-from streams.sketch import unicode_table
+from streams.sketch import numba_use, numpy_tokens, unicode_table
+from streams.sketch.parameters import derive
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from state.scheme import Scheme
     from streams.sketch.kernel import Scratch, SketchColumns
+    from streams.sketch.parameters import Parameters
 
 TOKENS_MAX = 1_000_000
+_TEXT_SECONDS, _CHARACTER_SECONDS = 1e-4, 3e-8  # per text and per character, in numpy
 WORD_CACHE_SIZE = 65_536  # path words are cached because the pages of a site share most of them
 _SCRATCH_KEPT_BYTES_MAX = 64 << 20  # larger working memory is freed after the batch that needed it
 _SCRATCH_BYTES_MIN = (24_640, 131_136)  # for folded and for canonical text; enough for most pages
-_U64_MASK = (1 << 64) - 1
 
 
 def fingerprint(body: bytes) -> bytes:
@@ -168,25 +171,8 @@ class Sketcher:
         self._word_cache: dict[str, list[int]] = {}
 
     @cached_property
-    def _parameters(self) -> tuple[Any, ...]:
-        from streams.sketch.kernel import Parameters
-
-        scheme, random_numbers = self.scheme, _random_numbers(self.scheme.seed)
-        token_seed, shingle_seed, probe_seed, base = (next(random_numbers) for _ in range(4))
-        base |= 1  # an odd factor is invertible modulo 2**64, so the rolling hash loses no bits
-        parameters = Parameters(
-            shingle_words=scheme.shingle_words,
-            sample_max=scheme.sample_max,
-            tokens_max=self.tokens_max,
-            token_seed=np.uint64(token_seed),
-            shingle_seed=np.uint64(shingle_seed),
-            probe_seed=np.uint64(probe_seed),
-            base=np.uint64(base),
-            leaving_power=np.uint64(pow(base, scheme.shingle_words, 1 << 64)),
-            bin_seeds=np.array([next(random_numbers) & 0xFFFF_FFFF for _ in range(scheme.bins)], dtype=np.uint32),
-            characters=unicode_table.load(),
-        )
-        return tuple(parameters)
+    def _parameters(self) -> Parameters:
+        return derive(self.scheme, self.tokens_max)
 
     def sketch(self, text: str) -> Sketch:
         """Return the sketch of one text. For many texts, `sketch_batch` is several times as fast."""
@@ -199,7 +185,7 @@ class Sketcher:
         """
         documents, columns, must_normalise = self._sketch_columns(texts, words_max)
         if rows := np.flatnonzero(must_normalise).tolist():
-            normalised_texts = [_normalise(texts[i]) for i in rows]
+            normalised_texts = [unicode_table.normalise(texts[i]) for i in rows]
             new_documents, new_columns, _ = self._sketch_columns(normalised_texts, words_max, normalised=True)
             arrays: tuple[NDArray[Any], ...] = columns
             for column, values in zip(arrays, new_columns, strict=True):
@@ -210,29 +196,41 @@ class Sketcher:
 
     def shingle_hashes(self, text: str) -> NDArray[np.uint32]:
         """Return the hashes of all distinct shingles of a text, ascending. Samples are drawn from these hashes."""
-        return self._shingle_hashes(*self._tokenise(text)[:2])
+        return self.shingles_and_words(text)[0]
 
     def words_and_counts(self, text: str) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
         """Return the hashes of the distinct words of a text, ascending, and the count of each word."""
+        if (hashes := self._token_hashes_in_numpy(text)) is not None:
+            return numpy_tokens.count_distinct(_word_hashes(hashes))
         return self._count_words(*self._tokenise(text)[:2])
 
     def shingles_and_words(self, text: str) -> tuple[NDArray[np.uint32], NDArray[np.uint32], NDArray[np.int64]]:
         """Return the results of `shingle_hashes` and `words_and_counts`, from one pass."""
+        if (hashes := self._token_hashes_in_numpy(text)) is not None:
+            shingles = numpy_tokens.shingle_hashes(hashes, self._parameters)
+            return shingles, *numpy_tokens.count_distinct(_word_hashes(hashes))
         scratch, tokens, _ = self._tokenise(text)
-        return self._shingle_hashes(scratch, tokens), *self._count_words(scratch, tokens)
+        count = _kernel().hash_shingles(tokens, tuple(self._parameters), tuple(scratch))
+        return np.sort(scratch.distinct[:count]), *self._count_words(scratch, tokens)
 
-    def _shingle_hashes(self, scratch: Scratch, tokens: int) -> NDArray[np.uint32]:
-        return np.sort(scratch.distinct[: _kernel().hash_shingles(tokens, self._parameters, tuple(scratch))])
+    def _token_hashes_in_numpy(self, text: str) -> NDArray[np.uint64] | None:
+        """Return the hashes of the tokens of a text, or None if the kernel must hash them."""
+        if numba_use.is_worthwhile(_TEXT_SECONDS + _CHARACTER_SECONDS * len(text)):
+            return None
+        return numpy_tokens.token_hashes(text, self._parameters)
 
     def _count_words(self, scratch: Scratch, tokens: int) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
-        words, counts = _kernel().count_runs(np.sort((scratch.hashes[:tokens] >> np.uint64(32)).astype(np.uint32)))
+        words, counts = _kernel().count_runs(np.sort(_word_hashes(scratch.hashes[:tokens])))
         return words, counts
 
     def token_hashes(self, text: str) -> list[int]:
         """Return the word hash of each token of a text, in order."""
-        scratch, tokens, _ = self._tokenise(text)
-        hashes: list[int] = (scratch.hashes[:tokens] >> np.uint64(32)).tolist()
-        return hashes
+        hashes = self._token_hashes_in_numpy(text)
+        if hashes is None:
+            scratch, tokens, _ = self._tokenise(text)
+            hashes = scratch.hashes[:tokens]
+        word_hashes: list[int] = _word_hashes(hashes).tolist()
+        return word_hashes
 
     def hash_words(self, words: Iterable[str]) -> Mapping[str, list[int]]:
         """Return the `token_hashes` of each word. The result is a cache, so it may also contain other words."""
@@ -263,7 +261,7 @@ class Sketcher:
     def _tokenise(self, text: str) -> tuple[Scratch, int, int]:
         """Return working memory with the tokens, the number of tokens and the end of the canonical bytes."""
         for normalised in (False, True):
-            data = (_normalise(text) if normalised else text).encode("utf-8", "replace")
+            data = (unicode_table.normalise(text) if normalised else text).encode("utf-8", "replace")
             scratch = self._scratch(len(data), len(data))
             tokens, end, must_normalise = _kernel().tokenise(
                 np.frombuffer(data, dtype=np.uint8),
@@ -272,7 +270,7 @@ class Sketcher:
                 text.isascii(),
                 normalised,
                 0,
-                self._parameters,
+                tuple(self._parameters),
                 tuple(scratch),
             )
             if not must_normalise:
@@ -304,7 +302,7 @@ class Sketcher:
         data = np.frombuffer(b"".join(encoded), dtype=np.uint8)
         kernel.sketch_texts(
             data, offsets, is_ascii, normalised,
-            self._parameters, tuple(scratch), tuple(columns), ends, must_normalise,
+            tuple(self._parameters), tuple(scratch), tuple(columns), ends, must_normalise,
         )  # fmt: skip
         bounds = pairwise([0, *ends.tolist()])
         canonical = scratch.canonical.data
@@ -339,25 +337,8 @@ class Sketcher:
         return scratch
 
 
-def _normalise(text: str) -> str:
-    """Compose and case-fold a text and drop ignored characters, so that the kernel can fold each character alone.
-
-    Characters that are not assigned in the Unicode version of the table become spaces.
-    """
-    points = np.frombuffer(text.encode("utf-32-le", "replace"), dtype="<u4")
-    entries = unicode_table.load()[points]
-    points = np.where(entries & unicode_table.UNASSIGNED, ord(" "), points)
-    points = points[(entries >> unicode_table.CLASS_SHIFT) & unicode_table.CLASS_MASK != unicode_table.IGNORED]
-    return unicode_table.nfkc_casefold(points.astype("<u4").tobytes().decode("utf-32-le"))
-
-
-def _random_numbers(seed: int) -> Iterator[int]:
-    """Yield an endless sequence of 64-bit pseudo-random numbers, by SplitMix64."""
-    while True:
-        seed = (seed + 0x9E3779B97F4A7C15) & _U64_MASK
-        z = (seed ^ seed >> 30) * 0xBF58476D1CE4E5B9 & _U64_MASK
-        z = (z ^ z >> 27) * 0x94D049BB133111EB & _U64_MASK
-        yield z ^ z >> 31
+def _word_hashes(token_hashes: NDArray[np.uint64]) -> NDArray[np.uint32]:
+    return (token_hashes >> np.uint64(32)).astype(np.uint32)
 
 
 def _kernel() -> Any:

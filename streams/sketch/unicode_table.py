@@ -59,3 +59,15 @@ def nfkc_casefold(text: str) -> str:
     folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
     # Folding can decompose characters, and composing can create capitals. A second round corrects both.
     return unicodedata.normalize("NFKC", folded.casefold())
+
+
+def normalise(text: str) -> str:
+    """Compose and case-fold a text and drop ignored characters, so that the kernel can fold each character alone.
+
+    Characters that are not assigned in the Unicode version of the table become spaces.
+    """
+    points = np.frombuffer(text.encode("utf-32-le", "replace"), dtype="<u4")
+    entries = load()[points]
+    points = np.where(entries & UNASSIGNED, ord(" "), points)
+    points = points[(entries >> CLASS_SHIFT) & CLASS_MASK != IGNORED]
+    return nfkc_casefold(points.astype("<u4").tobytes().decode("utf-32-le"))

@@ -70,3 +70,9 @@ codecs.register_error(_ENCODING_ERRORS, _encode_as_ascii)
 def pluralise(count: int, noun: str) -> str:
     """Return a count with its noun: `1 page`, `2,000 pages`."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def format_rate(count: int, seconds: float | None) -> str:
+    """Return the rate per second, with one decimal place for low rates."""
+    rate = count / (seconds or 1e-9)
+    return f"{rate:,.0f}/s" if rate >= 10 or not count else f"{rate:.1f}/s"

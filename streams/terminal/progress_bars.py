@@ -22,7 +22,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from streams.terminal.escape import escape_text, pluralise
+from streams.terminal.escape import escape_text, format_rate, pluralise
 from streams.terminal.layout import console
 
 if TYPE_CHECKING:
@@ -247,12 +247,6 @@ def iterate(items: Iterable[T], meter: Meter, *, quiet: bool = False) -> Generat
     """Yield the items, and show the meter until the last one is consumed or the generator is closed."""
     with show(meter, quiet=quiet):
         yield from items
-
-
-def format_rate(count: int, seconds: float | None) -> str:
-    """Return the rate per second, with one decimal place for low rates."""
-    rate = count / (seconds or 1e-9)
-    return f"{rate:,.0f}/s" if rate >= 10 or not count else f"{rate:.1f}/s"
 
 
 def _format_duration(seconds: float) -> str:

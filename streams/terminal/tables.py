@@ -9,9 +9,8 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from streams.terminal import layout
-from streams.terminal.escape import escape_text, pluralise
+from streams.terminal.escape import escape_text, format_rate, pluralise
 from streams.terminal.layout import BlockTable, Row
-from streams.terminal.progress_bars import format_rate
 from streams.timestamps import format_iso
 
 if TYPE_CHECKING:

@@ -12,7 +12,8 @@ import pytest
 
 from streams.engine.ingest import Cursor, Progress
 from streams.terminal import progress_bars
-from streams.terminal.progress_bars import DownloadMeter, IngestMeter, Meter, bar_line, format_rate, plain_line, show
+from streams.terminal.escape import format_rate
+from streams.terminal.progress_bars import DownloadMeter, IngestMeter, Meter, bar_line, plain_line, show
 from tests.streams.cli.conftest import COMMAND, SAMPLE
 from tests.streams.terminal.rendering import render
 
