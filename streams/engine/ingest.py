@@ -293,7 +293,7 @@ class _Run(msgspec.Struct):
             self.dead_letters.truncate(meta.dead_letter_bytes(engine.store))
             raise NoPages(
                 f"no page found in {list_names(file_names)}: {self.file_counts.describe(file_names)}",
-                "the state is unchanged; docs/formats-input.md lists the supported formats",
+                f"the state is unchanged; {document_command('formats-input')} lists the supported formats",
             )
         self._finish()
         # Part of the file at the position was read in an earlier run, and so were the files before it.

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import msgspec
 
 from state.sweep_life import check_name
+from streams.documents import document_command
 from streams.errors import BadUrl, NoPages
 from streams.kafka.wire import page_messages, topics
 from streams.kafka.wire.broker import Broker
@@ -83,7 +84,7 @@ async def publish(
         if first_page is None:
             raise NoPages(
                 f"no page found in {list_names(file_names)}: {counts.describe(file_names)}",
-                "no sweep was opened or committed; docs/formats-input.md lists the supported formats",
+                f"no sweep was opened or committed; {document_command('formats-input')} lists the supported formats",
             )
         opened_time = await _open_sweep(sweep_log, sweep, now)
         items = pack_pages(chain([first_page], read_items), kafka, sweep, opened_time, partition_counts.pages)

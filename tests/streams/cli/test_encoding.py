@@ -45,7 +45,9 @@ COMMANDS = [
 def folder(lostfound: Lostfound, tmp_path: Path) -> Path:
     """A folder with a state that has characters outside ASCII in titles, texts, URLs and names of sweeps."""
     for sweep, urls in (("Größe 1", (OLD, OTHER)), ("Größe 2", (NEW, OTHER))):
-        lines = [{"url": url, "title": TEXT[:20], "text": f"{TEXT} {url if url == OTHER else ''}"} for url in urls]
+        lines: list[dict[str, object]] = [
+            {"url": url, "title": TEXT[:20], "text": f"{TEXT} {url if url == OTHER else ''}"} for url in urls
+        ]
         if sweep == "Größe 2":
             lines.append({"url": OLD, "status": 301, "redirect": NEW, "text": ""})
         path = tmp_path / f"{sweep}.jsonl"
