@@ -88,7 +88,7 @@ def command(tmp_path_factory: pytest.TempPathFactory) -> Path:
             subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
             subprocess.run([sys.executable, "-m", "venv", str(environment)], check=True)
             (wheel,) = wheels.glob("*.whl")
-            pip = [environment / "bin" / "python", "-m", "pip", "install", "-q", "--disable-pip-version-check"]
+            pip = [str(environment / "bin" / "python"), "-m", "pip", "install", "-q", "--disable-pip-version-check"]
             subprocess.run([*pip, str(wheel)], check=True, capture_output=True)
             (environment / "installed").touch()
     return environment / "bin" / "lostfound"
