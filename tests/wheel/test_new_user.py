@@ -10,6 +10,7 @@ import fcntl
 import io
 import json
 import os
+import random
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -20,9 +21,6 @@ from typing import Any, NamedTuple
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-SENTENCES = [
-    f"The {n}th paragraph of this page is about subject {n * 7919 % 1000} and its details." for n in range(40)
-]
 
 
 class Result(NamedTuple):
@@ -102,10 +100,11 @@ def session(command: Path, tmp_path: Path) -> Session:
 
 
 def text(topic: str, changed: int = 0) -> str:
-    """Return a text about a topic, in which `changed` sentences are different."""
-    sentences = [f"{topic}: {sentence}" for sentence in SENTENCES]
-    sentences[:changed] = [f"Another sentence, number {n}, of a newer edition about {topic}." for n in range(changed)]
-    return "\n".join(sentences)
+    """Return a text of 40 sentences about a topic, in which `changed` sentences are different."""
+    generator, other = random.Random(topic), random.Random(f"{topic}, newer edition")
+    generators = [other] * changed + [generator] * (40 - changed)
+    sentences = [[f"{topic}{source.randrange(1000)}" for _ in range(12)] for source in generators]
+    return "\n".join(" ".join(sentence).capitalize() + "." for sentence in sentences)
 
 
 def html(topic: str, changed: int = 0) -> str:
@@ -218,7 +217,7 @@ def test_5_older_captures_are_reported_and_tracking_parameters_ignored(session: 
 
 def test_6_error_pages_that_echo_the_url_are_suspected(session: Session) -> None:
     urls = [f"https://a.example.org/{topic}/{n}.html" for topic in TOPICS for n in range(4)]
-    session.write("1.jsonl", jsonl(*(page(url, f"subject {url[-30:]}") for url in urls)))
+    session.write("1.jsonl", jsonl(*(page(url, f"subject{n}-") for n, url in enumerate(urls))))
     errors = [page(url, "not found", fetch_time=LATER) for url in urls]
     for url, error in zip(urls, errors, strict=True):
         error["html"] = error["html"].replace("</p>", f"<p>Nothing is here: {url}")
