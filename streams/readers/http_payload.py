@@ -18,7 +18,10 @@ from streams.readers.compression import GZIP_MAGIC, GZIP_WBITS, ZSTD_MAGIC
 from streams.readers.read_limits import ContentError, ReadLimits, too_big_detail
 from streams.urls import url_key
 
-_STATUS_LINE = re.compile(rb"HTTP/\d(?:\.\d)?[ \t]+(\d{3})(?!\d)")
+# The reason text may be missing, as warcio accepts it. A line without a status is that of a successful response.
+_STATUS_LINE = re.compile(
+    rb"HTTP/\d(?:\.\d)?(?:[ \t]+(\d{3})(?!\d)|(?=[ \t]*(?:[ \t][a-z][^\r\n]*)?\r?\n))", re.IGNORECASE
+)
 _INTERIM_STATUSES = frozenset({b"100", b"102", b"103"})  # of responses sent before the final response
 _BLANK_LINE = re.compile(rb"\r?\n\r?\n")
 _FIELD_PATTERN = re.compile(
@@ -63,7 +66,7 @@ def parse_response(data: bytes, size: int, limits: ReadLimits) -> Response | Non
     for name, value in _FIELD_PATTERN.findall(header):
         fields.setdefault(name.decode("ascii").lower(), decode_header_value(value).strip())
     body = data[blank_line.end() :] if blank_line else b""
-    return Response(int(status_line[1]), fields, body, size if size > len(data) else 0)
+    return Response(int(status_line[1] or 200), fields, body, size if size > len(data) else 0)
 
 
 def decode_header_value(value: bytes) -> str:

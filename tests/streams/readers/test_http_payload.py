@@ -45,6 +45,20 @@ def test_a_block_without_a_status_line_is_not_a_response():
     assert parse_response(b"HTTP/1.1 2000 OK", 16, LIMITS) is None
 
 
+@pytest.mark.parametrize(
+    ("status_line", "status"),
+    [("HTTP/1.1 200", 200), ("HTTP/1.1 404 ", 404), ("HTTP/2 301", 301), ("http/1.1 503 Busy", 503), ("HTTP/1.1", 200),
+     ("HTTP/1.0 ", 200), ("HTTP/1.1 OK", 200)],
+)  # fmt: skip
+@pytest.mark.parametrize("newline", ["\r\n", "\n"])
+def test_a_status_line_may_lack_its_reason_or_its_status(status_line, status, newline):
+    data = newline.join([status_line, "Content-Type: text/html", "", "<p>HTTP/1.1 500 x"]).encode()
+    response = parse_response(data, len(data), LIMITS)
+    assert response is not None
+    assert (response.status, response.body) == (status, b"<p>HTTP/1.1 500 x")
+    assert response.fields == {"content-type": "text/html"}
+
+
 def test_header_fields_have_lower_case_names_and_the_first_value_counts():
     data = b"HTTP/1.0 301 Moved\nLOCATION:  /a \nLocation: /b\nX-Other: c\n\nbody"
     response = parse_response(data, 999, LIMITS)
