@@ -57,7 +57,8 @@ def with_default_time(page: Page, time: int) -> Page:
 
 # Why a record or page becomes a dead letter. If only the content is unusable, the page is stored without text.
 REJECTION_REASONS: dict[str, str] = {
-    "bad_base64": "the `body` of a line is not base64; the URL is stored without text",
+    "bad_base64": "`body_base64` is not base64, or `body` is damaged base64; the URL is stored without text",
+    "bad_csv": "a row of a CSV is malformed, or has more fields than the header",
     "bad_encoding": "the body cannot be decoded as its Content-Encoding says; the URL is stored without text",
     "bad_field": "a field has the wrong type or a value out of range",
     "bad_header": "the header of a record is too long, or does not contain a valid length",

@@ -43,13 +43,14 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class IngestSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Sizes of micro-batches, number of worker processes, and the folder of the WARC files to which JSONL refers."""
+    """Sizes of micro-batches, number of worker processes, WARC files to which JSONL refers, and files to skip."""
 
     batch_pages: Annotated[int, Meta(ge=1, le=100_000)]
     batch_bytes: Count
     workers: Annotated[int, Meta(ge=0, le=256)]
     workers_from_bytes: Annotated[int, Meta(ge=0)]
     warc_folder: str
+    html_exclude: list[str]
 
 
 class FindSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
@@ -12,6 +13,7 @@ _HTTP_DATE_CHARS_MAX = 64
 _ARC_DATE_DEFAULT = "20000101000000"  # completes dates whose last digits are omitted
 _ARC_FIELDS = ((0, 4), (4, 6), (6, 8), (8, 10), (10, 12), (12, 14))
 _FOURTEEN_DIGITS_MIN = 10**13
+_DECIMAL = re.compile(r"[0-9]{1,13}\.[0-9]+")
 
 
 def parse_date(value: str | float | None) -> int | None:
@@ -22,6 +24,8 @@ def parse_date(value: str | float | None) -> int | None:
     """
     if isinstance(value, str):
         value = value.strip()
+        if _DECIMAL.fullmatch(value):
+            return parse_date(float(value))
         if not value.isascii() or not value.isdigit():
             try:
                 return _to_millis(datetime.fromisoformat(value))

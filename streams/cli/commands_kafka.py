@@ -138,6 +138,7 @@ def publish(
     bootstrap: str | None,
     topic_prefix: str | None,
     as_json: bool,
+    **input_options: Any,  # parameters of `read_options`
 ) -> None:
     """Send the pages of crawl files to Kafka.
 
@@ -146,12 +147,21 @@ def publish(
     import asyncio
 
     settings, broker = _load_settings_and_broker(context, bootstrap, topic_prefix)
+    from streams.cli.input_options import read_options
     from streams.kafka.publish import publish as publish_files
     from streams.terminal import progress_bars
 
+    options = read_options(settings, paths, **input_options)
     with progress_bars.publish_meter(sweep_name, quiet=as_json) as meter:
         sending = publish_files(
-            settings, broker, paths, sweep_name, now=now_ms(), keep_open=keep_open, on_progress=meter.update
+            settings,
+            broker,
+            paths,
+            sweep_name,
+            now=now_ms(),
+            keep_open=keep_open,
+            on_progress=meter.update,
+            options=options,
         )
         published = asyncio.run(sending)
     if as_json:

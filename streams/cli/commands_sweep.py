@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -34,21 +34,29 @@ if TYPE_CHECKING:
 @json_option
 @common_options
 def ingest(
-    context: Context, paths: tuple[str, ...], sweep_name: str, keep_open: bool, bad_records: str, as_json: bool
+    context: Context,
+    paths: tuple[str, ...],
+    sweep_name: str,
+    keep_open: bool,
+    bad_records: str,
+    as_json: bool,
+    **input_options: Any,  # parameters of `read_options`
 ) -> None:
     """Read crawl files into a sweep.
 
-    Paths are WARC, ARC, WET, WACZ or JSONL files, folders of these, or - for stdin. The command can be stopped at any
-    time; run it again to resume.
+    Paths are WARC, ARC, WET, WACZ, JSONL, JSON or CSV files, folders of these, or - for stdin; or, with --base-url, a
+    folder of HTML. The command can be stopped at any time; run it again to resume.
     """
     from state.sweep_life import check_name
+    from streams.cli.input_options import read_options
     from streams.engine.ingest import ingest as ingest_files
     from streams.engine.ingest import list_input_files
     from streams.sketch.compile_cache import must_compile
     from streams.terminal import layout, progress_bars, tables
 
     # Raises an error for a missing path, before a state is created.
-    file_names = list_input_files(paths, context.data_dir)
+    options = read_options(context.settings({}), paths, **input_options)
+    file_names = list_input_files(paths, context.data_dir, options)
     check_name(sweep_name)
     started = time.monotonic()
     progress = progress_bars.ingest_meter(sweep_name, quiet=as_json)
@@ -68,6 +76,7 @@ def ingest(
             fail_on_rejected=bad_records == "fail",
             report_progress=meter.update,
             report_read=meter.count_read,
+            options=options,
         )
     if as_json:
         write_json(summary)

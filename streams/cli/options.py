@@ -90,5 +90,31 @@ sweep_input_options = combine(
         required=True,
         help="Sweep to which the pages are added, such as 2026-11.",
     ),
+    click.option(
+        "--field",
+        "columns",
+        metavar="NAME=COLUMN",
+        multiple=True,
+        help="Read the field NAME, such as text, from COLUMN of JSON or CSV; can be repeated.",
+    ),
+    click.option(
+        "--base-url",
+        metavar="URL",
+        help="Read the folder PATH as the HTML files that a server has below this URL; see --exclude.",
+    ),
+    click.option(
+        "--exclude",
+        metavar="GLOB",
+        multiple=True,
+        help="With --base-url: skip files and folders with a matching name or path, besides _static, _sources and "
+        "404.html; can be repeated.",
+    ),
+    click.option(
+        "--time",
+        "page_time",
+        metavar="TIME",
+        help="Time of pages without a time, in ISO 8601.  [default: with --base-url, the time of each file; "
+        "otherwise when the sweep was opened]",
+    ),
     click.option("--keep-open", is_flag=True, help="Leave the sweep open for more input instead of committing it."),
 )

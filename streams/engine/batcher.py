@@ -10,6 +10,7 @@ from streams.page import Page, Rejected
 from streams.readers.dispatch import read, total_bytes
 from streams.readers.position import InputMark, Position
 from streams.readers.read_limits import ReadLimits
+from streams.readers.read_options import ReadOptions
 from streams.settings import Settings
 
 
@@ -26,12 +27,17 @@ class Batcher:
     """Iterates over the batches of an input, from a position (None: the start) to the end."""
 
     def __init__(
-        self, file_names: Sequence[str], settings: Settings, position: Position | None, mark: InputMark | None
+        self,
+        file_names: Sequence[str],
+        settings: Settings,
+        position: Position | None,
+        mark: InputMark | None,
+        options: ReadOptions = ReadOptions(),  # noqa: B008 - immutable
     ) -> None:
-        self.bytes_total = total_bytes(file_names)  # 0 for standard input
+        self.bytes_total = total_bytes(file_names, options)  # 0 for standard input
         self.report_read: Callable[[int], None] | None = None  # receives the number of pages read, after each page
         self._limits = settings.ingest
-        self._reader = read(file_names, ReadLimits.from_settings(settings), position, mark)
+        self._reader = read(file_names, ReadLimits.from_settings(settings), position, mark, options)
 
     @property
     def input_unchanged(self) -> bool:

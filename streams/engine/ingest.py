@@ -43,8 +43,11 @@ from streams.operators.messages import SketchedPage
 from streams.operators.sketch import SketchResults, SketchTask
 from streams.page import Page, Rejected, with_default_time
 from streams.readers import sources
+from streams.readers.dispatch import list_files
 from streams.readers.file_counts import FileCounts, list_names
+from streams.readers.html_folder import contains_html
 from streams.readers.position import InputMark, Position
+from streams.readers.read_options import ReadOptions
 from streams.settings import Settings
 
 log = structlog.get_logger(__name__)
@@ -129,6 +132,7 @@ def ingest(
     fail_on_rejected: bool = False,
     report_progress: Callable[[Progress], None] = lambda _: None,
     report_read: Callable[[int], None] = lambda _: None,
+    options: ReadOptions = ReadOptions(),  # noqa: B008 - immutable
 ) -> Summary:
     """Read `paths` into a sweep, which is opened if necessary and committed unless `keep_open`.
 
@@ -146,10 +150,11 @@ def ingest(
     forgetting.commit_removals(forgetting.finish_cancelling(store), partial(store.write, sync=True))
     engine = Engine(store, settings)
     absolute_paths = [path if path == "-" else os.path.abspath(path) for path in paths]  # noqa: PTH100 - keeps symlinks
-    file_names = list_input_files(absolute_paths, store.path)
+    file_names = list_input_files(absolute_paths, store.path, options)
     stored_sweep = sweeps.named(store, sweep_name)
     sweep = stored_sweep or sweeps.new_sweep(store, sweep_name, now)
-    cursor_name = f"{sweep.number}:{mmh3.hash_bytes(chr(0).join(file_names)).hex()}"
+    identity = [*file_names, *filter(None, [options.identity()])]
+    cursor_name = f"{sweep.number}:{mmh3.hash_bytes(chr(0).join(identity)).hex()}"
     stored_cursor = meta.cursor(store, cursor_name)
     cursor = msgspec.json.decode(stored_cursor, type=Cursor) if stored_cursor else Cursor()
     dead_letters = _open_dead_letters(store, sweep_name)
@@ -160,13 +165,13 @@ def ingest(
             cursor = Cursor()  # each run has different data on standard input
         run = _Run(engine, sweep, cursor_name, cursor, dead_letters, fail_on_rejected, report_progress, report_read)
         run.is_sweep_stored, run.has_pages = stored_sweep is not None, cursor.pages > 0
-        files_without_pages = run.process(file_names)
+        files_without_pages = run.process(file_names, options)
         cursor, pages_read = run.cursor, run.pages_read
         if pages_read or not was_finished:
             status = "resumed" if cursor.pages > pages_read else "ingested"
         if not keep_open:
             sweep = sweeps.commit(store, sweep, now)
-    elif not cursor.finished or Batcher(file_names, settings, cursor.position, cursor.mark).has_more():
+    elif not cursor.finished or Batcher(file_names, settings, cursor.position, cursor.mark, options).has_more():
         raise InputError(
             f"sweep {sweep_name!r} is committed and accepts no more pages", "choose another name with --sweep"
         )
@@ -193,7 +198,11 @@ def _summarise(
     )
 
 
-def list_input_files(paths: Sequence[str], state_folder: Path) -> list[str]:
+def list_input_files(
+    paths: Sequence[str],
+    state_folder: Path,
+    options: ReadOptions = ReadOptions(),  # noqa: B008 - immutable
+) -> list[str]:
     """Return the names of the files to read.
 
     If a path contains `state_folder`, the state's own files are skipped, because reading dead letters would produce
@@ -209,7 +218,12 @@ def list_input_files(paths: Sequence[str], state_folder: Path) -> list[str]:
                 f"{path} is this state's own dead-letter file",
                 "fix the listed records in the original input, then ingest that input",
             )
-    names = [source.name for source in sources.list_sources(paths, exclude=(state_folder, dead_letter_file))]
+    names = [source.name for source in list_files(paths, options, exclude=(state_folder, dead_letter_file))]
+    if not names and options.html_folder is None and any(map(contains_html, paths)):
+        raise InputError(
+            f"no crawl file found in {', '.join(paths)}, but HTML files: it looks like a build",
+            "give the URL at which the folder is served, such as --base-url https://docs.example.org/",
+        )
     if not names:
         raise InputError(
             f"no crawl file found in {', '.join(paths)}",
@@ -263,14 +277,14 @@ class _Run(msgspec.Struct):
     has_committed: bool = False  # whether this run has committed a batch
     file_counts: FileCounts = msgspec.field(default_factory=FileCounts)
 
-    def process(self, file_names: Sequence[str]) -> int:
+    def process(self, file_names: Sequence[str], options: ReadOptions) -> int:
         """Sketch and commit all batches, and mark the cursor as finished. Return the number of files without pages.
 
         Raise NoPages if neither this run nor an earlier one has found a page in the input.
         """
         engine, settings = self.engine, self.engine.settings
         position = self.cursor.position
-        batcher = Batcher(file_names, settings, position, self.cursor.mark)
+        batcher = Batcher(file_names, settings, position, self.cursor.mark, options)
         dictionary = TextDictionary(engine.store, keep_texts=settings.policy.keep_texts)
         # The size of standard input is unknown (0), so it is treated as large.
         is_large = batcher.bytes_total == 0 or batcher.bytes_total >= settings.ingest.workers_from_bytes

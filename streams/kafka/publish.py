@@ -23,10 +23,10 @@ from streams.kafka.wire.producer import Producer, to_dead_letter
 from streams.kafka.wire.sweep_log import Event, SweepLog
 from streams.operators.routing import partition_of
 from streams.page import Page, Rejected, with_default_time
-from streams.readers.dispatch import InputReader, read, total_bytes
+from streams.readers.dispatch import InputReader, list_files, read, total_bytes
 from streams.readers.file_counts import FileCounts, list_names
 from streams.readers.read_limits import ReadLimits
-from streams.readers.sources import list_sources
+from streams.readers.read_options import ReadOptions
 from streams.settings import KafkaSettings, Settings
 from streams.urls import url_key
 
@@ -59,6 +59,7 @@ async def publish(
     now: int,
     keep_open: bool = False,
     on_progress: ReportProgress = lambda *_: None,
+    options: ReadOptions = ReadOptions(),  # noqa: B008 - immutable
 ) -> Published:
     """Send the pages of the files in `paths`. Then request the commit of the sweep, unless `keep_open`.
 
@@ -75,9 +76,9 @@ async def publish(
     pages_sent = 0
     try:
         sweep_log = SweepLog(broker, kafka, producer)
-        reader = read(paths, ReadLimits.from_settings(settings))
-        bytes_total = total_bytes(paths)
-        file_names = [source.name for source in list_sources(paths)]
+        reader = read(paths, ReadLimits.from_settings(settings), options=options)
+        bytes_total = total_bytes(paths, options)
+        file_names = [source.name for source in list_files(paths, options)]
         counts = FileCounts()
         read_items = _count_items(reader, counts)
         first_page = await _read_first_page(read_items, producer)

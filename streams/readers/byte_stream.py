@@ -127,6 +127,16 @@ class ByteStream:
                 break
         return b"".join(parts)
 
+    def read_match(self, pattern: re.Pattern[bytes], bytes_max: int) -> bytes:
+        """Read the bytes that match here, up to the end of the chunk. A match may continue in the next chunk."""
+        if self.peek() < 0:
+            return b""
+        match = pattern.match(self._chunk, self._index, self._index + bytes_max)
+        if match is None:
+            return b""
+        self._index = match.end()
+        return match[0]
+
     def read_header(self, header_bytes_max: int) -> bytes:
         """Read a header with its blank line, which is missing if the stream ends or the header exceeds the limit."""
         match = _BLANK_LINE.search(self._chunk, self._index, self._index + header_bytes_max)

@@ -25,7 +25,7 @@ def convert_scrapy_cluster_base64(message: Mapping[str, Any]) -> dict[str, Any]:
     """Convert a message whose body is in base64 (KAFKA_BASE_64_ENCODE), which the message itself does not show."""
     fields = convert_scrapy_cluster(message)
     body = fields.pop("html")
-    return fields | {"body": body, "content_charset": message.get("encoding")}
+    return fields | {"body_base64": body, "content_charset": message.get("encoding")}
 
 
 def convert_ache(message: Mapping[str, Any]) -> dict[str, Any]:
@@ -40,7 +40,7 @@ def convert_ache(message: Mapping[str, Any]) -> dict[str, Any]:
         "content_mime_type": _header_string(message.get("content_type")) or _content_type(headers),
     }
     if (body := message.get("content")) is not None:
-        return fields | {"body": body}
+        return fields | {"body_base64": body}
     html = next((message[name] for name in ("html", "raw_content", "response_body") if message.get(name)), None)
     return fields | {"html": html, "content_mime_type": fields["content_mime_type"] or "text/html"}
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 import sys
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, cast
@@ -13,13 +14,18 @@ from typing import BinaryIO, cast
 import msgspec
 
 from streams.errors import ReadError
-from streams.readers import arc
+from streams.readers import arc, csv_table
 from streams.readers.compression import decompress_head, detect_compression
 from streams.readers.position import FileDigester, combine_digests
 
 STDIN = "-"
 HEAD_BYTES = 16 << 10
-_SUFFIXES = {".warc": "warc", ".wet": "warc", ".arc": "arc", ".jsonl": "jsonl", ".ndjson": "jsonl", ".wacz": "wacz"}
+_SUFFIXES = {
+    ".warc": "warc", ".wet": "warc", ".arc": "arc", ".jsonl": "jsonl", ".ndjson": "jsonl", ".jl": "jsonl",
+    ".json": "json", ".csv": "csv", ".wacz": "wacz",
+}  # fmt: skip
+_OTHER_DATA = frozenset({"json", "csv"})  # formats that files other than crawls often have
+_ARRAY_START = re.compile(rb"\[\s*(?:[{\]]|$)")
 
 
 class Source(msgspec.Struct, frozen=True):
@@ -33,18 +39,23 @@ class Source(msgspec.Struct, frozen=True):
 FileIdentity = tuple[int, int]  # device and inode: equal for all names of a file or folder and all links to it
 
 
-def list_sources(paths: Iterable[str | os.PathLike[str]], exclude: Collection[Path] = ()) -> list[Source]:
+def list_sources(
+    paths: Iterable[str | os.PathLike[str]],
+    exclude: Collection[Path] = (),
+    is_input: Callable[[Path], bool] | None = None,
+) -> list[Source]:
     """Return the files at these paths, without duplicates. A folder is replaced by its files, in sorted order.
 
-    The files and folders in `exclude` are skipped inside folders, even under a different name or through a link.
-    Raise ReadError if a path is missing.
+    `is_input` decides which files of a folder are returned; by default, those of crawls. The files and folders in
+    `exclude` are skipped inside folders, even under a different name or through a link. Raise ReadError if a path is
+    missing.
     """
     excluded = {identity for path in exclude if (identity := file_identity(path))}
     sources: dict[str, Source] = {}
     for path in paths:
         name = os.fspath(path)
         is_folder = name != STDIN and Path(name).is_dir()
-        for source in _list_folder(name, excluded) if is_folder else [_stat_source(name)]:
+        for source in _list_folder(name, excluded, is_input or _is_crawl_file) if is_folder else [_stat_source(name)]:
             sources.setdefault(source.name, source)
     return list(sources.values())
 
@@ -70,8 +81,8 @@ def _stat_source(name: str) -> Source:
     return Source(name, status.st_size if is_regular else 0, is_regular)
 
 
-def _list_folder(name: str, excluded: Collection[FileIdentity]) -> list[Source]:
-    """Return the files with the suffix or first bytes of a crawl file. Skip hidden entries and links to folders."""
+def _list_folder(name: str, excluded: Collection[FileIdentity], is_input: Callable[[Path], bool]) -> list[Source]:
+    """Return the files that `is_input` accepts. Skip hidden entries and links to folders."""
     sources: list[Source] = []
 
     def raise_read_error(error: OSError) -> None:
@@ -80,7 +91,7 @@ def _list_folder(name: str, excluded: Collection[FileIdentity]) -> list[Source]:
     for folder, subfolders, files in os.walk(name, onerror=raise_read_error):
         subfolders[:] = [path.name for path in _filter_entries(folder, subfolders, excluded)]
         paths = [path for path in _filter_entries(folder, files, excluded) if path.is_file()]
-        sources += [_stat_source(str(path)) for path in paths if format_from_name(path.name) or _is_warc_or_arc(path)]
+        sources += [_stat_source(str(path)) for path in paths if is_input(path)]
     return sorted(sources, key=lambda source: Path(source.name).parts)
 
 
@@ -90,6 +101,11 @@ def _filter_entries(folder: str, entries: Iterable[str], excluded: Collection[Fi
     if not excluded:  # saves a system call per entry
         return paths
     return [path for path in paths if file_identity(path) not in excluded]
+
+
+def _is_crawl_file(path: Path) -> bool:
+    """Return whether a file in a folder has the suffix or the first bytes of a crawl file."""
+    return format_from_name(path.name) not in {"", *_OTHER_DATA} or _is_warc_or_arc(path)
 
 
 def _is_warc_or_arc(path: Path) -> bool:
@@ -155,15 +171,18 @@ def digest_files(files: Iterable[Source]) -> str | None:
 
 
 def format_from_name(name: str) -> str:
-    """Return the format that a file's suffix indicates (`warc`, `arc`, `jsonl` or `wacz`), or ""."""
+    """Return the format that a file's suffix indicates (`warc`, `arc`, `jsonl`, `json`, `csv` or `wacz`), or ""."""
     path = Path(name.lower())
     if path.suffix in {".gz", ".zst"}:
         path = path.with_suffix("")
     return _SUFFIXES.get(path.suffix, "")
 
 
-def detect_format(head: bytes, name: str) -> str:
-    """Detect the format of a file from its first bytes or else its name. Return "" if both are inconclusive."""
+def detect_format(head: bytes, name: str, url_column: str = "url") -> str:
+    """Detect the format of a file from its first bytes or else its name. Return "" if both are inconclusive.
+
+    A CSV without a suffix is recognised by the column `url_column` in its header.
+    """
     compression = detect_compression(head)
     if compression == "zip":
         return "wacz"
@@ -173,4 +192,11 @@ def detect_format(head: bytes, name: str) -> str:
     if arc.is_record_start(start):
         return "arc"
     named_format = format_from_name(name)
-    return "jsonl" if start.startswith(b"{") and named_format in {"", "jsonl"} else named_format
+    if named_format in {"", "jsonl", "json"}:
+        if start.startswith(b"{"):
+            return "jsonl"
+        if _ARRAY_START.match(start):
+            return "json"
+    if not named_format and url_column in csv_table.read_names(start):
+        return "csv"
+    return "" if named_format == "json" else named_format

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from bench.generator import FIRST_FETCH, SWEEP_INTERVAL, Shape, lines, pages, pages_at, sites_of, texts
-from streams.readers.jsonl import PageLine
+from streams.readers.page_line import PageLine
 
 DOCUMENTS = 3000
 

@@ -22,7 +22,7 @@ from streams.page import REJECTION_REASONS, Origin, Page, Rejected
 from streams.readers import warc_pointer
 from streams.readers.crawler_formats import CRAWLER_FORMATS
 from streams.readers.http_payload import parse_content_type, resolve_redirect
-from streams.readers.jsonl import parse_line
+from streams.readers.page_line import parse_line
 from streams.readers.read_limits import ContentError, ReadLimits, too_big_detail
 from streams.timestamps import MILLIS_MAX
 from streams.urls import url_key

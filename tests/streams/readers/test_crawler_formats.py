@@ -7,7 +7,7 @@ import pytest
 
 from streams.page import Origin, Page
 from streams.readers.crawler_formats import CRAWLER_FORMATS, convert_ache
-from streams.readers.jsonl import parse_line
+from streams.readers.page_line import parse_line
 from streams.readers.read_limits import ReadLimits
 
 ORIGIN = Origin("pages", 0)

@@ -157,9 +157,14 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize("body", ["*", "\u00e9", "AAA"])
-def test_the_url_of_a_body_that_is_not_base64_is_kept(pages, body):
-    (page,) = pages(line(text=None, body=body))
+DAMAGED = base64.b64encode(bytes(range(100))).decode()[:-5]
+
+
+@pytest.mark.parametrize(
+    "fields", [{"body_base64": "*"}, {"body_base64": "\u00e9"}, {"body_base64": "AAA"}, {"body": DAMAGED}]
+)
+def test_the_url_of_a_body_in_damaged_base64_is_kept(pages, fields):
+    (page,) = pages(line(text=None, **fields))
     assert page.url == "http://a.org/x"
     assert page.status == 200
     assert page.body is None

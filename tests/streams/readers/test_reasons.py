@@ -37,7 +37,7 @@ def test_the_docs_have_every_limit():
 
 
 def test_the_docs_have_every_field():
-    from streams.readers.jsonl import PageLine
+    from streams.readers.page_line import PageLine
 
     named = DOC.split("## JSONL")[1].split("## Dead letters")[0]
     assert set(PageLine.__struct_fields__) <= set(re.findall(r"`(\w+)`", named))

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from streams.page import Origin, Page, Rejected
-from streams.readers.jsonl import parse_line
+from streams.readers.page_line import parse_line
 from streams.readers.read_limits import ReadLimits
 
 ORIGIN = Origin("t-pages", 7)
