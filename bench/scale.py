@@ -25,6 +25,7 @@ from rich.table import Table
 
 from bench.engine import FETCHED, one_process_settings, warm_up, write_pages
 from bench.measure import OUT, ROOT, Stopwatch, in_child, memory_mib
+from state import sweeps
 from state.families import Family
 from state.store import Store
 from state.view import View
@@ -94,9 +95,9 @@ class Growth:
     def _checkpoint(self, size: int) -> dict[str, Any]:
         """Commit the sweep, crawl some sites again, and time queries about new texts and dead URLs."""
         number = self.stops.index(size) + 1
-        empty = self.scratch / "empty.jsonl"
-        empty.write_text("")
-        ingest(self.store, self.settings, [str(empty)], f"grown to {size}", now=FETCHED + size)
+        sweep = sweeps.named(self.store, f"grown to {size}")
+        assert sweep is not None
+        sweeps.commit(self.store, sweep, FETCHED + size)
         recrawl_file, dead_urls = self.scratch / f"again-{size}.jsonl", self.scratch / f"dead-{size}.jsonl"
         options = {"grown": size, "sweep": number, "asked": dead_urls}
         command = [sys.executable, "-m", "bench.recrawl", *(f"--{name}={value}" for name, value in options.items())]

@@ -63,9 +63,9 @@ async def publish(
 ) -> Published:
     """Send the pages of the files in `paths`. Then request the commit of the sweep, unless `keep_open`.
 
-    A page without a time gets the time when the sweep was opened (`now` for a new sweep), so that publishing the same
-    pages again changes nothing. Raise NoPages, and do not open the sweep, if the files contain no page. Raise InputError
-    if the broker does not answer or topics are missing, and LostfoundError for an invalid sweep name.
+    A page without a time gets the sweep's opening time (`now` for a new sweep), so that publishing the same pages
+    again changes nothing. Raise NoPages, and do not open the sweep, if the files contain no page. Raise InputError if
+    the broker does not answer or topics are missing, and LostfoundError for an invalid sweep name.
     """
     check_name(sweep)
     kafka = settings.kafka

@@ -117,6 +117,7 @@ def summarise(**changes: object) -> str:
         "near_duplicates": 1,
         "redirects_and_errors": 1,
         "rejected": {"bad_url": 1},
+        "files_without_pages": 0,
         "dead_letters": "/data/dead-letters.jsonl",
     }
     return tables.ingest_summary(Summary(**{**fields, **changes}), 2.0).plain  # type: ignore[arg-type] # by name
