@@ -25,6 +25,7 @@ from state.families import Family
 from state.store import Store
 from state.view import View
 from streams.engine.ingest import ingest
+from streams.errors import NoPages
 from streams.urls import url_key
 from tests.samples import NOW, html, page, redirect, settings, take
 
@@ -299,6 +300,11 @@ def test_real_crawls_are_ingested_or_rejected_with_a_reason(
 ) -> None:
     path = tmp_path / name
     path.symlink_to(shared_data / "crawls" / name)
+    if name == "invalid-1.wacz":  # contains no WARC
+        with pytest.raises(NoPages, match="no_archive"):
+            ingest(store, settings(), [str(path)], "one", now=NOW)
+        assert not list(store.scan(Family.CAPTURES))
+        return
     summary = ingest(store, settings(), [str(path)], "one", now=NOW)
     assert list(check(store, postings_max=32)) == []
     captures = len(list(store.scan(Family.CAPTURES)))
