@@ -73,6 +73,7 @@ class Sweep(msgspec.Struct, frozen=True, kw_only=True):
     opened_time: int = msgspec.field(name="opened")  # ms since the epoch, UTC
     committed_time: int = msgspec.field(default=0, name="committed")  # ms since the epoch, UTC; 0 while open
     captures: int = 0
+    newest_time: int = msgspec.field(default=0, name="newest")  # of its captures, ms since the epoch, UTC; 0: unknown
 
 
 class Edge(msgspec.Struct, frozen=True, kw_only=True):

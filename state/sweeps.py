@@ -23,6 +23,7 @@ from state.sweep_life import Step, SweepLife, apply
 
 _KEY = struct.Struct(">cI")
 _COUNT = struct.Struct(">Q")
+_SWEEPS_COMPARED_MAX, _HOSTS_COMPARED_MAX = 16, 10_000  # to find the sweep before a sweep
 
 
 def all_sweeps(store: RowReader) -> list[Sweep]:
@@ -53,6 +54,27 @@ def commit(store: RowStore, sweep: Sweep, now: int) -> Sweep:
     """Commit an open sweep, which can then make URLs missing. Raise LostfoundError unless it is open."""
     captures = sum(captures_per_host(store, sweep.number).values())
     return _write(store, apply(SweepLife.of(sweep), Step.COMMIT, sweep.name, time=now, captures=captures).sweep)
+
+
+def older_than(store: RowReader, sweep: Sweep) -> Sweep | None:
+    """Return the sweep before a sweep if it has a newer capture, so that the two are in the wrong order, or None.
+
+    The sweep before it is the last one opened earlier that visited one of its hosts: sweeps of different hosts do not
+    affect each other. Sweeps whose newest capture is unknown are ignored. Limits on the numbers of sweeps and of
+    hosts bound the reading.
+    """
+    earlier_sweeps = [
+        s
+        for s in all_sweeps(store)
+        if s.number < sweep.number and s.newest_time and s.state in (SweepState.OPEN, SweepState.COMMITTED)
+    ]
+    if not sweep.newest_time or not earlier_sweeps:
+        return None
+    hosts = captures_per_host(store, sweep.number, limit=_HOSTS_COMPARED_MAX).keys()
+    for earlier in reversed(earlier_sweeps[-_SWEEPS_COMPARED_MAX:]):
+        if hosts & captures_per_host(store, earlier.number, limit=_HOSTS_COMPARED_MAX).keys():
+            return earlier if earlier.newest_time > sweep.newest_time else None
+    return None
 
 
 def _write(store: RowStore, sweep: Sweep) -> Sweep:

@@ -49,6 +49,7 @@ from streams.readers.html_folder import contains_html
 from streams.readers.position import InputMark, Position
 from streams.readers.read_options import ReadOptions
 from streams.settings import Settings
+from streams.timestamps import format_iso
 
 log = structlog.get_logger(__name__)
 
@@ -108,6 +109,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     redirects_and_errors: int
     rejected: dict[str, int]
     files_without_pages: int  # of the files read in this run
+    older_than: str | None = None  # the sweep before this one, if its newest capture is newer
     dead_letters: str
 
 
@@ -163,10 +165,12 @@ def ingest(
         was_finished = cursor.finished
         if was_finished and file_names == ["-"]:
             cursor = Cursor()  # each run has different data on standard input
-        run = _Run(engine, sweep, cursor_name, cursor, dead_letters, fail_on_rejected, report_progress, report_read)
+        run = _Run(
+            engine, sweep, now, cursor_name, cursor, dead_letters, fail_on_rejected, report_progress, report_read
+        )
         run.is_sweep_stored, run.has_pages = stored_sweep is not None, cursor.pages > 0
         files_without_pages = run.process(file_names, options)
-        cursor, pages_read = run.cursor, run.pages_read
+        sweep, cursor, pages_read = run.sweep, run.cursor, run.pages_read
         if pages_read or not was_finished:
             status = "resumed" if cursor.pages > pages_read else "ingested"
         if not keep_open:
@@ -175,7 +179,24 @@ def ingest(
         raise InputError(
             f"sweep {sweep_name!r} is committed and accepts no more pages", "choose another name with --sweep"
         )
-    return _summarise(sweep, cursor, status, pages_read, files_without_pages, dead_letters.path)
+    summary = _summarise(sweep, cursor, status, pages_read, files_without_pages, dead_letters.path)
+    return msgspec.structs.replace(summary, older_than=_warn_if_older(store, sweep))
+
+
+def _warn_if_older(store: Store, sweep: Sweep) -> str | None:
+    """Log a warning if the sweep before this one has newer captures. Return its name or None."""
+    previous = sweeps.older_than(store, sweep)
+    if previous is None:
+        return None
+    log.warning(
+        "a sweep is older than the sweep before it, but `find` treats its pages as newer: to correct the order, "
+        "cancel the sweep before it and ingest it again",
+        sweep=sweep.name,
+        newest_capture=format_iso(sweep.newest_time),
+        sweep_before=previous.name,
+        newest_capture_before=format_iso(previous.newest_time),
+    )
+    return previous.name
 
 
 def _summarise(
@@ -265,6 +286,7 @@ class _Run(msgspec.Struct):
 
     engine: Engine
     sweep: Sweep
+    now: int  # ms
     cursor_name: str
     cursor: Cursor
     dead_letters: DeadLetters
@@ -381,12 +403,20 @@ class _Run(msgspec.Struct):
             return
         if not self.has_committed:
             _put_threshold(self.engine.store, prepared.changes, self.engine.settings.policy.threshold)
-            if not self.is_sweep_stored:
-                sweeps.put(prepared.changes, self.sweep)
+        newest = max(self.sweep.newest_time, self._newest_time(pages))
+        if not self.is_sweep_stored or newest > self.sweep.newest_time:
+            self.sweep = msgspec.structs.replace(self.sweep, newest_time=newest)
+            sweeps.put(prepared.changes, self.sweep)
+            self.is_sweep_stored = True
         meta.put_dead_letter_bytes(prepared.changes, dead_letter_bytes)
         meta.put_cursor(prepared.changes, self.cursor_name, msgspec.json.encode(self.cursor))
         self.engine.commit(prepared)
         self.has_committed = True
+
+    def _newest_time(self, pages: Sequence[SketchedPage]) -> int:
+        """Return the time of the newest capture. Ignore the time that pages without a time get, and future times."""
+        times = (page.capture.time for page in pages)
+        return max((time for time in times if time != self.sweep.opened_time and time <= self.now), default=0)
 
     def _count_files(self, pages: Sequence[SketchedPage], rejected: Sequence[Rejected]) -> None:
         self.has_pages = self.has_pages or bool(pages)

@@ -76,9 +76,10 @@ def sweeps_table(sweeps: Sequence[Sweep]) -> RenderableType:
     def row(sweep: Sweep) -> Row:
         captures = f"{sweep.captures:,}" if sweep.committed_time else ""
         times = (format_iso(sweep.opened_time) or "", format_iso(sweep.committed_time or None) or "")
-        return (escape_text(sweep.name), sweep.state.name.lower(), *times, captures), ()
+        newest = layout.format_day(sweep.newest_time)
+        return (escape_text(sweep.name), sweep.state.name.lower(), *times, captures, newest), ()
 
-    return BlockTable(("sweep", "state", "opened", "committed", ">captures"), map(row, sweeps))
+    return BlockTable(("sweep", "state", "opened", "committed", ">captures", "newest"), map(row, sweeps))
 
 
 def clusters_table(clusters: Sequence[Cluster], title_of: Callable[[str], str]) -> RenderableType:

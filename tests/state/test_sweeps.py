@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from state import sweeps
@@ -87,3 +88,41 @@ def test_hosts_are_counted_separately_by_sweep(store: MemoryStore) -> None:
     assert sweeps.captures_per_host(store, 2) == {b"org,a)": 5}
     assert sweeps.captures_on_host(store, 2, b"org,a)") == 5
     assert sweeps.captures_on_host(store, 2, b"org,b)") == 0
+
+
+def committed(store: MemoryStore, name: str, newest_time: int, hosts: set[bytes]) -> Sweep:
+    sweep = msgspec.structs.replace(sweeps.open_sweep(store, name, 7), newest_time=newest_time)
+    changes = Changes()
+    sweeps.add_captures_per_host(store, changes, sweep.number, dict.fromkeys(hosts, 1))
+    store.write(changes)
+    return sweeps.commit(store, sweep, 9)
+
+
+@pytest.mark.parametrize(
+    ("earlier", "is_older"),
+    [
+        ([(5, {b"org,a)"}), (20, {b"org,a)"})], True),
+        ([(20, {b"org,a)"}), (5, {b"org,a)"})], False),  # only the sweep before it counts
+        ([(20, {b"org,a)"}), (0, {b"org,a)"})], True),  # the times of the sweep before it are unknown
+        ([(20, {b"org,b)"})], False),  # no host in common
+        ([(10, {b"org,a)"})], False),
+        ([], False),
+    ],
+)
+def test_a_sweep_is_older_than_the_one_before_it_on_its_hosts(
+    store: MemoryStore, earlier: list[tuple[int, set[bytes]]], is_older: bool
+) -> None:
+    before = [committed(store, f"before-{n}", *fields) for n, fields in enumerate(earlier)]
+    sweep = committed(store, "last", 10, {b"org,a)", b"org,c)"})
+    newer = [s for s in before if s.newest_time > 10]
+    assert sweeps.older_than(store, sweep) == (newer[-1] if is_older else None)
+    assert sweeps.older_than(store, msgspec.structs.replace(sweep, newest_time=0)) is None
+
+
+def test_a_cancelled_sweep_is_not_compared(store: MemoryStore) -> None:
+    before = committed(store, "before", 20, {b"org,a)"})
+    sweep = committed(store, "last", 10, {b"org,a)"})
+    changes = Changes()
+    sweeps.begin_cancel(before, changes)
+    store.write(changes)
+    assert sweeps.older_than(store, sweep) is None
