@@ -237,13 +237,13 @@ def _warn_of_hosts_outside_scope(hosts: list[str]) -> None:
 
 
 def _write_redirect_map(
-    answers: Iterable[Answer], map_format: str, min_confidence: float, site_url: str | None
+    answers: Iterable[Answer], format_name: str, confidence_min: float, site_url: str | None
 ) -> None:
     from streams.find.redirect_maps import build_redirect_map, render
 
-    map_text, omitted_urls = render(build_redirect_map(answers, min_confidence), map_format, site_url)
+    map_text, dropped = render(build_redirect_map(answers, confidence_min), format_name, site_url)
     click.echo(map_text.encode(), nl=False)  # UTF-8, whatever the encoding of the terminal is
-    for url, reason in omitted_urls.items():
+    for url, reason in dropped.items():
         click.echo(f"left out {escape_text(url)}: {reason}", err=True)
 
 

@@ -5,16 +5,16 @@
 | nginx              | `map` blocks for the http section            | host, path and query as requested       |
 | apache             | a text file for RewriteMap                   | host, path and query as requested       |
 | caddy              | directives for a site block of a Caddyfile   | host, path and query as requested       |
-| netlify            | a `_redirects` file                          | path; host and path if hosts differ     |
+| netlify            | a `_redirects` file                          | path, and host if there are several     |
 | cloudflare         | the CSV file of a bulk redirect list         | host and path                           |
-| vercel             | `redirects` of vercel.json                   | path; host and path if hosts differ     |
+| vercel             | `redirects` of vercel.json                   | path, and host if there are several     |
 | mkdocs-redirects   | settings of the plugin in mkdocs.yml         | source file of the old page             |
 | sphinx-reredirects | the dictionary `redirects` of conf.py        | document name of the old page           |
 | csv                | `old,new,confidence` with a header           | none                                    |
 
 URLs are written in WHATWG's normal form, which has no spaces, line ends or control characters. Characters with a
 special meaning in a format are escaped or percent-encoded. User names and passwords are never written. A redirect
-that a format cannot express is left out and reported.
+that a format cannot express is dropped and reported.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ _PRINTABLE_ASCII = re.compile(r"[!-~]+")
 
 
 class RedirectMap(msgspec.Struct, frozen=True):
-    """Redirects as (target, confidence), and the reasons for dropped redirects, both by old URL."""
+    """Redirects as (target, confidence), and why others were dropped, both by old URL."""
 
     moves: dict[str, tuple[str, float]]
     dropped: dict[str, str]
 
 
 def build_redirect_map(answers: Iterable[Answer], confidence_min: float = 0.5) -> RedirectMap:
-    """Return flattened redirects from missing URLs to their best candidates with at least `confidence_min`.
+    """Return flattened redirects from missing URLs to their best candidates, if sure to at least `confidence_min`.
 
     If `confidence_min` is below the confidence that makes a URL `moved`, redirects of `gone` URLs are included at the
     caller's risk. A candidate with confidence 0, such as an error page, is never a target.
@@ -58,12 +58,12 @@ def build_redirect_map(answers: Iterable[Answer], confidence_min: float = 0.5) -
 
 
 def flatten_chains(direct: Mapping[str, tuple[str, float]]) -> RedirectMap:
-    """Replace each chain by a redirect to its end; its confidence is the product of the confidences of the steps.
+    """Replace each chain by a redirect to its end, whose confidence is the product of the confidences of all steps.
 
     URLs with the same key are treated as one, because on most servers a redirect from a page's http URL to its https
     URL would be a loop. All URLs that lead into a loop are dropped.
     """
-    steps: dict[bytes, tuple[bytes, str, float]] = {}  # target key, target and confidence by old key
+    steps: dict[bytes, tuple[bytes, str, float]] = {}  # by key of the old URL: target key, target and confidence
     dropped: dict[str, str] = {}
     key_by_url: dict[str, bytes] = {}
     for old, (target, confidence) in direct.items():
@@ -91,49 +91,53 @@ def flatten_chains(direct: Mapping[str, tuple[str, float]]) -> RedirectMap:
     return RedirectMap(moves, dropped)
 
 
-def render(redirects: RedirectMap, map_format: str, site_url: str | None = None) -> tuple[str, dict[str, str]]:
+def render(redirects: RedirectMap, format_name: str, site_url: str | None = None) -> tuple[str, dict[str, str]]:
     """Return the text of a map, and the reason for each dropped old URL. Raise InputError for an unknown format.
 
     `site_url` is the root of the site, for formats that name its pages by their paths. By default, it is the root of
     the host with the most old URLs.
     """
-    if map_format not in FORMATS:
-        raise InputError(f"unknown redirect map format {map_format!r}", f"use one of {', '.join(FORMATS)}")
-    chosen = FORMATS[map_format]
+    if format_name not in FORMATS:
+        raise InputError(f"unknown redirect map format {format_name!r}", f"use one of {', '.join(FORMATS)}")
+    map_format = FORMATS[format_name]
     dropped = dict(redirects.dropped)
-    rows, target_keys = _build_rows(redirects, chosen, dropped)
-    if chosen.names_pages:
+    rows, target_keys = _build_rows(redirects, map_format, dropped)
+    if map_format.names_pages:
         rows = _name_pages(rows, site_url, dropped)
     accepted: list[MapRow] = []
     used_keys: set[str] = set()
     for row in rows:
-        parts = row.host, row.path, row.query
-        unique_key = chosen.unique_key(*parts)
-        if fault := chosen.find_fault(row):
-            dropped[row.url] = fault
+        match_key = map_format.match_key(row.host, row.path, row.query)
+        unique_key = map_format.unique_key(row.host, row.path, row.query) if map_format.unique_key else match_key
+        if fault := map_format.find_fault(row):
+            dropped[row.captured_url] = fault
         elif unique_key in used_keys:
-            dropped[row.url] = f"differs from another URL only in {chosen.ignored}, which {map_format} ignores"
-        elif chosen.match_key(*parts) in target_keys:
-            dropped[row.url] = (
-                f"differs from a new URL only in {chosen.ignored}, which {map_format} ignores: "
+            dropped[row.captured_url] = (
+                f"differs from another URL only in {map_format.ignored}, which {format_name} ignores"
+            )
+        elif match_key in target_keys:
+            dropped[row.captured_url] = (
+                f"differs from a new URL only in {map_format.ignored}, which {format_name} ignores: "
                 "the new URL would be redirected too"
             )
         else:
             accepted.append(row)
             used_keys.add(unique_key)
-    if chosen.rows_max is not None and len(accepted) > chosen.rows_max:
-        accepted = _most_confident(accepted, chosen.rows_max, map_format, dropped)
-    return chosen.write(accepted), dropped
+    if map_format.rows_max is not None:
+        accepted = _keep_most_confident(accepted, map_format.rows_max, format_name, dropped)
+    return map_format.write(accepted), dropped
 
 
-def _build_rows(redirects: RedirectMap, chosen: MapFormat, dropped: dict[str, str]) -> tuple[list[MapRow], set[str]]:
+def _build_rows(
+    redirects: RedirectMap, map_format: MapFormat, dropped: dict[str, str]
+) -> tuple[list[MapRow], set[str]]:
     """Return the redirects as rows, and the match keys of all targets."""
     rows: list[MapRow] = []
     target_keys: set[str] = set()
     for old, (new, confidence) in redirects.moves.items():
         source, target = _without_credentials(old), _without_credentials(new)
         row = MapRow(old, source.href, *key_parts(source), target.href, confidence)
-        target_keys.add(chosen.match_key(*key_parts(target)))
+        target_keys.add(map_format.match_key(*key_parts(target)))
         if all(map(_PRINTABLE_ASCII.fullmatch, (row.host, row.path, row.query or "-", row.target))):
             rows.append(row)
         else:
@@ -148,7 +152,7 @@ def _without_credentials(url: str) -> can_ada.URL:
 
 
 def _name_pages(rows: list[MapRow], site_url: str | None, dropped: dict[str, str]) -> list[MapRow]:
-    """Set the page of each row. Drop rows outside the site, which is a host and a folder."""
+    """Set the `page` of each row. Drop rows outside the site, which consists of a host and a folder."""
     if site_url is not None:
         host, path, _ = key_parts(can_ada.parse(site_url))
         site = host + path[: path.rindex("/") + 1]
@@ -160,59 +164,53 @@ def _name_pages(rows: list[MapRow], site_url: str | None, dropped: dict[str, str
         if url.startswith(site):
             pages.append(row._replace(page=unquote(url[len(site) :], errors="replace")))
         else:
-            dropped[row.url] = f"is outside the site {site}; write a map of its own with --prefix"
+            dropped[row.captured_url] = f"is outside the site {site}; write a separate map for it with --prefix"
     return pages
 
 
-def _most_confident(rows: list[MapRow], limit: int, map_format: str, dropped: dict[str, str]) -> list[MapRow]:
-    """Return the rows with the highest confidence, in their order. Drop the others."""
-    by_confidence = sorted(rows, key=lambda row: -row.confidence)
-    for row in by_confidence[limit:]:
-        dropped[row.url] = f"exceeds the limit of {map_format}, {limit:,} redirects; surer redirects are kept"
-    kept_urls = {row.url for row in by_confidence[:limit]}
-    return [row for row in rows if row.url in kept_urls]
+def _keep_most_confident(rows: list[MapRow], limit: int, format_name: str, dropped: dict[str, str]) -> list[MapRow]:
+    """Return the `limit` rows with the highest confidence, in their original order. Drop the others."""
+    excess_rows = sorted(rows, key=lambda row: -row.confidence)[limit:]
+    for row in excess_rows:
+        dropped[row.captured_url] = (
+            f"exceeds the limit of {format_name}, {limit:,} redirects; redirects with higher confidence are kept"
+        )
+    return [row for row in rows if row.captured_url not in dropped]
 
 
 def _write_csv(rows: list[MapRow]) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(("old", "new", "confidence"))
-    writer.writerows((row.old, row.target, f"{row.confidence:.3f}") for row in rows)
+    writer.writerows((row.old_url, row.target, f"{row.confidence:.3f}") for row in rows)
     return out.getvalue()
 
 
 FORMATS: dict[str, MapFormat] = {
     "nginx": MapFormat(
-        web_servers.write_nginx, web_servers.find_nginx_fault, exact_key, web_servers.nginx_unique_key, "case"
+        web_servers.write_nginx, web_servers.find_nginx_fault, exact_key, "case", web_servers.nginx_unique_key
     ),
-    "apache": MapFormat(web_servers.write_apache, web_servers.find_apache_fault, exact_key, exact_key),
-    "caddy": MapFormat(web_servers.write_caddy, web_servers.find_caddy_fault, exact_key, exact_key),
+    "apache": MapFormat(web_servers.write_apache, web_servers.find_apache_fault, exact_key),
+    "caddy": MapFormat(web_servers.write_caddy, web_servers.find_caddy_fault, exact_key),
     "netlify": MapFormat(
         hosting_services.write_netlify,
         hosting_services.find_netlify_fault,
         hosting_services.netlify_match_key,
-        hosting_services.netlify_match_key,
         "a slash at the end or the query",
     ),
     "cloudflare": MapFormat(
-        hosting_services.write_cloudflare,
-        hosting_services.find_cloudflare_fault,
-        key_without_query,
-        key_without_query,
-        "the query",
+        hosting_services.write_cloudflare, hosting_services.find_cloudflare_fault, key_without_query, "the query"
     ),
     "vercel": MapFormat(
         hosting_services.write_vercel,
         hosting_services.find_vercel_fault,
         key_without_query,
-        key_without_query,
         "the query",
-        hosting_services.VERCEL_REDIRECTS_MAX,
+        rows_max=hosting_services.VERCEL_REDIRECTS_MAX,
     ),
     "mkdocs-redirects": MapFormat(
         site_generators.write_mkdocs,
         site_generators.find_mkdocs_fault,
-        site_generators.page_match_key,
         site_generators.page_match_key,
         "the ending or the query",
         names_pages=True,
@@ -221,9 +219,8 @@ FORMATS: dict[str, MapFormat] = {
         site_generators.write_sphinx,
         site_generators.find_sphinx_fault,
         site_generators.page_match_key,
-        site_generators.page_match_key,
         "the ending or the query",
         names_pages=True,
     ),
-    "csv": MapFormat(_write_csv, lambda _row: None, exact_key, exact_key),
+    "csv": MapFormat(_write_csv, lambda _row: None, exact_key),
 }

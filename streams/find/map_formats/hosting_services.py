@@ -10,11 +10,11 @@ import re
 from streams.find.map_formats.map_row import MapRow, percent_encode
 
 _QUERY_FAULT = "has a query, which {} cannot match"
-_NETLIFY_WILDCARD = re.compile(r"\*|/:")  # in a path, Netlify treats these as a splat or a placeholder
+_NETLIFY_WILDCARD = re.compile(r"\*|/:")  # Netlify reads * in a path as a splat, and : after / as a placeholder
 _CLOUDFLARE_URL_MAX = 32 * 1024
 VERCEL_REDIRECTS_MAX = 2_048  # in vercel.json; Vercel refuses a deployment with more
 _VERCEL_URL_MAX = 4_096
-_VERCEL_PATTERN = re.compile(r"[\\(){}:*+?]")  # characters with a meaning in a source, escaped with a backslash
+_VERCEL_SPECIAL = re.compile(r"[\\(){}:*+?]")  # characters with a special meaning in a source
 
 
 def write_netlify(rows: list[MapRow]) -> str:
@@ -25,13 +25,13 @@ def write_netlify(rows: list[MapRow]) -> str:
 
 
 def find_netlify_fault(row: MapRow) -> str | None:
-    """Refuse queries and wildcards."""
+    """Report a query or a wildcard."""
     is_unmatchable = row.query or _NETLIFY_WILDCARD.search(row.path)
     return "has a query, or a path with * or /:, which netlify cannot match" if is_unmatchable else None
 
 
 def netlify_match_key(host: str, path: str, _query: str) -> str:
-    """Return the URL without its query and trailing slash: Netlify applies a rule to both spellings of a path."""
+    """Return the URL without its query and trailing slash: Netlify applies a rule with and without the slash."""
     return host + path.rstrip("/")
 
 
@@ -41,22 +41,22 @@ def write_cloudflare(rows: list[MapRow]) -> str:
     A source without a scheme matches http and https.
     """
     out = io.StringIO()
-    csv.writer(out, lineterminator="\n").writerows((row.host + row.path, row.target, 301) for row in rows)
+    csv.writer(out, lineterminator="\n").writerows((row.source, row.target, 301) for row in rows)
     return out.getvalue()
 
 
 def find_cloudflare_fault(row: MapRow) -> str | None:
-    """Refuse queries, ports and long URLs."""
+    """Report a query, a port or a URL that is too long."""
     if row.query:
         return _QUERY_FAULT.format("Cloudflare")
     if ":" in row.host:
         return "has a port, which Cloudflare cannot match"
-    is_long = max(len(row.host + row.path), len(row.target)) > _CLOUDFLARE_URL_MAX
-    return "is too long for Cloudflare" if is_long else None
+    is_too_long = max(len(row.source), len(row.target)) > _CLOUDFLARE_URL_MAX
+    return "is too long for Cloudflare" if is_too_long else None
 
 
 def write_vercel(rows: list[MapRow]) -> str:
-    """Write the key `redirects` of vercel.json. If old URLs have several hosts, each source names its host."""
+    """Write the key `redirects` of vercel.json. If the old URLs have several hosts, each redirect names its host."""
     has_one_host = len({row.host for row in rows}) == 1
     lines = []
     for row in rows:
@@ -65,19 +65,19 @@ def write_vercel(rows: list[MapRow]) -> str:
             redirect["has"] = [{"type": "host", "value": re.escape(row.host)}]
         redirect |= {"destination": _vercel_destination(row), "statusCode": 301}
         lines.append(f"    {json.dumps(redirect)}")
-    return '{\n  "redirects": [\n' + "".join(",\n".join(lines) + "\n" if lines else "") + "  ]\n}\n"
+    return '{\n  "redirects": [\n' + (",\n".join(lines) + "\n" if lines else "") + "  ]\n}\n"
 
 
 def find_vercel_fault(row: MapRow) -> str | None:
-    """Refuse queries and long URLs."""
+    """Report a query or a URL that is too long."""
     if row.query:
         return _QUERY_FAULT.format("Vercel")
-    is_long = max(len(_vercel_source(row)), len(_vercel_destination(row))) > _VERCEL_URL_MAX
-    return "is too long for Vercel" if is_long else None
+    is_too_long = max(len(_vercel_source(row)), len(_vercel_destination(row))) > _VERCEL_URL_MAX
+    return "is too long for Vercel" if is_too_long else None
 
 
 def _vercel_source(row: MapRow) -> str:
-    return _VERCEL_PATTERN.sub(r"\\\g<0>", row.path)
+    return _VERCEL_SPECIAL.sub(r"\\\g<0>", row.path)
 
 
 def _vercel_destination(row: MapRow) -> str:

@@ -9,35 +9,41 @@ import can_ada
 
 
 class MapRow(NamedTuple):
-    """A redirect, with the old URL as browsers request it: `host` has any unusual port, and `query` has its `?`.
+    """A redirect, with the host, path and query of the old URL as browsers request them.
 
-    All fields except `url` and `page` are ASCII, so their lengths are in bytes.
+    `host` includes the port unless it is the default port, and `query` includes the `?`. All fields except
+    `captured_url` and `page` are ASCII, so their lengths are in bytes.
     """
 
-    url: str  # the old URL as captured
-    old: str  # the old URL in normal form, without user name and password
+    captured_url: str  # the old URL as captured
+    old_url: str  # the old URL in normal form, without user name and password
     host: str
     path: str
     query: str
     target: str
     confidence: float
-    page: str = ""  # the old path below the site, percent-decoded; only for formats that name pages of one site
+    page: str = ""  # the old path below the site's root, percent-decoded; only for formats with `names_pages`
+
+    @property
+    def source(self) -> str:
+        """Return the old URL without its scheme."""
+        return self.host + self.path + self.query
 
 
 class MapFormat(NamedTuple):
-    """How a map is written, what its reader can express, and which URLs its reader treats as one.
+    """How a map is written, which redirects the format can express, and which URLs its reader treats as one.
 
-    `match_key` takes the host, path and query of a URL. A reader applies the row of an old URL to every request with
-    the same `match_key`, so no new URL may share the key of an old one: its page would be redirected too.
+    Both keys are functions of the host, path and query of a URL. The reader of a map applies a row to every request
+    with the `match_key` of the old URL, so no new URL may have the same key: its page would be redirected too.
     """
 
     write: Callable[[list[MapRow]], str]
-    find_fault: Callable[[MapRow], str | None]  # why the row cannot be written
+    find_fault: Callable[[MapRow], str | None]  # returns why a row cannot be written, or None if it can
     match_key: Callable[[str, str, str], str]
-    unique_key: Callable[[str, str, str], str]  # no two rows may share it; differs from `match_key` only for nginx
     ignored: str = ""  # what the keys omit, for messages
+    unique_key: Callable[[str, str, str], str] | None = None  # no two rows may share it; None: same as `match_key`
     rows_max: int | None = None
-    names_pages: bool = False  # the map names pages of one site by their paths
+    names_pages: bool = False  # the map names the pages of one site by their paths
 
 
 def exact_key(host: str, path: str, query: str) -> str:
@@ -56,6 +62,6 @@ def key_parts(url: can_ada.URL) -> tuple[str, str, str]:
 
 
 def percent_encode(url: str, characters: str) -> str:
-    """Percent-encode these ASCII characters of a URL after its host."""
-    end_of_host = url.index("/", url.index("://") + 3)
-    return url[:end_of_host] + url[end_of_host:].translate({ord(c): f"%{ord(c):02X}" for c in characters})
+    """Percent-encode the given ASCII characters in a URL, except in its scheme and host."""
+    host_end = url.index("/", url.index("://") + 3)
+    return url[:host_end] + url[host_end:].translate({ord(c): f"%{ord(c):02X}" for c in characters})

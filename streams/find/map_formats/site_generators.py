@@ -1,7 +1,7 @@
 """Redirect maps for site generators, which write a page that redirects: mkdocs-redirects and sphinx-reredirects.
 
-Old pages are named by their source files. Targets are full URLs, because the source file of a URL is ambiguous:
-`guide/` is written from `guide.md` or from `guide/index.md`.
+A redirect maps the source file of an old page to a full URL. The source file of the new page is unknown: `guide/` may
+be built from `guide.md` or from `guide/index.md`.
 """
 
 from __future__ import annotations
@@ -22,20 +22,18 @@ def write_mkdocs(rows: list[MapRow]) -> str:
 
 
 def find_mkdocs_fault(row: MapRow) -> str | None:
-    """Refuse pages that MkDocs cannot write: with `use_directory_urls`, all of them end with a slash."""
-    if fault := _find_page_fault(row, "#"):
-        return fault
-    is_directory_style = row.page.endswith(_HTML) and not row.page.endswith("index.html")
-    if is_directory_style and not row.target.endswith(_HTML):
-        return "ends with .html, but MkDocs writes pages that end with / where its new pages do"
-    return None
+    """Report pages that MkDocs cannot write. With `use_directory_urls`, all its URLs end with a slash."""
+    has_file_name = row.page.endswith(_HTML) and not row.page.endswith("index.html")
+    if has_file_name and not row.target.endswith(_HTML):
+        return "ends with .html, but MkDocs would write it with / at the end, as it did with the new URL"
+    return _find_page_fault(row, "#")  # the plugin takes # for the start of an anchor
 
 
 def _mkdocs_source(row: MapRow) -> str:
     folder, is_folder = row.page.removesuffix("/"), row.page.endswith("/")
     if not row.page or (is_folder and row.target.endswith(_HTML)):
         return f"{row.page}index.md"
-    # MkDocs writes the index page of a folder from `x.md` if `use_directory_urls` is on, which is the default.
+    # MkDocs builds `x/index.html` from `x.md` if `use_directory_urls` is on, which is the default.
     return f"{folder.removesuffix(_HTML)}.md"
 
 
@@ -46,7 +44,7 @@ def write_sphinx(rows: list[MapRow]) -> str:
 
 
 def find_sphinx_fault(row: MapRow) -> str | None:
-    """Refuse wildcards."""
+    """Report URLs that are not pages, and names with wildcards."""
     return _find_page_fault(row, _SPHINX_WILDCARDS)
 
 
@@ -56,16 +54,17 @@ def _sphinx_source(row: MapRow) -> str:
 
 
 def page_match_key(host: str, path: str, _query: str) -> str:
-    """Return the URL without the endings by which servers name one page: `/`, `.html`, `/index.html`."""
+    """Return the URL without its ending (`/`, `.html` or `/index.html`): servers treat these as one page."""
     return host + path.removesuffix("index.html").removesuffix(_HTML).rstrip("/")
 
 
-def _find_page_fault(row: MapRow, forbidden: str) -> str | None:
-    """Refuse URLs that are not pages, and names that would leave the folder of the built site."""
+def _find_page_fault(row: MapRow, special_characters: str) -> str | None:
+    """Report URLs that are not pages, and file names outside the folder of the built site."""
     if row.query:
         return "has a query, which a file name cannot contain"
     segments = row.page.removesuffix("/").split("/") if row.page else []
-    has_bad_character = not row.page.isprintable() or any(c in row.page for c in f"\\\ufffd{forbidden}")
+    # U+FFFD replaces bytes that are not UTF-8.
+    has_bad_character = not row.page.isprintable() or any(c in row.page for c in f"\\\ufffd{special_characters}")
     if has_bad_character or any(segment in {"", ".", ".."} for segment in segments):
         return "has a path that is not a safe file name"
     is_page = row.page.endswith(("/", _HTML)) or "." not in "".join(segments[-1:])
@@ -73,7 +72,7 @@ def _find_page_fault(row: MapRow, forbidden: str) -> str | None:
 
 
 def _target(row: MapRow) -> str:
-    # Both generators insert the target into a script without escaping it.
+    # Both plugins insert the target into a script without escaping it.
     return percent_encode(row.target, "\\")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from streams.find.map_formats.map_row import MapRow, exact_key, percent_encode
+from streams.find.map_formats.map_row import MapRow, percent_encode
 
 _APACHE_LINE_MAX = 1000  # mod_rewrite reads 1024 bytes at a time, and treats the rest of a line as a new entry
 _APACHE_SLASH_COMMENT = (
@@ -10,23 +10,23 @@ _APACHE_SLASH_COMMENT = (
     "# The line above belongs in the virtual host. Without it, Apache answers 404 to paths with %2F before it reads\n"
     "# this map.\n"
 )
-_NGINX_WORD_MAX = 4000  # nginx accepts words of less than 4096 bytes, including quotes and escapes
+_NGINX_WORD_MAX = 4000  # nginx accepts words of fewer than 4096 bytes, including quotes and escapes
 _NGINX_HASH_SIZE_MIN = 2048  # nginx's default for map_hash_max_size
 _NGINX_DOLLAR = "$moved_dollar"  # the variable that contains a $
 _CADDY_VARIABLE = "moved_to"
 
 
 def write_nginx(rows: list[MapRow]) -> str:
-    """Write two maps of old URLs: to targets, and to the exact old paths, because nginx look-ups ignore case.
+    """Write two maps: from old URLs to targets, and from old URLs to their exact paths, because look-ups ignore case.
 
-    With one map, a page whose name differs from an old name only in case would also be redirected. If the site
-    changed all names to lower case, the page would be redirected to itself.
+    With the first map alone, a page whose name differs from an old name only in case would also be redirected. If the
+    site changed all names to lower case, the page would be redirected to itself.
     """
     words = [_nginx_words(row) for row in rows]
-    longest = max((len(exact_key(row.host, row.path, row.query)) for row in rows), default=0)
+    longest_key = max((len(row.source) for row in rows), default=0)
     text = (
         "# Include in http{}, before the first map. If http{} sets these two sizes already, keep the larger values.\n"
-        f"map_hash_bucket_size {_next_power_of_two(longest + 64)};\n"
+        f"map_hash_bucket_size {_next_power_of_two(longest_key + 64)};\n"
         f"map_hash_max_size {_next_power_of_two(max(_NGINX_HASH_SIZE_MIN, 2 * len(rows)))};\n"
         f'geo {_NGINX_DOLLAR} {{ default "$"; }}\n'
         "# In a server block: if ($moved_from = $request_uri) { return 301 $moved_to; }\n"
@@ -38,20 +38,20 @@ def write_nginx(rows: list[MapRow]) -> str:
 
 
 def find_nginx_fault(row: MapRow) -> str | None:
-    """Refuse words that are too long."""
+    """Report words that are too long."""
     return "is too long for an nginx map" if max(map(len, _nginx_words(row))) > _NGINX_WORD_MAX else None
 
 
 def nginx_unique_key(host: str, path: str, query: str) -> str:
-    """Return the URL in lower case: keys of an nginx map are case-insensitive."""
+    """Return the URL in lower case, because the keys of an nginx map are case-insensitive."""
     return (host + path + query).lower()
 
 
 def _nginx_words(row: MapRow) -> tuple[str, str, str]:
     """Return the look-up key, the target, and the path with its query in the exact spelling, all quoted."""
-    # A $ in a value begins the name of a variable. As nginx has no escape for $, the $ is read from a variable.
+    # A $ in a value begins the name of a variable. nginx has no escape for $, so a variable contains the $.
     path = _quote(row.path + row.query).replace("$", f"${{{_NGINX_DOLLAR[1:]}}}")
-    return _quote(exact_key(row.host, row.path, row.query)), _quote(row.target.replace("$", "%24")), path
+    return _quote(row.source), _quote(row.target.replace("$", "%24")), path
 
 
 def _next_power_of_two(minimum: int) -> int:
@@ -79,17 +79,18 @@ def write_apache(rows: list[MapRow]) -> str:
 
 
 def find_apache_fault(row: MapRow) -> str | None:
-    """Refuse lines that are too long."""
+    """Report lines that are too long."""
     return "is too long for an Apache map" if len(_apache_line(row)) > _APACHE_LINE_MAX else None
 
 
 def _apache_line(row: MapRow) -> str:
-    return f"{exact_key(row.host, row.path, row.query)} {row.target}"
+    return f"{row.source} {row.target}"
 
 
 def write_caddy(rows: list[MapRow]) -> str:
     """Write directives for a site block of a Caddyfile."""
-    lines = "".join(f'    "{exact_key(row.host, row.path, row.query)}" "{_caddy_target(row)}"\n' for row in rows)
+    targets = (percent_encode(row.target, "{}\\") for row in rows)
+    lines = "".join(f'    "{row.source}" "{target}"\n' for row, target in zip(rows, targets, strict=True))
     return (
         "# Import this file in the site block of each old host.\n"
         f'map {{http.request.hostport}}{{http.request.uri}} {{{_CADDY_VARIABLE}}} {{\n    default ""\n{lines}}}\n'
@@ -99,13 +100,9 @@ def write_caddy(rows: list[MapRow]) -> str:
 
 
 def find_caddy_fault(row: MapRow) -> str | None:
-    r"""Refuse what a quoted word cannot contain: braces begin placeholders, and a \ at the end escapes the quote."""
+    r"""Report what a quoted word cannot contain: braces begin placeholders, and a \ at the end escapes the quote."""
     if any(character in row.query for character in "{}\\"):
         return "has a query with {, } or \\, which a Caddyfile cannot match"
     # Caddy refuses a map in which the name of its own variable occurs.
-    has_variable = _CADDY_VARIABLE in row.target or _CADDY_VARIABLE in exact_key(row.host, row.path, row.query)
+    has_variable = _CADDY_VARIABLE in row.target or _CADDY_VARIABLE in row.source
     return f"contains {_CADDY_VARIABLE}, the name of the variable of the Caddy map" if has_variable else None
-
-
-def _caddy_target(row: MapRow) -> str:
-    return percent_encode(row.target, "{}\\")
