@@ -4,12 +4,13 @@
 |-----------|-----------------------------------------------------|-------------------------------------------|
 | bands     | similar pages                                       | postings per bucket                       |
 | samples   | longer pages that absorbed the old page             | 16 shingles, postings per shingle         |
-| words     | rewritten pages that share hardly any shingles      | 48 words, postings per word               |
+| words     | rewritten pages, which share hardly any shingles    | 48 words, postings per word               |
 | path      | pages that share path words or a page name          | 25 words and names, postings per word     |
 | position  | the same path on other hosts, and parent pages      | hosts of the domain, new hosts            |
 
 The last source yields URLs. The others yield documents, which are taken from each source in turn, the best first. The
-*promise* of a document or URL is an estimate from the indexes alone; only the most promising URLs are compared.
+*promise* of a document or URL is an estimate of its similarity that needs no texts; only the texts of the most
+promising URLs are compared.
 """
 
 from __future__ import annotations
@@ -42,11 +43,11 @@ from streams.urls import directory_prefix, host_prefix
 WORD_POSTINGS_MAX = 400  # a word or page name with more postings on a site is ignored
 QUERY_WORDS_MAX = 48
 WORDS_PER_READ = 32
-WORD_ROWS_MAX, SAMPLE_ROWS_MAX = 4_000, 4_000  # postings of words and of sampled shingles read for one dead URL
+WORD_ROWS_MAX, SAMPLE_ROWS_MAX = 4_000, 4_000  # postings read per dead URL: of words, and of sampled shingles
 NAMES_MAX, SITES_MAX, HOSTS_MAX, PARENT_PAGES_MAX = 18, 4, 16, 12
 SKETCHES_COMPARED_MAX = 64  # documents whose sketches are compared
-SKETCH_SIMILARITY_MIN = 0.04  # a smaller sum of containment and resemblance may be an error of the sketches
-_LOOKUPS_CACHED = 512  # per source; a result takes a few kilobytes at most
+SKETCH_SIMILARITY_MIN = 0.04  # a smaller sum of containment and resemblance may be due to sampling error alone
+_LOOKUPS_CACHED = 512  # per source; each result needs a few kilobytes at most
 _HOT_WORDS_MAX = 100_000  # words remembered as too common, so that their postings are not read again
 _DOCUMENTS_PER_READ = 32  # documents whose locations are read together
 _HISTORIES_PER_READ = 16
@@ -54,7 +55,7 @@ _PROMISE_SHARE_MIN = 0.2  # a URL with less than this share of the best promise 
 
 
 class CandidateSelector:
-    """Selects candidates. Look-ups are cached, because a search that continues from a hop repeats many of them."""
+    """Selects candidates. Look-ups are cached, because a search from a hop repeats many of them."""
 
     def __init__(self, context: FindContext) -> None:
         self._context, self._counters = context, context.counters
@@ -70,7 +71,7 @@ class CandidateSelector:
         self._hot_words: set[tuple[bytes, int]] = set()
 
     def select(self, dead: DeadUrl, extra_keys: Iterable[bytes], excluded: frozenset[bytes]) -> list[UrlHistory]:
-        """Return the histories of the candidates, which had a page after the old URL went missing.
+        """Return the histories of the candidates that have had a page since the old URL went missing.
 
         Candidates are `extra_keys`, URLs found by position, and the `find.compared_max` most promising URLs of the
         documents found. URLs in `excluded` are never candidates.
@@ -96,7 +97,7 @@ class CandidateSelector:
     def _rate_urls(
         self, dead: DeadUrl, promise_by_document: dict[bytes, float], excluded: set[bytes]
     ) -> dict[bytes, float]:
-        """Return the promise of the URLs of the first documents, by key: about `find.candidates_max` URLs.
+        """Return the promise of about `find.candidates_max` URLs, by key: the URLs of the first documents.
 
         The promise of a URL is that of its most promising document, plus the weighted similarity of the paths.
         """
@@ -123,10 +124,10 @@ class CandidateSelector:
         return [h for h in histories if h.last_page and h.last_page.sweep >= dead.missing_since]
 
     def _rate_documents(self, dead: DeadUrl) -> dict[bytes, float]:
-        """Return the promise of candidate documents by prefix; each source in turn contributes its best document.
+        """Return the promise of candidate documents, by prefix. Each source in turn contributes its best document.
 
-        The promise of a document is its containment plus its resemblance, both estimated by sketches, plus the
-        strength of its shared words as a share of the highest such strength.
+        The promise of a document is its containment plus its resemblance, both estimated from sketches, plus the
+        strength of its shared words, relative to the highest strength.
         """
         gathered_max = self._context.settings.gathered_max
         content_strengths = self._strengths_by_content(dead.row) if dead.row else {}
@@ -138,22 +139,22 @@ class CandidateSelector:
         )
         total_strengths: dict[bytes, float] = defaultdict(float)
         for source in (content_strengths, word_strengths, path_strengths):
-            max_strength = max(source.values(), default=1.0)
+            source_max = max(source.values(), default=1.0)
             for prefix, strength in source.items():
-                total_strengths[prefix] += strength / max_strength
+                total_strengths[prefix] += strength / source_max
         if len(total_strengths) > gathered_max:
             self._counters["gathered_max"] += 1
         chosen = _strongest_prefixes(total_strengths, gathered_max)
         sketch_similarities = self._compare_sketches(dead, content_strengths)
         documents = _interleave(chosen, [sketch_similarities, path_strengths, word_strengths, total_strengths])
-        max_strength = max(word_strengths.values(), default=1.0)
+        words_max = max(word_strengths.values(), default=1.0)
         return {
-            prefix: sketch_similarities.get(prefix, 0.0) + word_strengths.get(prefix, 0.0) / max_strength
+            prefix: sketch_similarities.get(prefix, 0.0) + word_strengths.get(prefix, 0.0) / words_max
             for prefix in documents
         }
 
     def _compare_sketches(self, dead: DeadUrl, content_strengths: dict[bytes, float]) -> dict[bytes, float]:
-        """Return containment plus resemblance, by prefix, of the documents that share the most bands and shingles."""
+        """Return containment plus resemblance, by prefix, for the documents with the highest strengths by content."""
         if dead.row is None:
             return {}
         prefixes = _strongest_prefixes(content_strengths, SKETCHES_COMPARED_MAX)
@@ -191,7 +192,7 @@ class CandidateSelector:
         return strengths
 
     def _searched_sites(self, dead: DeadUrl) -> list[bytes]:
-        """Return the keys of the sites to search for words: the old site and those new in `dead.missing_since`.
+        """Return the hashes of the sites to search for words: the old site, and the sites new in `missing_since`.
 
         If that sweep visited the old host and many new hosts, as a broad crawl does, the new sites are left out,
         because none of them is more likely than the others.
@@ -203,7 +204,7 @@ class CandidateSelector:
         return list(dict.fromkeys(site_hash(host + b"/") for host in [old_host, *new_hosts]))[:SITES_MAX]
 
     def _strengths_by_words(self, sites: list[bytes], words: Iterable[int]) -> dict[bytes, float]:
-        """Return the sum of the weights of shared words, by document prefix; rare words weigh more."""
+        """Return the sum of the weights of shared words, by document prefix. Rare words weigh more."""
         strengths: dict[bytes, float] = defaultdict(float)
         postings_left = WORD_ROWS_MAX
         keys = [(site, word) for word, site in product(words, sites)]
@@ -234,7 +235,9 @@ class CandidateSelector:
         for sweep in {dead.missing_since, last_committed}:
             hosts += sweeps.hosts_of_domain(sweep, dead.key, HOSTS_MAX)
             hosts += sweeps.new_hosts(sweep, dead.last_sweep)[:SITES_MAX]
-        same_path_keys = [other + dead.key[len(host) :] for other in dict.fromkeys(hosts) if other != host]
+        same_path_keys = [
+            other_host + dead.key[len(host) :] for other_host in dict.fromkeys(hosts) if other_host != host
+        ]
         return [*same_path_keys[:HOSTS_MAX], *parent_page_keys(dead.key)]
 
 
@@ -243,7 +246,7 @@ def _strongest_prefixes(strengths: dict[bytes, float], limit: int) -> list[bytes
 
 
 def _interleave(chosen: list[bytes], sources: list[dict[bytes, float]]) -> list[bytes]:
-    """Take the chosen prefixes from each source in turn, the best first, so that no source crowds out the others."""
+    """Take the best of the chosen prefixes from each source in turn, so that no source crowds out the others."""
     rankings = [
         _strongest_prefixes({prefix: source[prefix] for prefix in chosen if prefix in source}, len(chosen))
         for source in sources
@@ -253,7 +256,7 @@ def _interleave(chosen: list[bytes], sources: list[dict[bytes, float]]) -> list[
 
 
 def _query_words(features: TextFeatures | None) -> list[int]:
-    """Return the hashes of the words to look up, usually more than the index contains per text."""
+    """Return the hashes of the words to look up. They are usually more than the index contains per text."""
     if features is None:
         return []
     counts = np.expm1(features.log_counts).round().astype(np.int64)

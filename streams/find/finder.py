@@ -52,20 +52,20 @@ class Finder:
         self._context = FindContext(view, settings)
         self._settings = self._context.settings
         self.counters = self._context.counters  # how often each limit was reached
-        self.searched_urls = 0  # so far, including the neighbours of requested URLs
+        self.searched_urls = 0  # number of URLs searched so far, including the neighbours of requested URLs
         self._ranker = Ranker(self._context)
         self._tracer = Tracer(self._context, self._ranker)
 
     def find(self, url: str) -> Answer:
-        """Return the answer for one URL. It is not supported by rewrite rules, which need the moves of other URLs."""
+        """Return the answer for one URL, without rewrite rules, which are learned from the moves of other URLs."""
         return self._answer(self._search(url), NO_RULES)
 
     def find_many(self, urls: Iterable[str]) -> Iterator[Answer]:
         """Yield the answers for many URLs, in the order of the URLs.
 
-        URLs are traced in blocks. The answers of a block are supported by rewrite rules, which are learned from the
-        last `MOVES_MAX` sure moves of this and earlier blocks. If a block has only a few URLs, the missing URLs in
-        their folders are traced too, to learn rules from more moves.
+        URLs are traced in blocks. The answers of a block also use rewrite rules, which are learned from the last
+        `MOVES_MAX` sure moves of this and earlier blocks. If a block has only a few URLs, the missing URLs in their
+        folders are traced too, so that rules can be learned from more moves.
         """
         remaining_urls = iter(urls)
         moves: dict[str, str] = {}
@@ -85,16 +85,16 @@ class Finder:
             yield from (self._answer(case, rules) for case in cases)
 
     def missing_since(self, url: str) -> int | None:
-        """Return the sweep since which this URL is missing; None if it is alive, or never had a page."""
+        """Return the sweep since which this URL has been missing; None if it is alive, or never had a page."""
         history = self._context.checked_history(url_key(url))
         return history.missing_since if history.pages else None
 
     def hosts_outside_last_sweep(self) -> list[str]:
-        """Return the hosts of earlier sweeps whose pages the last sweep cannot make missing."""
+        """Return the hosts of earlier sweeps that are outside the scope of the last sweep."""
         return self._context.sweeps.hosts_outside_last_sweep()
 
     def ranked_urls(self, url: str) -> list[str]:
-        """Return the URLs of all ranked candidates, of any confidence and without those that rules predict."""
+        """Return the URLs of all ranked candidates, whatever their confidence, without URLs that rules predict."""
         result = self._search(url).result
         return [candidate.history.pages[-1].url for candidate in result.trace.ranked] if result else []
 
@@ -116,7 +116,7 @@ class Finder:
         return _Case(url, history, SearchResult(dead, trace, redirect))
 
     def _missing_neighbours(self, case: _Case) -> list[str]:
-        """Return missing URLs in the folder of a URL, in order of key, or none if the URL itself has a sure move."""
+        """Return missing URLs in the folder of a URL, in order of key, or [] if the URL itself has a sure move."""
         if case.history is None or case.result is None or _sure_move_target(case) is not None:
             return []
         keys = (key for key in folder_neighbours(self._context, case.history.key) if key != case.history.key)
@@ -129,8 +129,9 @@ class Finder:
         if history is None or (result is None and not history.is_alive):
             candidates = self._guesses(case.url, rules) if history else []
             return Answer(url=case.url, status="unknown", last_seen=None, document=None, candidates=candidates)
-        status, candidates, limit = "alive", [], self._settings.answers_max
+        status, candidates = "alive", []
         if result is not None:
+            limit = self._settings.answers_max
             candidates = build_candidates(self._apply_rules(case.url, result, rules), limit)
             failure = history.failures[-1] if history.failures else None
             if failure is not None and failure.document is not None and failure.redirect is None:  # a soft 404
@@ -159,18 +160,14 @@ class Finder:
         return candidates[: self._settings.answers_max]
 
 
-def _direct_confidence(result: SearchResult) -> float:
-    """Return the confidence of the best candidate, ignoring rules and redirects."""
-    candidates = build_candidates(SearchResult(result.dead, result.trace), 1)
-    return candidates[0].confidence if candidates else 0.0
-
-
 def _sure_move_target(case: _Case) -> str | None:
-    """Return the new URL if rules can be learned from the move: it is sure, direct and not to a copied tree."""
+    """Return the new URL if rules can be learned from the move: if it is sure, direct and not to a copied tree."""
     if case.result is None or not case.result.trace.ranked or case.result.trace.hops:
         return None
     best = case.result.trace.ranked[0]
-    is_sure = not best.traits.is_copied and _direct_confidence(case.result) >= LEARN_CONFIDENCE_MIN
+    # The confidence without rules and redirects.
+    (candidate,) = build_candidates(SearchResult(case.result.dead, case.result.trace), 1)
+    is_sure = not best.traits.is_copied and candidate.confidence >= LEARN_CONFIDENCE_MIN
     return best.history.pages[-1].url if is_sure else None
 
 
@@ -185,10 +182,9 @@ def _target_key(prediction: Prediction) -> bytes | None:
 def warm_up() -> None:
     """Compile and load what the first search needs, and exempt it from garbage collection. Call at process start.
 
-    Only for processes that search for many URLs: loading takes longer than a few searches in numpy.
-
-    The compiler leaves a few hundred thousand objects that live as long as the process. Full collections walked all
-    of them, which added 100 ms to about every hundredth search.
+    This is only for processes that search for many URLs: loading takes longer than a few searches in numpy. The
+    exemption helps because the compiler leaves a few hundred thousand objects that live as long as the process. Full
+    collections would visit all of them, which adds 100 ms to about every hundredth search.
     """
     example = Sketcher(Scheme())
     sketch = example.sketch("a few words are enough")

@@ -25,7 +25,7 @@ from streams.page import NOT_MODIFIED, SUCCESS_STATUSES
 from streams.urls import domain_ranges, host_prefix, key_host, url_key
 
 _URLS_PER_BATCH, _ROWS_CACHED = 512, 4_096
-_NEW_HOSTS_MAX = 64
+_NEW_HOSTS_MAX = 64  # per pair of sweeps
 _HOSTS_READ_MAX = 10_000  # in a sweep with more hosts, no host is regarded as new
 _SERVER_ERROR_MIN = 500
 _TEMPORARY_CLIENT_ERRORS = frozenset({408, 425, 429})
@@ -57,7 +57,7 @@ IS_MISSING: dict[Outcome, bool | None] = {  # None: the URL stays missing or ali
 class SweepIndex:
     """The committed sweeps of a view, and the hosts that they visited. Results are cached and never refreshed.
 
-    `scope` lists hosts that count as visited by every sweep. Raise BadUrl if one of them is not a host.
+    `scope` lists hosts that are in the scope of every sweep. Raise BadUrl if an entry is not a host.
     """
 
     def __init__(self, view: View, scope: Iterable[str] = ()) -> None:
@@ -80,7 +80,7 @@ class SweepIndex:
         return host in self._scope or self.has_visited(sweep, host)
 
     def hosts_outside_last_sweep(self) -> list[str]:
-        """Return the hosts that earlier committed sweeps visited and that are outside the scope of the last one.
+        """Return the hosts that earlier committed sweeps visited, but that are outside the scope of the last sweep.
 
         At most `_HOSTS_READ_MAX` hosts per sweep are read.
         """
@@ -106,15 +106,17 @@ class SweepIndex:
             results += (host for host in hosts if host < stop)
         return results
 
-    def _read_new_hosts(self, sweep: int, previous: int) -> list[bytes]:
-        """Return hosts that a sweep visited and the sweep `previous` did not, those with the most captures first."""
+    def _read_new_hosts(self, sweep: int, old_sweep: int) -> list[bytes]:
+        """Return hosts that `sweep` visited but `old_sweep` did not, the hosts with the most captures first."""
         counts = self._view.captures_per_host(sweep, limit=_HOSTS_READ_MAX + 1)
         if len(counts) > _HOSTS_READ_MAX:
             return []
-        previous_counts = self._view.captures_per_host(previous, limit=_HOSTS_READ_MAX + 1)
-        is_complete = len(previous_counts) <= _HOSTS_READ_MAX  # otherwise, ask for each host
+        old_counts = self._view.captures_per_host(old_sweep, limit=_HOSTS_READ_MAX + 1)
+        is_truncated = len(old_counts) > _HOSTS_READ_MAX
         new_hosts = [
-            h for h in counts if not (previous_counts.get(h, 0) if is_complete else self.has_visited(previous, h))
+            host
+            for host in counts
+            if not (self.has_visited(old_sweep, host) if is_truncated else old_counts.get(host))
         ]
         return sorted(new_hosts, key=lambda host: (-counts[host], host))[:_NEW_HOSTS_MAX]
 
@@ -125,7 +127,7 @@ def scope_host(name: str) -> bytes:
 
 
 class UrlHistory(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """The captures of one URL, classified by the rule: successes show that it is alive, failures that it is not."""
+    """The captures of one URL, classified by the rule: a success shows that it is alive, a failure that it is not."""
 
     key: bytes
     pages: tuple[Capture, ...]  # successes with text, one per sweep, in order
@@ -158,7 +160,10 @@ class UrlHistory(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 def build_history(
     key: bytes, captures: list[Capture], sweeps: SweepIndex, is_suspected: Callable[[bytes, bytes], bool]
 ) -> UrlHistory:
-    """Classify the captures of a URL, which are in order of time. `is_suspected` takes a document and a URL key."""
+    """Classify the captures of a URL, which must be in order of time.
+
+    `is_suspected` returns whether a document, served at a URL key, is a suspected soft 404.
+    """
     decisive_captures = _decisive_captures(captures)
     pages: list[Capture] = []
     textless_success: Capture | None = None
@@ -195,7 +200,7 @@ def redirect_key(capture: Capture) -> bytes | None:
 
 def _outcome(capture: Capture, previous: Outcome, is_suspected: Callable[[bytes, bytes], bool]) -> Outcome:
     if _is_temporary_error(capture):
-        is_repeated = previous in (Outcome.TEMPORARY_ERROR, Outcome.REPEATED_TEMPORARY_ERROR)
+        is_repeated = previous in {Outcome.TEMPORARY_ERROR, Outcome.REPEATED_TEMPORARY_ERROR}
         return Outcome.REPEATED_TEMPORARY_ERROR if is_repeated else Outcome.TEMPORARY_ERROR
     if capture.redirect is not None or not (capture.status in SUCCESS_STATUSES or capture.status == NOT_MODIFIED):
         return Outcome.NOT_SERVED
@@ -205,7 +210,7 @@ def _outcome(capture: Capture, previous: Outcome, is_suspected: Callable[[bytes,
 
 
 def _decisive_captures(captures: list[Capture]) -> dict[int, Capture]:
-    """Return the capture that decides each sweep's outcome, by sweep, in order."""
+    """Return, for each sweep in order, the capture that decides its outcome."""
     by_sweep: dict[int, Capture] = {}
     for capture in captures:
         is_self_redirect = redirect_key(capture) == capture.key
@@ -232,7 +237,7 @@ def _is_temporary_error(capture: Capture) -> bool:
 
 
 def possibly_missing_urls(view: View, soft_404_urls: int, prefix: bytes = b"") -> Iterator[str]:
-    """Yield URLs that had a page and may be missing now, in order of key. Their keys begin with `prefix`.
+    """Yield, in order of key, the URLs under a key prefix that had a page and may be missing now.
 
     These are URLs that the last committed sweep did not capture, URLs whose last capture has no page, and URLs that
     changed to a suspected soft 404. Not all of them are missing: for example, the last sweep may have visited only
@@ -253,7 +258,7 @@ def possibly_missing_urls(view: View, soft_404_urls: int, prefix: bytes = b"") -
 class _UrlWithPage(NamedTuple):
     last_page: Capture
     is_last_capture: bool
-    has_changed: bool  # the URL had another document before
+    has_changed: bool  # the URL had a different document before
 
 
 def _urls_with_pages(view: View, prefix: bytes) -> Iterator[_UrlWithPage]:

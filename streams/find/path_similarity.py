@@ -15,7 +15,8 @@ _TRIGRAMS_WEIGHT = 0.4
 class PathFeatures(msgspec.Struct, frozen=True, gc=False):
     """The distinct words of a URL's path, and the distinct trigrams of the path without separators.
 
-    Both are tuples, because the garbage collector repeatedly walks sets: 40 ms per run for 16,000 paths.
+    Both are tuples of strings, which the garbage collector does not track. Sets cost 40 ms per collection at 16,000
+    paths.
     """
 
     words: tuple[str, ...]
@@ -31,10 +32,10 @@ def path_features(key: bytes) -> PathFeatures:
 
 
 def path_similarity_to(path: PathFeatures) -> Callable[[PathFeatures], float]:
-    """Return a function that compares other paths with this one, from 0 to 1.
+    """Return a function that returns the similarity of another path to this one, from 0 to 1.
 
     The similarity is a weighted mean of the Jaccard index of the words and the Dice coefficient of the trigrams.
-    Trigrams also match joined words: `parentservices` and `parent_services`.
+    Trigrams also match words that were joined, such as `parentservices` and `parent_services`.
     """
     own_words, own_trigrams = set(path.words), set(path.trigrams)
 

@@ -15,11 +15,13 @@ from streams.find.text_similarity import OldText, Similarity
 from streams.sketch import sketcher
 from streams.urls import host_prefix
 
-CHECKED_MAX = 12  # best candidates to check for soft 404s and copies; also, to exchange with the search from a hop
+CHECKED_MAX = (
+    12  # number of best candidates that are checked for soft 404s and copies, or exchanged with a hop's search
+)
 
 
 class PageComparer:
-    """Compares the page of one dead URL with documents and URL paths. Each document is compared only once."""
+    """Compares the page of a dead URL with documents, each only once, and its path with other paths."""
 
     def __init__(self, context: FindContext, dead: DeadUrl) -> None:
         self.dead, self._context = dead, context
@@ -73,6 +75,8 @@ class RankedCandidate(NamedTuple):
 
 
 class Ranker:
+    """Compares candidates with the page of a dead URL, and ranks them by their scores."""
+
     def __init__(self, context: FindContext) -> None:
         self._context = context
 
@@ -93,6 +97,7 @@ class Ranker:
         return best_first([*self._mark_frozen_copies(dead, checked), *ranked[CHECKED_MAX:]])
 
     def score(self, comparer: PageComparer, history: UrlHistory) -> RankedCandidate:
+        """Return one candidate with its traits and its score, without the checks of `rank`."""
         dead = comparer.dead
         similarities = [comparer.compare(document) for document in _versions_to_compare(dead, history)]
         coexisting_document = history.document_in_sweep(dead.last_sweep) or self._document_of_another_page(
@@ -115,7 +120,7 @@ class Ranker:
     def apply_predictions(
         self, dead: DeadUrl, ranked: list[RankedCandidate], predictions: Mapping[bytes, Prediction]
     ) -> list[RankedCandidate]:
-        """Add living predicted URLs to the candidates, and the support of rules to the scores."""
+        """Add the predicted URLs that are alive to the candidates, and the support of rules to all scores."""
         if not predictions:
             return ranked
         context, comparer = self._context, PageComparer(self._context, dead)
@@ -160,7 +165,7 @@ class Ranker:
         """Mark candidates that are in a copy of the old tree, if the whole old tree is gone.
 
         A candidate identical to the old page is a copy if a second candidate resembles the old page and appeared when
-        the old URL went missing. The second one is then the page itself, of which the site has archived a version.
+        the old URL went missing. The second candidate is then the new home, and the first an archived version.
         """
         shares: dict[bytes, float] = {}
         trees: tuple[bytes, ...] = ()
@@ -180,7 +185,7 @@ class Ranker:
     def _is_new_home(self, dead: DeadUrl, candidate: RankedCandidate, copied_trees: tuple[bytes, ...]) -> bool:
         """Whether a candidate resembles the old page, is outside the copied trees, and is new.
 
-        Containment is not enough, because a moved site may have a new print page that contains all other pages.
+        Containment is not sufficient, because a moved site may have a new print page that contains all other pages.
         """
         traits = candidate.traits
         if not traits.appeared or traits.is_copied or traits.resemblance < scoring.NEW_HOME_RESEMBLANCE_MIN:
@@ -190,7 +195,7 @@ class Ranker:
         )
 
     def _existed_elsewhere(self, dead: DeadUrl, history: UrlHistory) -> bool:
-        """Whether a third URL had a candidate's first document while the old URL was alive."""
+        """Whether a third URL served a candidate's first document when the old URL was last captured."""
         document = history.pages[0].document
         if document is None:
             return False
@@ -201,9 +206,10 @@ class Ranker:
         )
 
     def _document_of_another_page(self, dead: DeadUrl, history: UrlHistory) -> bytes | None:
-        """Return a new candidate's first document if another page had it while the old URL was alive.
+        """Return a candidate's first document if a third URL served it when the old URL was last captured.
 
-        The candidate is then a copy of that page, or its new home, and resembles the old page as that page did.
+        The candidate is then a copy or the new home of that third page, and need not be more similar to the old page
+        than the third page was.
         """
         document = history.pages[0].document
         is_old_page = dead.row is not None and document == dead.row.sketch.document

@@ -2,9 +2,9 @@
 
     containment   share of the old page's shingles in the candidate; `rare_containment` weights each shingle by its
                   rarity on the site, so that menus and other boilerplate weigh little
-    cosine        of the TF-IDF vectors: ln(1 + count) x IDF on the site. It recognises rewritten pages
-    title         share of the old page's title words in the candidate's title, weighted by squared IDF; if a page
-                  has no title, its first words are used
+    cosine        cosine similarity of the TF-IDF vectors, ln(1 + count) x IDF on the site; recognises rewritten pages
+    title         share of the old page's title words in the candidate's title, weighted by squared IDF; the first
+                  words of a page replace a missing title
 
 Site statistics come from a bounded sample of the site's URLs, which is read once.
 """
@@ -30,26 +30,26 @@ from streams.urls import directory_prefix
 _COMMON_ABOVE = 3  # a shingle in more sampled documents weighs less
 _SITE_DOCUMENTS_MIN = 8
 _VECTORS_CACHED = 4096
-_LEAD_CHARACTERS, _LEAD_WORDS = 300, 12
-_RARE_TOTAL_EXTRA = 2.0  # added to the sum of rarities, so that no page contains a page that has only menus
+_TITLE_CHARACTERS_MAX, _LEAD_WORDS = 300, 12  # of a title, and of the first words that replace a missing title
+_RARE_TOTAL_EXTRA = 2.0  # added to the sum of rarities, so that a page with only menus has a low `rare_containment`
 _SCAN_CAPTURES_MAX = 4_096  # captures whose keys are read at once; a larger site is sampled by directory
 _DIRECTORIES_MAX = 64
-_DIRECTORY_CAPTURES, _DIRECTORY_URLS = 128, 8
-_URLS_FACTOR = 4  # maximum number of URLs to read, per URL wanted from the last sweep
+_DIRECTORY_CAPTURES, _DIRECTORY_URLS = 128, 8  # per directory: captures whose keys are read, and URLs sampled
+_URLS_FACTOR = 4  # at most this many URLs are read per URL wanted from the last sweep
 _SAMPLE_CAPTURES_MAX = 1_536
 
 
 class TextFeatures(msgspec.Struct, frozen=True, gc=False, eq=False):
-    """The title of a text, its distinct shingles and words, both ascending, and how often the words occur."""
+    """The distinct shingles and words of a text, both ascending, how often the words occur, and the title."""
 
     shingles: NDArray[np.uint32]
     words: NDArray[np.uint32]
     log_counts: NDArray[np.float64]  # ln(1 + count), per word
-    title: str
+    title: str  # or the first words of the text
 
 
 class Similarity(NamedTuple):
-    """How similar the old page a and a document b are, 0 to 1."""
+    """How similar the old page (a) and a candidate's document (b) are, from 0 to 1."""
 
     resemblance: float = 0.0
     containment: float = 0.0  # share of a's shingles in b
@@ -63,7 +63,7 @@ class Similarity(NamedTuple):
 
 
 class TextFeatureCache:
-    """An LRU cache of the features of `size` texts by document id; a value is None if no text is stored."""
+    """An LRU cache of text features by document id, for `size` documents; None if a document's text is not stored."""
 
     def __init__(self, view: View, sketcher: Sketcher, size: int = 4096) -> None:
         self._view, self._sketcher = view, sketcher
@@ -76,12 +76,12 @@ class TextFeatureCache:
 
     def compute(self, title: str, text: str) -> TextFeatures:
         shingles, words, counts = self._sketcher.shingles_and_words(text)
-        lead = title.strip() or " ".join(text[:_LEAD_CHARACTERS].split()[:_LEAD_WORDS])
-        return TextFeatures(shingles, words, np.log1p(counts.astype(np.float64)), lead[:_LEAD_CHARACTERS])
+        title = title.strip() or " ".join(text[:_TITLE_CHARACTERS_MAX].split()[:_LEAD_WORDS])
+        return TextFeatures(shingles, words, np.log1p(counts.astype(np.float64)), title[:_TITLE_CHARACTERS_MAX])
 
 
 class SiteStatistics:
-    """How rare words and shingles are in a sample of a site: words in its last sweep, shingles in any sweep."""
+    """How rare words and shingles are in a sample of a site: words in its last sweep, shingles in each sweep."""
 
     def __init__(
         self, sample: list[list[Capture]], text_features: TextFeatureCache, last_sweep: int, documents_max: int = 64
@@ -101,7 +101,7 @@ class SiteStatistics:
         return [f for f in self._text_features.of_document.get_many(chosen) if f is not None]
 
     def idf(self, words: NDArray[np.uint32]) -> NDArray[np.float64]:
-        """Return ln((1 + documents) / (1 + documents with the word)) of each word, at least 0."""
+        """Return ln((1 + documents) / (1 + documents with the word)) for each word, at least 0."""
         counts = _look_up(words, self._words, self._word_counts)
         return np.asarray(np.log((1.0 + self._document_count) / (1.0 + counts)))
 
@@ -115,11 +115,11 @@ class SiteStatistics:
         return self._vectors[document]
 
     def rarity(self, shingles: NDArray[np.uint32], sweep: int) -> NDArray[np.float64]:
-        """Return a weight per shingle: 1 if it is rare, 0 if it is on every page of the last sweep or of `sweep`."""
+        """Return a weight per shingle: 1 if rare, 0 if on every sampled page of the last sweep or of `sweep`."""
         weights = np.ones(len(shingles))
         for sampled_sweep in {self._last_sweep, sweep}:
-            common, commonness = self._common_shingles(sampled_sweep)
-            weights = np.minimum(weights, 1.0 - _look_up(shingles, common, commonness))
+            common_shingles, commonness = self._common_shingles(sampled_sweep)
+            weights = np.minimum(weights, 1.0 - _look_up(shingles, common_shingles, commonness))
         return weights
 
     def _read_common_shingles(self, sweep: int) -> tuple[NDArray[np.uint32], NDArray[np.float64]]:
@@ -151,18 +151,18 @@ class OldText:
         from streams.sketch.similarity import count_and_weigh_shared, sparse_dot_product
 
         old = self._features
-        common, rare = count_and_weigh_shared(old.shingles, self._rarity, candidate.shingles)
-        union = len(old.shingles) + len(candidate.shingles) - common
+        shared, shared_rarity = count_and_weigh_shared(old.shingles, self._rarity, candidate.shingles)
+        union = len(old.shingles) + len(candidate.shingles) - shared
         vector, candidate_norm = self._site.vector(document, candidate)
-        norm = self._norm * candidate_norm
-        candidate_words = self._text_features.title_words(candidate.title)
-        _, title = count_and_weigh_shared(self._title_words, self._title_weights, candidate_words)
+        norms = self._norm * candidate_norm
+        title_words = self._text_features.title_words(candidate.title)
+        _, title_weight = count_and_weigh_shared(self._title_words, self._title_weights, title_words)
         return Similarity(
-            resemblance=common / union if union else 1.0,
-            containment=common / len(old.shingles) if len(old.shingles) else 0.0,
-            rare_containment=rare / self._rare_total,
-            cosine=sparse_dot_product(old.words, self._vector, candidate.words, vector) / norm if norm > 0 else 0.0,
-            title=title / self._title_total,
+            resemblance=shared / union if union else 1.0,
+            containment=shared / len(old.shingles) if len(old.shingles) else 0.0,
+            rare_containment=shared_rarity / self._rare_total,
+            cosine=sparse_dot_product(old.words, self._vector, candidate.words, vector) / norms if norms > 0 else 0.0,
+            title=title_weight / self._title_total,
         )
 
 
@@ -187,14 +187,14 @@ def _look_up(
 def sample_site(view: View, host: bytes, urls_max: int, last_sweep: int) -> list[list[Capture]]:
     """Return the captures of a sample of a host's URLs, one list per URL.
 
-    URLs are read until `urls_max` of them were captured in `last_sweep`, or `_SAMPLE_CAPTURES_MAX` captures were
-    read. The sample contains all URLs that were read. On a large host, it is spread over the directories.
+    URLs are read until `last_sweep` has captured `urls_max` of them, or until `_SAMPLE_CAPTURES_MAX` captures are
+    read. The sample contains all URLs that were read. On a large host, they are from many directories.
     """
     keys = view.url_keys_under(host, _SCAN_CAPTURES_MAX)
     has_more_captures = len(keys) > 1 and bool(view.url_keys_under(host, 1, keys[-1] + b"\xff"))
     if has_more_captures:
-        spread_keys = _skim_directories(view, host)
-        keys = spread_keys if len(spread_keys) >= urls_max else [*spread_keys, *keys]
+        directory_keys = _skim_directories(view, host)
+        keys = directory_keys if len(directory_keys) >= urls_max else [*directory_keys, *keys]
     sample: list[list[Capture]] = []
     captures_read = last_sweep_urls = 0
     shuffled_keys = sorted(set(keys), key=lambda key: (zlib.crc32(key), key))[: _URLS_FACTOR * urls_max]
@@ -209,7 +209,7 @@ def sample_site(view: View, host: bytes, urls_max: int, last_sweep: int) -> list
 
 
 def _skim_directories(view: View, host: bytes) -> list[bytes]:
-    """Return the keys of the first URLs of up to `_DIRECTORIES_MAX` directories, and of some URLs of the root."""
+    """Return the keys of the first URLs of up to `_DIRECTORIES_MAX` directories, and of some URLs in the root."""
     results: list[bytes] = []
     start: bytes | None = None
     for _ in range(_DIRECTORIES_MAX):

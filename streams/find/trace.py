@@ -1,8 +1,8 @@
 """Follow a dead URL to the new home of its page, even if the page moved more than once.
 
-If the best candidate is dead too and the match is sure enough, the candidate is a hop: its last text and its URL
-resemble those of the current page more than the old ones do. The search continues from the hop, and a candidate's
-score is four fifths of its score from the hop and one fifth of its score from the old URL.
+If the best candidate is dead too and the match is sure enough, the candidate is a hop. The search continues from the
+hop, whose last text and URL resemble those of the current page more than the old ones do. A candidate's score is then
+four fifths of its score from the hop plus one fifth of its score from the old URL.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from streams.find.ranking import CHECKED_MAX, PageComparer, RankedCandidate, Ran
 
 
 class Hop(NamedTuple):
-    """An intermediate URL of the page, which is dead too, and the confidence of the move to it."""
+    """A dead URL at which the page was for a time, and the confidence of the move to this URL."""
 
     url: str
     confidence: float
@@ -36,6 +36,8 @@ class Trace(msgspec.Struct, frozen=True):
 
 
 class Tracer:
+    """Finds the candidates for dead URLs, also through hops."""
+
     def __init__(self, context: FindContext, ranker: Ranker) -> None:
         self._context, self._ranker = context, ranker
         self._selector = CandidateSelector(context)
@@ -43,7 +45,7 @@ class Tracer:
     def trace(
         self, dead: DeadUrl, extra_keys: Iterable[bytes] = (), visited: frozenset[bytes] = frozenset(), depth: int = 0
     ) -> Trace:
-        """Trace one dead URL, after `depth` hops. `extra_keys` are always candidates, `visited` keys never are."""
+        """Trace one dead URL, reached through `depth` hops. `extra_keys` are candidates, `visited` keys are not."""
         visited |= {dead.key}
         comparer = PageComparer(self._context, dead)
         ranked = self._ranker.rank(comparer, self._selector.select(dead, extra_keys, visited))
@@ -59,7 +61,7 @@ class Tracer:
         return Trace(self._blend(comparer, living, onward), [hop, *onward.hops])
 
     def _find_hop(self, dead: DeadUrl, ranked: list[RankedCandidate]) -> Hop | None:
-        """Return the best candidate if it is sure enough and went missing later."""
+        """Return the best candidate as a hop if it is sure enough and went missing later than the dead URL."""
         if not ranked:
             return None
         best = ranked[0]
@@ -72,13 +74,13 @@ class Tracer:
         return Hop(best.history.pages[-1].url, confidence, best.history, missing_since) if is_sure else None
 
     def _blend(self, comparer: PageComparer, living: list[RankedCandidate], onward: Trace) -> list[RankedCandidate]:
-        """Return the candidates of both searches; a score is the weighted mean of the two scores."""
-        direct_candidates = {candidate.history.key: candidate for candidate in living}
+        """Return the candidates of both searches, each with the weighted mean of its two scores."""
+        candidates = {candidate.history.key: candidate for candidate in living}
         for candidate in onward.ranked[:CHECKED_MAX]:
-            if candidate.history.key not in direct_candidates:
-                direct_candidates[candidate.history.key] = self._ranker.score(comparer, candidate.history)
+            if candidate.history.key not in candidates:
+                candidates[candidate.history.key] = self._ranker.score(comparer, candidate.history)
         onward_scores = {candidate.history.key: candidate.score for candidate in onward.ranked}
         return best_first(
             c._replace(score=(1 - scoring.HOP_WEIGHT) * c.score + scoring.HOP_WEIGHT * onward_scores.get(key, 0.0))
-            for key, c in direct_candidates.items()
+            for key, c in candidates.items()
         )
