@@ -14,6 +14,7 @@ from pathlib import Path
 
 import msgspec
 
+from state import disk_sync
 from state.errors import DiskFull, StateCorrupt, StateError, is_disk_full
 
 FILE_NAME = "files.json"
@@ -35,7 +36,7 @@ def write(folder: Path, manifest: str) -> None:
     partial_file = folder / f"{FILE_NAME}.part"  # no reader may see a part of the inventory
     try:
         partial_file.write_bytes(msgspec.json.encode(Inventory(manifest, _file_sizes(folder))))
-        partial_file.replace(folder / FILE_NAME)
+        disk_sync.replace(partial_file, folder / FILE_NAME)
     except OSError:
         partial_file.unlink(missing_ok=True)
         raise

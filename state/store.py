@@ -347,6 +347,8 @@ class Store:
         try:
             # Read the manifest's name while the lock still keeps other writers out.
             manifest = inventory.current_manifest(self.path) if self.writable else ""
+            if self.writable:
+                self._sync_log()
             self._close_database()
             if manifest:
                 inventory.write(self.path, manifest)
@@ -354,6 +356,10 @@ class Store:
             raise state_error(self.path, error) from error
         finally:
             self._remove_reader_folder()
+
+    def _sync_log(self) -> None:
+        """Write the log to disk. A power cut must not make it shorter than the inventory says."""
+        self._db.flush_wal(True)
 
     def _column_families(self) -> list[Any]:
         return [*self._families.values(), self._prefix_index]

@@ -2,7 +2,7 @@
 
     {"reason", "detail", "url", "source", "member", "offset", "sweep"}
 
-A batch's lines are written before the batch is committed, and the commit records the length of the file. After a
+A batch's lines are on disk before the batch is committed, and the commit records the length of the file. After a
 crash, lines past this length are removed, because their batch will be processed again. Users may delete or replace
 the file. If the recorded length falls inside a line, the file was replaced, and is truncated before this line. A last
 line that was cut when the computer crashed is removed, so that the next line starts on a line of its own.
@@ -16,7 +16,7 @@ from pathlib import Path
 
 import msgspec
 
-from state import line_file
+from state import disk_sync, line_file
 from state.errors import DiskFull, StateError, is_disk_full
 from streams.page import Rejected
 
@@ -46,15 +46,25 @@ class DeadLetters:
         with self._translate_errors():
             if self.length():
                 line_file.truncate(self.path, length)
+                self._sync()
             return self.length()
 
     def append(self, rejected: Sequence[Rejected]) -> int:
-        """Append one line per record. Return the new length of the file in bytes. Raise DiskFull on a full disk."""
+        """Append one line per record, and return the new length of the file in bytes once the lines are on disk.
+
+        Raise DiskFull on a full disk.
+        """
         with self._translate_errors():
             if rejected:
                 with self.path.open("ab") as file:
                     file.write(msgspec.json.Encoder().encode_lines(map(self._line, rejected)))
+                self._sync()
             return self.length()
+
+    def _sync(self) -> None:
+        """Write the file and its name to disk: a commit that counts its lines must not survive a power cut alone."""
+        disk_sync.sync(self.path)
+        disk_sync.sync(self.path.parent)
 
     @contextmanager
     def _translate_errors(self) -> Iterator[None]:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from state import inventory
+from state import disk_sync, inventory
 from state.backup import backup
 from state.changes import Changes
 from state.errors import DiskFull, StateCorrupt
@@ -165,3 +165,17 @@ def test_an_inventory_that_cannot_be_written_leaves_no_part(folder: Path, monkey
     assert not list(folder.glob("files.json*"))
     with Store(folder, writable=False) as reader:
         assert reader.get(Family.META, b"2") == b"held"
+
+
+def test_an_inventory_and_the_files_it_lists_are_on_disk_before_it_gets_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a power cut, an inventory that is empty, or longer than a log that was cut, would make the state unusable."""
+    events: list[str] = []
+    store = Store(tmp_path)
+    monkeypatch.setattr(Store, "_sync_log", lambda _: events.append("log"))
+    monkeypatch.setattr(disk_sync, "sync", lambda path: events.append(path.name))
+    rename = Path.replace
+    monkeypatch.setattr(Path, "replace", lambda *paths: (events.append("rename"), rename(*paths)))
+    store.close()
+    assert events == ["log", "files.json.part", "rename", tmp_path.name]

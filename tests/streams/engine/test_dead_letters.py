@@ -1,13 +1,18 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
 
+from state.changes import Changes
 from state.errors import DiskFull
+from state.families import Family
+from state.store import Store
 from streams.engine.dead_letters import DeadLetters
 from streams.page import Origin, Rejected
+from tests.samples import page, settings, take
 
 ONE = Rejected("bad_url", "not a URL: 'x'", Origin("/data/a.wacz", 17, "archive/a.warc.gz"), "x")
 
@@ -85,3 +90,36 @@ def test_lone_surrogates_are_replaced(tmp_path: Path) -> None:
     letters.append([Rejected("bad_url", "lone \ud800 surrogate", Origin("a", 0), "http://a/\udc80")])
     (line,) = letters.path.read_text(encoding="utf-8").splitlines()
     assert json.loads(line)["reason"] == "bad_url"
+
+
+def test_lines_are_on_disk_before_the_commit_that_counts_them(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A power cut may keep a commit but lose what no fsync has written: the lines, or the name of a new file."""
+    fsync, write = os.fsync, Store.write
+    bytes_on_disk, names_on_disk, counted = 0, set[str](), list[int]()
+    file = store.path / "dead-letters.jsonl"
+
+    def record_sync(descriptor: int) -> None:
+        nonlocal bytes_on_disk
+        fsync(descriptor)
+        if os.path.samestat(os.fstat(descriptor), store.path.stat()):
+            names_on_disk.update(path.name for path in store.path.iterdir())
+        elif file.exists() and os.path.samestat(os.fstat(descriptor), file.stat()):
+            bytes_on_disk = file.stat().st_size
+
+    def check_before_writing(self: Store, changes: Changes, *, sync: bool = False) -> None:
+        if (count := int(changes.puts_of(Family.META).get(b"dead-letters", b"0"))) > 0:
+            assert bytes_on_disk == count
+            assert file.name in names_on_disk
+            counted.append(count)
+        write(self, changes, sync=sync)
+
+    monkeypatch.setattr(os, "fsync", record_sync)
+    monkeypatch.setattr(Store, "write", check_before_writing)
+    lines = [page("https://a.org/", "some text"), {"url": "no"}, {"url": "neither"}, {"url": 7}]
+    take(store, tmp_path / "a.jsonl", lines, "one", settings({"ingest": {"batch_pages": 2}}))
+    assert len(set(counted)) == 2
+    file.write_bytes(file.read_bytes().partition(b"\n")[2])  # a user removes a line
+    take(store, tmp_path / "a.jsonl", lines, "two", settings({"ingest": {"batch_pages": 2}}))
+    assert len(counted) == 5
