@@ -37,8 +37,8 @@ class Context:
     def settings(self, overrides: dict[str, dict[str, Any]] | None = None) -> Settings:
         """Return the default settings, overridden by the user's file and then by `overrides`.
 
-        Raise SettingsError if a setting is invalid. Also configure the log, because every command that writes a log
-        loads its settings first.
+        Also configure the log, because every command that writes a log loads its settings first. Raise SettingsError
+        if a setting is invalid.
         """
         from streams.cli.log_output import configure
 
@@ -51,9 +51,9 @@ class Context:
         return load(self.config, overrides)
 
     def _query_settings(self) -> Settings:
-        """Return the settings without configuring the log if a query has nothing to log.
+        """Return the settings. Configure the log only for `--verbose`, because queries log nothing else.
 
-        Queries log only progress. Importing structlog would take them a third of their time.
+        Importing structlog takes about a third of the time of a query.
         """
         return self.settings() if self.verbosity else self._load_settings()
 
@@ -108,7 +108,7 @@ class Context:
         yield client.store(), client.retract
 
     def send_sweep_event(self, event: str, name: str, response_type: Any = None) -> Any:
-        """Ask the workers to "open", "commit" or "cancel" a sweep, and return the response. Or raise StateError."""
+        """Ask the workers to "open", "commit" or "cancel" a sweep. Return the response, or raise StateError."""
         import msgspec
 
         body = msgspec.json.encode({"event": event, "name": name, "time": now_ms()})

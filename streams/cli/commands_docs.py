@@ -2,29 +2,39 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
 from streams.documents import DOCUMENTS, document_file
 
+_path_option = click.option(
+    "--path", "as_path", is_flag=True, help="Print the path of the file instead of its content."
+)
+
 
 @click.command
-@click.option("--path", "as_path", is_flag=True, help="Print the path of the file instead of its content.")
+@_path_option
 def config(as_path: bool) -> None:
     """Print all settings with their defaults, units and limits.
 
-    To change some of them, write a TOML file that contains only these settings, and pass it with --config.
+    To change some settings, write a TOML file that contains only these settings, and pass it with --config.
     """
     from streams.settings import default_file
 
-    click.echo(default_file() if as_path else default_file().read_bytes(), nl=as_path)
+    _print_file(default_file(), as_path=as_path)
 
 
 @click.command
 @click.argument("name", metavar="NAME", type=click.Choice(DOCUMENTS))
-@click.option("--path", "as_path", is_flag=True, help="Print the path of the file instead of its content.")
+@_path_option
 def docs(name: str, as_path: bool) -> None:
     """Print a document: cli, formats-input, json or operations.
 
-    These are a description of every command, the input formats, the JSON output, and how to run workers on Kafka.
+    They describe, in this order, every command, the input formats, the JSON output, and how to run workers on Kafka.
     """
-    click.echo(document_file(name) if as_path else document_file(name).read_bytes(), nl=as_path)
+    _print_file(document_file(name), as_path=as_path)
+
+
+def _print_file(path: Path, *, as_path: bool) -> None:
+    click.echo(path if as_path else path.read_bytes(), nl=as_path)

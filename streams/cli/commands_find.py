@@ -43,7 +43,7 @@ CSV_COLUMNS = ("url", "status", "last_seen", "now_at", "confidence", "resemblanc
     "--status",
     metavar="STATUS",
     type=click.Choice(["moved", "gone"]),
-    help="Of the missing URLs, list only moved or gone.",
+    help="List only missing URLs with this status: moved or gone.",
 )
 @click.option("--host", metavar="HOST", help="Look up only the missing URLs of this host, such as docs.example.org.")
 @click.option("--prefix", metavar="URL", help="Look up only the missing URLs that begin with this one.")
@@ -106,7 +106,7 @@ def find(
     statuses: Counter[str] = Counter()
     with context.open_view() as (view, settings):
         if missing or from_file:
-            warm_up()  # a few URLs are answered before the compiled functions would be loaded
+            warm_up()  # only for many URLs: a few are answered sooner than the compiled functions are loaded
         counter = RowCounter(view.store)
         counted_view = View(counter.rows)
         finder = Finder(counted_view, _extend_scope(settings, scope))
@@ -117,14 +117,17 @@ def find(
             answers = _show_progress(answers, finder, counter, is_streamed=as_json or as_csv)
         answers = _count_statuses(answers, statuses)
         if as_json:
-            _write_json(answers)
+            for answer in answers:
+                click.echo(escape_json(answer.to_json()))
         elif as_csv:
             _write_csv(answers)
         elif redirects is not None:
             confidence_min = settings.find.confidence_min if min_confidence is None else min_confidence
             _write_redirect_map(answers, redirects, confidence_min, prefix)
         else:
-            _write_table(list(answers), _empty_message(from_file if not missing else None, selection))
+            _write_table(list(answers))
+            summary = ", ".join(f"{count:,} {status}" for status, count in sorted(statuses.items()))
+            click.echo(summary or _empty_message(from_file if not missing else None, selection), err=True)
         if missing:
             _warn_of_hosts_outside_scope(finder.hosts_outside_last_sweep())
     if context.verbosity and (nonzero_counters := +finder.counters):
@@ -132,11 +135,6 @@ def find(
 
         structlog.get_logger(__name__).info("limits reached", **nonzero_counters)
     return Exit.OK if statuses.total() > statuses["unknown"] else Exit.NOTHING
-
-
-def _write_json(answers: Iterable[Answer]) -> None:
-    for answer in answers:
-        click.echo(escape_json(answer.to_json()))
 
 
 def _count_statuses(answers: Iterable[Answer], statuses: Counter[str]) -> Iterator[Answer]:
@@ -158,23 +156,23 @@ _EVERYTHING = _Selection(None, b"", None, None)
 
 
 def _missing_answers(finder: Finder, view: View, settings: Settings, selection: _Selection) -> Iterator[Answer]:
-    """Return the answers about the selected missing URLs."""
+    """Return the answers for the selected missing URLs."""
     from streams.find import possibly_missing_urls
 
-    wanted = {"moved", "gone"} if selection.status is None else {selection.status}
+    statuses = {"moved", "gone"} if selection.status is None else {selection.status}
     confidence_min = selection.min_confidence or 0.0
     urls = possibly_missing_urls(view, settings.find.soft_404_urls, selection.key_prefix)
     selected = (
         answer
         for answer in finder.find_many(urls)
-        if answer.status in wanted
+        if answer.status in statuses
         and (answer.candidates[0].confidence if answer.candidates else 0.0) >= confidence_min
     )
     return islice(selected, selection.limit)
 
 
 def _key_prefix(host: str | None, prefix: str | None) -> bytes:
-    """Return the beginning that the URL keys of a host or of the URLs under a prefix share."""
+    """Return the prefix that the keys of the URLs of a host, or of the URLs under a prefix, have in common."""
     from streams.urls import host_prefix, url_key
 
     if host is None:
@@ -195,7 +193,7 @@ def _empty_message(from_file: str | None, selection: _Selection) -> str:
 def _show_progress(
     answers: Iterator[Answer], finder: Finder, counter: RowCounter[RowReader], *, is_streamed: bool
 ) -> Iterator[Answer]:
-    """Return the same answers, and show the progress until the last one, unless they are streamed to a terminal."""
+    """Yield the same answers. Show the progress until the last answer, unless answers are streamed to a terminal."""
     from streams.terminal import progress_bars
 
     def count_urls(meter: progress_bars.Meter) -> None:
@@ -213,16 +211,13 @@ def _extend_scope(settings: Settings, hosts: tuple[str, ...]) -> Settings:
     return replace(settings, find=replace(settings.find, scope=[*settings.find.scope, *hosts]))
 
 
-def _write_table(answers: list[Answer], empty_message: str) -> None:
+def _write_table(answers: list[Answer]) -> None:
     from streams.terminal import layout, tables
 
     if answers:
         layout.print_to_stdout(
             tables.answer_table(answers[0]) if len(answers) == 1 else tables.answers_table(answers)
         )
-    statuses = Counter(answer.status for answer in answers)
-    summary = ", ".join(f"{count:,} {status}" for status, count in sorted(statuses.items()))
-    click.echo(summary or empty_message, err=True)
 
 
 def _warn_of_hosts_outside_scope(hosts: list[str]) -> None:
@@ -231,7 +226,7 @@ def _warn_of_hosts_outside_scope(hosts: list[str]) -> None:
         count = pluralise(len(hosts), "host")
         click.echo(
             f"the last sweep did not crawl {count} of earlier sweeps, whose pages do not count as missing: "
-            f"{escape_text(examples)}; use --scope HOST if it should have crawled a host",
+            f"{escape_text(examples)}; use --scope HOST for each host that it should have crawled",
             err=True,
         )
 

@@ -55,7 +55,7 @@ _policy_options = combine(
     metavar="N",
     type=click.IntRange(1),
     default=2,
-    help="List only clusters with at least this many URLs. A cluster with one URL contains the versions of one page.",
+    help="List only clusters with at least this many URLs. A cluster with one URL contains the versions of a page.",
 )
 @click.option("--limit", metavar="N", type=click.IntRange(1), help="Maximum number of clusters to list.")
 @_policy_options
@@ -87,11 +87,11 @@ def clusters(
         counter = RowCounter(view.store)
         counted_view = View(counter.rows)
         if policy is None:
-            found_clusters = query.clusters(counted_view, min_size=min_size, min_urls=min_urls)
+            all_clusters = query.clusters(counted_view, min_size=min_size, min_urls=min_urls)
         else:
-            found_clusters = query.clusters_by_policy(counted_view, **policy, min_size=min_size, min_urls=min_urls)
+            all_clusters = query.clusters_by_policy(counted_view, **policy, min_size=min_size, min_urls=min_urls)
         meter = progress_bars.row_meter("clusters", counter)
-        results = progress_bars.iterate(found_clusters, meter, quiet=as_json and sys.stdout.isatty())
+        results = progress_bars.iterate(all_clusters, meter, quiet=as_json and sys.stdout.isatty())
         if as_json:
             for count, result in enumerate(islice(results, limit), start=1):  # noqa: B007 - `count` is used below
                 write_json(_to_json(view, settings, result, policy))
@@ -129,8 +129,7 @@ def cluster(
 ) -> None:
     """Show the cluster of a URL or a document.
 
-    For a URL, the document most recently captured there is used. DOC is a document id, or at least its first ten
-    digits.
+    For a URL, its most recent document is used. DOC is a document id, or at least its first ten digits.
     """
     from streams import query
     from streams.terminal import layout, tables
@@ -169,9 +168,9 @@ def cluster(
 def duplicates(context: Context, output_format: str, include_representatives: bool) -> Exit:
     """List every duplicate URL with the URL to keep.
 
-    The most recent documents of all URLs are compared. In each cluster, one URL is the representative; the others are
-    listed with it, the resemblance and the containment in both directions. They are identical if they have the same
-    document, otherwise near.
+    The most recent documents of all URLs are compared. In each cluster, one URL is the representative. Every other
+    URL is listed with the representative, the resemblance, and the containment in both directions. It is identical if
+    both URLs have the same document, otherwise near.
     """
     from state.row_counter import RowCounter
     from state.view import View
@@ -207,8 +206,8 @@ def duplicates(context: Context, output_format: str, include_representatives: bo
 def similar(context: Context, source: str, limit: int, as_json: bool) -> Exit:
     """Find stored documents similar to a file, a URL or stdin.
 
-    The file is HTML or plain text. For a URL, the document most recently captured there is used. Each result shows
-    the resemblance and the containment in both directions, with standard errors.
+    The file is HTML or plain text. For a URL, its most recent document is used. Each result shows the resemblance and
+    the containment in both directions, with standard errors.
     """
     from streams import query
     from streams.terminal import tables
@@ -242,7 +241,7 @@ def captures(context: Context, url: str, as_json: bool) -> Exit:
 
 
 def _to_json(view: View, settings: Settings, cluster: Cluster, policy: dict[str, Any] | None) -> dict[str, Any]:
-    """Return a cluster with its members, compared with the root, and its pairs."""
+    """Return a cluster as JSON, with its members (compared with the root) and its pairs."""
     from streams import query
 
     members = query.members(view, cluster, bytes.fromhex(cluster.cluster), settings.limits.members_shown_max)
@@ -257,10 +256,10 @@ def _to_json(view: View, settings: Settings, cluster: Cluster, policy: dict[str,
 def _policy_arguments(
     view: View, settings: Settings, threshold: float | None, containment: bool, sweep_name: str | None
 ) -> dict[str, Any] | None:
-    """Return the arguments of `clusters_by_policy`. Return None if no option is set: the stored clusters are used.
+    """Return the arguments of `clusters_by_policy`, or None if no option is set: the stored clusters are then used.
 
-    Raise InputError if the sweep is unknown, or if the threshold is lower than at ingest: edges below the ingest
-    threshold were never stored.
+    Raise InputError if the sweep is unknown, or if the threshold is lower than at ingest, because edges below the
+    ingest threshold were never stored.
     """
     if threshold is None and not containment and sweep_name is None:
         return None

@@ -44,8 +44,8 @@ def ingest(
 ) -> None:
     """Read crawl files into a sweep.
 
-    Paths are WARC, ARC, WET, WACZ, JSONL, JSON or CSV files, folders of these, or - for stdin; or, with --base-url, a
-    folder of HTML. The command can be stopped at any time; run it again to resume.
+    Paths are WARC, ARC, WET, WACZ, JSONL, JSON or CSV files, folders of such files, or - for stdin. With --base-url,
+    the path is a folder of HTML. The command can be stopped at any time; run it again to resume.
     """
     from state.sweep_life import check_name
     from streams.cli.input_options import read_options
@@ -54,7 +54,7 @@ def ingest(
     from streams.sketch.compile_cache import must_compile
     from streams.terminal import layout, progress_bars, tables
 
-    # Raises an error for a missing path, before a state is created.
+    # Both calls raise InputError or ReadError for bad arguments before a state is created.
     options = read_options(context.settings({}), paths, **input_options)
     file_names = list_input_files(paths, context.data_dir, options)
     check_name(sweep_name)
@@ -86,7 +86,7 @@ def ingest(
 
 @contextmanager
 def _remove_new_state_without_pages(folder: Path) -> Iterator[None]:
-    """Remove a state folder that did not exist before if the ingest finds no page."""
+    """If the ingest finds no page, remove the state folder unless it existed before."""
     is_new = not folder.exists()
     try:
         yield

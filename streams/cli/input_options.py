@@ -21,7 +21,7 @@ def read_options(
     exclude: Sequence[str],
     page_time: str | None,
 ) -> ReadOptions:
-    """Return the options for reading. Raise InputError if one is invalid or does not suit the others."""
+    """Return the options for reading. Raise InputError if an option is invalid, or options contradict each other."""
     from streams import timestamps
     from streams.readers import html_folder
     from streams.readers.read_options import ReadOptions
@@ -35,12 +35,12 @@ def read_options(
         patterns = (*settings.ingest.html_exclude, *exclude)
         folder = html_folder.open_folder(paths[0], base_url, patterns)
     elif exclude:
-        raise InputError("--exclude has no effect without --base-url", "give --base-url, or omit --exclude")
+        raise InputError("--exclude has no effect without --base-url", "add --base-url, or omit --exclude")
     time = 0 if page_time is None else timestamps.parse_date(page_time)
     if time is None:
         raise InputError(f"--time {page_time!r} is not a time", "write it like 2026-11-30 or 2026-11-30T12:00:00Z")
     options = ReadOptions(columns=_parse_columns(columns), html_folder=folder, time=time)
-    options.line_type()  # raises an error for an unknown name
+    options.line_type()  # raises InputError for an unknown field name
     return options
 
 
@@ -51,6 +51,6 @@ def _parse_columns(pairs: Sequence[str]) -> dict[str, str]:
         if not (name and separator and column):
             raise InputError(f"--field {pair!r} is not NAME=COLUMN", "write it like --field text=content")
         if name in columns:
-            raise InputError(f"--field names {name!r} twice", "give one column per field")
+            raise InputError(f"--field names {name!r} twice", "name one column per field")
         columns[name] = column
     return columns

@@ -1,7 +1,7 @@
 """Clusters and their members: stored by the ingest, or computed from the stored edges for a different policy.
 
-A policy consists of a threshold, whether containment is also compared, and optionally one sweep. No page is read
-again for a different policy. Pairs below the threshold of the ingest are not stored, so a lower threshold joins no
+A policy consists of a threshold, whether containment is also compared, and optionally one sweep. A different policy
+needs no page to be read again. Pairs below the threshold of the ingest are not stored, so a lower threshold joins no
 further pairs.
 """
 
@@ -22,7 +22,7 @@ from streams.query.similar import read_occurrences
 from streams.sketch import sketcher
 
 _ROWS_PER_READ = 1024  # the size of clusters is unlimited, so their rows are read in batches
-_UNLIMITED = 1 << 62  # locations
+_UNLIMITED = 1 << 62  # for the number of locations to read
 
 
 class Cluster(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,7 +39,7 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Member(msgspec.Struct, frozen=True, kw_only=True):
-    """A document of a cluster, compared with the document that the query names."""
+    """A document of a cluster, compared with the query document."""
 
     document: str
     resemblance: float
@@ -52,7 +52,7 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Pair(msgspec.Struct, frozen=True, kw_only=True):
-    """A stored pair of near-duplicates, `a` before `b` in the order of ids."""
+    """A stored pair of near-duplicates. The id `a` is less than the id `b`."""
 
     a: str
     b: str
@@ -66,13 +66,13 @@ def pairs(
 ) -> Iterator[Pair]:
     """Yield the stored pairs that join the listed documents of a cluster, in the order of ids.
 
-    They are the pairs that the ingest verified, so not every two documents of a cluster are a pair. With `threshold`
-    and `containment`, only pairs that this policy accepts are yielded.
+    Only pairs that the ingest verified are stored, so not every two documents of a cluster are a pair. With
+    `threshold` and `containment`, yield only the pairs that this policy accepts.
     """
     documents = {bytes.fromhex(document) for document in cluster.documents}
-    ordered = sorted(documents)
-    for start in range(0, len(ordered), _ROWS_PER_READ):
-        for edge in chain.from_iterable(view.edges(ordered[start : start + _ROWS_PER_READ])):
+    ascending = sorted(documents)
+    for start in range(0, len(ascending), _ROWS_PER_READ):
+        for edge in chain.from_iterable(view.edges(ascending[start : start + _ROWS_PER_READ])):
             if edge.b in documents and _is_accepted(edge, threshold or 0.0, bool(containment)):
                 yield Pair(
                     a=edge.a.hex(),
@@ -84,16 +84,16 @@ def pairs(
 
 
 def members(view: View, cluster: Cluster, document: bytes, urls_max: int) -> list[Member]:
-    """Return the documents listed in `cluster`, most similar to `document` first.
+    """Return the documents listed in `cluster`, most similar to the query document `document` first.
 
     Some members are connected only by a chain of pairs (version 1 ~ 2 ~ ... ~ 100). The figures show how much the two
     ends of such a chain differ.
     """
     rows = [row for hex_id in cluster.documents if (row := view.document(bytes.fromhex(hex_id)))]
-    query = view.document(document)
-    if query is None:
+    query_row = view.document(document)
+    if query_row is None:
         return []
-    comparisons = sketcher.compare_with_each(query.sketch, [row.sketch for row in rows])
+    comparisons = sketcher.compare_with_each(query_row.sketch, [row.sketch for row in rows])
     results = []
     for index in np.argsort(-comparisons.resemblance, kind="stable").tolist():
         row, comparison = rows[index], comparisons.comparison(index)
@@ -135,9 +135,10 @@ def clusters(view: View, *, min_size: int = 2, min_urls: int = 1) -> Iterator[Cl
     parents = view.parents(list(sizes))
     # A former root may still list members, so only current roots are used.
     sizes = {root: size for (root, size), parent in zip(sizes.items(), parents, strict=True) if parent is None}
-    for document, url_count in _documents_at_several_urls(view):
-        root = view.root(document)
-        sizes[root] = sizes.get(root, 1) + url_count - 1
+    for document, url_count in location_counts(view):
+        if url_count > 1:
+            root = view.root(document)
+            sizes[root] = sizes.get(root, 1) + url_count - 1
     yield from _largest_first(view, sizes, view.members, min_size, min_urls)
     if max(min_size, min_urls) > 1:
         return
@@ -161,7 +162,7 @@ def clusters_by_policy(
     sets = _join_edges(view, url_counts, threshold, containment)
     groups = sets.groups()
     sizes = {root: len(members) for root, members in groups.items()}
-    for document, url_count in _documents_at_several_urls(view) if url_counts is None else url_counts.items():
+    for document, url_count in location_counts(view) if url_counts is None else url_counts.items():
         if url_count > 1:
             root = sets.root(document) if document in sets.parents else document
             sizes[root] = sizes.get(root, 1) + url_count - 1
@@ -215,10 +216,10 @@ def _count_urls(view: View, sweep: int | None) -> Counter[bytes] | None:
     return counts
 
 
-def _documents_at_several_urls(view: View) -> Iterator[tuple[bytes, int]]:
+def location_counts(view: View) -> Iterator[tuple[bytes, int]]:
+    """Yield every document that has a location, and the number of its locations, in order of id."""
     for document, locations in groupby(view.all_locations(), key=lambda location: location[0]):
-        if (count := sum(1 for _ in locations)) > 1:
-            yield document, count
+        yield document, sum(1 for _ in locations)
 
 
 def _largest_first(
@@ -231,9 +232,10 @@ def _largest_first(
 ) -> Iterator[Cluster]:
     """Yield clusters of at least these sizes, largest first. Clusters of equal size are ordered by root.
 
-    The size is the larger of the document and URL counts. `sizes` are upper bounds, because a URL is counted once for
-    each document captured there. The exact size is computed when a cluster is first in the queue. If it is below the
-    bound, the cluster is queued again. The first cluster may therefore be yielded before all sizes are computed.
+    The size of a cluster is its number of documents or of URLs, whichever is larger. `sizes` are upper bounds: a URL
+    is counted once for each document captured there. The exact size is computed when a cluster is first in the
+    queue; if it is below the bound, the cluster is queued again. This way, the first cluster is yielded before the
+    exact sizes of all others are known.
     """
     queue = [(-size, root) for root, size in sizes.items() if size >= max(min_size, min_urls)]
     heapify(queue)
@@ -263,18 +265,19 @@ def _read_cluster(view: View, documents: list[bytes], limit: int | None = None, 
 
 
 def _read_urls(view: View, documents: list[bytes], limit: int | None, sweep: int | None) -> tuple[list[str], int]:
-    """Return at least the first `limit` URLs at which these documents were captured, and the number of all."""
+    """Return at least the first `limit` URLs at which these documents were captured, and the total number of URLs."""
     keys: set[bytes] = set()
     for start in range(0, len(documents), _ROWS_PER_READ):
         keys.update(chain.from_iterable(view.locations(documents[start : start + _ROWS_PER_READ], _UNLIMITED)))
-    if sweep is None and not view.has_cancelling_sweep:  # every location is valid, so only the returned URLs are read
+    # Usually, every location is valid, so only the histories of the returned URLs need to be read.
+    if sweep is None and not view.has_cancelling_sweep:
         return list(_captured_urls(view, sorted(keys)[:limit], documents, sweep)), len(keys)
     urls = list(_captured_urls(view, sorted(keys), documents, sweep))
     return urls, len(urls)
 
 
 def _captured_urls(view: View, keys: list[bytes], documents: list[bytes], sweep: int | None) -> Iterator[str]:
-    """Yield the URLs, as last spelled, at which `sweep` (None: any sweep) captured one of the documents."""
+    """Yield the URLs at which `sweep` (None: any sweep) captured one of the documents, as last spelled."""
     document_set = set(documents)
     for start in range(0, len(keys), _ROWS_PER_READ):
         for captures in view.histories(keys[start : start + _ROWS_PER_READ]):

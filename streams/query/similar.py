@@ -1,4 +1,4 @@
-"""Find stored documents that resemble a sketched text, contain it, or are contained in it; and read their URLs."""
+"""Find stored documents that resemble a sketched text, contain it or are contained in it, and read their URLs."""
 
 from __future__ import annotations
 
@@ -83,8 +83,8 @@ def _find_candidates(view: View, settings: Settings, sketch: Sketch, limit: int)
     for postings in view.bucket_postings([bucket.tobytes() for bucket in buckets]):
         collisions.update(postings)
     by_bands = sorted(collisions, key=lambda prefix: (-collisions[prefix], prefix))[: max(4 * candidates_max, limit)]
-    # Rare shingles weigh more, because a shingle of many documents says little about any of them. Reading the first
-    # postings of a common shingle is enough: if a page has only common shingles, all have the same first postings.
+    # Rare shingles weigh more, because a shingle of many documents says little about any of them. The first postings
+    # of a common shingle are enough: if a page has only common shingles, these all have the same first postings.
     weights: defaultdict[bytes, float] = defaultdict(float)
     for postings in view.sample_postings(most_divisible_shingles(sketch), settings.limits.sample_postings_max):
         for prefix in postings:
@@ -101,7 +101,7 @@ def _read_matches(view: View, settings: Settings, pairs: list[tuple[DocumentRow,
     documents = [row.sketch.document for row, _ in pairs]
     limits = settings.limits
     locations = view.locations_with_times(documents, limits.members_shown_max)
-    # While a sweep is being cancelled, more URLs are read, because some locations belong to that sweep alone.
+    # While a sweep is being cancelled, more URLs are read, because some locations belong only to that sweep.
     urls_max = limits.members_shown_max if view.has_cancelling_sweep else limits.match_urls_max
     selected = [both_ends(keys_by_first_seen(keys), urls_max) for keys in locations]
     distinct_keys = sorted({key for keys in selected for key in keys})  # each URL is read once
@@ -124,9 +124,9 @@ def _read_matches(view: View, settings: Settings, pairs: list[tuple[DocumentRow,
 
 
 class Occurrences(NamedTuple):
-    """URLs of a document, and the times (ms) when it was first and last seen.
+    """URLs of a document, possibly truncated, and the times (ms) when it was first and last seen.
 
-    The list of URLs may be truncated. Captures of a sweep that is being cancelled are ignored.
+    Captures of a sweep that is being cancelled are ignored.
     """
 
     urls: list[str]
@@ -145,7 +145,7 @@ def read_occurrences(view: View, row: DocumentRow, limit: int) -> Occurrences:
 
 
 def occurrences_in(view: View, row: DocumentRow, histories: list[list[Capture]]) -> Occurrences:
-    """Return the occurrences of a document in `histories`, which contains the captures of one URL per list."""
+    """Return the occurrences of a document in `histories`, one list of captures per URL."""
     urls: list[str] = []
     times: list[int] = []
     for captures in histories:

@@ -1,15 +1,15 @@
 """Decide whether the `body` of a line is base64 or text, because crawlers write both under this name.
 
-A body is base64 if it is written as one line, or as lines of equal length as in MIME, of only the characters of
-base64, with correct padding, and if one of these is true:
+A body is base64 if it is one line, or lines of equal length as in MIME, if it has only the characters of base64 and
+correct padding, and if one of these is true:
 
 - the decoded bytes contain an HTML tag
 - the decoded bytes are UTF-8 without control characters, mostly letters and spaces, and the body does not look like
-  a word: it contains digits, `+`, `/`, `=`, or capital letters after small ones
-- it has at least 64 characters, among them capital letters, small letters and digits, as encoded images have
+  a word: it contains digits, `+`, `/`, `=`, or capital letters after small letters
+- the body has at least 64 characters, including capital letters, small letters and digits, like an encoded image
 
 Everything else is text: HTML contains `<` and spaces, and words such as `test` decode to meaningless bytes. A body
-that meets the last condition but not the padding is damaged base64.
+that meets the last condition but has wrong padding is damaged base64.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import binascii
 import re
 
 _ALPHABET = re.compile(r"[A-Za-z0-9+/]+={0,2}")
-_ENCODED_CHARS_MIN = 64  # of a body that is recognised by its characters alone
+_EVIDENT_CHARS_MIN = 64  # of a body that is recognised by its characters alone
 _LINE_CHARS_MIN = 60  # MIME writes 76 characters per line, PEM 64
 _HEAD_BYTES = 64 << 10  # of a body, searched for tags and words
 _TAG = re.compile(rb"<(?:!doctype|!--|\?xml|/?[a-z][a-z0-9-]{0,20})[\s/>]", re.IGNORECASE)
@@ -32,7 +32,7 @@ def decode_base64(body: str) -> bytes | None:
     joined = _join_lines(body)
     if joined is None or not _ALPHABET.fullmatch(joined):
         return None
-    is_evident = len(joined) >= _ENCODED_CHARS_MIN and all(
+    is_evident = len(joined) >= _EVIDENT_CHARS_MIN and all(
         re.search(pattern, joined) for pattern in ("[A-Z]", "[a-z]", "[0-9]")
     )
     try:
@@ -68,7 +68,7 @@ def _contains_tag(decoded: bytes) -> bool:
 
 
 def _is_text(encoded: str, decoded: bytes) -> bool:
-    """Return whether the decoded bytes are a text in UTF-8, and the encoded ones do not look like a word."""
+    """Return whether the decoded bytes are UTF-8 text, and the encoded text does not look like a word."""
     try:
         text = decoded.decode()
     except UnicodeDecodeError:

@@ -26,7 +26,7 @@ ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 CHUNK_BYTES = 256 << 10  # size of the largest chunk of a gzip or plain file
 READ_BYTES = 64 << 10  # compressed bytes per read
 GZIP_WBITS = 31  # tells zlib to expect a gzip header
-# Exceptions that reading a damaged member of a zip raises
+# Raised when a damaged member of a zip is read
 ZIP_MEMBER_ERRORS = (zlib.error, EOFError, zipfile.BadZipFile, NotImplementedError, RuntimeError)
 _SKIPPABLE_MAGIC = re.compile(rb"[\x50-\x5f]\x2a\x4d\x18", re.DOTALL)
 # Starts a frame that contains the dictionary for all later frames (IIPC, "WARC zstd")
@@ -36,7 +36,7 @@ _BLOCK_BYTES_MAX = 128 << 10  # size of the largest zstd block, compressed or de
 _RLE_BLOCK, _RESERVED_BLOCK = 1, 3  # zstd block types
 _PROBE_BYTES = 4096  # enough to recognise the start of a record
 
-IsRecordStart = Callable[[bytes], bool]  # returns whether a record begins with these bytes
+IsRecordStart = Callable[[bytes], bool]  # returns whether the bytes are the beginning of a record
 
 
 def detect_compression(head: bytes) -> str:
@@ -75,8 +75,8 @@ class Fault:
 class RawBuffer:
     """Bytes that were read from a file but not yet decompressed. `data[0]` is the byte at `offset`.
 
-    `in_deflated_member` is true if the file is being inflated from a zip, so that it may be much larger than its
-    stored size. Damage in the zip sets `fault` and `unreadable`. An I/O error raises ReadError.
+    `in_deflated_member` is true if the file is being inflated from a zip, in which it may take up much less space.
+    Damage in the zip sets `fault` and `unreadable`. An I/O error raises ReadError.
     """
 
     def __init__(self, file: BinaryIO, limits: ReadLimits, read_bytes: int, *, in_deflated_member: bool) -> None:
@@ -111,7 +111,7 @@ class RawBuffer:
             count -= step
 
     def seek(self, offset: int) -> None:
-        """Move to an offset. In a pipe, the new offset must not be before the current one."""
+        """Move to an offset. In a pipe, moving backwards is not possible."""
         if self.offset <= offset <= self.offset + len(self.data):
             self.consume(offset - self.offset)
         elif self._file.seekable():
@@ -123,7 +123,8 @@ class RawBuffer:
     def seek_frame(self, start: int, magic: bytes, is_match: Callable[[int], bool]) -> bool:
         """Move to the first matching frame at or after the offset `start`. Return False if there is none.
 
-        `is_match` receives the index in `data` at which `magic` occurs.
+        `is_match` receives an index in `data` at which `magic` occurs, and returns whether a matching frame starts
+        there.
         """
         if self.unreadable or not self._file.seekable():
             return False
@@ -261,8 +262,8 @@ class GzipDecoder(FrameDecoder):
 class ZstdDecoder(FrameDecoder):
     """Decoder for a sequence of zstd frames (RFC 8878).
 
-    A single call to zstandard could return gigabytes. So this class parses the block headers of a frame, and passes
-    only a few whole blocks to zstandard at a time.
+    A single call to zstandard could return gigabytes. This class therefore parses the block headers of a frame, and
+    passes only a few whole blocks to zstandard at a time.
     """
 
     magic = ZSTD_MAGIC
@@ -343,7 +344,7 @@ class ZstdDecoder(FrameDecoder):
             return b""
 
     def _load_dictionary(self, raw: RawBuffer) -> None:
-        """Load the dictionary at the start of the file, if any. Ignore an invalid one: decoding fails later."""
+        """Load the dictionary at the start of the file, if any. If it is invalid, decoding fails later."""
         bytes_max = raw.limits.page_bytes_max
         if not raw.ensure(8) or not raw.data.startswith(_DICTIONARY_MAGIC):
             return

@@ -1,6 +1,6 @@
 """Convert the Kafka messages of other crawlers (scrapy-cluster, ACHE) to the fields of a JSONL line.
 
-Each function raises KeyError if the message lacks a field that every message of that crawler has.
+Each function raises KeyError if a message lacks a field that every message of the crawler has.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def convert_scrapy_cluster(message: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def convert_scrapy_cluster_base64(message: Mapping[str, Any]) -> dict[str, Any]:
-    """Convert a message whose body is in base64 (KAFKA_BASE_64_ENCODE), which the message itself does not show."""
+    """Convert a message whose body is in base64 (KAFKA_BASE_64_ENCODE). The message itself does not say so."""
     fields = convert_scrapy_cluster(message)
     body = fields.pop("html")
     return fields | {"body_base64": body, "content_charset": message.get("encoding")}
@@ -53,7 +53,7 @@ def _content_type(headers: Any) -> str | None:
 
 
 def _header_string(value: Any) -> str | None:
-    """Return a header's value, or its first value if it has a list. Return None if that is not a string."""
+    """Return the value of a header, or the first value of a list. Return None if it is not a string."""
     if isinstance(value, list):
         value = value[0] if value else None
     return value if isinstance(value, str) else None

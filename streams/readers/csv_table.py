@@ -1,7 +1,7 @@
 """Read a CSV with a header and one page per row, as `scrapy -o pages.csv` writes it.
 
-The bytes are split into rows here, and the standard `csv` module splits rows into fields. So memory contains one row
-at a time, and a malformed row does not affect others.
+The bytes are split into rows here, and the standard `csv` module splits each row into fields. So memory contains only
+one row at a time, and a malformed row does not affect others.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from streams.readers.read_limits import ReadLimits
 
 _QUOTED = re.compile(rb"(?:[^\"]++|\"\")*+")
 _BOM = "\ufeff"
-_SKIP_BYTES = 64 << 10
+_SKIP_BYTES = 64 << 10  # per read, when skipping the rest of a row
 _NAMES_SHOWN_MAX = 300
 
 
 class _Row(msgspec.Struct, frozen=True):
-    """The bytes of a row. They are incomplete if the input or the limit on skipped bytes ends the row."""
+    """The bytes of a row. The row is incomplete if the input or the limit on skipped bytes ended it."""
 
     data: bytes
     is_complete: bool
@@ -49,8 +49,8 @@ def read_items(
 ) -> Iterator[PositionedItem]:
     """Yield all pages and rejections of a stream that begins at `start`, each with the position after it.
 
-    `names` are those of the columns. Positions and rejections contain the number of the row, counted from 0 without
-    the header, where JSONL has the number of the line.
+    `names` are the names of the columns. In positions and rejections, the number of the row replaces the line number
+    of JSONL. Rows are counted from 0, without the header.
     """
     source, member, number = start.source, start.member, start.next_line
     if stream.position() == (0, 0):
@@ -63,8 +63,11 @@ def read_items(
         if not row.data and not stream.fault.reason:
             return
         item = _convert_row(row, stream, limits, origin, names, line_type)
-        is_cut = not row.is_complete or bool(stream.fault.reason and not row.data.endswith(b"\n"))
-        cut_off = is_cut or (isinstance(item, Rejected) and item.reason == "truncated")
+        cut_off = (
+            not row.is_complete
+            or bool(stream.fault.reason and not row.data.endswith(b"\n"))
+            or (isinstance(item, Rejected) and item.reason == "truncated")
+        )
         number += not cut_off
         if item is not None:
             offset, inner = row_start if cut_off else stream.position()
@@ -104,7 +107,7 @@ def _convert_row(
 
 
 def _split(data: bytes) -> list[str]:
-    """Return the fields of a row, or [] for a blank line. Raise UnicodeDecodeError or csv.Error if malformed."""
+    """Return the fields of a row, or [] for a blank line. Raise UnicodeDecodeError or csv.Error for a bad row."""
     rows = list(csv.reader(io.StringIO(data.decode(), newline="")))
     if len(rows) > 1:
         raise csv.Error("the row contains a newline that is not in quotes")
@@ -112,7 +115,7 @@ def _split(data: bytes) -> list[str]:
 
 
 def _read_row(stream: ByteStream, limits: ReadLimits) -> _Row:
-    """Read lines up to the end of a row. A newline within quotes does not end it. Skip what exceeds the limit."""
+    """Read lines up to a newline that is not in quotes. Skip the bytes above `line_bytes_max`."""
     data = bytearray()
     size, in_quotes = 0, False
     bytes_max = limits.line_bytes_max
@@ -133,7 +136,7 @@ def _read_row(stream: ByteStream, limits: ReadLimits) -> _Row:
 
 
 def _ends_in_quotes(line: bytes, *, in_quotes: bool) -> bool:
-    """Return whether a line ends within a quoted field. `in_quotes` says whether it begins within one."""
+    """Return whether a line ends within a quoted field. `in_quotes`: whether the line begins within such a field."""
     if not in_quotes and b'"' not in line:
         return False
     index = 0
@@ -154,7 +157,9 @@ def _ends_in_quotes(line: bytes, *, in_quotes: bool) -> bool:
 
 
 def describe_missing_url(source: str, names: list[str], url_column: str) -> str:
-    """Return the detail for a CSV whose header does not name the column with the URLs."""
+    """Return the `detail` for a CSV whose header lacks the column with the URLs."""
     columns = ", ".join(names)[:_NAMES_SHOWN_MAX] or "no columns"
-    hint = "name one with `--field url=COLUMN`"
-    return f"{source} is a CSV without the column {url_column!r}: its header has {columns}; {hint}"
+    return (
+        f"{source} is a CSV without the column {url_column!r}: its header has {columns}; "
+        "name the column of the URLs with `--field url=COLUMN`"
+    )

@@ -15,12 +15,12 @@ FILES_NAMED_MAX = 5
 
 
 class FileCounts:
-    """The counts of one run. Memory is bounded by the number of files and of reasons, not of records."""
+    """The counts of one run. The memory needed depends on the number of files and of reasons, not of records."""
 
     def __init__(self) -> None:
         self.files_with_pages: set[str] = set()
-        self._rejections: defaultdict[str, Counter[str]] = defaultdict(Counter)  # by file: counts by reason
-        self._details: dict[tuple[str, str], str] = {}  # by file and reason: the detail of the first rejection
+        self._rejections: defaultdict[str, Counter[str]] = defaultdict(Counter)  # number by reason, by file
+        self._details: dict[tuple[str, str], str] = {}  # detail of the first rejection, by file and reason
 
     def add_page(self, source: str) -> None:
         self.files_with_pages.add(source)
@@ -57,6 +57,6 @@ class FileCounts:
 
 
 def list_names(files: Sequence[str]) -> str:
-    """Return the first names of a list of files, and the number of the others."""
+    """Return the first few names of a list of files, and the number of the other files."""
     names = ", ".join("standard input" if name == "-" else name for name in files[:FILES_NAMED_MAX])
     return f"{names} and {len(files) - FILES_NAMED_MAX:,} more files" if len(files) > FILES_NAMED_MAX else names

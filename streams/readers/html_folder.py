@@ -1,7 +1,7 @@
-"""Read a folder of HTML, such as the build of a documentation, as the pages that a server would make of it.
+"""Read a folder of HTML, such as a built documentation site, as the pages that a web server would serve from it.
 
-`index.html` has the URL of its folder, and every other file has its own name. Only files whose suffix shows HTML or
-text are read.
+The URL of `index.html` is that of its folder; the URL of any other file ends with the file's name. Only files with a
+suffix of HTML or plain text are read.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ _MEDIA_TYPES = {
     ".txt": "text/plain",
     ".md": "text/markdown",
 }
-_INDEX_NAMES = frozenset({"index.html", "index.htm", "index.xhtml"})
-_SAFE = "/-._~!$&'()*+,;=:@"  # characters that need no percent-encoding in a path (RFC 3986)
-_HTML_SEARCH_ENTRIES_MAX = 10_000  # files and folders that are looked at to recognise a folder of HTML
+_HTML_SUFFIXES = frozenset({".html", ".htm", ".xhtml"})
+_UNQUOTED_CHARACTERS = "/-._~!$&'()*+,;=:@"  # need no percent-encoding in a path (RFC 3986)
+_ENTRIES_EXAMINED_MAX = 10_000  # files and folders, to recognise a folder of HTML
 
 
 class HtmlFolder(msgspec.Struct, frozen=True):
-    """A folder whose files are pages below `base_url`. Files that match one of the patterns `exclude` are skipped."""
+    """A folder whose files are pages below `base_url`. Files that match a pattern in `exclude` are skipped."""
 
     root: str
     base_url: str
@@ -43,12 +43,12 @@ class HtmlFolder(msgspec.Struct, frozen=True):
     def url_of(self, name: str) -> str:
         """Return the URL of a file of the folder."""
         path = Path(os.path.relpath(name, self.root))
-        parts = path.parts[:-1] if path.name.lower() in _INDEX_NAMES else path.parts
-        is_index = len(parts) < len(path.parts)
-        return self.base_url + quote("/".join(parts), safe=_SAFE) + ("/" if is_index and parts else "")
+        is_index = path.stem.lower() == "index" and path.suffix.lower() in _HTML_SUFFIXES
+        parts = path.parts[:-1] if is_index else path.parts
+        return self.base_url + quote("/".join(parts), safe=_UNQUOTED_CHARACTERS) + ("/" if is_index and parts else "")
 
     def is_page(self, path: Path) -> bool:
-        """Return whether a file of the folder is a page. A link that leads out of the folder is not."""
+        """Return whether a file of the folder is a page. A link that leads out of the folder is not a page."""
         if path.suffix.lower() not in _MEDIA_TYPES or self._is_excluded(path):
             return False
         return not path.is_symlink() or path.resolve().is_relative_to(Path(self.root).resolve())
@@ -61,15 +61,15 @@ class HtmlFolder(msgspec.Struct, frozen=True):
 
 
 def open_folder(path: str, base_url: str, exclude: tuple[str, ...] = ()) -> HtmlFolder:
-    """Return the folder of HTML at a path. Raise InputError if it is not a folder or the URL cannot be extended."""
+    """Return the folder of HTML at a path. Raise InputError if it is not a folder, or `base_url` is unsuitable."""
     if not Path(path).is_dir():
         raise InputError(f"{path} is not a folder, but --base-url needs one", "name the folder that the URL serves")
     try:
         url_key(base_url)
-        has_path_only = not (urlsplit(base_url).query or urlsplit(base_url).fragment)
+        parts = urlsplit(base_url)
     except (BadUrl, ValueError) as error:
         raise InputError(f"--base-url {base_url!r}: {error}", "write it like https://docs.example.org/") from None
-    if not has_path_only:
+    if parts.query or parts.fragment:
         raise InputError(
             f"--base-url {base_url!r} has a query or fragment", "write it like https://docs.example.org/"
         )
@@ -77,19 +77,19 @@ def open_folder(path: str, base_url: str, exclude: tuple[str, ...] = ()) -> Html
 
 
 def contains_html(path: str) -> bool:
-    """Return whether a folder seems to contain HTML. Only some of a large folder is looked at."""
-    entries_seen = 0
+    """Return whether a folder contains HTML. Of a large folder, only a part is examined."""
+    entries_examined = 0
     for _, subfolders, files in os.walk(path):
-        if any(Path(name).suffix.lower() in {".html", ".htm", ".xhtml"} for name in files):
+        if any(Path(name).suffix.lower() in _HTML_SUFFIXES for name in files):
             return True
-        entries_seen += len(subfolders) + len(files)
-        if entries_seen > _HTML_SEARCH_ENTRIES_MAX:
+        entries_examined += len(subfolders) + len(files)
+        if entries_examined > _ENTRIES_EXAMINED_MAX:
             break
     return False
 
 
 def read_items(file: BinaryIO, folder: HtmlFolder, start: Position, limits: ReadLimits) -> Iterator[PositionedItem]:
-    """Yield the page or rejection of a file, unless it was read up to `start`. Its time is that of the file."""
+    """Yield the page or rejection of a file, unless `start` is its end. The time of the page is that of the file."""
     status = os.fstat(file.fileno())
     if start.next_line and start.offset == status.st_size:
         return

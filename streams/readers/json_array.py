@@ -1,7 +1,7 @@
 """Read a JSON array with one page per element, as `scrapy -o pages.json` writes it.
 
-The array is split into elements while it is read, so memory contains one element at a time. Several arrays in one
-file are read as one: Scrapy appends a second array when it runs twice.
+The array is split into elements while it is read, so memory contains only one element at a time. Several arrays in
+one file are read as one array, because Scrapy appends a second array when it runs again.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _OBJECT_START = re.compile(rb"\{")
 
 
 class _Element(msgspec.Struct):
-    """An element as it is read: its bytes, unless it is too long, and how it ended."""
+    """An element while it is read: its bytes, unless it is too long, and how it ended."""
 
     data: bytes = b""
     size: int = 0
@@ -36,10 +36,10 @@ def read_items(
 ) -> Iterator[PositionedItem]:
     """Yield all pages and rejections of a stream that begins at `start`, each with the position after it.
 
-    Where JSONL has the number of the line, positions and rejections have that of the element, counted from 0.
+    In positions and rejections, the number of the element, counted from 0, replaces the line number of JSONL.
     """
     source, member, number = start.source, start.member, start.next_line
-    last_separator = b"]" if number else b""
+    last_separator = b"]" if number else b""  # the end of the array may be before `start`
     while True:
         last_separator = _skip_separators(stream) or last_separator
         element_start = stream.position()
@@ -72,7 +72,7 @@ def read_items(
 
 
 def _skip_separators(stream: ByteStream) -> bytes:
-    """Skip white space, commas and brackets between elements. Return the last bracket or comma, or b""."""
+    """Skip white space, commas and brackets between elements. Return the last comma or bracket, or b"" if none."""
     last = b""
     while skipped := stream.read_match(_SEPARATORS, 1 << 16):
         last = skipped.strip()[-1:] or last

@@ -1,6 +1,6 @@
 """Convert a line of JSONL, an element of a JSON array or a row of a CSV to a page.
 
-Field names are our own, Common Crawl's, or those given with `--field`. Unknown fields are ignored. The field `crawl`
+Field names are our own, Common Crawl's, or those set with `--field`. Unknown fields are ignored. The field `crawl`
 names the sweep of a Kafka message. In a file it has no effect, because `--sweep` names the sweep.
 """
 
@@ -20,7 +20,7 @@ from streams.readers.read_limits import ContentError, ReadLimits, too_big_detail
 from streams.urls import url_key
 
 _DEFAULT_REDIRECT_STATUS = 302  # for a line with a redirect target but without a status
-_NO_COLUMN = "\ue000"  # a private character; prefix of a name that no field of the input has
+_UNREAD_PREFIX = "\ue000"  # begins the column name of a field that must not be read; no input has such names
 # Fields with the same meaning. If one of them is mapped to a column, the others are not read.
 _SYNONYMS = (
     {"body", "body_base64", "html", "text"},
@@ -89,7 +89,7 @@ def mapped_line_type(columns: Mapping[str, str]) -> type[PageLine]:
     ignored = {name for group in _SYNONYMS if group & columns.keys() for name in group} | set(columns.values())
     fields = []
     for field in msgspec.structs.fields(PageLine):
-        column = columns.get(field.name, _NO_COLUMN + field.name if field.name in ignored else field.name)
+        column = columns.get(field.name, _UNREAD_PREFIX + field.name if field.name in ignored else field.name)
         fields.append((field.name, field.type, msgspec.field(default=field.default, name=column)))
     return cast("type[PageLine]", msgspec.defstruct("MappedLine", fields, bases=(PageLine,), kw_only=True))
 
@@ -107,13 +107,13 @@ def parse_line(
     *,
     is_complete: bool = True,
 ) -> tuple[Page | Rejected, str]:
-    """Return the page or rejection of a line, and the line's `crawl` or an empty string.
+    """Return the page or rejection of a line, and the value of its field `crawl` or "".
 
     If `is_complete` is false, the line may be cut off, so invalid JSON is rejected as `truncated`.
     """
     try:
         line = _decoder(line_type).decode(data)
-    except msgspec.ValidationError as error:  # a wrong field, or JSON that is not an object
+    except msgspec.ValidationError as error:  # a field has the wrong type, or the JSON is not an object
         is_object = "at `$." in str(error) or data.lstrip().startswith(b"{")
         return Rejected("bad_field" if is_object else "bad_json", str(error), origin), ""
     except msgspec.DecodeError as error:
@@ -137,7 +137,7 @@ def parse_row(
 
 
 def _convert_line(line: PageLine, line_bytes: int, limits: ReadLimits, origin: Origin) -> Page | Rejected:
-    """Return the page of a line or its rejection."""
+    """Return the page or rejection of a line."""
     try:
         return _to_page(line, line_bytes, limits, origin)
     except ContentError as error:
@@ -156,7 +156,7 @@ def _to_page(line: PageLine, line_bytes: int, limits: ReadLimits, origin: Origin
     time = _parse_time(line)
     declared_status = _parse_status(line)
     pointer = line.pointer()
-    # Redirects and errors need no content. So without `warc_folder`, their lines are read without the WARC records.
+    # Redirects and errors need no content. So if `warc_folder` is not set, their pointers are ignored, not rejected.
     if pointer is not None and (limits.warc_folder or (declared_status or 200) == 200):
         page = warc_pointer.read_record(pointer, key, limits, origin)
         return with_default_time(page, time) if isinstance(page, Page) else page
@@ -212,7 +212,7 @@ class _Content(NamedTuple):
 
 
 def _parse_content(line: PageLine, line_bytes: int, limits: ReadLimits) -> _Content:
-    """Return the content closest to the served bytes, or why it cannot be used. Prefer fields that are not empty."""
+    """Return the content closest to the served bytes, or why it cannot be used. An empty field is the last choice."""
     try:
         served = _served_bytes(line)
     except ValueError as error:
@@ -220,7 +220,7 @@ def _parse_content(line: PageLine, line_bytes: int, limits: ReadLimits) -> _Cont
     decoded = line.html or line.body
     if served is None and not decoded and line.text is not None:
         bytes_max = limits.page_bytes_max
-        # A text is never longer than its line, so it is encoded and measured only if the line exceeds the limit.
+        # A text is never longer than its line, so its size is computed only if the line exceeds the limit.
         if line_bytes > bytes_max and len(line.text.encode()) > bytes_max:
             return _Content(error=("too_big", f"the text is longer than page_bytes_max {bytes_max} bytes"))
         return _Content(text=line.text)
@@ -233,7 +233,10 @@ def _parse_content(line: PageLine, line_bytes: int, limits: ReadLimits) -> _Cont
 
 
 def _served_bytes(line: PageLine) -> bytes | None:
-    """Return the body in base64, decoded, or None if there is none. Raise ValueError if it is needed but damaged."""
+    """Return the body decoded from base64, or None if the line has none.
+
+    Raise ValueError if the base64 is damaged, unless `html` replaces a damaged `body`.
+    """
     if line.body_base64:
         return body_base64.decode_strict(line.body_base64)
     try:

@@ -27,8 +27,8 @@ class Position(msgspec.Struct, frozen=True, kw_only=True):
     of a gzip member or zstd frame, and `inner_offset` is the number of decompressed bytes since its start.
     `next_line` is the number of the next line, counted from 0. It is used only for JSONL.
 
-    `cut_off` is set if the input ended within the item or could not be read any further. Then this is the position of
-    the item's start. Reading from it returns the item again only if the item is no longer cut off.
+    `cut_off` is set if the input ended within the item or could not be read any further. The position is then that of
+    the item's start, and reading from it returns the item again only if the item is no longer cut off.
     """
 
     source: str
@@ -53,7 +53,7 @@ class InputMark(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FileDigester:
-    """Compute the marks and digests of an open file without moving its read position."""
+    """Computes the marks and digests of an open file, without moving the file's read position."""
 
     def __init__(self, name: str, head: bytes, file: BinaryIO) -> None:
         self.name = name

@@ -1,4 +1,4 @@
-"""Options of a user for reading one input: the names of columns, a folder of HTML, and the time of pages."""
+"""A user's options for reading one input: the names of columns, a folder of HTML, and the time of pages."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ from streams.readers.position import PositionedItem
 
 
 class ReadOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Options for reading. `columns` maps our names of fields to those of the input.
+    """Options for reading. `columns` maps our field names to the input's column names.
 
-    `time` (ms) replaces the times of the files of an HTML folder. In other formats, it is the time of pages that
-    have none.
+    `time` (ms) replaces the file times in an HTML folder. In other formats, it is the time of pages that have none.
     """
 
     columns: dict[str, str] = {}
@@ -30,7 +29,7 @@ class ReadOptions(msgspec.Struct, frozen=True, kw_only=True):
         return mapped_line_type(self.columns)
 
     def with_time(self, positioned_item: PositionedItem) -> PositionedItem:
-        """Return an item with `time`, if that is given and applies."""
+        """Return an item with the option `time`, if the option is set and applies to the item."""
         position, item = positioned_item
         if not self.time or not isinstance(item, Page):
             return positioned_item
@@ -39,5 +38,5 @@ class ReadOptions(msgspec.Struct, frozen=True, kw_only=True):
         return position, with_default_time(item, self.time)
 
     def identity(self) -> str:
-        """Return a string that differs if the same files would be read differently, or "" for the defaults."""
+        """Return a string that is equal only for options that read files in the same way; "" for the defaults."""
         return "" if self == ReadOptions() else msgspec.json.encode(self, order="sorted").decode()

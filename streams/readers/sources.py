@@ -1,4 +1,4 @@
-"""List the input files and detect the format of each one."""
+"""List the input files, and detect the format of each file."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SUFFIXES = {
     ".warc": "warc", ".wet": "warc", ".arc": "arc", ".jsonl": "jsonl", ".ndjson": "jsonl", ".jl": "jsonl",
     ".json": "json", ".csv": "csv", ".wacz": "wacz",
 }  # fmt: skip
-_OTHER_DATA = frozenset({"json", "csv"})  # formats that files other than crawls often have
+_GENERAL_FORMATS = frozenset({"json", "csv"})  # most files in these formats are not crawls
 _ARRAY_START = re.compile(rb"\[\s*(?:[{\]]|$)")
 
 
@@ -46,8 +46,8 @@ def list_sources(
 ) -> list[Source]:
     """Return the files at these paths, without duplicates. A folder is replaced by its files, in sorted order.
 
-    `is_input` decides which files of a folder are returned; by default, those of crawls. The files and folders in
-    `exclude` are skipped inside folders, even under a different name or through a link. Raise ReadError if a path is
+    `is_input` decides which files of a folder are returned; by default, only crawl files. Inside folders, the files
+    and folders in `exclude` are skipped, even under a different name or through a link. Raise ReadError if a path is
     missing.
     """
     excluded = {identity for path in exclude if (identity := file_identity(path))}
@@ -98,17 +98,15 @@ def _list_folder(name: str, excluded: Collection[FileIdentity], is_input: Callab
 def _filter_entries(folder: str, entries: Iterable[str], excluded: Collection[FileIdentity]) -> list[Path]:
     """Return the paths of the entries that are neither hidden nor excluded."""
     paths = [Path(folder, entry) for entry in entries if not entry.startswith(".")]
-    if not excluded:  # saves a system call per entry
+    if not excluded:  # save a system call per entry
         return paths
     return [path for path in paths if file_identity(path) not in excluded]
 
 
 def _is_crawl_file(path: Path) -> bool:
     """Return whether a file in a folder has the suffix or the first bytes of a crawl file."""
-    return format_from_name(path.name) not in {"", *_OTHER_DATA} or _is_warc_or_arc(path)
-
-
-def _is_warc_or_arc(path: Path) -> bool:
+    if format_from_name(path.name) not in {"", *_GENERAL_FORMATS}:
+        return True
     with open_source(str(path)) as file:
         head = file.read(HEAD_BYTES)
     return detect_format(head, "") in {"warc", "arc"}
@@ -160,7 +158,7 @@ def read_head(file: BinaryIO) -> tuple[bytes, BinaryIO]:
 
 
 def digest_files(files: Iterable[Source]) -> str | None:
-    """Return a digest of the files' current content, or None if one file is a pipe, which cannot be read twice."""
+    """Return a digest of the files' current content, or None if one of them is a pipe, which cannot be read twice."""
     digest = ""
     for source in files:
         if not source.is_regular:

@@ -4,8 +4,8 @@
     offset     or  warc_record_offset    offset of the record's first byte in the file, before decompression
     length     or  warc_record_length    size of the record in the file, before decompression
 
-Pointers come from crawlers and are not trusted. So a file is read only if it is below `warc_folder` after all links
-are resolved. The number of bytes read is limited. Nothing is fetched from the network.
+Pointers come from crawlers and are not trusted. A file is therefore read only if it is below `warc_folder` after all
+links are resolved, and the number of bytes read is limited. Nothing is fetched from the network.
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ def _parse_number(value: Any) -> int | None:
 
 
 def read_record(pointer: Pointer, key: bytes, limits: ReadLimits, origin: Origin) -> Page | Rejected:
-    """Return the page or rejection of a record. Raise ContentError if there is no page with the URL key `key`."""
+    """Return the page or rejection of a record. Raise ContentError if the record has no page with this URL key."""
     if not limits.warc_folder:
         raise _pointer_error("pointers are not followed: ingest.warc_folder is not set")
     if pointer.length > limits.line_bytes_max:
-        detail = f"record of {pointer.length} bytes exceeds line_bytes_max {limits.line_bytes_max}"
+        detail = f"a record of {pointer.length} bytes exceeds line_bytes_max {limits.line_bytes_max}"
         raise ContentError("too_big", detail)
     data = _read_bytes(limits.warc_folder, pointer)
     compression = detect_compression(data)  # a zip is read as plain bytes, and rejected as garbage

@@ -6,8 +6,8 @@ from pathlib import Path
 
 
 def must_compile() -> bool:
-    """Return whether numba's cache lacks the compiled kernel. Importing numba takes most of a second."""
+    """Return whether numba's cache lacks the compiled kernel. This imports numba, which takes most of a second."""
     from streams.sketch import kernel
 
-    cache_path = kernel.sketch_texts.stats.cache_path  # None without a writable folder for the cache
+    cache_path = kernel.sketch_texts.stats.cache_path  # None if no folder for the cache is writable
     return cache_path is None or not any(Path(cache_path).glob("kernel.sketch_texts-*.nbi"))

@@ -1,6 +1,6 @@
 """Tokenise a text and hash its shingles in numpy, with the same results as the kernel but without loading numba.
 
-A text takes several times as long as in the kernel, so this is only for queries about a few stored texts; see
+This takes several times as long as the kernel, so it is only for queries about a few stored texts; see
 `streams.sketch.numba_use`.
 """
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from streams.sketch import unicode_table
 from streams.sketch.parameters import MULTIPLIER, Parameters
 
-WORD_BYTES_MAX = 2_048  # each eight bytes of the longest word take one pass over arrays
+WORD_BYTES_MAX = 2_048  # hashing makes one pass over the arrays for every eight bytes of the longest word
 _ASCII_FOLD = bytes(ord(char.lower()) if char.isascii() and char.isalnum() else 0 for char in map(chr, range(256)))
 _SPACE, _SMALL_S = np.uint32(0x20), np.uint32(0x73)
 
@@ -22,10 +22,10 @@ def token_hashes(text: str, parameters: Parameters) -> NDArray[np.uint64] | None
     if text.isascii():
         folded, starts, ends = _fold_ascii(text)
     else:
-        points, entries = _look_up(text, parameters.characters)
+        code_points, entries = _look_up(text, parameters.characters)
         if (entries & np.uint32(unicode_table.NEEDS_NORMALISATION)).any():
-            points, entries = _look_up(unicode_table.normalise(text), parameters.characters)
-        folded, starts, ends = _fold(points, entries)
+            code_points, entries = _look_up(unicode_table.normalise(text), parameters.characters)
+        folded, starts, ends = _fold(code_points, entries)
     starts, ends = starts[: parameters.tokens_max], ends[: parameters.tokens_max]
     if (ends - starts).max(initial=0) > WORD_BYTES_MAX:
         return None
@@ -59,7 +59,7 @@ def count_distinct(values: NDArray[np.uint32]) -> tuple[NDArray[np.uint32], NDAr
 
 
 def _fold_ascii(text: str) -> tuple[bytes, NDArray[np.int64], NDArray[np.int64]]:
-    """Return the folded bytes, and the start and the end of each word in them."""
+    """Return the folded text as UTF-8, and the start and end of each word in it."""
     folded = text.encode().translate(_ASCII_FOLD)
     is_word = np.zeros(len(folded) + 2, dtype=np.bool_)
     is_word[1:-1] = np.frombuffer(folded, dtype=np.uint8) != 0
@@ -69,47 +69,49 @@ def _fold_ascii(text: str) -> tuple[bytes, NDArray[np.int64], NDArray[np.int64]]
 
 def _look_up(text: str, characters: NDArray[np.uint32]) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
     """Return the code points of a text, and their entries in the table of characters."""
-    points = np.frombuffer(text.encode("utf-32-le", "replace"), dtype="<u4")
-    return points, characters[points]
+    code_points = np.frombuffer(text.encode("utf-32-le", "replace"), dtype="<u4")
+    return code_points, characters[code_points]
 
 
 def _fold(
-    points: NDArray[np.uint32], entries: NDArray[np.uint32]
+    code_points: NDArray[np.uint32], entries: NDArray[np.uint32]
 ) -> tuple[bytes, NDArray[np.int64], NDArray[np.int64]]:
-    """Do the same as `_fold_ascii`, for code points and their entries."""
+    """Return the same as `_fold_ascii`, from code points and their table entries."""
     kinds = entries >> np.uint32(unicode_table.CLASS_SHIFT) & np.uint32(unicode_table.CLASS_MASK)
     folded = np.where(kinds == unicode_table.SEPARATOR, _SPACE, entries & np.uint32(unicode_table.FOLD_MASK))
-    is_sharp_s = points == unicode_table.SHARP_S
+    is_sharp_s = code_points == unicode_table.SHARP_S  # folded to "ss"
     folded[is_sharp_s] = _SMALL_S
-    copies = np.where(is_sharp_s, 2, kinds != unicode_table.IGNORED)
-    folded, kinds = np.repeat(folded, copies), np.repeat(kinds, copies)
+    repeats = np.where(is_sharp_s, 2, kinds != unicode_table.IGNORED)
+    folded, kinds = np.repeat(folded, repeats), np.repeat(kinds, repeats)
     is_word, is_mark = kinds != unicode_table.SEPARATOR, kinds == unicode_table.MARK
     # A word begins after a separator, at each solo character, and after a solo character with its marks.
     last_unmarked = np.maximum.accumulate(np.where(is_mark, 0, np.arange(kinds.size)))
     is_solo = kinds == unicode_table.SOLO
-    follows = np.zeros(kinds.size, dtype=np.bool_)  # whether the previous character belongs to the same word
-    follows[1:] = is_word[:-1] & ~(is_solo[1:] | (is_solo[last_unmarked[:-1]] & ~is_mark[1:]))
+    continues = np.zeros(kinds.size, dtype=np.bool_)  # whether the previous character belongs to the same word
+    continues[1:] = is_word[:-1] & ~(is_solo[1:] | (is_solo[last_unmarked[:-1]] & ~is_mark[1:]))
     is_end = np.ones(kinds.size, dtype=np.bool_)
-    is_end[:-1] = ~(is_word[1:] & follows[1:])
-    sizes = 1 + (folded >= 0x80).astype(np.int64) + (folded >= 0x800) + (folded >= 0x10000)
-    ends = np.cumsum(sizes)
+    is_end[:-1] = ~(is_word[1:] & continues[1:])
+    utf8_sizes = 1 + (folded >= 0x80).astype(np.int64) + (folded >= 0x800) + (folded >= 0x10000)
+    ends = np.cumsum(utf8_sizes)
     data = folded.astype("<u4").tobytes().decode("utf-32-le").encode()
-    return data, (ends - sizes)[is_word & ~follows], ends[is_word & is_end]
+    return data, (ends - utf8_sizes)[is_word & ~continues], ends[is_word & is_end]
 
 
 def _hash_words(
     folded: bytes, starts: NDArray[np.int64], ends: NDArray[np.int64], seed: np.uint64
 ) -> NDArray[np.uint64]:
+    """Return the hash of each word, computed from blocks of eight bytes; the last block may be partial."""
+    # A block starts at every byte.
     blocks = np.ndarray(len(folded) + 1, dtype="<u8", buffer=folded + bytes(8), strides=(1,))
-    i = starts.copy()
+    offsets = starts.copy()
     h: NDArray[np.uint64] = np.full(starts.size, seed)
-    unfinished = np.flatnonzero(ends - i > 8)
+    unfinished = np.flatnonzero(ends - offsets > 8)
     while unfinished.size:
-        mixed = (h[unfinished] ^ blocks[i[unfinished]]) * MULTIPLIER
+        mixed = (h[unfinished] ^ blocks[offsets[unfinished]]) * MULTIPLIER
         h[unfinished] = mixed ^ mixed >> np.uint64(32)
-        i[unfinished] += 8
-        unfinished = unfinished[ends[unfinished] - i[unfinished] > 8]
-    used_bits = (8 * (ends - i)).astype(np.uint64)
-    h = (h ^ (blocks[i] & (np.uint64(0xFFFF_FFFF_FFFF_FFFF) >> (np.uint64(64) - used_bits)))) * MULTIPLIER
+        offsets[unfinished] += 8
+        unfinished = unfinished[ends[unfinished] - offsets[unfinished] > 8]
+    used_bits = (8 * (ends - offsets)).astype(np.uint64)
+    h = (h ^ (blocks[offsets] & (np.uint64(0xFFFF_FFFF_FFFF_FFFF) >> (np.uint64(64) - used_bits)))) * MULTIPLIER
     hashes: NDArray[np.uint64] = h ^ h >> np.uint64(32)
     return hashes

@@ -17,16 +17,16 @@ from rich.text import Text
 from streams.terminal.escape import escape_text, symbol
 from streams.timestamps import format_iso
 
-PIPE_WIDTH = 160  # line width if the output is not a terminal; large, so that few lines are wrapped
+PIPE_WIDTH = 160  # line width if the output is not a terminal; so large that few lines are wrapped
 URLS_SHOWN = 3  # per document or cluster; --json lists all
-ID_DIGITS_SHOWN = 10  # leading digits of a document id, the fewest that `lostfound cluster` accepts
+ID_DIGITS_SHOWN = 10  # first digits of a document id; `lostfound cluster` accepts no fewer
 GREEN_MIN, YELLOW_MIN = 0.8, 0.5  # minimum shares for these colours
 
 Row = tuple[Sequence[str | Text], Sequence[Text]]  # the cells, and the lines below them
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Return a console for stdout or stderr that prints text literally, even if the text looks like markup."""
+    """Return a console for stdout or stderr. It prints text literally, even if the text looks like markup."""
     stream = sys.stderr if stderr else sys.stdout
     width = None if stream.isatty() or "COLUMNS" in os.environ else PIPE_WIDTH
     return Console(file=stream, markup=False, emoji=False, highlight=False, width=width, soft_wrap=False)
@@ -63,14 +63,14 @@ def format_id(document: str | None) -> str:
 
 
 def first_urls(urls: Sequence[str], total: int | None = None) -> Text:
-    """Return the first URLs, one per line, and how many more there are. `total` defaults to the number of `urls`."""
+    """Return the first URLs, one per line, and the number of the others. `total` defaults to the number of `urls`."""
     remaining = (total if total is not None else len(urls)) - min(len(urls), URLS_SHOWN)
     lines = Text("\n".join(map(escape_text, urls[:URLS_SHOWN])))
     return lines.append(f"\nand {remaining:,} more", style="dim") if remaining > 0 else lines
 
 
 def unbreakable(text: Text) -> Text:
-    """Mark a text so that it is never cut or wrapped, not even on a narrow terminal. Return the same text."""
+    """Mark a text so that it is never truncated or wrapped, not even on a narrow terminal. Return the same text."""
     text.overflow, text.no_wrap = "ignore", True
     return text
 
@@ -88,9 +88,9 @@ def new_table(*columns: str) -> Table:
 class BlockTable:
     """A table that can have lines below the cells of each row, for URLs that a narrow column would wrap.
 
-    A column is right-aligned if its name starts with `>`. Ids and URLs are never cut or wrapped, so users can copy
-    them. Lines have no trailing spaces, because the output may go to a pipe. Text in the last column is cut if it has
-    `overflow="ellipsis"`. Lines below the cells are wrapped at spaces unless their `no_wrap` is set.
+    A column is right-aligned if its name starts with `>`. Ids and URLs are never truncated or wrapped, so that users
+    can copy them. Lines have no trailing spaces, because the output may go to a pipe. Text in the last column is
+    truncated if it has `overflow="ellipsis"`. Lines below the cells are wrapped at spaces unless `no_wrap` is set.
     """
 
     def __init__(self, columns: Sequence[str], rows: Iterable[Row]) -> None:
@@ -98,7 +98,7 @@ class BlockTable:
         self._alignments: list[AlignMethod] = ["right" if name.startswith(">") else "left" for name in columns]
         self._rows = [([_to_text(cell) for cell in cells], lines_below) for cells, lines_below in rows]
         cells_by_column = zip(map(_to_text, self._headings), *(cells for cells, _ in self._rows), strict=True)
-        # Cells that can be cut do not widen their column.
+        # Cells that may be truncated do not widen their column.
         self._widths: list[int] = [
             max(cell.cell_len for cell in column if cell.overflow != "ellipsis") for column in cells_by_column
         ]

@@ -1,6 +1,6 @@
-"""Progress on stderr: a line with a bar if it is a terminal, otherwise a plain line every `LINE_SECONDS`.
+"""Progress on stderr: a line with a bar if stderr is a terminal, otherwise a plain line every `LINE_SECONDS`.
 
-A command changes its meter while it works, and a thread shows the meter. The display therefore changes even if a
+A command updates its meter while it works, and a thread shows the meter. The display therefore changes even while a
 single step of the command takes long.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event, Lock, Thread
@@ -33,27 +33,25 @@ LINE_SECONDS = 10.0  # between the lines that are written if stderr is not a ter
 BAR_WIDTH = 20
 TITLE_WIDTH_MAX = 20
 
-
 M = TypeVar("M", bound="Meter")
 T = TypeVar("T")
 
 
 @dataclass
 class Meter:
-    """The progress of one command, which the command changes and the display reads."""
+    """The progress of one command. The command updates the meter, and the display reads it."""
 
     title: str
     noun: str = "page"  # what `count` counts
     count: int = 0
-    count_at_start: int = 0  # of an earlier run, so not part of the rate
-    position: int = 0  # of `total`
+    count_at_start: int = 0  # counted by an earlier run, so excluded from the rate
+    position: int = 0  # how much of `total` is done
     total: int = 0  # 0 if unknown
     activity: str = ""  # shown instead of the count while nothing is counted
     details: list[str] = field(default_factory=list)  # shown if there is space, the most important one first
     poll: Callable[[Meter], None] = lambda _: None  # updates the meter before it is shown
     started: float = field(default_factory=time.monotonic)
-    _lock: Lock = field(default_factory=Lock)
-    _first_position: tuple[float, int] | None = None  # when a position was first known, and which
+    _first_position: tuple[float, int] | None = None  # the time when a position was first known, and this position
 
     def figures(self, now: float) -> list[str]:
         """Return the figures to show after the bar, the most important one first. `now` is a monotonic time in s."""
@@ -70,7 +68,7 @@ class Meter:
 
     @property
     def share(self) -> float:
-        """Return how much of the total is done. A file that grows while it is read does not exceed 1."""
+        """Return how much of the total is done, at most 1 even if a file grows while it is read."""
         return min(1.0, self.position / self.total) if self.total else 0.0
 
     def _format_remaining(self, now: float) -> str:
@@ -82,11 +80,11 @@ class Meter:
         if self.position <= first_position:
             return "-:--:--"
         seconds_per_unit = (now - first_time) / (self.position - first_position)
-        return _format_duration(max(0, self.total - self.position) * seconds_per_unit)
+        return _format_duration((self.total - self.position) * seconds_per_unit)
 
 
 def bar_line(meter: Meter, now: float, width: int) -> Table:
-    """Return the line for a terminal. If it is narrow, details, rate and count are left out, in this order."""
+    """Return the line for a terminal. If the terminal is narrow, omit the details, then the rate, then the count."""
     essential_count = 2 if meter.total else 1
     title = Text(escape_text(meter.title), no_wrap=True)
     title.truncate(TITLE_WIDTH_MAX, overflow="ellipsis")
@@ -122,9 +120,9 @@ def show(meter: M, *, quiet: bool = False) -> Iterator[M]:
         def render() -> Table:
             return bar_line(meter, time.monotonic(), stderr.width)
 
-        # Text for stdout is printed above the bar if both are the terminal. Otherwise, it must not go to stderr.
-        on_terminal = sys.stdout.isatty()
-        with Live(console=stderr, get_renderable=render, transient=True, redirect_stdout=on_terminal):
+        # If stdout is also the terminal, its text is printed above the bar. Otherwise, it must not go to stderr.
+        redirect_stdout = sys.stdout.isatty()
+        with Live(console=stderr, get_renderable=render, transient=True, redirect_stdout=redirect_stdout):
             yield meter
     else:
         stopped = Event()
@@ -149,12 +147,12 @@ class IngestMeter(Meter):
     is_compiling: bool = False
 
     def show_compiling(self, must_compile: bool) -> None:
-        """Show that the first batch waits for the compiler, if it does."""
+        """Show that the first batch must wait for the compiler, if so."""
         self.is_compiling = must_compile
         self.count_read(0)
 
     def count_read(self, pages: int) -> None:
-        """Show how many pages were read. Use this until the first batch is stored, because that can take long."""
+        """Show how many pages were read, until the first batch is stored, because that may take long."""
         self.activity = ("compiling, only once; " if self.is_compiling else "") + f"{pluralise(pages, 'page')} read"
 
     def update(self, progress: ingest.Progress) -> None:
@@ -174,11 +172,9 @@ class IngestMeter(Meter):
         ]
 
 
-@contextmanager
-def ingest_meter(sweep_name: str, *, quiet: bool = False) -> Iterator[IngestMeter]:
+def ingest_meter(sweep_name: str, *, quiet: bool = False) -> AbstractContextManager[IngestMeter]:
     """Show an ingest: how much of the input has been read, the remaining time, the rate, and the counts."""
-    with show(IngestMeter(f"sweep {sweep_name}", activity="opening the state"), quiet=quiet) as meter:
-        yield meter
+    return show(IngestMeter(f"sweep {sweep_name}", activity="opening the state"), quiet=quiet)
 
 
 @dataclass
@@ -189,16 +185,16 @@ class PublishMeter(Meter):
         self.position, self.total, self.count = bytes_read, bytes_total, pages
 
 
-@contextmanager
-def publish_meter(sweep_name: str, *, quiet: bool = False) -> Iterator[PublishMeter]:
+def publish_meter(sweep_name: str, *, quiet: bool = False) -> AbstractContextManager[PublishMeter]:
     """Show how many bytes and pages have been read."""
-    with show(PublishMeter(f"publish {sweep_name}", activity="connecting"), quiet=quiet) as meter:
-        yield meter
+    return show(PublishMeter(f"publish {sweep_name}", activity="connecting"), quiet=quiet)
 
 
 @dataclass
 class DownloadMeter(Meter):
     """The progress of a download of several archives."""
+
+    _lock: Lock = field(default_factory=Lock)
 
     def advance(self) -> None:
         """Count one more archive. Several threads may call this."""
@@ -207,11 +203,9 @@ class DownloadMeter(Meter):
             self.position = self.count
 
 
-@contextmanager
-def download_meter(total: int) -> Iterator[DownloadMeter]:
+def download_meter(total: int) -> AbstractContextManager[DownloadMeter]:
     """Show how many archives have been downloaded."""
-    with show(DownloadMeter("download", "archive", total=total)) as meter:
-        yield meter
+    return show(DownloadMeter("download", "archive", total=total))
 
 
 def row_meter(title: str, counter: RowCounter[Any]) -> Meter:
@@ -235,7 +229,7 @@ def copy_meter(source: Path, target: Path) -> Meter:
 
 
 def _folder_bytes(folder: Path) -> int:
-    """Return the size of a folder's files. Files may be created, renamed or deleted at the same time."""
+    """Return the size of a folder's files. Files may be created, renamed or deleted meanwhile."""
     size_bytes = 0
     with suppress(FileNotFoundError):
         for file in folder.iterdir():
@@ -244,7 +238,7 @@ def _folder_bytes(folder: Path) -> int:
 
 
 def iterate(items: Iterable[T], meter: Meter, *, quiet: bool = False) -> Generator[T, None, None]:
-    """Yield the items, and show the meter until the last one is consumed or the generator is closed."""
+    """Yield the items. Show the meter until the last item is consumed or the generator is closed."""
     with show(meter, quiet=quiet):
         yield from items
 
