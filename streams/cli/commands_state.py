@@ -68,7 +68,7 @@ def _ownership_test(partition: int, partition_count: int) -> Callable[[bytes], b
 @json_option
 @common_options
 def stats(context: Context, as_json: bool) -> None:
-    """Show sizes, counts and how often each limit was reached."""
+    """Show sizes, counts, and how often each limit was reached."""
     from state.stats import stats as collect_stats
     from streams.terminal import layout, tables
 
@@ -102,7 +102,7 @@ def backup(context: Context, target: Path) -> None:
 @click.option("--limit", metavar="N", type=click.IntRange(1), help="Maximum number of rows per column family.")
 @common_options
 def dump(context: Context, family: str | None, key_prefix: str | None, limit: int | None) -> None:
-    """Write the rows of one column family, or of all, as JSON."""
+    """Write the rows of one column family, or of all families, as JSON."""
     with context.open_local_store() as (store, _):
         for row in _dump_rows(store, family, key_prefix or "", limit):
             write_json(row)

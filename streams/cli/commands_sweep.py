@@ -132,7 +132,7 @@ def open_(context: Context, name: str) -> None:
 def commit(context: Context, name: str) -> None:
     """Commit an open sweep.
 
-    From then on, known URLs on the sweep's hosts that the sweep did not capture count as missing.
+    From then on, known URLs on the sweep's hosts are missing if the sweep did not capture them.
     """
     from state import sweeps
 

@@ -71,7 +71,7 @@ server_options = combine(
         "--server",
         metavar="URL",
         envvar="LOSTFOUND_SERVER",
-        help="Use the state of the Kafka workers instead of a local folder: URL of any one worker.  "
+        help="URL of any Kafka worker: use the state of all workers instead of a local folder.  "
         "[env: LOSTFOUND_SERVER; the access token is read from LOSTFOUND_TOKEN]",
     ),
     common_options,
@@ -100,14 +100,14 @@ sweep_input_options = combine(
     click.option(
         "--base-url",
         metavar="URL",
-        help="Read the folder PATH as the HTML files that a server has below this URL; see --exclude.",
+        help="Read the folder PATH as the HTML pages that a server has below this URL; see --exclude.",
     ),
     click.option(
         "--exclude",
         metavar="GLOB",
         multiple=True,
-        help="With --base-url: skip files and folders with a matching name or path, besides _static, _sources and "
-        "404.html; can be repeated.",
+        help="With --base-url: skip files and folders with a matching name or path, in addition to _static, "
+        "_sources and 404.html; can be repeated.",
     ),
     click.option(
         "--time",

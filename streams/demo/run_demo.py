@@ -40,7 +40,7 @@ CLUSTERS_SHOWN_MAX, MOVES_SHOWN_MAX, GONE_SHOWN_MAX, REDIRECTS_SHOWN_MAX = 6, 12
 class Site(NamedTuple):
     """The sweeps of one site, as files to ingest."""
 
-    name: str  # also the name of the folder that contains the state
+    name: str  # also the name of the folder of its state
     description: str
     base_url: str
     sweeps: list[tuple[str, Path]]
@@ -79,7 +79,7 @@ def run_demo(folder: Path, settings: Settings, *, use_sample: bool, now: int) ->
 
 
 def command_name(program: str) -> str:
-    """Return how to start this program again: `lostfound` if the shell finds it by this name, otherwise its path."""
+    """Return the command that starts this program: `lostfound` if the shell finds this name, otherwise its path."""
     if Path(program).name != "lostfound":  # started by a test or another program
         return "lostfound"
     on_path = shutil.which("lostfound")
@@ -140,7 +140,7 @@ def _ingest_sweeps(data_dir: Path, settings: Settings, site: Site, now: int) -> 
 
 
 def _print_sweeps(description: str, summaries: Sequence[Summary], seconds: float) -> None:
-    """Print how many pages of each sweep were read, and how many of them are new or changed."""
+    """Print how many pages each sweep has, and how many of them are new, unchanged, near-duplicate or rejected."""
     pages = sum(summary.pages for summary in summaries)
     ingested_before = all(summary.status == "nothing to do" for summary in summaries)
     _print_heading(
