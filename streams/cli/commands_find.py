@@ -146,13 +146,10 @@ def _count_statuses(answers: Iterable[Answer], statuses: Counter[str]) -> Iterat
 class _Selection(NamedTuple):
     """Which missing URLs to list."""
 
-    status: str | None
-    key_prefix: bytes
-    limit: int | None
-    min_confidence: float | None
-
-
-_EVERYTHING = _Selection(None, b"", None, None)
+    status: str | None = None
+    key_prefix: bytes = b""
+    limit: int | None = None
+    min_confidence: float | None = None
 
 
 def _missing_answers(finder: Finder, view: View, settings: Settings, selection: _Selection) -> Iterator[Answer]:
@@ -187,7 +184,7 @@ def _key_prefix(host: str | None, prefix: str | None) -> bytes:
 def _empty_message(from_file: str | None, selection: _Selection) -> str:
     if from_file is not None:
         return f"{from_file} contains no URLs"
-    return "no URL is missing" if selection == _EVERYTHING else "no missing URL matches these options"
+    return "no URL is missing" if selection == _Selection() else "no missing URL matches these options"
 
 
 def _show_progress(

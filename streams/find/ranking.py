@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import chain
 from typing import Any, NamedTuple
 
 from streams.find import score as scoring
@@ -21,7 +22,7 @@ CHECKED_MAX = (
 
 
 class PageComparer:
-    """Compares the page of a dead URL with documents, each only once, and its path with other paths."""
+    """Compares the page of a dead URL with documents, and its path with other paths. Similarities are cached."""
 
     def __init__(self, context: FindContext, dead: DeadUrl) -> None:
         self.dead, self._context = dead, context
@@ -84,16 +85,15 @@ class Ranker:
         """Return the candidates, the best first. Soft 404s among the first `CHECKED_MAX` are dropped."""
         dead, soft_404_detector = comparer.dead, self._context.soft_404_detector
         coexisting_documents = (history.document_in_sweep(dead.last_sweep) for history in histories)
-        versions = (document for history in histories for document in _versions_to_compare(dead, history))
-        comparer.preload([*versions, *(document for document in coexisting_documents if document is not None)])
+        versions = chain.from_iterable(_versions_to_compare(dead, history) for history in histories)
+        comparer.preload(filter(None, chain(versions, coexisting_documents)))
         ranked = best_first(self.score(comparer, history) for history in histories)
         soft_404_detector.preload(candidate.history.last_page for candidate in ranked[:CHECKED_MAX])
-        not_suspected = (
-            candidate
+        checked = [
+            self._check_copies(dead, candidate)
             for candidate in ranked[:CHECKED_MAX]
             if not soft_404_detector.has_suspected_page(candidate.history)
-        )
-        checked = [self._check_copies(dead, candidate) for candidate in not_suspected]
+        ]
         return best_first([*self._mark_frozen_copies(dead, checked), *ranked[CHECKED_MAX:]])
 
     def score(self, comparer: PageComparer, history: UrlHistory) -> RankedCandidate:

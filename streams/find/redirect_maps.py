@@ -45,7 +45,7 @@ class RedirectMap(msgspec.Struct, frozen=True):
     dropped: dict[str, str]
 
 
-def build_redirect_map(answers: Iterable[Answer], confidence_min: float = 0.5) -> RedirectMap:
+def build_redirect_map(answers: Iterable[Answer], confidence_min: float) -> RedirectMap:
     """Return flattened redirects from missing URLs to their best candidates, if sure to at least `confidence_min`.
 
     If `confidence_min` is below the confidence that makes a URL `moved`, redirects of `gone` URLs are included at the

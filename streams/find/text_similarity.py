@@ -29,7 +29,7 @@ from streams.urls import directory_prefix
 
 _COMMON_ABOVE = 3  # a shingle in more sampled documents weighs less
 _SITE_DOCUMENTS_MIN = 8
-_VECTORS_CACHED = 4096
+_DOCUMENTS_CACHED = 4096  # per cache
 _TITLE_CHARACTERS_MAX, _LEAD_WORDS = 300, 12  # of a title, and of the first words that replace a missing title
 _RARE_TOTAL_EXTRA = 2.0  # added to the sum of rarities, so that a page with only menus has a low `rare_containment`
 _SCAN_CAPTURES_MAX = 4_096  # captures whose keys are read at once; a larger site is sampled by directory
@@ -63,12 +63,12 @@ class Similarity(NamedTuple):
 
 
 class TextFeatureCache:
-    """An LRU cache of text features by document id, for `size` documents; None if a document's text is not stored."""
+    """An LRU cache of text features by document id; None if the text of the document is not stored."""
 
-    def __init__(self, view: View, sketcher: Sketcher, size: int = 4096) -> None:
+    def __init__(self, view: View, sketcher: Sketcher) -> None:
         self._view, self._sketcher = view, sketcher
-        self.of_document: BatchLru[bytes, TextFeatures | None] = BatchLru(self._read, size)
-        self.title_words = lru_cache(maxsize=size)(lambda title: sketcher.words_and_counts(title)[0])
+        self.of_document: BatchLru[bytes, TextFeatures | None] = BatchLru(self._read, _DOCUMENTS_CACHED)
+        self.title_words = lru_cache(maxsize=_DOCUMENTS_CACHED)(lambda title: sketcher.words_and_counts(title)[0])
 
     def _read(self, documents: list[bytes]) -> Iterator[TextFeatures | None]:
         for title_and_text in self._view.titles_and_texts(documents):
@@ -108,7 +108,7 @@ class SiteStatistics:
     def vector(self, document: bytes, features: TextFeatures) -> tuple[NDArray[np.float64], float]:
         """Return the TF-IDF vector of a document over its words, and the norm of the vector."""
         if document not in self._vectors:
-            if len(self._vectors) >= _VECTORS_CACHED:
+            if len(self._vectors) >= _DOCUMENTS_CACHED:
                 self._vectors.pop(next(iter(self._vectors)))
             vector = features.log_counts * self.idf(features.words)
             self._vectors[document] = vector, float(np.sqrt(vector @ vector))

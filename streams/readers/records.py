@@ -30,7 +30,7 @@ def read_items(
 ) -> Iterator[PositionedItem]:
     """Yield all pages and rejections of a stream that begins at `start`, each with the position after it."""
     source, member = start.source, start.member
-    whitespace_bytes, no_record_yet = 0, stream.position() == (0, 0)
+    whitespace_bytes, is_first_record = 0, stream.position() == (0, 0)
     while True:
         whitespace_bytes += stream.skip_whitespace()
         record_start = stream.position()
@@ -40,11 +40,11 @@ def read_items(
             item = record_format.read_record(stream, limits, origin)
         elif stream.fault.reason:
             item = Rejected(stream.fault.reason, stream.fault.detail, origin)
-        elif whitespace_bytes and no_record_yet:
+        elif whitespace_bytes and is_first_record:
             item = Rejected("garbage", f"no record, only {whitespace_bytes} NULs, spaces and newlines", origin)
         else:
             return
-        no_record_yet = False
+        is_first_record = False
         cut_off = isinstance(item, Rejected) and not _recover(stream, record_format, item)
         if item is not None:
             offset, inner = record_start if cut_off else stream.position()
@@ -54,7 +54,7 @@ def read_items(
 
 
 def _recover(stream: ByteStream, record_format: RecordFormat, rejected: Rejected) -> bool:
-    """Move to the next record after a rejected one. Return False if reading cannot continue."""
+    """After a rejected record, move to the next record. Return False if reading cannot continue."""
     if rejected.reason in {"garbage", "bad_length", "bad_header"} and not stream.fault.reason:
         stream.skip_to(record_format.header_pattern, record_format.header_match_bytes_max)
     if "truncated" in {rejected.reason, stream.fault.reason}:
@@ -65,9 +65,9 @@ def _recover(stream: ByteStream, record_format: RecordFormat, rejected: Rejected
 def read_content(
     stream: ByteStream, size: int, is_record_start: IsRecordStart, limits: ReadLimits, origin: Origin, url: str
 ) -> bytes | Rejected:
-    """Read the `size` bytes of a record's content. Reject the record if it does not end after them.
+    """Read the `size` bytes of a record's content. Reject the record if it does not end there.
 
-    If the content is too big for a page, skip all of it but its start, which contains the HTTP headers.
+    If the content is too big for a page, return only its start, which contains the HTTP headers, and skip the rest.
     """
     is_too_big = size > limits.page_bytes_max + limits.header_bytes_max
     data = stream.read(limits.header_bytes_max if is_too_big else size, is_record_start)
@@ -80,7 +80,7 @@ def read_content(
 def skip_content(
     stream: ByteStream, size: int, is_record_start: IsRecordStart, origin: Origin, url: str
 ) -> Rejected | None:
-    """Skip the `size` bytes of a record's content. Reject the record if it does not end after them."""
+    """Skip the `size` bytes of a record's content. Reject the record if it does not end there."""
     skipped = stream.skip(size, is_record_start)
     is_complete = skipped == size and _at_record_end(stream)
     return None if is_complete else _reject_incomplete(stream, size, skipped, origin, url)
