@@ -76,6 +76,11 @@ class View:
         rows = self.store.keys(Family.CAPTURES, prefix, captures_max, start)
         return list(dict.fromkeys(map(capture_row.url_key_of, rows)))
 
+    def url_keys_under_each(self, prefixes: list[bytes], captures_max: int) -> list[bytes]:
+        """Return the URL keys of the first `captures_max` captures under each key prefix, like `url_keys_under`."""
+        rows = self.store.keys_under(Family.CAPTURES, prefixes, captures_max)
+        return list(dict.fromkeys(capture_row.url_key_of(row) for keys in rows for row in keys))
+
     def document(self, document_id: bytes) -> DocumentRow | None:
         return self.documents([document_id])[0]
 

@@ -64,6 +64,7 @@ class FindSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     site_sample_documents: Count
     soft_404_urls: Annotated[int, Meta(ge=2)]
     scope: list[str]
+    tracking_parameters: list[Annotated[str, Meta(pattern=r"^[!-%'-<>-~]{1,100}$")]]
 
 
 class KafkaSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

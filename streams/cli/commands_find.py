@@ -7,7 +7,7 @@ import csv
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from itertools import chain, islice
+from itertools import chain, islice, pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 import click
@@ -20,6 +20,7 @@ from streams.errors import InputError
 from streams.terminal.escape import escape_json, escape_text, pluralise
 
 if TYPE_CHECKING:
+    from state.model import Sweep
     from state.row_counter import RowCounter
     from state.rows import RowReader
     from state.view import View
@@ -28,11 +29,15 @@ if TYPE_CHECKING:
     from streams.settings import Settings
 
 HOSTS_SHOWN_MAX = 3
+SWEEPS_SHOWN_MAX = 6
 MAP_FORMATS = (
     *("nginx", "apache", "caddy", "netlify", "cloudflare", "vercel"),
     *("mkdocs-redirects", "sphinx-reredirects", "csv"),
 )
-CSV_COLUMNS = ("url", "status", "last_seen", "now_at", "confidence", "resemblance", "containment", "evidence")
+CSV_COLUMNS = (
+    *("url", "status", "last_seen", "now_at", "confidence", "resemblance", "containment", "evidence"),
+    "known_url",
+)
 
 
 @click.command
@@ -125,15 +130,13 @@ def find(
             confidence_min = settings.find.confidence_min if min_confidence is None else min_confidence
             _write_redirect_map(answers, redirects, confidence_min, prefix)
         else:
-            _write_table(list(answers))
+            _write_table(list(answers), view.sweeps())
             summary = ", ".join(f"{count:,} {status}" for status, count in sorted(statuses.items()))
             click.echo(summary or _empty_message(from_file if not missing else None, selection), err=True)
         if missing:
             _warn_of_hosts_outside_scope(finder.hosts_outside_last_sweep())
-    if context.verbosity and (nonzero_counters := +finder.counters):
-        import structlog
-
-        structlog.get_logger(__name__).info("limits reached", **nonzero_counters)
+    if context.verbosity:
+        _log_limits(+finder.counters)
     return Exit.OK if statuses.total() > statuses["unknown"] else Exit.NOTHING
 
 
@@ -208,13 +211,25 @@ def _extend_scope(settings: Settings, hosts: tuple[str, ...]) -> Settings:
     return replace(settings, find=replace(settings.find, scope=[*settings.find.scope, *hosts]))
 
 
-def _write_table(answers: list[Answer]) -> None:
+def _describe_order(sweeps: list[Sweep]) -> str:
+    """Name the committed sweeps in the order in which pages moved. Mention if their captures have another order."""
+    from state.model import SweepState
+
+    committed = [sweep for sweep in sweeps if sweep.state is SweepState.COMMITTED]
+    names = [escape_text(sweep.name) for sweep in committed[-SWEEPS_SHOWN_MAX:]]
+    if len(committed) > len(names):
+        names.insert(0, f"{len(committed) - len(names):,} earlier ones")
+    times = [sweep.newest_time for sweep in committed if sweep.newest_time]
+    is_other_order = any(later < earlier for earlier, later in pairwise(times))
+    note = "; their captures are in another order, see `lostfound sweep list`" if is_other_order else ""
+    return f"sweeps in the order of ingest: {', '.join(names)}{note}"
+
+
+def _write_table(answers: list[Answer], sweeps: list[Sweep]) -> None:
     from streams.terminal import layout, tables
 
     if answers:
-        layout.print_to_stdout(
-            tables.answer_table(answers[0]) if len(answers) == 1 else tables.answers_table(answers)
-        )
+        layout.print_to_stdout(tables.find_table(answers, _describe_order(sweeps)))
 
 
 def _warn_of_hosts_outside_scope(hosts: list[str]) -> None:
@@ -268,5 +283,5 @@ def _write_csv(answers: Iterable[Answer]) -> None:
         best = answer.candidates[0] if answer.candidates else None
         best_cells = (best.url, best.confidence, best.resemblance, best.containment) if best else (None,) * 4
         evidence_kinds = " ".join(evidence.kind for evidence in best.evidence) if best else ""
-        cells = (answer.url, answer.status, answer.last_seen, *best_cells, evidence_kinds)
+        cells = (answer.url, answer.status, answer.last_seen, *best_cells, evidence_kinds, answer.known_url)
         writer.writerow([escape_cell(cell) for cell in cells])

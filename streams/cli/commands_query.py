@@ -135,7 +135,7 @@ def cluster(
     from streams.terminal import layout, tables
 
     with context.open_view() as (view, settings):
-        document = query.resolve(view, url_or_id)
+        document = query.resolve(view, _known_url(view, settings, url_or_id))
         limit = settings.limits.members_shown_max
         policy = _policy_arguments(view, settings, threshold, containment, sweep_name)
         if policy is None:
@@ -214,7 +214,7 @@ def similar(context: Context, source: str, limit: int, as_json: bool) -> Exit:
 
     with context.open_view() as (view, settings):
         if "://" in source:
-            row = view.document(query.resolve(view, source))
+            row = view.document(query.resolve(view, _known_url(view, settings, source)))
             assert row is not None  # resolve returns only ids of stored documents
             sketch = row.sketch
         else:
@@ -235,9 +235,31 @@ def captures(context: Context, url: str, as_json: bool) -> Exit:
     from streams import query
     from streams.terminal import tables
 
-    with context.open_view() as (view, _):
-        results = query.captures(view, url)
+    with context.open_view() as (view, settings):
+        results = query.captures(view, _known_url(view, settings, url))
     return print_results(results, tables.captures_table, f"no sweep has captured {escape_text(url)}", as_json=as_json)
+
+
+def _known_url(view: View, settings: Settings, name: str) -> str:
+    """Return `name`, but for a URL that was never captured, the captured one that differs by tracking parameters.
+
+    Print which URL is returned if it is not `name`.
+    """
+    from streams.tracking_parameters import known_key
+    from streams.urls import url_key
+
+    if "://" not in name or view.captures(key := url_key(name)):
+        return name
+    other_key = known_key(view, key, settings.find.tracking_parameters)
+    if other_key is None:
+        return name
+    url = view.captures(other_key)[-1].url
+    click.echo(
+        f"{escape_text(name)} was never captured; the answer is about {escape_text(url)}, "
+        "which differs only by tracking parameters",
+        err=True,
+    )
+    return url
 
 
 def _to_json(view: View, settings: Settings, cluster: Cluster, policy: dict[str, Any] | None) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from streams.cli.command_context import Context, now_ms
 from streams.cli.options import common_options, json_option, server_options, sweep_input_options
 from streams.cli.output import to_json_object, write_json
 from streams.errors import InputError, NoPages
-from streams.terminal.escape import pluralise
+from streams.terminal.escape import escape_text, pluralise
 
 if TYPE_CHECKING:
     from state.model import Sweep
@@ -78,10 +78,24 @@ def ingest(
             report_read=meter.count_read,
             options=options,
         )
+        if summary.older_than is not None:
+            _warn_of_order(_find_sweep(store, sweep_name), _find_sweep(store, summary.older_than))
     if as_json:
         write_json(summary)
     else:
         layout.print_to_stdout(tables.ingest_summary(summary, time.monotonic() - started))
+
+
+def _warn_of_order(sweep: Sweep, sweep_before: Sweep) -> None:
+    from streams.terminal.layout import format_day
+
+    name, name_before = escape_text(sweep.name), escape_text(sweep_before.name)
+    click.echo(
+        f"sweep {name} (newest capture {format_day(sweep.newest_time)}) is older than sweep {name_before} before it "
+        f"(newest capture {format_day(sweep_before.newest_time)}), but `find` treats its pages as newer; "
+        f"to correct the order, cancel sweep {name_before} and ingest it again",
+        err=True,
+    )
 
 
 @contextmanager

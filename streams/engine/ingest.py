@@ -49,7 +49,6 @@ from streams.readers.html_folder import contains_html
 from streams.readers.position import InputMark, Position
 from streams.readers.read_options import ReadOptions
 from streams.settings import Settings
-from streams.timestamps import format_iso
 
 log = structlog.get_logger(__name__)
 
@@ -179,24 +178,9 @@ def ingest(
         raise InputError(
             f"sweep {sweep_name!r} is committed and accepts no more pages", "choose another name with --sweep"
         )
+    newer_sweep = sweeps.older_than(store, sweep)
     summary = _summarise(sweep, cursor, status, pages_read, files_without_pages, dead_letters.path)
-    return msgspec.structs.replace(summary, older_than=_warn_if_older(store, sweep))
-
-
-def _warn_if_older(store: Store, sweep: Sweep) -> str | None:
-    """Log a warning if the sweep before this one has newer captures. Return its name or None."""
-    previous = sweeps.older_than(store, sweep)
-    if previous is None:
-        return None
-    log.warning(
-        "a sweep is older than the sweep before it, but `find` treats its pages as newer: to correct the order, "
-        "cancel the sweep before it and ingest it again",
-        sweep=sweep.name,
-        newest_capture=format_iso(sweep.newest_time),
-        sweep_before=previous.name,
-        newest_capture_before=format_iso(previous.newest_time),
-    )
-    return previous.name
+    return msgspec.structs.replace(summary, older_than=newer_sweep.name if newer_sweep else None)
 
 
 def _summarise(

@@ -33,6 +33,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     last_seen: str | None
     document: str | None  # hex id of the last document of the URL
     candidates: list[Candidate]
+    known_url: str | None = None  # the captured URL, if `url` differs from it only by tracking parameters
 
     def to_json(self) -> bytes:
         """Return one line of JSON, without the newline."""

@@ -29,6 +29,7 @@ from streams.sketch import sketcher
 from streams.sketch.index_terms import site_hash
 from streams.sketch.sketcher import Sketcher
 from streams.timestamps import format_iso
+from streams.tracking_parameters import known_key
 from streams.urls import host_prefix, url_key
 
 BLOCK_URLS = 2_000  # all URLs of a block are traced before the rules learned from their moves are applied
@@ -43,6 +44,11 @@ class _Case(msgspec.Struct, frozen=True):
     url: str
     history: UrlHistory | None = None
     result: SearchResult | None = None  # None: the URL is alive, was never captured or is invalid
+    known_url: str | None = None  # the captured URL, if `url` differs from it only by tracking parameters
+
+    @property
+    def page_url(self) -> str:
+        return self.known_url or self.url
 
 
 class Finder:
@@ -76,7 +82,7 @@ class Finder:
             neighbour_cases = (self._search(url) for url in neighbours if url not in block)
             for case in (*cases, *neighbour_cases):
                 if (target := _sure_move_target(case)) is not None:
-                    moves[case.url] = target
+                    moves[case.page_url] = target
             excess_urls = list(islice(moves, max(0, len(moves) - MOVES_MAX)))
             self.counters["find_moves_max"] += len(excess_urls)
             for url in excess_urls:
@@ -104,16 +110,30 @@ class Finder:
             key = url_key(url)
         except BadUrl:
             return _Case(url)
-        history = self._context.checked_history(key)
-        if history.is_alive or (history.last_success is None and not history.failures):
-            return _Case(url, history)
+        history, known_url = self._read_history(key)
+        if history.is_alive or _is_unknown(history):
+            return _Case(url, history, known_url=known_url)
         redirect = follow_redirects(self._context, history)
         missing_since = history.missing_since
         if missing_since is None:
-            missing_since = self._context.sweeps.last_sweep_of(host_prefix(key))
+            missing_since = self._context.sweeps.last_sweep_of(host_prefix(history.key))
         dead = self._context.read_dead_url(history, missing_since)
         trace = self._tracer.trace(dead, [redirect.history.key] if redirect else [])
-        return _Case(url, history, SearchResult(dead, trace, redirect))
+        return _Case(url, history, SearchResult(dead, trace, redirect), known_url)
+
+    def _read_history(self, key: bytes) -> tuple[UrlHistory, str | None]:
+        """Return the history of a URL.
+
+        If the URL was never captured, return the history of a URL that differs only by tracking parameters, and that
+        URL.
+        """
+        history = self._context.checked_history(key)
+        if not _is_unknown(history):
+            return history, None
+        other_key = known_key(self._context.view, key, self._settings.tracking_parameters)
+        if other_key is None:
+            return history, None
+        return self._context.checked_history(other_key), self._context.view.captures(other_key)[-1].url
 
     def _missing_neighbours(self, case: _Case) -> list[str]:
         """Return missing URLs in the folder of a URL, in order of key, or [] if the URL itself has a sure move."""
@@ -127,12 +147,12 @@ class Finder:
     def _answer(self, case: _Case, rules: Rules) -> Answer:
         history, result = case.history, case.result
         if history is None or (result is None and not history.is_alive):
-            candidates = self._guesses(case.url, rules) if history else []
+            candidates = self._guesses(case.page_url, rules) if history else []
             return Answer(url=case.url, status="unknown", last_seen=None, document=None, candidates=candidates)
         status, candidates = "alive", []
         if result is not None:
             limit = self._settings.answers_max
-            candidates = build_candidates(self._apply_rules(case.url, result, rules), limit)
+            candidates = build_candidates(self._apply_rules(case.page_url, result, rules), limit)
             failure = history.failures[-1] if history.failures else None
             if failure is not None and failure.document is not None and failure.redirect is None:  # a soft 404
                 candidates = [*candidates[: max(1, limit - 1)], soft_404_candidate(history)][:limit]
@@ -140,7 +160,14 @@ class Finder:
             status = "moved" if is_sure else "gone"
         last_seen = format_iso(history.last_success.time) if history.last_success else None
         document = history.last_page.document.hex() if history.last_page and history.last_page.document else None
-        return Answer(url=case.url, status=status, last_seen=last_seen, document=document, candidates=candidates)
+        return Answer(
+            url=case.url,
+            status=status,
+            last_seen=last_seen,
+            document=document,
+            candidates=candidates,
+            known_url=case.known_url,
+        )
 
     def _apply_rules(self, url: str, result: SearchResult, rules: Rules) -> SearchResult:
         predictions: dict[bytes, Prediction] = {}
@@ -158,6 +185,11 @@ class Finder:
             if key is not None and (history := self._context.checked_history(key)).is_alive and history.pages:
                 candidates.append(guessed_candidate(history, prediction))
         return candidates[: self._settings.answers_max]
+
+
+def _is_unknown(history: UrlHistory) -> bool:
+    """Return whether no sweep has captured the URL, or only temporary errors of it."""
+    return history.last_success is None and not history.failures
 
 
 def _sure_move_target(case: _Case) -> str | None:

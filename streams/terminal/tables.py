@@ -149,13 +149,21 @@ def evidence_line(candidate: Candidate, *, details: bool = False) -> Text:
     return Text(" · ".join(parts), style="dim")
 
 
-def answer_table(answer: Answer) -> RenderableType:
-    """Show one answer with its likely candidates and their evidence."""
+def find_table(answers: Sequence[Answer], sweep_order: str) -> RenderableType:
+    """Show the answers of `find`: one in detail, or several as a list. `sweep_order` is part of the heading."""
+    if len(answers) == 1:
+        return answer_table(answers[0], sweep_order)
+    return Group(_to_dim_line(sweep_order), Text(), answers_table(answers))
+
+
+def answer_table(answer: Answer, sweep_order: str = "") -> RenderableType:
+    """Show one answer with its likely candidates and their evidence. `sweep_order` is part of the heading."""
     last_seen = f", last seen {answer.last_seen[:10]}" if answer.last_seen else ""
     status = (answer.status, _STATUS_STYLES[answer.status])
     parts: list[RenderableType] = [
         layout.unbreakable(Text.assemble(escape_text(answer.url), "  ", status, last_seen))
     ]
+    parts += [*_known_as(answer), *([_to_dim_line(sweep_order)] if sweep_order else [])]
     if _serves_soft_404(answer):
         parts.append(Text(f"  {_SOFT_404}", style="yellow"))
     candidates = [candidate for candidate in answer.candidates if not _is_soft_404(candidate)]
@@ -183,7 +191,8 @@ def answers_table(answers: Sequence[Answer]) -> RenderableType:
     """List answers. Show the best candidate of a moved page below the page's URL."""
 
     def row(answer: Answer) -> Row:
-        lines_below = [Text(_SOFT_404, style="yellow")] if _serves_soft_404(answer) else []
+        lines_below = _known_as(answer)
+        lines_below += [Text(_SOFT_404, style="yellow")] if _serves_soft_404(answer) else []
         best = answer.candidates[0] if answer.status == "moved" else None
         if best is not None:
             lines_below += [layout.unbreakable(Text(f"→ {escape_text(best.url)}", style="bold")), evidence_line(best)]
@@ -191,6 +200,21 @@ def answers_table(answers: Sequence[Answer]) -> RenderableType:
         return (status, layout.format_share(best.confidence if best else None), escape_text(answer.url)), lines_below
 
     return BlockTable(("status", ">confidence", "url"), map(row, answers))
+
+
+def _to_dim_line(text: str) -> Text:
+    return layout.unbreakable(Text(text, style="dim"))
+
+
+def _known_as(answer: Answer) -> list[Text]:
+    """Return a line that names the captured URL if it differs from the requested one."""
+    if answer.known_url is None:
+        return []
+    return [
+        layout.unbreakable(
+            Text(f"captured as {escape_text(answer.known_url)}, which differs only by tracking parameters")
+        )
+    ]
 
 
 def stats_tables(stats: Stats) -> RenderableType:

@@ -59,6 +59,8 @@ def test_urls_under_a_prefix(view: View) -> None:
     assert view.url_keys_under(prefix, 1_000) == urls
     assert view.url_keys_under(prefix, 3) == list(dict.fromkeys(c.key for c in under[:3]))
     assert view.url_keys_under(prefix, 1_000, start=urls[1]) == urls[1:]
+    assert view.url_keys_under_each([prefix, url_key(f"{HOSTS[0]}/absent"), prefix], 1_000) == urls
+    assert view.url_keys_under_each([prefix], 3) == view.url_keys_under(prefix, 3)
 
 
 def test_documents_by_id_and_prefix(view: View) -> None:

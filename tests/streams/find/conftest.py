@@ -148,6 +148,9 @@ class MemoryView:
             :captures_max
         ]
 
+    def url_keys_under_each(self, prefixes: list[bytes], captures_max: int) -> list[bytes]:
+        return list(dict.fromkeys(key for prefix in prefixes for key in self.url_keys_under(prefix, captures_max)))
+
     def documents_by_prefixes(self, prefixes: list[bytes]) -> list[DocumentRow]:
         return [row for prefix in prefixes for key, row in self._rows.items() if key.startswith(prefix)]
 

@@ -65,7 +65,7 @@ def test_reads_match_one_store_with_all_rows(sharded: Sharded) -> None:
     assert store.get_many(Family.DOCUMENTS, documents) == whole.get_many(Family.DOCUMENTS, documents)
     prefixes_by_family = {
         Family.LOCATIONS: documents,
-        Family.CAPTURES: [url + b"\0" for url in [*sharded.urls, b"org,9)/"]],
+        Family.CAPTURES: [url + b"\0" for url in [*sharded.urls, b"org,9)/"]] + [b"org,1)/", b"org,2)/1"],
         Family.WORDS: [b"site%04d" % word for word in range(9)],
         Family.DOCUMENTS: [document[:PREFIX_BYTES] for document in documents],
     }
