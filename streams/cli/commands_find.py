@@ -131,13 +131,26 @@ def find(
             _write_redirect_map(answers, redirects, confidence_min, prefix)
         else:
             _write_table(list(answers), view.sweeps())
-            summary = ", ".join(f"{count:,} {status}" for status, count in sorted(statuses.items()))
-            click.echo(summary or _empty_message(from_file if not missing else None, selection), err=True)
+            click.echo(
+                _summarise(statuses) or _empty_message(from_file if not missing else None, selection), err=True
+            )
         if missing:
             _warn_of_hosts_outside_scope(finder.hosts_outside_last_sweep())
     if context.verbosity:
         _log_limits(+finder.counters)
     return Exit.OK if statuses.total() > statuses["unknown"] else Exit.NOTHING
+
+
+def _log_limits(counters: Counter[str]) -> None:
+    """Log how often each limit was reached."""
+    import structlog
+
+    if counters:
+        structlog.get_logger(__name__).info("limits reached", **counters)
+
+
+def _summarise(statuses: Counter[str]) -> str:
+    return ", ".join(f"{count:,} {status}" for status, count in sorted(statuses.items()))
 
 
 def _count_statuses(answers: Iterable[Answer], statuses: Counter[str]) -> Iterator[Answer]:
