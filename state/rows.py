@@ -17,6 +17,7 @@ from state.families import Family
 
 Row = tuple[bytes, bytes]
 """A key and its value."""
+ROW_OVERHEAD_BYTES = 128  # of a row in Python's memory, in addition to the bytes of its key and its value
 
 
 class RowReader(Protocol):
@@ -50,6 +51,16 @@ class RowReader(Protocol):
 
 class LocalReader(RowReader, Protocol):
     """Reads rows on this machine, also in descending order, as operators require."""
+
+    def read_rows(
+        self, family: Family, prefixes: Sequence[bytes], limit: int | None, start: bytes | None, bytes_max: int
+    ) -> tuple[list[list[Row]], bytes | None]:
+        """Return the rows under the first prefixes, at most `limit` per prefix, until they reach `bytes_max`.
+
+        Also return the key at which the rows under the last of these prefixes continue, or None if all are included.
+        At least one row is returned if there is one, so that a reader that continues makes progress. `start` is the
+        first key to read; it requires that there is exactly one prefix.
+        """
 
     def scan_reverse(self, family: Family, prefix: bytes, start: bytes) -> Iterator[Row]:
         """Yield the rows whose keys begin with `prefix`, descending from the key `start`."""

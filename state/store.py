@@ -8,6 +8,7 @@ without a lock. It sees what the writer had committed when the reader was opened
 from __future__ import annotations
 
 import shutil
+import sys
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -24,7 +25,7 @@ from state.errors import DiskFull, StateError, StateMissing, is_disk_full
 from state.families import STORAGE, Family, Storage, StoreLimits
 from state.reader_folder import ReaderFolder, replace_links
 from state.rocksdb_errors import open_error, state_error
-from state.rows import Row
+from state.rows import ROW_OVERHEAD_BYTES, Row
 
 MIB = 1 << 20
 _KEYS_PER_BATCH = 16
@@ -206,18 +207,36 @@ class Store:
         return [entry is not None or not prefix_index.is_indexable(prefix) for entry, prefix in pairs]
 
     def rows_under(self, family: Family, prefixes: Sequence[bytes], limit: int | None = None) -> list[list[Row]]:
+        return self.read_rows(family, prefixes, limit)[0]
+
+    def read_rows(
+        self,
+        family: Family,
+        prefixes: Sequence[bytes],
+        limit: int | None,
+        start: bytes | None = None,
+        bytes_max: int = sys.maxsize,
+    ) -> tuple[list[list[Row]], bytes | None]:
         # All prefixes share one cursor, because opening a cursor takes longer than reading a row.
         cursor = self._prefix_cursor(family, prefixes)
-        results = []
+        results: list[list[Row]] = []
+        size = 0
         for prefix in prefixes:
+            if size >= bytes_max and results:
+                break
             rows: list[Row] = []
-            cursor.seek(prefix)
+            cursor.seek(prefix if start is None else max(start, prefix))
             while len(rows) != limit and (key := cursor.key()) is not None and key.startswith(prefix):
-                rows.append((key, cursor.value()))
+                if size >= bytes_max and rows:
+                    return [*results, rows], key
+                value = cursor.value()
+                rows.append((key, value))
+                size += ROW_OVERHEAD_BYTES + len(key) + len(value)
                 cursor.next()
             self._check_cursor(cursor)
             results.append(rows)
-        return results
+            size += ROW_OVERHEAD_BYTES
+        return results, None
 
     def keys_under(self, family: Family, prefixes: Sequence[bytes], limit: int) -> list[list[bytes]]:
         cursor = self._prefix_cursor(family, prefixes)

@@ -93,6 +93,22 @@ class KafkaSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     moves_max: Count
 
 
+class ServerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Limits of a worker's HTTP server: connections, requests, times and sizes."""
+
+    connections_max: Annotated[int, Meta(ge=8, le=100_000)]
+    client_requests_max: Annotated[int, Meta(ge=1, le=100_000)]
+    worker_requests_max: Annotated[int, Meta(ge=1, le=100_000)]
+    change_requests_max: Annotated[int, Meta(ge=1, le=100_000)]
+    query_threads: Annotated[int, Meta(ge=1, le=256)]
+    retry_seconds: Seconds
+    header_seconds_max: Seconds
+    body_seconds_max: Seconds
+    send_seconds_max: Seconds
+    answer_bytes_max: Annotated[int, Meta(ge=1024, le=1 << 30)]
+    files_reserved: Annotated[int, Meta(ge=0, le=1_000_000)]
+
+
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """All settings, one field per section of the file."""
 
@@ -103,6 +119,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ingest: IngestSettings
     find: FindSettings
     kafka: KafkaSettings
+    server: ServerSettings
 
     def __post_init__(self) -> None:
         sweep, scheme = self.kafka.default_sweep, self.scheme

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from state.changes import Changes, merge
 from state.families import Family
-from state.rows import Row
+from state.rows import ROW_OVERHEAD_BYTES, Row
 
 
 class MemoryStore:
@@ -50,6 +50,23 @@ class MemoryStore:
 
     def rows_under(self, family: Family, prefixes: Sequence[bytes], limit: int | None = None) -> list[list[Row]]:
         return [list(islice(self.scan(family, prefix), limit)) for prefix in prefixes]
+
+    def read_rows(
+        self, family: Family, prefixes: Sequence[bytes], limit: int | None, start: bytes | None, bytes_max: int
+    ) -> tuple[list[list[Row]], bytes | None]:
+        results: list[list[Row]] = []
+        size = 0
+        for prefix in prefixes:
+            if results and size >= bytes_max:
+                break
+            results.append([])
+            for row in islice(self.scan(family, prefix, start), limit):
+                if results[-1] and size >= bytes_max:
+                    return results, row[0]
+                results[-1].append(row)
+                size += ROW_OVERHEAD_BYTES + sum(map(len, row))
+            size += ROW_OVERHEAD_BYTES
+        return results, None
 
     def keys(self, family: Family, prefix: bytes, limit: int, start: bytes | None = None) -> list[bytes]:
         return [key for key, _ in islice(self.scan(family, prefix, start), limit)]

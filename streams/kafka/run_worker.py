@@ -27,6 +27,7 @@ from streams.kafka.wire.packed_messages import Topic
 from streams.kafka.wire.producer import Producer
 from streams.kafka.wire.sweep_log import SweepLog
 from streams.kafka.worker.faust_app import OPERATORS, App, build_app
+from streams.kafka.worker.file_limit import ensure_open_files
 from streams.kafka.worker.open_partitions import OpenPartitions
 from streams.kafka.worker.page_processor import PageProcessor
 from streams.kafka.worker.runner import Runner
@@ -51,8 +52,9 @@ class WorkerOptions(msgspec.Struct, frozen=True, kw_only=True):
 def run(settings: Settings, broker: Broker, options: WorkerOptions) -> None:
     """Run a worker until SIGINT or SIGTERM or, with `until_idle`, until all messages are processed.
 
-    Raise InputError for an invalid option, an unreachable broker or unsuitable topics, and StateError for a data
-    folder that cannot be used. Faust's threads may outlive these errors, so the caller must exit with `end_process`.
+    Raise InputError for an invalid option, an unreachable broker, unsuitable topics or a low limit on open files, and
+    StateError for a data folder that cannot be used. Faust's threads may outlive these errors, so the caller must
+    exit with `end_process`.
     """
     unknown = sorted(set(options.operators) - set(OPERATORS))
     if unknown or not options.operators:
@@ -61,6 +63,7 @@ def run(settings: Settings, broker: Broker, options: WorkerOptions) -> None:
     if options.url is not None:
         parse_worker_url(options.url)  # raises InputError; Faust would not reject an invalid URL until later
     disable_created_metrics()  # type: ignore[no-untyped-call]  # creation times would double the length of /metrics
+    ensure_open_files(settings.server)
     kafka = settings.kafka
     counts = asyncio.run(topics.ensure(broker, kafka, partitions=options.partitions, create=kafka.create_topics))
     (options.data_dir / "faust").mkdir(parents=True, exist_ok=True)

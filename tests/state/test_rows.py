@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from state.changes import Changes
 from state.families import Family, StoreLimits
-from state.rows import LocalReader, Row, RowReader, RowStore
+from state.rows import ROW_OVERHEAD_BYTES, LocalReader, Row, RowReader, RowStore
 from state.store import Store
 from tests.memory import MemoryStore
 from tests.streams.kafka.rows import sharding
@@ -55,7 +55,14 @@ def remote_store(_: Path, rows: Rows) -> Iterator[RowReader]:
     yield sharding.remote_store(rows, FAMILY)
 
 
-STORES: list[Factory] = [rocksdb_store, memory_store, sharded_store, remote_store]
+@contextmanager
+def remote_store_with_small_answers(_: Path, rows: Rows) -> Iterator[RowReader]:
+    yield sharding.remote_store(rows, FAMILY, bytes_max=1)
+
+
+STORES: list[Factory] = [
+    rocksdb_store, memory_store, sharded_store, remote_store, remote_store_with_small_answers,
+]  # fmt: skip
 HISTORY_READERS: list[Factory] = [rocksdb_store, memory_store]
 WRITERS: list[Factory] = [rocksdb_store, memory_store]
 
@@ -135,6 +142,28 @@ def test_backward_reads_match_a_sorted_dict(
             assert list(store.scan_reverse(FAMILY, prefix, first)) == expected
         last = [max(under(rows, prefix), default=None) for prefix in prefixes]
         assert store.last_rows_under(FAMILY, prefixes) == last
+
+
+@pytest.mark.parametrize("factory", HISTORY_READERS)
+@hypothesis_settings(max_examples=25)
+@given(rows=some_rows, prefixes=some_keys, limit=st.none() | limits, row_count=st.integers(0, 5))
+def test_a_read_of_bounded_size_continues_where_it_stopped(
+    factory: Factory, rows: Rows, prefixes: list[bytes], limit: int | None, row_count: int
+) -> None:
+    bytes_max = row_count * ROW_OVERHEAD_BYTES
+    with TemporaryDirectory() as folder, factory(Path(folder), rows) as opened:
+        store = cast(LocalReader, opened)
+        results, next_key = store.read_rows(FAMILY, prefixes, limit, None, bytes_max)
+        assert bool(results) == bool(prefixes)
+        assert sum(map(len, results)) <= max(1, row_count)
+        expected = [under(rows, prefix)[:limit] for prefix in prefixes[: len(results)]]
+        if next_key is not None:
+            remaining = None if limit is None else limit - len(results[-1])
+            (rest,), _ = store.read_rows(FAMILY, prefixes[len(results) - 1 :][:1], remaining, next_key, 1 << 20)
+            assert results[-1]
+            assert rest
+            results[-1] += rest
+        assert results == expected
 
 
 @pytest.mark.parametrize("factory", WRITERS)

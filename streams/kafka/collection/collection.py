@@ -14,7 +14,7 @@ from state.changes import Changes
 from state.errors import StateError
 from state.store import Store
 from streams.kafka.collection import readmission, repair
-from streams.kafka.rows.row_query import RowQuery, RowSource, run_query
+from streams.kafka.rows.row_query import Answer, RowQuery, RowSource, run_query
 from streams.kafka.rows.sharded_store import ShardedStore
 from streams.kafka.rows.worker_client import WorkerClient, token_from_environment
 from streams.kafka.wire.consumer_lag import ADMISSION_STAGES, CLUSTERING_STAGES, ConsumerLag, wait_until_drained
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger(__name__)
 RETRACTION_SECONDS_MAX = 60.0
-QUERY_THREADS = 16  # concurrent queries to other workers, summed over all requests
 
 
 class Collection:
@@ -37,14 +36,15 @@ class Collection:
         self._loop = asyncio.get_running_loop()
         self._clients: dict[str, WorkerClient] = {}
         self._retraction_lock = asyncio.Lock()
-        self._threads = ThreadPoolExecutor(QUERY_THREADS, "query")
+        # Each task is one query to one worker, which never waits for another task.
+        self._threads = ThreadPoolExecutor(2 * runner.settings.server.query_threads, "part-of-query")
 
     def local_stores(self) -> dict[int, Store]:
         """Return the stores of the partitions that this worker serves."""
         active, by_number = self.runner.partitions.active_numbers, self.runner.partitions.by_number
         return {number: partition.store for number, partition in by_number.items() if number in active}
 
-    def query_local(self, query: RowQuery) -> Any:
+    def query_local(self, query: RowQuery) -> Answer:
         """Execute a query on this worker's partitions. Raise StateError if it concerns other partitions."""
         stores = self.local_stores()
         owners = {owner for owner in query.owners if owner is not None}

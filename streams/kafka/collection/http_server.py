@@ -1,27 +1,33 @@
 """The HTTP server of a worker: health, metrics, row queries, retractions and sweeps.
 
-    GET  /livez      200 while the process runs
-    GET  /readyz     200 if partitions are assigned and recovered and the disk has room, otherwise 503 with reasons
-    GET  /metrics    metrics for Prometheus
-    POST /rows       a row query in msgpack, for partitions of this worker or for the whole collection
-    POST /retract    changes that delete or overwrite rows, as a changelog record (used by `forget`)
-    POST /sweeps     an event for the sweep log, in JSON; a cancellation also removes the sweep's captures
+    GET  /livez             200 while the process runs
+    GET  /readyz            200 if partitions are assigned and recovered and the disk has room, else 503 with reasons
+    GET  /metrics           metrics for Prometheus
+    POST /rows              a row query in msgpack for the whole collection, from a client
+    POST /partition-rows    a row query in msgpack for partitions of this worker, from another worker
+    POST /retract           changes that delete or overwrite rows, as a changelog record (used by `forget`)
+    POST /sweeps            an event for the sweep log, in JSON; a cancellation also removes the sweep's captures
 
 The POST paths read and change all data, so they require the token (LOSTFOUND_TOKEN) that the workers and the command
 line of one collection share. Without a token, a worker listens on this machine only, accepts no changes, and refuses
 requests from web pages: a page can make a browser send requests to a host name that resolves to this machine.
+
+Requests, connections, times and sizes are limited by the settings in [server]: see `request_pool` and `connections`.
+Beyond a limit on requests, the answer is 429 with Retry-After.
 """
 
 from __future__ import annotations
 
 import asyncio
 import ipaddress
+import math
 import os
 import shutil
 import socket
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -36,16 +42,22 @@ from streams import forgetting
 from streams.errors import InputError
 from streams.forgetting import RemovalTotals
 from streams.kafka.collection.collection import Collection
-from streams.kafka.rows.row_query import RowQuery
+from streams.kafka.collection.connections import Connections
+from streams.kafka.collection.request_pool import Overloaded, RequestPool
+from streams.kafka.rows.row_query import QUERY_KEYS_BYTES_MAX, RowQuery, RowSource
 from streams.kafka.rows.worker_client import is_authorized, token_from_environment
 from streams.kafka.wire.consumer_lag import wait_until_drained
 from streams.kafka.wire.packed_messages import Topic
 from streams.kafka.wire.sweep_log import Event
+from streams.kafka.worker.file_limit import count_open_files, open_files_max
 
 log = structlog.get_logger(__name__)
 # With less free space, a worker is not ready, because RocksDB would soon fail to write.
 DISK_FREE_BYTES_MIN = 256 << 20
 BODY_BYTES_MAX = 64 << 20
+QUERY_BODY_BYTES_MAX = 2 * QUERY_KEYS_BYTES_MAX
+EVENT_BYTES_MAX = 64 << 10
+MSGPACK = "application/msgpack"
 _decode_query = msgspec.msgpack.Decoder(RowQuery).decode
 _encode = msgspec.msgpack.Encoder().encode
 Handler = Callable[[web.Request], Awaitable[web.Response]]
@@ -57,29 +69,63 @@ class Server:
     def __init__(self, collection: Collection) -> None:
         self.collection, self.runner, self.app = collection, collection.runner, collection.app
         self._web_runner: web.AppRunner | None = None
+        self._listeners: list[asyncio.Server] = []
         self._cancellation_lock = asyncio.Lock()
+        self._settings, metrics = self.runner.settings.server, self.runner.metrics
+        self._connections = Connections(self._settings, metrics)
+        wait_seconds_max = self.runner.settings.kafka.answer_seconds_max
+        make_pool = partial(RequestPool, settings=self._settings, metrics=metrics)
+        self._client_pool = make_pool("client", self._settings.client_requests_max, wait_seconds_max=wait_seconds_max)
+        self._worker_pool = make_pool("worker", self._settings.worker_requests_max, wait_seconds_max=wait_seconds_max)
+        self._change_pool = make_pool("change", self._settings.change_requests_max, wait_seconds_max=math.inf)
 
     async def start(self, sockets: Sequence[socket.socket]) -> None:
         """Answer requests on the sockets that `listen` has opened."""
         token = token_from_environment()
-        application = web.Application(client_max_size=BODY_BYTES_MAX)
+        application = web.Application(client_max_size=BODY_BYTES_MAX, middlewares=[self._track_connection])
         application.router.add_get("/livez", self._livez)
         application.router.add_get("/readyz", self._readyz)
         application.router.add_get("/metrics", self._metrics)
-        application.router.add_post("/rows", _with_error_responses(_with_authorization(self._rows, token)))
-        for path, handler in (("/retract", self._retract), ("/sweeps", self._sweeps)):
-            application.router.add_post(
-                path, _with_error_responses(_with_authorization(handler, token, makes_changes=True))
-            )
+        for path, handler, pool in (
+            ("/rows", self._rows, self._client_pool),
+            ("/partition-rows", self._partition_rows, self._worker_pool),
+            ("/retract", self._retract, self._change_pool),
+            ("/sweeps", self._sweeps, self._change_pool),
+        ):
+            admitted = _with_error_responses(_with_admission(handler, pool))
+            makes_changes = pool is self._change_pool
+            application.router.add_post(path, _with_authorization(admitted, token, makes_changes=makes_changes))
         self._web_runner = web.AppRunner(application, access_log=None)
         await self._web_runner.setup()
-        for listener in sockets:
-            await web.SockSite(self._web_runner, listener).start()
+        assert self._web_runner.server is not None
+        factory = self._connections.limited(self._web_runner.server)
+        loop = asyncio.get_running_loop()
+        self._listeners = [await loop.create_server(factory, sock=listener) for listener in sockets]
 
     async def stop(self) -> None:
         """Close all connections and stop listening."""
+        for listener in self._listeners:
+            listener.close()
         if self._web_runner is not None:
             await self._web_runner.cleanup()
+        for pool in (self._client_pool, self._worker_pool, self._change_pool):
+            pool.stop()
+
+    @web.middleware
+    async def _track_connection(
+        self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+    ) -> web.StreamResponse:
+        with self._connections.request_in_progress(request.transport):
+            return await handler(request)
+
+    async def _read_body(self, request: web.Request, bytes_max: int = BODY_BYTES_MAX) -> bytes:
+        """Return the body of a request. Raise an HTTPException if it is too large or does not arrive in time."""
+        try:
+            async with asyncio.timeout(self._settings.body_seconds_max):
+                return await request.clone(client_max_size=bytes_max).read()
+        except TimeoutError as error:
+            self._connections.count_closed("body_seconds")
+            raise web.HTTPRequestTimeout(text="the body of the request did not arrive in time") from error
 
     def reasons_not_ready(self) -> list[str]:
         """Return the reasons why this worker is not ready, or [] if it is ready."""
@@ -108,6 +154,8 @@ class Server:
         metrics, partitions = self.runner.metrics, self.runner.partitions
         metrics.ready.set(not self.reasons_not_ready())
         metrics.disk_free.set(self._free_disk_bytes())
+        metrics.open_files.set(count_open_files())
+        metrics.open_files_max.set(open_files_max())
         metrics.partitions.labels("active").set(len(partitions.active_numbers & partitions.by_number.keys()))
         metrics.partitions.labels("standby").set(len(partitions.by_number.keys() - partitions.active_numbers))
         metrics.waiting_messages.clear()
@@ -122,18 +170,37 @@ class Server:
         return self.collection
 
     async def _rows(self, request: web.Request) -> web.Response:
-        query, collection = _decode_query(await request.read()), self._ready_collection()
+        query, collection = await self._read_query(request), self._ready_collection()
         if query.partitions is not None:
-            return _respond(await asyncio.to_thread(collection.query_local, query))
-        return _respond(await asyncio.to_thread(lambda: collection.sharded_store().query(query)))
+            raise ValueError("a query for partitions was not sent to /partition-rows")
+        return await self._answer(self._client_pool, query, lambda query: collection.sharded_store().query(query))
+
+    async def _partition_rows(self, request: web.Request) -> web.Response:
+        query, collection = await self._read_query(request), self._ready_collection()
+        return await self._answer(self._worker_pool, query, collection.query_local)
+
+    async def _read_query(self, request: web.Request) -> RowQuery:
+        query: RowQuery = _decode_query(await self._read_body(request, QUERY_BODY_BYTES_MAX))
+        bytes_max = min(query.bytes_max, self._settings.answer_bytes_max)
+        return msgspec.structs.replace(query, bytes_max=bytes_max)
+
+    async def _answer(self, pool: RequestPool, query: RowQuery, source: RowSource) -> web.Response:
+        def execute() -> bytes:
+            answer = source(query)
+            if answer.next_key is not None or len(answer.values) < len(query.keys):
+                self.runner.metrics.answers_partial.inc()
+            return _encode(answer)
+
+        return web.Response(body=await pool.run(execute), content_type=MSGPACK)
 
     async def _retract(self, request: web.Request) -> web.Response:
-        _, changes = changelog_record.decode(await request.read())
-        await asyncio.to_thread(self._ready_collection().apply_retraction, changes)
+        _, changes = changelog_record.decode(await self._read_body(request))
+        collection = self._ready_collection()
+        await self._change_pool.run(lambda: collection.apply_retraction(changes))
         return _respond(None)
 
     async def _sweeps(self, request: web.Request) -> web.Response:
-        event = msgspec.json.decode(await request.read(), type=Event)
+        event = msgspec.json.decode(await self._read_body(request, EVENT_BYTES_MAX), type=Event)
         collection, sweep_log = self._ready_collection(), self.runner.sweep_log
         sweep_log.table.check(event)
         match event.event:
@@ -158,7 +225,8 @@ class Server:
             await sweep_log.append(msgspec.structs.replace(event, number=number))
             await sweep_log.wait_until(lambda table: table.sweeps[number].state >= SweepState.CANCELLING)
             await wait_until_drained(self.collection.lag)
-            totals = await asyncio.to_thread(self._remove_captures, sweep_log.table.sweeps[number])
+            sweep = sweep_log.table.sweeps[number]
+            totals = await self._change_pool.run(lambda: self._remove_captures(sweep))
             now = time.time_ns() // 1_000_000
             await sweep_log.append(Event(event="cancelled", name=event.name, time=now, number=number))
             await sweep_log.wait_until(lambda table: table.sweeps[number].state is SweepState.CANCELLED)
@@ -196,7 +264,7 @@ def listen(host: str, port: int) -> Iterator[list[socket.socket]]:
 
 
 def _respond(value: Any) -> web.Response:
-    return web.Response(body=_encode(value), content_type="application/msgpack")
+    return web.Response(body=_encode(value), content_type=MSGPACK)
 
 
 def _is_loopback(host: str) -> bool:
@@ -236,6 +304,20 @@ def _with_authorization(handler: Handler, token: str, *, makes_changes: bool = F
     return check_and_handle
 
 
+def _with_admission(handler: Handler, pool: RequestPool) -> Handler:
+    """Return a handler that counts as in progress until its answer is sent, because an unsent answer takes memory."""
+
+    async def admit_and_handle(request: web.Request) -> web.Response:
+        with pool.admit():
+            response = await handler(request)
+            with suppress(ConnectionError):  # the client has gone
+                await response.prepare(request)
+                await response.write_eof()
+        return response
+
+    return admit_and_handle
+
+
 def _with_error_responses(handler: Handler) -> Handler:
     """Return a handler that turns exceptions into error responses."""
 
@@ -244,6 +326,9 @@ def _with_error_responses(handler: Handler) -> Handler:
             return await handler(request)
         except web.HTTPException:
             raise  # aiohttp turns this exception into a response, for example 413
+        except Overloaded as error:
+            headers = {"Retry-After": str(math.ceil(error.retry_seconds))}
+            return web.json_response({"error": str(error), "hint": error.hint}, status=429, headers=headers)
         except LostfoundError as error:
             status = 503 if isinstance(error, StateError) else 409
             body = {"error": str(error), "hint": error.hint}

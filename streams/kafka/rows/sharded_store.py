@@ -23,7 +23,7 @@ from state.families import Family
 from state.model import PREFIX_BYTES
 from state.rows import Row
 from state.scheme import Scheme
-from streams.kafka.rows.row_query import GetQuery, PrefixQuery, RowQuery, RowSource, merge_answers
+from streams.kafka.rows.row_query import Answer, GetQuery, PrefixQuery, RowQuery, RowSource, merge_answers, read_all
 from streams.operators.routing import partition_of
 
 _CHUNK_ROWS, _CHUNK_ROWS_MAX = 64, 4096  # the first chunk is small, because most scans end early
@@ -47,11 +47,11 @@ class QueryStore:
 
     def get_many(self, family: Family, keys: Sequence[bytes]) -> list[bytes | None]:
         """Return the value of each key, or None, in the order of the keys."""
-        return list(self._source(GetQuery(family=family, keys=list(keys)))) if keys else []
+        return read_all(self._source, GetQuery(family=family, keys=list(keys)))
 
     def rows_under(self, family: Family, prefixes: Sequence[bytes], limit: int | None = None) -> list[list[Row]]:
         """Return the rows under each prefix, at most `limit` per prefix."""
-        return list(self._source(PrefixQuery(family=family, keys=list(prefixes), limit=limit))) if prefixes else []
+        return read_all(self._source, PrefixQuery(family=family, keys=list(prefixes), limit=limit))
 
     def keys_under(self, family: Family, prefixes: Sequence[bytes], limit: int) -> list[list[bytes]]:
         """Return at most `limit` keys under each prefix."""
@@ -59,23 +59,20 @@ class QueryStore:
 
     def scan(self, family: Family, prefix: bytes = b"", start: bytes | None = None) -> Iterator[Row]:
         """Yield the rows whose keys begin with `prefix`, starting at the key `start`. Rows are read in chunks."""
-        limit = _CHUNK_ROWS
+        limit, start = _CHUNK_ROWS, prefix if start is None else start
         while True:
-            chunk = self._read_chunk(family, prefix, limit, start)
-            yield from chunk
-            if len(chunk) < limit:
+            answer = self._source(PrefixQuery(family=family, keys=[prefix], limit=limit, start=start))
+            (rows,) = answer.values
+            yield from rows
+            if answer.next_key is None and len(rows) < limit:
                 return
-            start, limit = chunk[-1][0] + b"\0", min(2 * limit, _CHUNK_ROWS_MAX)
+            start, limit = answer.next_key or rows[-1][0] + b"\0", min(2 * limit, _CHUNK_ROWS_MAX)
 
     def keys(self, family: Family, prefix: bytes, limit: int, start: bytes | None = None) -> list[bytes]:
         """Return at most `limit` keys that begin with `prefix`, starting at the key `start`."""
-        return [key for key, _ in self._read_chunk(family, prefix, limit, start)]
-
-    def _read_chunk(self, family: Family, prefix: bytes, limit: int, start: bytes | None) -> list[Row]:
         start = prefix if start is None else start
-        rows: list[Row]
-        (rows,) = self._source(PrefixQuery(family=family, keys=[prefix], limit=limit, start=start))
-        return rows
+        (rows,) = read_all(self._source, PrefixQuery(family=family, keys=[prefix], limit=limit, start=start))
+        return [key for key, _ in rows]
 
     def catch_up(self) -> None:
         """Do nothing, because every read sees the current rows."""
@@ -111,16 +108,16 @@ class ShardedStore(QueryStore):
         for number in range(partition_count):
             self._partitions_by_source[sources[number]].append(number)
 
-    def query(self, query: RowQuery) -> list[Any]:
+    def query(self, query: RowQuery) -> Answer:
         """Query the partitions that may have the rows, and merge their answers."""
         if query.family is not Family.SWEEPS:
             return self._query_workers(query)
         # The sweeps are derived from the sweep log. Their counts of captures per host are stored in the partitions.
-        log_answers = [self._read_sweep_rows(query, key) for key in query.keys]
+        log_answer = Answer([self._read_sweep_rows(query, key) for key in query.keys])
         if all(key.startswith(_SWEEP_TAG) for key in query.keys):
-            return log_answers
+            return log_answer
         all_indexes = range(len(query.keys))
-        return merge_answers(query, [all_indexes, all_indexes], [log_answers, self._query_workers(query)])
+        return merge_answers(query, [all_indexes, all_indexes], [log_answer, self._query_workers(query)])
 
     def _read_sweep_rows(self, query: RowQuery, key: bytes) -> Any:
         if isinstance(query, GetQuery):
@@ -129,7 +126,7 @@ class ShardedStore(QueryStore):
         rows = sorted(row for row in self._sweep_rows.items() if row[0].startswith(key) and row[0] >= start)
         return rows[: query.limit]
 
-    def _query_workers(self, query: RowQuery) -> list[Any]:
+    def _query_workers(self, query: RowQuery) -> Answer:
         """Send each worker one query, for the keys of its partitions and the keys without a single owner."""
         owners = [self.owner(query.family, key) for key in query.keys]
         indexes_by_source: defaultdict[RowSource, list[int]] = defaultdict(list)
@@ -142,7 +139,12 @@ class ShardedStore(QueryStore):
             needed_owners = set(part_owners)  # with None, all of the worker's partitions are needed
             partitions = [n for n in self._partitions_by_source[source] if {n, None} & needed_owners]
             keys = [query.keys[index] for index in indexes]
-            queries.append(msgspec.structs.replace(query, keys=keys, partitions=partitions, owners=part_owners))
+            bytes_max = query.bytes_max // len(indexes_by_source)
+            queries.append(
+                msgspec.structs.replace(
+                    query, keys=keys, partitions=partitions, owners=part_owners, bytes_max=bytes_max
+                )
+            )
         if self._threads is None or len(queries) < 2:
             answers = [source(part) for source, part in zip(indexes_by_source, queries, strict=True)]
         else:

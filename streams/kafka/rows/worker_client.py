@@ -1,7 +1,9 @@
 """The HTTP client for workers.
 
-Bodies are msgpack. Every request contains LOSTFOUND_TOKEN if it is set; all workers must have the same token. A late,
-invalid or missing response raises an error that names the worker. Partial answers are never returned.
+Bodies are msgpack. A worker with too many requests in progress answers with 429; the client then waits for as long as
+the answer says, and repeats the request. Every request contains LOSTFOUND_TOKEN if it is set; all workers must have
+the same token. A late, invalid or missing response raises an error that names the worker. Partial answers are never
+returned.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ import hmac
 import http.client
 import os
 import threading
+import time
 from functools import cache
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
@@ -20,7 +23,7 @@ from state.changes import Changes
 from state.codecs import changelog_record
 from state.errors import StateError
 from streams.errors import InputError
-from streams.kafka.rows.row_query import ANSWER_TYPES, RowQuery
+from streams.kafka.rows.row_query import ANSWER_TYPES, Answer, RowQuery
 from streams.kafka.rows.sharded_store import QueryStore
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -85,9 +88,11 @@ class WorkerClient:
         """Return a store that reads the whole collection through this worker."""
         return QueryStore(self.url, self.query)
 
-    def query(self, query: RowQuery) -> Any:
+    def query(self, query: RowQuery) -> Answer:
         """Return the answer to a row query. Raise the same errors as `post`."""
-        return self.post("/rows", _encode(query), ANSWER_TYPES[type(query)], self.timeout_seconds)
+        path = "/rows" if query.partitions is None else "/partition-rows"
+        answer: Answer = self.post(path, _encode(query), ANSWER_TYPES[type(query)], self.timeout_seconds)
+        return answer
 
     def retract(self, changes: Changes) -> None:
         """Send a retraction and return once the owners of all rows have applied it."""
@@ -98,10 +103,15 @@ class WorkerClient:
     def post(self, path: str, body: bytes, response_type: Any, timeout_seconds: float = _TIMEOUT_SECONDS) -> Any:
         """Send a body and return the decoded response.
 
-        Raise StateError if no valid response arrives, and InputError if the worker rejects the token or the request.
+        Raise StateError if no valid response arrives or the worker remains overloaded, and InputError if the worker
+        rejects the token or the request.
         """
+        deadline = time.monotonic() + timeout_seconds
         try:
-            status, response = self._exchange(path, body, timeout_seconds)
+            status, retry_seconds, response = self._exchange(path, body, timeout_seconds)
+            while status == http.HTTPStatus.TOO_MANY_REQUESTS and time.monotonic() + retry_seconds < deadline:
+                time.sleep(retry_seconds)
+                status, retry_seconds, response = self._exchange(path, body, timeout_seconds)
         except ConnectionRefusedError as error:
             raise StateError(
                 f"no worker is listening at {self.url}",
@@ -124,21 +134,29 @@ class WorkerClient:
         error_type = InputError if status in (http.HTTPStatus.UNAUTHORIZED, http.HTTPStatus.CONFLICT) else StateError
         raise error_type(f"the worker at {self.url} reports: {problem.error}", problem.hint)
 
-    def _exchange(self, path: str, body: bytes, timeout_seconds: float) -> tuple[int, bytes]:
+    def _exchange(self, path: str, body: bytes, timeout_seconds: float) -> tuple[int, float, bytes]:
+        """Return the status, the seconds after which the worker wants the request to be repeated, and the body."""
         connection: http.client.HTTPConnection | None = getattr(self._thread_local, "connection", None)
+        may_be_closed = connection is not None and connection.timeout == timeout_seconds
         if connection is None or connection.timeout != timeout_seconds:
             parts = self._url_parts
             connection_type = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
             connection = connection_type(parts.hostname or "", parts.port, timeout=timeout_seconds)
             self._thread_local.connection = connection
-        try:
+        while True:
             try:
                 connection.request("POST", self._url_parts.path + path, body, self._headers)
-            except (OSError, http.client.HTTPException):
-                connection.close()  # the worker may have closed it while it was idle: retry on a new connection
-                connection.request("POST", self._url_parts.path + path, body, self._headers)
-            response = connection.getresponse()
-            return response.status, response.read()
-        except (OSError, http.client.HTTPException):
-            connection.close()
-            raise
+                response = connection.getresponse()
+                return response.status, _parse_seconds(response.headers.get("Retry-After")), response.read()
+            except (OSError, http.client.HTTPException) as error:
+                connection.close()
+                # The worker may have closed the connection while it was idle: retry once on a new connection. Both
+                # queries and changes can be repeated.
+                if not (may_be_closed and isinstance(error, ConnectionError)):
+                    raise
+                may_be_closed = False
+
+
+def _parse_seconds(retry_after: str | None) -> float:
+    """Return the seconds of a Retry-After header, or 1 if it is missing or a date."""
+    return float(retry_after) if retry_after is not None and retry_after.isascii() and retry_after.isdigit() else 1.0

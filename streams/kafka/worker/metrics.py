@@ -53,6 +53,16 @@ class Metrics:
             "changelog_ahead_records", "changelog records that follow a record of another writer"
         )
 
+        self.connections = self._gauge("connections", "open connections of the HTTP server")
+        self.connections_closed = self._counter(
+            "connections_closed", "connections closed by a setting of [server]", "limit"
+        )
+        self.requests = self._gauge("requests", "requests in progress", "kind")
+        self.requests_rejected = self._counter("requests_rejected", "requests answered with 429", "kind")
+        self.answers_partial = self._counter("answers_partial", "answers that reached server.answer_bytes_max")
+        self.open_files = self._gauge("open_files", "open files and sockets of the process")
+        self.open_files_max = self._gauge("open_files_max", "most files and sockets that the process may open")
+
     def _counter(self, name: str, help_text: str, *labels: str) -> Counter:
         return Counter(f"lostfound_{name}_total", help_text, labels, registry=self.registry)
 

@@ -13,6 +13,7 @@ from streams.kafka.wire.producer import DeadLetter
 from streams.kafka.wire.sweep_log import Event, SweepTable
 from streams.kafka.worker.open_partitions import OpenPartitions
 from streams.kafka.worker.runner import Runner
+from streams.settings import Settings
 from tests.streams.kafka.collection_fixture import PARTITIONS, SETTINGS
 
 
@@ -58,7 +59,7 @@ class FakeProducer:
         return [len(self.changelog) - 1]
 
 
-def make_runner(folder: Path) -> Runner:
+def make_runner(folder: Path, settings: Settings = SETTINGS) -> Runner:
     """Return a runner whose sweep 1, "live", is open and whose sweep 2, "gone", is cancelled."""
     table = SweepTable()
     for event in (
@@ -68,7 +69,7 @@ def make_runner(folder: Path) -> Runner:
     ):
         table.apply(event)
     table.apply(Event(event="cancelled", name="gone", time=3, number=2))
-    partitions = OpenPartitions(folder, SETTINGS.scheme, SETTINGS.store, PARTITIONS)
+    partitions = OpenPartitions(folder, settings.scheme, settings.store, PARTITIONS)
     producer: Any = FakeProducer()
     sweep_log: Any = FakeSweepLog(table)
-    return Runner(SETTINGS, partitions, producer, sweep_log)
+    return Runner(settings, partitions, producer, sweep_log)

@@ -21,6 +21,7 @@ from streams.kafka.collection import http_server
 from streams.kafka.collection.http_server import Server, listen
 from streams.kafka.wire.packed_messages import Topic
 from streams.kafka.wire.sweep_log import Event
+from streams.kafka.worker.metrics import Metrics
 from streams.settings import load
 from tests.streams.kafka.collection_fixture import Collection
 from tests.streams.kafka.worker_fixture import FakeSweepLog
@@ -88,7 +89,7 @@ TEXT = "a page of the sweep that is cancelled, number"
 
 
 def cancel(collection: Collection, name: str) -> None:
-    runner: Any = SimpleNamespace(sweep_log=FakeSweepLog(collection.table))
+    runner: Any = SimpleNamespace(sweep_log=FakeSweepLog(collection.table), settings=load(), metrics=Metrics())
     served: Any = SimpleNamespace(
         runner=runner,
         app=None,

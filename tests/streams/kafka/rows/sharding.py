@@ -9,26 +9,27 @@ import msgspec
 
 from state.changes import Changes
 from state.families import Family
-from state.rows import RowReader
+from state.rows import LocalReader
 from state.scheme import Scheme
-from streams.kafka.rows.row_query import ANSWER_TYPES, RowQuery, RowSource, run_query
+from streams.kafka.rows.row_query import ANSWER_BYTES_MAX, ANSWER_TYPES, RowQuery, RowSource, run_query
 from streams.kafka.rows.sharded_store import QueryStore, ShardedStore
 from tests.memory import MemoryStore
 
 PARTITIONS = 3
 
 
-def local_worker(stores: Mapping[int, RowReader]) -> RowSource:
+def local_worker(stores: Mapping[int, LocalReader]) -> RowSource:
     """A worker whose stores are in this process."""
     return lambda query: run_query(stores, query)
 
 
-def encoded(source: RowSource, queries: list[RowQuery]) -> RowSource:
+def encoded(source: RowSource, queries: list[RowQuery], bytes_max: int = ANSWER_BYTES_MAX) -> RowSource:
     """The same source behind an encoding; it appends the queries to a list."""
 
     def query(query: RowQuery) -> Any:
         queries.append(query)
         received = msgspec.msgpack.decode(msgspec.msgpack.encode(query), type=RowQuery)
+        received = msgspec.structs.replace(received, bytes_max=min(bytes_max, query.bytes_max))
         return msgspec.msgpack.decode(msgspec.msgpack.encode(source(received)), type=ANSWER_TYPES[type(query)])
 
     return query
@@ -48,6 +49,6 @@ def sharded_store(rows: Mapping[bytes, bytes], family: Family) -> ShardedStore:
     return store
 
 
-def remote_store(rows: Mapping[bytes, bytes], family: Family) -> QueryStore:
-    """The same collection, as the client of a worker reads it."""
-    return QueryStore("http://127.0.0.1", encoded(sharded_store(rows, family).query, []))
+def remote_store(rows: Mapping[bytes, bytes], family: Family, bytes_max: int = ANSWER_BYTES_MAX) -> QueryStore:
+    """The same collection, as the client of a worker reads it, in answers of about `bytes_max`."""
+    return QueryStore("http://127.0.0.1", encoded(sharded_store(rows, family).query, [], bytes_max))

@@ -11,7 +11,7 @@ from state.families import Family
 from state.model import ID_BYTES, PREFIX_BYTES
 from state.scheme import Scheme
 from streams.errors import StateError
-from streams.kafka.rows.row_query import RowQuery
+from streams.kafka.rows.row_query import Answer, RowQuery
 from streams.kafka.rows.sharded_store import ShardedStore
 from streams.operators.routing import partition_of
 from tests.memory import MemoryStore
@@ -124,4 +124,4 @@ def test_changes_are_divided_by_owner_without_rows_that_partitions_derive() -> N
 
 def test_a_collection_without_a_worker_for_every_partition_is_refused() -> None:
     with pytest.raises(StateError, match="no worker serves partitions 1 of 2"):
-        ShardedStore("x", Scheme(), {0: lambda _: []}, partition_count=2, sweep_rows={})
+        ShardedStore("x", Scheme(), {0: lambda _: Answer([])}, partition_count=2, sweep_rows={})
