@@ -12,7 +12,8 @@ class Exit(IntEnum):
     NOTHING = 1  # the answer is empty, or a check failed
     USAGE = 2  # an option, path, URL or setting is invalid, or the input contains no page
     BAD_INPUT = 3  # a record was rejected under `--bad-records fail`
-    STATE = 4  # the state is missing, locked or damaged, has another scheme or a newer format, or its disk is full; or a worker is silent
+    # Also if a worker does not answer or is overloaded:
+    STATE = 4  # the state is missing, locked or damaged, has another scheme or a newer format, or its disk is full
     BUG = 70  # a bug in lostfound; the traceback is printed
     RESTART = 75  # a worker stopped on an error with messages still unacknowledged; restart it
     INTERRUPTED = 130  # Ctrl-C or SIGTERM; committed data is kept

@@ -1,4 +1,4 @@
-"""Many clients neither block the workers nor each other; too many are told to wait."""
+"""Many clients block neither the workers nor each other; if there are too many, some must wait."""
 
 from __future__ import annotations
 
