@@ -130,27 +130,19 @@ def find(
             confidence_min = settings.find.confidence_min if min_confidence is None else min_confidence
             _write_redirect_map(answers, redirects, confidence_min, prefix)
         else:
-            _write_table(list(answers), view.sweeps())
-            click.echo(
-                _summarise(statuses) or _empty_message(from_file if not missing else None, selection), err=True
-            )
+            _write_table(list(answers), view.sweeps(), _empty_message(from_file if not missing else None, selection))
         if missing:
             _warn_of_hosts_outside_scope(finder.hosts_outside_last_sweep())
-    if context.verbosity:
-        _log_limits(+finder.counters)
+    _log_limits(+finder.counters, context.verbosity)
     return Exit.OK if statuses.total() > statuses["unknown"] else Exit.NOTHING
 
 
-def _log_limits(counters: Counter[str]) -> None:
-    """Log how often each limit was reached."""
-    import structlog
+def _log_limits(counters: Counter[str], verbosity: int) -> None:
+    """Log how often each limit was reached, if the command is verbose."""
+    if verbosity and counters:
+        import structlog
 
-    if counters:
         structlog.get_logger(__name__).info("limits reached", **counters)
-
-
-def _summarise(statuses: Counter[str]) -> str:
-    return ", ".join(f"{count:,} {status}" for status, count in sorted(statuses.items()))
 
 
 def _count_statuses(answers: Iterable[Answer], statuses: Counter[str]) -> Iterator[Answer]:
@@ -238,11 +230,14 @@ def _describe_order(sweeps: list[Sweep]) -> str:
     return f"sweeps in the order of ingest: {', '.join(names)}{note}"
 
 
-def _write_table(answers: list[Answer], sweeps: list[Sweep]) -> None:
+def _write_table(answers: list[Answer], sweeps: list[Sweep], empty_message: str) -> None:
     from streams.terminal import layout, tables
 
     if answers:
         layout.print_to_stdout(tables.find_table(answers, _describe_order(sweeps)))
+    statuses = Counter(answer.status for answer in answers)
+    summary = ", ".join(f"{count:,} {status}" for status, count in sorted(statuses.items()))
+    click.echo(summary or empty_message, err=True)
 
 
 def _warn_of_hosts_outside_scope(hosts: list[str]) -> None:
