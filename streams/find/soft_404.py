@@ -28,7 +28,7 @@ from streams.urls import host_prefix, key_url
 if TYPE_CHECKING:
     from streams.find.missing_rule import UrlHistory
 
-_READ_MIN, _READ_FACTOR = 256, 16  # up to 16 times `urls_min` documents and URLs per cluster are read, at least 256
+_READ_MIN, _READ_FACTOR = 256, 16  # limit on documents and on URLs per cluster: 16 times `urls_min`, at least 256
 _RESULTS_CACHED = 16_384
 _CONTAINMENT_MAX = 0.5  # a document that contains more of the previous one is a new version of the same page
 

@@ -52,13 +52,13 @@ def read_items(
     `names` are the names of the columns. In positions and rejections, the number of the row replaces the line number
     of JSONL. Rows are counted from 0, without the header.
     """
-    source, member, number = start.source, start.member, start.next_line
+    number = start.next_line
     if stream.position() == (0, 0):
         _read_row(stream, limits)
     csv.field_size_limit(limits.line_bytes_max)
     while True:
         row_start = stream.position()
-        origin = Origin(source, number, member)
+        origin = Origin(start.source, number, start.member)
         row = _read_row(stream, limits)
         if not row.data and not stream.fault.reason:
             return
@@ -70,11 +70,7 @@ def read_items(
         )
         number += not cut_off
         if item is not None:
-            offset, inner = row_start if cut_off else stream.position()
-            position = Position(
-                source=source, member=member, offset=offset, inner_offset=inner, next_line=number, cut_off=cut_off
-            )
-            yield position, item
+            yield start.moved_to(row_start if cut_off else stream.position(), number, cut_off=cut_off), item
         if cut_off:
             return
 

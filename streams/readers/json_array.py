@@ -38,12 +38,12 @@ def read_items(
 
     In positions and rejections, the number of the element, counted from 0, replaces the line number of JSONL.
     """
-    source, member, number = start.source, start.member, start.next_line
+    number = start.next_line
     last_separator = b"]" if number else b""  # the end of the array may be before `start`
     while True:
         last_separator = _skip_separators(stream) or last_separator
         element_start = stream.position()
-        origin = Origin(source, number, member)
+        origin = Origin(start.source, number, start.member)
         item: Page | Rejected
         cut_off = stream.peek() < 0
         if not cut_off:
@@ -59,13 +59,7 @@ def read_items(
         else:
             return
         number += not cut_off
-        offset, inner = element_start if cut_off else stream.position()
-        yield (
-            Position(
-                source=source, member=member, offset=offset, inner_offset=inner, next_line=number, cut_off=cut_off
-            ),
-            item,
-        )
+        yield start.moved_to(element_start if cut_off else stream.position(), number, cut_off=cut_off), item
         last_separator = b""
         if cut_off:
             return

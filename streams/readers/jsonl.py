@@ -17,10 +17,10 @@ def read_items(
     stream: ByteStream, limits: ReadLimits, start: Position, line_type: type[PageLine] = PageLine
 ) -> Iterator[PositionedItem]:
     """Yield all pages and rejections of a stream that begins at `start`, each with the position after it."""
-    source, member, next_line = start.source, start.member, start.next_line
+    next_line = start.next_line
     while True:
         line_start = stream.position()
-        origin = Origin(source, next_line, member)
+        origin = Origin(start.source, next_line, start.member)
         line = stream.read_line(limits.line_bytes_max)
         item: Page | Rejected | None
         if stream.fault.reason and not line.endswith(b"\n"):
@@ -33,11 +33,7 @@ def read_items(
             return
         next_line += bool(line and not cut_off)  # the next run reads a cut-off line again
         if item is not None:
-            offset, inner = line_start if cut_off else stream.position()
-            position = Position(
-                source=source, member=member, offset=offset, inner_offset=inner, next_line=next_line, cut_off=cut_off
-            )
-            yield position, item
+            yield start.moved_to(line_start if cut_off else stream.position(), next_line, cut_off=cut_off), item
         if cut_off:
             return
 

@@ -38,6 +38,13 @@ class Position(msgspec.Struct, frozen=True, kw_only=True):
     next_line: int = msgspec.field(default=0, name="line")
     cut_off: bool = msgspec.field(default=False, name="cut")
 
+    def moved_to(self, offsets: tuple[int, int], next_line: int = 0, *, cut_off: bool) -> Position:
+        """Return the position in the same file at these offsets, as `ByteStream.position` returns them."""
+        offset, inner_offset = offsets
+        return msgspec.structs.replace(
+            self, offset=offset, inner_offset=inner_offset, next_line=next_line, cut_off=cut_off
+        )
+
 
 PositionedItem = tuple[Position, Page | Rejected]
 

@@ -29,12 +29,11 @@ def read_items(
     stream: ByteStream, record_format: RecordFormat, limits: ReadLimits, start: Position
 ) -> Iterator[PositionedItem]:
     """Yield all pages and rejections of a stream that begins at `start`, each with the position after it."""
-    source, member = start.source, start.member
     whitespace_bytes, is_first_record = 0, stream.position() == (0, 0)
     while True:
         whitespace_bytes += stream.skip_whitespace()
         record_start = stream.position()
-        origin = Origin(source, record_start[0], member)
+        origin = Origin(start.source, record_start[0], start.member)
         item: Page | Rejected | None
         if stream.peek() >= 0:
             item = record_format.read_record(stream, limits, origin)
@@ -47,8 +46,7 @@ def read_items(
         is_first_record = False
         cut_off = isinstance(item, Rejected) and not _recover(stream, record_format, item)
         if item is not None:
-            offset, inner = record_start if cut_off else stream.position()
-            yield Position(source=source, member=member, offset=offset, inner_offset=inner, cut_off=cut_off), item
+            yield start.moved_to(record_start if cut_off else stream.position(), cut_off=cut_off), item
         if cut_off:
             return
 
