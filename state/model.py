@@ -74,6 +74,7 @@ class Sweep(msgspec.Struct, frozen=True, kw_only=True):
     committed_time: int = msgspec.field(default=0, name="committed")  # ms since the epoch, UTC; 0 while open
     captures: int = 0
     newest_time: int = msgspec.field(default=0, name="newest")  # of its captures, ms since the epoch, UTC; 0: unknown
+    expired_messages: int = 0  # only with Kafka: messages deleted unread while the sweep was open
 
 
 class Edge(msgspec.Struct, frozen=True, kw_only=True):

@@ -77,6 +77,7 @@ class KafkaSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     create_topics: bool
     standby_replicas: Annotated[int, Meta(ge=0, le=16)]
     message_bytes_max: Annotated[int, Meta(ge=1 << 20, le=1 << 30)]
+    batch_bytes_max: Annotated[int, Meta(ge=1 << 20, le=1 << 31)]
     pack_bytes: Annotated[int, Meta(ge=1024)]
     pack_pages: Annotated[int, Meta(ge=1, le=10_000)]
     take_pages: Annotated[int, Meta(ge=1, le=10_000)]

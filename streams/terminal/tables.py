@@ -77,9 +77,12 @@ def sweeps_table(sweeps: Sequence[Sweep]) -> RenderableType:
         captures = f"{sweep.captures:,}" if sweep.committed_time else ""
         times = (format_iso(sweep.opened_time) or "", format_iso(sweep.committed_time or None) or "")
         newest = layout.format_day(sweep.newest_time)
-        return (escape_text(sweep.name), sweep.state.name.lower(), *times, captures, newest), ()
+        expired = (f"{sweep.expired_messages:,}",) if has_expired else ()
+        return (escape_text(sweep.name), sweep.state.name.lower(), *times, captures, newest, *expired), ()
 
-    return BlockTable(("sweep", "state", "opened", "committed", ">captures", "newest"), map(row, sweeps))
+    has_expired = any(sweep.expired_messages for sweep in sweeps)
+    columns = ("sweep", "state", "opened", "committed", ">captures", "newest", *([">expired"] if has_expired else []))
+    return BlockTable(columns, map(row, sweeps))
 
 
 def clusters_table(clusters: Sequence[Cluster], title_of: Callable[[str], str]) -> RenderableType:

@@ -39,23 +39,29 @@ log = structlog.get_logger(__name__)
 
 
 class ConsumerLag:
-    """The committed and end offsets of all consumed topics. `async with` connects to the broker."""
+    """The committed and end offsets of all consumed topics. `async with` connects to the broker.
+
+    A barrier waits for the messages of transactions that are open when it starts. The lag does not count them: they
+    can be read only once their transaction is committed, and never if it is aborted.
+    """
 
     def __init__(self, broker: Broker, settings: KafkaSettings, counts: PartitionCounts) -> None:
         self._group = settings.prefix
-        self._partitions = {
-            topic: [TopicPartition(topics.full_name(settings, topic), n) for n in range(counts.count_for(topic))]
-            for topic in CONSUMED_TOPICS
-        }
-        self._admin = AIOKafkaAdminClient(**broker.client_arguments())
-        self._consumer = AIOKafkaConsumer(**broker.client_arguments())
+        self._names = {topic: topics.full_name(settings, topic) for topic in CONSUMED_TOPICS}
+        self._counts = {topic: counts.count_for(topic) for topic in CONSUMED_TOPICS}
+        arguments = broker.client_arguments()
+        self._admin = AIOKafkaAdminClient(**arguments)
+        self._consumer = AIOKafkaConsumer(**arguments)
+        self._stable_consumer = AIOKafkaConsumer(**arguments, isolation_level="read_committed")
 
     async def __aenter__(self) -> Self:
         await self._admin.start()
         await self._consumer.start()
+        await self._stable_consumer.start()
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        await self._stable_consumer.stop()
         await self._consumer.stop()
         await self._admin.close()
 
@@ -65,9 +71,15 @@ class ConsumerLag:
         return {partition: metadata.offset for partition, metadata in offsets.items() if metadata.offset >= 0}
 
     async def end_offsets(self, topic: Topic) -> list[int]:
-        """Return the end offset of each partition of a topic."""
-        end_offsets = await self._consumer.end_offsets(self._partitions[topic])
-        return [end_offsets[partition] for partition in self._partitions[topic]]
+        """Return the end offset of each partition of a topic, after the messages of open transactions."""
+        return list((await self._read_end_offsets(self._consumer, topic)).values())
+
+    async def _read_end_offsets(self, consumer: AIOKafkaConsumer, topic: Topic) -> dict[TopicPartition, int]:
+        if topic is Topic.PAGES:  # the only topic that can gain partitions
+            self._counts[topic] = await topics.partition_count(self._admin, self._names[topic])
+        partitions = [TopicPartition(self._names[topic], number) for number in range(self._counts[topic])]
+        end_offsets = await consumer.end_offsets(partitions)
+        return {partition: end_offsets[partition] for partition in partitions}
 
     async def is_idle(self) -> bool:
         """Return whether the lag is zero. Return False if the broker cannot answer, for example while it starts."""
@@ -78,24 +90,23 @@ class ConsumerLag:
             return False
 
     async def by_topic(self) -> dict[Topic, int]:
-        """Return the number of uncommitted messages per topic. If all are zero, no message was in flight.
+        """Return the number of offsets per topic that the group has not passed. If all are zero, none was in flight.
 
         The outputs of a message are sent before its offset is committed. The end offsets are read after the committed
         offsets, so they include all outputs of committed messages.
         """
         committed = await self.committed_offsets()
         lag = {}
-        for topic, partitions in self._partitions.items():
-            pairs = zip(partitions, await self.end_offsets(topic), strict=True)
-            lag[topic] = sum(max(0, end_offset - committed.get(partition, 0)) for partition, end_offset in pairs)
+        for topic in CONSUMED_TOPICS:
+            end_offsets = await self._read_end_offsets(self._stable_consumer, topic)
+            lag[topic] = sum(max(0, end - committed.get(partition, 0)) for partition, end in end_offsets.items())
         return lag
 
     async def has_reached(self, topic: Topic, offsets: list[int]) -> bool:
         """Return whether the group has committed at least these offsets, one per partition of the topic."""
         committed = await self.committed_offsets()
-        # The topic may have gained partitions since the offsets were read.
-        pairs = zip(self._partitions[topic], offsets, strict=False)
-        return all(committed.get(partition, 0) >= offset for partition, offset in pairs)
+        name = self._names[topic]
+        return all(committed.get(TopicPartition(name, n), 0) >= offset for n, offset in enumerate(offsets))
 
 
 class Barrier:

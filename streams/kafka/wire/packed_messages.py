@@ -15,10 +15,11 @@ import msgspec
 
 from state.scheme import Scheme
 from streams.kafka.wire import validation
+from streams.kafka.wire.record_batches import UNREADABLE
 from streams.operators.join import MemberTransfer, Union
 from streams.operators.messages import BucketProbe, CandidatePair, Sighting, SketchedPage, VerifyRequest
 
-Headers = Sequence[tuple[str, bytes]]
+Headers = Sequence[tuple[str, bytes | None]]
 SCHEMA_VERSION = 1
 _ARRAY_HEADER = struct.Struct(">BI")
 _ARRAY32 = 0xDD  # msgpack's type byte for an array whose length has 4 bytes
@@ -113,11 +114,18 @@ def decode_headers(headers: Headers) -> dict[str, str]:
     return {name: (value or b"")[:200].decode("utf-8", "replace") for name, value in headers}
 
 
+def check_readable(headers: Headers) -> None:
+    """Raise BadMessage if the headers say that the message could not be decoded."""
+    if (reason := decode_headers(headers).get(UNREADABLE)) is not None:
+        raise BadMessage("bad_message", reason)
+
+
 def unpack(topic: Topic, message: bytes | None, headers: Headers, scheme: Scheme) -> tuple[list[Any], list[str]]:
     """Return the valid values of a message, and a description of each invalid value.
 
-    Raise BadMessage if the message is not a list of values, or if its schema or scheme is unexpected.
+    Raise BadMessage if the message is unreadable or not a list of values, or if its schema or scheme is unexpected.
     """
+    check_readable(headers)
     decoded_headers = decode_headers(headers)
     if (actual := decoded_headers.get("schema", "")) != schema(topic):
         raise BadMessage("bad_schema", f"the message has schema {actual!r} instead of {schema(topic)!r}")

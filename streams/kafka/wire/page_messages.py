@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from streams.errors import BadUrl
-from streams.kafka.wire.packed_messages import Headers, decode_headers
+from streams.kafka.wire.packed_messages import BadMessage, Headers, check_readable, decode_headers
 from streams.page import REJECTION_REASONS, Origin, Page, Rejected
 from streams.readers import warc_pointer
 from streams.readers.crawler_formats import CRAWLER_FORMATS
@@ -81,6 +81,10 @@ def decode_pages(
     value: bytes | None, headers: Headers, origin: Origin, limits: ReadLimits, default_format: str = ""
 ) -> list[DecodedPage]:
     """Decode a message with one or several pages. An invalid message becomes a rejection."""
+    try:
+        check_readable(headers)
+    except BadMessage as error:
+        return [(Rejected(error.reason, error.detail, origin), "")]
     if dict(headers).get("schema") != PACK_SCHEMA.encode():
         return [decode_page(value, headers, origin, limits, default_format)]
     try:

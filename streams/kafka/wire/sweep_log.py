@@ -6,12 +6,14 @@
     {"event": "cancel",    "name": ..., "time": ...}
     {"event": "cancelled", "name": ..., "time": ..., "number": n}
     {"event": "moves_published", "name": ..., "time": ..., "number": n}
+    {"event": "expired",   "topic": ..., "partition": p, "start_offset": n, "end_offset": n, "time": ...}
 
 Sweeps are numbered in the order of their `open` events, so all workers agree on the numbers without communicating.
 `commit` requests a commit and records the end offsets of `pages`. The commit takes effect with `reached`, which a
 worker appends once all messages before these offsets have passed all stages. After `moves_published`, the moves of
 the commit are not published again. `cancel` hides a sweep. `cancelled` frees its name once the messages in flight are
-processed and its captures are removed.
+processed and its captures are removed. `expired` reports messages that were deleted before a worker read them. They
+are counted for each sweep that is open at this position of the log, because their own sweep is unknown.
 
 Events that `state.sweep_life` does not allow are ignored, because two workers may append the same event. Events that
 only workers append contain the sweep's number, because a new sweep may have the same name by then.
@@ -22,11 +24,12 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 import structlog
 from aiokafka import AIOKafkaConsumer, TopicPartition
+from msgspec import Meta
 
 from state import sweep_life, sweeps
 from state.changes import Changes
@@ -41,19 +44,26 @@ from streams.kafka.wire.broker import Broker
 from streams.kafka.wire.packed_messages import Topic, schema
 from streams.kafka.wire.producer import Producer
 from streams.settings import KafkaSettings
+from streams.timestamps import MILLIS_MAX
 
 log = structlog.get_logger(__name__)
+_Offset = Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """An event in the log."""
 
-    event: Literal["open", "commit", "reached", "cancel", "cancelled", "moves_published"]
-    name: str
-    time: int  # ms since the epoch, UTC
-    end_offsets: list[int] = []  # one per partition of `pages`
-    captures: int = 0
-    number: int = 0  # 0: the sweep that has this name at this position of the log
+    event: Literal["open", "commit", "reached", "cancel", "cancelled", "moves_published", "expired"]
+    name: str = ""
+    time: Annotated[int, Meta(ge=0, le=MILLIS_MAX)]  # ms since the epoch, UTC
+    end_offsets: list[_Offset] = []  # one per partition of `pages`
+    captures: _Offset = 0
+    number: Annotated[int, Meta(ge=0, lt=1 << 32)] = 0  # 0: the sweep that has this name at this position of the log
+    # The fields of "expired". `topic` is the full name.
+    topic: Annotated[str, Meta(max_length=249)] = ""
+    partition: Annotated[int, Meta(ge=0, lt=1 << 31)] = 0
+    start_offset: _Offset = 0
+    end_offset: _Offset = 0
 
 
 STEPS = {
@@ -74,6 +84,7 @@ class SweepTable:
         self.sweeps: dict[int, Sweep] = {}
         self.pending_commits: dict[int, Event] = {}  # requested but not yet in effect, by sweep number
         self._phases: dict[int, Phase] = {}
+        self._expired_ends: dict[tuple[str, int], int] = {}  # the last reported offset, by topic and partition
         self._rows: dict[bytes, bytes] | None = None  # cached by `rows()`; reset by each event
 
     def find(self, name: str) -> Sweep | None:
@@ -92,6 +103,9 @@ class SweepTable:
     def apply(self, event: Event) -> None:
         """Apply an event. Ignore an event that `state.sweep_life` does not allow."""
         self._rows = None
+        if event.event == "expired":
+            self._count_expired(event)
+            return
         try:
             life = self._life_after(event)
         except LostfoundError:
@@ -102,6 +116,16 @@ class SweepTable:
             self.pending_commits[number] = event
         else:
             self.pending_commits.pop(number, None)
+
+    def _count_expired(self, event: Event) -> None:
+        # Two workers may report the same messages, if the first one stopped before it committed its position.
+        source = (event.topic, event.partition)
+        count = event.end_offset - max(event.start_offset, self._expired_ends.get(source, 0))
+        self._expired_ends[source] = max(event.end_offset, self._expired_ends.get(source, 0))
+        for number, sweep in self.sweeps.items():
+            if sweep.state is SweepState.OPEN and count > 0:
+                expired_messages = sweep.expired_messages + count
+                self.sweeps[number] = msgspec.structs.replace(sweep, expired_messages=expired_messages)
 
     def check(self, event: Event) -> None:
         """Raise LostfoundError for an event that cannot be requested, or that `state.sweep_life` does not allow."""
@@ -140,7 +164,8 @@ class SweepLog:
 
     async def start(self) -> None:
         """Apply all events up to the current end of the log, then keep applying new events in the background."""
-        self._consumer = AIOKafkaConsumer(**self._broker.client_arguments(), auto_offset_reset="earliest")
+        arguments = {"auto_offset_reset": "earliest", "isolation_level": "read_committed"}
+        self._consumer = AIOKafkaConsumer(**self._broker.client_arguments(), **arguments)
         await self._consumer.start()
         partition = TopicPartition(self._topic, 0)
         self._consumer.assign([partition])

@@ -6,7 +6,13 @@ from collections.abc import Iterable
 
 import msgspec
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
-from aiokafka.errors import KafkaConnectionError, KafkaError, TopicAlreadyExistsError, for_code
+from aiokafka.errors import (
+    KafkaConnectionError,
+    KafkaError,
+    TopicAlreadyExistsError,
+    UnknownTopicOrPartitionError,
+    for_code,
+)
 
 from streams.errors import InputError
 from streams.kafka.wire.broker import Broker, collect_client_errors, unreachable_error
@@ -22,7 +28,7 @@ class PartitionCounts(msgspec.Struct, frozen=True):
     """The partition counts of the topics of a collection."""
 
     partitions: int  # of each topic except `pages` and SINGLE_PARTITION_TOPICS
-    pages: int  # of `pages`; differs from `partitions` only if a crawler owns the topic
+    pages: int  # of `pages`; differs if a crawler owns the topic, or if partitions were added to it
 
     def count_for(self, topic: Topic) -> int:
         """Return the partition count of a topic."""
@@ -55,8 +61,9 @@ async def ensure(broker: Broker, settings: KafkaSettings, *, partitions: int | N
     """Create missing topics, except a crawler's topic (`kafka.pages_topic`), and return the partition counts.
 
     Raise InputError if a crawler's topic is missing, if other topics are missing and `create` is False, if partition
-    counts differ from one another or from `partitions`, or if a topic of SINGLE_PARTITION_TOPICS has several
-    partitions. A collection's partition count is fixed, because it determines the owner of every row.
+    counts, except that of `pages`, differ from one another or from `partitions`, or if a topic of
+    SINGLE_PARTITION_TOPICS has several partitions. A collection's partition count is fixed, because it determines the
+    owner of every row.
     """
     used_topics = [topic for topic in Topic if topic not in RESULT_TOPICS or topic.value in settings.results]
     required = {full_name(settings, topic): topic for topic in used_topics}
@@ -64,8 +71,8 @@ async def ensure(broker: Broker, settings: KafkaSettings, *, partitions: int | N
     try:
         existing_counts = await _partition_counts(admin, required)
         check_single_partition(settings, existing_counts)
-        # A crawler's topic may have any number of partitions. The single-partition topics have been checked.
-        ignored_names = {settings.pages_topic, *(full_name(settings, topic) for topic in SINGLE_PARTITION_TOPICS)}
+        # `pages` may have any number of partitions. The single-partition topics have been checked.
+        ignored_names = {full_name(settings, topic) for topic in (Topic.PAGES, *SINGLE_PARTITION_TOPICS)}
         counts = {count for name, count in existing_counts.items() if name not in ignored_names}
         count = partitions or min(counts, default=settings.partitions)
         if counts - {count}:
@@ -125,6 +132,14 @@ async def _create(admin: AIOKafkaAdminClient, new_topics: list[NewTopic]) -> Non
                 f"the broker did not create the topic {name}: {reason}",
                 "check kafka.replication, kafka.partitions and your permissions",
             )
+
+
+async def partition_count(admin: AIOKafkaAdminClient, name: str) -> int:
+    """Return the number of partitions of a topic. Raise UnknownTopicOrPartitionError if it does not exist."""
+    counts = await _partition_counts(admin, [name])
+    if name not in counts:
+        raise UnknownTopicOrPartitionError(name)
+    return counts[name]
 
 
 async def _partition_counts(admin: AIOKafkaAdminClient, names: Iterable[str]) -> dict[str, int]:

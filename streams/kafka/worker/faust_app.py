@@ -55,6 +55,10 @@ class App(faust.App):
         consumer = self._consumer
         return consumer.waiting_messages() if isinstance(consumer, Consumer) and consumer.started else {}
 
+    async def report_expired(self, topic: str, partition: int, start: int, end: int) -> None:
+        """Report messages that were deleted from a topic before any worker read them."""
+        await self.runner.report_expired(topic, partition, start, end)
+
     def on_rebalance_start(self) -> None:
         """Record that partitions may be behind their changelogs."""
         self.runner.partitions.recovered = False
@@ -145,7 +149,7 @@ def _to_message(message: Any) -> Message:
     return Message(
         partition=message.partition,
         offset=message.offset,
-        time=int((message.timestamp or 0) * 1000),
+        time=round((message.timestamp or 0) * 1000),
         value=message.value,
         headers=list(message.headers or ()),
     )

@@ -1,4 +1,4 @@
-"""Corrects Faust's consumer so that a rebalance loses no messages.
+"""Corrects Faust's consumer so that no message is lost silently, and only committed transactions are read.
 
 After a rebalance, Faust seeks to the changelog offsets from which it recovers, and later to the committed offsets. It
 seeks in one partition after another while messages arrive. In five cases, Faust then fails to deliver messages until
@@ -14,17 +14,26 @@ the next rebalance:
   fetch reads every partition, advances the positions and discards the messages: see `_getmany`, and `_seeking`, which
   waits for the fetch.
 - A stream skips a message that arrived between two rebalances, but may still acknowledge it: see `ack`.
+
+Faust commits the offset after the last message that it delivered. Some offsets have no message to deliver: the
+markers that end transactions, the messages of aborted transactions, and messages that retention has deleted. The
+consumer therefore also commits its own position, once all messages before it are acknowledged: see
+`_filter_committable_offsets`. Otherwise, these offsets would count as waiting messages forever.
+
+If messages expire before they are read, aiokafka would move to the first remaining message without telling anyone. It
+is configured to raise an error instead: see `_skip_expired`.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Iterable, Mapping
 from contextlib import aclosing, asynccontextmanager, suppress
 from typing import Any, cast
 
-from aiokafka.errors import IllegalStateError
+import structlog
+from aiokafka.errors import IllegalStateError, NoOffsetForPartitionError, OffsetOutOfRangeError
 from faust.transport.drivers import aiokafka
 from faust.types import TP
 from mode.utils.futures import notify
@@ -34,6 +43,7 @@ FETCH_SECONDS_MAX = 0.25  # limits how long a seek waits for a fetch
 # Share of the request timeout; below 1, so that our TimeoutError comes before Faust gives up and continues without
 # the seek.
 SEEK_TIMEOUT_FACTOR = 0.9
+log = structlog.get_logger(__name__)
 
 
 class FlowControl(FlowControlEvent):
@@ -45,6 +55,28 @@ class FlowControl(FlowControlEvent):
             super().resume()
 
 
+class ConsumerThread(aiokafka.AIOKafkaConsumerThread):
+    """The thread that runs aiokafka's consumer, with two options that Faust does not offer."""
+
+    def _create_worker_consumer(self, transport: aiokafka.Transport) -> Any:
+        consumer = super()._create_worker_consumer(transport)
+        consumer._isolation_level = "read_committed"  # noqa: SLF001
+        consumer._auto_offset_reset = "none"  # noqa: SLF001 - raise an error instead of skipping expired messages
+        return consumer
+
+    def highwater(self, tp: TP) -> int:
+        """Return the last stable offset: messages of open transactions cannot be read yet."""
+        return cast(int, self._ensure_consumer().last_stable_offset(tp))
+
+    def positions(self, tps: Collection[TP]) -> dict[TP, int]:
+        """Return the offset of the next fetch for each of these partitions that is assigned and has a position."""
+        subscription = self._ensure_consumer()._subscription.subscription  # noqa: SLF001
+        if subscription is None or subscription.assignment is None:
+            return {}
+        states = ((tp, subscription.assignment.state_value(tp)) for tp in tps)
+        return {tp: state.position for tp, state in states if state is not None and state.has_valid_position}
+
+
 class Consumer(aiokafka.Consumer):
     """Faust's consumer, corrected as described above: for example, fetches and seeks never overlap."""
 
@@ -53,9 +85,20 @@ class Consumer(aiokafka.Consumer):
         self._position_lock = asyncio.Lock()  # held during a fetch or a seek
         self._seek_count = 0
         self._seek_count_at_fetch = 0
+        self._are_positions_valid = False  # whether all messages before the positions were delivered or committed
+        self._positions: dict[TP, int] = {}  # at the start of the last fetch; all messages before them were delivered
+
+    def _new_consumer_thread(self) -> ConsumerThread:
+        return ConsumerThread(self, loop=self.loop, beacon=self.beacon)
+
+    def stop_flow(self) -> None:
+        """Stop delivering messages. Those that are fetched but not delivered are fetched again after a seek."""
+        self._forget_positions()
+        super().stop_flow()
 
     async def on_partitions_assigned(self, assigned: set[TP], generation_id: int = 0) -> None:
         """Forget the offset last read from each newly assigned partition."""
+        self._forget_positions()
         for tp in assigned:
             self._read_offset.pop(tp, None)
         await super().on_partitions_assigned(assigned, generation_id)
@@ -67,10 +110,29 @@ class Consumer(aiokafka.Consumer):
         """
         if message.tracked and message.generation_id == self.app.consumer_generation_id:
             return super().ack(message)
+        if message.generation_id == self.app.consumer_generation_id:
+            self._forget_positions()  # a message before the position was skipped
         message.acked = True
         self._unacked_messages.discard(message)
         notify(self._waiting_for_ack)
         return False
+
+    def _forget_positions(self) -> None:
+        self._are_positions_valid = False
+        self._positions = {}
+
+    def _filter_committable_offsets(self, tps: Iterable[TP]) -> dict[TP, int]:
+        """Return the offsets to commit: those of acknowledged messages, and positions that are past all messages."""
+        offsets: dict[TP, int] = super()._filter_committable_offsets(tps)
+        first_unacked: dict[TP, int] = {}
+        for message in self._unacked_messages:
+            if not message.acked and message.generation_id == self.app.consumer_generation_id:
+                first_unacked[message.tp] = min(message.offset, first_unacked.get(message.tp, message.offset))
+        for tp, position in self._positions.items():
+            committed = max(offsets.get(tp, 0), self._committed_offset.get(tp) or 0)
+            if committed < position <= first_unacked.get(tp, position):
+                offsets[tp] = position
+        return offsets
 
     def waiting_messages(self) -> Counter[str]:
         """Count unacknowledged messages of the assigned partitions by topic, up to the last known end offsets."""
@@ -85,6 +147,7 @@ class Consumer(aiokafka.Consumer):
         """Seek to the committed offsets. If the broker does not answer, raise TimeoutError to end the process."""
         async with self._seeking():
             await super().perform_seek()
+            self._are_positions_valid = True
 
     async def seek_wait(self, partitions: Mapping[TP, int]) -> None:
         """Seek to the given offsets. Raise TimeoutError if the broker does not answer."""
@@ -107,6 +170,7 @@ class Consumer(aiokafka.Consumer):
     async def _seeking(self) -> AsyncIterator[None]:
         async with asyncio.timeout(SEEK_TIMEOUT_FACTOR * self.app.conf.broker_request_timeout), self._position_lock:
             self._seek_count += 1
+            self._positions = {}
             yield
 
     async def _getmany(self, active_partitions: set[TP] | None, timeout: float) -> Any:  # noqa: ASYNC109
@@ -114,7 +178,31 @@ class Consumer(aiokafka.Consumer):
             self._seek_count_at_fetch = self._seek_count
             # A copy, because pausing all partitions empties the original, and an empty set means all partitions.
             active = set(active_partitions) if active_partitions else active_partitions
-            return await super()._getmany(active, min(timeout, FETCH_SECONDS_MAX))
+            # Faust fetches again only when it has delivered all messages of the last fetch.
+            if self._are_positions_valid and active:
+                self._positions = self._thread.positions([tp for tp in active if not self._is_changelog_tp(tp)])
+            with suppress(IllegalStateError):  # the partition has just been revoked
+                try:
+                    return await super()._getmany(active, min(timeout, FETCH_SECONDS_MAX))
+                except OffsetOutOfRangeError as error:
+                    await self._skip_expired(error.args[0])
+                except NoOffsetForPartitionError as error:
+                    await super().seek_wait(await self.earliest_offsets(error.args[0]))
+            return {}
+
+    async def _skip_expired(self, positions: Mapping[TP, int]) -> None:
+        """Report messages that were deleted before they were read, and move on to the first remaining messages."""
+        earliest_offsets = await self.earliest_offsets(*positions)
+        for tp, earliest_offset in earliest_offsets.items():
+            if positions[tp] < earliest_offset:
+                await self.app.report_expired(tp.topic, tp.partition, positions[tp], earliest_offset)  # type: ignore[attr-defined]
+                # Faust commits only offsets that follow the committed offset without a gap.
+                self._committed_offset[tp] = earliest_offset - 1
+            else:  # the position is after the end: the topic was created again, or the broker lost messages
+                log.error("messages that were read are missing", topic=tp.topic, partition=tp.partition)
+                self._committed_offset[tp] = None
+        self._positions = {}
+        await super().seek_wait(earliest_offsets)
 
     async def getmany(self, timeout: float) -> AsyncIterator[tuple[TP, Any]]:  # noqa: ASYNC109
         """Fetch messages and yield them until a seek changes the positions."""

@@ -36,6 +36,7 @@ class Metrics:
         self.registry = CollectorRegistry()
         self._counters = {name: self._counter(name, help_text) for name, help_text in COUNTERS.items()}
         self.dead_letters = self._counter("dead_letters", "dead letters", "reason")
+        self.expired_messages = self._counter("expired_messages", "messages deleted before they were read", "topic")
         self.results = self._counter("results", "result messages", "topic")
         self._processed = self._counter("values", "unpacked messages or pages processed", "topic")
         self._batch_seconds = Histogram(

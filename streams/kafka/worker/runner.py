@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 import msgspec
+import structlog
 
 from state.model import SweepState
 from state.partition import Partition
 from streams.kafka.wire import topics
 from streams.kafka.wire.packed_messages import BadMessage, Headers, Topic, unpack
 from streams.kafka.wire.producer import DeadLetter, Producer, to_dead_letter
-from streams.kafka.wire.sweep_log import SweepLog
+from streams.kafka.wire.sweep_log import Event, SweepLog
 from streams.kafka.worker.metrics import Metrics
 from streams.kafka.worker.open_partitions import OpenPartitions
 from streams.kafka.worker.stages import STAGES, Context, Outcome
 from streams.operators.messages import SketchedPage
 from streams.page import Origin, Rejected
 from streams.settings import Settings
+
+log = structlog.get_logger(__name__)
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,6 +87,18 @@ class Runner:
             self.metrics.dead_letters.labels(letter.reason).inc()
         for result in outcome.results:
             self.metrics.results.labels(result.topic.value).inc()
+
+    async def report_expired(self, topic: str, partition: int, start: int, end: int) -> None:
+        """Report the messages from `start` to before `end`, which were deleted before any worker read them."""
+        count = end - start
+        log.error("messages expired unread", topic=topic, partition=partition, offset=start, count=count)
+        detail = f"{count} messages, up to offset {end - 1}, were deleted before a worker read them"
+        letter = to_dead_letter(Rejected("expired", detail, Origin(topic, start)), partition)
+        await self.send(Outcome(self.context), [letter])
+        now = time.time_ns() // 1_000_000
+        event = Event(event="expired", topic=topic, partition=partition, start_offset=start, end_offset=end, time=now)
+        await self.sweep_log.append(event)
+        self.metrics.expired_messages.labels(topic).inc(count)
 
     def _is_in_cancelled_sweep(self, page: msgspec.Struct) -> bool:
         """Return whether a page belongs to a cancelled sweep.

@@ -69,6 +69,14 @@ def test_sweeps_have_whole_names(width: int) -> None:
     assert sweep.name in render(tables.sweeps_table([sweep]), width)[1]
 
 
+def test_expired_messages_are_shown_if_there_are_any() -> None:
+    sweep = Sweep(number=1, name="a", state=SweepState.OPEN, opened_time=0)
+    assert "expired" not in render(tables.sweeps_table([sweep]), 100)[0]
+    expired = Sweep(number=2, name="b", state=SweepState.OPEN, opened_time=0, expired_messages=1_234)
+    heading, first, second = render(tables.sweeps_table([sweep, expired]), 100)
+    assert [line.split()[-1] for line in (heading, first, second)] == ["expired", "0", "1,234"]
+
+
 @pytest.mark.parametrize(
     ("documents", "urls", "counts"),
     [(1, 1, "1 document at 1 URL"), (2_000, 2, "2,000 documents at 2 URLs")],

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
 from types import SimpleNamespace
 from typing import Any, cast
 
 import faust
 import pytest
+from aiokafka.errors import OffsetOutOfRangeError
 from faust.types import TP
 
 from streams.kafka.worker.faust_consumer import Consumer, FlowControl, Transport
@@ -22,7 +23,9 @@ class FakeThread:
 
     def __init__(self, committed: Mapping[TP, int | None], ends: Mapping[TP, int]) -> None:
         self.committed, self.ends = committed, ends
-        self.positions = {tp: offset or 0 for tp, offset in committed.items()}
+        self.offsets = {tp: offset or 0 for tp, offset in committed.items()}
+        self.starts: dict[TP, int] = {}  # messages before these offsets have expired
+        self.markers: set[int] = set()  # offsets without messages
         self.response_seconds = 0.0
         self.fetch_seconds = 0.0
 
@@ -30,27 +33,33 @@ class FakeThread:
         await asyncio.sleep(self.fetch_seconds or self.response_seconds)
         fetched = {}
         for tp in list(active) or list(self.ends):
-            fetched[tp] = [_record(tp, offset) for offset in range(self.positions[tp], self.ends[tp])]
-            self.positions[tp] = self.ends[tp]
+            if self.offsets[tp] < self.starts.get(tp, 0):
+                raise OffsetOutOfRangeError({tp: self.offsets[tp]})
+            offsets = range(self.offsets[tp], self.ends[tp])
+            fetched[tp] = [_record(tp, offset) for offset in offsets if offset not in self.markers]
+            self.offsets[tp] = self.ends[tp]
         return {tp: records for tp, records in fetched.items() if records}
 
     async def seek_to_committed(self) -> Mapping[TP, int | None]:
         for tp, offset in self.committed.items():
             await asyncio.sleep(self.response_seconds)
             if offset:
-                self.positions[tp] = offset
+                self.offsets[tp] = offset
         return self.committed
 
     async def earliest_offsets(self, *tps: TP) -> dict[TP, int]:
         await asyncio.sleep(self.response_seconds)
-        return dict.fromkeys(tps, 0)
+        return {tp: self.starts.get(tp, 0) for tp in tps}
 
     async def seek_wait(self, offsets: Mapping[TP, int]) -> None:
         await asyncio.sleep(self.response_seconds)
-        self.positions.update(offsets)
+        self.offsets.update(offsets)
 
     def highwater(self, tp: TP) -> int:
         return self.ends[tp]
+
+    def positions(self, tps: Collection[TP]) -> dict[TP, int]:
+        return {tp: self.offsets[tp] for tp in tps}
 
     def assignment(self) -> set[TP]:
         return set(self.ends)
@@ -137,7 +146,7 @@ def test_a_seek_waits_for_a_fetch() -> None:
             consumer.pause_partitions({PAGES, LINKS})
             await consumer.seek_wait({LINKS: 6})
             await asyncio.sleep(2 * thread.fetch_seconds)
-            assert thread.positions[LINKS] == 6
+            assert thread.offsets[LINKS] == 6
             assert not delivered
 
     asyncio.run(run())
@@ -152,7 +161,7 @@ def test_a_fetch_from_paused_partitions_returns_no_other_partitions() -> None:
             await until(consumer._position_lock.locked)
             consumer.pause_partitions({PAGES})
             await asyncio.sleep(2 * thread.fetch_seconds)
-            assert thread.positions[LINKS] == 5
+            assert thread.offsets[LINKS] == 5
             assert not delivered
 
     asyncio.run(run())
@@ -189,6 +198,85 @@ def test_only_messages_processed_since_the_last_rebalance_are_acknowledged() -> 
             assert [consumer.ack(message) for message in (processed, skipped, old)] == [True, False, False]
             assert consumer._acked[PAGES] == [3]
             assert not consumer.unacked
+
+    asyncio.run(run())
+
+
+def committable(consumer: Consumer) -> dict[TP, int]:
+    return consumer._filter_committable_offsets(list(consumer._acked))
+
+
+def track(consumer: Consumer, offset: int) -> Any:
+    topics: Any = consumer.app.topics
+    topics._acking_topics.add(PAGES.topic)
+    message = consumer._to_message(PAGES, _record(PAGES, offset))
+    consumer.track_message(message)
+    message.tracked = True
+    return message
+
+
+def test_offsets_without_messages_are_committed_once_all_messages_before_them_are_acknowledged() -> None:
+    async def run() -> None:
+        thread = FakeThread({PAGES: 3}, {PAGES: 9})
+        thread.markers = {5, 6, 7, 8}
+        async with consuming(thread) as (consumer, delivered):
+            await consumer.perform_seek()
+            messages = [track(consumer, offset) for offset in (3, 4)]
+            await until(lambda: len(delivered) >= 2 and consumer._positions.get(PAGES) == 9)
+            assert committable(consumer) == {}
+            assert consumer.ack(messages[0])
+            assert committable(consumer) == {PAGES: 4}
+            assert consumer.ack(messages[1])
+            assert committable(consumer) == {PAGES: 9}
+            consumer._committed_offset[PAGES] = 9
+            assert committable(consumer) == {}
+
+    asyncio.run(run())
+
+
+def test_a_position_after_undelivered_messages_is_not_committed() -> None:
+    async def run() -> None:
+        async with consuming(FakeThread({PAGES: 3}, {PAGES: 9})) as (consumer, delivered):
+            await until(lambda: delivered)
+            assert committable(consumer) == {}, "no seek has made the positions valid"
+            await consumer.perform_seek()
+            await until(lambda: consumer._positions.get(PAGES) == 9)
+            assert committable(consumer) == {PAGES: 9}
+            skipped = track(consumer, 8)
+            skipped.tracked = False
+            assert not consumer.ack(skipped)
+            assert committable(consumer) == {}
+            await consumer.perform_seek()
+            await until(lambda: consumer._positions.get(PAGES) == 9)
+            consumer.stop_flow()
+            assert committable(consumer) == {}
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(("start", "expected"), [(6, [(3, 6)]), (0, [])])
+def test_expired_messages_are_reported_before_the_position_moves(start: int, expected: list[tuple[int, int]]) -> None:
+    async def run() -> None:
+        thread = FakeThread({PAGES: 3}, {PAGES: 9})
+        async with consuming(thread) as (consumer, delivered):
+            reported = []
+
+            async def report_expired(topic: str, partition: int, start: int, end: int) -> None:
+                assert thread.offsets[PAGES] == 3
+                assert (topic, partition) == PAGES
+                reported.append((start, end))
+
+            consumer.app.report_expired = report_expired  # type: ignore[attr-defined]
+            thread.starts = {PAGES: start}
+            await consumer.perform_seek()
+            delivered.clear()
+            await until(lambda: len(delivered) >= 9 - max(start, 3))
+            assert reported == expected
+            first = max(start, 3)
+            assert [offset for _, offset in delivered] == list(range(first, 9))
+            for offset in range(first, 9):
+                assert consumer.ack(track(consumer, offset))
+            assert committable(consumer) == {PAGES: 9}
 
     asyncio.run(run())
 
