@@ -14,7 +14,7 @@ import msgspec
 from state.sweep_life import check_name
 from streams.documents import document_command
 from streams.errors import BadUrl, NoPages
-from streams.kafka.wire import page_messages, record_batches, topics
+from streams.kafka.wire import page_messages, topics
 from streams.kafka.wire.broker import Broker
 from streams.kafka.wire.consumer_lag import ConsumerLag
 from streams.kafka.wire.packed_messages import Topic
@@ -69,7 +69,6 @@ async def publish(
     """
     check_name(sweep)
     kafka = settings.kafka
-    record_batches.install(kafka.batch_bytes_max)
     partition_counts = await topics.ensure(broker, kafka, partitions=None, create=kafka.create_topics)
     producer = Producer(broker, kafka, settings.scheme.id)
     await producer.start()

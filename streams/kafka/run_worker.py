@@ -20,7 +20,7 @@ from streams.kafka.coordinator.commit_coordinator import coordinate_commits
 from streams.kafka.coordinator.moves_publisher import publish_moves
 from streams.kafka.process_exit import end_process
 from streams.kafka.rows.worker_client import parse_worker_url, url_for
-from streams.kafka.wire import record_batches, topics
+from streams.kafka.wire import topics
 from streams.kafka.wire.broker import Broker
 from streams.kafka.wire.consumer_lag import ConsumerLag
 from streams.kafka.wire.packed_messages import Topic
@@ -65,7 +65,6 @@ def run(settings: Settings, broker: Broker, options: WorkerOptions) -> None:
     disable_created_metrics()  # type: ignore[no-untyped-call]  # creation times would double the length of /metrics
     ensure_open_files(settings.server)
     kafka = settings.kafka
-    record_batches.install(kafka.batch_bytes_max)
     counts = asyncio.run(topics.ensure(broker, kafka, partitions=options.partitions, create=kafka.create_topics))
     (options.data_dir / "faust").mkdir(parents=True, exist_ok=True)
     warm_up()  # otherwise, publishing the first moves would delay a batch of pages

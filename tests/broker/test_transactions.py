@@ -110,12 +110,16 @@ def test_pages_that_expired_before_they_were_read_are_reported(
         finally:
             await admin.close()
 
+    asyncio.run(send_and_expire())  # before any worker runs
     collection("publish", write_sample(tmp_path), "--sweep", "weekly", "--keep-open")
     collection.run_workers("a")
     asyncio.run(send_and_expire())
     collection.run_workers("a")  # the messages that are gone do not count as waiting
-    ((_, letter),) = read(collection, "dead-letters")
-    assert (letter["reason"], letter["source"], letter["partition"]) == ("expired", topic, 1)
-    assert letter["detail"].startswith("2 messages, up to offset ")
+    letters = [letter for _, letter in read(collection, "dead-letters")]
+    assert [(letter["reason"], letter["source"], letter["partition"]) for letter in letters] == 2 * [
+        ("expired", topic, 1)
+    ]
+    assert [letter["offset"] for letter in letters] == [0, letters[1]["offset"]]
+    assert all(letter["detail"].startswith("2 messages, up to offset ") for letter in letters)
     url = collection.serve("a")
-    assert [sweep["expired_messages"] for sweep in sweeps(collection, url)] == [2]
+    assert [sweep["expired_messages"] for sweep in sweeps(collection, url)] == [4]

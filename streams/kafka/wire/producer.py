@@ -20,6 +20,7 @@ from streams.settings import KafkaSettings
 
 _REQUEST_TIMEOUT_MS = 40_000
 FIELD_CHARACTERS_MAX = 4096  # keeps a dead letter small enough to be sent
+CHANGELOG_KEY = b"facts"  # of all records that workers write to the changelog
 _Message = tuple[Topic, int, bytes, Headers, bytes | None]
 """Topic, partition, value, headers and key."""
 
@@ -80,7 +81,7 @@ class Producer:
         kind = changelog_record.RETRACTION if retraction else changelog_record.FACTS
         records = changelog_record.encode(changes, kind=kind, record_bytes_max=max(self.settings.pack_bytes, 1 << 16))
         # Faust requires a key on every changelog record. All keys can be equal because the topic is not compacted.
-        return await self._send_all((Topic.CHANGELOG, partition, record, [], b"facts") for record in records)
+        return await self._send_all((Topic.CHANGELOG, partition, record, [], CHANGELOG_KEY) for record in records)
 
     async def send_dead_letters(self, letters: Iterable[DeadLetter]) -> None:
         """Send dead letters."""

@@ -1,6 +1,6 @@
 """Read the batches of records that the broker returns, so that a malformed record cannot stop a consumer.
 
-aiokafka raises an exception for a record that it cannot decode, for example because the name of a header is not UTF-8.
+aiokafka raises an exception for a record that it cannot decode, for example because a header name is not UTF-8.
 Every worker that receives the record would end, and end again after each restart. It also decompresses a batch of any
 size: some kilobytes can become many gigabytes. The broker prevents neither.
 

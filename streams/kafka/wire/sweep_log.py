@@ -39,7 +39,7 @@ from state.model import Sweep, SweepState
 from state.sweep_life import Phase, Step, SweepLife
 from streams.errors import InputError
 from streams.kafka.process_exit import end_process
-from streams.kafka.wire import topics
+from streams.kafka.wire import record_batches, topics
 from streams.kafka.wire.broker import Broker
 from streams.kafka.wire.packed_messages import Topic, schema
 from streams.kafka.wire.producer import Producer
@@ -158,12 +158,14 @@ class SweepLog:
         self.table = SweepTable()
         self.producer = producer
         self._broker, self._topic = broker, topics.full_name(settings, Topic.SWEEPS)
+        self._batch_bytes_max = settings.batch_bytes_max
         self._consumer: AIOKafkaConsumer | None = None
         self._follower: asyncio.Task[None] | None = None
         self._changed = asyncio.Condition()
 
     async def start(self) -> None:
         """Apply all events up to the current end of the log, then keep applying new events in the background."""
+        record_batches.install(self._batch_bytes_max)  # for all consumers of this process
         arguments = {"auto_offset_reset": "earliest", "isolation_level": "read_committed"}
         self._consumer = AIOKafkaConsumer(**self._broker.client_arguments(), **arguments)
         await self._consumer.start()

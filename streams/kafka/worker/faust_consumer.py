@@ -80,6 +80,8 @@ class ConsumerThread(aiokafka.AIOKafkaConsumerThread):
 class Consumer(aiokafka.Consumer):
     """Faust's consumer, corrected as described above: for example, fetches and seeks never overlap."""
 
+    _thread: ConsumerThread
+
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._position_lock = asyncio.Lock()  # held during a fetch or a seek
@@ -129,8 +131,9 @@ class Consumer(aiokafka.Consumer):
             if not message.acked and message.generation_id == self.app.consumer_generation_id:
                 first_unacked[message.tp] = min(message.offset, first_unacked.get(message.tp, message.offset))
         for tp, position in self._positions.items():
-            committed = max(offsets.get(tp, 0), self._committed_offset.get(tp) or 0)
-            if committed < position <= first_unacked.get(tp, position):
+            committed = self._committed_offset.get(tp)
+            last = max(-1 if committed is None else committed, offsets.get(tp, -1))
+            if last < position <= first_unacked.get(tp, position):
                 offsets[tp] = position
         return offsets
 
@@ -163,8 +166,27 @@ class Consumer(aiokafka.Consumer):
         offsets = await super().seek_to_committed()
         uncommitted = {tp for tp, offset in offsets.items() if not offset and not self._is_changelog_tp(tp)}
         if uncommitted:
-            await super().seek_wait(await self.earliest_offsets(*uncommitted))
+            earliest_offsets = await self.earliest_offsets(*uncommitted)
+            for tp, earliest_offset in earliest_offsets.items():
+                if earliest_offset:
+                    await self._report_unread(tp, offsets[tp], earliest_offset)
+            await super().seek_wait(earliest_offsets)
         return offsets
+
+    async def _report_unread(self, tp: TP, committed: int | None, earliest_offset: int) -> None:
+        """Report that a partition without read messages does not start at offset 0."""
+        changelogs = [changelog for changelog in self.assignment() if self._is_changelog_tp(changelog)]
+        if committed is None and any((await self.highwaters(*changelogs)).values()):
+            # The broker deletes the offsets of a group that is stopped for longer than offsets.retention.minutes.
+            fields = {"topic": tp.topic, "partition": tp.partition, "offset": earliest_offset}
+            log.warning("no offset is committed; reading from the first remaining message", **fields)
+            return
+        await self._expire(tp, 0, earliest_offset)
+
+    async def _expire(self, tp: TP, start: int, end: int) -> None:
+        await self.app.report_expired(tp.topic, tp.partition, start, end)  # type: ignore[attr-defined]
+        # Faust commits only offsets that follow the committed offset without a gap.
+        self._committed_offset[tp] = end - 1
 
     @asynccontextmanager
     async def _seeking(self) -> AsyncIterator[None]:
@@ -195,9 +217,7 @@ class Consumer(aiokafka.Consumer):
         earliest_offsets = await self.earliest_offsets(*positions)
         for tp, earliest_offset in earliest_offsets.items():
             if positions[tp] < earliest_offset:
-                await self.app.report_expired(tp.topic, tp.partition, positions[tp], earliest_offset)  # type: ignore[attr-defined]
-                # Faust commits only offsets that follow the committed offset without a gap.
-                self._committed_offset[tp] = earliest_offset - 1
+                await self._expire(tp, positions[tp], earliest_offset)
             else:  # the position is after the end: the topic was created again, or the broker lost messages
                 log.error("messages that were read are missing", topic=tp.topic, partition=tp.partition)
                 self._committed_offset[tp] = None

@@ -17,6 +17,7 @@ from faust.stores.base import Store
 from faust.types import TP, EventT
 
 from streams.kafka.process_exit import end_process
+from streams.kafka.wire.producer import CHANGELOG_KEY
 from streams.kafka.worker.open_partitions import OpenPartitions
 
 log = structlog.get_logger(__name__)
@@ -55,10 +56,14 @@ class StateStore(Store[bytes, bytes]):
         to_key: Callable[[Any], bytes],  # noqa: ARG002 - Faust's signature
         to_value: Callable[[Any], bytes],  # noqa: ARG002 - Faust's signature
     ) -> None:
-        """Replay changelog records. An error ends the process, because Faust would swallow it and wait forever."""
+        """Replay the workers' records. An error ends the process, because Faust would swallow it and wait forever."""
         try:
             for event in batch:
                 message = event.message
+                if message.key != CHANGELOG_KEY:
+                    fields = {"partition": message.partition, "offset": message.offset}
+                    log.error("ignoring a changelog record that no worker wrote", topic=message.topic, **fields)
+                    continue
                 self.partitions.open(message.partition).replay(message.offset, message.value or b"")
         except BaseException:
             log.exception("replaying a changelog record failed")

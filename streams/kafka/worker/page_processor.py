@@ -27,6 +27,8 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
+import structlog
+
 from state.model import SweepState
 from state.sweep_life import is_valid_name
 from streams.engine.sketch_pool import SketchPool
@@ -43,6 +45,9 @@ from streams.operators.sketch import SketchResults, SketchTask
 from streams.page import Origin, Page, Rejected, with_default_time
 from streams.readers.read_limits import ReadLimits
 from streams.timestamps import MILLIS_MAX
+
+NO_TIMESTAMP = -1  # Kafka's value for a message without a time
+log = structlog.get_logger(__name__)
 
 
 class AcceptedPage(NamedTuple):
@@ -83,10 +88,14 @@ class PageProcessor:
     async def _decode(self, message: Message) -> list[page_messages.DecodedPage]:
         origin = Origin(topics.full_name(self._kafka, Topic.PAGES), message.offset)
         arguments = (message.value, message.headers, origin, self._read_limits, self._kafka.default_format)
-        if not self._read_limits.warc_folder:
-            return page_messages.decode_pages(*arguments)
-        # The message may point into a WARC file, and reading the file must not block the event loop.
-        return await asyncio.to_thread(page_messages.decode_pages, *arguments)
+        try:
+            if not self._read_limits.warc_folder:
+                return page_messages.decode_pages(*arguments)
+            # The message may point into a WARC file, and reading the file must not block the event loop.
+            return await asyncio.to_thread(page_messages.decode_pages, *arguments)
+        except Exception as error:  # an unforeseen fault of one message must not stop the collection
+            log.exception("cannot decode a message", partition=message.partition, offset=message.offset)
+            return [(Rejected("bad_message", repr(error)[:300], origin), "")]
 
     async def _process(self, batch: Sequence[tuple[page_messages.DecodedPage, Message]]) -> None:
         dead_letters: list[DeadLetter] = []
@@ -113,17 +122,23 @@ class PageProcessor:
         self.runner.metrics.add_counts({"pages": len(batch)})
 
     async def _accept(self, page: Page | Rejected, sweep_name: str, message_time: int) -> tuple[int, Page] | Rejected:
-        """Return the number of the page's sweep and the page with a time, or a rejection."""
+        """Return the number of the page's sweep and the page with a time, or a rejection.
+
+        A page without a time gets that of its message or, if the message has none, the opening time of the sweep.
+        """
         if isinstance(page, Rejected):
             return page
-        page = with_default_time(page, max(0, message_time))
-        if page.time > MILLIS_MAX:
-            return Rejected("bad_time", f"the message time {page.time} (ms) is out of range", page.origin, page.url)
+        has_no_time = not with_default_time(page, 0).time
+        if has_no_time and message_time != NO_TIMESTAMP and not 0 <= message_time <= MILLIS_MAX:
+            return Rejected(
+                "bad_time", f"the message time {message_time} (ms) is out of range", page.origin, page.url
+            )
         name = sweep_name or self._kafka.default_sweep
         if is_valid_name(name):
-            sweep = await self.runner.sweep_log.get_or_open(name)
-            if self._accepts_pages(sweep):
-                return sweep, page
+            number = await self.runner.sweep_log.get_or_open(name)
+            if self._accepts_pages(number):
+                opened_time = self.runner.sweep_log.table.sweeps[number].opened_time
+                return number, with_default_time(page, opened_time if message_time == NO_TIMESTAMP else message_time)
         return Rejected("bad_sweep", f"{name[:200]!r} is not a sweep that accepts pages", page.origin, page.url)
 
     def _accepts_pages(self, sweep: int) -> bool:

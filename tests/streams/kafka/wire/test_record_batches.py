@@ -59,7 +59,7 @@ def fields(record: Any) -> tuple[Any, ...]:
 
 
 def with_crc(data: bytes) -> bytes:
-    return data[:17] + calc_crc32c(data[21:]).to_bytes(4, "big") + data[21:]
+    return data[:17] + int(calc_crc32c(data[21:])).to_bytes(4, "big") + data[21:]
 
 
 @pytest.mark.parametrize("codec", CODECS)
