@@ -51,7 +51,7 @@ def ingest(
     from streams.cli.input_options import read_options
     from streams.engine.ingest import ingest as ingest_files
     from streams.engine.ingest import list_input_files
-    from streams.sketch.compile_cache import must_compile
+    from streams.sketch.compile_cache import describe_compilation
     from streams.terminal import layout, progress_bars, tables
 
     # Both calls raise InputError or ReadError for bad arguments before a state is created.
@@ -65,7 +65,7 @@ def ingest(
         context.open_for_writing(create=True) as (store, settings),
         progress as meter,
     ):
-        meter.show_compiling(must_compile())
+        meter.show_compiling(describe_compilation())
         summary = ingest_files(
             store,
             settings,

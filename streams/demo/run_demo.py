@@ -28,7 +28,7 @@ from streams.find import Finder, possibly_missing_urls, warm_up
 from streams.find.answer import Answer
 from streams.find.redirect_maps import build_redirect_map, render
 from streams.settings import Settings
-from streams.sketch.compile_cache import must_compile
+from streams.sketch.compile_cache import describe_compilation
 from streams.terminal import layout, progress_bars, tables
 from streams.terminal.escape import escape_text
 from streams.urls import url_key
@@ -120,7 +120,7 @@ def _ingest_sweeps(data_dir: Path, settings: Settings, site: Site, now: int) -> 
 
     def ingest_sweep(name: str, pages: Path) -> Summary:
         with Store(data_dir, settings.store) as store, progress_bars.ingest_meter(name) as meter:
-            meter.show_compiling(must_compile())
+            meter.show_compiling(describe_compilation())
             meta.claim_scheme(store, settings.scheme)
             return ingest(
                 store,

@@ -1,13 +1,18 @@
-"""Tell whether the kernel must be compiled, which takes about ten seconds and happens once per machine."""
+"""Tell whether the kernel must be compiled, which takes about ten seconds: once if numba has a cache, or always."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 
-def must_compile() -> bool:
-    """Return whether numba's cache lacks the compiled kernel. This imports numba, which takes most of a second."""
+def describe_compilation() -> str:
+    """Return what to show while the first texts wait for the compiler; empty if the compiled kernel is in the cache.
+
+    This imports numba, which takes most of a second.
+    """
     from streams.sketch import kernel
 
     cache_path = kernel.sketch_texts.stats.cache_path  # None if no folder for the cache is writable
-    return cache_path is None or not any(Path(cache_path).glob("kernel.sketch_texts-*.nbi"))
+    if cache_path is None:
+        return "compiling"  # as at every start; the kernel has logged a warning
+    return "" if any(Path(cache_path).glob("kernel.sketch_texts-*.nbi")) else "compiling, only once"

@@ -144,16 +144,16 @@ def show(meter: M, *, quiet: bool = False) -> Iterator[M]:
 class IngestMeter(Meter):
     """The progress of an ingest."""
 
-    is_compiling: bool = False
+    compilation: str = ""
 
-    def show_compiling(self, must_compile: bool) -> None:
+    def show_compiling(self, compilation: str) -> None:
         """Show that the first batch must wait for the compiler, if so."""
-        self.is_compiling = must_compile
+        self.compilation = compilation
         self.count_read(0)
 
     def count_read(self, pages: int) -> None:
         """Show how many pages were read, until the first batch is stored, because that may take long."""
-        self.activity = ("compiling, only once; " if self.is_compiling else "") + f"{pluralise(pages, 'page')} read"
+        self.activity = "; ".join(filter(None, (self.compilation, f"{pluralise(pages, 'page')} read")))
 
     def update(self, progress: ingest.Progress) -> None:
         """Show a committed batch."""

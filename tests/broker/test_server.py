@@ -75,9 +75,15 @@ def test_every_query_gives_the_same_answer(engines: BothEngines) -> None:
     first = [json.loads(line)["url"] for line in (SAMPLE / "2023-03.jsonl").open()]
     commands: list[list[str]] = [["clusters", "--min-size", "1"], ["clusters", "--threshold", "0.9", "--containment"]]
     commands += [["captures", urls[0]], ["cluster", first[0]], ["similar", first[0]], ["find", *first[:6]]]
+    commands += [["clusters", "--min-urls", "1"], ["find", "--missing"]]
+    tracked = f"{first[0]}?utm_source=news&fbclid=1"
+    commands += [[name, tracked] for name in ("captures", "cluster", "similar", "find")]
+    commands = [[*command, "--json"] for command in commands]
+    commands += [["duplicates", "--format", name, *others] for name in ("csv", "jsonl") for others in ([], ["--all"])]
+    commands += [["find", "--missing"], ["find", tracked]]
     for i, command in enumerate(commands):
-        expected = collection.run(*command, "--json", "--data-dir", engines.folder)
-        actual = collection.run(*command, "--json", "--server", engines.urls[i % 2])
+        expected = collection.run(*command, "--data-dir", engines.folder)
+        actual = collection.run(*command, "--server", engines.urls[i % 2])
         assert expected == actual, command
         assert expected
 

@@ -247,15 +247,19 @@ def test_it_works_where_nothing_can_be_cached() -> None:
 
 def test_a_cache_that_cannot_be_written_is_reported_in_one_line(tmp_path: Path) -> None:
     """Numba then has no locator for its cache: the folder is not writable, and there is no folder of the user."""
-    code = "import streams.sketch.kernel, streams.sketch.html_counts, streams.sketch.similarity"
+    code = (
+        "import streams.sketch.kernel, streams.sketch.html_counts, streams.sketch.similarity\n"
+        "from streams.sketch.compile_cache import describe_compilation\n"
+        "print(describe_compilation())"
+    )
     environment = os.environ | {"NUMBA_CACHE_LOCATOR_CLASSES": "UserProvidedCacheLocator", "NUMBA_CACHE_DIR": ""}
     lines = []
-    for folder in ("", str(tmp_path)):
+    for folder, compilation in (("", "compiling"), (str(tmp_path), "compiling, only once")):
         environment["NUMBA_CACHE_DIR"] = folder
         result = subprocess.run(
             [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT, env=environment
         )
-        assert result.stdout == ""
+        assert result.stdout == f"{compilation}\n"
         lines.append(result.stderr.splitlines())
     (line,), without_warning = lines
     assert "numba cannot write its cache" in line

@@ -56,10 +56,10 @@ def test_input_of_unknown_size_has_no_bar() -> None:
 
 def test_pages_are_counted_before_the_first_batch_is_stored() -> None:
     meter = IngestMeter("sweep a", started=0.0)
-    meter.show_compiling(True)
+    meter.show_compiling("compiling, only once")
     meter.count_read(1_500)
     assert plain_line(meter, 3.0) == "sweep a: 0:00:03, compiling, only once; 1,500 pages read"
-    meter.show_compiling(False)
+    meter.show_compiling("")
     meter.count_read(2_000)
     assert plain_line(meter, 3.0) == "sweep a: 0:00:03, 2,000 pages read"
 
