@@ -254,10 +254,13 @@ def _warn_of_hosts_outside_scope(hosts: list[str]) -> None:
 def _write_redirect_map(
     answers: Iterable[Answer], format_name: str, confidence_min: float, site_url: str | None
 ) -> None:
+    from streams.find.map_formats.hosting_services import describe_cloudflare_limit
     from streams.find.redirect_maps import build_redirect_map, render
 
     map_text, dropped = render(build_redirect_map(answers, confidence_min), format_name, site_url)
     click.echo(map_text.encode(), nl=False)  # UTF-8, whatever the encoding of the terminal is
+    if format_name == "cloudflare" and (note := describe_cloudflare_limit(map_text.count("\n"))):
+        click.echo(note, err=True)
     for url, reason in dropped.items():
         click.echo(f"left out {escape_text(url)}: {reason}", err=True)
 

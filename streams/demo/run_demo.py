@@ -72,7 +72,7 @@ def run_demo(folder: Path, settings: Settings, *, use_sample: bool, now: int) ->
     for command in (
         f"find {shlex.quote(url)}",
         f"captures {shlex.quote(url)}",
-        "clusters --min-size 6",
+        "clusters --limit 5",
         "find --missing --csv",
     ):
         layout.print_to_stdout(Text(f"  {lostfound} {command}"))

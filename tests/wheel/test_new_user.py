@@ -190,6 +190,45 @@ def test_4_a_folder_of_html_is_a_sweep(session: Session) -> None:
     assert answer["candidates"][0]["url"] == "https://docs.example.org/guide/"
 
 
+def test_5_sweeps_in_the_wrong_order_and_other_spellings_of_a_url(session: Session) -> None:
+    moved = [page(f"https://a.example.org/new/{topic}.html", topic, 1, fetch_time=LATER) for topic in TOPICS]
+    session.write("later.jsonl", jsonl(*moved))
+    session.write("earlier.jsonl", crawl("a.example.org", TOPICS))
+    assert session.json("ingest", "later.jsonl", "--sweep", "later")[0]["older_than"] is None
+    older = session.run("ingest", "earlier.jsonl", "--sweep", "earlier")
+    assert older.code == 0
+    for expected in ("2026-01-01", "2026-02-01", "cancel sweep later and ingest it again"):
+        assert expected in older.err
+    assert (
+        "order of ingest: later, earlier; their captures are in another order" in session.run("find", "--missing").out
+    )
+    assert session.run("sweep", "cancel", "later").code == 0
+    assert session.json("ingest", "later.jsonl", "--sweep", "later")[0]["older_than"] is None
+    old, new = "https://a.example.org/rivers.html", "https://a.example.org/new/rivers.html"
+    assert "sweeps in the order of ingest: earlier, later\n" in session.run("find", old).out
+    for url in (
+        f"{old}?utm_source=mail&fbclid=1",
+        "http://a.example.org/rivers.html",
+        "http://a.example.org/rivers.html?gclid=1",
+    ):
+        (answer,) = session.json("find", url)
+        assert (answer["status"], answer["candidates"][0]["url"]) == ("moved", new), url
+        assert answer["known_url"] == (old if "?" in url else None)
+        for command in ("captures", "cluster", "similar"):
+            assert session.run(command, url).code == 0, (command, url)
+
+
+def test_5_a_status_line_without_a_reason_is_read(session: Session) -> None:
+    http = b"HTTP/1.1 200\r\nContent-Type: text/html\r\n\r\n" + html("rivers").encode()
+    head = "WARC/1.1\r\nWARC-Type: response\r\nWARC-Target-URI: https://a.example.org/\r\n"
+    head += (
+        f"WARC-Date: 2026-01-01T00:00:00Z\r\nContent-Type: application/http\r\nContent-Length: {len(http)}\r\n\r\n"
+    )
+    session.write("one.warc", head.encode() + http + b"\r\n\r\n")
+    (summary,) = session.json("ingest", "one.warc", "--sweep", "1")
+    assert (summary["pages"], summary["new"], summary["rejected"]) == (1, 1, {})
+
+
 def test_6_error_pages_that_echo_the_url_are_suspected(session: Session) -> None:
     urls = [f"https://a.example.org/{topic}/{topic}-{n}.html" for topic in TOPICS for n in range(4)]
     session.write("1.jsonl", jsonl(*(page(url, f"subject{n}-") for n, url in enumerate(urls))))

@@ -12,6 +12,8 @@ from streams.find.map_formats.map_row import MapRow, percent_encode
 _QUERY_FAULT = "has a query, which {} cannot match"
 _NETLIFY_WILDCARD = re.compile(r"\*|/:")  # Netlify reads * in a path as a splat, and : after / as a placeholder
 _CLOUDFLARE_URL_MAX = 32 * 1024
+# URL redirects across all bulk redirect lists of an account, by its highest plan; more are available on request.
+CLOUDFLARE_REDIRECTS_BY_PLAN = {"Free": 10_000, "Pro": 25_000, "Business": 50_000, "Enterprise": 1_000_000}
 VERCEL_REDIRECTS_MAX = 2_048  # in vercel.json; Vercel refuses a deployment with more
 _VERCEL_URL_MAX = 4_096
 _VERCEL_SPECIAL = re.compile(r"[\\(){}:*+?]")  # characters with a special meaning in a source
@@ -43,6 +45,17 @@ def write_cloudflare(rows: list[MapRow]) -> str:
     out = io.StringIO()
     csv.writer(out, lineterminator="\n").writerows((row.source, row.target, 301) for row in rows)
     return out.getvalue()
+
+
+def describe_cloudflare_limit(redirects: int) -> str:
+    """Return which plan a number of redirects needs. Return an empty string if any plan is sufficient.
+
+    The map cannot contain this as a comment, because Cloudflare reads each line of the CSV as a redirect.
+    """
+    if redirects <= min(CLOUDFLARE_REDIRECTS_BY_PLAN.values()):
+        return ""
+    limits = ", ".join(f"{limit:,} ({plan})" for plan, limit in CLOUDFLARE_REDIRECTS_BY_PLAN.items())
+    return f"the map has {redirects:,} redirects; Cloudflare's limit per account depends on the plan: {limits}"
 
 
 def find_cloudflare_fault(row: MapRow) -> str | None:

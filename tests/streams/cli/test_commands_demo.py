@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,16 @@ def test_the_sample_fills_every_section_of_the_report(lostfound: Lostfound, tmp_
     redirects = (tmp_path / "data" / "demo" / "sample-redirects.conf").read_text()
     assert '/guide/export.html" "https://www.windvane.example/manual/export/";' in redirects
     assert "ingested before" in lostfound("demo", "--sample").out
+
+
+def test_the_suggested_commands_print_an_answer(lostfound: Lostfound) -> None:
+    lines = lostfound("demo", "--sample").out.partition("Try next")[2].splitlines()
+    commands = [shlex.split(line) for line in lines if line.strip()]
+    assert [command[3] for command in commands] == ["find", "captures", "clusters", "find"]
+    for _lostfound, *arguments in commands:
+        result = lostfound(*arguments)
+        assert result.code == 0, arguments
+        assert result.out
 
 
 def test_the_sample_is_used_without_a_package_index(lostfound: Lostfound, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from streams.find.map_formats.hosting_services import VERCEL_REDIRECTS_MAX
+from streams.find.map_formats.hosting_services import VERCEL_REDIRECTS_MAX, describe_cloudflare_limit
 from streams.find.redirect_maps import FORMATS, RedirectMap, flatten_chains, render
 
 SITE = "https://a.example"
@@ -80,6 +80,13 @@ def test_cloudflare_has_the_columns_of_a_bulk_redirect_list_and_no_header() -> N
     )
     assert list(csv.reader(io.StringIO(text))) == [["b.example/c", NEW, "301"], ["a.example/a,b", NEW, "301"]]
     assert set(dropped) == {f"{SITE}/q?x=1", f"{SITE}:8080/port"}
+
+
+def test_cloudflare_accepts_as_many_redirects_as_the_plan_allows() -> None:
+    assert describe_cloudflare_limit(10_000) == ""
+    note = describe_cloudflare_limit(10_001)
+    assert note.startswith("the map has 10,001 redirects; ")
+    assert all(limit in note for limit in ("10,000 (Free)", "25,000 (Pro)", "50,000 (Business)"))
 
 
 def test_vercel_sources_are_patterns_without_special_characters() -> None:
