@@ -1,4 +1,4 @@
-"""Tell whether the kernel must be compiled, which takes about ten seconds: once if numba has a cache, or always."""
+"""Tell whether the kernel must be compiled, which takes about ten seconds, and only once if numba has a cache."""
 
 from __future__ import annotations
 
