@@ -52,7 +52,8 @@ class Extractor(IntEnum):
     NONE = 0
     TEXT = 1  # supplied as text by the crawler
     HTML = 2
-    HTML_FALLBACK = 3  # all text, because the main content was empty or there was too much markup
+    HTML_FALLBACK = 3  # all text, because the main content was empty
+    HTML_STRIPPED = 4  # the text between the tags, because parsing them would have taken too long or too much memory
 
 
 class SweepState(IntEnum):

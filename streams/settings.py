@@ -35,6 +35,9 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     line_bytes_max: Count
     url_bytes_max: Annotated[int, Meta(ge=16, le=60_000)]
     tokens_max: Count
+    html_tags_max: Count
+    html_attributes_max: Count
+    header_bytes_max: Annotated[int, Meta(ge=1024, le=1 << 26)]
     bucket_postings_max: Annotated[int, Meta(ge=1, le=10_000)]
     sample_postings_max: Count
     candidates_max: Count

@@ -319,11 +319,17 @@ def _read_page(source: str, bytes_max: int) -> bytes:
 def _sketch_page(content: bytes, scheme: Scheme, settings: Settings) -> Sketch:
     """Return the sketch of a page. Raise InputError if the page has no text."""
     from streams.sketch.extract import TextError, extract_body
+    from streams.sketch.html_guard import ParserLimits
     from streams.sketch.sketcher import Sketcher
 
     hint = "supply HTML or plain text"
     try:
-        extracted = extract_body(content, page_bytes_max=settings.limits.page_bytes_max, extractor=scheme.extractor)
+        extracted = extract_body(
+            content,
+            page_bytes_max=settings.limits.page_bytes_max,
+            extractor=scheme.extractor,
+            parser_limits=ParserLimits.from_settings(settings.limits),
+        )
     except TextError as error:
         raise InputError(f"no text could be extracted: {error.detail}", hint) from error
     sketch = Sketcher(scheme, settings.limits.tokens_max).sketch(extracted.text)

@@ -101,7 +101,7 @@ class Engine:
             near_duplicates=_count_near_duplicates(new_payloads, verified),
             rejected=[*rejected, *unresolved],
         )
-        counters = self._updated_counters(report, new_payloads, probed, verified)
+        counters = self._updated_counters(report, new_payloads, captured, probed, verified)
         meta.put_counters(changes, counters)
         if probed.postings_dropped:
             meta.put_full_bucket_size(changes, self.settings.limits.bucket_postings_max)
@@ -164,6 +164,7 @@ class Engine:
         self,
         report: BatchReport,
         new_payloads: Sequence[DocumentPayload],
+        captured: capture.CaptureResult,
         probed: ProbeResult,
         verified: VerifyResult,
     ) -> dict[str, int]:
@@ -179,6 +180,7 @@ class Engine:
             pairs_verified=verified.pairs_compared,
             bucket_postings_max=probed.postings_dropped,
             candidates_max=probed.candidates_dropped,
+            html_stripped=captured.stripped,
             tokens_max=sum(document_row.tokens(payload.row) >= tokens_max for payload in new_payloads),
         )
         return dict(totals)

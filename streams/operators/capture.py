@@ -10,7 +10,7 @@ import msgspec
 from state.changes import Changes
 from state.codecs import capture_row
 from state.families import Family
-from state.model import Capture
+from state.model import Capture, Extractor
 from streams.operators.messages import Sighting, SketchedPage
 from streams.page import NOT_MODIFIED, SUCCESS_STATUSES, Page, Rejected
 from streams.sketch.sketcher import fingerprint
@@ -31,6 +31,7 @@ class CaptureResult(msgspec.Struct, frozen=True, kw_only=True):
     captures: list[Capture]  # one per row written
     possibly_stored_keys: list[bytes]  # row keys of captures that arrived late or repeatedly
     unchanged: int  # number of captures with the same document as the previous capture of the URL
+    stripped: int  # number of captures whose page was not parsed, because that would have been too expensive
 
 
 def new_capture(
@@ -198,6 +199,7 @@ def capture(pages: Sequence[SketchedPage], last_captures: Mapping[bytes, Capture
         captures=captures,
         possibly_stored_keys=possibly_stored_keys,
         unchanged=unchanged,
+        stripped=sum(capture.extractor == Extractor.HTML_STRIPPED for capture in captures),
     )
 
 

@@ -18,6 +18,7 @@ from streams.page import NOT_MODIFIED, SUCCESS_STATUSES, Page, Rejected
 from streams.settings import Limits, Policy
 from streams.sketch import sketcher as sketching
 from streams.sketch.extract import ExtractedText, TextError, extract
+from streams.sketch.html_guard import ParserLimits
 from streams.sketch.index_terms import (
     TEXT_WORDS_MAX,
     sample_entries_of_batch,
@@ -51,6 +52,7 @@ class SketchOperator:
         self.scheme, self.policy, self.limits = scheme, policy, limits
         self.sketcher = sketching.Sketcher(scheme, limits.tokens_max)
         self._text_codec = TextCodec({})
+        self._parser_limits = ParserLimits.from_settings(limits)
 
     def __call__(self, task: SketchTask) -> SketchResults:
         """Return the results of each page, in order: a SketchedPage, a Rejected, or both.
@@ -74,7 +76,7 @@ class SketchOperator:
             if original_key is not None or page.status not in SUCCESS_STATUSES or not has_content:
                 continue
             try:
-                text = extract(page, self.limits.page_bytes_max, self.scheme.extractor)
+                text = extract(page, self.limits.page_bytes_max, self.scheme.extractor, self._parser_limits)
             except TextError as error:
                 results[-1].append(Rejected(error.reason, error.detail, page.origin, page.url))
             else:

@@ -46,6 +46,7 @@ class Response(msgspec.Struct, frozen=True):
     fields: dict[str, str]
     body: bytes
     full_size: int = 0  # size of the record's content if that is too big and `body` is incomplete, else 0
+    header_is_cut_off: bool = False  # the header is longer than `header_bytes_max`, so `body` is empty
 
 
 def parse_response(data: bytes, size: int, limits: ReadLimits) -> Response | None:
@@ -66,7 +67,8 @@ def parse_response(data: bytes, size: int, limits: ReadLimits) -> Response | Non
     for name, value in _FIELD_PATTERN.findall(header):
         fields.setdefault(name.decode("ascii").lower(), decode_header_value(value).strip())
     body = data[blank_line.end() :] if blank_line else b""
-    return Response(int(status_line[1] or 200), fields, body, size if size > len(data) else 0)
+    is_cut_off = blank_line is None and len(data) > header_end
+    return Response(int(status_line[1] or 200), fields, body, size if size > len(data) else 0, is_cut_off)
 
 
 def decode_header_value(value: bytes) -> str:
@@ -135,11 +137,13 @@ def page_without_http(
 
 
 def decode_body(response: Response, limits: ReadLimits) -> bytes:
-    """Undo the transfer and content encodings of a body. Raise ContentError (`too_big`, `bad_encoding`).
+    """Undo the transfer and content encodings of a body. Raise ContentError with the reason of a rejection.
 
     Many crawlers store decoded bodies with headers that still name the encoding. So a body that clearly does not have
     this encoding is returned unchanged. A truncated body is decoded as far as possible.
     """
+    if response.header_is_cut_off:
+        raise ContentError("bad_header", f"the HTTP header is longer than header_bytes_max {limits.header_bytes_max}")
     if response.full_size:
         raise ContentError("too_big", too_big_detail(response.full_size, limits))
     body = response.body

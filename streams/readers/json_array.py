@@ -75,7 +75,8 @@ def _skip_separators(stream: ByteStream) -> bytes:
 
 def _read_element(stream: ByteStream, limits: ReadLimits) -> _Element:
     """Read an element up to its end, and the comma or bracket after an element that is not an object."""
-    element, parts, depth, in_string = _Element(), [], 0, False
+    element, depth, in_string = _Element(), 0, False
+    content = bytearray()  # not a list of parts: millions of keys would take fifty times their bytes
     while element.size <= limits.line_bytes_max + limits.skip_bytes_max:
         data = stream.read_match(_IN_STRING if in_string else _OUTSIDE_STRINGS, limits.line_bytes_max)
         data = data or stream.read(1)
@@ -83,15 +84,15 @@ def _read_element(stream: ByteStream, limits: ReadLimits) -> _Element:
             break
         element.size += len(data)
         if element.size <= limits.line_bytes_max:
-            parts.append(data)
+            content += data
         else:
-            parts.clear()
+            content.clear()
         if in_string:
             if data == b"\n":
                 element.end = "newline"
                 break
             if data == b"\\":  # the rest of the escape is in the next chunk
-                parts.append(stream.read(1))
+                content += stream.read(1)
             in_string = data != b'"'
         elif data == b'"':
             in_string = True
@@ -100,7 +101,7 @@ def _read_element(stream: ByteStream, limits: ReadLimits) -> _Element:
             if depth <= 0 and data in {b"}", b"]", b","}:
                 element.end = "complete"
                 break
-    element.data = b"".join(parts)
+    element.data = bytes(content)
     return element
 
 

@@ -34,6 +34,7 @@ class ReadLimits(msgspec.Struct, frozen=True, kw_only=True):
             page_bytes_max=limits.page_bytes_max,
             line_bytes_max=limits.line_bytes_max,
             url_bytes_max=limits.url_bytes_max,
+            header_bytes_max=limits.header_bytes_max,
             warc_folder=settings.ingest.warc_folder,
         )
 

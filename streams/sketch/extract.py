@@ -17,6 +17,7 @@ import msgspec
 from state.model import Extractor
 from streams.errors import BadUrl, LostfoundError, SettingsError
 from streams.sketch import html_guard
+from streams.sketch.html_guard import DEFAULT_LIMITS, ParserLimits
 from streams.urls import url_key
 
 if TYPE_CHECKING:
@@ -71,7 +72,10 @@ class ExtractedText(msgspec.Struct, frozen=True):
     meta_refresh: str | None = None
 
 
-def extract(page: Page, page_bytes_max: int = PAGE_BYTES_MAX, extractor: str = DEFAULT_EXTRACTOR) -> ExtractedText:
+def extract(
+    page: Page, page_bytes_max: int = PAGE_BYTES_MAX, extractor: str = DEFAULT_EXTRACTOR,
+    parser_limits: ParserLimits = DEFAULT_LIMITS,
+) -> ExtractedText:  # fmt: skip
     """Return the text of a page that has a body or a text, in time and memory bounded by the page's size.
 
     Raise SettingsError if the extractor is unknown. Otherwise raise only TextError, with the reason `too_big`,
@@ -81,13 +85,14 @@ def extract(page: Page, page_bytes_max: int = PAGE_BYTES_MAX, extractor: str = D
         return _extract_text(page.text, page.title, page_bytes_max)
     return extract_body(
         page.body or b"", page.mime, page.charset, page.url, page.title,
-        page_bytes_max=page_bytes_max, extractor=extractor,
+        page_bytes_max=page_bytes_max, extractor=extractor, parser_limits=parser_limits,
     )  # fmt: skip
 
 
 def extract_body(
     body: bytes, mime: str = "", charset: str = "", url: str = "", title: str = "",
     *, page_bytes_max: int = PAGE_BYTES_MAX, extractor: str = DEFAULT_EXTRACTOR,
+    parser_limits: ParserLimits = DEFAULT_LIMITS,
 ) -> ExtractedText:  # fmt: skip
     """Return the text of an HTML or plain-text body as served. Raise the same errors as `extract`.
 
@@ -102,7 +107,7 @@ def extract_body(
     if extractor not in SKIPPED_TAGS_BY_EXTRACTOR:
         extractors = ", ".join(SKIPPED_TAGS_BY_EXTRACTOR)
         raise SettingsError(f"unknown extractor {extractor!r}", f"choose one of {extractors}")
-    return _extract_html(decoded, url, title, SKIPPED_TAGS_BY_EXTRACTOR[extractor])
+    return _extract_html(decoded, url, title, SKIPPED_TAGS_BY_EXTRACTOR[extractor], parser_limits)
 
 
 def decode(body: bytes, charset: str = "") -> str:
@@ -172,15 +177,19 @@ def _extract_text(text: str, title: str, chars_max: int) -> ExtractedText:
     return ExtractedText(text, _one_line(title), Extractor.TEXT)
 
 
-def _extract_html(markup: str, url: str, title: str, skipped_tags: tuple[str, ...]) -> ExtractedText:
+def _extract_html(
+    markup: str, url: str, title: str, skipped_tags: tuple[str, ...], parser_limits: ParserLimits
+) -> ExtractedText:
     if "\0" in markup:
         markup = markup.replace("\0", " ")
     if not markup or markup.isspace():
         raise TextError("no_text", "the page is empty")
-    estimate = html_guard.estimate_parsing(markup)
+    estimate = html_guard.estimate_parsing(markup, parser_limits)
     if estimate.too_expensive:
-        text = html_guard.strip_tags(markup, skipped_tags) or html_guard.strip_tags(markup)
-        extracted = ExtractedText(text, _one_line(title or html_guard.find_title(markup)), Extractor.HTML_FALLBACK)
+        text = html_guard.strip_tags(markup, skipped_tags)
+        if not text and any(f"<{name}" in markup.lower() for name in skipped_tags):
+            text = html_guard.strip_tags(markup)
+        extracted = ExtractedText(text, _one_line(title or html_guard.find_title(markup)), Extractor.HTML_STRIPPED)
     else:
         extracted = _parse_html(markup, url, title, skipped_tags, estimate.meta_chars)
     if not extracted.text and extracted.meta_refresh is None:

@@ -3,7 +3,8 @@
 The HTML standard requires quadratic time or worse for some pages. In lexbor, Resiliparse's parser, 27 kB of
 `<b id=1><b id=2>...` before `<p>x<p>x...` became 2.2 million elements and 860 MB, because each paragraph reopens
 every <b>. 700 kB of `<b></i>` took 17 s, because each end tag visits all open elements. A tag with 100,000 attributes
-took more than 20 s. Therefore, tags and attributes are counted first, which gives an upper bound on the work. If a
+took more than 20 s, and 270 kB of `<select><option>x<option>x...` took 3 s, because each <option> visits all nodes of
+its <select>. Therefore, tags, attributes and nodes are counted first, which gives an upper bound on the work. If a
 page exceeds a limit, its tags are stripped in linear time instead of parsing it; the text is nearly the same.
 """
 
@@ -11,17 +12,16 @@ from __future__ import annotations
 
 import html
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Self
+
+import msgspec
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-TAGS_MAX = 30_000  # some tags make the parser visit all open elements; this many take about a second
-REOPENED_MAX = 1_000_000  # each copy of an unclosed formatting element takes about 400 bytes
-ATTRIBUTE_COMPARISONS_MAX = 200_000_000  # each new attribute is compared with the tag's other attributes
-ROOTS_MAX = 100  # the parser adds the attributes of each further <html> or <body> tag to the first one
+    from streams.settings import Limits
+
 META_CHARS_MAX = 8_192  # a longer <meta> tag is read only up to here
-INDENT_CHARS_MAX = 100_000_000  # a line in nested lists is indented by two spaces per level
 
 _SMALL_CHARS, _SMALL_TAGS = 20_000, 1_500  # a page within these two limits is within all limits above
 
@@ -37,6 +37,28 @@ _HUGE_CHARACTER_REFERENCE = re.compile(r"&#[0-9]{8,}")
 _TITLE = re.compile(r"<title[^<>]{0,200}>([^<]{0,2000})", re.IGNORECASE)
 
 
+class ParserLimits(msgspec.Struct, frozen=True):
+    """Limits on the work of the parser. A page within them takes at most about a second and 400 MB."""
+
+    tags_max: int = 30_000  # some tags make the parser visit all open elements
+    attributes_max: int = 500_000  # each takes about 240 bytes
+    other_markup_max: int = 500_000  # each comment takes about 300 bytes, with the text after it
+    reopened_max: int = 1_000_000  # each copy of an unclosed formatting element takes about 400 bytes
+    visits_max: int = 300_000_000  # text in a table makes the parser visit all open elements
+    option_visits_max: int = 100_000_000  # each <option> makes the parser visit all nodes of its <select>
+    attribute_comparisons_max: int = 200_000_000  # each new attribute is compared with the tag's other attributes
+    name_comparisons_max: int = 1_000_000_000  # the parser's table of attribute names has only 128 slots
+    roots_max: int = 100  # the parser adds the attributes of each further <html> or <body> tag to the first one
+    indent_chars_max: int = 100_000_000  # a line in nested lists is indented by two spaces per level
+
+    @classmethod
+    def from_settings(cls, limits: Limits) -> Self:
+        return cls(tags_max=limits.html_tags_max, attributes_max=limits.html_attributes_max)
+
+
+DEFAULT_LIMITS = ParserLimits()
+
+
 class ParsingEstimate(NamedTuple):
     """Whether a page is too expensive to parse, and where its <meta> tags end."""
 
@@ -44,22 +66,28 @@ class ParsingEstimate(NamedTuple):
     meta_chars: int  # the first `meta_chars` characters contain all relevant <meta> tags
 
 
-def estimate_parsing(markup: str) -> ParsingEstimate:
+def estimate_parsing(markup: str, limits: ParserLimits = DEFAULT_LIMITS) -> ParsingEstimate:
     """Estimate the work of parsing a page."""
-    if len(markup) <= _SMALL_CHARS and markup.count("<") <= _SMALL_TAGS:
+    if len(markup) <= _SMALL_CHARS and markup.count("<") <= min(_SMALL_TAGS, limits.tags_max):
         return ParsingEstimate(False, len(markup))
     from streams.sketch.html_counts import count_markup
 
-    tags, formatting, attribute_comparisons, roots, lists, meta_end = count_markup(markup.encode("utf-8", "replace"))
+    counts = count_markup(markup.encode("utf-8", "replace"))
     too_expensive = (
-        tags > TAGS_MAX
-        or tags * formatting > REOPENED_MAX
-        or attribute_comparisons > ATTRIBUTE_COMPARISONS_MAX
-        or roots > ROOTS_MAX
-        or 2 * lists * tags > INDENT_CHARS_MAX
+        counts.tags > limits.tags_max
+        or counts.attributes > limits.attributes_max
+        or counts.other_markup > limits.other_markup_max
+        or counts.tags * counts.formatting > limits.reopened_max
+        or counts.tags * counts.formatting_attributes > 2 * limits.reopened_max
+        or counts.tags * counts.other_markup > limits.visits_max
+        or counts.options * (counts.tags + counts.other_markup) > limits.option_visits_max
+        or counts.attribute_comparisons > limits.attribute_comparisons_max
+        or counts.attributes * counts.attribute_names > limits.name_comparisons_max
+        or counts.roots > limits.roots_max
+        or 2 * counts.lists * counts.tags > limits.indent_chars_max
     )
     # `meta_end` counts bytes, so it is at least the number of characters.
-    return ParsingEstimate(too_expensive, meta_end + META_CHARS_MAX if meta_end else 0)
+    return ParsingEstimate(too_expensive, counts.meta_end + META_CHARS_MAX if counts.meta_end else 0)
 
 
 def _markup_pieces(markup: str) -> Iterator[tuple[str, str, int, int]]:
@@ -82,6 +110,8 @@ def _markup_pieces(markup: str) -> Iterator[tuple[str, str, int, int]]:
             end_tag = re.compile("</" + name, re.IGNORECASE).search(markup, end)
             end = end_tag.start() if end_tag else len(markup)
         yield "end" if piece[1] else "start", name, start, end
+        if name == "plaintext" and not piece[1]:
+            return  # no end tag can close it, so the rest of the page is text
 
 
 def strip_tags(markup: str, skipped_tags: Collection[str] = ()) -> str:

@@ -15,6 +15,7 @@ COUNTERS = {
     "pages_not_sketched": "pages recognised as unchanged before sketching",
     "captures": "captures written",
     "unchanged": "pages whose URL served the same document last time",
+    "html_stripped": "pages whose tags were stripped because parsing them would be too expensive",
     "sightings": "pages whose URL served a different document or no document last time",
     "documents": "documents seen for the first time",
     "pairs": "candidate pairs nominated by buckets",

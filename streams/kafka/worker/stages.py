@@ -105,7 +105,7 @@ def process_captures(partition: Partition, pages: Sequence[SketchedPage], contex
     outcome.queue(result.sightings)
     outcome.changes = result.changes
     outcome.rejected += unresolved
-    outcome.counts.update(captures=len(result.captures), unchanged=result.unchanged)
+    outcome.counts.update(captures=len(result.captures), unchanged=result.unchanged, html_stripped=result.stripped)
     return outcome
 
 

@@ -304,3 +304,15 @@ def test_reached_limits_are_counted(store: Store, tmp_path: Path) -> None:
     assert counters["tokens_max"] == 1
     assert max(len(value) // 5 for _, value in store.scan(Family.BANDS)) == 4
     assert list(check(store, postings_max=4)) == []
+
+
+def test_pages_too_expensive_to_parse_are_counted(store: Store, tmp_path: Path) -> None:
+    custom = settings({"limits": {"html_tags_max": 100, "html_attributes_max": 400}})
+    lines = [
+        html("https://a.org/tags", "<p>one two three four five" * 101),
+        html("https://a.org/attributes", "<p a b c d e>some words of a page " * 99 + " " * 20_000),
+        html("https://a.org/ordinary", "<p>an ordinary page of words " * 50),
+    ]
+    take(store, tmp_path / "a.jsonl", lines, "one", custom)
+    assert meta.counters(store)["html_stripped"] == 2
+    assert all(capture.document for capture in View(store).all_captures())

@@ -102,3 +102,12 @@ def test_columns_may_swap_names(tmp_path):
     options = ReadOptions(columns={"text": "title", "title": "text"})
     ((_, page),) = read([tmp_path / "a.jl"], options=options)
     assert (page.text, page.title) == ("the text", "the title")
+
+
+def test_an_element_with_many_keys_takes_memory_in_proportion_to_its_bytes(items):
+    data = b'[{"url":"https://a.org/","text":"a b",' + b",".join(b'"%x":1' % n for n in range(300_000)) + b"}]"
+    tracemalloc.start()
+    items(data, "a.json")
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 8 * len(data)

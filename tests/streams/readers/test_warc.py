@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import pytest
 
 from streams.page import Origin, Page
 from streams.readers.read_limits import ReadLimits
+from streams.settings import load
 
 TIME = 1_577_934_245_000
 
@@ -234,3 +237,32 @@ def test_a_bomb_is_skipped_up_to_the_limit(build, reasons):
         assert reasons(pack(good, bytes(900_000), good), "a.warc", limits) == ["page", "page"]
         rubbish = b"x" * 30_000_000
         assert reasons(pack(good, rubbish, good), "a.warc", limits) == ["page", "garbage", "page"]
+
+
+def many_fields(number: int) -> bytes:
+    return b"".join(b"%x:\r\n" % n for n in range(number))
+
+
+def test_headers_with_many_fields_take_bounded_memory(build, items):
+    limits = ReadLimits.from_settings(load())
+    records = [
+        build.warc().replace(b"\r\n", b"\r\n" + many_fields(9_000), 1),
+        build.warc(build.http().replace(b"\r\n", b"\r\n" + many_fields(9_000), 1)),
+        build.warc(build.http().replace(b"\r\n", b"\r\n" + many_fields(1_000_000), 1)),
+        build.warc().replace(b"\r\n", b"\r\n" + many_fields(1_000_000), 1),
+        build.warc(),
+    ]
+    data = b"".join(records)
+    tracemalloc.start()
+    results = [item for _, item in items(data, "a.warc", limits)]
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 48 << 20  # three times the largest record
+    assert [getattr(item, "reason", "") for item in results] == ["", "", "", "bad_header", ""]
+    assert results[2].content_error == ("bad_header", "the HTTP header is longer than header_bytes_max 65536")
+
+
+def test_the_limit_on_headers_is_a_setting(build, items):
+    limits = ReadLimits.from_settings(load(overrides={"limits": {"header_bytes_max": 1024}}))
+    data = build.warc().replace(b"\r\n", b"\r\n" + many_fields(300), 1)
+    assert [item.reason for _, item in items(data, "a.warc", limits)] == ["bad_header"]
