@@ -2,7 +2,7 @@
 
 # Annotations cannot express the numba types of compiled functions.
 # mypy: allow-untyped-defs
-# ruff: noqa: ANN001, ANN202, PLR0915
+# ruff: noqa: ANN001, ANN202
 
 from __future__ import annotations
 
