@@ -87,7 +87,7 @@ async def publish(
                 f"no sweep was opened or committed; {document_command('formats-input')} lists the supported formats",
             )
         opened_time = await _open_sweep(sweep_log, sweep, now)
-        items = pack_pages(chain([first_page], read_items), kafka, sweep, opened_time, partition_counts.pages)
+        items = pack_pages(chain([first_page], read_items), kafka, sweep, opened_time, partition_counts.published)
         in_flight: set[asyncio.Task[int]] = set()
         # Files are read and decompressed in a thread, so that the event loop is not blocked.
         while (item := await asyncio.to_thread(next, items, None)) is not None:

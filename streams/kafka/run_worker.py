@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
+import os
 import signal
 import threading
 from collections.abc import Sequence
@@ -12,7 +14,8 @@ import msgspec
 import structlog
 from prometheus_client import disable_created_metrics
 
-from streams.errors import InputError, LostfoundError
+from state.errors import StateLocked
+from streams.errors import InputError, LostfoundError, StateError
 from streams.find import warm_up
 from streams.kafka.collection.collection import Collection
 from streams.kafka.collection.http_server import Server, listen
@@ -65,6 +68,7 @@ def run(settings: Settings, broker: Broker, options: WorkerOptions) -> None:
     disable_created_metrics()  # type: ignore[no-untyped-call]  # creation times would double the length of /metrics
     ensure_open_files(settings.server)
     kafka = settings.kafka
+    _lock_folder(options.data_dir)
     counts = asyncio.run(topics.ensure(broker, kafka, partitions=options.partitions, create=kafka.create_topics))
     (options.data_dir / "faust").mkdir(parents=True, exist_ok=True)
     warm_up()  # otherwise, publishing the first moves would delay a batch of pages
@@ -76,6 +80,22 @@ def run(settings: Settings, broker: Broker, options: WorkerOptions) -> None:
     except Exception:
         log.exception("the worker failed")
         end_process()  # otherwise Faust's threads would keep an idle process alive
+
+
+def _lock_folder(folder: Path) -> None:
+    """Lock a worker's folder until the process ends. Raise StateLocked if another worker has locked it."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(folder / "worker.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)  # unlike with flock, child processes do not inherit it
+    except BlockingIOError as error:
+        raise StateLocked(
+            f"another worker uses the folder {folder}", "choose another --data-dir: each worker needs its own folder"
+        ) from error
+    except OSError as error:
+        raise StateError(
+            f"cannot use the folder {folder}: {error}", "check --data-dir and its permissions"
+        ) from error
 
 
 async def _run(settings: Settings, broker: Broker, options: WorkerOptions, counts: topics.PartitionCounts) -> None:

@@ -34,6 +34,12 @@ def test_a_port_or_a_folder_in_use_is_reported(make_collection: Callable[..., An
         "  choose another --port",
     ]
     # The last --data-dir wins: the folder of the running worker.
-    code, message = wait_for_exit(collection, "c", collection.worker("c", "--data-dir", collection.folder / "a"))
+    folder = collection.folder / "a"
+    code, message = wait_for_exit(collection, "c", collection.worker("c", "--data-dir", folder))
     assert code == 4
-    assert "another process is writing to the state" in message
+    assert message.splitlines() == [
+        f"lostfound: another worker uses the folder {folder}",
+        "  choose another --data-dir: each worker needs its own folder",
+    ]
+    # It ends before it joins the group, so the partitions of the running worker stay where they are.
+    assert "group" not in (collection.folder / "c.log").read_text()

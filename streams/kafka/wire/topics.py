@@ -36,6 +36,14 @@ class PartitionCounts(msgspec.Struct, frozen=True):
             return 1
         return self.pages if topic is Topic.PAGES else self.partitions
 
+    @property
+    def published(self) -> int:
+        """The number of partitions of `pages` to which `publish` sends.
+
+        It does not change when partitions are added to `pages`, so that all captures of a URL stay in one partition.
+        """
+        return min(self.pages, self.partitions)
+
 
 def full_name(settings: KafkaSettings, topic: Topic) -> str:
     """Return the name of a topic on the broker."""

@@ -27,6 +27,7 @@ from streams.kafka.worker.runner import Message
 log = structlog.get_logger(__name__)
 OPERATORS = ("sketch", "state")  # the groups of operators that a worker can run
 HEARTBEATS_PER_SESSION = 4
+METADATA_SECONDS_MAX = 10  # after this time, partitions that were added to `pages` are read
 CHANGELOG_RECORDS_BUFFERED = 32  # per recovering partition; a record has at most `pack_bytes`
 
 
@@ -109,6 +110,7 @@ def build_app(
         broker_heartbeat_interval=kafka.session_seconds / HEARTBEATS_PER_SESSION,
         broker_request_timeout=max(90.0, kafka.session_seconds + 1),
         broker_max_poll_records=500,
+        consumer_metadata_max_age_ms=METADATA_SECONDS_MAX * 1000,
         consumer_max_fetch_size=4 << 20,
         stream_buffer_maxsize=max(kafka.take_messages, kafka.take_pages),
         stream_recovery_delay=0.0,
