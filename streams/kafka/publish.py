@@ -138,6 +138,7 @@ async def _open_sweep(sweep_log: SweepLog, name: str, now: int) -> int:
     """Open the sweep if it does not exist. Return the time in ms when it was opened."""
     await sweep_log.start()
     try:
+        await sweep_log.join()
         number = await sweep_log.get_or_open(name, now)
         return sweep_log.table.sweeps[number].opened_time
     finally:

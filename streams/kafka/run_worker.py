@@ -115,7 +115,12 @@ async def _run(settings: Settings, broker: Broker, options: WorkerOptions, count
             server = Server(collection)
             await server.start(sockets)
             publishes_moves = Topic.MOVES.value in kafka.results
-            coroutines = [stop.wait(), app.wait_for_stopped(), coordinate_commits(collection)]
+            coroutines = [
+                stop.wait(),
+                app.wait_for_stopped(),
+                app.wait_until_refused(),
+                coordinate_commits(collection),
+            ]
             if publishes_moves:
                 coroutines.append(publish_moves(collection))
             if options.until_idle:

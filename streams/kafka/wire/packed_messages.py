@@ -6,6 +6,7 @@ with its version, and the scheme of the sketches. Messages with an unexpected sc
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
@@ -21,6 +22,7 @@ from streams.operators.messages import BucketProbe, CandidatePair, Sighting, Ske
 
 Headers = Sequence[tuple[str, bytes | None]]
 SCHEMA_VERSION = 1
+_VERSION = re.compile(r"lostfound\.[a-z-]+/([1-9][0-9]{0,8})")
 _ARRAY_HEADER = struct.Struct(">BI")
 _ARRAY32 = 0xDD  # msgpack's type byte for an array whose length has 4 bytes
 
@@ -112,6 +114,13 @@ def pack(values: Iterable[msgspec.Struct], bytes_max: int) -> Iterator[bytes]:
 def decode_headers(headers: Headers) -> dict[str, str]:
     """Decode headers to strings of at most 200 characters, by name. A missing value becomes an empty string."""
     return {name: (value or b"")[:200].decode("utf-8", "replace") for name, value in headers}
+
+
+def newer_version(headers: Headers) -> int:
+    """Return the version in a schema header if this process cannot read it yet, otherwise 0."""
+    match = _VERSION.fullmatch(decode_headers(headers).get("schema", ""))
+    version = int(match[1]) if match else 0
+    return version if version > SCHEMA_VERSION else 0
 
 
 def check_readable(headers: Headers) -> None:

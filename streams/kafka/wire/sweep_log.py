@@ -6,6 +6,7 @@
     {"event": "cancel",    "name": ..., "time": ...}
     {"event": "cancelled", "name": ..., "time": ..., "number": n}
     {"event": "moves_published", "name": ..., "time": ..., "number": n}
+    {"event": "format",    "scheme": id or "", "version": n, "time": ms}
     {"event": "expired",   "topic": ..., "partition": p, "start_offset": n, "end_offset": n, "time": ...}
 
 Sweeps are numbered in the order of their `open` events, so all workers agree on the numbers without communicating.
@@ -14,6 +15,11 @@ worker appends once all messages before these offsets have passed all stages. Af
 the commit are not published again. `cancel` hides a sweep. `cancelled` frees its name once the messages in flight are
 processed and its captures are removed. `expired` reports messages that were deleted before a worker read them. They
 are counted for each sweep that is open at this position of the log, because their own sweep is unknown.
+
+`format` records the scheme of the collection's sketches and the version of its messages. Every worker appends it
+before it joins the consumer group, unless the log already contains the same values. The first scheme is that of the
+collection: a worker with a different one ends. A worker does not start, and ends when it receives a message, if the
+version in the log is newer than its own. A message with a newer version than the log is rejected: anyone can send it.
 
 Events that `state.sweep_life` does not allow are ignored, because two workers may append the same event. Events that
 only workers append contain the sweep's number, because a new sweep may have the same name by then.
@@ -33,7 +39,7 @@ from msgspec import Meta
 
 from state import sweep_life, sweeps
 from state.changes import Changes
-from state.errors import LostfoundError
+from state.errors import LostfoundError, StateIncompatible
 from state.families import Family
 from state.model import Sweep, SweepState
 from state.sweep_life import Phase, Step, SweepLife
@@ -41,24 +47,27 @@ from streams.errors import InputError
 from streams.kafka.process_exit import end_process
 from streams.kafka.wire import record_batches, topics
 from streams.kafka.wire.broker import Broker
-from streams.kafka.wire.packed_messages import Topic, schema
+from streams.kafka.wire.packed_messages import SCHEMA_VERSION, Topic, schema
 from streams.kafka.wire.producer import Producer
 from streams.settings import KafkaSettings
 from streams.timestamps import MILLIS_MAX
 
 log = structlog.get_logger(__name__)
+CATCH_UP_SECONDS = 0.05
 _Offset = Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """An event in the log."""
 
-    event: Literal["open", "commit", "reached", "cancel", "cancelled", "moves_published", "expired"]
+    event: Literal["open", "commit", "reached", "cancel", "cancelled", "moves_published", "expired", "format"]
     name: str = ""
     time: Annotated[int, Meta(ge=0, le=MILLIS_MAX)]  # ms since the epoch, UTC
     end_offsets: list[_Offset] = []  # one per partition of `pages`
     captures: _Offset = 0
     number: Annotated[int, Meta(ge=0, lt=1 << 32)] = 0  # 0: the sweep that has this name at this position of the log
+    scheme: Annotated[str, Meta(max_length=100)] = ""  # only of "format", like the next field
+    version: _Offset = 0
     # The fields of "expired". `topic` is the full name.
     topic: Annotated[str, Meta(max_length=249)] = ""
     partition: Annotated[int, Meta(ge=0, lt=1 << 31)] = 0
@@ -77,6 +86,15 @@ STEPS = {
 """The step of `state.sweep_life` that each event performs."""
 
 
+def newer_version_error(source: str, version: int) -> StateIncompatible:
+    """Return the error for messages of a version that this process cannot read."""
+    return StateIncompatible(
+        f"{source} has messages of version {version}, but this version of lostfound reads only versions up to"
+        f" {SCHEMA_VERSION}",
+        "use the newer version of lostfound; unread messages stay in the topic",
+    )
+
+
 class SweepTable:
     """The sweeps that result from the events of the log."""
 
@@ -84,6 +102,8 @@ class SweepTable:
         self.sweeps: dict[int, Sweep] = {}
         self.pending_commits: dict[int, Event] = {}  # requested but not yet in effect, by sweep number
         self._phases: dict[int, Phase] = {}
+        self.scheme_id = ""  # of the collection; empty until the first worker has started
+        self.message_version = 0  # the newest version of messages between workers and from `publish`
         self._expired_ends: dict[tuple[str, int], int] = {}  # the last reported offset, by topic and partition
         self._rows: dict[bytes, bytes] | None = None  # cached by `rows()`; reset by each event
 
@@ -105,6 +125,10 @@ class SweepTable:
         self._rows = None
         if event.event == "expired":
             self._count_expired(event)
+            return
+        if event.event == "format":
+            self.scheme_id = self.scheme_id or event.scheme
+            self.message_version = max(self.message_version, event.version)
             return
         try:
             life = self._life_after(event)
@@ -157,6 +181,7 @@ class SweepLog:
     def __init__(self, broker: Broker, settings: KafkaSettings, producer: Producer) -> None:
         self.table = SweepTable()
         self.producer = producer
+        self._prefix = settings.prefix
         self._broker, self._topic = broker, topics.full_name(settings, Topic.SWEEPS)
         self._batch_bytes_max = settings.batch_bytes_max
         self._consumer: AIOKafkaConsumer | None = None
@@ -205,6 +230,32 @@ class SweepLog:
         if records:
             async with self._changed:
                 self._changed.notify_all()
+
+    async def join(self, scheme_id: str = "") -> None:
+        """Record the scheme, if there is one, and the version of this process's messages.
+
+        Raise StateIncompatible if the collection has a different scheme or a newer version.
+        """
+        table = self.table
+        if (scheme_id and not table.scheme_id) or table.message_version < SCHEMA_VERSION:
+            now = time.time_ns() // 1_000_000
+            await self.append(Event(event="format", scheme=scheme_id, version=SCHEMA_VERSION, time=now))
+            await self.catch_up()
+        if scheme_id and table.scheme_id != scheme_id:
+            raise StateIncompatible(
+                f"the collection {self._prefix!r} has scheme {table.scheme_id}, but the settings have {scheme_id}",
+                "use the [scheme] settings with which its first worker was started, or a different --prefix",
+            )
+        if table.message_version > SCHEMA_VERSION:
+            raise newer_version_error(f"the collection {self._prefix!r}", table.message_version)
+
+    async def catch_up(self) -> None:
+        """Return once all events that are now in the log are applied."""
+        assert self._consumer is not None
+        partition = TopicPartition(self._topic, 0)
+        end = (await self._consumer.end_offsets([partition]))[partition]
+        while await self._consumer.position(partition) < end:  # noqa: ASYNC110 - a marker has no event
+            await asyncio.sleep(CATCH_UP_SECONDS)  # `_follow` applies the events
 
     async def append(self, event: Event) -> None:
         """Append an event to the log."""

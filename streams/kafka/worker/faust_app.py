@@ -6,6 +6,7 @@ therefore ends the process before the batch is acknowledged.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from functools import cached_property, partial
 from pathlib import Path
@@ -15,6 +16,7 @@ import faust
 import structlog
 from faust.auth import SASLCredentials, SSLCredentials
 
+from state.errors import StateIncompatible
 from streams.kafka.process_exit import end_process
 from streams.kafka.wire import topics
 from streams.kafka.wire.broker import Broker
@@ -25,6 +27,7 @@ from streams.kafka.worker.page_processor import PageProcessor
 from streams.kafka.worker.runner import Message
 
 log = structlog.get_logger(__name__)
+ProcessBatch = Callable[[list[Message]], Awaitable[None]]
 OPERATORS = ("sketch", "state")  # the groups of operators that a worker can run
 HEARTBEATS_PER_SESSION = 4
 METADATA_SECONDS_MAX = 10  # after this time, partitions that were added to `pages` are read
@@ -37,6 +40,8 @@ class App(faust.App):
     def __init__(self, page_processor: PageProcessor, name: str, **settings: Any) -> None:
         self.page_processor, self.runner = page_processor, page_processor.runner
         super().__init__(name, **settings)
+        self._refusal: StateIncompatible | None = None
+        self._refused = asyncio.Event()
 
     def _new_transport(self) -> Transport:
         return Transport(self.conf.broker_consumer, self)
@@ -71,10 +76,26 @@ class App(faust.App):
         self.runner.partitions.recovered = True
 
     async def on_start(self) -> None:
-        """Connect the producer and the sweep log before the first message arrives."""
+        """Connect the producer and the sweep log before the worker joins the consumer group.
+
+        Raise StateIncompatible if the collection has a different scheme or a newer version of messages.
+        """
         await self.runner.producer.start()
         await self.runner.sweep_log.start()
+        await self.runner.sweep_log.join(self.runner.settings.scheme.id)
         await super().on_start()
+
+    async def refuse(self, error: StateIncompatible) -> None:
+        """Make `wait_until_refused` raise the error. Never return, so that the batch is not acknowledged."""
+        self._refusal = error
+        self._refused.set()
+        await asyncio.Event().wait()
+
+    async def wait_until_refused(self) -> None:
+        """Raise StateIncompatible once this worker has received messages that only a newer version can read."""
+        await self._refused.wait()
+        assert self._refusal is not None
+        raise self._refusal
 
     async def on_shutdown(self) -> None:
         """Disconnect the producer and the sweep log, and stop sketching, after the last message is processed."""
@@ -120,14 +141,10 @@ def build_app(
         serializers: dict[str, Any] = {"key_serializer": "raw", "value_serializer": "raw", "value_type": bytes}
         return app.topic(topics.full_name(kafka, topic), partitions=partition_count, **serializers)
 
-    def add_agent(topic: Topic, process_batch: Callable[[list[Message]], Awaitable[None]], messages_max: int) -> None:
+    def add_agent(topic: Topic, process_batch: ProcessBatch, messages_max: int) -> None:
         async def process_stream(stream: Any) -> None:
             async for events in stream.take_events(messages_max, within=kafka.take_seconds):
-                try:
-                    await process_batch([_to_message(event.message) for event in events])
-                except BaseException:
-                    log.exception("a batch failed; the process ends before acknowledging it")
-                    end_process()
+                await _process_or_end(app, process_batch, [_to_message(event.message) for event in events])
 
         app.agent(faust_topic(topic), name=topic.value, concurrency=1)(process_stream)
 
@@ -145,6 +162,17 @@ def build_app(
     if "sketch" in operators:
         add_agent(Topic.PAGES, page_processor.process, kafka.take_pages)
     return app
+
+
+async def _process_or_end(app: App, process_batch: ProcessBatch, batch: list[Message]) -> None:
+    """Process a batch. If this fails, never return, because Faust would acknowledge the batch."""
+    try:
+        await process_batch(batch)
+    except StateIncompatible as error:
+        await app.refuse(error)
+    except BaseException:
+        log.exception("a batch failed; the process ends before acknowledging it")
+        end_process()
 
 
 def _to_message(message: Any) -> Message:

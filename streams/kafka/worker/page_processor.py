@@ -70,7 +70,11 @@ class PageProcessor:
         self._pool = SketchPool(processes, settings.scheme, settings.policy, settings.limits)
 
     async def process(self, batch: Sequence[Message]) -> None:
-        """Process messages, at most `kafka.take_pages` pages at a time. One message may contain many pages."""
+        """Process messages, at most `kafka.take_pages` pages at a time. One message may contain many pages.
+
+        Raise StateIncompatible, and process nothing, if a message was sent by a newer version.
+        """
+        await self.runner.refuse_newer(Topic.PAGES, batch)
         pages: list[tuple[page_messages.DecodedPage, Message]] = []
         for message in batch:
             pages += [(decoded, message) for decoded in await self._decode(message)]

@@ -13,9 +13,9 @@ import structlog
 from state.model import SweepState
 from state.partition import Partition
 from streams.kafka.wire import topics
-from streams.kafka.wire.packed_messages import BadMessage, Headers, Topic, unpack
+from streams.kafka.wire.packed_messages import BadMessage, Headers, Topic, newer_version, unpack
 from streams.kafka.wire.producer import DeadLetter, Producer, to_dead_letter
-from streams.kafka.wire.sweep_log import Event, SweepLog
+from streams.kafka.wire.sweep_log import Event, SweepLog, newer_version_error
 from streams.kafka.worker.metrics import Metrics
 from streams.kafka.worker.open_partitions import OpenPartitions
 from streams.kafka.worker.stages import STAGES, Context, Outcome
@@ -47,11 +47,26 @@ class Runner:
         self.context = Context(settings, partitions.partition_count)
 
     async def process(self, topic: Topic, batch: Sequence[Message]) -> None:
-        """Process messages of one topic. Partitions run concurrently; the messages of a partition run in order."""
+        """Process messages of one topic. Partitions run concurrently; the messages of a partition run in order.
+
+        Raise StateIncompatible, and process nothing, if a message was sent by a newer version.
+        """
+        await self.refuse_newer(topic, batch)
         by_partition: defaultdict[int, list[Message]] = defaultdict(list)
         for message in batch:
             by_partition[message.partition].append(message)
         await asyncio.gather(*(self._process(topic, number, messages) for number, messages in by_partition.items()))
+
+    async def refuse_newer(self, topic: Topic, batch: Sequence[Message]) -> None:
+        """Raise StateIncompatible if a message has a newer version, and the sweep log says that it is in use."""
+        for message in batch:
+            if version := newer_version(message.headers):
+                await self.sweep_log.catch_up()  # a newer worker records its version before it sends messages
+                if version <= self.sweep_log.table.message_version:
+                    name = topics.full_name(self.settings.kafka, topic)
+                    raise newer_version_error(
+                        f"the topic {name} (partition {message.partition}, offset {message.offset})", version
+                    )
 
     async def _process(self, topic: Topic, number: int, batch: Sequence[Message]) -> None:
         values, dead_letters = self._unpack(topic, batch)

@@ -22,6 +22,10 @@ class FakeSweepLog:
 
     def __init__(self, table: SweepTable) -> None:
         self.table = table
+        self.catch_ups = 0
+
+    async def catch_up(self) -> None:
+        self.catch_ups += 1
 
     async def append(self, event: Event) -> None:
         self.table.apply(event)

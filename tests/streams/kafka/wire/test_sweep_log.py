@@ -102,3 +102,33 @@ def test_moves_of_the_last_committed_sweep_are_published_once() -> None:
         table.apply(item)
         unpublished.append(table.unpublished_sweep.name if table.unpublished_sweep else "")
     assert unpublished == ["", "", "", "", "a", "b", "b", "", ""]
+
+
+def test_the_first_scheme_and_the_newest_version_are_those_of_the_collection() -> None:
+    table = SweepTable()
+    for scheme, version in (("", 1), ("aa", 1), ("bb", 3), ("", 2)):
+        table.apply(event("format", "", 5, scheme=scheme, version=version))
+    assert (table.scheme_id, table.message_version) == ("aa", 3)
+
+
+def test_expired_messages_are_counted_once_for_each_open_sweep() -> None:
+    table = SweepTable()
+    table.apply(event("open", "a", 1))
+    table.apply(event("open", "b", 1))
+    expired = {"topic": "web-pages", "partition": 2}
+    table.apply(event("expired", "", 5, **expired, start_offset=3, end_offset=10))
+    table.apply(event("reached", "a", 6, number=1, captures=1))
+    table.apply(event("expired", "", 7, **expired, start_offset=3, end_offset=10))  # again, by another worker
+    table.apply(event("expired", "", 8, **expired, start_offset=8, end_offset=12))
+    table.apply(event("expired", "", 9, **(expired | {"partition": 0}), start_offset=0, end_offset=1))
+    table.apply(event("expired", "", 9, **expired, start_offset=9, end_offset=3))
+    assert [sweep.expired_messages for sweep in table.sweeps.values()] == [7, 7 + 2 + 1]
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{"time": -1}, {"time": 1 << 62}, {"number": -1}, {"number": 1 << 32}, {"captures": -1}, {"end_offsets": [-1]}],
+)
+def test_events_that_cannot_be_stored_are_invalid(fields: dict[str, Any]) -> None:
+    with pytest.raises(msgspec.ValidationError):
+        msgspec.convert({"event": "open", "name": "a", "time": 1, **fields}, Event)

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from state.errors import StateIncompatible
 from state.families import Family
-from streams.kafka.wire.packed_messages import Topic, headers_for, pack
+from streams.kafka.wire.packed_messages import SCHEMA_VERSION, Topic, headers_for, pack
+from streams.kafka.wire.sweep_log import Event
+from streams.kafka.worker.page_processor import PageProcessor
 from streams.kafka.worker.runner import Message, Runner
 from tests.streams.kafka.collection_fixture import SETTINGS, Collection
 from tests.streams.kafka.worker_fixture import make_runner
@@ -82,3 +86,33 @@ def test_a_malformed_message_becomes_a_dead_letter(runner: Runner) -> None:
     asyncio.run(runner.process(Topic.CAPTURES, [message]))
     producer: Any = runner.producer
     assert [(letter.reason, letter.offset) for letter in producer.dead_letters] == [("bad_schema", 7)]
+
+
+@pytest.mark.parametrize("topic", [Topic.CAPTURES, Topic.PAGES])
+def test_a_message_of_a_newer_version_is_refused_if_the_collection_has_this_version(
+    runner: Runner, topic: Topic
+) -> None:
+    version = SCHEMA_VERSION + 1
+    headers = [("schema", f"lostfound.{topic.value}/{version}".encode())]
+    message = Message(partition=0, offset=7, time=5, value=b"\x90", headers=headers)
+    runner.partitions.open(0)
+    runner.partitions.active_numbers = frozenset({0})
+    process: Any = PageProcessor(runner).process if topic is Topic.PAGES else partial(runner.process, topic)
+    producer: Any = runner.producer
+    asyncio.run(process([message]))  # a hostile message: no worker has announced the version
+    assert [(letter.reason, letter.offset) for letter in producer.dead_letters] == [("bad_schema", 7)]
+    runner.sweep_log.table.apply(Event(event="format", version=version, time=1))
+    with pytest.raises(StateIncompatible, match=rf"\(partition 0, offset 7\) has messages of version {version}"):
+        asyncio.run(process([message]))
+    assert len(producer.dead_letters) == 1
+
+
+def test_expired_messages_are_counted_and_sent_to_the_dead_letters(runner: Runner) -> None:
+    runner.sweep_log.table.apply(Event(event="open", name="a", time=1))
+    asyncio.run(runner.report_expired("web-pages", 2, 3, 10))
+    producer: Any = runner.producer
+    (letter,) = producer.dead_letters
+    assert (letter.reason, letter.source, letter.partition, letter.offset) == ("expired", "web-pages", 2, 3)
+    assert letter.detail == "7 messages, up to offset 9, were deleted before a worker read them"
+    assert runner.sweep_log.table.sweeps[1].expired_messages == 7
+    assert b'lostfound_expired_messages_total{topic="web-pages"} 7.0' in runner.metrics.render()
