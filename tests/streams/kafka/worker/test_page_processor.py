@@ -13,8 +13,9 @@ import pytest
 from state.changes import Changes
 from state.codecs import capture_row
 from state.families import Family
+from streams.kafka.wire import page_messages
 from streams.kafka.wire.sweep_log import Event
-from streams.kafka.worker.page_processor import PageProcessor
+from streams.kafka.worker.page_processor import NO_TIMESTAMP, PageProcessor
 from streams.kafka.worker.runner import Message
 from streams.kafka.worker.stages import process_captures
 from streams.operators.messages import SketchedPage
@@ -71,7 +72,28 @@ def not_sketched(pages: PageProcessor) -> float | None:
     return pages.runner.metrics.registry.get_sample_value("lostfound_pages_not_sketched_total")
 
 
-@pytest.mark.parametrize("time", [1_700_000_000_000_000, 1_700_000_000_000_000_000])
+def test_a_page_without_any_time_gets_the_opening_time_of_its_sweep(pages: PageProcessor) -> None:
+    (without, own) = process(pages, message(NO_TIMESTAMP), message(-5, fetch_time="2024-05-14T10:00:00Z"))
+    assert (without.capture.time, own.capture.time) == (1, 1_715_680_800_000)
+
+
+def test_an_unforeseen_error_in_one_message_rejects_only_this_message(
+    pages: PageProcessor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    decode = page_messages.decode_pages
+
+    def fail(value: bytes, *arguments: Any) -> Any:
+        if b"fatal" in value:
+            raise AttributeError("a bug")
+        return decode(value, *arguments)
+
+    monkeypatch.setattr(page_messages, "decode_pages", fail)
+    assert len(process(pages, message(5, offset=3, text="fatal"), message(5, offset=4))) == 1
+    producer: Any = pages.runner.producer
+    assert [(letter.reason, letter.offset) for letter in producer.dead_letters] == [("bad_message", 3)]
+
+
+@pytest.mark.parametrize("time", [-2, -1_700_000_000_000, 1_700_000_000_000_000, 1 << 62])
 @pytest.mark.parametrize("fields", [{}, {"text": None, "status": 302, "redirect": "/y"}])
 def test_a_page_whose_message_has_no_time_in_ms_is_refused(
     pages: PageProcessor, time: int, fields: dict[str, Any]
