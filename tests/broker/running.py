@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
@@ -197,6 +198,19 @@ class Collection:
                 if response.status == 200:
                     return
             time.sleep(0.2)
+
+    def wait_until_committed(self, url: str, sweep_count: int) -> None:
+        """Wait until all workers answer and this many sweeps are committed."""
+        deadline = time.monotonic() + START_SECONDS_MAX
+        while True:
+            rows = [
+                json.loads(line)
+                for line in self.run_until_success("sweep", "list", "--json", "--server", url).splitlines()
+            ]
+            if len(rows) == sweep_count and all(row["state"] == "committed" for row in rows):
+                return
+            assert time.monotonic() < deadline, rows
+            time.sleep(0.3)
 
     def command(self, *arguments: object) -> list[str]:
         """Return a command line with this collection's broker and prefix."""

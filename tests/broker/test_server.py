@@ -34,24 +34,8 @@ def engines(make_collection: Callable[..., Any], tmp_path: Path) -> BothEngines:
         collection("publish", SAMPLE / f"{name}.jsonl", "--sweep", name)
         collection.run("ingest", SAMPLE / f"{name}.jsonl", "--sweep", name, "--data-dir", folder)
     urls = [collection.serve("a"), collection.serve("b")]
-    settle(collection, urls)
+    collection.wait_until_committed(urls[0], len(SWEEPS))
     return BothEngines(collection, folder, urls)
-
-
-def settle(collection: Any, urls: list[str]) -> None:
-    """Wait until both workers are ready and every sweep is committed."""
-    deadline = time.monotonic() + 90
-    while True:
-        output = ""
-        try:
-            output = collection.run("sweep", "list", "--json", "--server", urls[0])
-            rows = [json.loads(line) for line in output.splitlines()]
-        except AssertionError as error:
-            rows, output = [], str(error)  # a rebalance is in progress
-        assert time.monotonic() < deadline, output
-        if len(rows) == len(SWEEPS) and all(row["state"] == "committed" for row in rows):
-            break
-        time.sleep(0.3)
 
 
 def test_workers_query_each_other_over_ipv6(make_collection: Callable[..., Any]) -> None:
@@ -63,7 +47,7 @@ def test_workers_query_each_other_over_ipv6(make_collection: Callable[..., Any])
     for name in SWEEPS:
         collection("publish", SAMPLE / f"{name}.jsonl", "--sweep", name)
     urls = collection.serve_all(["a", "b"], host="::1")
-    settle(collection, urls)
+    collection.wait_until_committed(urls[0], len(SWEEPS))
     first, second = (collection.run_until_success("clusters", "--json", "--server", url) for url in urls)
     assert first == second
     assert len(first.splitlines()) > 1
