@@ -8,13 +8,14 @@ from collections.abc import Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import structlog
 
 from state.changes import Changes
 from state.errors import StateError
 from state.store import Store
 from streams.kafka.collection import readmission, repair
-from streams.kafka.rows.row_query import Answer, RowQuery, RowSource, run_query
+from streams.kafka.rows.row_query import Answer, RowQuery, RowSource, Source, run_query
 from streams.kafka.rows.sharded_store import ShardedStore
 from streams.kafka.rows.worker_client import WorkerClient, token_from_environment
 from streams.kafka.wire.consumer_lag import ADMISSION_STAGES, CLUSTERING_STAGES, ConsumerLag, wait_until_drained
@@ -50,7 +51,12 @@ class Collection:
         owners = {owner for owner in query.owners if owner is not None}
         if missing := sorted({*(query.partitions or ()), *owners} - stores.keys()):
             raise StateError(f"partitions {missing} have moved to another worker", "retry after the rebalance")
-        return run_query(stores, query)
+        generation = self.app.consumer_generation_id
+        answer = run_query(stores, query)
+        if generation != self.app.consumer_generation_id:
+            raise StateError("the partitions were reassigned while they were read", "retry after the rebalance")
+        source = Source(str(self.app.conf.canonical_url), generation, query.partitions or [])
+        return msgspec.structs.replace(answer, sources=[source])
 
     def sharded_store(self) -> ShardedStore:
         """Return a store that reads all partitions. Raise StateError if a partition has no worker."""

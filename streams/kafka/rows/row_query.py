@@ -84,11 +84,20 @@ class PrefixQuery(_Query, frozen=True, tag="prefixes"):
 RowQuery = GetQuery | PrefixQuery
 
 
+class Source(msgspec.Struct, frozen=True):
+    """The worker that read some partitions for an answer, and the generation of the group in which it owned them."""
+
+    url: str
+    generation: int
+    partitions: list[int]
+
+
 class Answer(msgspec.Struct, frozen=True):
     """The answer to the first keys of a query, as many as its `bytes_max` allows; `read_all` requests the rest."""
 
     values: list[Any]  # per key: a value, or the rows under a prefix
     next_key: bytes | None = None  # where the rows under the last of these prefixes continue; None: all are included
+    sources: list[Source] = []
 
 
 class _GetAnswer(Answer, frozen=True):
@@ -159,8 +168,10 @@ def merge_answers(query: RowQuery, indexes_by_part: Iterable[Sequence[int]], ans
     Keys that a part has not read are left out, and so are rows after the first key at which a part has stopped.
     """
     values_by_index: list[list[Any]] = [[] for _ in query.keys]
+    sources: list[Source] = []
     end, next_keys = len(query.keys), defaultdict[int, list[bytes]](list)
     for indexes, answer in zip(indexes_by_part, answers, strict=True):
+        sources += answer.sources
         for index, value in zip(indexes, answer.values, strict=False):
             values_by_index[index].append(value)
         if len(answer.values) < len(indexes):
@@ -170,12 +181,44 @@ def merge_answers(query: RowQuery, indexes_by_part: Iterable[Sequence[int]], ans
             next_keys[last].append(answer.next_key)
             end = min(end, last + 1)
     merged: list[Any] = [values[0] if len(values) == 1 else query.merge(values) for values in values_by_index[:end]]
+    check_generations(sources)
     if end - 1 not in next_keys:
-        return Answer(merged)
+        return Answer(merged, sources=sources)
     assert isinstance(query, PrefixQuery)
     next_key = min(next_keys[end - 1])
     merged[-1] = [row for row in merged[-1] if row[0] < next_key]
-    return Answer(merged, None if len(merged[-1]) == query.limit else next_key)
+    return Answer(merged, None if len(merged[-1]) == query.limit else next_key, sources)
+
+
+def check_generations(sources: Sequence[Source]) -> None:
+    """Raise StateError if workers owned their partitions in different generations of the consumer group.
+
+    A worker that has lost its connection to the broker still considers itself the owner, while another worker already
+    changes the same partitions.
+    """
+    by_generation = {source.generation: source for source in sources}
+    if len(by_generation) > 1:
+        described = "; ".join(
+            f"generation {generation}: {source.url} with partitions {', '.join(map(str, source.partitions))}"
+            for generation, source in sorted(by_generation.items())
+        )
+        raise StateError(
+            f"the partitions are being reassigned, and the parts of the answer do not match: {described}",
+            "retry once all workers are ready; if the error remains, restart the worker with the older generation",
+        )
+
+
+def single_generation(source: RowSource) -> RowSource:
+    """Return a source that raises StateError if the partitions are reassigned between two of its answers."""
+    first_sources: list[Source] = []
+
+    def query(query: RowQuery) -> Answer:
+        answer = source(query)
+        check_generations([*first_sources, *answer.sources])
+        first_sources[:] = first_sources or answer.sources[:1]
+        return answer
+
+    return query
 
 
 def merge_rows(family: Family, scans: Iterable[Iterable[Row]]) -> Iterator[Row]:

@@ -23,7 +23,7 @@ from state.changes import Changes
 from state.codecs import changelog_record
 from state.errors import StateError
 from streams.errors import InputError
-from streams.kafka.rows.row_query import ANSWER_TYPES, Answer, RowQuery
+from streams.kafka.rows.row_query import ANSWER_TYPES, Answer, RowQuery, single_generation
 from streams.kafka.rows.sharded_store import QueryStore
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -85,8 +85,8 @@ class WorkerClient:
         self._thread_local = threading.local()
 
     def store(self) -> QueryStore:
-        """Return a store that reads the whole collection through this worker."""
-        return QueryStore(self.url, self.query)
+        """Return a store that reads the whole collection through this worker, until its partitions are reassigned."""
+        return QueryStore(self.url, single_generation(self.query))
 
     def query(self, query: RowQuery) -> Answer:
         """Return the answer to a row query. Raise the same errors as `post`."""

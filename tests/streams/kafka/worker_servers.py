@@ -33,6 +33,7 @@ class WorkerServer:
         self.runner.partitions.active_numbers = frozenset({number})
         self.store = self.runner.partitions.open(number).store
         self.url = ""
+        self.app: Any
         self.collection: Collection
         self._number, self._urls = number, urls
         self._loop = asyncio.new_event_loop()
@@ -67,16 +68,18 @@ class WorkerServer:
 
     async def _serve(self) -> None:
         app: Any = SimpleNamespace(
+            consumer_generation_id=1,
             rebalancing=False,
             tables=SimpleNamespace(actives_ready=True),
-            conf=SimpleNamespace(id="test"),
+            conf=SimpleNamespace(id="test", canonical_url=""),
             router=SimpleNamespace(table_metadata=self._table_metadata),
             waiting_messages=dict,
         )
         lag: Any = None  # only changes wait for messages in flight
+        self.app = app
         with listen("127.0.0.1", 0) as sockets:
             self.url = url_for("127.0.0.1", sockets[0].getsockname()[1])
-            self._urls[self.url] = self._number
+            self.app.conf.canonical_url, self._urls[self.url] = self.url, self._number
             self.collection = Collection(self.runner, app, lag)
             server = Server(self.collection)
             await server.start(sockets)

@@ -1,0 +1,68 @@
+"""An answer is built from the partitions of one generation of the consumer group."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+
+import msgspec
+import pytest
+
+from state.changes import Changes
+from state.errors import StateError
+from state.families import Family
+from streams.kafka.rows.row_query import Answer, PrefixQuery
+from tests.streams.kafka.worker_servers import worker_servers
+
+RNG = Random(1)
+DOCUMENTS = sorted(RNG.randbytes(16) for _ in range(20))
+
+
+def changes() -> Changes:
+    """Rows of both workers."""
+    texts = Changes()
+    texts.puts_of(Family.TEXTS).update(dict.fromkeys(DOCUMENTS, b"text"))
+    return texts
+
+
+def test_an_answer_names_its_workers_and_their_generation(tmp_path: Path) -> None:
+    with worker_servers(tmp_path, changes()) as workers:
+        query = PrefixQuery(family=Family.TEXTS, keys=[b""])
+        answer = workers[0].client().post("/rows", msgspec.msgpack.encode(query), Answer)
+        sources = sorted((source.url, source.generation, source.partitions) for source in answer.sources)
+        assert sources == sorted((worker.url, 1, [number]) for number, worker in enumerate(workers))
+
+
+@pytest.mark.parametrize("queried", [0, 1])
+def test_an_answer_from_two_generations_is_an_error(tmp_path: Path, queried: int) -> None:
+    """The second worker has lost the broker; it would still read the partition that it owned before."""
+    with worker_servers(tmp_path, changes()) as workers:
+        workers[0].app.consumer_generation_id = 2
+        with pytest.raises(StateError, match=r"generation 1: \S+ with partitions 1; generation 2: ") as caught:
+            workers[queried].client().store().get_many(Family.TEXTS, DOCUMENTS)
+        assert "restart the worker with the older generation" in caught.value.hint
+
+
+def test_a_command_does_not_continue_with_another_generation(tmp_path: Path) -> None:
+    with worker_servers(tmp_path, changes()) as workers:
+        store = workers[0].client().store()
+        assert store.get_many(Family.TEXTS, DOCUMENTS) == [b"text"] * len(DOCUMENTS)
+        for worker in workers:
+            worker.app.consumer_generation_id = 2
+        with pytest.raises(StateError, match="reassigned"):
+            store.get_many(Family.TEXTS, DOCUMENTS)
+        assert len(list(workers[0].client().store().scan(Family.TEXTS))) == len(DOCUMENTS)
+
+
+def test_an_answer_read_during_a_rebalance_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with worker_servers(tmp_path, changes()) as workers:
+        worker = workers[0]
+        get_many = worker.store.get_many
+
+        def get_during_rebalance(family: Family, keys: list[bytes]) -> list[bytes | None]:
+            worker.app.consumer_generation_id += 1
+            return get_many(family, keys)
+
+        monkeypatch.setattr(worker.store, "get_many", get_during_rebalance)
+        with pytest.raises(StateError, match="reassigned while they were read"):
+            worker.client().store().get_many(Family.TEXTS, DOCUMENTS)
