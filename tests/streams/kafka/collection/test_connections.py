@@ -15,8 +15,9 @@ import msgspec
 import pytest
 
 from state.changes import Changes
+from state.errors import StateError
 from state.families import Family
-from streams.kafka.rows.row_query import PrefixQuery
+from streams.kafka.rows.row_query import GetQuery, PrefixQuery
 from tests.streams.kafka.worker_servers import WorkerServer, wait_until, worker_servers
 
 ROOT = Path(__file__).parents[4]
@@ -109,8 +110,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import msgspec
+from state.errors import StateError
 from state.families import Family
-from streams.kafka.rows.row_query import PrefixQuery
+from streams.kafka.rows.row_query import GetQuery, PrefixQuery
 from tests.streams.kafka.collection.test_connections import changes
 from tests.streams.kafka.worker_servers import worker_servers
 
@@ -138,6 +140,16 @@ def test_concurrent_requests_for_all_rows_need_little_memory() -> None:
     mebibytes, partial_answers = map(int, process.stdout.split())
     assert mebibytes < 100
     assert partial_answers >= 32
+
+
+def test_a_long_list_of_keys_is_sent_in_several_queries(tmp_path: Path) -> None:
+    texts = changes(60_000, 1)
+    with worker_servers(tmp_path, texts) as (worker, _):
+        expected = texts.puts_of(Family.TEXTS)
+        assert worker.client().store().get_many(Family.TEXTS, list(expected)) == list(expected.values())
+        body = msgspec.msgpack.encode(GetQuery(family=Family.TEXTS, keys=list(expected)))
+        with pytest.raises(StateError, match="413"):
+            worker.client().post("/rows", body, None)
 
 
 def test_a_store_reads_all_rows_in_several_answers(tmp_path: Path) -> None:
