@@ -45,7 +45,7 @@ from streams.kafka.collection.collection import Collection
 from streams.kafka.collection.connections import Connections
 from streams.kafka.collection.request_pool import Overloaded, RequestPool
 from streams.kafka.rows.row_query import QUERY_KEYS_BYTES_MAX, RowQuery, RowSource
-from streams.kafka.rows.worker_client import is_authorized, token_from_environment
+from streams.kafka.rows.worker_client import CHANGES_BYTES_MAX, is_authorized, token_from_environment
 from streams.kafka.wire.consumer_lag import wait_until_drained
 from streams.kafka.wire.packed_messages import Topic
 from streams.kafka.wire.sweep_log import Event
@@ -54,7 +54,7 @@ from streams.kafka.worker.file_limit import count_open_files, open_files_max
 log = structlog.get_logger(__name__)
 # With less free space, a worker is not ready, because RocksDB would soon fail to write.
 DISK_FREE_BYTES_MIN = 256 << 20
-BODY_BYTES_MAX = 64 << 20
+BODY_BYTES_MAX = 2 * CHANGES_BYTES_MAX
 QUERY_BODY_BYTES_MAX = 2 * QUERY_KEYS_BYTES_MAX
 EVENT_BYTES_MAX = 64 << 10
 MSGPACK = "application/msgpack"

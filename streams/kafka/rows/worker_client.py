@@ -28,7 +28,7 @@ from streams.kafka.rows.sharded_store import QueryStore
 
 _encode = msgspec.msgpack.Encoder().encode
 _decoder_of = cache(msgspec.msgpack.Decoder)
-_BODY_BYTES_MAX = 8 << 20
+CHANGES_BYTES_MAX = 8 << 20  # a larger retraction is sent in parts
 _TIMEOUT_SECONDS = 3600.0  # for changes: the worker first waits for all messages in flight
 
 
@@ -96,7 +96,9 @@ class WorkerClient:
 
     def retract(self, changes: Changes) -> None:
         """Send a retraction and return once the owners of all rows have applied it."""
-        records = changelog_record.encode(changes, kind=changelog_record.RETRACTION, record_bytes_max=_BODY_BYTES_MAX)
+        records = changelog_record.encode(
+            changes, kind=changelog_record.RETRACTION, record_bytes_max=CHANGES_BYTES_MAX
+        )
         for record in records:
             self.post("/retract", record, None)
 
