@@ -10,6 +10,7 @@ has opened the folder since, so all files must be unchanged.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -108,6 +109,15 @@ def list_files(folder: Path) -> set[str]:
 def list_logs(folder: Path) -> set[str]:
     """Return the names of the logs, which contain the rows that the writer has not yet flushed to other files."""
     return {file.name for file in folder.glob("*.log")}
+
+
+def current_files(folder: Path) -> tuple[str, dict[str, int]]:
+    """Return the manifest in use and the size of each file. Every commit and every new file changes the result."""
+    sizes = {}
+    for name in list_files(folder):
+        with suppress(FileNotFoundError):  # a writer has just deleted the file
+            sizes[name] = (folder / name).stat().st_size
+    return current_manifest(folder), sizes
 
 
 def current_manifest(folder: Path) -> str:

@@ -7,6 +7,25 @@ from pathlib import Path
 from state.errors import DiskFull, StateCorrupt, StateError, StateLocked, is_disk_full
 
 
+def is_log_damage(error: Exception) -> bool:
+    """Tell whether RocksDB found damage in a log. Errors about other files name the file."""
+    message = str(error)
+    return "Corruption" in message and not any(name in message for name in (".sst", "MANIFEST", "CURRENT"))
+
+
+def lacks_column_families(error: Exception) -> bool:
+    """Tell whether a RocksDB has other column families than a state, or a writer has not yet created them all."""
+    return any(cause in str(error) for cause in ("Column families not opened", "Column family not found"))
+
+
+def log_error(log: Path, intact_bytes: int) -> StateCorrupt:
+    """Return the error for damage in a log after its first bytes."""
+    return StateCorrupt(
+        f"the log {log} is damaged after byte {intact_bytes}, so the batches after it cannot be read",
+        "restore a backup, or run `lostfound state check --repair` to go back to the last batch before the damage",
+    )
+
+
 def state_error(path: Path, error: Exception) -> StateError:
     """Return the error for a failed read or write of the state in `path`."""
     message = str(error)
@@ -29,7 +48,7 @@ def open_error(path: Path, error: Exception) -> StateError:
         return DiskFull(path)
     if "lock file" in reason.lower() or "lock hold" in reason.lower():
         return StateLocked(f"another process is writing to the state in {path}", "wait until it has ended")
-    if "Column families not opened" in reason or "Column family not found" in reason:
+    if lacks_column_families(error):
         message = f"the RocksDB in {path} is not a lostfound state: it has different column families"
         return StateError(message, "name a different folder with --data-dir")
     for cause in ("Read-only file system", "Permission denied"):

@@ -1,17 +1,18 @@
 """The store of rows: one RocksDB with a column family per kind of row. Only this module imports rocksdict.
 
 A state has one writer and any number of readers. The writer commits `Changes` in one write batch across column
-families, so a crash leaves either the whole batch or nothing. A reader opens the same folder as a secondary instance,
-without a lock. It sees what the writer had committed when the reader was opened or last caught up.
+families, so a crash leaves either the whole batch or nothing. A reader opens the same folder without a lock. It sees
+exactly what the writer had committed, up to some batch, when the reader was opened or last caught up.
 """
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
+import time
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import Any, Self
@@ -19,12 +20,12 @@ from typing import Any, Self
 import msgspec
 import rocksdict as rocks
 
-from state import inventory, prefix_index
+from state import file_copy, inventory, prefix_index, wal
 from state.changes import Changes
 from state.errors import DiskFull, StateError, StateMissing, is_disk_full
 from state.families import STORAGE, Family, Storage, StoreLimits
-from state.reader_folder import ReaderFolder, replace_links
-from state.rocksdb_errors import open_error, state_error
+from state.reader_folder import ReaderFolder
+from state.rocksdb_errors import is_log_damage, lacks_column_families, log_error, open_error, state_error
 from state.rows import ROW_OVERHEAD_BYTES, Row
 
 MIB = 1 << 20
@@ -33,7 +34,9 @@ _REFERENCE_BUFFERS_MIB = 256  # the limit on all write buffers for which the siz
 _CACHE_ENTRY_BYTES = 4096  # estimated average
 _AFTER_PREFIX = b"\xff" * 32  # a prefix followed by this sorts after every key with at most 32 more bytes
 _FILES_PER_TIERED_COMPACTION = 8
-_CHECKPOINT_ATTEMPTS_MAX = 20
+_ATTEMPTS_MAX = 20  # of a reader, while a writer replaces files
+_DIRECT_ATTEMPTS = 3  # of these, before a reader opens a copy
+_CREATION_SECONDS = 0.1  # wait for a writer that is creating the column families
 
 
 class MemoryBudget:
@@ -90,14 +93,21 @@ class Store:
             db_options.set_write_buffer_manager(self._memory.buffers)
             # Limit the log, because readers keep its rows in memory, and opening the state after a crash replays it.
             db_options.set_max_total_wal_size(limits.write_buffers_mib * MIB)
+            # Then no family's tables contain batches that other families have only in a log, so that the state can go
+            # back to the last batch before damage in a log.
+            db_options.set_atomic_flush(True)
             inventory.create_folder(path)
+            file_copy.remove_temporary_copies(path)
         db_options.set_max_open_files(-1)  # so that a reader can still read files that the writer has replaced
         db_options.set_keep_log_file_num(2)
         storages = {family.value: storage for family, storage in STORAGE.items()}
         storages |= {"default": Storage(), prefix_index.COLUMN_FAMILY: prefix_index.STORAGE}
         family_options = {name: _options(storage, self._cache, limits) for name, storage in storages.items()}
         try:
-            self._db = self._open_database(db_options, family_options)
+            if writable:
+                self._db = self._open_database(path, db_options, family_options)
+            else:
+                self._db = self._open_between_commits(db_options, family_options)
         except Exception as error:  # rocksdict raises plain Exception for nearly everything
             self._remove_reader_folder()
             raise open_error(path, error) from error
@@ -117,19 +127,65 @@ class Store:
             self.close()
             raise state_error(path, error) from error
 
-    def _open_database(self, options: Any, family_options: dict[str, Any]) -> Any:
-        folder = self._reader_folder
-        if folder is None:
-            access = rocks.AccessType.read_write()
-            return rocks.Rdict(str(self.path), options, column_families=family_options, access_type=access)
-        access = rocks.AccessType.secondary(str(folder.rocksdb_folder))
+    def _open_database(self, folder: Path, options: Any, family_options: dict[str, Any]) -> Any:
+        """Open RocksDB. Raise StateCorrupt if a log is damaged; by default, RocksDB drops all later batches."""
+        options.set_wal_recovery_mode(rocks.DBRecoveryMode.tolerate_corrupted_tail_records())
         try:
-            folder.remove_links()
-            return rocks.Rdict(str(self.path), options, column_families=family_options, access_type=access)
+            _check_logs(folder)
+            return self._open_once(folder, options, family_options)
+        except Exception as error:
+            if not is_log_damage(error):
+                raise
+            _check_logs(folder, verify_checksums=True)
+        # The end of a log is zeros, which a power cut can cause. RocksDB must end its recovery there.
+        options.set_wal_recovery_mode(rocks.DBRecoveryMode.point_in_time())
+        return self._open_once(folder, options, family_options)
+
+    def _open_once(self, folder: Path, options: Any, family_options: dict[str, Any]) -> Any:
+        reader_folder = self._reader_folder
+        if reader_folder is None:
+            access = rocks.AccessType.read_write()
+            return rocks.Rdict(str(folder), options, column_families=family_options, access_type=access)
+        access = rocks.AccessType.read_only(False)  # logs may exist
+        options.set_db_log_dir(str(reader_folder.path))
+        reader_folder.remove_links()
+        try:
+            return rocks.Rdict(str(folder), options, column_families=family_options, access_type=access)
         except OSError:  # rocksdict writes its options to the folder, even for a reader
-            return folder.open_links(
-                lambda links: rocks.Rdict(str(links), options, column_families=family_options, access_type=access)
-            )
+            links = reader_folder.link_files()
+            return rocks.Rdict(str(links), options, column_families=family_options, access_type=access)
+
+    def _open_between_commits(self, options: Any, family_options: dict[str, Any]) -> Any:
+        """Open RocksDB exactly as of one commit, while a writer may be replacing files."""
+        for attempt in range(_ATTEMPTS_MAX):
+            self._files = inventory.current_files(self.path)
+            try:
+                if database := self._attempt_to_open(options, family_options, copy=attempt >= _DIRECT_ATTEMPTS):
+                    return database
+            except Exception as error:
+                if lacks_column_families(error) and attempt < _ATTEMPTS_MAX - 1:
+                    time.sleep(_CREATION_SECONDS)
+                elif inventory.current_files(self.path) == self._files:
+                    raise
+        message = f"the writer replaced the files of the state in {self.path} during each attempt to open it"
+        raise StateError(message, "run the same command again")
+
+    def _attempt_to_open(self, options: Any, family_options: dict[str, Any], *, copy: bool) -> Any:
+        """Open the files, or a copy of them. Return None if the writer has deleted a log in the meantime.
+
+        RocksDB first reads the manifest, and then the logs with the rows that the manifest's tables lack. It fails if
+        the writer has deleted one of these tables, but not if the writer has deleted a log. Copying takes less time
+        than opening. The copy need not be kept, because RocksDB reads all logs at once and keeps the tables open.
+        """
+        if copy and os.access(self.path, os.W_OK):
+            with file_copy.temporary_copy(self.path) as folder:
+                return self._open_database(folder, options, family_options)
+        logs = inventory.list_logs(self.path)
+        database = self._open_database(self.path, options, family_options)
+        if logs <= inventory.list_logs(self.path):
+            return database
+        database.close()
+        return None
 
     def get(self, family: Family, key: bytes) -> bytes | None:
         try:
@@ -301,14 +357,7 @@ class Store:
                 raise state_error(self.path, error) from error
 
     def catch_up(self) -> None:
-        if self.writable:
-            return
-        sequence_number = self._db.latest_sequence_number()
-        self._db.try_catch_up_with_primary()
-        has_new_files = self._reader_folder is not None and self._reader_folder.has_new_files()
-        if has_new_files or self._db.latest_sequence_number() != sequence_number:
-            # A reader never drops the rows that it has replayed from a log. Once the writer has flushed this log, the
-            # rows hide newer values (facebook/rocksdb#15051). Only reopening is certain to show every commit.
+        if not self.writable and inventory.current_files(self.path) != self._files:
             self._close_database()
             self._open()
 
@@ -322,27 +371,29 @@ class Store:
             if self.writable:
                 rocks.Checkpoint(self._db).create_checkpoint(str(path))
             else:
-                self._checkpoint_with_logs(path)
+                self._copy_files(path)
         except Exception as error:
             if is_disk_full(error):
                 raise DiskFull(path.parent) from error
             hint = "name a folder that does not exist yet"
             raise StateError(f"cannot make a backup in {path}: {error}", hint) from error
 
-    def _checkpoint_with_logs(self, path: Path) -> None:
-        """Make a checkpoint as a reader, which must copy the writer's logs: only a writer can flush their rows."""
-        for _ in range(_CHECKPOINT_ATTEMPTS_MAX):
-            logs = inventory.list_logs(self.path)
-            self.catch_up()
-            rocks.Checkpoint(self._db).create_checkpoint(str(path))
-            replace_links(path)
-            with suppress(FileNotFoundError):  # the writer has just deleted a log
-                for name in logs:
-                    shutil.copyfile(self.path / name, path / name)
-                if inventory.list_logs(self.path) == logs:  # otherwise rows of a deleted log might be missing
-                    return
-            shutil.rmtree(path)
-        raise StateError("the writer replaced its logs during each attempt", "run the same command again")
+    def _copy_files(self, path: Path) -> None:
+        """Copy the state as a reader, exactly as of one commit, while a writer may be replacing files."""
+        for _ in range(_ATTEMPTS_MAX):
+            files = inventory.current_files(self.path)
+            try:
+                file_copy.copy(self.path, path)
+                with Store(path, self._limits, writable=False) as copy:  # fails if the writer has deleted a table
+                    tables = {table["name"].lstrip("/") for table in copy._db.live_files()}
+                file_copy.finish(path, tables)
+            except (FileNotFoundError, StateError):
+                if inventory.current_files(self.path) == files:
+                    raise
+                shutil.rmtree(path)
+            else:
+                return
+        raise StateError("the writer replaced its files during each attempt", "run the same command again")
 
     def bytes_on_disk(self, family: Family) -> int:
         """Return the size of a family's files. The size of `captures` includes the prefix index."""
@@ -403,6 +454,11 @@ class Store:
         except StateError:
             if error is None:  # otherwise `error` is the cause: if the disk is full, closing fails too
                 raise
+
+
+def _check_logs(folder: Path, *, verify_checksums: bool = False) -> None:
+    if damage := wal.find_damage(folder, verify_checksums=verify_checksums):
+        raise log_error(damage.file, damage.intact_bytes)
 
 
 def _sum_property(column_families: list[Any], name: str) -> int:

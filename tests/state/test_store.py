@@ -8,9 +8,12 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+import rocksdict
 
+from state import inventory, wal
 from state.changes import Changes
 from state.errors import StateCorrupt, StateError, StateLocked, StateMissing
 from state.families import STORAGE, Family, StoreLimits
@@ -260,20 +263,74 @@ def test_a_reader_s_checkpoint_is_made_again_if_the_logs_change(
 ) -> None:
     with Store(tmp_path / "one", SMALL) as writer, Store(tmp_path / "one", SMALL, writable=False) as reader:
         put(writer, Family.META, a=b"1")
-        catch_up, calls = Store.catch_up, []
+        list_logs, calls = inventory.list_logs, []
 
-        def flush_after_catching_up(store: Store) -> None:
-            catch_up(store)
-            calls.append(store)
+        def flush_after_listing(folder: Path) -> set[str]:
+            logs = list_logs(folder)
+            calls.append(folder)
             if len(calls) == 1:
                 put(writer, Family.META, a=b"2")
-                writer.flush()  # starts a new log
+                writer.flush()  # deletes the log
+                put(writer, Family.META, b=b"3")
+            return logs
 
-        monkeypatch.setattr(Store, "catch_up", flush_after_catching_up)
+        monkeypatch.setattr(inventory, "list_logs", flush_after_listing)
         reader.checkpoint(tmp_path / "two")
-        assert len(calls) == 2
+        assert calls.count(tmp_path / "one") == 6  # three per attempt
         with Store(tmp_path / "two", SMALL, writable=False) as copy:
-            assert copy.get(Family.META, b"a") == b"2"
+            assert list(copy.scan(Family.META)) == [(b"a", b"2"), (b"b", b"3")]
+
+
+def test_a_reader_opens_again_if_a_log_is_deleted_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """RocksDB would otherwise miss the rows that were only in this log."""
+    with Store(tmp_path, SMALL) as writer:
+        put(writer, Family.META, a=b"1")
+        find_damage, calls = wal.find_damage, []
+
+        def flush_after_checking(folder: Path, *, verify_checksums: bool = False) -> wal.Damage | None:
+            damage = find_damage(folder, verify_checksums=verify_checksums)
+            calls.append(damage)
+            if len(calls) == 1:
+                writer.flush()
+                put(writer, Family.META, b=b"2")
+            return damage
+
+        monkeypatch.setattr(wal, "find_damage", flush_after_checking)
+        with Store(tmp_path, SMALL, writable=False) as reader:
+            assert list(reader.scan(Family.META)) == [(b"a", b"1"), (b"b", b"2")]
+    assert len(calls) == 2
+
+
+def test_a_reader_gives_up_if_logs_are_deleted_each_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "access", lambda *_: False)  # no copy can be made inside the folder
+    with Store(tmp_path, SMALL) as writer:
+        number, open_once = 0, Store._open_once
+
+        def flush_after_opening(store: Store, *arguments: Any) -> Any:
+            nonlocal number
+            number += 1
+            database = open_once(store, *arguments)
+            put(writer, Family.META, **{f"a{number}": b"1"})
+            writer.flush()
+            return database
+
+        monkeypatch.setattr(Store, "_open_once", flush_after_opening)
+        with pytest.raises(StateError, match="the writer replaced the files") as refused:
+            Store(tmp_path, SMALL, writable=False)
+        assert "again" in refused.value.hint
+
+
+def test_a_reader_waits_for_the_column_families_of_a_new_state(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The writer creates them one after another."""
+    rocksdict.Rdict(str(tmp_path), rocksdict.Options(raw_mode=True)).close()
+    writers: list[Store] = []
+    monkeypatch.setattr("state.store.time.sleep", lambda _: writers.append(Store(tmp_path, SMALL)))
+    with Store(tmp_path, SMALL, writable=False) as reader:
+        assert reader.get(Family.META, b"a") is None
+    (writer,) = writers
+    writer.close()
 
 
 def test_sizes_are_reported(store: Store) -> None:

@@ -1,0 +1,152 @@
+"""Find damage in RocksDB's write-ahead logs, which hold the batches that are not yet in tables.
+
+A log is a sequence of blocks of 32 KiB. A record, which is one batch, is cut into fragments that do not cross blocks:
+
+    masked CRC32C of the rest, 4 bytes LE | length of the payload, 2 bytes LE | kind, 1 byte | payload
+
+A killed writer leaves a log that ends within a record: its tail is torn, and the batch was never committed. After a
+power cut, the tail can also consist of zeros. Any other deviation is damage, for example by a faulty disk.
+
+RocksDB verifies the checksums when it opens a state, but takes two kinds of damage for a torn tail: a length that
+reaches beyond the end of the log, and a kind that makes a fragment look like one of an older log. `find_damage`
+detects these from the headers alone. It verifies checksums too only after RocksDB has reported an error.
+"""
+
+from __future__ import annotations
+
+import struct
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from state import inventory
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+_BLOCK_BYTES = 1 << 15
+_SECTOR_BYTES = 512  # the smallest part of a file that a disk writes or does not write
+_HEADER = struct.Struct("<IHB")
+_KIND_OFFSET = 6  # the checksum covers the kind and the payload
+_FULL, _FIRST, _MIDDLE, _LAST = 1, 2, 3, 4
+_POLYNOMIAL = 0x82F63B78  # CRC32C, with the bits reversed
+_INITIAL_CRC = 0xFFFFFFFF
+_MASK_DELTA = 0xA282EAD8
+
+
+class Damage(NamedTuple):
+    """The first damaged log, and the end of its last intact record."""
+
+    file: Path
+    intact_bytes: int
+
+
+class _Scan(NamedTuple):
+    intact_bytes: int
+    is_damaged: bool
+
+
+def find_damage(folder: Path, *, verify_checksums: bool = False) -> Damage | None:
+    """Return the first damage in the logs of a state, or None. A torn tail is damage if a later log has records."""
+    logs = sorted(folder / name for name in inventory.list_logs(folder))
+    for number, file in enumerate(logs):
+        scan = _scan(file, verify_checksums=verify_checksums)
+        is_torn = scan.intact_bytes < file.stat().st_size
+        if scan.is_damaged or (is_torn and any(later.stat().st_size for later in logs[number + 1 :])):
+            return Damage(file, scan.intact_bytes)
+    return None
+
+
+def first_sequence_number(file: Path) -> int | None:
+    """Return the sequence number of the first batch of a log, or None if the log is empty."""
+    with file.open("rb") as stream:
+        start = stream.read(_HEADER.size + 8)
+    return int.from_bytes(start[_HEADER.size :], "little") if len(start) == _HEADER.size + 8 else None
+
+
+def _scan(file: Path, *, verify_checksums: bool) -> _Scan:
+    intact_bytes, block_start, is_inside_record = 0, 0, False
+    with file.open("rb") as stream:
+        while block := stream.read(_BLOCK_BYTES):
+            is_last_block = len(block) < _BLOCK_BYTES
+            start = 0
+            while start + _HEADER.size <= len(block):
+                checksum, length, kind = _HEADER.unpack_from(block, start)
+                end = start + _HEADER.size + length
+                if end > len(block) and is_last_block:
+                    return _Scan(intact_bytes, _begins_with_fragment(block[start + _KIND_OFFSET :], checksum))
+                if (
+                    end > len(block)
+                    or kind not in ((_MIDDLE, _LAST) if is_inside_record else (_FULL, _FIRST))
+                    or (verify_checksums and _masked(crc32c(block[start + _KIND_OFFSET : end])) != checksum)
+                ):
+                    rest = block[start:] + stream.read()
+                    return _Scan(intact_bytes, not _is_zeroed_tail(rest, block_start + start, end - start))
+                is_inside_record = kind in (_FIRST, _MIDDLE)
+                if not is_inside_record:
+                    intact_bytes = block_start + end
+                start = end
+            block_start += len(block)
+    return _Scan(intact_bytes, is_damaged=False)
+
+
+def _begins_with_fragment(rest: bytes, checksum: int) -> bool:
+    """Tell whether any start of `rest` has this checksum. Then the fragment is complete, but its length is wrong."""
+    crc = _INITIAL_CRC
+    for byte in rest:
+        crc = _next_crc(crc, byte)
+        if _masked(crc ^ _INITIAL_CRC) == checksum:
+            return True
+    return False
+
+
+def _is_zeroed_tail(rest: bytes, offset: int, fragment_bytes: int) -> bool:
+    """Tell whether the rest of a log, which begins at `offset`, is zeros from a sector of its first fragment on."""
+    nonzero_bytes = len(rest.rstrip(b"\0"))
+    zeros_start = -(-(offset + nonzero_bytes) // _SECTOR_BYTES) * _SECTOR_BYTES if nonzero_bytes else offset
+    return zeros_start < min(offset + fragment_bytes, offset + len(rest))
+
+
+def crc32c(data: bytes) -> int:
+    """Return the CRC32C of up to 32 KiB. The checksum is linear: each byte contributes according to its position."""
+    import numpy as np
+
+    contributions, initial_contributions = _contributions()
+    values = np.frombuffer(data, np.uint8)[::-1]
+    sum_of_bytes = np.bitwise_xor.reduce(contributions[np.arange(len(data)), values])
+    return int(sum_of_bytes) ^ int(initial_contributions[len(data)]) ^ _INITIAL_CRC
+
+
+@cache
+def _contributions() -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
+    """Return what a byte, and what the initial value, contributes to the checksum by the number of bytes after it."""
+    import numpy as np
+
+    first = np.array(_crc_table(), np.uint32)
+    columns = np.append(first, np.uint32(_INITIAL_CRC))  # the last column is that of the initial value
+    rows = np.empty((_BLOCK_BYTES + 1, len(columns)), np.uint32)
+    for row in rows:
+        row[:] = columns
+        columns = first[columns & 0xFF] ^ (columns >> np.uint32(8))
+    return rows[:, :-1], rows[:, -1]
+
+
+def _next_crc(crc: int, byte: int) -> int:
+    return _crc_table()[(crc ^ byte) & 0xFF] ^ (crc >> 8)
+
+
+def _masked(crc: int) -> int:
+    """Return a checksum as RocksDB stores it."""
+    return ((crc >> 15 | crc << 17) + _MASK_DELTA) & 0xFFFFFFFF
+
+
+@cache
+def _crc_table() -> list[int]:
+    table = []
+    for byte in range(256):
+        crc = byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (_POLYNOMIAL if crc & 1 else 0)
+        table.append(crc)
+    return table
