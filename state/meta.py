@@ -137,6 +137,11 @@ def cursor(store: RowReader, ingest_name: str) -> bytes | None:
     return store.get(Family.META, _CURSOR + ingest_name.encode())
 
 
+def cursors(store: RowReader) -> dict[str, bytes]:
+    """Return the stored progress of all ingests, by name, as JSON."""
+    return {key.removeprefix(_CURSOR).decode(): value for key, value in store.scan(Family.META, _CURSOR)}
+
+
 def put_cursor(changes: Changes, ingest_name: str, value: bytes) -> None:
     changes.put(Family.META, _CURSOR + ingest_name.encode(), value)
 

@@ -61,8 +61,9 @@ class Store:
         writable: bool = True,
         create_if_missing: bool = True,
         memory: MemoryBudget | None = None,
+        skip_damage: bool = False,
     ) -> None:
-        """Open the RocksDB in `path`. A reader never creates it.
+        """Open the RocksDB in `path`. A reader never creates it. With `skip_damage`, skip damaged batches in logs.
 
         A shared `memory` limits the cache and the write buffers of all its stores together. `limits` then only sets
         the sizes of this store's write buffers.
@@ -72,6 +73,7 @@ class Store:
         """
         self.path = path
         self.writable = writable
+        self._skip_damage = skip_damage
         self._limits = limits = limits or StoreLimits()
         if not (writable and create_if_missing) and not inventory.has_state(path):
             raise StateMissing(f"no state in {path}", "name the folder with --data-dir, or ingest something first")
@@ -129,6 +131,9 @@ class Store:
 
     def _open_database(self, folder: Path, options: Any, family_options: dict[str, Any]) -> Any:
         """Open RocksDB. Raise StateCorrupt if a log is damaged; by default, RocksDB drops all later batches."""
+        if self._skip_damage:
+            options.set_wal_recovery_mode(rocks.DBRecoveryMode.skip_any_corrupted_record())
+            return self._open_once(folder, options, family_options)
         options.set_wal_recovery_mode(rocks.DBRecoveryMode.tolerate_corrupted_tail_records())
         try:
             _check_logs(folder)

@@ -49,7 +49,7 @@ class _Scan(NamedTuple):
 
 def find_damage(folder: Path, *, verify_checksums: bool = False) -> Damage | None:
     """Return the first damage in the logs of a state, or None. A torn tail is damage if a later log has records."""
-    logs = sorted(folder / name for name in inventory.list_logs(folder))
+    logs = logs_in_order(folder)
     for number, file in enumerate(logs):
         scan = _scan(file, verify_checksums=verify_checksums)
         is_torn = scan.intact_bytes < file.stat().st_size
@@ -58,11 +58,9 @@ def find_damage(folder: Path, *, verify_checksums: bool = False) -> Damage | Non
     return None
 
 
-def first_sequence_number(file: Path) -> int | None:
-    """Return the sequence number of the first batch of a log, or None if the log is empty."""
-    with file.open("rb") as stream:
-        start = stream.read(_HEADER.size + 8)
-    return int.from_bytes(start[_HEADER.size :], "little") if len(start) == _HEADER.size + 8 else None
+def logs_in_order(folder: Path) -> list[Path]:
+    """Return the logs of a state, the oldest first."""
+    return sorted((folder / name for name in inventory.list_logs(folder)), key=lambda log: int(log.stem))
 
 
 def _scan(file: Path, *, verify_checksums: bool) -> _Scan:

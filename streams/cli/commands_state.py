@@ -27,19 +27,25 @@ def state() -> None:
 
 
 @state.command
+@click.option("--repair", is_flag=True, help="First remove all batches after damage in a write-ahead log.")
 @json_option
 @common_options
-def check(context: Context, as_json: bool) -> Exit:
+def check(context: Context, repair: bool, as_json: bool) -> Exit:
     """Check every invariant of the state and list violations.
 
     The exit code is 1 if there are violations. If --data-dir is a worker's partition (DATA/partitions/N), only
     invariants within that partition are checked.
+
+    --repair goes back to the last batch before damage in a write-ahead log, and lists what to ingest again. It keeps
+    the damaged logs.
     """
     from state import meta
     from state.check import check as find_violations
     from state.row_counter import RowCounter
     from streams.terminal import progress_bars
 
+    if repair:
+        _repair(context, as_json=as_json)
     violations = 0
     with context.open_local_store() as (store, settings):
         partition = meta.partition(store)
@@ -55,6 +61,35 @@ def check(context: Context, as_json: bool) -> Exit:
                 click.echo(f"{violation.family} {violation.key}: {violation.description}")
     click.echo(pluralise(violations, "invariant violation") if violations else "the state is sound", err=True)
     return Exit.NOTHING if violations else Exit.OK
+
+
+def _repair(context: Context, *, as_json: bool) -> None:
+    """Go back to the last batch before damage in a log, and print what to ingest again."""
+    from state import meta
+    from state.repair import repair
+    from streams.engine.lost_batches import lost_inputs
+
+    repaired = repair(context.data_dir, context.settings().store)
+    if repaired is None:
+        click.echo("no write-ahead log is damaged", err=True)
+        return
+    with context.open_local_store() as (store, _):
+        lost = lost_inputs(repaired.cursors_before, repaired.sweeps_before, store)
+        is_partition = meta.partition(store) is not None
+    if as_json:
+        kept_logs = [str(file) for file in repaired.kept_logs]
+        write_json({"log": str(repaired.log), "kept_logs": kept_logs, "ingest_again": lost})
+        return
+    click.echo(f"removed all batches after byte {repaired.intact_bytes:,} of {repaired.log}")
+    for file in repaired.kept_logs:
+        click.echo(f"the damaged log is kept as {file}")
+    for lost_input in lost:
+        source = escape_text(lost_input.source) or "the first file"
+        click.echo(f"sweep {escape_text(lost_input.sweep)}: ingest the input that contains {source} again")
+    if is_partition:
+        click.echo("start the worker: it reads the removed batches from the changelog")
+    else:
+        click.echo("repeat `forget` and `sweep` commands that ran after the last ingest began")
 
 
 def _ownership_test(partition: int, partition_count: int) -> Callable[[bytes], bool]:

@@ -1,0 +1,36 @@
+"""After a repair has removed batches, tell which inputs must be ingested again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from state import meta, sweeps
+from state.model import Sweep, SweepState
+from state.rows import RowReader
+from streams.engine.ingest import Cursor
+
+
+class LostInput(msgspec.Struct, frozen=True):
+    """An input whose ingest was set back or is incomplete."""
+
+    sweep: str
+    source: str  # a file of the input: the last one that was read; empty if unknown
+
+
+def lost_inputs(
+    cursors_before: Mapping[str, bytes], sweeps_before: Sequence[Sweep], repaired: RowReader
+) -> list[LostInput]:
+    """Return the inputs whose progress differs from that before the repair, or which an open sweep lacks in part."""
+    cursors = meta.cursors(repaired)
+    sweeps_by_number = {sweep.number: sweep for sweep in (*sweeps_before, *sweeps.all_sweeps(repaired))}
+    lost = []
+    for name in sorted(cursors_before.keys() | cursors.keys()):
+        sweep = sweeps_by_number.get(int(name.partition(":")[0]))
+        cursor = msgspec.json.decode(cursors_before.get(name) or cursors[name], type=Cursor)
+        is_incomplete = not cursor.finished and sweep is not None and sweep.state is SweepState.OPEN
+        if is_incomplete or (name in cursors_before and cursors.get(name) != cursors_before[name]):
+            source = cursor.position.source if cursor.position is not None else ""
+            lost.append(LostInput(sweep.name if sweep is not None else "", source))
+    return lost
