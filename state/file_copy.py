@@ -44,7 +44,7 @@ def copy(source: Path, target: Path) -> None:
 
 def _link_tables(source: Path, target: Path, stack: ExitStack) -> dict[str, BinaryIO]:
     """Link the tables. Return those that cannot be linked, for example to another disk, as open files."""
-    files = {}
+    files: dict[str, BinaryIO] = {}
     for table in source.glob("*.sst"):
         try:
             os.link(table, target / table.name)

@@ -7,10 +7,7 @@ exactly what the writer had committed, up to some batch, when the reader was ope
 
 from __future__ import annotations
 
-import os
-import shutil
 import sys
-import time
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from itertools import islice
@@ -20,12 +17,12 @@ from typing import Any, Self
 import msgspec
 import rocksdict as rocks
 
-from state import file_copy, inventory, prefix_index, wal
+from state import between_commits, file_copy, inventory, prefix_index, wal
 from state.changes import Changes
 from state.errors import DiskFull, StateError, StateMissing, is_disk_full
 from state.families import STORAGE, Family, Storage, StoreLimits
 from state.reader_folder import ReaderFolder
-from state.rocksdb_errors import is_log_damage, lacks_column_families, log_error, open_error, state_error
+from state.rocksdb_errors import is_log_damage, log_error, open_error, state_error
 from state.rows import ROW_OVERHEAD_BYTES, Row
 
 MIB = 1 << 20
@@ -34,9 +31,6 @@ _REFERENCE_BUFFERS_MIB = 256  # the limit on all write buffers for which the siz
 _CACHE_ENTRY_BYTES = 4096  # estimated average
 _AFTER_PREFIX = b"\xff" * 32  # a prefix followed by this sorts after every key with at most 32 more bytes
 _FILES_PER_TIERED_COMPACTION = 8
-_ATTEMPTS_MAX = 20  # of a reader, while a writer replaces files
-_DIRECT_ATTEMPTS = 3  # of these, before a reader opens a copy
-_CREATION_SECONDS = 0.1  # wait for a writer that is creating the column families
 
 
 class MemoryBudget:
@@ -109,7 +103,9 @@ class Store:
             if writable:
                 self._db = self._open_database(path, db_options, family_options)
             else:
-                self._db = self._open_between_commits(db_options, family_options)
+                self._db, self._files = between_commits.open_database(
+                    path, lambda folder: self._open_database(folder, db_options, family_options)
+                )
         except Exception as error:  # rocksdict raises plain Exception for nearly everything
             self._remove_reader_folder()
             raise open_error(path, error) from error
@@ -159,38 +155,6 @@ class Store:
         except OSError:  # rocksdict writes its options to the folder, even for a reader
             links = reader_folder.link_files()
             return rocks.Rdict(str(links), options, column_families=family_options, access_type=access)
-
-    def _open_between_commits(self, options: Any, family_options: dict[str, Any]) -> Any:
-        """Open RocksDB exactly as of one commit, while a writer may be replacing files."""
-        for attempt in range(_ATTEMPTS_MAX):
-            self._files = inventory.current_files(self.path)
-            try:
-                if database := self._attempt_to_open(options, family_options, copy=attempt >= _DIRECT_ATTEMPTS):
-                    return database
-            except Exception as error:
-                if lacks_column_families(error) and attempt < _ATTEMPTS_MAX - 1:
-                    time.sleep(_CREATION_SECONDS)
-                elif inventory.current_files(self.path) == self._files:
-                    raise
-        message = f"the writer replaced the files of the state in {self.path} during each attempt to open it"
-        raise StateError(message, "run the same command again")
-
-    def _attempt_to_open(self, options: Any, family_options: dict[str, Any], *, copy: bool) -> Any:
-        """Open the files, or a copy of them. Return None if the writer has deleted a log in the meantime.
-
-        RocksDB first reads the manifest, and then the logs with the rows that the manifest's tables lack. It fails if
-        the writer has deleted one of these tables, but not if the writer has deleted a log. Copying takes less time
-        than opening. The copy need not be kept, because RocksDB reads all logs at once and keeps the tables open.
-        """
-        if copy and os.access(self.path, os.W_OK):
-            with file_copy.temporary_copy(self.path) as folder:
-                return self._open_database(folder, options, family_options)
-        logs = inventory.list_logs(self.path)
-        database = self._open_database(self.path, options, family_options)
-        if logs <= inventory.list_logs(self.path):
-            return database
-        database.close()
-        return None
 
     def get(self, family: Family, key: bytes) -> bytes | None:
         try:
@@ -376,29 +340,20 @@ class Store:
             if self.writable:
                 rocks.Checkpoint(self._db).create_checkpoint(str(path))
             else:
-                self._copy_files(path)
+                between_commits.copy(self.path, path, self._copy_once)
+        except StateError:
+            raise
         except Exception as error:
             if is_disk_full(error):
                 raise DiskFull(path.parent) from error
             hint = "name a folder that does not exist yet"
             raise StateError(f"cannot make a backup in {path}: {error}", hint) from error
 
-    def _copy_files(self, path: Path) -> None:
-        """Copy the state as a reader, exactly as of one commit, while a writer may be replacing files."""
-        for _ in range(_ATTEMPTS_MAX):
-            files = inventory.current_files(self.path)
-            try:
-                file_copy.copy(self.path, path)
-                with Store(path, self._limits, writable=False) as copy:  # fails if the writer has deleted a table
-                    tables = {table["name"].lstrip("/") for table in copy._db.live_files()}
-                file_copy.finish(path, tables)
-            except (FileNotFoundError, StateError):
-                if inventory.current_files(self.path) == files:
-                    raise
-                shutil.rmtree(path)
-            else:
-                return
-        raise StateError("the writer replaced its files during each attempt", "run the same command again")
+    def _copy_once(self, path: Path) -> None:
+        file_copy.copy(self.path, path)
+        with Store(path, self._limits, writable=False) as copy:  # fails if the writer has deleted a table
+            tables = {table["name"].lstrip("/") for table in copy._db.live_files()}
+        file_copy.finish(path, tables)
 
     def bytes_on_disk(self, family: Family) -> int:
         """Return the size of a family's files. The size of `captures` includes the prefix index."""

@@ -66,7 +66,7 @@ def check(context: Context, repair: bool, as_json: bool) -> Exit:
 def _repair(context: Context, *, as_json: bool) -> None:
     """Go back to the last batch before damage in a log, and print what to ingest again."""
     from state import meta
-    from state.repair import repair
+    from state.log_repair import repair
     from streams.engine.lost_batches import lost_inputs
 
     repaired = repair(context.data_dir, context.settings().store)

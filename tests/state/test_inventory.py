@@ -176,6 +176,11 @@ def test_an_inventory_and_the_files_it_lists_are_on_disk_before_it_gets_its_name
     monkeypatch.setattr(Store, "_sync_log", lambda _: events.append("log"))
     monkeypatch.setattr(disk_sync, "sync", lambda path: events.append(path.name))
     rename = Path.replace
-    monkeypatch.setattr(Path, "replace", lambda *paths: (events.append("rename"), rename(*paths)))
+
+    def record_rename(source: Path, target: Path) -> Path:
+        events.append("rename")
+        return rename(source, target)
+
+    monkeypatch.setattr(Path, "replace", record_rename)
     store.close()
     assert events == ["log", "files.json.part", "rename", tmp_path.name]

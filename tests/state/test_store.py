@@ -326,7 +326,7 @@ def test_a_reader_waits_for_the_column_families_of_a_new_state(
     """The writer creates them one after another."""
     rocksdict.Rdict(str(tmp_path), rocksdict.Options(raw_mode=True)).close()
     writers: list[Store] = []
-    monkeypatch.setattr("state.store.time.sleep", lambda _: writers.append(Store(tmp_path, SMALL)))
+    monkeypatch.setattr("state.between_commits.time.sleep", lambda _: writers.append(Store(tmp_path, SMALL)))
     with Store(tmp_path, SMALL, writable=False) as reader:
         assert reader.get(Family.META, b"a") is None
     (writer,) = writers
