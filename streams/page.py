@@ -77,7 +77,7 @@ REJECTION_REASONS: dict[str, str] = {
     "no_content": "a line with status 200 has no `body`, `html`, `text` or redirect",
     "no_text": "the page has no words; the URL is stored without text",
     "no_url": "a record or line has no URL",
-    "not_text": "the page is neither HTML nor text, or is a binary file; the URL is stored without text",
+    "not_text": "the media type is that of HTML or text, but the body is binary; the URL is stored without text",
     "parse_failed": "the HTML parser failed; the URL is stored without text",
     "revisit_unresolved": "the capture that a `revisit` repeats is not in the state; the URL is stored without text",
     "segmented": "the record is one of several WARC records that contain parts of one page",
@@ -95,3 +95,10 @@ class Rejected(msgspec.Struct, frozen=True):
     detail: str
     origin: Origin
     url: str = ""
+
+
+class NotAPage(msgspec.Struct, frozen=True):
+    """A response that is not a page, such as an image or a script. It is stored without text, and counted."""
+
+    mime: str
+    origin: Origin

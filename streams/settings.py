@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -18,14 +19,32 @@ from streams.sketch.extract import SKIPPED_TAGS_BY_EXTRACTOR
 Count = Annotated[int, Meta(ge=1)]
 Seconds = Annotated[float, Meta(ge=0.001, le=3600.0)]
 Share = Annotated[float, Meta(ge=0.0, le=1.0)]
+_MEDIA_TYPE = re.compile(r"[a-z0-9!#$&^_.+-]+/[a-z0-9!#$&^_.+-]+")
+_SUFFIX = re.compile(r"\.\w{1,10}")
 
 
 class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The threshold for near-duplicates, and which optional data is stored with sketches."""
+    """The threshold for near-duplicates, which optional data is stored with sketches, and what is not a page."""
 
     threshold: Annotated[float, Meta(ge=0.1, le=1.0)]
     keep_texts: bool
     index_find: bool
+    media_types: list[str]
+    file_suffixes: list[str]
+
+    def __post_init__(self) -> None:
+        media_types = [media_type.partition(";")[0].strip().lower() for media_type in self.media_types]
+        suffixes = [suffix.lower() for suffix in self.file_suffixes]
+        _check_names("media_types", media_types, _MEDIA_TYPE, "text/x-rst")
+        _check_names("file_suffixes", suffixes, _SUFFIX, ".js")
+        msgspec.structs.force_setattr(self, "media_types", media_types)
+        msgspec.structs.force_setattr(self, "file_suffixes", suffixes)
+
+
+def _check_names(setting: str, names: list[str], pattern: re.Pattern[str], example: str) -> None:
+    for name in names:
+        if not pattern.fullmatch(name):
+            raise ValueError(f"policy.{setting}: {name[:100]!r} is not written like {example!r}")
 
 
 class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -318,14 +318,19 @@ def _read_page(source: str, bytes_max: int) -> bytes:
 
 def _sketch_page(content: bytes, scheme: Scheme, settings: Settings) -> Sketch:
     """Return the sketch of a page. Raise InputError if the page has no text."""
+    from streams.sketch.content_kind import ContentKind, detect_by_body
     from streams.sketch.extract import TextError, extract_body
     from streams.sketch.html_guard import ParserLimits
     from streams.sketch.sketcher import Sketcher
 
     hint = "supply HTML or plain text"
+    kind = detect_by_body(content)
+    if kind is ContentKind.NOT_A_PAGE:
+        raise InputError("no text could be extracted: the content is binary", hint)
     try:
         extracted = extract_body(
             content,
+            kind,
             page_bytes_max=settings.limits.page_bytes_max,
             extractor=scheme.extractor,
             parser_limits=ParserLimits.from_settings(settings.limits),

@@ -41,6 +41,7 @@ class BatchReport(msgspec.Struct, frozen=True, kw_only=True):
     copies: int  # pages with a stored document that differs from the previous document of their URL
     unchanged: int  # pages with the same document as the previous capture of their URL
     near_duplicates: int  # new documents that are near-duplicates of an earlier document
+    not_pages: int  # responses that are not pages, such as images and scripts
     rejected: list[Rejected]
 
 
@@ -71,11 +72,13 @@ class Engine:
         rejected: Sequence[Rejected],
         last_captures: Mapping[bytes, Capture] | None = None,
         commits_at_read: int = -1,
+        not_pages: int = 0,
     ) -> PreparedBatch:
         """Run the operators on a batch without changing the store or the counters.
 
         `last_captures` contains the last capture of each page's URL, read when this engine had made
-        `commits_at_read` commits. These captures are read again if a batch has been committed since.
+        `commits_at_read` commits. These captures are read again if a batch has been committed since. `not_pages` is
+        the number of responses in the batch that are not pages.
         """
         resolved, unresolved = capture.resolve(
             pages, lookups.read_possible_originals(self.store, capture.original_queries(pages))
@@ -99,6 +102,7 @@ class Engine:
             copies=len(captured.sightings) - len(new_ids),
             unchanged=captured.unchanged,
             near_duplicates=_count_near_duplicates(new_payloads, verified),
+            not_pages=not_pages,
             rejected=[*rejected, *unresolved],
         )
         counters = self._updated_counters(report, new_payloads, captured, probed, verified)
@@ -176,6 +180,7 @@ class Engine:
             documents=report.new,
             unchanged=report.unchanged,
             near_duplicates=report.near_duplicates,
+            not_pages=report.not_pages,
             rejected=len(report.rejected),
             pairs_verified=verified.pairs_compared,
             bucket_postings_max=probed.postings_dropped,

@@ -8,7 +8,9 @@ removes dead letters past the stored length, so that no line is duplicated or lo
 which identifies the input: data appended to a file is read, and a rewritten file is read again from the start.
 
 Nothing is stored before the first page: the write of its batch also opens the sweep. An input without pages therefore
-leaves the state unchanged, because a sweep without pages would make all known URLs missing.
+leaves the state unchanged, because a sweep without pages would make all known URLs missing. Responses that are not
+pages, such as images, are held in memory until the first page. An input with `RESPONSES_HELD_MAX` of them is a crawl,
+even without a page.
 """
 
 from __future__ import annotations
@@ -41,7 +43,7 @@ from streams.operators import lookups
 from streams.operators.capture import find_unchanged
 from streams.operators.messages import SketchedPage
 from streams.operators.sketch import SketchResults, SketchTask
-from streams.page import Page, Rejected, with_default_time
+from streams.page import NotAPage, Page, Rejected, with_default_time
 from streams.readers import sources
 from streams.readers.dispatch import list_files
 from streams.readers.file_counts import FileCounts, list_names
@@ -51,6 +53,7 @@ from streams.readers.read_options import ReadOptions
 from streams.settings import Settings
 
 log = structlog.get_logger(__name__)
+RESPONSES_HELD_MAX = 100_000  # at about 700 bytes each
 
 
 class Cursor(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,12 +68,14 @@ class Cursor(msgspec.Struct, frozen=True, kw_only=True):
     unchanged: int = 0
     near_duplicates: int = msgspec.field(default=0, name="near")
     redirects_and_errors: int = msgspec.field(default=0, name="textless")
+    not_pages: int = 0
     rejected: dict[str, int] = {}  # by reason
 
     def advanced(self, batch: Batch, report: BatchReport) -> Cursor:
         """Return the cursor after a batch."""
         pages_read = len(batch.items)
-        pages_with_document = report.new + report.copies + report.unchanged
+        with_document = report.new + report.copies + report.unchanged
+        without_text = pages_read - with_document - report.not_pages - len(report.rejected)
         return Cursor(
             position=batch.position,
             mark=batch.mark,
@@ -79,7 +84,8 @@ class Cursor(msgspec.Struct, frozen=True, kw_only=True):
             copies=self.copies + report.copies,
             unchanged=self.unchanged + report.unchanged,
             near_duplicates=self.near_duplicates + report.near_duplicates,
-            redirects_and_errors=self.redirects_and_errors + pages_read - pages_with_document - len(report.rejected),
+            redirects_and_errors=self.redirects_and_errors + without_text,
+            not_pages=self.not_pages + report.not_pages,
             rejected=dict(Counter(self.rejected) + Counter(item.reason for item in report.rejected)),
         )
 
@@ -106,6 +112,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     unchanged: int
     near_duplicates: int
     redirects_and_errors: int
+    not_pages: int
     rejected: dict[str, int]
     files_without_pages: int  # of the files read in this run
     older_than: str | None = None  # the sweep before this one, if its newest capture is newer
@@ -145,8 +152,9 @@ def ingest(
     page, with the number of pages read.
 
     Raise NoPages, and leave the state unchanged, if the input contains no page: no record of a fetch, with or without
-    text. Raise InputError if the sweep is committed and the input differs or has grown. With `fail_on_rejected`,
-    raise BadRecord at the first bad record: earlier batches are stored, but not the batch of the bad record.
+    text, apart from images and other responses that are not pages. Raise InputError if the sweep is committed and the
+    input differs or has grown. With `fail_on_rejected`, raise BadRecord at the first bad record: earlier batches are
+    stored, but not the batch of the bad record.
     """
     forgetting.commit_removals(forgetting.finish_cancelling(store), partial(store.write, sync=True))
     engine = Engine(store, settings)
@@ -197,6 +205,7 @@ def _summarise(
         unchanged=cursor.unchanged,
         near_duplicates=cursor.near_duplicates,
         redirects_and_errors=cursor.redirects_and_errors,
+        not_pages=cursor.not_pages,
         rejected=cursor.rejected,
         files_without_pages=files_without_pages,
         dead_letters=str(dead_letters),
@@ -281,6 +290,7 @@ class _Run(msgspec.Struct):
     is_sweep_stored: bool = False
     has_pages: bool = False  # whether this input has yielded a page, in this run or an earlier one
     has_committed: bool = False  # whether this run has committed a batch
+    held: list[SketchedPage] = []  # responses before the first page
     file_counts: FileCounts = msgspec.field(default_factory=FileCounts)
 
     def process(self, file_names: Sequence[str], options: ReadOptions) -> int:
@@ -352,7 +362,8 @@ class _Run(msgspec.Struct):
         pages = [item for item in items if isinstance(item, Page)]
         commits_at_read = self.engine.commits
         last_captures = lookups.read_last_captures(self.engine.store, sorted({page.key for page in pages}))
-        unchanged_pages = find_unchanged(pages, last_captures, self.sweep.number)
+        policy = self.engine.settings.policy
+        unchanged_pages = find_unchanged(pages, last_captures, self.sweep.number, policy)
         changed_pages = [page for page, result in zip(pages, unchanged_pages, strict=True) if result is None]
         page_results = iter(unchanged_pages)
         known_results = [next(page_results) if isinstance(item, Page) else item for item in items]
@@ -371,16 +382,21 @@ class _Run(msgspec.Struct):
         Before the first page, commit nothing. The dead letters are written, but past the stored length of their file.
         """
         sketched = iter(pending.sketch_results.result())  # per page, a list of one or two results
-        results = [
-            result for known in pending.known_results for result in ([known] if known is not None else next(sketched))
-        ]
-        pages = [result for result in results if isinstance(result, SketchedPage)]
-        rejected = [result for result in results if isinstance(result, Rejected)]
-        prepared = self.engine.prepare(self.sweep, pages, rejected, pending.last_captures, pending.commits_at_read)
+        results = [[known] if known is not None else next(sketched) for known in pending.known_results]
+        pages = [item for items in results for item in items if isinstance(item, SketchedPage)]
+        rejected = [item for items in results for item in items if isinstance(item, Rejected)]
+        not_pages = sum(isinstance(items[-1], NotAPage) for items in results)
+        commits_at_read = pending.commits_at_read
+        if not self.has_pages:
+            pages = self._hold(pages, not_pages)
+            commits_at_read = -1  # `last_captures` lacks the URLs of earlier batches
+        prepared = self.engine.prepare(
+            self.sweep, pages, rejected, pending.last_captures, commits_at_read, not_pages=not_pages
+        )
         if prepared.report.rejected and self.fail_on_rejected:
             raise _bad_record(prepared.report.rejected[0])
         self.cursor = self.cursor.advanced(pending.batch, prepared.report)
-        self._count_files(pages, prepared.report.rejected)
+        self._count_files(results, prepared.report.rejected)
         dead_letter_bytes = self.dead_letters.append(prepared.report.rejected)
         if not self.has_pages:
             self.engine.postpone(prepared)
@@ -397,15 +413,26 @@ class _Run(msgspec.Struct):
         self.engine.commit(prepared)
         self.has_committed = True
 
+    def _hold(self, pages: list[SketchedPage], not_pages: int) -> list[SketchedPage]:
+        """Hold the responses of a batch until the first page. Return those to store now: all of them, or none."""
+        self.held += pages
+        self.has_pages = len(pages) > not_pages or len(self.held) >= RESPONSES_HELD_MAX
+        released: list[SketchedPage] = []
+        if self.has_pages:
+            released, self.held = self.held, released
+        return released
+
     def _newest_time(self, pages: Sequence[SketchedPage]) -> int:
         """Return the time of the newest capture. Ignore the time that pages without a time get, and future times."""
         times = (page.capture.time for page in pages)
         return max((time for time in times if time != self.sweep.opened_time and time <= self.now), default=0)
 
-    def _count_files(self, pages: Sequence[SketchedPage], rejected: Sequence[Rejected]) -> None:
-        self.has_pages = self.has_pages or bool(pages)
-        for page in pages:
-            self.file_counts.add_page(page.origin.source)
+    def _count_files(self, results: SketchResults, rejected: Sequence[Rejected]) -> None:
+        for first, *others in results:
+            if others and isinstance(others[0], NotAPage):
+                self.file_counts.add_not_a_page(others[0])
+            elif isinstance(first, SketchedPage):
+                self.file_counts.add_page(first.origin.source)
         for item in rejected:
             self.file_counts.add_rejected(item)
 

@@ -13,6 +13,9 @@ from state.families import Family
 from state.model import Capture, Extractor
 from streams.operators.messages import Sighting, SketchedPage
 from streams.page import NOT_MODIFIED, SUCCESS_STATUSES, Page, Rejected
+from streams.settings import Policy
+from streams.sketch import content_kind
+from streams.sketch.content_kind import ContentKind
 from streams.sketch.sketcher import fingerprint
 
 
@@ -59,15 +62,20 @@ def fingerprint_page(page: Page) -> bytes:
 
 
 def find_unchanged(
-    pages: Sequence[Page], last_captures: Mapping[bytes, Capture], sweep: int
+    pages: Sequence[Page], last_captures: Mapping[bytes, Capture], sweep: int, policy: Policy
 ) -> list[SketchedPage | None]:
     """Return, for each page, its capture if the URL's last capture had the same bytes, otherwise None.
 
     An unchanged page needs no sketch: a state has one extractor and tokeniser, so the same bytes give the same
     document. A page older than the last capture is sketched anyway, because the state stores the earliest text.
+    So is a response that is no longer a page since `policy` was changed.
     `last_captures` contains the last capture of each URL that has captures, by URL key.
     """
-    return [_find_unchanged_page(page, last_captures.get(page.key), sweep) for page in pages]
+    unchanged_pages = [_find_unchanged_page(page, last_captures.get(page.key), sweep) for page in pages]
+    return [
+        result if result is not None and content_kind.detect(page, policy) is not ContentKind.NOT_A_PAGE else None
+        for page, result in zip(pages, unchanged_pages, strict=True)
+    ]
 
 
 def _find_unchanged_page(page: Page, previous: Capture | None, sweep: int) -> SketchedPage | None:

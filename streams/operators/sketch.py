@@ -14,9 +14,11 @@ from state.scheme import Scheme
 from streams.errors import BadUrl
 from streams.operators.capture import fingerprint_page, new_capture
 from streams.operators.messages import DocumentPayload, SketchedPage
-from streams.page import NOT_MODIFIED, SUCCESS_STATUSES, Page, Rejected
+from streams.page import NOT_MODIFIED, SUCCESS_STATUSES, NotAPage, Page, Rejected
 from streams.settings import Limits, Policy
+from streams.sketch import content_kind
 from streams.sketch import sketcher as sketching
+from streams.sketch.content_kind import ContentKind
 from streams.sketch.extract import ExtractedText, TextError, extract
 from streams.sketch.html_guard import ParserLimits
 from streams.sketch.index_terms import (
@@ -39,7 +41,7 @@ class SketchTask(msgspec.Struct, frozen=True):
     dictionary: bytes = b""
 
 
-SketchResults = list[list[SketchedPage | Rejected]]
+SketchResults = list[list[SketchedPage | Rejected | NotAPage]]
 """One list per page of a task, with one or two results."""
 
 _ExtractedPage = tuple[int, Page, ExtractedText]  # index in the task, page, text
@@ -57,7 +59,8 @@ class SketchOperator:
     def __call__(self, task: SketchTask) -> SketchResults:
         """Return the results of each page, in order: a SketchedPage, a Rejected, or both.
 
-        A page with a valid URL but no usable text has both results: a capture without a document, and the reason.
+        A page with a valid URL but no usable text has both results: a capture without a document, and the reason. A
+        response that is not a page has a capture without a document, and a NotAPage.
         """
         if task.dictionary_number != self._text_codec.newest:
             self._text_codec = TextCodec({task.dictionary_number: task.dictionary})
@@ -69,14 +72,19 @@ class SketchOperator:
             except BadUrl as error:
                 results.append([Rejected("bad_url", str(error), page.origin, page.url[:200])])
                 continue
+            kind = self._content_kind(page)
+            if kind is ContentKind.NOT_A_PAGE:
+                capture = SketchedPage(capture=new_capture(page, task.sweep), origin=page.origin)
+                results.append([capture, NotAPage(page.mime, page.origin)])
+                continue
             results.append([self._page_without_document(page, task.sweep, original_key)])
             if page.content_error is not None:
                 results[-1].append(Rejected(*page.content_error, page.origin, page.url))
             has_content = page.body is not None or page.text is not None
-            if original_key is not None or page.status not in SUCCESS_STATUSES or not has_content:
+            if kind is None or original_key is not None or not has_content:
                 continue
             try:
-                text = extract(page, self.limits.page_bytes_max, self.scheme.extractor, self._parser_limits)
+                text = extract(page, kind, self.limits.page_bytes_max, self.scheme.extractor, self._parser_limits)
             except TextError as error:
                 results[-1].append(Rejected(error.reason, error.detail, page.origin, page.url))
             else:
@@ -89,6 +97,14 @@ class SketchOperator:
         if page.original_url is not None:
             return url_key(page.original_url, self.limits.url_bytes_max)
         return page.key if page.status == NOT_MODIFIED else None
+
+    def _content_kind(self, page: Page) -> ContentKind | None:
+        """Return the kind of a page's content. Return None for an error, a redirect, or a revisit of unknown type."""
+        has_content = page.body is not None or page.text is not None
+        is_untyped_revisit = page.original_url is not None and not page.mime
+        if page.status not in SUCCESS_STATUSES or is_untyped_revisit or (page.redirect and not has_content):
+            return None
+        return content_kind.detect(page, self.policy)
 
     def _page_without_document(self, page: Page, sweep: int, original_key: bytes | None) -> SketchedPage:
         words = b""

@@ -1,4 +1,4 @@
-"""Count the pages and rejected records of each input file, to report files that contain no page."""
+"""Count the pages, other responses and rejected records of each input file, to report files without pages."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import structlog
 
-from streams.page import Rejected
+from streams.page import NotAPage, Rejected
 from streams.terminal.escape import pluralise
 
 log = structlog.get_logger(__name__)
@@ -19,11 +19,18 @@ class FileCounts:
 
     def __init__(self) -> None:
         self.files_with_pages: set[str] = set()
+        self._not_pages: Counter[str] = Counter()  # number of responses that are not pages, by file
+        self._media_types: dict[str, str] = {}  # media type of the first of these responses, by file
         self._rejections: defaultdict[str, Counter[str]] = defaultdict(Counter)  # number by reason, by file
         self._details: dict[tuple[str, str], str] = {}  # detail of the first rejection, by file and reason
 
     def add_page(self, source: str) -> None:
         self.files_with_pages.add(source)
+
+    def add_not_a_page(self, item: NotAPage) -> None:
+        source = item.origin.source
+        self._not_pages[source] += 1
+        self._media_types.setdefault(source, item.mime or "unknown media type")
 
     def add_rejected(self, item: Rejected) -> None:
         source = item.origin.source
@@ -35,16 +42,27 @@ class FileCounts:
         return dict(sum(self._rejections.values(), Counter[str]()))
 
     def describe(self, files: Sequence[str]) -> str:
+        """Return how many records of these files are not pages or were rejected, with examples."""
+        not_pages = sum(self._not_pages[name] for name in files)
+        if not not_pages:
+            return f"read {self._describe_rejections(files) or '0 records'}"
+        media_type = next(self._media_types[name] for name in files if name in self._media_types)
+        which = "which is not a page" if not_pages == 1 else "which are not pages"
+        rejections = self._describe_rejections(files)
+        suffix = f"; and {rejections}" if rejections else ""
+        return f"read {pluralise(not_pages, 'response')}, {which} ({media_type}){suffix}"
+
+    def _describe_rejections(self, files: Sequence[str]) -> str:
         """Return how many records of these files were rejected, with the most frequent reason and an example."""
         reasons = sum((self._rejections.get(name, Counter()) for name in files), Counter[str]())
         if not reasons:
-            return "read 0 records"
+            return ""
         reason, count = reasons.most_common(1)[0]
         detail = next(self._details[name, reason] for name in files if (name, reason) in self._details)
         total = reasons.total()
         share = "all" if total > 1 else "it"
         most_frequent = f"{reason}: {detail}" if count == total else f"{count:,} as {reason}: {detail}"
-        return f"read {pluralise(total, 'record')} and rejected {share} ({most_frequent})"
+        return f"{pluralise(total, 'record')} and rejected {share} ({most_frequent})"
 
     def warn_about_files_without_pages(self, files: Sequence[str]) -> int:
         """Log a warning for each of the first files that have no page. Return the number of all such files."""

@@ -66,7 +66,7 @@ def read_record(stream: ByteStream, limits: ReadLimits, origin: Origin) -> Page 
         return _to_revisit(page, fields, limits)
     if record_type == b"conversion" and page.body is not None:
         text = page.body.decode(errors="replace")
-        return msgspec.structs.replace(page, body=None, text=text, mime="text/plain", charset="")
+        return msgspec.structs.replace(page, body=None, text=text, mime="", charset="")  # the page's type is unknown
     return page
 
 

@@ -1,4 +1,4 @@
-"""Extract the text of a page: detect its type and charset, choose a parser, and refuse pages without text.
+"""Extract the text of a page: decode it, choose a parser, and refuse pages without text.
 
 The scheme's `extractor` selects the text of an HTML page (docs/decisions/extractor.md compares the two):
 
@@ -17,6 +17,8 @@ import msgspec
 from state.model import Extractor
 from streams.errors import BadUrl, LostfoundError, SettingsError
 from streams.sketch import html_guard
+from streams.sketch.charset import decode
+from streams.sketch.content_kind import ContentKind
 from streams.sketch.html_guard import DEFAULT_LIMITS, ParserLimits
 from streams.urls import url_key
 
@@ -28,23 +30,7 @@ DEFAULT_EXTRACTOR = "resiliparse-body"
 TITLE_CHARS_MAX = 200
 REFRESH_SECONDS_MAX = 15  # a slower refresh is not a redirect
 _HEAD_CHARS = 1 << 16  # only this part of a page is searched for a meta refresh
-_SNIFF_BYTES = 1024
-_GUESS_BYTES, _GUESS_NON_ASCII_MIN = 1 << 16, 16  # bytes that a guess reads; non-ASCII bytes that it needs
-_ASCII_BYTES = bytes(range(128))
 SKIPPED_TAGS_BY_EXTRACTOR = {"resiliparse-all": (), "resiliparse-body": ("nav", "footer", "aside")}
-_HTML_TYPES = frozenset(["text/html", "application/xhtml+xml", "application/xml", "text/xml"])
-_UTF8_LOOKALIKES = frozenset(["iso2022_jp", "utf-16-le", "utf-16-be"])  # their text may also be valid UTF-8
-_BOMS = ((b"\xef\xbb\xbf", "utf-8"), (b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
-_BINARY_STARTS = (
-    b"%PDF-", b"\x89PNG", b"GIF8", b"\xff\xd8\xff", b"PK\x03\x04", b"\x1f\x8b", b"RIFF", b"\x7fELF", b"\0\0\0",
-)  # fmt: skip
-_META_CHARSET = re.compile(rb"<meta[^<>]{0,200}?charset\s*=\s*[\"']?\s*([\w.:-]{1,40})", re.IGNORECASE)
-# The tags listed in WHATWG's MIME Sniffing standard, and <meta>.
-_HTML_START = re.compile(
-    r"\s*(?:<\?xml[^>]{0,200}>\s*)?(?:<!--|<!doctype\s+html|"
-    r"<(?:html|head|script|iframe|h1|div|font|table|a|style|title|b|body|br|p|meta)[\s/>])",
-    re.IGNORECASE,
-)
 # The "shared declarative refresh steps" of the HTML standard. The quantifiers are possessive: backtracking would
 # split `60` into a time `6` and a URL `0`.
 _REFRESH = re.compile(
@@ -73,24 +59,26 @@ class ExtractedText(msgspec.Struct, frozen=True):
 
 
 def extract(
-    page: Page, page_bytes_max: int = PAGE_BYTES_MAX, extractor: str = DEFAULT_EXTRACTOR,
+    page: Page, kind: ContentKind, page_bytes_max: int = PAGE_BYTES_MAX, extractor: str = DEFAULT_EXTRACTOR,
     parser_limits: ParserLimits = DEFAULT_LIMITS,
 ) -> ExtractedText:  # fmt: skip
     """Return the text of a page that has a body or a text, in time and memory bounded by the page's size.
 
-    Raise SettingsError if the extractor is unknown. Otherwise raise only TextError, with the reason `too_big`,
-    `not_text` (images, PDF, archives), `no_text` or `parse_failed`.
+    `kind` is the result of `content_kind.detect`. Raise SettingsError if the extractor is unknown. Otherwise raise
+    only TextError, with the reason `too_big`, `not_text`, `no_text` or `parse_failed`.
     """
     if page.text is not None:
         return _extract_text(page.text, page.title, page_bytes_max)
+    if kind is ContentKind.BINARY:
+        raise TextError("not_text", f"the media type is {page.mime[:100]}, but the body starts like a binary file")
     return extract_body(
-        page.body or b"", page.mime, page.charset, page.url, page.title,
+        page.body or b"", kind, page.charset, page.url, page.title,
         page_bytes_max=page_bytes_max, extractor=extractor, parser_limits=parser_limits,
     )  # fmt: skip
 
 
 def extract_body(
-    body: bytes, mime: str = "", charset: str = "", url: str = "", title: str = "",
+    body: bytes, kind: ContentKind, charset: str = "", url: str = "", title: str = "",
     *, page_bytes_max: int = PAGE_BYTES_MAX, extractor: str = DEFAULT_EXTRACTOR,
     parser_limits: ParserLimits = DEFAULT_LIMITS,
 ) -> ExtractedText:  # fmt: skip
@@ -100,71 +88,13 @@ def extract_body(
     """
     if len(body) > page_bytes_max:
         raise TextError("too_big", f"{len(body)} bytes, more than page_bytes_max = {page_bytes_max}")
-    is_html = _is_html(mime, body, charset)
     decoded = decode(body, charset)
-    if not is_html:
+    if kind is ContentKind.TEXT:
         return _extract_text(decoded, title, page_bytes_max)
     if extractor not in SKIPPED_TAGS_BY_EXTRACTOR:
         extractors = ", ".join(SKIPPED_TAGS_BY_EXTRACTOR)
         raise SettingsError(f"unknown extractor {extractor!r}", f"choose one of {extractors}")
     return _extract_html(decoded, url, title, SKIPPED_TAGS_BY_EXTRACTOR[extractor], parser_limits)
-
-
-def decode(body: bytes, charset: str = "") -> str:
-    """Decode a body by its byte order mark, else as UTF-8, else by the declared charset, else by a guess.
-
-    Valid UTF-8 is decoded as UTF-8 even if declared otherwise: declarations are often wrong, while text in other
-    charsets is rarely valid UTF-8. The server's declaration takes precedence over the page's. Invalid bytes are
-    replaced.
-    """
-    from resiliparse.parse.encoding import detect_encoding
-
-    for bom, encoding in _BOMS:
-        if body.startswith(bom):
-            return body[len(bom) :].decode(encoding, "replace")
-    declared = _html5_name(charset) or _html5_name(_meta_charset(body))
-    if declared not in _UTF8_LOOKALIKES:
-        try:
-            return body.decode()
-        except UnicodeDecodeError:
-            pass
-    if declared not in {"", "utf-8"}:
-        return body.decode(declared, "replace")
-    # A guess from too few non-ASCII bytes is unreliable, so use windows-1252, as browsers do.
-    can_guess = len(body[:_GUESS_BYTES].translate(None, _ASCII_BYTES)) >= _GUESS_NON_ASCII_MIN
-    guess = _html5_name(detect_encoding(body, max_len=_GUESS_BYTES) or "") if can_guess else ""
-    return body.decode(guess or "cp1252", "replace")
-
-
-def _html5_name(charset: str) -> str:
-    from resiliparse.parse.encoding import map_encoding_to_html5
-
-    name = map_encoding_to_html5(charset.strip().strip("\"'"), fallback_utf8=False) if charset else None
-    return name or ""
-
-
-def _meta_charset(body: bytes) -> str:
-    match = _META_CHARSET.search(body, 0, _SNIFF_BYTES)
-    charset = match[1].decode("ascii", "replace") if match else ""
-    # If the declaration is readable as ASCII, the page is not UTF-16; the standard prescribes UTF-8.
-    return "utf-8" if _html5_name(charset) in {"utf-16-le", "utf-16-be"} else charset
-
-
-def _is_html(mime: str, body: bytes, charset: str) -> bool:
-    """Return true for HTML and false for plain text. Raise TextError for other content."""
-    if body.startswith(_BINARY_STARTS):
-        raise TextError("not_text", f"the body starts like a binary file (media type: {mime or 'unknown'})")
-    if mime in _HTML_TYPES:
-        return True
-    if mime.startswith("text/"):
-        return False
-    if mime not in {"", "application/octet-stream", "unknown/unknown"}:
-        raise TextError("not_text", f"media type {mime[:100]} is neither HTML nor text")
-    if _HTML_START.match(decode(body[:_SNIFF_BYTES], charset)):
-        return True
-    if b"\0" in body[:_SNIFF_BYTES] and not body.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise TextError("not_text", "the body is binary and its media type is unknown")
-    return False
 
 
 def _extract_text(text: str, title: str, chars_max: int) -> ExtractedText:

@@ -167,6 +167,7 @@ class IngestMeter(Meter):
                 ("copies", cursor.copies),
                 ("unchanged", cursor.unchanged),
                 ("near-duplicate", cursor.near_duplicates),
+                ("not a page", cursor.not_pages),
                 ("rejected", sum(cursor.rejected.values())),
             )
         ]

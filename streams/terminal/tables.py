@@ -61,9 +61,11 @@ def ingest_summary(summary: Summary, seconds: float) -> Text:
         f" in {seconds:.1f} s ({format_rate(summary.pages_read, seconds)}), {state}",
     )
     redirects = f"   redirects and errors {summary.redirects_and_errors:,}" if summary.redirects_and_errors else ""
+    not_pages = f"   not a page {summary.not_pages:,}" if summary.not_pages else ""
     counts = Text(
         f"  new {summary.new:,}   copies {summary.copies:,}   unchanged {summary.unchanged:,}"
-        f"   near-duplicate {summary.near_duplicates:,}{redirects}   rejected {sum(summary.rejected.values()):,}"
+        f"   near-duplicate {summary.near_duplicates:,}{redirects}{not_pages}"
+        f"   rejected {sum(summary.rejected.values()):,}"
     )
     lines = [heading, counts]
     if summary.rejected:

@@ -13,6 +13,7 @@ BOUNDS_SECONDS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 COUNTERS = {
     "pages": "pages read",
     "pages_not_sketched": "pages recognised as unchanged before sketching",
+    "not_pages": "responses that are not pages, such as images, fonts and scripts",
     "captures": "captures written",
     "unchanged": "pages whose URL served the same document last time",
     "html_stripped": "pages whose tags were stripped because parsing them would be too expensive",

@@ -42,7 +42,7 @@ from streams.operators.capture import find_unchanged
 from streams.operators.messages import SketchedPage
 from streams.operators.routing import partition_of
 from streams.operators.sketch import SketchResults, SketchTask
-from streams.page import Origin, Page, Rejected, with_default_time
+from streams.page import NotAPage, Origin, Page, Rejected, with_default_time
 from streams.readers.read_limits import ReadLimits
 from streams.timestamps import MILLIS_MAX
 
@@ -112,6 +112,7 @@ class PageProcessor:
                 sweep, timed_page = accepted
                 by_sweep[sweep].append(AcceptedPage(timed_page, message.partition))
         sketched: list[SketchedPage] = []
+        not_pages = 0
         with self.runner.metrics.time_batch(Topic.PAGES, len(batch)):
             for sweep, pages in by_sweep.items():
                 changed = await self._write_unchanged(sweep, pages)
@@ -120,10 +121,11 @@ class PageProcessor:
                     sketched += [item for item in page_results if isinstance(item, SketchedPage)]
                     rejected = [item for item in page_results if isinstance(item, Rejected)]
                     dead_letters += [to_dead_letter(item, partition) for item in rejected]
+                    not_pages += sum(isinstance(item, NotAPage) for item in page_results)
         outcome = Outcome(self.runner.context)
         outcome.queue(sketched)
         await self.runner.send(outcome, dead_letters)
-        self.runner.metrics.add_counts({"pages": len(batch)})
+        self.runner.metrics.add_counts({"pages": len(batch), "not_pages": not_pages})
 
     async def _accept(self, page: Page | Rejected, sweep_name: str, message_time: int) -> tuple[int, Page] | Rejected:
         """Return the number of the page's sweep and the page with a time, or a rejection.
@@ -164,7 +166,8 @@ class PageProcessor:
                     continue
                 own_pages = [pages[index].page for index in indexes]
                 last_captures = lookups.read_last_captures(partition.store, sorted({page.key for page in own_pages}))
-                captures = zip(indexes, find_unchanged(own_pages, last_captures, sweep), strict=True)
+                policy = self.runner.settings.policy
+                captures = zip(indexes, find_unchanged(own_pages, last_captures, sweep, policy), strict=True)
                 unchanged = {index: capture for index, capture in captures if capture is not None}
                 if unchanged:
                     outcome = process_captures(partition, list(unchanged.values()), self.runner.context)

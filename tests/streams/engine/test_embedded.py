@@ -48,7 +48,9 @@ def test_prepare_changes_nothing_before_commit(store: Store) -> None:
     prepared = engine.prepare(SWEEP, sketched([words(random.Random(1), 50)]), [])
     assert {family: list(store.scan(family)) for family in Family} == before
     assert engine.counters == {}
-    assert prepared.report == BatchReport(pages=1, new=1, copies=0, unchanged=0, near_duplicates=0, rejected=[])
+    assert prepared.report == BatchReport(
+        pages=1, new=1, copies=0, unchanged=0, near_duplicates=0, not_pages=0, rejected=[]
+    )
     engine.commit(prepared)
     assert len(list(store.scan(Family.DOCUMENTS))) == 1
     assert engine.counters == meta.counters(store)

@@ -26,6 +26,7 @@ from streams.operators.capture import (
 )
 from streams.operators.messages import Sighting, SketchedPage
 from streams.page import Origin, Page
+from tests.samples import settings
 
 URL, OTHER = b"org,a)/x", b"org,a)/y"
 QUERY = OriginalQuery(URL, revisit_sweep=1, revisit_time=20, original_time_s=-1)
@@ -239,6 +240,7 @@ def test_no_pages_give_no_changes() -> None:
 
 
 DOCUMENT = b"d" * 16
+POLICY = settings().policy
 PAGE = Page(url="https://a.org/", time=5, body=b"<p>text", mime="text/html", origin=Origin("a.warc", 7))
 PREVIOUS = Capture(
     key=PAGE.key,
@@ -253,11 +255,11 @@ PREVIOUS = Capture(
 
 
 def is_recognised(page: Page, previous: Capture | None = PREVIOUS) -> bool:
-    return find_unchanged([page], {} if previous is None else {previous.key: previous}, 2)[0] is not None
+    return find_unchanged([page], {} if previous is None else {previous.key: previous}, 2, POLICY)[0] is not None
 
 
 def test_an_unchanged_page_repeats_the_document() -> None:
-    (unchanged,) = find_unchanged([PAGE], {PAGE.key: PREVIOUS}, 2)
+    (unchanged,) = find_unchanged([PAGE], {PAGE.key: PREVIOUS}, 2, POLICY)
     assert unchanged is not None
     assert unchanged.capture == msgspec.structs.replace(PREVIOUS, sweep=2, time=5)
     assert unchanged.payload is None
@@ -281,6 +283,14 @@ def test_a_changed_page_is_not_recognised(changed: dict[str, Any]) -> None:
     assert not is_recognised(msgspec.structs.replace(PAGE, **changed))
 
 
+def test_a_response_that_is_no_longer_a_page_is_not_recognised() -> None:
+    script = msgspec.structs.replace(PAGE, mime="text/javascript")
+    previous = msgspec.structs.replace(PREVIOUS, raw_fingerprint=fingerprint_page(script))
+    accepting = settings({"policy": {"media_types": ["text/javascript"]}}).policy
+    assert find_unchanged([script], {script.key: previous}, 2, accepting) != [None]
+    assert find_unchanged([script], {script.key: previous}, 2, POLICY) == [None]
+
+
 def test_the_previous_capture_must_have_a_document_and_a_successful_status() -> None:
     assert is_recognised(PAGE)
     assert not is_recognised(PAGE, None)
@@ -290,5 +300,5 @@ def test_the_previous_capture_must_have_a_document_and_a_successful_status() -> 
 
 def test_unchanged_pages_are_in_the_order_of_the_pages() -> None:
     other = Page(url="https://a.org/new", time=5, text="new")
-    results = find_unchanged([other, PAGE, other], {PAGE.key: PREVIOUS}, 2)
+    results = find_unchanged([other, PAGE, other], {PAGE.key: PREVIOUS}, 2, POLICY)
     assert [unchanged is not None for unchanged in results] == [False, True, False]

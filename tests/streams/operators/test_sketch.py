@@ -8,15 +8,15 @@ import pytest
 
 from streams.operators.capture import fingerprint_page
 from streams.operators.messages import SketchedPage
-from streams.operators.sketch import SketchOperator, SketchTask
-from streams.page import Page, Rejected
+from streams.operators.sketch import SketchOperator, SketchResults, SketchTask
+from streams.page import NotAPage, Origin, Page, Rejected
 from tests.samples import NOW, settings
 
 URL = "https://a.org/some/page.html"
 TEXT = "a few words that make a text"
 
 
-def run(*pages: Page, **policy: Any) -> list[list[SketchedPage | Rejected]]:
+def run(*pages: Page, **policy: Any) -> SketchResults:
     custom = settings({"policy": policy})
     return SketchOperator(custom.scheme, custom.policy, custom.limits)(SketchTask(3, list(pages)))
 
@@ -25,7 +25,7 @@ def page(**fields: Any) -> Page:
     return Page(**{"url": URL, "time": NOW, **fields})
 
 
-def sketched(result: list[SketchedPage | Rejected]) -> SketchedPage:
+def sketched(result: list[SketchedPage | Rejected | NotAPage]) -> SketchedPage:
     assert isinstance(result[0], SketchedPage)
     return result[0]
 
@@ -56,7 +56,7 @@ def test_texts_and_indexes_are_left_out_when_the_policy_says_so() -> None:
     ("fields", "reason"),
     [
         ({"text": "... !"}, "no_text"),
-        ({"body": b"%PDF-1.7", "mime": "application/pdf"}, "not_text"),
+        ({"body": b"%PDF-1.7", "mime": "text/html"}, "not_text"),
         ({"content_error": ("bad_encoding", "does not decode")}, "bad_encoding"),
     ],
 )
@@ -67,6 +67,45 @@ def test_a_page_without_usable_text_has_a_capture_and_a_rejection(fields: dict[s
     assert isinstance(rejected, Rejected)
     assert rejected.reason == reason
     assert rejected.url == URL
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"body": b"var x", "mime": "text/javascript"},
+        {"body": b"%PDF-1.7", "mime": "application/pdf"},
+        {"content_error": ("too_big", "a film"), "mime": "video/mp4"},
+        {"original_url": "https://b.org/logo", "mime": "image/png"},
+    ],
+)
+def test_a_response_that_is_not_a_page_has_a_capture_and_is_not_rejected(fields: dict[str, Any]) -> None:
+    origin = Origin("a.warc", 7)
+    ((capture, not_a_page),) = run(page(**fields, origin=origin))
+    assert isinstance(capture, SketchedPage)
+    assert (capture.capture.document, capture.original_key, capture.words) == (None, None, b"")
+    assert not_a_page == NotAPage(fields["mime"], origin)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"status": 404, "mime": "image/png"},
+        {"status": 301, "mime": "image/png", "redirect": "https://a.org/new.png"},
+        {"status": 200, "url": "https://a.org/a.js", "redirect": "https://a.org/b.js"},
+        {"status": 304, "url": "https://a.org/a.js"},
+        {"original_url": "https://a.org/Node.js", "url": "https://a.org/Node.js"},
+    ],
+)
+def test_the_type_of_an_error_a_redirect_or_an_untyped_revisit_has_no_effect(fields: dict[str, Any]) -> None:
+    ((only,),) = run(page(**fields))
+    assert isinstance(only, SketchedPage)
+
+
+def test_a_media_type_can_be_added() -> None:
+    style_sheet = page(url="https://a.org/a.css", body=b"body { color: red }", mime="text/css")
+    assert isinstance(run(style_sheet)[0][1], NotAPage)
+    (result,) = run(style_sheet, media_types=["Text/CSS"])
+    assert sketched(result).payload is not None
 
 
 @pytest.mark.parametrize("fields", [{"status": 404}, {"status": 301, "redirect": "https://a.org/new"}])
