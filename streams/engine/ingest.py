@@ -9,8 +9,8 @@ which identifies the input: data appended to a file is read, and a rewritten fil
 
 Nothing is stored before the first page: the write of its batch also opens the sweep. An input without pages therefore
 leaves the state unchanged, because a sweep without pages would make all known URLs missing. Responses that are not
-pages, such as images, are held in memory until the first page. An input with `RESPONSES_HELD_MAX` of them is a crawl,
-even without a page.
+pages, such as images, stay in memory until the first page. An input with `POSTPONED_RESPONSES_MAX` of them is a
+crawl, even without a page.
 """
 
 from __future__ import annotations
@@ -46,14 +46,13 @@ from streams.operators.sketch import SketchResults, SketchTask
 from streams.page import NotAPage, Page, Rejected, with_default_time
 from streams.readers import sources
 from streams.readers.dispatch import list_files
-from streams.readers.file_counts import FileCounts, list_names
+from streams.readers.file_counts import POSTPONED_RESPONSES_MAX, FileCounts, list_names
 from streams.readers.html_folder import contains_html
 from streams.readers.position import InputMark, Position
 from streams.readers.read_options import ReadOptions
 from streams.settings import Settings
 
 log = structlog.get_logger(__name__)
-RESPONSES_HELD_MAX = 100_000  # at about 700 bytes each
 
 
 class Cursor(msgspec.Struct, frozen=True, kw_only=True):
@@ -290,7 +289,7 @@ class _Run(msgspec.Struct):
     is_sweep_stored: bool = False
     has_pages: bool = False  # whether this input has yielded a page, in this run or an earlier one
     has_committed: bool = False  # whether this run has committed a batch
-    held: list[SketchedPage] = []  # responses before the first page
+    postponed: list[SketchedPage] = []  # responses before the first page, which are not pages
     file_counts: FileCounts = msgspec.field(default_factory=FileCounts)
 
     def process(self, file_names: Sequence[str], options: ReadOptions) -> int:
@@ -382,13 +381,13 @@ class _Run(msgspec.Struct):
         Before the first page, commit nothing. The dead letters are written, but past the stored length of their file.
         """
         sketched = iter(pending.sketch_results.result())  # per page, a list of one or two results
-        results = [[known] if known is not None else next(sketched) for known in pending.known_results]
+        results: SketchResults = [[known] if known is not None else next(sketched) for known in pending.known_results]
         pages = [item for items in results for item in items if isinstance(item, SketchedPage)]
         rejected = [item for items in results for item in items if isinstance(item, Rejected)]
         not_pages = sum(isinstance(items[-1], NotAPage) for items in results)
         commits_at_read = pending.commits_at_read
         if not self.has_pages:
-            pages = self._hold(pages, not_pages)
+            pages = self._postpone(pages, not_pages)
             commits_at_read = -1  # `last_captures` lacks the URLs of earlier batches
         prepared = self.engine.prepare(
             self.sweep, pages, rejected, pending.last_captures, commits_at_read, not_pages=not_pages
@@ -413,13 +412,13 @@ class _Run(msgspec.Struct):
         self.engine.commit(prepared)
         self.has_committed = True
 
-    def _hold(self, pages: list[SketchedPage], not_pages: int) -> list[SketchedPage]:
-        """Hold the responses of a batch until the first page. Return those to store now: all of them, or none."""
-        self.held += pages
-        self.has_pages = len(pages) > not_pages or len(self.held) >= RESPONSES_HELD_MAX
+    def _postpone(self, pages: list[SketchedPage], not_pages: int) -> list[SketchedPage]:
+        """Postpone the responses of a batch until the first page. Return those to store now: all of them, or none."""
+        self.postponed += pages
+        self.has_pages = len(pages) > not_pages or len(self.postponed) >= POSTPONED_RESPONSES_MAX
         released: list[SketchedPage] = []
         if self.has_pages:
-            released, self.held = self.held, released
+            released, self.postponed = self.postponed, released
         return released
 
     def _newest_time(self, pages: Sequence[SketchedPage]) -> int:

@@ -22,12 +22,13 @@ from streams.kafka.wire.page_messages import PageMessage
 from streams.kafka.wire.producer import Producer, to_dead_letter
 from streams.kafka.wire.sweep_log import Event, SweepLog
 from streams.operators.routing import partition_of
-from streams.page import Page, Rejected, with_default_time
+from streams.page import NotAPage, Page, Rejected, with_default_time
 from streams.readers.dispatch import InputReader, list_files, read, total_bytes
-from streams.readers.file_counts import FileCounts, list_names
+from streams.readers.file_counts import POSTPONED_RESPONSES_MAX, FileCounts, list_names
 from streams.readers.read_limits import ReadLimits
 from streams.readers.read_options import ReadOptions
-from streams.settings import KafkaSettings, Settings
+from streams.settings import KafkaSettings, Policy, Settings
+from streams.sketch.content_kind import is_page
 from streams.urls import url_key
 
 IN_FLIGHT_MAX = 100  # messages sent but not yet acknowledged
@@ -79,15 +80,15 @@ async def publish(
         bytes_total = total_bytes(paths, options)
         file_names = [source.name for source in list_files(paths, options)]
         counts = FileCounts()
-        read_items = _count_items(reader, counts)
-        first_page = await _read_first_page(read_items, producer)
-        if first_page is None:
+        read_items = _count_items(reader, counts, settings.policy)
+        first_items = await _read_first_page(read_items, producer, settings)
+        if not first_items:
             raise NoPages(
                 f"no page found in {list_names(file_names)}: {counts.describe(file_names)}",
                 f"no sweep was opened or committed; {document_command('formats-input')} lists the supported formats",
             )
         opened_time = await _open_sweep(sweep_log, sweep, now)
-        items = pack_pages(chain([first_page], read_items), kafka, sweep, opened_time, partition_counts.published)
+        items = pack_pages(chain(first_items, read_items), kafka, sweep, opened_time, partition_counts.published)
         in_flight: set[asyncio.Task[int]] = set()
         # Files are read and decompressed in a thread, so that the event loop is not blocked.
         while (item := await asyncio.to_thread(next, items, None)) is not None:
@@ -113,25 +114,36 @@ async def publish(
     return Published(sweep, pages_sent, counts.rejections(), not keep_open)
 
 
-def _count_items(reader: InputReader, counts: FileCounts) -> Iterator[Page | Rejected]:
+def _count_items(reader: InputReader, counts: FileCounts, policy: Policy) -> Iterator[Page | Rejected]:
     for _, item in reader:
-        if isinstance(item, Page):
+        if isinstance(item, Rejected):
+            counts.add_rejected(item)
+        elif is_page(item, policy):
             counts.add_page(item.origin.source)
         else:
-            counts.add_rejected(item)
+            counts.add_not_a_page(NotAPage(item.mime, item.origin))
         yield item
 
 
-async def _read_first_page(items: Iterator[Page | Rejected], producer: Producer) -> Page | None:
-    """Read up to the first page and send the rejected records before it as dead letters. Return None if none follows.
+async def _read_first_page(items: Iterator[Page | Rejected], producer: Producer, settings: Settings) -> list[Page]:
+    """Read up to the first page and send the rejected records before it as dead letters.
 
-    The sweep is opened afterwards, because a sweep without pages would make all known URLs missing.
+    Return the page and the responses before it, which are not pages, or an empty list if no page follows. The sweep
+    is opened afterwards, because a sweep without pages would make all known URLs missing. An input with too many such
+    responses to hold them in memory is a crawl, even without a page.
     """
+    postponed: list[Page] = []
+    postponed_bytes = 0
     while (item := await asyncio.to_thread(next, items, None)) is not None:
-        if isinstance(item, Page):
-            return item
-        await producer.send_dead_letters([to_dead_letter(item)])
-    return None
+        if isinstance(item, Rejected):
+            await producer.send_dead_letters([to_dead_letter(item)])
+            continue
+        postponed.append(item)
+        postponed_bytes += len(item.body or item.text or "")
+        is_full = len(postponed) >= POSTPONED_RESPONSES_MAX or postponed_bytes >= settings.ingest.batch_bytes
+        if is_full or is_page(item, settings.policy):
+            return postponed
+    return []
 
 
 async def _open_sweep(sweep_log: SweepLog, name: str, now: int) -> int:

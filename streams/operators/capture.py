@@ -15,7 +15,6 @@ from streams.operators.messages import Sighting, SketchedPage
 from streams.page import NOT_MODIFIED, SUCCESS_STATUSES, Page, Rejected
 from streams.settings import Policy
 from streams.sketch import content_kind
-from streams.sketch.content_kind import ContentKind
 from streams.sketch.sketcher import fingerprint
 
 
@@ -73,7 +72,7 @@ def find_unchanged(
     """
     unchanged_pages = [_find_unchanged_page(page, last_captures.get(page.key), sweep) for page in pages]
     return [
-        result if result is not None and content_kind.detect(page, policy) is not ContentKind.NOT_A_PAGE else None
+        result if result is not None and content_kind.is_page(page, policy) else None
         for page, result in zip(pages, unchanged_pages, strict=True)
     ]
 

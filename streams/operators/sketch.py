@@ -14,7 +14,7 @@ from state.scheme import Scheme
 from streams.errors import BadUrl
 from streams.operators.capture import fingerprint_page, new_capture
 from streams.operators.messages import DocumentPayload, SketchedPage
-from streams.page import NOT_MODIFIED, SUCCESS_STATUSES, NotAPage, Page, Rejected
+from streams.page import NOT_MODIFIED, NotAPage, Page, Rejected
 from streams.settings import Limits, Policy
 from streams.sketch import content_kind
 from streams.sketch import sketcher as sketching
@@ -72,7 +72,7 @@ class SketchOperator:
             except BadUrl as error:
                 results.append([Rejected("bad_url", str(error), page.origin, page.url[:200])])
                 continue
-            kind = self._content_kind(page)
+            kind = content_kind.detect(page, self.policy)
             if kind is ContentKind.NOT_A_PAGE:
                 capture = SketchedPage(capture=new_capture(page, task.sweep), origin=page.origin)
                 results.append([capture, NotAPage(page.mime, page.origin)])
@@ -97,14 +97,6 @@ class SketchOperator:
         if page.original_url is not None:
             return url_key(page.original_url, self.limits.url_bytes_max)
         return page.key if page.status == NOT_MODIFIED else None
-
-    def _content_kind(self, page: Page) -> ContentKind | None:
-        """Return the kind of a page's content. Return None for an error, a redirect, or a revisit of unknown type."""
-        has_content = page.body is not None or page.text is not None
-        is_untyped_revisit = page.original_url is not None and not page.mime
-        if page.status not in SUCCESS_STATUSES or is_untyped_revisit or (page.redirect and not has_content):
-            return None
-        return content_kind.detect(page, self.policy)
 
     def _page_without_document(self, page: Page, sweep: int, original_key: bytes | None) -> SketchedPage:
         words = b""

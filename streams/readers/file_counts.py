@@ -12,6 +12,7 @@ from streams.terminal.escape import pluralise
 
 log = structlog.get_logger(__name__)
 FILES_NAMED_MAX = 5
+POSTPONED_RESPONSES_MAX = 100_000  # responses that are not pages, kept in memory until the first page
 
 
 class FileCounts:
@@ -42,27 +43,27 @@ class FileCounts:
         return dict(sum(self._rejections.values(), Counter[str]()))
 
     def describe(self, files: Sequence[str]) -> str:
-        """Return how many records of these files are not pages or were rejected, with examples."""
+        """Return how many records of these files are not pages or were rejected, each with an example."""
         not_pages = sum(self._not_pages[name] for name in files)
-        if not not_pages:
-            return f"read {self._describe_rejections(files) or '0 records'}"
-        media_type = next(self._media_types[name] for name in files if name in self._media_types)
-        which = "which is not a page" if not_pages == 1 else "which are not pages"
-        rejections = self._describe_rejections(files)
-        suffix = f"; and {rejections}" if rejections else ""
-        return f"read {pluralise(not_pages, 'response')}, {which} ({media_type}){suffix}"
+        rejected, example = self._most_frequent_rejection(files)
+        if not_pages:
+            media_type = next(self._media_types[name] for name in files if name in self._media_types)
+            which = "which is not a page" if not_pages == 1 else "which are not pages"
+            suffix = f", and rejected {pluralise(rejected, 'record')} ({example})" if rejected else ""
+            return f"read {pluralise(not_pages, 'response')}, {which} ({media_type}){suffix}"
+        if not rejected:
+            return "read 0 records"
+        return f"read {pluralise(rejected, 'record')} and rejected {'all' if rejected > 1 else 'it'} ({example})"
 
-    def _describe_rejections(self, files: Sequence[str]) -> str:
-        """Return how many records of these files were rejected, with the most frequent reason and an example."""
+    def _most_frequent_rejection(self, files: Sequence[str]) -> tuple[int, str]:
+        """Return the number of rejected records, and the most frequent reason with an example."""
         reasons = sum((self._rejections.get(name, Counter()) for name in files), Counter[str]())
         if not reasons:
-            return ""
+            return 0, ""
         reason, count = reasons.most_common(1)[0]
         detail = next(self._details[name, reason] for name in files if (name, reason) in self._details)
         total = reasons.total()
-        share = "all" if total > 1 else "it"
-        most_frequent = f"{reason}: {detail}" if count == total else f"{count:,} as {reason}: {detail}"
-        return f"{pluralise(total, 'record')} and rejected {share} ({most_frequent})"
+        return total, f"{reason}: {detail}" if count == total else f"{count:,} as {reason}: {detail}"
 
     def warn_about_files_without_pages(self, files: Sequence[str]) -> int:
         """Log a warning for each of the first files that have no page. Return the number of all such files."""

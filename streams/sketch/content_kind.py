@@ -19,6 +19,7 @@ import re
 from enum import Enum, auto
 from typing import TYPE_CHECKING
 
+from streams.page import SUCCESS_STATUSES
 from streams.sketch.charset import decode
 
 if TYPE_CHECKING:
@@ -58,11 +59,25 @@ class ContentKind(Enum):
     NOT_A_PAGE = auto()
 
 
-def detect(page: Page, policy: Policy) -> ContentKind:
-    """Return the kind of a successful response. If it has no content, only its media type and URL are examined."""
+def detect(page: Page, policy: Policy) -> ContentKind | None:
+    """Return the kind of a response, or None for an error, a redirect, or a revisit without a media type.
+
+    If the content is unknown, only the media type and the URL are examined.
+    """
+    has_content = page.body is not None or page.text is not None
+    is_untyped_revisit = page.original_url is not None and not page.mime
+    if page.status not in SUCCESS_STATUSES or is_untyped_revisit or (page.redirect is not None and not has_content):
+        return None
+    return _kind_of_text(page, policy) if page.text is not None else _kind_of_body(page, policy)
+
+
+def is_page(page: Page, policy: Policy) -> bool:
+    """Return whether a response is a page, with or without text."""
+    return detect(page, policy) is not ContentKind.NOT_A_PAGE
+
+
+def _kind_of_body(page: Page, policy: Policy) -> ContentKind:
     mime, body = page.mime, page.body or b""
-    if page.text is not None:
-        return _kind_of_text(page, policy)
     if mime in _HTML_TYPES:
         kind = ContentKind.HTML
     elif mime in policy.media_types:

@@ -37,6 +37,10 @@ def test_a_file_contains_only_the_differences(tmp_path: Path) -> None:
         ("policy", {"threshold": 0.05}, "policy.threshold"),
         ("policy", {"threshold": 1.01}, "policy.threshold"),
         ("policy", {"threshold": "high"}, "policy.threshold"),
+        ("policy", {"media_types": ["rst"]}, "policy.media_types: 'rst'"),
+        ("policy", {"media_types": ["text/*"]}, "policy.media_types: 'text/*'"),
+        ("policy", {"media_types": "text/css"}, "policy.media_types"),
+        ("policy", {"file_suffixes": ["js"]}, "policy.file_suffixes: 'js'"),
         ("limits", {"page_bytes_max": 0}, "limits.page_bytes_max"),
         ("limits", {"page_bytes": 1}, "page_bytes"),
         ("limits", {"url_bytes_max": 1_000_000}, "limits.url_bytes_max"),
@@ -79,6 +83,13 @@ def test_an_invalid_file_is_named(tmp_path: Path, text: str, message: str) -> No
     with pytest.raises(SettingsError, match=r"mine\.toml") as refused:
         load(path)
     assert message in str(refused.value)
+
+
+def test_media_types_and_suffixes_may_be_written_in_capitals_and_with_parameters() -> None:
+    policy = load(
+        overrides={"policy": {"media_types": ["Text/X-RST; charset=utf-8"], "file_suffixes": [".JS"]}}
+    ).policy
+    assert (policy.media_types, policy.file_suffixes) == (["text/x-rst"], [".js"])
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:

@@ -157,6 +157,31 @@ def test_1_an_input_without_a_page_changes_nothing(session: Session, name: str, 
     assert session.run("ingest", session.write("two.jsonl", crawl("a.example.org", TOPICS)), "--sweep", "2").code == 0
 
 
+def test_2_scripts_and_images_are_not_pages(session: Session) -> None:
+    script = text("jquery")
+    files = [
+        {"url": "https://a.example.org/jquery-3.5.1.js", "mime": "text/javascript; charset=UTF-8", "body": script},
+        {"url": "https://a.example.org/style.css", "mime": "Text/CSS", "body": text("colours")},
+        {"url": "https://a.example.org/old.js", "mime": "text/plain", "body": text("legacy")},
+        {"url": "https://a.example.org/logo.png", "mime": "image/png", "body_base64": "iVBORw0KGgo="},
+    ]
+    moved = {**files[0], "url": "https://a.example.org/jquery.js", "fetch_time": LATER}
+    session.write("1.jsonl", jsonl(*files) + crawl("a.example.org", TOPICS))
+    session.write("2.jsonl", jsonl(moved) + crawl("a.example.org", TOPICS[1:], LATER))
+    for sweep, not_pages in (("1", 4), ("2", 1)):
+        (summary,) = session.json("ingest", f"{sweep}.jsonl", "--sweep", sweep)
+        assert (summary["not_pages"], summary["rejected"]) == (not_pages, {})
+    assert [answer["url"] for answer in session.json("find", "--missing")] == ["https://a.example.org/rivers.html"]
+    assert ".js" not in session.run("find", "--missing", "--redirects", "csv").out
+    session.write("accept.toml", '[policy]\nmedia_types = ["text/css"]\n')
+    accepting = ["--data-dir", "accepting", "ingest", "1.jsonl", "--sweep", "1", "--config", "accept.toml"]
+    (summary,) = session.json(*accepting)
+    assert (summary["new"], summary["not_pages"]) == (len(TOPICS) + 1, 3)
+    assert "not a page 4" in session.run("--data-dir", "table", "ingest", "1.jsonl", "--sweep", "1").out
+    refused = session.run("ingest", session.write("3.jsonl", jsonl(*files)), "--sweep", "3")
+    assert (refused.code, len(session.json("sweep", "list"))) == (2, 2)
+
+
 def test_3_the_feeds_of_scrapy_are_read(session: Session) -> None:
     items = [{"url": f"https://a.example.org/{topic}", "body": html(topic)} for topic in TOPICS]
     columns = [{"link": item["url"], "content": item["body"]} for item in items]

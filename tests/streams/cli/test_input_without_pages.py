@@ -23,6 +23,10 @@ INPUTS = {
     "empty.jsonl": b"",
     "rejected.warc": WARC,
     "rejected.jsonl": b'{"url": 7}\n{"url": "nowhere", "text": "x"}\n{"url": "neither", "text": "x"}\n',
+    "scripts.jsonl": b"".join(
+        b'{"url": "https://a.org/%d.js", "mime": "Text/JavaScript; charset=utf-8", "body": "var x = 1"}\n' % number
+        for number in range(3)
+    ),
     "many.jsonl.gz": gzip.compress(b'{"url": "nowhere"}\n' * 5_000),
 }
 
@@ -65,6 +69,39 @@ def test_the_message_has_the_most_frequent_reason(lostfound: Lostfound, tmp_path
     error = lostfound("ingest", path, "--sweep", "first").err
     assert "read 3 records and rejected all (2 as bad_url: " in error
     assert "the state is unchanged" in error
+
+
+def test_the_message_counts_responses_that_are_not_pages(lostfound: Lostfound, tmp_path: Path) -> None:
+    path = tmp_path / "scripts.jsonl"
+    path.write_bytes(INPUTS[path.name])
+    assert (
+        "read 3 responses, which are not pages (text/javascript)\n" in lostfound("ingest", path, "--sweep", "a").err
+    )
+    path.write_bytes(INPUTS[path.name] + INPUTS["rejected.jsonl"])
+    error = lostfound("ingest", path, "--sweep", "a").err
+    assert "read 3 responses, which are not pages (text/javascript), and rejected 3 records (2 as bad_url: " in error
+
+
+@pytest.mark.parametrize("postponed_max", [3, 100])
+def test_scripts_before_the_first_page_are_stored_with_it(
+    lostfound: Lostfound, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, postponed_max: int
+) -> None:
+    """The sweep is opened several batches after the first script, or once enough of them were read."""
+    monkeypatch.setattr("streams.engine.ingest.POSTPONED_RESPONSES_MAX", postponed_max)
+    config = tmp_path / "small.toml"
+    config.write_text("[ingest]\nbatch_pages = 2\n")
+    scripts = [{"url": f"https://a.org/{n}", "mime": "text/javascript", "body": "var x"} for n in range(5)]
+    later = [{**script, "url": script["url"] + "?v=2"} for script in scripts]
+    lines = [*scripts, {"url": "nowhere"}, page("https://a.org/", "some words"), *later]
+    path = jsonl(tmp_path / "a.jsonl", lines)
+    (row,) = lostfound("ingest", path, "--sweep", "first", "--json", "--config", config).rows
+    assert (row["pages"], row["new"], row["not_pages"], row["rejected"]) == (12, 1, 10, {"bad_url": 1})
+    assert row["redirects_and_errors"] == 0
+    assert lostfound("sweep", "list", "--json").rows[0]["captures"] == 11
+    assert len(lostfound("captures", "https://a.org/0", "--json").rows) == 1
+    counters = lostfound("state", "stats", "--json").rows[0]["counters"]
+    assert (counters["pages"], counters["not_pages"], counters["rejected"]) == (11, 10, 1)
+    assert lostfound("state", "check").code == 0
 
 
 def test_a_crawl_of_nothing_but_errors_and_redirects_is_a_crawl(lostfound: Lostfound, tmp_path: Path) -> None:

@@ -70,9 +70,21 @@ class RecordingProducer:
         self.reasons += [letter.reason for letter in letters]
 
 
-def test_files_without_pages_open_no_sweep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+SCRIPT = b'{"url": "https://a.example/x", "mime": "text/javascript", "body": "var x = 1"}\n'
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        (b"", "read 2 records and rejected all"),
+        (SCRIPT * 2, r"read 2 responses, which are not pages \(text/javascript\), and rejected 2 records"),
+    ],
+)
+def test_files_without_pages_open_no_sweep(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lines: bytes, message: str
+) -> None:
     path = tmp_path / "a.jsonl"
-    path.write_bytes(b'{"url": 7}\n{"url": "nowhere"}\n')
+    path.write_bytes(lines + b'{"url": 7}\n{"url": "nowhere"}\n')
     producer = RecordingProducer()
 
     async def no_topics(*_: object, **__: object) -> topics.PartitionCounts:
@@ -84,9 +96,21 @@ def test_files_without_pages_open_no_sweep(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(topics, "ensure", no_topics)
     monkeypatch.setattr(publishing, "Producer", lambda *_: producer)
     monkeypatch.setattr(publishing, "_open_sweep", fail)
-    with pytest.raises(NoPages, match="read 2 records and rejected all"):
+    with pytest.raises(NoPages, match=message):
         asyncio.run(publishing.publish(load(), from_environment(None), [str(path)], "s", now=1))
     assert producer.reasons == ["bad_field", "bad_url"]
+
+
+@pytest.mark.parametrize(("batch_bytes", "first_count"), [(1 << 20, 4), (20, 3)])
+def test_scripts_before_the_first_page_are_published_with_it(batch_bytes: int, first_count: int) -> None:
+    """The script that reaches the limit on bytes opens the sweep, even if no page follows."""
+    script: dict[str, Any] = {"time": 1, "body": b"var x = 1", "mime": "text/javascript"}
+    scripts = [Page(url=f"http://a.example/{n}", **script) for n in range(3)]
+    page = Page(url="http://a.example/", time=1, text="words")
+    settings = load(overrides={"ingest": {"batch_bytes": batch_bytes}})
+    producer: Any = RecordingProducer()
+    first = asyncio.run(publishing._read_first_page(iter([*scripts, page]), producer, settings))
+    assert first == [*scripts, page][:first_count]
 
 
 def test_rejected_records_are_passed_on() -> None:

@@ -76,6 +76,7 @@ def test_a_resource_has_a_body_and_a_conversion_has_text(build, pages):
     assert conversion.url == "http://a.org/y"
     assert conversion.text == "h\u00e9\ufffd"
     assert conversion.body is None
+    assert conversion.mime == "", "text/plain is the type of the text, not of the page"
 
 
 def test_redirects_have_a_target_and_no_body(build, pages):

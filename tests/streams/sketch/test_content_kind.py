@@ -17,7 +17,7 @@ HTML, TEXT, BINARY, NOT_A_PAGE = ContentKind.HTML, ContentKind.TEXT, ContentKind
 XHTML = b"<?xml version='1.0'?>\n<!-- a page -->\n<!DOCTYPE html PUBLIC '-//W3C//DTD XHTML 1.0 Strict//EN'>"
 
 
-def kind(mime: str, body: bytes | None = b"some words", path: str = "page", **fields: Any) -> ContentKind:
+def kind(mime: str, body: bytes | None = b"some words", path: str = "page", **fields: Any) -> ContentKind | None:
     media_types = fields.pop("media_types", [])
     page = Page(url=f"https://a.org/{path}", time=0, body=body, mime=mime, **fields)
     return detect(page, settings({"policy": {"media_types": media_types}}).policy)

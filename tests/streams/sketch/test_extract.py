@@ -26,7 +26,7 @@ POLICY = load_settings().policy
 def of(body: bytes | str, mime: str = "text/html", charset: str = "", **options: Any) -> ExtractedText:
     body = body.encode() if isinstance(body, str) else body
     page = Page(url="https://example.org/a/b.html", time=0, body=body, mime=mime, charset=charset)
-    return extract(page, detect(page, POLICY), **options)
+    return extract(page, detect(page, POLICY) or ContentKind.TEXT, **options)
 
 
 def refused(body: bytes | str, mime: str = "text/html", **options: Any) -> str:

@@ -124,6 +124,7 @@ def summarise(**changes: object) -> str:
         "unchanged": 1,
         "near_duplicates": 1,
         "redirects_and_errors": 1,
+        "not_pages": 1,
         "rejected": {"bad_url": 1},
         "files_without_pages": 0,
         "dead_letters": "/data/dead-letters.jsonl",
@@ -134,7 +135,10 @@ def summarise(**changes: object) -> str:
 def test_a_summary_has_all_counts() -> None:
     heading, counts, rejected = summarise().splitlines()
     assert heading == "sweep first  5 pages in 2.0 s (2.0/s), committed"
-    assert counts == ("  new 1   copies 1   unchanged 1   near-duplicate 1   redirects and errors 1   rejected 1")
+    expected = (
+        "  new 1   copies 1   unchanged 1   near-duplicate 1   redirects and errors 1   not a page 1   rejected 1"
+    )
+    assert counts == expected
     assert rejected == "  rejected: bad_url 1; details in /data/dead-letters.jsonl"
 
 
@@ -148,9 +152,10 @@ def test_the_summary_of_a_repeated_ingest_is_one_line() -> None:
 
 
 def test_a_summary_leaves_out_absent_redirects_and_rejections() -> None:
-    summary = summarise(pages=1, redirects_and_errors=0, rejected={})
+    summary = summarise(pages=1, redirects_and_errors=0, not_pages=0, rejected={})
     assert "1 page in" in summary
     assert "redirects" not in summary
+    assert "not a page" not in summary
     assert "rejected:" not in summary
 
 

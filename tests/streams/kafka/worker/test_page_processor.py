@@ -112,6 +112,15 @@ def test_a_page_of_a_cancelled_or_badly_named_sweep_is_refused(pages: PageProces
     assert [letter.reason for letter in producer.dead_letters] == ["bad_sweep", "bad_sweep"]
 
 
+def test_a_script_is_stored_without_text_and_counted_but_not_rejected(pages: PageProcessor) -> None:
+    script: dict[str, Any] = {"text": None, "body": "var x = 1", "mime": "Text/JavaScript; charset=utf-8"}
+    (page,) = process(pages, message(5, **script))
+    assert (page.capture.document, page.payload) == (None, None)
+    producer: Any = pages.runner.producer
+    assert producer.dead_letters == []
+    assert pages.runner.metrics.registry.get_sample_value("lostfound_not_pages_total") == 1
+
+
 def test_an_unchanged_page_is_written_and_not_sketched(pages: PageProcessor) -> None:
     write_captures(pages, process(pages, message(5)))
     assert process(pages, message(6), message(7)) == []
