@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from streams.sketch import html_guard
+from streams.sketch.content_kind import ContentKind
 from streams.sketch.extract import TextError, extract_body
 from streams.sketch.html_guard import ParserLimits
 
@@ -65,7 +66,7 @@ def seconds(markup: str, limits: ParserLimits) -> float:
     for _ in range(2):
         started = time.process_time()
         with suppress(TextError):  # many of the pages have no text
-            extract_body(body, "text/html", page_bytes_max=100 << 20, parser_limits=limits)
+            extract_body(body, ContentKind.HTML, page_bytes_max=100 << 20, parser_limits=limits)
         times.append(time.process_time() - started)
     return min(times)
 
