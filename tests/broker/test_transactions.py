@@ -120,6 +120,7 @@ def test_pages_that_expired_before_they_were_read_are_reported(
         ("expired", topic, 1)
     ]
     assert [letter["offset"] for letter in letters] == [0, letters[1]["offset"]]
-    assert all(letter["detail"].startswith("2 messages, up to offset ") for letter in letters)
+    detail = "2 messages, up to offset {}, were deleted before a worker read them"
+    assert [letter["detail"] for letter in letters] == [detail.format(letter["offset"] + 1) for letter in letters]
     url = collection.serve("a")
     assert [sweep["expired_messages"] for sweep in sweeps(collection, url)] == [4]

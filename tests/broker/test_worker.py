@@ -136,7 +136,8 @@ def end_offsets(collection: Any, topic: str) -> list[int]:
             partitions = [
                 TopicPartition(f"{collection.prefix}-{topic}", number) for number in range(collection.partitions)
             ]
-            return list((await consumer.end_offsets(partitions)).values())
+            offsets = await consumer.end_offsets(partitions)
+            return [offsets[partition] for partition in partitions]
         finally:
             await consumer.stop()
 
