@@ -28,7 +28,7 @@ from state.rows import ROW_OVERHEAD_BYTES, Row
 MIB = 1 << 20
 _KEYS_PER_BATCH = 16
 _REFERENCE_BUFFERS_MIB = 256  # the limit on all write buffers for which the sizes in `STORAGE` were chosen
-_CACHE_ENTRY_BYTES = 4096  # estimated average
+_CACHE_ENTRY_BYTES = 0  # unknown: the cache's table grows with its entries; a fixed table costs memory when opened
 _AFTER_PREFIX = b"\xff" * 32  # a prefix followed by this sorts after every key with at most 32 more bytes
 _FILES_PER_TIERED_COMPACTION = 8
 
@@ -81,7 +81,7 @@ class Store:
 
     def _open(self) -> None:
         path, limits, writable = self.path, self._limits, self.writable
-        db_options = _options(Storage(), self._cache, limits)
+        db_options = _options(Storage(), self._cache, limits, writable=writable)
         if writable:
             db_options.create_if_missing(True)
             db_options.create_missing_column_families(True)
@@ -98,7 +98,9 @@ class Store:
         db_options.set_keep_log_file_num(2)
         storages = {family.value: storage for family, storage in STORAGE.items()}
         storages |= {"default": Storage(), prefix_index.COLUMN_FAMILY: prefix_index.STORAGE}
-        family_options = {name: _options(storage, self._cache, limits) for name, storage in storages.items()}
+        family_options = {
+            name: _options(storage, self._cache, limits, writable=writable) for name, storage in storages.items()
+        }
         try:
             if writable:
                 self._db = self._open_database(path, db_options, family_options)
@@ -432,7 +434,7 @@ def _total_order_options() -> Any:
     return options
 
 
-def _options(storage: Storage, cache: Any, limits: StoreLimits) -> Any:
+def _options(storage: Storage, cache: Any, limits: StoreLimits, *, writable: bool) -> Any:
     """Return the options of a column family. RocksDB does not restore them, so every opening must pass them."""
     options = rocks.Options(raw_mode=True)
     table = rocks.BlockBasedOptions()
@@ -452,7 +454,9 @@ def _options(storage: Storage, cache: Any, limits: StoreLimits) -> Any:
     options.set_max_write_buffer_number(3)
     if storage.bloom_bits:
         table.set_bloom_filter(storage.bloom_bits, False)
-        if storage.whole_keys:
+        if (
+            storage.whole_keys and writable
+        ):  # a reader would spend more time on allocating these filters than on queries
             options.set_memtable_prefix_bloom_ratio(0.2)
             options.set_memtable_whole_key_filtering(True)
     if storage.prefix_bytes:

@@ -13,17 +13,14 @@ digits, `.`, `_` and `-`: the standard also allows `,` and `)`, which DNS lacks 
 from __future__ import annotations
 
 import re
-from functools import cache, lru_cache
-from typing import TYPE_CHECKING
+from functools import lru_cache
 from urllib.parse import unquote
 
 import can_ada
 
 from state.codecs import url_key as codec
 from streams.errors import BadUrl
-
-if TYPE_CHECKING:
-    from tldextract import TLDExtract
+from streams.public_suffixes import count_suffix_labels
 
 URL_BYTES_MAX = 60_000  # the maximum of the `url_bytes_max` setting, so that queries accept every URL in a state
 HOST_CACHE_SIZE = 65_536
@@ -105,10 +102,11 @@ def registered_domain(host: str) -> str:
     """
     if "." not in host or host[0] == "[" or _IPV4.fullmatch(host):
         return host
-    parts = _suffix_extractor().extract_str(host)
-    if not parts.suffix:  # the default rule `*` applies to unlisted top-level domains
+    labels = host.rstrip(".").split(".")
+    suffix_labels = count_suffix_labels(labels)
+    if not suffix_labels:  # the default rule `*` applies to unlisted top-level domains
         return ".".join(host.split(".")[-2:])
-    return f"{parts.domain}.{parts.suffix}" if parts.domain else host
+    return ".".join(labels[-suffix_labels - 1 :]) if suffix_labels < len(labels) else host
 
 
 @lru_cache(maxsize=HOST_CACHE_SIZE)
@@ -116,7 +114,8 @@ def _is_public_suffix(host: str) -> bool:
     """Return whether a host is a public suffix, so that each name below it has a different owner."""
     if "." not in host or host[0] == "[" or _IPV4.fullmatch(host):
         return False
-    return not _suffix_extractor().extract_str(host).domain
+    labels = host.rstrip(".").split(".")
+    return count_suffix_labels(labels) == len(labels)
 
 
 _ALPHANUMERIC = re.compile(r"[^\W_]+")
@@ -189,13 +188,6 @@ def _host_key(host: str, port: str) -> bytes:
 @lru_cache(maxsize=HOST_CACHE_SIZE)
 def _domain_key_of_host(host: str) -> bytes:
     return codec.reverse_labels(registered_domain(host))
-
-
-@cache
-def _suffix_extractor() -> TLDExtract:
-    from tldextract import TLDExtract  # imported here because the import takes 90 ms
-
-    return TLDExtract(suffix_list_urls=(), cache_dir=None)
 
 
 def _shorten(text: str) -> str:

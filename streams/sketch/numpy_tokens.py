@@ -13,14 +13,17 @@ from streams.sketch import unicode_table
 from streams.sketch.parameters import MULTIPLIER, Parameters
 
 WORD_BYTES_MAX = 2_048  # hashing makes one pass over the arrays for every eight bytes of the longest word
-_ASCII_FOLD = bytes(ord(char.lower()) if char.isascii() and char.isalnum() else 0 for char in map(chr, range(256)))
+# Separators become 0. Bytes from 0x80 are parts of letters.
+_ASCII_FOLD = bytes(n if n >= 0x80 else ord(chr(n).lower()) if chr(n).isalnum() else 0 for n in range(256))
+_REPLACED_MAX = 64  # with more distinct characters beyond ASCII, arrays are faster than replacing each of them
+_NOT_REPLACED = {unicode_table.MARK, unicode_table.SOLO, unicode_table.IGNORED}
 _SPACE, _SMALL_S = np.uint32(0x20), np.uint32(0x73)
 
 
 def token_hashes(text: str, parameters: Parameters) -> NDArray[np.uint64] | None:
     """Return the hash of each token, in order. Return None if a word is longer than `WORD_BYTES_MAX`."""
-    if text.isascii():
-        folded, starts, ends = _fold_ascii(text)
+    if (plain := _replace_characters(text, parameters.characters)) is not None:
+        folded, starts, ends = _fold_ascii(plain)
     else:
         code_points, entries = _look_up(text, parameters.characters)
         if (entries & np.uint32(unicode_table.NEEDS_NORMALISATION)).any():
@@ -58,9 +61,31 @@ def count_distinct(values: NDArray[np.uint32]) -> tuple[NDArray[np.uint32], NDAr
     return ascending[firsts], np.diff(firsts, append=ascending.size)
 
 
+def _replace_characters(text: str, characters: NDArray[np.uint32]) -> str | None:
+    """Replace separators beyond ASCII by spaces, and letters beyond ASCII by their folded form.
+
+    Most texts in a Latin script contain few distinct ones. Return None if there are many, or if one of them has to be
+    normalised or does not always belong to the word around it.
+    """
+    if text.isascii():
+        return text
+    points = np.frombuffer(text.encode("utf-32-le", "replace"), dtype="<u4")
+    distinct = set(points[points >= 0x80].tolist())
+    if len(distinct) > _REPLACED_MAX:
+        return None
+    for point in distinct:
+        entry = int(characters[point])
+        kind = entry >> unicode_table.CLASS_SHIFT & unicode_table.CLASS_MASK
+        if entry & unicode_table.NEEDS_NORMALISATION or kind in _NOT_REPLACED:
+            return None
+        folded = chr(entry & unicode_table.FOLD_MASK) if kind == unicode_table.WORD else " "
+        text = text.replace(chr(point), "ss" if point == unicode_table.SHARP_S else folded)
+    return text
+
+
 def _fold_ascii(text: str) -> tuple[bytes, NDArray[np.int64], NDArray[np.int64]]:
     """Return the folded text as UTF-8, and the start and end of each word in it."""
-    folded = text.encode().translate(_ASCII_FOLD)
+    folded = text.encode("utf-8", "replace").translate(_ASCII_FOLD)
     is_word = np.zeros(len(folded) + 2, dtype=np.bool_)
     is_word[1:-1] = np.frombuffer(folded, dtype=np.uint8) != 0
     bounds = np.flatnonzero(is_word[1:] != is_word[:-1])

@@ -66,3 +66,13 @@ def test_all_characters() -> None:
     text = " ".join(map(chr, range(0x20, 0x20000)))
     for start, end in pairwise(range(0, len(text) + 9_999, 10_000)):
         _assert_same(text[start:end], Scheme(), tokens_max=10_000)
+
+
+def test_few_characters_beyond_ascii_are_replaced() -> None:
+    """With few distinct characters, each of them is replaced; `test_all_characters` has too many for that."""
+    characters = list(map(chr, range(0x80, 0x3000)))
+    for start in range(0, len(characters), 48):
+        _assert_same("Ab".join(characters[start : start + 48]), Scheme())
+    parameters = Sketcher(Scheme())._parameters
+    assert numpy_tokens._replace_characters("Fuß — ÉTÉ", parameters.characters) == "Fuss   éTé"
+    assert numpy_tokens._replace_characters("日本", parameters.characters) is None
