@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 
 MILLIS_MAX = 253_402_300_799_999  # the end of the year 9999
 _SECONDS_MAX = 100_000_000_000  # smaller numbers are seconds (up to the year 5138), larger ones milliseconds
@@ -56,6 +55,8 @@ def parse_arc_date(digits: str) -> int | None:
 
 def parse_http_date(value: str | None) -> int | None:
     """Parse an HTTP Date header, such as `Sat, 10 Oct 2020 08:02:16 GMT`."""
+    from email.utils import parsedate_to_datetime  # imported here because queries need no HTTP dates
+
     try:
         return _to_millis(parsedate_to_datetime((value or "")[:_HTTP_DATE_CHARS_MAX]))
     except (ValueError, TypeError, IndexError, OverflowError):

@@ -109,6 +109,7 @@ def configure_process() -> None:
 
     tune_malloc()
     gc.set_threshold(_OBJECTS_PER_COLLECTION)
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy starts these threads, but vectors are short
     for stream in (sys.stdout, sys.stderr):
         replace_unencodable(stream)
     # By default, Python searches the current folder for modules first. If that folder contains a crawl, a crawled

@@ -49,16 +49,23 @@ def shingle_hashes(hashes: NDArray[np.uint64], parameters: Parameters) -> NDArra
         h ^= h >> np.uint64(33)
         h *= factor
     h ^= h >> np.uint64(33)
-    return count_distinct(np.maximum((h >> np.uint64(32)).astype(np.uint32), np.uint32(1)))[0]
+    ascending, firsts = _sort(np.maximum((h >> np.uint64(32)).astype(np.uint32), np.uint32(1)))
+    return ascending[firsts]
 
 
 def count_distinct(values: NDArray[np.uint32]) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
     """Return the distinct values, ascending, and the count of each."""
+    ascending, firsts = _sort(values)
+    bounds = np.append(firsts, ascending.size)
+    return ascending[firsts], bounds[1:] - bounds[:-1]
+
+
+def _sort(values: NDArray[np.uint32]) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+    """Return the values, ascending, and the positions of the first of each run of equal values."""
     ascending = np.sort(values)
     is_first = np.ones(ascending.size, dtype=np.bool_)
     is_first[1:] = ascending[1:] != ascending[:-1]
-    firsts = np.flatnonzero(is_first)
-    return ascending[firsts], np.diff(firsts, append=ascending.size)
+    return ascending, np.flatnonzero(is_first)
 
 
 def _replace_characters(text: str, characters: NDArray[np.uint32]) -> str | None:
