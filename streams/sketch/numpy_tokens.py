@@ -16,6 +16,7 @@ WORD_BYTES_MAX = 2_048  # hashing makes one pass over the arrays for every eight
 # Separators become 0. Bytes from 0x80 are parts of letters.
 _ASCII_FOLD = bytes(n if n >= 0x80 else ord(chr(n).lower()) if chr(n).isalnum() else 0 for n in range(256))
 _REPLACED_MAX = 64  # with more distinct characters beyond ASCII, arrays are faster than replacing each of them
+_MASKS = np.array([(1 << 8 * used_bytes) - 1 for used_bytes in range(9)], dtype=np.uint64)  # of a block of 8 bytes
 _NOT_REPLACED = {unicode_table.MARK, unicode_table.SOLO, unicode_table.IGNORED}
 _SPACE, _SMALL_S = np.uint32(0x20), np.uint32(0x73)
 
@@ -143,7 +144,6 @@ def _hash_words(
         h[unfinished] = mixed ^ mixed >> np.uint64(32)
         offsets[unfinished] += 8
         unfinished = unfinished[ends[unfinished] - offsets[unfinished] > 8]
-    used_bits = (8 * (ends - offsets)).astype(np.uint64)
-    h = (h ^ (blocks[offsets] & (np.uint64(0xFFFF_FFFF_FFFF_FFFF) >> (np.uint64(64) - used_bits)))) * MULTIPLIER
+    h = (h ^ (blocks[offsets] & _MASKS[ends - offsets])) * MULTIPLIER
     hashes: NDArray[np.uint64] = h ^ h >> np.uint64(32)
     return hashes

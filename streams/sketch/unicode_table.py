@@ -44,8 +44,10 @@ def load() -> NDArray[np.uint32]:
     lengths, values = runs[: runs.size // 2], runs[runs.size // 2 :]
     if int(lengths.sum()) != CODE_POINTS:
         raise ValueError(f"{FILE} is damaged: its runs do not cover all code points; reinstall lostfound")
-    table = np.repeat(values, lengths)
-    table += np.arange(CODE_POINTS, dtype=np.uint32)
+    table = np.ones(CODE_POINTS, dtype=np.uint32)  # the differences of successive entries, then the entries
+    table[0] = values[0]
+    table[np.cumsum(lengths[:-1])] += values[1:] - values[:-1]
+    np.cumsum(table, dtype=np.uint32, out=table)
     table.flags.writeable = False
     return table
 
