@@ -28,7 +28,7 @@ from state.rows import ROW_OVERHEAD_BYTES, Row
 MIB = 1 << 20
 _KEYS_PER_BATCH = 16
 _REFERENCE_BUFFERS_MIB = 256  # the limit on all write buffers for which the sizes in `STORAGE` were chosen
-_CACHE_ENTRY_BYTES = 0  # unknown: the cache's table grows with its entries; a fixed table costs memory when opened
+_CACHE_ENTRY_BYTES = 0  # unknown, so that the cache's table grows with its entries instead of being allocated at once
 _AFTER_PREFIX = b"\xff" * 32  # a prefix followed by this sorts after every key with at most 32 more bytes
 _FILES_PER_TIERED_COMPACTION = 8
 
@@ -454,9 +454,7 @@ def _options(storage: Storage, cache: Any, limits: StoreLimits, *, writable: boo
     options.set_max_write_buffer_number(3)
     if storage.bloom_bits:
         table.set_bloom_filter(storage.bloom_bits, False)
-        if (
-            storage.whole_keys and writable
-        ):  # a reader would spend more time on allocating these filters than on queries
+        if storage.whole_keys and writable:  # for a reader, allocating these filters takes longer than a query
             options.set_memtable_prefix_bloom_ratio(0.2)
             options.set_memtable_whole_key_filtering(True)
     if storage.prefix_bytes:

@@ -31,9 +31,7 @@ _COMMANDS = [
 ]  # fmt: skip
 _CONTEXT_SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100, "show_default": True}
 _COMPLETION_VARIABLE = "_LOSTFOUND_COMPLETE"
-_OBJECTS_PER_COLLECTION = (
-    50_000  # with Python's 700, imports and short queries spend a tenth of their time collecting
-)
+_OBJECTS_PER_COLLECTION = 50_000  # with Python's 700, a tenth of the time of a short query is garbage collection
 
 
 class _Terminated(KeyboardInterrupt):

@@ -397,3 +397,19 @@ def test_damage_is_not_mistaken_for_the_end_of_the_rows(tmp_path: Path, read: Ca
     file.write_bytes(values)
     with Store(path, writable=False) as store, pytest.raises(StateCorrupt, match="damaged"):
         read(store)
+
+
+def test_opening_a_reader_touches_little_memory(tmp_path: Path) -> None:
+    """Filling pages of memory with zeros took most of the time of a short query."""
+    Store(tmp_path / "state").close()
+    program = """
+import resource, sys
+from pathlib import Path
+from state.store import Store
+before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+Store(Path(sys.argv[1]), writable=False)
+print((resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before) * resource.getpagesize())
+"""
+    command = [sys.executable, "-c", program, str(tmp_path / "state")]
+    touched_bytes = int(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    assert touched_bytes < 10 << 20

@@ -18,8 +18,9 @@ MISSING_URL = "https://www.windvane.example/guide/alerts.html"
 INGEST_ONLY = {"aiokafka", "faust", "fastwarc", "numba", "resiliparse", "streams.engine", "streams.sketch.kernel"}
 LOG = {"structlog", "structlog.dev"}
 NETWORK = {"asyncio", "http.client", "requests", "ssl", "tldextract", "urllib3"}
-QUERY_FORBIDDEN = INGEST_ONLY | LOG | NETWORK | {"rich.progress", "rich.markdown", "rich.traceback"}
-HELP_FORBIDDEN = QUERY_FORBIDDEN | {"mmh3", "msgspec", "numpy", "rich", "rocksdict", "zstandard"}
+ALWAYS_FORBIDDEN = INGEST_ONLY | LOG | NETWORK | {"rich.progress", "rich.markdown", "rich.traceback"}
+QUERY_FORBIDDEN = ALWAYS_FORBIDDEN | {"email.utils", "socket"}
+HELP_FORBIDDEN = ALWAYS_FORBIDDEN | {"mmh3", "msgspec", "numpy", "rich", "rocksdict", "zstandard"}
 FORBIDDEN = {
     ("--help",): HELP_FORBIDDEN,
     ("--version",): HELP_FORBIDDEN,
