@@ -17,9 +17,11 @@ import signal
 import sys
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from itertools import chain, count
 from pathlib import Path
+from random import Random
 from statistics import median, quantiles
 from typing import Any
 
@@ -32,6 +34,8 @@ from bench.engine import temporary_folder, write_pages
 from bench.generator import BLOCK, Shape, pages
 from bench.measure import OUT, in_child
 from bench.run import WIDTH, Row, table
+from state.view import View
+from streams.kafka.rows.worker_client import WorkerClient, token_from_environment
 from streams.kafka.wire import page_messages
 from streams.kafka.wire.consumer_lag import ConsumerLag
 from streams.kafka.wire.packed_messages import Topic
@@ -42,6 +46,8 @@ from streams.operators.routing import partition_of
 MOVES = Path(os.environ.get("LOSTFOUND_SHARED", Path(__file__).parents[2] / "shared")) / "data" / "moves"
 WARM_PAGES = 300
 LOAD = Shape(near_share=0.4)  # more near-copies than by default, so that more results are published
+CLIENTS, COMPARED_CLIENTS = (1, 4, 16, 64), 4
+CLIENT_SECONDS, QUERY_SECONDS_MAX = 5.0, 30.0
 POLL_SECONDS = 0.2  # between readings of the consumer lag
 SEND_SECONDS = 0.02  # between batches under a steady load
 
@@ -187,8 +193,10 @@ def queries(folder: Path, running: RunningBroker, partitions: int, paths: Sequen
             output_of(lostfound_command("ingest", path, "--sweep", path.name, "--data-dir", data_dir))
             collection.run("publish", path, "--sweep", path.name)
         collection.run_until_idle("a")
-        collection.start_ready_worker("a")
-        collection.start_ready_worker("b")
+        urls = []
+        for name in ("a", "b"):
+            collection.start_ready_worker(name)
+            urls.append(collection.url)
         for query in (("find", "--missing"), ("clusters",)):
             seconds, answers = [], []
             for where in (("--server", collection.url), ("--data-dir", data_dir)):
@@ -199,6 +207,34 @@ def queries(folder: Path, running: RunningBroker, partitions: int, paths: Sequen
             if sorted(answers[0]) != sorted(answers[1]):
                 note += "; ANSWERS DIFFER"
             yield Row("queries of two workers", " ".join(query), seconds[0] / seconds[1], None, None, note)
+        yield from many_clients(urls)
+
+
+def many_clients(urls: Sequence[str]) -> Iterator[Row]:
+    """Read random URLs and their documents from both workers with different numbers of clients at the same time."""
+    keys = View(WorkerClient(urls[0], QUERY_SECONDS_MAX, token_from_environment()).store()).url_keys_under(b"", 1000)
+
+    def query_repeatedly(url: str, seed: int, deadline: float) -> int:
+        view, rng = View(WorkerClient(url, QUERY_SECONDS_MAX, token_from_environment()).store()), Random(seed)
+        for queries in count():
+            if time.perf_counter() > deadline:
+                return queries
+            captures = view.captures(rng.choice(keys))
+            list(view.documents([capture.document for capture in captures if capture.document]))
+        return 0
+
+    rates = {}
+    for clients in CLIENTS:
+        deadline = time.perf_counter() + CLIENT_SECONDS
+        with ThreadPoolExecutor(clients) as threads:
+            tasks = [
+                threads.submit(query_repeatedly, urls[seed % len(urls)], seed, deadline) for seed in range(clients)
+            ]
+            rates[clients] = sum(task.result() for task in tasks) / CLIENT_SECONDS
+    for clients, rate in rates.items():
+        target = 1.0 if clients == max(rates) else None
+        note = f"{rate:,.0f} queries/s; the ratio is that to {COMPARED_CLIENTS} clients"
+        yield Row("queries of two workers", f"{clients} clients", rate / rates[COMPARED_CLIENTS], None, target, note)
 
 
 class Load:

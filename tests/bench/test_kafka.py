@@ -39,9 +39,14 @@ def test_near_duplicates_come_out_under_load(tmp_path: Path, running: RunningBro
     assert 0 < rows[0].ratio <= rows[1].ratio
 
 
-def test_both_engines_are_asked_the_same(tmp_path: Path, running: RunningBroker) -> None:
+def test_both_engines_are_asked_the_same(
+    tmp_path: Path, running: RunningBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kafka, "CLIENT_SECONDS", 0.5)
     rows = list(kafka.queries(tmp_path, running, 2, sorted(SAMPLE.glob("*.jsonl"))))
-    assert [row.what for row in rows] == ["find --missing", "clusters"]
+    client_counts = [f"{clients} clients" for clients in kafka.CLIENTS]
+    assert [row.what for row in rows] == ["find --missing", "clusters", *client_counts]
+    assert all(row.ratio > 0 for row in rows)
     assert not [row.note for row in rows if "ANSWERS DIFFER" in row.note or " 0 answers" in row.note]
 
 
