@@ -10,7 +10,8 @@ key                              value
 "dictionary:" ‖ number, 1 byte   a dictionary that compresses texts
 "full-bucket:" ‖ size, decimal   nothing; a bucket with this many postings has refused documents
 "partition"                      its number, 4 bytes ‖ the number of partitions, 4 bytes
-"changelog"                      the last changelog offset that a partition contains; see `state.partition`
+"changelog"                      offset and epoch of the last changelog record in a partition; see `state.partition`
+"sender:" ‖ topic, 0 ‖ partition, 4 bytes   the highest epoch received from a sender in a Kafka topic, 4 bytes
 """
 
 from __future__ import annotations
@@ -30,7 +31,9 @@ DEAD_LETTER_FILE = "dead-letters.jsonl"  # in the state's folder: the pages that
 SCHEME, DICTIONARY, FULL_BUCKET = b"scheme", b"dictionary:", b"full-bucket:"
 _FORMAT, _COUNTERS, _THRESHOLD = b"format", b"counters", b"threshold"
 _CURSOR, _DEAD_LETTER_BYTES, _PARTITION = b"cursor:", b"dead-letters", b"partition"
+_SENDER = b"sender:"
 _NUMBER_AND_COUNT = struct.Struct(">II")
+_NUMBER = struct.Struct(">I")
 
 
 def read_scheme(store: RowReader) -> Scheme:
@@ -95,6 +98,21 @@ def claim_partition(store: RowStore, number: int, count: int) -> None:
             f"the state in {store.path} is partition {stored[0]} of {stored[1]}, not {number} of {count}",
             "use a separate --data-dir for each collection and each worker",
         )
+
+
+def sender_epochs(store: RowReader) -> dict[tuple[str, int], int]:
+    """Return the highest epoch received in messages from other partitions, by topic and sending partition."""
+    epochs = {}
+    for key, value in store.scan(Family.META, _SENDER):
+        topic, _, number = key.removeprefix(_SENDER).partition(b"\0")
+        epochs[topic.decode(), _NUMBER.unpack(number)[0]] = _NUMBER.unpack(value)[0]
+    return epochs
+
+
+def put_sender_epoch(changes: Changes, topic: str, partition_number: int, epoch: int) -> None:
+    """Record the highest epoch that was received in messages of a topic from a partition."""
+    key = _SENDER + topic.encode() + b"\0" + _NUMBER.pack(partition_number)
+    changes.put(Family.META, key, _NUMBER.pack(epoch))
 
 
 def counters(store: RowReader) -> dict[str, int]:

@@ -1,20 +1,23 @@
-"""One partition of a state that is sharded over workers: a store, and its offset in the changelog.
+"""One partition of a state that is sharded over workers: a store, and its position in the changelog.
 
-The changes of a batch are first written to the changelog, and then, together with the new offset, to the store in
-one write batch. A partition that moved to another worker, or lost its folder, replays the records after its offset.
-Records are merged into the stored rows, so replaying a record that is already in the store changes nothing.
+The changes of a batch are first appended to the changelog and then written to the store, together with their offset,
+in one write batch. A partition that moved to another worker, or lost its folder, replays the records after its
+offset. Facts are merged into the stored rows, so replaying a record that is already in the store changes nothing.
 
-The store contains every record up to the offset. A record of another writer (a worker that has not yet noticed that
-it lost the partition) leaves a gap between the offsets of this worker's records. The stored offset then stays before
-the gap, so that the next replay reads the record. Counts of captures per host are not in the changelog: each write
-derives them from the captures that it adds and deletes.
+Each record has the epoch of its writer. A worker that takes over a partition claims it: it appends an empty record
+with a higher epoch. From then on, records with lower epochs are void. They come from a former owner that has not
+noticed the loss, for example because its process was stopped. All replays skip them, so all workers derive the same
+rows from the changelog.
+
+Counts of captures per host are not in the changelog: each write derives them from the captures that it adds and
+deletes.
 """
 
 from __future__ import annotations
 
 import struct
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 
 from state import meta, sweeps
 from state.changes import MERGE_FUNCTIONS, Changes, merge
@@ -24,8 +27,8 @@ from state.families import Family
 from state.scheme import Scheme
 from state.store import Store
 
-_OFFSET_KEY = b"changelog"
-_OFFSET_VALUE = struct.Struct(">q")
+_POSITION_KEY = b"changelog"
+_POSITION_VALUE = struct.Struct(">qI")
 
 
 class Partition:
@@ -40,31 +43,33 @@ class Partition:
         self.number = number
         self.scheme = meta.claim_scheme(store, scheme)
         meta.claim_partition(store, number, count)
-        value = store.get(Family.META, _OFFSET_KEY)
-        self.offset: int = _OFFSET_VALUE.unpack(value)[0] if value else -1
-        self._offsets_after_gap: set[int] = set()
+        value = store.get(Family.META, _POSITION_KEY)
+        self.offset: int
+        self.epoch: int
+        self.offset, self.epoch = _POSITION_VALUE.unpack(value) if value else (-1, 0)
+        self.claimed_epoch: int | None = None  # the epoch that this worker has claimed
+        self.sender_epochs = meta.sender_epochs(store)  # the highest epoch received, by topic and sending partition
 
     @property
-    def records_after_gap(self) -> int:
-        """The number of records written after a gap. More than a few mean that there is another writer."""
-        return len(self._offsets_after_gap)
+    def is_claimed(self) -> bool:
+        """Whether this worker has claimed the partition, and no other worker has claimed it since."""
+        return self.claimed_epoch == self.epoch
 
-    def write(self, changes: Changes, offsets: Iterable[int], *, retraction: bool = False) -> None:
-        """Commit changes that an operator derived from the current rows, with the offsets of their records."""
-        self._offsets_after_gap.update(offset for offset in offsets if offset > self.offset)
-        while self.offset + 1 in self._offsets_after_gap:
-            self.offset += 1
-            self._offsets_after_gap.discard(self.offset)
+    def write(self, changes: Changes, offset: int, *, retraction: bool = False) -> None:
+        """Commit changes that an operator derived from the current rows. `offset` is that of their last record."""
+        assert self.is_claimed
+        assert offset > self.offset
+        self.offset = offset
         # Only captures need merging: for other families, operators merge their changes into the rows that they read.
         self._commit(changes, () if retraction else (Family.CAPTURES,))
 
-    def replay(self, offset: int, record: bytes) -> None:
-        """Merge a changelog record into the store. Records must be replayed in order."""
+    def replay(self, offset: int, epoch: int, record: bytes) -> None:
+        """Merge a changelog record into the store, unless it is void. Records must be replayed in order."""
         kind, changes = changelog_record.decode(record)
         self.offset = max(self.offset, offset)
-        self._offsets_after_gap = {
-            later_offset for later_offset in self._offsets_after_gap if later_offset > self.offset
-        }
+        if epoch < self.epoch:
+            changes = Changes()
+        self.epoch = max(self.epoch, epoch)
         self._commit(changes, () if kind == changelog_record.RETRACTION else MERGE_FUNCTIONS)
 
     def _commit(self, changes: Changes, merged_families: Collection[Family]) -> None:
@@ -76,7 +81,7 @@ class Partition:
                 rows[key] = merge(family, stored, rows[key])
         for sweep, counts in host_counts.items():
             sweeps.add_captures_per_host(self.store, changes, sweep, counts)
-        changes.put(Family.META, _OFFSET_KEY, _OFFSET_VALUE.pack(self.offset))
+        changes.put(Family.META, _POSITION_KEY, _POSITION_VALUE.pack(self.offset, self.epoch))
         self.store.write(changes)
 
     def _capture_increases(self, changes: Changes) -> dict[int, Counter[bytes]]:

@@ -6,7 +6,8 @@
 
 A section contains puts or deletes. Records of kind 1 contain facts: rows that are merged into the stored rows.
 Records of kind 2 are retractions, which overwrite or delete stored rows. A family's number is its position in
-`Family`, counted from 0. Numbers are never reused.
+`Family`, counted from 0. Numbers are never reused. A claim, with which a worker takes over a partition, has no
+sections.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from state.families import Family
 
 VERSION = 1
 FACTS, RETRACTION = 1, 2
+CLAIM = bytes((VERSION, FACTS))
 _FAMILIES = list(Family)
 _FAMILY_NUMBERS = {family: family_number for family_number, family in enumerate(_FAMILIES)}
 _DELETE_FLAG = 128

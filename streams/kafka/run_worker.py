@@ -25,6 +25,7 @@ from streams.kafka.process_exit import end_process
 from streams.kafka.rows.worker_client import parse_worker_url, url_for
 from streams.kafka.wire import topics
 from streams.kafka.wire.broker import Broker
+from streams.kafka.wire.changelog_reader import ChangelogReader
 from streams.kafka.wire.consumer_lag import ConsumerLag
 from streams.kafka.wire.packed_messages import Topic
 from streams.kafka.wire.producer import Producer
@@ -107,7 +108,8 @@ async def _run(settings: Settings, broker: Broker, options: WorkerOptions, count
         port = sockets[0].getsockname()[1]
         producer = Producer(broker, kafka, settings.scheme.id)
         partitions = OpenPartitions(options.data_dir, settings.scheme, settings.store, counts.partitions)
-        runner = Runner(settings, partitions, producer, SweepLog(broker, kafka, producer))
+        sweep_log, changelog = SweepLog(broker, kafka, producer), ChangelogReader(broker, kafka)
+        runner = Runner(settings, partitions, producer, sweep_log, changelog)
         url = options.url or url_for(options.host, port)
         app = build_app(PageProcessor(runner), broker, options.data_dir, url, options.operators)
         async with ConsumerLag(broker, kafka, counts) as lag:

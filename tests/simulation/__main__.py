@@ -1,4 +1,4 @@
-"""Replay one history: `python -m tests.simulation pages|joins|limited SEED`."""
+"""Replay one history: `python -m tests.simulation pages|joins|limited|cancelled SEED`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,12 @@ import sys
 
 from tests.simulation import histories
 
-KINDS = {"pages": histories.pages, "joins": histories.joins, "limited": histories.limited}
+KINDS = {
+    "pages": histories.pages,
+    "joins": histories.joins,
+    "limited": histories.limited,
+    "cancelled": histories.cancelled,
+}
 
 if __name__ == "__main__":
     if len(sys.argv) != 3 or sys.argv[1] not in KINDS or not sys.argv[2].isdigit():

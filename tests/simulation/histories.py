@@ -5,13 +5,18 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from functools import wraps
+from typing import Any
 
-from state.changes import merge
+from state import meta
+from state.changes import Changes, merge
 from state.codecs import posting_list
 from state.families import Family
 from state.model import ID_BYTES, Sweep, SweepState
 from state.scheme import Scheme
+from streams import forgetting
 from streams.engine.embedded import Engine
+from streams.kafka.rows.row_query import RowQuery, run_query
+from streams.kafka.rows.sharded_store import ShardedStore
 from streams.operators import join
 from streams.operators.messages import SketchedPage
 from streams.settings import Settings, load
@@ -55,9 +60,9 @@ def replayable(history: Callable[[int], None]) -> Callable[[int], None]:
     return run
 
 
-def embedded(pages: list[SketchedPage], batch: int) -> MemoryStore:
-    """Return the state after a run of the embedded engine."""
-    store = MemoryStore()
+def embedded(pages: list[SketchedPage], batch: int, store: MemoryStore | None = None) -> MemoryStore:
+    """Return the state after a run of the embedded engine, which continues a given state."""
+    store = store or MemoryStore()
     engine = Engine(store, SETTINGS)
     for at in range(0, len(pages), batch):
         by_sweep = Sweep(number=1, name="one", state=SweepState.OPEN, opened_time=0)
@@ -95,6 +100,70 @@ def pages(seed: int) -> None:
         clusters_by_root = clusters(partitions)
         assert clusters_by_root == clusters([expected])
         assert members(partitions, set(clusters_by_root)) == clusters_by_root
+
+
+@replayable
+def cancelled(seed: int) -> None:
+    """Cancel a sweep while former owners still have batches: the state equals that of the embedded engine."""
+    rng = random.Random(f"cancelled {seed}")
+    feed = corpus.pages(rng, revisits=False)
+    victim = rng.choice(sorted({page.capture.sweep for page in feed}))
+    before = [page for page in feed if page.capture.sweep <= victim]
+    after = feed[len(before) :]
+    expected = embedded(before, 100)
+    meta.claim_scheme(expected, SETTINGS.scheme)
+    removals = forgetting.cancel_sweep(expected, _sweep(victim))
+    forgetting.commit_removals(removals, lambda changes: expected.write(_without_sweeps(changes)))
+    embedded(after, 100, expected)
+    simulation = Simulation(
+        seed, before, Rules(SETTINGS.scheme, rng.randint(1, 8), THRESHOLD), ordered=rng.random() < 0.5
+    )
+    simulation.announces_claims = True
+    # Former owners have batches when the sweep is cancelled, and continue them afterwards.
+    simulation.faults = simulation.faults._replace(budget=30, chance=0.2, zombie=1.0, zombie_speed=0.001, wipe=0.0)
+    simulation.run(until_drained=True)
+    _cancel(simulation, victim)
+    simulation.input_messages += after[::-1]
+    final_partitions = simulation.run()
+    for partitions in (final_partitions, simulation.rebuild()):
+        for family in FACTS:
+            assert facts(partitions, family) == dict(expected.scan(family)), family
+        clusters_by_root = clusters(partitions)
+        assert clusters_by_root == clusters([expected])
+        assert members(partitions, set(clusters_by_root)) == clusters_by_root
+
+
+def _sweep(number: int) -> Sweep:
+    return Sweep(number=number, name=str(number), state=SweepState.OPEN, opened_time=0)
+
+
+def _without_sweeps(changes: Changes) -> Changes:
+    """Drop the rows of sweeps, which the histories do not model."""
+    changes.puts.pop(Family.SWEEPS, None)
+    changes.deletes.pop(Family.SWEEPS, None)
+    return changes
+
+
+def _cancel(simulation: Simulation, victim: int) -> None:
+    """Remove the captures of a sweep, as a worker does once all messages in flight are processed."""
+    simulation.cancelled_sweeps.add(victim)
+    partitions = range(simulation.rules.partitions)
+    metadata = MemoryStore()
+    meta.claim_scheme(metadata, SETTINGS.scheme)
+
+    def query(query: RowQuery) -> Any:
+        in_meta = query.family is Family.META
+        return run_query({number: metadata if in_meta else simulation.rows(number) for number in partitions}, query)
+
+    store = ShardedStore(
+        "simulation",
+        SETTINGS.scheme,
+        dict.fromkeys(partitions, query),
+        partition_count=len(partitions),
+        sweep_rows={},
+    )
+    removals = forgetting.cancel_sweep(store, _sweep(victim))
+    forgetting.commit_removals(removals, lambda changes: simulation.retract(store.divide(changes)))
 
 
 @replayable

@@ -8,8 +8,10 @@ steps (send each output, append to the changelog, write its copy, acknowledge), 
   the state stay on disk, or are lost.
 - The owner of a URL writes the capture of an unchanged page at once, without a sketch. The page may still be delivered
   again.
-- A partition moves. The new owner updates an old copy or reads the changelog from the start. The former owner may
-  continue its batch for a while: send, append to the changelog and write its copy. Its acknowledgement is rejected.
+- A partition moves. The new owner updates an old copy or reads the changelog from the start, and claims the partition
+  with a higher epoch. The former owner may continue its batch at any later time: send, append to the changelog and, if
+  the new owner has not claimed the partition yet, write its copy. Its acknowledgement is rejected.
+- While the former owners still have batches, rows are deleted.
 
 `streams.operators` documents the rules that make this correct. The number of crashes and moves is limited; then the
 simulation processes all remaining messages.
@@ -19,11 +21,12 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
 
+from state import meta
 from state.changes import Changes
 from streams.operators import routing
 from streams.operators.lookups import read_last_captures
@@ -60,17 +63,40 @@ class Faults(NamedTuple):
         )
 
 
+class Record(NamedTuple):
+    """A record of a changelog, with the epoch of its writer."""
+
+    epoch: int
+    changes: Changes
+    is_retraction: bool = False
+
+
 class Copy:
-    """A worker's copy of a partition, and the number of changelog records that it contains without a gap."""
+    """A worker's copy of a partition, the number of changelog records that it contains, and their highest epoch."""
 
     def __init__(self) -> None:
         self.rows = MemoryStore()
-        self.applied = 0
+        self.applied = self.epoch = 0
+        self.claimed_epoch: int | None = None
 
-    def catch_up(self, changelog: Sequence[Changes]) -> None:
+    def catch_up(self, changelog: Sequence[Record]) -> None:
         for record in changelog[self.applied :]:
-            self.rows.merge(record)
+            self.replay(record)
         self.applied = len(changelog)
+
+    def replay(self, record: Record) -> None:
+        if record.epoch >= self.epoch:
+            self.epoch = record.epoch
+            write = self.rows.write if record.is_retraction else self.rows.merge
+            write(record.changes)
+
+
+class Packet(NamedTuple):
+    """Messages to one partition, and the sending partition with the epoch of its owner."""
+
+    destination: Destination
+    messages: list[Message]
+    sender: tuple[int, int] | None = None
 
 
 class Task:
@@ -80,22 +106,22 @@ class Task:
         self, destination: Destination, copy: Copy, end: int, changes: Changes, outputs: list[Packet]
     ) -> None:
         self.destination, self.copy, self.end, self.changes, self.outputs = destination, copy, end, changes, outputs
+        self.epoch = copy.epoch
         self.logged: int | None = None  # the index of its record in the changelog
         self.written = False
-
-
-Packet = tuple[Destination, list[Message]]
 
 
 class Simulation:
     """One history. `input_messages` come from outside; with `ordered`, messages to one destination keep their order."""
 
+    drops_late_messages = True
     steps = ("_send_next", "_log", "_write")  # the acknowledgement follows
 
     def __init__(self, seed: int, input_messages: Iterable[Message], rules: Rules, *, ordered: bool) -> None:
         self.rng = rng = random.Random(seed)
         self.rules = rules
         self.faults = Faults.draw(rng)
+        self.announces_claims = rng.random() < 0.05  # needed only if rows are deleted, and slow
         self.sends_batches = rng.random() < 0.7
         self.batch_max = rng.choice([1, 3, 20])
         self.ordered = ordered
@@ -105,23 +131,27 @@ class Simulation:
         self.workers = range(rng.randint(1, 4))
         self.owners = [rng.choice(self.workers) for _ in range(rules.partitions)]
         self.destinations: list[Destination] = [(stage, p) for stage in Stage for p in range(rules.partitions)]
-        self.logs: dict[Destination, list[list[Message]]] = {destination: [] for destination in self.destinations}
+        self.logs: dict[Destination, list[Packet]] = {destination: [] for destination in self.destinations}
         self.acknowledged = dict.fromkeys(self.destinations, 0)
         self.fetched = dict.fromkeys(self.destinations, 0)  # by the current owner
         self.settled = dict.fromkeys(self.destinations, 0)  # by any owner; no message is inserted before this offset
-        self.changelogs: list[list[Changes]] = [[] for _ in range(rules.partitions)]
+        self.changelogs: list[list[Record]] = [[] for _ in range(rules.partitions)]
+        self.cancelled_sweeps: set[int] = set()
         self.copies: dict[tuple[int, int], Copy] = {}
         self.tasks: dict[Destination, Task] = {}
         self.zombies: list[Task] = []
         for partition, worker in enumerate(self.owners):
             self._take_over(partition, worker)
 
-    def run(self) -> list[MemoryStore]:
-        """Draw events until all messages are processed; return the rows of each partition at its owner."""
+    def run(self, *, until_drained: bool = False) -> list[MemoryStore]:
+        """Draw events until all messages are processed; return the rows of each partition at its owner.
+
+        With `until_drained`, former owners may still have batches at the end.
+        """
         for _ in range(EVENTS_MAX):
             busy = [p for p in self.destinations if p in self.tasks or self.fetched[p] < len(self.logs[p])]
-            if not (busy or self.input_messages or self.zombies):
-                return [self._copy(p).rows for p in range(self.rules.partitions)]
+            if not (busy or self.input_messages or (self.zombies and not until_drained)):
+                return [self.rows(p) for p in range(self.rules.partitions)]
             if self.faults.budget and self.rng.random() < self.faults.chance:
                 self._fault()
             elif self.input_messages and (not busy or self.rng.random() < 0.2):
@@ -132,6 +162,18 @@ class Simulation:
                 self._advance(self.rng.choice(busy))
         raise AssertionError(f"not done after {EVENTS_MAX} events")
 
+    def retract(self, changes_by_partition: Mapping[int, Changes]) -> None:
+        """Overwrite and delete rows at their owners."""
+        for number, changes in changes_by_partition.items():
+            copy = self._claimed_copy(number)
+            self.changelogs[number].append(record := Record(copy.epoch, changes, is_retraction=True))
+            copy.replay(record)
+            copy.applied += 1
+
+    def rows(self, partition: int) -> MemoryStore:
+        """Return the rows of a partition at its owner."""
+        return self._copy(partition).rows
+
     def rebuild(self) -> list[MemoryStore]:
         """Return the rows of each partition, rebuilt from its changelog alone."""
         copies = [Copy() for _ in self.changelogs]
@@ -141,6 +183,18 @@ class Simulation:
 
     def _copy(self, partition: int) -> Copy:
         return self.copies[self.owners[partition], partition]
+
+    def _claimed_copy(self, partition: int) -> Copy:
+        """Return the owner's copy, after the owner has claimed the partition."""
+        copy = self._copy(partition)
+        if copy.claimed_epoch != copy.epoch:
+            changelog = self.changelogs[partition]
+            changelog.append(Record(copy.epoch + 1, Changes()))
+            copy.catch_up(changelog)
+            for destination in self.destinations if self.announces_claims else ():
+                self._send(Packet(destination, [], (partition, copy.epoch)), in_order=True)
+            copy.claimed_epoch = copy.epoch
+        return copy
 
     def _send_input(self) -> None:
         messages = [self.input_messages.pop() for _ in range(min(len(self.input_messages), self.rng.randint(1, 4)))]
@@ -157,11 +211,8 @@ class Simulation:
         # A stale copy belongs to a former owner that has not noticed the move and cannot acknowledge.
         is_stale = self.rng.random() < self.faults.zombie
         copy = self.rng.choice(stale) if is_stale else self._copy(partition)
-        if any(
-            task.copy is copy and task.destination[0] is Stage.CAPTURES
-            for task in [*self.tasks.values(), *self.zombies]
-        ):
-            return False  # a batch of the same stage has the partition's lock
+        if copy.claimed_epoch is None or any(task.copy is copy for task in [*self.tasks.values(), *self.zombies]):
+            return False  # a batch has the partition's lock
         last = read_last_captures(copy.rows, [key]).get(key)
         if (
             last is None
@@ -171,21 +222,22 @@ class Simulation:
             return False
         unchanged = msgspec.structs.replace(message, payload=None, words=b"")
         outcome = step(Stage.CAPTURES, partition, [unchanged], copy.rows, self.rules)
-        task = Task((Stage.CAPTURES, partition), copy, 0, outcome.changes, self._packets(outcome.outputs))
+        packets = self._packets(outcome.outputs, (partition, copy.epoch))
+        task = Task((Stage.CAPTURES, partition), copy, 0, outcome.changes, packets)
         while self._take_step(task):
             pass
         self.unchanged += 1
         return copy is self._copy(partition) and self.rng.random() >= self.faults.duplicate
 
-    def _packets(self, messages: Sequence[Message]) -> list[Packet]:
+    def _packets(self, messages: Sequence[Message], sender: tuple[int, int] | None = None) -> list[Packet]:
         messages_by_destination: dict[Destination, list[Message]] = {}
         for message in messages:
             destination = routing.destination(message, self.rules.scheme.bucket_bytes, self.rules.partitions)
             messages_by_destination.setdefault(destination, []).append(message)
         if self.sends_batches:
-            return list(messages_by_destination.items())
+            return [Packet(*item, sender) for item in messages_by_destination.items()]
         single = [
-            (destination, [message])
+            Packet(destination, [message], sender)
             for destination, messages in messages_by_destination.items()
             for message in messages
         ]
@@ -195,16 +247,25 @@ class Simulation:
 
     def _send(self, packet: Packet, *, in_order: bool = False) -> None:
         """Append a packet to its log, or insert it among the unfetched packets to simulate concurrent senders."""
-        destination, messages = packet
-        log = self.logs[destination]
+        log = self.logs[packet.destination]
         for _ in range(2 if self.rng.random() < self.faults.duplicate else 1):
             if in_order or self.rng.random() >= self.faults.reorder:
-                log.append(messages)
+                log.append(packet)
             else:
-                log.insert(self.rng.randint(self.settled[destination], len(log)), messages)
+                log.insert(self.rng.randint(self._earliest_position(packet), len(log)), packet)
+
+    def _earliest_position(self, packet: Packet) -> int:
+        """Return the position after the fetched packets, and after those of other owners of the sending partition."""
+        log, position = self.logs[packet.destination], self.settled[packet.destination]
+        for index in range(position, len(log)):
+            sender = log[index].sender
+            if sender and packet.sender and sender[0] == packet.sender[0] and sender != packet.sender:
+                position = index + 1
+        return position
 
     def _advance(self, destination: Destination) -> None:
-        """Run one step of a batch, or begin a batch."""
+        """Run one step of a batch, or begin a batch. A batch has the lock of its partition."""
+        destination = next((busy for busy in self.tasks if busy[1] == destination[1]), destination)
         task = self.tasks.get(destination)
         if task is None:
             self._begin(destination)
@@ -219,13 +280,35 @@ class Simulation:
     def _begin(self, destination: Destination) -> None:
         start = self.fetched[destination]
         end = min(len(self.logs[destination]), start + self.rng.randint(1, self.batch_max))
-        messages = [message for packet in self.logs[destination][start:end] for message in packet]
-        copy = self._copy(destination[1])
+        copy = self._claimed_copy(destination[1])
+        messages, sender_epochs = self._current_messages(destination, copy, self.logs[destination][start:end])
         result = step(destination[0], destination[1], messages, copy.rows, self.rules)
         self.limits.update(result.limits)
         self.fetched[destination] = end
         self.settled[destination] = max(self.settled[destination], end)
-        self.tasks[destination] = Task(destination, copy, end, result.changes, self._packets(result.outputs))
+        for sender, epoch in sender_epochs.items():
+            meta.put_sender_epoch(result.changes, destination[0], sender, epoch)
+        packets = self._packets(result.outputs, (destination[1], copy.epoch))
+        self.tasks[destination] = Task(destination, copy, end, result.changes, packets)
+
+    def _current_messages(
+        self, destination: Destination, copy: Copy, packets: Sequence[Packet]
+    ) -> tuple[list[Message], dict[int, int]]:
+        """Return the messages of packets that are not from former owners, and the highest epoch of each sender."""
+        stored = meta.sender_epochs(copy.rows)
+        epochs = {sender: epoch for (stage, sender), epoch in stored.items() if stage == destination[0]}
+        messages: list[Message] = []
+        for packet in packets:
+            if packet.sender is not None:
+                sender, epoch = packet.sender
+                if self.drops_late_messages and epoch < epochs.get(sender, 0):
+                    continue
+                epochs[sender] = max(epoch, epochs.get(sender, 0))
+            messages += [message for message in packet.messages if not self._is_in_cancelled_sweep(message)]
+        return messages, epochs
+
+    def _is_in_cancelled_sweep(self, message: Message) -> bool:
+        return isinstance(message, SketchedPage) and message.capture.sweep in self.cancelled_sweeps
 
     def _send_next(self, task: Task) -> bool:
         if not task.outputs:
@@ -238,16 +321,18 @@ class Simulation:
             return False
         changelog = self.changelogs[task.destination[1]]
         task.logged = len(changelog)
-        changelog.append(task.changes)
+        changelog.append(Record(task.epoch, task.changes))
         return True
 
     def _write(self, task: Task) -> bool:
         if task.written:
             return False
-        task.copy.rows.merge(task.changes)
-        if task.logged == task.copy.applied:
-            task.copy.applied += 1
         task.written = True
+        assert task.logged is not None
+        records_before = self.changelogs[task.destination[1]][task.copy.applied : task.logged]
+        if not any(record.epoch > task.epoch for record in records_before):
+            task.copy.rows.merge(task.changes)
+            task.copy.applied = task.logged + 1
         return True
 
     def _advance_zombie(self) -> None:
@@ -262,7 +347,8 @@ class Simulation:
             self._crash(self.rng.choice(self.workers))
         else:
             partition, worker = self.rng.randrange(self.rules.partitions), self.rng.choice(self.workers)
-            self._drop_tasks(partition, zombies=self.rng.random() < self.faults.zombie)
+            moves = worker != self.owners[partition]  # otherwise the worker ends its batch, and reopens the partition
+            self._drop_tasks(partition, zombies=moves and self.rng.random() < self.faults.zombie)
             self._take_over(partition, worker)
 
     def _crash(self, worker: int) -> None:
@@ -290,6 +376,8 @@ class Simulation:
         """Read the changelog to its end, and continue after the last acknowledgement."""
         self.owners[partition] = worker
         copy = self.copies.setdefault((worker, partition), Copy())
+        self.zombies = [task for task in self.zombies if task.copy is not copy]  # the worker was restarted
+        copy.claimed_epoch = None
         copy.catch_up(self.changelogs[partition])
         for stage in Stage:
             self.fetched[stage, partition] = self.acknowledged[stage, partition]

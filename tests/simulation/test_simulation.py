@@ -6,11 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
-from state.changes import Changes
 from streams.operators import join
 from tests import memory
-from tests.simulation.histories import joins, limited, pages
-from tests.simulation.simulator import Copy, Simulation
+from tests.simulation.histories import cancelled, joins, limited, pages
+from tests.simulation.simulator import Copy, Record, Simulation
 
 SUITE = 200
 LONG = 1_000
@@ -37,6 +36,12 @@ def test_joins_equal_brute_force(seeds: range) -> None:
         joins(seed)
 
 
+@pytest.mark.parametrize("seeds", batches(0, SUITE), ids=label)
+def test_a_sweep_is_cancelled_while_former_owners_have_batches(seeds: range) -> None:
+    for seed in seeds:
+        cancelled(seed)
+
+
 def test_reached_limits_leave_a_consistent_state() -> None:
     for seed in range(BATCH):
         limited(seed)
@@ -61,9 +66,9 @@ def keep_transfers_at_former_roots(patch: pytest.MonkeyPatch) -> None:
 
 
 def trust_copies_on_disk(patch: pytest.MonkeyPatch) -> None:
-    def catch_up(copy: Copy, changelog: list[Changes]) -> None:
+    def catch_up(copy: Copy, changelog: list[Record]) -> None:
         for record in changelog if copy.applied == 0 else []:
-            copy.rows.merge(record)
+            copy.replay(record)
         copy.applied = len(changelog)
 
     patch.setattr(Copy, "catch_up", catch_up)
@@ -88,6 +93,28 @@ def test_the_simulation_detects_broken_rules(
     assert "replay: .venv/bin/python -m tests.simulation pages" in "".join(error.value.__notes__)
 
 
+def accept_late_messages(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Simulation, "drops_late_messages", False)
+
+
+def replay_void_records(patch: pytest.MonkeyPatch) -> None:
+    def replay(copy: Copy, record: Record) -> None:
+        copy.epoch = max(copy.epoch, record.epoch)
+        (copy.rows.write if record.is_retraction else copy.rows.merge)(record.changes)
+
+    patch.setattr(Copy, "replay", replay)
+
+
+@pytest.mark.parametrize("break_rule", [accept_late_messages, replay_void_records])
+def test_the_simulation_detects_late_writes_of_former_owners(
+    break_rule: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    break_rule(monkeypatch)
+    with pytest.raises(AssertionError) as error:
+        test_a_sweep_is_cancelled_while_former_owners_have_batches(range(SUITE))
+    assert "replay: .venv/bin/python -m tests.simulation cancelled" in "".join(error.value.__notes__)
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("seeds", batches(SUITE, SUITE + LONG), ids=label)
 def test_many_more_histories(seeds: range) -> None:
@@ -95,3 +122,4 @@ def test_many_more_histories(seeds: range) -> None:
         pages(seed)
         joins(seed)
         limited(seed)
+        cancelled(seed)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from state import sweeps
+from state import meta, sweeps
 from state.changes import Changes
 from state.codecs import capture_row, changelog_record
 from state.errors import StateIncompatible
@@ -37,7 +37,10 @@ def captured(time: int) -> Changes:
 
 @pytest.fixture
 def partition(tmp_path: Path) -> Partition:
-    return Partition(Store(tmp_path / "p"), Scheme(), 0, 1)
+    partition = Partition(Store(tmp_path / "p"), Scheme(), 0, 1)
+    partition.replay(0, 1, changelog_record.CLAIM)
+    partition.claimed_epoch = 1
+    return partition
 
 
 def host_count(partition: Partition) -> int:
@@ -45,35 +48,44 @@ def host_count(partition: Partition) -> int:
 
 
 def test_a_repeated_capture_counts_once(partition: Partition) -> None:
-    partition.write(captured(5), [0])
-    partition.write(captured(5), [1])
-    partition.replay(1, changelog_record.encode(captured(5))[0])
-    partition.write(captured(6), [2])
+    partition.write(captured(5), 1)
+    partition.write(captured(5), 2)
+    partition.replay(2, 1, changelog_record.encode(captured(5))[0])
+    partition.write(captured(6), 3)
     assert host_count(partition) == 2
     changes = Changes()
     changes.delete(Family.CAPTURES, next(iter(captured(5).puts[Family.CAPTURES])))
-    partition.write(changes, [3], retraction=True)
+    partition.write(changes, 4, retraction=True)
     assert host_count(partition) == 1
 
 
-def test_the_offset_stops_before_a_gap_until_the_gap_is_replayed(partition: Partition) -> None:
-    partition.write(captured(1), [0])
-    partition.write(captured(2), [2])  # another writer wrote offset 1
-    assert partition.offset == 0
-    assert partition.records_after_gap == 1
-    for offset in (1, 2):
-        partition.replay(offset, changelog_record.encode(captured(offset))[0])
-    partition.write(captured(3), [3])
-    assert partition.offset == 3
-    assert partition.records_after_gap == 0
+def test_records_of_a_former_owner_are_void(partition: Partition) -> None:
+    partition.replay(1, 2, changelog_record.CLAIM)  # another worker has claimed the partition
+    assert not partition.is_claimed
+    partition.replay(2, 1, changelog_record.encode(captured(1))[0])
+    partition.replay(3, 2, changelog_record.encode(captured(2))[0])
+    assert host_count(partition) == 1
+    assert (partition.offset, partition.epoch) == (3, 2)
 
 
-def test_offset_and_rows_are_committed_together(partition: Partition) -> None:
-    partition.write(captured(1), [0, 1])
+def test_the_highest_epoch_of_each_sender_is_stored(partition: Partition) -> None:
+    changes = Changes()
+    meta.put_sender_epoch(changes, "joins", 3, 7)
+    partition.write(changes, 1)
     path = partition.store.path
     partition.close()
     again = Partition(Store(path), Scheme(), 0, 1)
-    assert again.offset == 1
+    assert again.sender_epochs == {("joins", 3): 7}
+    again.close()
+
+
+def test_offset_and_rows_are_committed_together(partition: Partition) -> None:
+    partition.write(captured(1), 1)
+    path = partition.store.path
+    partition.close()
+    again = Partition(Store(path), Scheme(), 0, 1)
+    assert (again.offset, again.epoch) == (1, 1)
+    assert not again.is_claimed
     assert host_count(again) == 1
     again.close()
 
@@ -82,10 +94,10 @@ def test_facts_merge_and_retractions_overwrite(partition: Partition) -> None:
     older, newer = Changes(), Changes()
     older.put(Family.LOCATIONS, b"d" * 16 + KEY, b"\0" * 7 + b"\5")
     newer.put(Family.LOCATIONS, b"d" * 16 + KEY, b"\0" * 7 + b"\7")
-    partition.replay(0, changelog_record.encode(older)[0])
-    partition.replay(1, changelog_record.encode(newer)[0])
+    partition.replay(1, 1, changelog_record.encode(older)[0])
+    partition.replay(2, 1, changelog_record.encode(newer)[0])
     assert partition.store.get(Family.LOCATIONS, b"d" * 16 + KEY) == b"\0" * 7 + b"\5"
-    partition.replay(2, changelog_record.encode(newer, kind=changelog_record.RETRACTION)[0])
+    partition.replay(3, 1, changelog_record.encode(newer, kind=changelog_record.RETRACTION)[0])
     assert partition.store.get(Family.LOCATIONS, b"d" * 16 + KEY) == b"\0" * 7 + b"\7"
 
 

@@ -41,7 +41,8 @@ class Collection:
         self._threads = ThreadPoolExecutor(2 * runner.settings.server.query_threads, "part-of-query")
 
     def local_stores(self) -> dict[int, Store]:
-        """Return the stores of the partitions that this worker serves."""
+        """Return the stores of the partitions that this worker serves. Raise StateError if its session ended."""
+        self.check_session()
         active, by_number = self.runner.partitions.active_numbers, self.runner.partitions.by_number
         return {number: partition.store for number, partition in by_number.items() if number in active}
 
@@ -53,10 +54,21 @@ class Collection:
             raise StateError(f"partitions {missing} have moved to another worker", "retry after the rebalance")
         generation = self.app.consumer_generation_id
         answer = run_query(stores, query)
+        self.check_session()  # the process may have been stopped while it read the rows
         if generation != self.app.consumer_generation_id:
             raise StateError("the partitions were reassigned while they were read", "retry after the rebalance")
         source = Source(str(self.app.conf.canonical_url), generation, query.partitions or [])
         return msgspec.structs.replace(answer, sources=[source])
+
+    def check_session(self) -> None:
+        """Raise StateError if other workers may have taken over this worker's partitions."""
+        if not self.app.session.is_alive:
+            seconds = self.runner.settings.kafka.session_seconds
+            raise StateError(
+                f"this worker has had no contact with the broker for {seconds:g} s, so other workers may have taken"
+                " over its partitions",
+                "query another worker, or check the network between this worker and the broker",
+            )
 
     def sharded_store(self) -> ShardedStore:
         """Return a store that reads all partitions. Raise StateError if a partition has no worker."""

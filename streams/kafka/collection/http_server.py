@@ -131,6 +131,8 @@ class Server:
         """Return the reasons why this worker is not ready, or [] if it is ready."""
         app, free_bytes = self.app, self._free_disk_bytes()
         reasons = []
+        if not app.session.is_alive:
+            reasons.append("the broker does not confirm that this worker is a member of its group")
         if app.rebalancing:
             reasons.append("partitions are not assigned")
         elif not app.tables.actives_ready:
@@ -161,7 +163,6 @@ class Server:
         metrics.waiting_messages.clear()
         for name, count in self.app.waiting_messages().items():
             metrics.waiting_messages.labels(name).set(count)
-        metrics.records_after_gap.set(sum(partition.records_after_gap for partition in partitions.by_number.values()))
         return web.Response(body=metrics.render(), content_type="text/plain", charset="utf-8")
 
     def _ready_collection(self) -> Collection:
@@ -225,6 +226,9 @@ class Server:
             await sweep_log.append(msgspec.structs.replace(event, number=number))
             await sweep_log.wait_until(lambda table: table.sweeps[number].state >= SweepState.CANCELLING)
             await wait_until_drained(self.collection.lag)
+            await sweep_log.append(Event(event="drained", name=event.name, time=event.time, number=number))
+            await sweep_log.wait_until(lambda table: table.ignores_pages(number))
+            await wait_until_drained(self.collection.lag)  # by then, all workers have read the event
             sweep = sweep_log.table.sweeps[number]
             totals = await self._change_pool.run(lambda: self._remove_captures(sweep))
             now = time.time_ns() // 1_000_000

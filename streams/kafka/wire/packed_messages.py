@@ -2,6 +2,10 @@
 
 A message is a msgpack array of pairs: a type number, and a value of that type. The headers contain the schema,
 with its version, and the scheme of the sketches. Messages with an unexpected schema or scheme are rejected.
+
+The header `sender` contains the partition from whose rows the values were derived, and the epoch with which its owner
+claimed the partition (`state.partition`). After its claim, an owner sends an empty message to every partition of the
+SENDER_TOPICS. Receivers drop later messages with a lower epoch: they come from a former owner.
 """
 
 from __future__ import annotations
@@ -10,7 +14,7 @@ import re
 import struct
 from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -24,7 +28,9 @@ Headers = Sequence[tuple[str, bytes | None]]
 SCHEMA_VERSION = 1
 _VERSION = re.compile(r"lostfound\.[a-z-]+/([1-9][0-9]{0,8})")
 _ARRAY_HEADER = struct.Struct(">BI")
+_SENDER = re.compile(r"([0-9]{1,9})/([0-9]{1,9})")
 _ARRAY32 = 0xDD  # msgpack's type byte for an array whose length has 4 bytes
+EMPTY_MESSAGE = _ARRAY_HEADER.pack(_ARRAY32, 0)
 
 
 class Topic(StrEnum):
@@ -78,6 +84,17 @@ _decode_pairs = msgspec.msgpack.Decoder(list[tuple[int, msgspec.Raw]]).decode
 _DECODE_ERRORS = (msgspec.DecodeError, ValueError, KeyError, RecursionError, MemoryError)
 
 
+# The topics of messages whose values are derived from the rows of the sending partition.
+SENDER_TOPICS = (Topic.CAPTURES, Topic.DOCUMENTS, Topic.BUCKETS, Topic.JOINS)
+
+
+class Sender(NamedTuple):
+    """The partition from whose rows a message was derived, and the epoch of its owner."""
+
+    partition: int
+    epoch: int
+
+
 class BadMessage(ValueError):
     """A message that cannot be processed, with a stable reason code and a human-readable detail."""
 
@@ -91,9 +108,24 @@ def schema(topic: Topic) -> str:
     return f"lostfound.{topic.value}/{SCHEMA_VERSION}"
 
 
-def headers_for(topic: Topic, scheme_id: str) -> list[tuple[str, bytes]]:
+def headers_for(topic: Topic, scheme_id: str, sender: Sender | None = None) -> list[tuple[str, bytes]]:
     """Return the headers for messages to a topic."""
-    return [("schema", schema(topic).encode()), ("scheme", scheme_id.encode())]
+    headers = [("schema", schema(topic).encode()), ("scheme", scheme_id.encode())]
+    return headers if sender is None else [*headers, sender_header(sender)]
+
+
+def sender_header(sender: Sender) -> tuple[str, bytes]:
+    return "sender", f"{sender.partition}/{sender.epoch}".encode()
+
+
+def decode_sender(headers: Headers) -> Sender | None:
+    """Return the sender of a message, or None if it has none. Raise BadMessage for an invalid header."""
+    text = decode_headers(headers).get("sender")
+    if text is None:
+        return None
+    if not (match := _SENDER.fullmatch(text)):
+        raise BadMessage("bad_sender", f"the header `sender` is {text!r} instead of PARTITION/EPOCH")
+    return Sender(*map(int, match.groups()))
 
 
 def pack(values: Iterable[msgspec.Struct], bytes_max: int) -> Iterator[bytes]:

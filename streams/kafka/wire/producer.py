@@ -13,7 +13,7 @@ from state.changes import Changes
 from state.codecs import changelog_record
 from streams.kafka.wire import packed_messages, topics
 from streams.kafka.wire.broker import Broker
-from streams.kafka.wire.packed_messages import Headers, Topic
+from streams.kafka.wire.packed_messages import SENDER_TOPICS, Headers, Sender, Topic
 from streams.kafka.wire.result_messages import Result
 from streams.page import Rejected
 from streams.settings import KafkaSettings
@@ -68,20 +68,49 @@ class Producer:
             await self._producer.stop()
             self._producer = None
 
-    async def send(self, values_by_destination: Mapping[tuple[Topic, int], Sequence[msgspec.Struct]]) -> None:
-        """Pack and send the values for each topic and partition."""
+    async def send(
+        self,
+        values_by_destination: Mapping[tuple[Topic, int], Sequence[msgspec.Struct]],
+        sender: Sender | None = None,
+    ) -> None:
+        """Pack and send the values for each topic and partition. `sender` is None if no rows were read for them."""
         await self._send_all(
-            (topic, partition, message, packed_messages.headers_for(topic, self.scheme_id), None)
+            (topic, partition, message, packed_messages.headers_for(topic, self.scheme_id, sender), None)
             for (topic, partition), values in values_by_destination.items()
             for message in packed_messages.pack(values, self.settings.pack_bytes)
         )
 
-    async def append_changelog(self, partition: int, changes: Changes, *, retraction: bool) -> list[int]:
-        """Append changes to the changelog and return the offsets of their records."""
+    async def announce_claim(self, sender: Sender, partition_count: int) -> None:
+        """Make all partitions drop messages that former owners of the sending partition send from now on."""
+        await self._send_all(
+            (
+                topic,
+                number,
+                packed_messages.EMPTY_MESSAGE,
+                packed_messages.headers_for(topic, self.scheme_id, sender),
+                None,
+            )
+            for topic in SENDER_TOPICS
+            for number in range(partition_count)
+        )
+
+    async def append_claim(self, sender: Sender) -> int:
+        """Append a claim to the changelog of the sending partition, and return its offset."""
+        (offset,) = await self._append_records(sender, [changelog_record.CLAIM])
+        return offset
+
+    async def append_changelog(self, sender: Sender, changes: Changes, *, retraction: bool) -> list[int]:
+        """Append changes to the changelog of the sending partition, and return the offsets of their records."""
         kind = changelog_record.RETRACTION if retraction else changelog_record.FACTS
         records = changelog_record.encode(changes, kind=kind, record_bytes_max=max(self.settings.pack_bytes, 1 << 16))
+        return await self._append_records(sender, records)
+
+    async def _append_records(self, sender: Sender, records: Iterable[bytes]) -> list[int]:
         # Faust requires a key on every changelog record. All keys can be equal because the topic is not compacted.
-        return await self._send_all((Topic.CHANGELOG, partition, record, [], CHANGELOG_KEY) for record in records)
+        headers = [packed_messages.sender_header(sender)]
+        return await self._send_all(
+            (Topic.CHANGELOG, sender.partition, record, headers, CHANGELOG_KEY) for record in records
+        )
 
     async def send_dead_letters(self, letters: Iterable[DeadLetter]) -> None:
         """Send dead letters."""

@@ -4,6 +4,7 @@
     {"event": "commit",    "name": ..., "time": ..., "end_offsets": [one per partition of `pages`]}
     {"event": "reached",   "name": ..., "time": ..., "number": n, "captures": n}
     {"event": "cancel",    "name": ..., "time": ...}
+    {"event": "drained",   "name": ..., "time": ..., "number": n}
     {"event": "cancelled", "name": ..., "time": ..., "number": n}
     {"event": "moves_published", "name": ..., "time": ..., "number": n}
     {"event": "format",    "scheme": id or "", "version": n, "time": ms}
@@ -12,9 +13,11 @@
 Sweeps are numbered in the order of their `open` events, so all workers agree on the numbers without communicating.
 `commit` requests a commit and records the end offsets of `pages`. The commit takes effect with `reached`, which a
 worker appends once all messages before these offsets have passed all stages. After `moves_published`, the moves of
-the commit are not published again. `cancel` hides a sweep. `cancelled` frees its name once the messages in flight are
-processed and its captures are removed. `expired` reports messages that were deleted before a worker read them. They
-are counted for each sweep that is open at this position of the log, because their own sweep is unknown.
+the commit are not published again. `cancel` hides a sweep. `drained` follows once the messages in flight are
+processed: pages of the sweep that arrive later, from a worker that was stopped in the meantime, are ignored.
+`cancelled` frees the sweep's name once its captures are removed. `expired` reports messages that were deleted before
+a worker read them. They are counted for each sweep that is open at this position of the log, because their own sweep
+is unknown.
 
 `format` records the scheme of the collection's sketches and the version of its messages. Every worker appends it
 before it joins the consumer group, unless the log already contains the same values. The first scheme is that of the
@@ -60,7 +63,9 @@ _Offset = Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]
 class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """An event in the log."""
 
-    event: Literal["open", "commit", "reached", "cancel", "cancelled", "moves_published", "expired", "format"]
+    event: Literal[
+        "open", "commit", "reached", "cancel", "drained", "cancelled", "moves_published", "expired", "format"
+    ]
     name: str = ""
     time: Annotated[int, Meta(ge=0, le=MILLIS_MAX)]  # ms since the epoch, UTC
     end_offsets: list[_Offset] = []  # one per partition of `pages`
@@ -101,6 +106,7 @@ class SweepTable:
     def __init__(self) -> None:
         self.sweeps: dict[int, Sweep] = {}
         self.pending_commits: dict[int, Event] = {}  # requested but not yet in effect, by sweep number
+        self._drained: set[int] = set()  # the numbers of sweeps that were cancelled and drained
         self._phases: dict[int, Phase] = {}
         self.scheme_id = ""  # of the collection; empty until the first worker has started
         self.message_version = 0  # the newest version of messages between workers and from `publish`
@@ -130,6 +136,9 @@ class SweepTable:
             self.scheme_id = self.scheme_id or event.scheme
             self.message_version = max(self.message_version, event.version)
             return
+        if event.event == "drained":
+            self._drained.add(event.number)
+            return
         try:
             life = self._life_after(event)
         except LostfoundError:
@@ -150,6 +159,15 @@ class SweepTable:
             if sweep.state is SweepState.OPEN and count > 0:
                 expired_messages = sweep.expired_messages + count
                 self.sweeps[number] = msgspec.structs.replace(sweep, expired_messages=expired_messages)
+
+    def ignores_pages(self, number: int) -> bool:
+        """Return whether sketched pages of a sweep come too late, because the sweep was cancelled and drained.
+
+        Until it is drained, its pages must pass all stages: a page of another sweep may depend on a document whose
+        payload only such a page has.
+        """
+        sweep = self.sweeps.get(number)
+        return sweep is not None and (number in self._drained or sweep.state is SweepState.CANCELLED)
 
     def check(self, event: Event) -> None:
         """Raise LostfoundError for an event that cannot be requested, or that `state.sweep_life` does not allow."""

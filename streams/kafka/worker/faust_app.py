@@ -25,6 +25,7 @@ from streams.kafka.worker.faust_consumer import Consumer, FlowControl, Transport
 from streams.kafka.worker.faust_table import StateTable
 from streams.kafka.worker.page_processor import PageProcessor
 from streams.kafka.worker.runner import Message
+from streams.kafka.worker.session import Session
 
 log = structlog.get_logger(__name__)
 ProcessBatch = Callable[[list[Message]], Awaitable[None]]
@@ -39,6 +40,7 @@ class App(faust.App):
 
     def __init__(self, page_processor: PageProcessor, name: str, **settings: Any) -> None:
         self.page_processor, self.runner = page_processor, page_processor.runner
+        self.session = Session(self.runner.settings.kafka.session_seconds)
         super().__init__(name, **settings)
         self._refusal: StateIncompatible | None = None
         self._refused = asyncio.Event()

@@ -58,6 +58,11 @@ class FlowControl(FlowControlEvent):
 class ConsumerThread(aiokafka.AIOKafkaConsumerThread):
     """The thread that runs aiokafka's consumer, with two options that Faust does not offer."""
 
+    async def on_start(self) -> None:
+        """Connect to the broker, and observe the requests to the group's coordinator."""
+        await super().on_start()
+        cast(Any, self.app).session.watch(self._ensure_consumer()._coordinator)  # noqa: SLF001 - see `Session.watch`
+
     def _create_worker_consumer(self, transport: aiokafka.Transport) -> Any:
         consumer = super()._create_worker_consumer(transport)
         consumer._isolation_level = "read_committed"  # noqa: SLF001

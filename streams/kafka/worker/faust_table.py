@@ -17,6 +17,7 @@ from faust.stores.base import Store
 from faust.types import TP, EventT
 
 from streams.kafka.process_exit import end_process
+from streams.kafka.wire.changelog_reader import epoch_of
 from streams.kafka.wire.producer import CHANGELOG_KEY
 from streams.kafka.worker.open_partitions import OpenPartitions
 
@@ -64,7 +65,8 @@ class StateStore(Store[bytes, bytes]):
                     fields = {"partition": message.partition, "offset": message.offset}
                     log.error("ignoring a changelog record that no worker wrote", topic=message.topic, **fields)
                     continue
-                self.partitions.open(message.partition).replay(message.offset, message.value or b"")
+                partition = self.partitions.open(message.partition)
+                partition.replay(message.offset, epoch_of(list(message.headers or ())), message.value or b"")
         except BaseException:
             log.exception("replaying a changelog record failed")
             end_process()

@@ -24,6 +24,7 @@ COUNTERS = {
     "edges": "pairs at or above the similarity threshold",
     "unions": "cluster roots that became members of another cluster",
     "retractions": "retractions applied, sent by forget and sweep cancel",
+    "late_messages": "messages dropped because their sender had lost its partition",
     "moves_truncated": "sweeps with more moves than kafka.moves_max",
     "moves_failed": "sweeps whose moves could not be computed",
     "bucket_postings_dropped": "postings not stored because their bucket was full",
@@ -52,9 +53,6 @@ class Metrics:
         self.ready = self._gauge("ready", "1 if partitions are assigned and recovered and the disk has room")
         self.disk_free = self._gauge("disk_free_bytes", "free space on the data folder's disk")
         self.waiting_messages = self._gauge("waiting_messages", "messages not yet acknowledged", "topic")
-        self.records_after_gap = self._gauge(
-            "changelog_ahead_records", "changelog records that follow a record of another writer"
-        )
 
         self.connections = self._gauge("connections", "open connections of the HTTP server")
         self.connections_closed = self._counter(

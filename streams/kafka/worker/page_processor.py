@@ -10,10 +10,9 @@ cannot restore it. A page is therefore checked and written in one step, under th
   of the stages does not depend on the order of a URL's pages.
 - If a page is delivered twice, the same row is written twice.
 - During a rebalance, a partition may be behind its changelog, so all pages are sketched.
-- A worker that has not yet noticed the loss of its partition may write a changelog record, which the new owner reads
-  only at its next recovery. But the old owner cannot acknowledge the page: offsets are acknowledged only in the
-  generation of the consumer group that delivered the message. The new owner therefore processes the page again, and
-  writes the same capture, with the document's payload if the document has been deleted.
+- A worker that has not yet noticed the loss of its partition may append a changelog record, which is void, and cannot
+  acknowledge the page: offsets are acknowledged only in the generation of the consumer group that delivered the
+  message. The new owner therefore processes the page again.
 
 The check needs the state of the URL's partition. `publish` sends a page to the partition of `pages` with the same
 number, and Faust assigns both partitions to one worker. A page in any other partition of `pages` is always sketched.
@@ -164,6 +163,7 @@ class PageProcessor:
                 partition = partitions.recovered_partition(number)
                 if partition is None or not self._accepts_pages(sweep):
                     continue
+                await self.runner.claim(partition)
                 own_pages = [pages[index].page for index in indexes]
                 last_captures = lookups.read_last_captures(partition.store, sorted({page.key for page in own_pages}))
                 policy = self.runner.settings.policy

@@ -41,6 +41,8 @@ class Collection:
             number: Partition(Store(folder / str(number), SETTINGS.store), SETTINGS.scheme, number, PARTITIONS)
             for number in range(PARTITIONS)
         }
+        for partition in self.parts.values():
+            partition.claimed_epoch = partition.epoch
         self.table = SweepTable()
         self.context = stages.Context(settings, PARTITIONS)
         self.logs: defaultdict[tuple[Topic, int], list[Any]] = defaultdict(list)
@@ -95,7 +97,7 @@ class Collection:
             partition = self.parts[number]
             outcome = stages.STAGES[topic](partition, values, self.context)
             self.send(outcome.messages)
-            partition.write(outcome.changes, [], retraction=outcome.is_retraction)
+            partition.write(outcome.changes, partition.offset + 1, retraction=outcome.is_retraction)
         return bool(values)
 
     def sharded_store(self) -> ShardedStore:

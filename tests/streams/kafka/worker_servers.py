@@ -69,6 +69,7 @@ class WorkerServer:
     async def _serve(self) -> None:
         app: Any = SimpleNamespace(
             consumer_generation_id=1,
+            session=SimpleNamespace(is_alive=True),
             rebalancing=False,
             tables=SimpleNamespace(actives_ready=True),
             conf=SimpleNamespace(id="test", canonical_url=""),

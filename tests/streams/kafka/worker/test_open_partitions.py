@@ -9,6 +9,7 @@ from state.families import Family, StoreLimits
 from state.scheme import Scheme
 from state.store import MIB
 from streams.kafka.worker.open_partitions import OpenPartitions
+from tests.streams.kafka.worker_fixture import write
 
 
 def test_partitions_share_one_cache_and_one_limit_for_write_buffers(tmp_path: Path) -> None:
@@ -18,7 +19,7 @@ def test_partitions_share_one_cache_and_one_limit_for_write_buffers(tmp_path: Pa
     for number in range(count):
         row = Changes()
         row.put(Family.BANDS, bytes((number,)), bytes(8))
-        partitions.open(number).write(row, [0])
+        write(partitions.open(number), row)
     assert {id(partition.store._cache) for partition in partitions.by_number.values()} == {
         id(partitions.memory.cache)
     }

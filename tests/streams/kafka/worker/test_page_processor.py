@@ -17,14 +17,14 @@ from streams.kafka.wire import page_messages
 from streams.kafka.wire.sweep_log import Event
 from streams.kafka.worker.page_processor import NO_TIMESTAMP, PageProcessor
 from streams.kafka.worker.runner import Message
-from streams.kafka.worker.stages import process_captures
+from streams.kafka.worker.stages import Outcome, process_captures
 from streams.operators.messages import SketchedPage
 from streams.operators.routing import partition_of
 from streams.operators.sketch import SketchOperator, SketchTask
 from streams.page import Page
 from streams.urls import url_key
 from tests.streams.kafka.collection_fixture import PARTITIONS, SETTINGS
-from tests.streams.kafka.worker_fixture import make_runner
+from tests.streams.kafka.worker_fixture import commit, make_runner
 
 URL = "https://a.example/x"
 TEXT = "a page with a text of some words that stays the same"
@@ -60,7 +60,7 @@ def process(pages: PageProcessor, *messages: Message) -> list[SketchedPage]:
 
 def write_captures(pages: PageProcessor, sketched: list[SketchedPage]) -> None:
     partition = pages.runner.partitions.open(OWNER)
-    partition.write(process_captures(partition, sketched, pages.runner.context).changes, [])
+    commit(pages.runner, partition, process_captures(partition, sketched, pages.runner.context))
 
 
 def capture_times(pages: PageProcessor) -> list[int]:
@@ -169,7 +169,9 @@ def test_a_page_whose_last_capture_was_deleted_is_sketched(pages: PageProcessor)
     deletes = Changes()
     for key, _ in partition.store.scan(Family.CAPTURES):
         deletes.delete(Family.CAPTURES, key)
-    partition.write(deletes, [], retraction=True)
+    outcome = Outcome(pages.runner.context)
+    outcome.changes, outcome.is_retraction = deletes, True
+    commit(pages.runner, partition, outcome)
     (page,) = process(pages, message(6))
     assert page.payload is not None
 

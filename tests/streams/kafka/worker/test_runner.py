@@ -10,9 +10,18 @@ from typing import Any
 
 import pytest
 
+from state.codecs import changelog_record
 from state.errors import StateIncompatible
 from state.families import Family
-from streams.kafka.wire.packed_messages import SCHEMA_VERSION, Topic, headers_for, pack
+from streams.kafka.wire.packed_messages import (
+    EMPTY_MESSAGE,
+    SCHEMA_VERSION,
+    Sender,
+    Topic,
+    headers_for,
+    pack,
+    sender_header,
+)
 from streams.kafka.wire.sweep_log import Event
 from streams.kafka.worker.page_processor import PageProcessor
 from streams.kafka.worker.runner import Message, Runner
@@ -61,7 +70,7 @@ def test_outputs_are_sent_before_the_changelog_and_the_changelog_is_written_befo
 
     async def append_changelog(*_: Any, **__: Any) -> list[int]:
         steps.append("changelog")
-        return [0]
+        return [partition.offset + 1]
 
     monkeypatch.setattr(runner.producer, "send", send)
     monkeypatch.setattr(runner.producer, "append_changelog", append_changelog)
@@ -116,3 +125,79 @@ def test_expired_messages_are_counted_and_sent_to_the_dead_letters(runner: Runne
     assert letter.detail == "7 messages, up to offset 9, were deleted before a worker read them"
     assert runner.sweep_log.table.sweeps[1].expired_messages == 7
     assert b'lostfound_expired_messages_total{topic="web-pages"} 7.0' in runner.metrics.render()
+
+
+def process(runner: Runner, *messages: Message) -> None:
+    """Process messages of `captures` at their owner."""
+    runner.partitions.active_numbers = frozenset({message.partition for message in messages})
+    for message in messages:
+        runner.partitions.open(message.partition)
+    asyncio.run(runner.process(Topic.CAPTURES, messages))
+
+
+def test_the_first_batch_claims_the_partition_and_announces_the_claim(tmp_path: Path, runner: Runner) -> None:
+    message = captures_message(tmp_path / "other", 1)
+    process(runner, message)
+    process(runner, message)
+    producer: Any = runner.producer
+    assert producer.claims == [Sender(message.partition, 1)]
+    claim, *records = producer.changelogs[message.partition]
+    assert claim.record == changelog_record.CLAIM
+    assert [record.epoch for record in (claim, *records)] == [1] * (1 + len(records))
+
+
+def test_a_claim_replays_what_the_former_owner_wrote_before_it(tmp_path: Path, runner: Runner) -> None:
+    message = captures_message(tmp_path / "other", 1)
+    process(runner, message)
+    producer: Any = runner.producer
+    successor = make_runner(tmp_path / "successor", producer=producer)
+    number = message.partition
+    successor.partitions.active_numbers = frozenset({number})
+    partition = successor.partitions.open(number)
+
+    async def claim() -> None:
+        async with successor.partitions.locks[number]:
+            await successor.claim(partition)
+
+    asyncio.run(claim())
+    assert partition.epoch == 2
+    assert len(list(partition.store.scan(Family.CAPTURES))) == 1
+    successor.partitions.close_all()
+
+
+def test_a_former_owner_ends_without_writing(tmp_path: Path, runner: Runner) -> None:
+    message = captures_message(tmp_path / "other", 1)
+    process(runner, captures_message(tmp_path / "first", 1))
+    partition = runner.partitions.open(message.partition)
+    rows = list(partition.store.scan(Family.META))
+    producer: Any = runner.producer
+    asyncio.run(producer.append_claim(Sender(message.partition, 2)))  # by the new owner
+    later = Message(partition=message.partition, offset=9, time=5, value=message.value, headers=[*message.headers])
+    with pytest.raises(RuntimeError, match="another worker has taken over"):
+        process(runner, later)
+    assert list(partition.store.scan(Family.META)) == rows
+
+
+def test_late_messages_of_a_former_owner_are_dropped(tmp_path: Path, runner: Runner) -> None:
+    message = captures_message(tmp_path / "other", 1)
+
+    def sent_by(epoch: int, value: bytes) -> Message:
+        headers = [*message.headers, sender_header(Sender(0, epoch))]
+        return Message(partition=message.partition, offset=epoch, time=5, value=value, headers=headers)
+
+    assert message.value is not None
+    process(runner, sent_by(2, EMPTY_MESSAGE))
+    process(runner, sent_by(1, message.value))
+    partition = runner.partitions.open(message.partition)
+    assert not list(partition.store.scan(Family.CAPTURES))
+    assert b"lostfound_late_messages_total 1.0" in runner.metrics.render()
+    process(runner, sent_by(2, message.value))
+    assert len(list(partition.store.scan(Family.CAPTURES))) == 1
+
+
+def test_a_message_with_an_invalid_sender_becomes_a_dead_letter(tmp_path: Path, runner: Runner) -> None:
+    message = captures_message(tmp_path / "other", 1)
+    headers = [*message.headers, ("sender", b"0/-1")]
+    process(runner, Message(partition=message.partition, offset=0, time=5, value=message.value, headers=headers))
+    producer: Any = runner.producer
+    assert [letter.reason for letter in producer.dead_letters] == ["bad_sender"]

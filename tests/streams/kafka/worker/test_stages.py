@@ -21,6 +21,7 @@ from streams.operators.sketch import SketchOperator, SketchTask
 from streams.page import Page
 from streams.settings import load
 from tests.streams.kafka.collection_fixture import PARTITIONS, SETTINGS
+from tests.streams.kafka.worker_fixture import write
 
 CONTEXT = Context(SETTINGS, PARTITIONS)
 A, B, C = (letter * 16 for letter in (b"A", b"B", b"C"))
@@ -64,7 +65,7 @@ def test_a_resolved_revisit_is_sent_to_the_owner_of_its_url(tmp_path: Path) -> N
     urls = {partition_of(page.key, PARTITIONS): page.url for page in pages}
     with Store(tmp_path) as store:
         here = Partition(store, SETTINGS.scheme, 0, PARTITIONS)
-        here.write(process_captures(here, sketch(Page(url=urls[0], time=5, text="a text")), CONTEXT).changes, [])
+        write(here, process_captures(here, sketch(Page(url=urls[0], time=5, text="a text")), CONTEXT).changes)
         revisit = sketch(Page(url=urls[1], time=6, original_url=urls[0]))
         outcome = process_captures(here, revisit, CONTEXT)
     ((destination, (sent,)),) = outcome.messages.items()
@@ -98,7 +99,7 @@ def test_a_retraction_does_not_undo_a_later_union(partition: Partition) -> None:
     for node in (B, C):
         stored.put(Family.PARENTS, node, A)
         changes.delete(Family.PARENTS, node)
-    partition.write(stored, [])
+    write(partition, stored)
     outcome = process_retractions(partition, [retraction(changes, parents={B: A, C: B}, postings=None)], CONTEXT)
     assert outcome.is_retraction
     assert outcome.changes.deletes[Family.PARENTS] == {B}, "C has another parent than the changes were computed from"
@@ -108,7 +109,7 @@ def test_a_retraction_keeps_postings_of_other_documents(partition: Partition) ->
     bucket, stored, changes = b"bucket", Changes(), Changes()
     stored.put(Family.BANDS, bucket, posting_list.encode([A[:5], B[:5], C[:5]]))
     changes.put(Family.BANDS, bucket, posting_list.encode([B[:5]]))
-    partition.write(stored, [])
+    write(partition, stored)
     outcome = process_retractions(partition, [retraction(changes, parents=None, postings=[A[:5]])], CONTEXT)
     remaining = outcome.changes.puts[Family.BANDS][bucket]
     assert list(posting_list.decode(remaining)) == [B[:5], C[:5]], "C was added since the changes were computed"
