@@ -9,7 +9,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Iterable
 from types import MappingProxyType
-from typing import Any
+from typing import Any, cast
 
 import faust
 import structlog
@@ -18,6 +18,7 @@ from faust.types import TP, EventT
 
 from streams.kafka.process_exit import end_process
 from streams.kafka.wire.changelog_reader import epoch_of
+from streams.kafka.wire.packed_messages import Headers
 from streams.kafka.wire.producer import CHANGELOG_KEY
 from streams.kafka.worker.open_partitions import OpenPartitions
 
@@ -66,7 +67,7 @@ class StateStore(Store[bytes, bytes]):
                     log.error("ignoring a changelog record that no worker wrote", topic=message.topic, **fields)
                     continue
                 partition = self.partitions.open(message.partition)
-                partition.replay(message.offset, epoch_of(list(message.headers or ())), message.value or b"")
+                partition.replay(message.offset, epoch_of(cast(Headers, message.headers)), message.value or b"")
         except BaseException:
             log.exception("replaying a changelog record failed")
             end_process()
