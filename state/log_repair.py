@@ -9,32 +9,32 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import msgspec
 
 from state import disk_sync, inventory, meta, sweeps, wal
-from state.errors import DiskFull, StateError, StateLocked, StateMissing, is_disk_full
-from state.families import StoreLimits
+from state.errors import DiskFull, StateCorrupt, StateError, StateLocked, StateMissing, is_disk_full
 from state.model import Sweep
-from state.store import Store
+from state.rows import Row
 
 _KEPT = ".damaged"
+_SWEEP_KEY_BYTES = 5
 
 
 class Repair(msgspec.Struct, frozen=True):
-    """What was removed, and the progress of all ingests before, as far as it can still be read."""
+    """What was removed, as far as it can still be read: the logs, and the rows of ingests and sweeps in them."""
 
     log: Path
     intact_bytes: int
     kept_logs: list[Path]
-    cursors_before: dict[str, bytes]
-    sweeps_before: list[Sweep]
+    removed_cursors: dict[str, bytes]
+    removed_sweeps: list[Sweep]
 
 
-def repair(folder: Path, limits: StoreLimits) -> Repair | None:
+def repair(folder: Path) -> Repair | None:
     """Go back to the last batch before the first damage in a log. Return None if no log is damaged.
 
     If the process is killed meanwhile, the state remains damaged, and the next repair finishes the work. Raise
@@ -47,15 +47,22 @@ def repair(folder: Path, limits: StoreLimits) -> Repair | None:
             damage = wal.find_damage(folder, verify_checksums=True)
             if damage is None:
                 return None
-            with Store(folder, limits, writable=False, skip_damage=True) as store:
-                cursors_before, sweeps_before = meta.cursors(store), sweeps.all_sweeps(store)
+            rows = [row for row in wal.rows_after(damage) if row[0].startswith((b"s", b"cursor:"))]
             kept_logs = _remove_batches(damage)
     except OSError as error:
         if is_disk_full(error):
             raise DiskFull(folder) from error
         message = f"cannot repair the state in {folder}: {error.strerror}"
         raise StateError(message, "check the permissions of the folder, and that its disk works") from error
-    return Repair(damage.file, damage.intact_bytes, kept_logs, cursors_before, sweeps_before)
+    return Repair(damage.file, damage.intact_bytes, kept_logs, meta.cursors_in(rows), list(_sweeps(rows)))
+
+
+def _sweeps(rows: Iterable[Row]) -> Iterator[Sweep]:
+    """Yield the sweeps among rows of any column family."""
+    for key, value in rows:
+        if len(key) == _SWEEP_KEY_BYTES and value.startswith(b"{"):
+            with suppress(StateCorrupt):  # not a row of `sweeps`
+                yield sweeps.decode(key, value)
 
 
 def _remove_batches(damage: wal.Damage) -> list[Path]:

@@ -17,13 +17,14 @@ key                              value
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterable
 
 import msgspec
 
 from state.changes import Changes
 from state.errors import StateIncompatible
 from state.families import Family
-from state.rows import RowReader, RowStore
+from state.rows import Row, RowReader, RowStore
 from state.scheme import Scheme
 
 FORMAT = 1  # incremented whenever a layout changes so that older releases cannot read it
@@ -157,7 +158,12 @@ def cursor(store: RowReader, ingest_name: str) -> bytes | None:
 
 def cursors(store: RowReader) -> dict[str, bytes]:
     """Return the stored progress of all ingests, by name, as JSON."""
-    return {key.removeprefix(_CURSOR).decode(): value for key, value in store.scan(Family.META, _CURSOR)}
+    return cursors_in(store.scan(Family.META, _CURSOR))
+
+
+def cursors_in(rows: Iterable[Row]) -> dict[str, bytes]:
+    """Return the progress of ingests that these rows contain, like `cursors`."""
+    return {key.removeprefix(_CURSOR).decode(): value for key, value in rows if key.startswith(_CURSOR)}
 
 
 def put_cursor(changes: Changes, ingest_name: str, value: bytes) -> None:

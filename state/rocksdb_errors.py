@@ -26,6 +26,11 @@ def log_error(log: Path, intact_bytes: int) -> StateCorrupt:
     )
 
 
+def manifest_error(manifest: Path, intact_bytes: int) -> StateCorrupt:
+    """Return the error for damage in a manifest after its first bytes."""
+    return StateCorrupt(f"{manifest} is damaged after byte {intact_bytes}", "restore a backup")
+
+
 def state_error(path: Path, error: Exception) -> StateError:
     """Return the error for a failed read or write of the state in `path`."""
     message = str(error)

@@ -22,7 +22,7 @@ from state.changes import Changes
 from state.errors import DiskFull, StateError, StateMissing, is_disk_full
 from state.families import STORAGE, Family, Storage, StoreLimits
 from state.reader_folder import ReaderFolder
-from state.rocksdb_errors import is_log_damage, log_error, open_error, state_error
+from state.rocksdb_errors import is_log_damage, log_error, manifest_error, open_error, state_error
 from state.rows import ROW_OVERHEAD_BYTES, Row
 
 MIB = 1 << 20
@@ -55,9 +55,8 @@ class Store:
         writable: bool = True,
         create_if_missing: bool = True,
         memory: MemoryBudget | None = None,
-        skip_damage: bool = False,
     ) -> None:
-        """Open the RocksDB in `path`. A reader never creates it. With `skip_damage`, skip damaged batches in logs.
+        """Open the RocksDB in `path`. A reader never creates it.
 
         A shared `memory` limits the cache and the write buffers of all its stores together. `limits` then only sets
         the sizes of this store's write buffers.
@@ -67,7 +66,6 @@ class Store:
         """
         self.path = path
         self.writable = writable
-        self._skip_damage = skip_damage
         self._limits = limits = limits or StoreLimits()
         if not (writable and create_if_missing) and not inventory.has_state(path):
             raise StateMissing(f"no state in {path}", "name the folder with --data-dir, or ingest something first")
@@ -129,9 +127,6 @@ class Store:
 
     def _open_database(self, folder: Path, options: Any, family_options: dict[str, Any]) -> Any:
         """Open RocksDB. Raise StateCorrupt if a log is damaged; by default, RocksDB drops all later batches."""
-        if self._skip_damage:
-            options.set_wal_recovery_mode(rocks.DBRecoveryMode.skip_any_corrupted_record())
-            return self._open_once(folder, options, family_options)
         options.set_wal_recovery_mode(rocks.DBRecoveryMode.tolerate_corrupted_tail_records())
         try:
             _check_logs(folder)
@@ -421,6 +416,8 @@ class Store:
 def _check_logs(folder: Path, *, verify_checksums: bool = False) -> None:
     if damage := wal.find_damage(folder, verify_checksums=verify_checksums):
         raise log_error(damage.file, damage.intact_bytes)
+    if damage := wal.find_manifest_damage(folder):
+        raise manifest_error(damage.file, damage.intact_bytes)
 
 
 def _sum_property(column_families: list[Any], name: str) -> int:

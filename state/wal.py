@@ -15,6 +15,7 @@ detects these from the headers alone. It verifies checksums too only after Rocks
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -30,6 +31,7 @@ _SECTOR_BYTES = 512  # the smallest part of a file that a disk writes or does no
 _HEADER = struct.Struct("<IHB")
 _KIND_OFFSET = 6  # the checksum covers the kind and the payload
 _FULL, _FIRST, _MIDDLE, _LAST = 1, 2, 3, 4
+_DELETE, _PUT, _DELETE_IN_FAMILY, _PUT_IN_FAMILY = 0, 1, 4, 5  # tags of the changes in a batch
 _POLYNOMIAL = 0x82F63B78  # CRC32C, with the bits reversed
 _INITIAL_CRC = 0xFFFFFFFF
 _MASK_DELTA = 0xA282EAD8
@@ -58,9 +60,83 @@ def find_damage(folder: Path, *, verify_checksums: bool = False) -> Damage | Non
     return None
 
 
+def find_manifest_damage(folder: Path) -> Damage | None:
+    """Return damage in the manifest that RocksDB takes for its end, or None. A manifest has the format of a log."""
+    manifest = inventory.current_manifest(folder)
+    if manifest not in inventory.list_files(folder):
+        return None  # RocksDB reports this
+    scan = _scan(folder / manifest, verify_checksums=False)
+    return Damage(folder / manifest, scan.intact_bytes) if scan.is_damaged else None
+
+
 def logs_in_order(folder: Path) -> list[Path]:
     """Return the logs of a state, the oldest first."""
     return sorted((folder / name for name in inventory.list_logs(folder)), key=lambda log: int(log.stem))
+
+
+def rows_after(damage: Damage) -> Iterator[tuple[bytes, bytes]]:
+    """Yield the rows, of any column family, that intact batches after the damage put. RocksDB cannot read these."""
+    logs = logs_in_order(damage.file.parent)
+    for log in logs[logs.index(damage.file) :]:
+        for batch in _intact_records(log, damage.intact_bytes if log == damage.file else 0):
+            yield from _rows(batch)
+
+
+def _intact_records(log: Path, start: int) -> Iterator[bytes]:
+    """Yield the intact records after `start`. Behind a damaged fragment, go on where it ends, or in the next block."""
+    parts: list[bytes] | None = None
+    with log.open("rb") as stream:
+        stream.seek(start - start % _BLOCK_BYTES)
+        position = start % _BLOCK_BYTES
+        while block := stream.read(_BLOCK_BYTES):
+            while position + _HEADER.size <= len(block):
+                checksum, length, kind = _HEADER.unpack_from(block, position)
+                end = position + _HEADER.size + length
+                fragment, position = block[position:end], end
+                if end > len(block) or _masked(crc32c(fragment[_KIND_OFFSET:])) != checksum:
+                    parts = None
+                    continue
+                if kind in (_FULL, _FIRST):
+                    parts = []
+                if parts is not None:
+                    parts.append(fragment[_HEADER.size :])
+                    if kind in (_FULL, _LAST):
+                        yield b"".join(parts)
+            position = 0
+
+
+def _rows(batch: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """Yield the rows that a batch puts.
+
+    A batch consists of 12 bytes and of changes: a tag, the number of a column family unless it is the default one,
+    the key, and the value unless the row is deleted. Numbers are varints. Keys and values follow their lengths.
+    """
+    position = 12
+    while position < len(batch):
+        tag = batch[position]
+        position += 1
+        if tag not in (_PUT, _PUT_IN_FAMILY, _DELETE, _DELETE_IN_FAMILY):
+            return
+        if tag in (_PUT_IN_FAMILY, _DELETE_IN_FAMILY):
+            _, position = _varint(batch, position)
+        length, position = _varint(batch, position)
+        key, position = batch[position : position + length], position + length
+        if tag in (_PUT, _PUT_IN_FAMILY):
+            length, position = _varint(batch, position)
+            value, position = batch[position : position + length], position + length
+            yield key, value
+
+
+def _varint(data: bytes, position: int) -> tuple[int, int]:
+    """Return the number at a position, 7 bits per byte, lowest first, and the position after it."""
+    number = shift = 0
+    while position < len(data):
+        byte, position = data[position], position + 1
+        number |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            break
+    return number, position
 
 
 def _scan(file: Path, *, verify_checksums: bool) -> _Scan:

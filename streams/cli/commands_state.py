@@ -69,12 +69,12 @@ def _repair(context: Context, *, as_json: bool) -> None:
     from state.log_repair import repair
     from streams.engine.lost_batches import lost_inputs
 
-    repaired = repair(context.data_dir, context.settings().store)
+    repaired = repair(context.data_dir)
     if repaired is None:
         click.echo("no write-ahead log is damaged", err=True)
         return
     with context.open_local_store() as (store, _):
-        lost = lost_inputs(repaired.cursors_before, repaired.sweeps_before, store)
+        lost = lost_inputs(repaired.removed_cursors, repaired.removed_sweeps, store)
         is_partition = meta.partition(store) is not None
     if as_json:
         kept_logs = [str(file) for file in repaired.kept_logs]

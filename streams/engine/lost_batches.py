@@ -20,17 +20,17 @@ class LostInput(msgspec.Struct, frozen=True):
 
 
 def lost_inputs(
-    cursors_before: Mapping[str, bytes], sweeps_before: Sequence[Sweep], repaired: RowReader
+    removed_cursors: Mapping[str, bytes], removed_sweeps: Sequence[Sweep], repaired: RowReader
 ) -> list[LostInput]:
-    """Return the inputs whose progress differs from that before the repair, or which an open sweep lacks in part."""
-    cursors = meta.cursors(repaired)
-    sweeps_by_number = {sweep.number: sweep for sweep in (*sweeps_before, *sweeps.all_sweeps(repaired))}
+    """Return the inputs with removed batches, and those of open sweeps that were not read completely."""
+    cursors = {**meta.cursors(repaired), **removed_cursors}
+    sweeps_by_number = {sweep.number: sweep for sweep in (*removed_sweeps, *sweeps.all_sweeps(repaired))}
     lost = []
-    for name in sorted(cursors_before.keys() | cursors.keys()):
+    for name in sorted(cursors):
         sweep = sweeps_by_number.get(int(name.partition(":")[0]))
-        cursor = msgspec.json.decode(cursors_before.get(name) or cursors[name], type=Cursor)
+        cursor = msgspec.json.decode(cursors[name], type=Cursor)
         is_incomplete = not cursor.finished and sweep is not None and sweep.state is SweepState.OPEN
-        if is_incomplete or (name in cursors_before and cursors.get(name) != cursors_before[name]):
+        if is_incomplete or name in removed_cursors:
             source = cursor.position.source if cursor.position is not None else ""
             lost.append(LostInput(sweep.name if sweep is not None else "", source))
     return lost

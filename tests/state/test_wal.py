@@ -110,6 +110,21 @@ def test_a_flipped_byte_in_a_header_is_refused(log: Path, field: int, mask: int)
         log.write_bytes(original)
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_rows_after_the_damage_are_read(log: Path, seed: int) -> None:
+    rng = random.Random(seed)
+    flip(log, rng.randrange(log.stat().st_size // 2), 0x20)
+    damage = wal.find_damage(log.parent, verify_checksums=True)
+    assert damage is not None
+    numbers = {int(key[:3]) for key, _ in wal.rows_after(damage) if key[3:4] == b"-"}
+    assert numbers == set(range(min(numbers), BATCHES))
+    assert len(numbers) > BATCHES // 4
+    with log.open("rb+") as stream:
+        stream.truncate(damage.intact_bytes)
+    assert batches(log.parent) == set(range(len(batches(log.parent))))
+    assert len(batches(log.parent)) < min(numbers)
+
+
 @pytest.mark.parametrize("seed", range(8))
 def test_a_torn_log_is_opened_with_all_complete_batches(log: Path, seed: int) -> None:
     """A killed writer leaves the start of a record; a power cut may leave zeros after it."""
