@@ -29,11 +29,21 @@ import msgspec
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from rich.console import Console
 
-from bench.cluster import Collection, RunningBroker, Usage, broker, lostfound_command, new_collection, output_of
+from bench.cluster import (
+    Collection,
+    RunningBroker,
+    Usage,
+    broker,
+    lostfound_command,
+    new_collection,
+    output_of,
+)
 from bench.engine import temporary_folder, write_pages
 from bench.generator import BLOCK, Shape, pages
 from bench.measure import OUT, in_child
 from bench.run import WIDTH, Row, table
+from state.errors import StateError
+from state.families import Family
 from state.view import View
 from streams.kafka.rows.worker_client import WorkerClient, token_from_environment
 from streams.kafka.wire import page_messages
@@ -42,12 +52,14 @@ from streams.kafka.wire.packed_messages import Topic
 from streams.kafka.wire.producer import Producer
 from streams.kafka.wire.topics import PartitionCounts
 from streams.operators.routing import partition_of
+from tests.broker.running import START_SECONDS_MAX
 
 MOVES = Path(os.environ.get("LOSTFOUND_SHARED", Path(__file__).parents[2] / "shared")) / "data" / "moves"
 WARM_PAGES = 300
 LOAD = Shape(near_share=0.4)  # more near-copies than by default, so that more results are published
 CLIENTS, COMPARED_CLIENTS = (1, 4, 16, 64), 4
 CLIENT_SECONDS, QUERY_SECONDS_MAX = 5.0, 30.0
+SETTLED_SECONDS = 3.0  # without a rebalance
 POLL_SECONDS = 0.2  # between readings of the consumer lag
 SEND_SECONDS = 0.02  # between batches under a steady load
 
@@ -197,6 +209,7 @@ def queries(folder: Path, running: RunningBroker, partitions: int, paths: Sequen
         for name in ("a", "b"):
             collection.start_ready_worker(name)
             urls.append(collection.url)
+        wait_until_rebalanced(urls)
         for query in (("find", "--missing"), ("clusters",)):
             seconds, answers = [], []
             for where in (("--server", collection.url), ("--data-dir", data_dir)):
@@ -208,6 +221,22 @@ def queries(folder: Path, running: RunningBroker, partitions: int, paths: Sequen
                 note += "; ANSWERS DIFFER"
             yield Row("queries of two workers", " ".join(query), seconds[0] / seconds[1], None, None, note)
         yield from many_clients(urls)
+
+
+def wait_until_rebalanced(urls: Sequence[str]) -> None:
+    """Return once all workers have answered for a while: a worker that joins causes several rebalances."""
+    answered_since = None
+    until = time.monotonic() + START_SECONDS_MAX
+    while answered_since is None or time.monotonic() - answered_since < SETTLED_SECONDS:
+        try:
+            for url in urls:
+                WorkerClient(url, QUERY_SECONDS_MAX, token_from_environment()).store().keys(Family.DOCUMENTS, b"", 1)
+            answered_since = answered_since or time.monotonic()
+        except StateError:
+            answered_since = None
+            if time.monotonic() > until:
+                raise
+        time.sleep(POLL_SECONDS)
 
 
 def many_clients(urls: Sequence[str]) -> Iterator[Row]:
