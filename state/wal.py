@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -53,10 +54,11 @@ def find_damage(folder: Path, *, verify_checksums: bool = False) -> Damage | Non
     """Return the first damage in the logs of a state, or None. A torn tail is damage if a later log has records."""
     logs = logs_in_order(folder)
     for number, file in enumerate(logs):
-        scan = _scan(file, verify_checksums=verify_checksums)
-        is_torn = scan.intact_bytes < file.stat().st_size
-        if scan.is_damaged or (is_torn and any(later.stat().st_size for later in logs[number + 1 :])):
-            return Damage(file, scan.intact_bytes)
+        with suppress(FileNotFoundError):  # a writer has just deleted the log
+            scan = _scan(file, verify_checksums=verify_checksums)
+            is_torn = scan.intact_bytes < file.stat().st_size
+            if scan.is_damaged or (is_torn and any(later.stat().st_size for later in logs[number + 1 :])):
+                return Damage(file, scan.intact_bytes)
     return None
 
 
@@ -65,8 +67,10 @@ def find_manifest_damage(folder: Path) -> Damage | None:
     manifest = inventory.current_manifest(folder)
     if manifest not in inventory.list_files(folder):
         return None  # RocksDB reports this
-    scan = _scan(folder / manifest, verify_checksums=False)
-    return Damage(folder / manifest, scan.intact_bytes) if scan.is_damaged else None
+    with suppress(FileNotFoundError):  # a writer has just replaced the manifest
+        scan = _scan(folder / manifest, verify_checksums=False)
+        return Damage(folder / manifest, scan.intact_bytes) if scan.is_damaged else None
+    return None
 
 
 def logs_in_order(folder: Path) -> list[Path]:

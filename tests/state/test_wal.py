@@ -110,6 +110,12 @@ def test_a_flipped_byte_in_a_header_is_refused(log: Path, field: int, mask: int)
         log.write_bytes(original)
 
 
+def test_a_log_that_a_writer_deletes_meanwhile_is_no_error(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second writer must be told that the state is locked."""
+    monkeypatch.setattr(wal.inventory, "list_logs", lambda _: {log.name, "000001.log", "999999.log"})
+    assert wal.find_damage(log.parent) is None
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_rows_after_the_damage_are_read(log: Path, seed: int) -> None:
     rng = random.Random(seed)
