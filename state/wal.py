@@ -87,7 +87,7 @@ def rows_after(damage: Damage) -> Iterator[tuple[bytes, bytes]]:
 
 
 def _intact_records(log: Path, start: int) -> Iterator[bytes]:
-    """Yield the intact records after `start`. Behind damage, go on where the fragment ends, or in the next block."""
+    """Yield the intact records after `start`. Continue at the end of a damaged fragment, or in the next block."""
     parts: list[bytes] | None = None
     with log.open("rb") as stream:
         stream.seek(start - start % _BLOCK_BYTES)

@@ -111,7 +111,7 @@ def test_a_flipped_byte_in_a_header_is_refused(log: Path, field: int, mask: int)
 
 
 def test_a_log_that_a_writer_deletes_meanwhile_is_no_error(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A second writer must be told that the state is locked."""
+    """The error of a second writer is that the state is locked."""
     monkeypatch.setattr(wal.inventory, "list_logs", lambda _: {log.name, "000001.log", "999999.log"})
     assert wal.find_damage(log.parent) is None
 
