@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from state import wal
+from state import inventory, wal
 from state.errors import StateCorrupt
 from state.families import Family
 from state.store import Store
@@ -112,7 +112,7 @@ def test_a_flipped_byte_in_a_header_is_refused(log: Path, field: int, mask: int)
 
 def test_a_log_that_a_writer_deletes_meanwhile_is_no_error(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The error of a second writer is that the state is locked."""
-    monkeypatch.setattr(wal.inventory, "list_logs", lambda _: {log.name, "000001.log", "999999.log"})
+    monkeypatch.setattr(inventory, "list_logs", lambda _: {log.name, "000001.log", "999999.log"})
     assert wal.find_damage(log.parent) is None
 
 
