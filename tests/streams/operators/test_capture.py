@@ -233,7 +233,7 @@ def test_no_pages_give_no_changes() -> None:
     captured = capture([], {})
     assert len(captured.changes) == 0
     assert captured == CaptureResult(
-        changes=captured.changes, sightings=[], captures=[], possibly_stored_keys=[], unchanged=0
+        changes=captured.changes, sightings=[], captures=[], possibly_stored_keys=[], unchanged=0, stripped=0
     )
     assert isinstance(captured.changes, Changes)
     assert all(isinstance(sighting, Sighting) for sighting in captured.sightings)
