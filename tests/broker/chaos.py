@@ -1,5 +1,5 @@
-"""Seeded random faults in a cluster: workers are killed, stopped and added, the broker restarts, folders are deleted,
-and messages are sent twice. Afterwards the cluster must have the clusters of the embedded engine.
+"""Seeded random faults in a cluster: workers are killed, stopped, frozen and added, the broker restarts, folders are
+deleted, and messages are sent twice. Afterwards the cluster must give the answers of the embedded engine.
 """
 
 from __future__ import annotations
@@ -13,14 +13,18 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+from state import sweeps
 from state.store import Store
 from state.view import View
 from streams.engine.ingest import ingest
 from streams.kafka.wire.broker import Broker as Address
 from streams.kafka.wire.consumer_lag import CONSUMED_TOPICS, ConsumerLag
+from streams.kafka.wire.producer import Producer
+from streams.kafka.wire.sweep_log import SweepLog
 from streams.kafka.wire.topics import PartitionCounts
 from streams.settings import load
-from tests.broker.running import ROOT, Broker, Clusters, Collection, clusters_of, free_port
+from tests.broker.answers import Answers, answers
+from tests.broker.running import ROOT, Broker, Collection, free_port, sharded_store
 from tests.samples import NOW, jsonl, page, variant, words
 
 PARTITIONS = 3
@@ -29,15 +33,16 @@ SETTLED_SECONDS_MAX = 240.0
 RESTART = 75  # the exit code of a worker that asks for a restart
 # Exit codes after SIGTERM: a clean end; an end during an outage of the broker; an end during the start.
 EXIT_CODES = (0, RESTART, 130, -signal.SIGTERM)
-STEPS = ("kill", "kill", "stop", "add", "broker", "wipe", "twice", "twice")
+STEPS = ("kill", "kill", "stop", "freeze", "add", "broker", "wipe", "twice", "twice")
+FROZEN_SECONDS = 9.0  # longer than a session, so that other workers take over the partitions
 
 
-def corpus(folder: Path, seed: int, sweeps: int, pages: int) -> dict[str, Path]:
+def corpus(folder: Path, seed: int, sweep_count: int, pages: int) -> dict[str, Path]:
     """Write sweeps in which a third of the pages are near-duplicates, and most URLs recur in the next sweep."""
     rng = random.Random(seed)
     texts = [words(rng, 120) for _ in range(pages)]
     paths = {}
-    for number in range(sweeps):
+    for number in range(sweep_count):
         lines = []
         for at in range(pages):
             if rng.random() < 0.3:
@@ -109,6 +114,13 @@ class Chaos:
         while len(self.workers) < WORKERS[0]:
             self.add()
 
+    def freeze(self) -> None:
+        """Stop a process for longer than its session; it then continues as a former owner of its partitions."""
+        process = self.workers[self.rng.choice(sorted(self.workers))]
+        process.send_signal(signal.SIGSTOP)
+        time.sleep(FROZEN_SECONDS)
+        process.send_signal(signal.SIGCONT)
+
     def restart_broker(self) -> None:
         """Kill the broker, and restart it a little later."""
         self.broker.kill()
@@ -125,6 +137,7 @@ class Chaos:
         faults: dict[str, Callable[[], None]] = {
             "kill": self.kill,
             "stop": self.stop,
+            "freeze": self.freeze,
             "add": self.add,
             "broker": self.restart_broker,
             "wipe": self.wipe,
@@ -188,13 +201,31 @@ class Chaos:
 
         return asyncio.run(read_offsets())
 
-    def clusters(self) -> Clusters:
-        """Check every partition, and return the clusters."""
+    def _check(self) -> list[str]:
+        """Check every partition, and return the names of the workers that have partitions."""
         offsets, ends = self.offsets()
         assert offsets == ends
         names = [name for name in self.names if (self.collection.folder / name / "partitions").exists()]
         self.collection.check(*names)
-        return self.collection.clusters(*names)
+        return names
+
+    def answers(self, sample_every: int = 1) -> tuple[Answers, list[str]]:
+        """Check every partition. Return the answers, and the names of the sweeps in the order of their numbers."""
+        rows = asyncio.run(self._sweep_rows())
+        sweep_names = [sweeps.decode(*row).name for row in sorted(rows.items())]
+        settings = load(self.collection.config)
+        names = self._check()
+        with self.collection.folders(*names) as stores:
+            view = View(sharded_store(stores, settings.scheme, rows))
+            return answers(view, settings, sample_every=sample_every), sweep_names
+
+    async def _sweep_rows(self) -> dict[bytes, bytes]:
+        settings = load(self.collection.config, {"kafka": {"prefix": self.collection.prefix}})
+        broker = Address(bootstrap=self.collection.bootstrap)
+        sweep_log = SweepLog(broker, settings.kafka, Producer(broker, settings.kafka, settings.scheme.id))
+        await sweep_log.start()
+        await sweep_log.stop()
+        return sweep_log.table.rows()
 
     def close(self) -> None:
         """Kill the workers and the broker."""
@@ -202,19 +233,22 @@ class Chaos:
         self.broker.kill()
 
 
-def embedded_clusters(folder: Path, config: Path, sweeps: dict[str, Path]) -> Clusters:
-    """Return the clusters of the embedded engine."""
+def embedded_answers(
+    folder: Path, config: Path, paths: dict[str, Path], names: Sequence[str], sample_every: int = 1
+) -> Answers:
+    """Return the answers of the embedded engine after it has ingested the named sweeps in this order."""
+    settings = load(config)
     with Store(folder) as store:
-        for name, path in sweeps.items():
-            ingest(store, load(config), [str(path)], name, now=NOW)
-        return clusters_of(View(store))
+        for name in names:
+            ingest(store, settings, [str(paths[name])], name, now=NOW)
+        return answers(View(store), settings, sample_every=sample_every)
 
 
-def run(chaos: Chaos, sweeps: dict[str, Path], steps: Sequence[str | None]) -> Iterator[str]:
+def run(chaos: Chaos, paths: dict[str, Path], steps: Sequence[str | None]) -> Iterator[str]:
     """Publish sweeps and inject faults in between; yield the names of the faults."""
-    waiting = list(sweeps.items())
+    waiting = list(paths.items())
     for number, name in enumerate(steps):
-        while waiting and number >= len(steps) * (len(sweeps) - len(waiting)) // len(sweeps):
+        while waiting and number >= len(steps) * (len(paths) - len(waiting)) // len(paths):
             chaos.publish(*waiting.pop(0))
         time.sleep(chaos.rng.uniform(0.5, 3.0))
         yield chaos.step(name)

@@ -1,4 +1,4 @@
-"""Test that clusters equal those of the embedded engine after faults of workers, broker and folders under load."""
+"""Test that all answers equal those of the embedded engine after faults of workers, broker and folders under load."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.broker.chaos import Chaos, corpus, embedded_clusters, run
+from tests.broker.answers import differences
+from tests.broker.chaos import Chaos, corpus, embedded_answers, run
 from tests.broker.running import require_archives
 
 SEED = int(os.environ.get("LOSTFOUND_CHAOS_SEED", "7"))
@@ -23,16 +24,18 @@ def chaos(tmp_path: Path) -> Iterator[Chaos]:
     chaos_run.close()
 
 
-def test_clusters_equal_the_embedded_engine_after_any_faults(chaos: Chaos, tmp_path: Path) -> None:
-    sweeps = corpus(tmp_path / "corpus", SEED, sweeps=3, pages=150)
+def test_answers_equal_the_embedded_engine_after_any_faults(chaos: Chaos, tmp_path: Path) -> None:
+    sweeps = corpus(tmp_path / "corpus", SEED, sweep_count=3, pages=150)
     # Every fault once, in a random order, and some more.
-    steps: list[str | None] = ["kill", "add", "broker", "stop", "wipe", "twice", *[None] * RANDOM_STEPS]
+    steps: list[str | None] = ["kill", "add", "broker", "stop", "freeze", "wipe", "twice", *[None] * RANDOM_STEPS]
     chaos.rng.shuffle(steps)
     faults: list[str] = []
     try:
         faults.extend(run(chaos, sweeps, steps))
         chaos.settle()
-        assert chaos.clusters() == embedded_clusters(tmp_path / "embedded", chaos.collection.config, sweeps)
+        actual, names = chaos.answers()
+        expected = embedded_answers(tmp_path / "embedded", chaos.collection.config, sweeps, names)
+        assert not (report := differences(expected, actual)), "\n".join(report)
     except BaseException:
         print(f"\nto replay: LOSTFOUND_CHAOS_SEED={SEED} pytest {Path(__file__).name}; {faults} in {tmp_path}")
         raise

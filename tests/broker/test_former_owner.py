@@ -98,7 +98,7 @@ def test_a_worker_without_contact_to_the_broker_stops_answering(
     proxied: tuple[Collection, Proxy], tmp_path: Path
 ) -> None:
     collection, proxy = proxied
-    sweeps = corpus(tmp_path / "corpus", 3, sweeps=3, pages=60)
+    sweeps = corpus(tmp_path / "corpus", 3, sweep_count=3, pages=60)
     publish = partial(collection, "publish")
     (url,) = collection.serve_all(["connected"])
     direct, collection.bootstrap = collection.bootstrap, f"127.0.0.1:{proxy.port}"
@@ -131,7 +131,7 @@ def test_a_worker_that_is_stopped_while_a_sweep_is_cancelled_brings_nothing_back
     make_collection: Callable[..., Any], tmp_path: Path
 ) -> None:
     collection: Collection = make_collection(PARTITIONS, take_pages=2, answer_seconds_max=20.0)
-    sweeps = corpus(tmp_path / "corpus", 5, sweeps=2, pages=150)
+    sweeps = corpus(tmp_path / "corpus", 5, sweep_count=2, pages=150)
     url, stopped_url = collection.serve_all(["other", "stopped"])
     stopped = collection.running[-1]
     wait_for(lambda: active_partitions(stopped_url) > 0)
