@@ -12,6 +12,7 @@ key                              value
 "partition"                      its number, 4 bytes ‖ the number of partitions, 4 bytes
 "changelog"                      offset and epoch of the last changelog record in a partition; see `state.partition`
 "sender:" ‖ topic, 0 ‖ partition, 4 bytes   the highest epoch received from a sender in a Kafka topic, 4 bytes
+"url-to-forget"                  the URL key of which a `forget` that was interrupted has removed some captures
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ SCHEME, DICTIONARY, FULL_BUCKET = b"scheme", b"dictionary:", b"full-bucket:"
 _FORMAT, _COUNTERS, _THRESHOLD = b"format", b"counters", b"threshold"
 _CURSOR, _DEAD_LETTER_BYTES, _PARTITION = b"cursor:", b"dead-letters", b"partition"
 _SENDER = b"sender:"
+_URL_TO_FORGET = b"url-to-forget"
 _NUMBER_AND_COUNT = struct.Struct(">II")
 _NUMBER = struct.Struct(">I")
 
@@ -149,6 +151,19 @@ def smallest_full_bucket_size(store: RowReader) -> int | None:
 def put_full_bucket_size(changes: Changes, size: int) -> None:
     """Record that a bucket with this many postings refused a document."""
     changes.put(Family.META, FULL_BUCKET + str(size).encode())
+
+
+def url_to_forget(store: RowReader) -> bytes | None:
+    """Return the URL key of which only some captures are removed, until the next writer removes the others."""
+    return store.get(Family.META, _URL_TO_FORGET)
+
+
+def put_url_to_forget(changes: Changes, key: bytes) -> None:
+    changes.put(Family.META, _URL_TO_FORGET, key)
+
+
+def delete_url_to_forget(changes: Changes) -> None:
+    changes.delete(Family.META, _URL_TO_FORGET)
 
 
 def cursor(store: RowReader, ingest_name: str) -> bytes | None:

@@ -171,13 +171,14 @@ class Store:
 
     def scan(self, family: Family, prefix: bytes = b"", start: bytes | None = None) -> Iterator[Row]:
         last_key = prefix if start is None else max(start, prefix)
-        rows: Any = self._families[family].items(False, last_key, _total_order_options())
+        options = _total_order_options(prefix)  # owns the bound, so it must live as long as the iterator
+        rows: Any = self._families[family].items(False, last_key, options)
         for row in rows:
             last_key = row[0]
             if not last_key.startswith(prefix):
                 return
             yield row
-        self._check_end(family, last_key)
+        self._check_end(family, last_key, prefix)
 
     def keys(self, family: Family, prefix: bytes, limit: int, start: bytes | None = None) -> list[bytes]:
         first_key = prefix if start is None else max(start, prefix)
@@ -306,9 +307,10 @@ class Store:
         except Exception as error:
             raise state_error(self.path, error) from error
 
-    def _check_end(self, family: Family, key: bytes) -> None:
-        """Raise StateCorrupt if an iteration ended after `key` because of damage."""
-        cursor = self._families[family].iter(_total_order_options())
+    def _check_end(self, family: Family, key: bytes, prefix: bytes = b"") -> None:
+        """Raise StateCorrupt if an iteration of the keys under `prefix` ended after `key` because of damage."""
+        options = _total_order_options(prefix)  # owns the bound, so it must live as long as the cursor
+        cursor = self._families[family].iter(options)
         cursor.seek(key)
         while cursor.valid() and cursor.key() <= key:
             cursor.next()
@@ -424,10 +426,15 @@ def _sum_property(column_families: list[Any], name: str) -> int:
     return sum(int(family.property_int_value(f"rocksdb.{name}") or 0) for family in column_families)
 
 
-def _total_order_options() -> Any:
-    """Return read options that visit all rows. By default, RocksDB may skip rows with other prefixes."""
+def _total_order_options(prefix: bytes = b"") -> Any:
+    """Return read options that visit all rows under a prefix. By default, RocksDB may skip rows with other prefixes.
+
+    At the end of the prefix, RocksDB must not search for the next row: it may have to skip millions of deleted rows.
+    """
     options = rocks.ReadOptions()
     options.set_total_order_seek(True)
+    if incrementable := prefix.rstrip(b"\xff"):
+        options.set_iterate_upper_bound(incrementable[:-1] + bytes([incrementable[-1] + 1]))
     return options
 
 

@@ -87,6 +87,12 @@ def encode(capture: Capture) -> bytes:
     return _HEAD.pack(VERSION, flags, capture.status, capture.extractor) + b"".join(fields)
 
 
+def document_of(value: bytes) -> bytes | None:
+    """Return the document in a capture's value, which must be valid, without decoding the rest."""
+    has_document = len(value) > _HEAD.size and value[1] & _HAS_DOCUMENT
+    return value[_HEAD.size : _HEAD.size + ID_BYTES] if has_document else None
+
+
 def decode(row_key: bytes, value: bytes) -> Capture:
     """Decode a capture from its row key and value. Raise StateCorrupt if either is invalid."""
     key, sweep, time, tiebreaker = decode_key(row_key)

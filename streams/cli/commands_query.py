@@ -236,8 +236,9 @@ def captures(context: Context, url: str, as_json: bool) -> Exit:
     from streams.terminal import tables
 
     with context.open_view() as (view, settings):
-        results = query.captures(view, _known_url(view, settings, url))
-    return print_results(results, tables.captures_table, f"no sweep has captured {escape_text(url)}", as_json=as_json)
+        results = query.iterate_captures(view, _known_url(view, settings, url))
+        message = f"no sweep has captured {escape_text(url)}"
+        return print_results(results, tables.captures_table, message, as_json=as_json)
 
 
 def _known_url(view: View, settings: Settings, name: str) -> str:

@@ -189,14 +189,17 @@ def forget(context: Context, url_or_id: str, as_json: bool) -> Exit:
     """
     from state.view import View
     from streams import forgetting, query
+    from streams.terminal import progress_bars
     from streams.urls import url_key
 
+    only_writer = context.server is None
     with context.open_for_deletion() as (rows, commit):
         if "://" in url_or_id:
-            removals = forgetting.forget_url(rows, url_key(url_or_id))
+            removals = forgetting.forget_url(rows, url_key(url_or_id), only_writer=only_writer)
         else:
-            removals = forgetting.forget_document(rows, query.resolve(View(rows), url_or_id))
-        forgotten = forgetting.commit_removals(removals, commit)
+            removals = forgetting.forget_document(rows, query.resolve(View(rows), url_or_id), only_writer=only_writer)
+        with progress_bars.removal_meter("forget", quiet=as_json) as meter:
+            forgotten = forgetting.commit_removals(removals, commit, meter.update)
     if as_json:
         write_json(forgotten)
     if not forgotten.captures and not forgotten.documents:

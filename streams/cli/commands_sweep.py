@@ -164,14 +164,19 @@ def commit(context: Context, name: str) -> None:
 @server_options
 def cancel(context: Context, name: str) -> None:
     """Cancel an open or committed sweep and delete its captures."""
+    from state.sweeps import captures_per_host
     from streams import forgetting
+    from streams.terminal import progress_bars
 
     if context.server is not None:
         forgotten = context.send_sweep_event("cancel", name, forgetting.RemovalTotals)
     else:
         with context.open_for_writing() as (store, _):
-            removals = forgetting.cancel_sweep(store, _find_sweep(store, name))
-            forgotten = forgetting.commit_removals(removals, partial(store.write, sync=True))
+            sweep = _find_sweep(store, name)
+            removals = forgetting.cancel_sweep(store, sweep)
+            captures = sum(captures_per_host(store, sweep.number).values())
+            with progress_bars.removal_meter(f"cancel {name}", captures) as meter:
+                forgotten = forgetting.commit_removals(removals, partial(store.write, sync=True), meter.update)
     counts = f"{pluralise(forgotten.captures, 'capture')} and {pluralise(forgotten.documents, 'document')}"
     click.echo(f"sweep {name} is cancelled; deleted {counts}")
 

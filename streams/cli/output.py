@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from itertools import chain, islice
 from typing import Any
 
 import click
@@ -42,19 +43,21 @@ def escape_cell(value: object) -> object:
 
 
 def print_results(
-    results: list[Any], build_table: Callable[[Any], Any], empty_message: str, *, as_json: bool
+    results: Iterable[Any], build_table: Callable[[Any], Any], empty_message: str, *, as_json: bool
 ) -> Exit:
     """Print results as JSON or as a table, or `empty_message` to stderr if there are none. Return the exit code."""
     from streams.terminal import layout
 
-    if not results:
+    iterator = iter(results)
+    first = list(islice(iterator, 1))
+    if not first:
         click.echo(empty_message, err=True)
         return Exit.NOTHING
     if as_json:
-        for result in results:
+        for result in chain(first, iterator):
             write_json(to_json_object(result))
     else:
-        layout.print_to_stdout(build_table(results))
+        layout.print_to_stdout(build_table([*first, *iterator]))
     return Exit.OK
 
 

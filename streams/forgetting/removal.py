@@ -25,6 +25,7 @@ from state.rows import RowReader
 from state.scheme import Scheme
 from state.view import View
 from streams.forgetting.bucket_refill import remove_postings
+from streams.forgetting.detachment import DoomedDocuments, detach
 from streams.forgetting.remaining_text import RemainingTexts
 from streams.forgetting.word_index import AffectedDocument, StaleEntryFinder, captures_elsewhere
 from streams.operators import forest
@@ -51,20 +52,25 @@ class RemovalTotals(msgspec.Struct, frozen=True):
     rejoined: int
 
 
-def commit_removals(removals: Iterable[Removal], commit: Callable[[Changes], None]) -> RemovalTotals:
-    """Commit each removal before the next one is computed. Return the totals."""
+def commit_removals(
+    removals: Iterable[Removal],
+    commit: Callable[[Changes], None],
+    report_progress: Callable[[Removal], None] = lambda _: None,
+) -> RemovalTotals:
+    """Commit each removal before the next one is computed, and report it. Return the totals."""
     captures = documents = rejoined = 0
     for removal in removals:
         commit(removal.changes)
         captures += removal.captures
         documents += removal.documents
         rejoined += removal.rejoined
+        report_progress(removal)
     return RemovalTotals(captures, documents, rejoined)
 
 
-def forget_document(reader: RowReader, document: bytes) -> Iterator[Removal]:
+def forget_document(reader: RowReader, document: bytes, *, only_writer: bool = True) -> Iterator[Removal]:
     """Remove a document and all its captures."""
-    yield from finish_cancelling(reader)
+    yield from finish_cancelling(reader, only_writer=only_writer)
     view = View(reader)
     captures = [
         capture
@@ -76,15 +82,50 @@ def forget_document(reader: RowReader, document: bytes) -> Iterator[Removal]:
     yield _remove(reader, captures, entry_finder, must_delete={document})
 
 
-def forget_url(reader: RowReader, key: bytes) -> Iterator[Removal]:
-    """Remove the captures of a URL key, and the documents that have no other capture."""
-    yield from finish_cancelling(reader)
-    view = View(reader)
-    entry_finder = StaleEntryFinder(reader, view.scheme, lambda capture: capture.key != key)
-    yield _remove(reader, view.captures(key), entry_finder)
+def forget_url(reader: RowReader, key: bytes, *, only_writer: bool = True) -> Iterator[Removal]:
+    """Remove the captures of a URL key, and the documents that have no other capture.
+
+    After a crash, call it again to resume; otherwise, `finish_cancelling` resumes. Unless the caller is the only
+    writer, everything is removed at once.
+    """
+    yield from _finish_sweeps(reader, only_writer=only_writer)
+    interrupted = meta.url_to_forget(reader)
+    if interrupted not in {None, key}:
+        yield from _uncounted(_forget_in_parts(reader, interrupted))
+    if only_writer:
+        yield from _forget_in_parts(reader, key)
+    else:
+        yield _remove(reader, View(reader).captures(key), _entry_finder(reader, key))
 
 
-def cancel_sweep(reader: RowReader, sweep: Sweep) -> Iterator[Removal]:
+def _forget_in_parts(reader: RowReader, key: bytes) -> Iterator[Removal]:
+    """Remove the captures of a URL key in removals of limited size. A mark in the state shows that some are left."""
+    entry_finder, start = _entry_finder(reader, key), b""
+    doomed = DoomedDocuments(reader, lambda capture: capture.key != key)
+    is_last, is_marked = False, meta.url_to_forget(reader) == key
+    while not is_last:
+        scan = reader.scan(Family.CAPTURES, capture_row.history_prefix(key), start)
+        rows = list(islice(scan, CAPTURES_PER_REMOVAL + 1))
+        is_last = len(rows) <= CAPTURES_PER_REMOVAL
+        captures = [capture_row.decode(*row) for row in rows[:CAPTURES_PER_REMOVAL]]
+        if not is_last:
+            start = rows[-1][0]
+            if not is_marked:
+                is_marked, changes = True, Changes()
+                meta.put_url_to_forget(changes, key)
+                yield Removal(changes)
+            yield from _detach(reader, captures, doomed)
+        removal = _remove(reader, captures, entry_finder)
+        if is_last and is_marked:
+            meta.delete_url_to_forget(removal.changes)
+        yield removal
+
+
+def _entry_finder(reader: RowReader, key: bytes) -> StaleEntryFinder:
+    return StaleEntryFinder(reader, View(reader).scheme, lambda capture: capture.key != key)
+
+
+def cancel_sweep(reader: RowReader, sweep: Sweep, *, only_writer: bool = True) -> Iterator[Removal]:
     """Remove everything that a sweep added. After a crash, call it again to resume.
 
     The first removal marks the sweep as cancelling, which hides its captures from queries. The last removal marks it
@@ -96,25 +137,43 @@ def cancel_sweep(reader: RowReader, sweep: Sweep) -> Iterator[Removal]:
         yield Removal(changes)
     start = b""
     entry_finder = StaleEntryFinder(reader, View(reader).scheme, lambda capture: capture.sweep != sweep.number)
+    doomed = DoomedDocuments(reader, lambda capture: capture.sweep != sweep.number)
     while captures := _next_captures(reader, sweep.number, start):
         start = capture_row.key_of(captures[-1])
+        if only_writer:
+            yield from _detach(reader, captures, doomed)
         yield _remove(reader, captures, entry_finder)
     changes = Changes()
     sweeps.finish_cancel(reader, sweep, changes)
     yield Removal(changes)
 
 
-def finish_cancelling(reader: RowReader) -> Iterator[Removal]:
-    """Finish the cancellations that a crash interrupted.
+def finish_cancelling(reader: RowReader, *, only_writer: bool = True) -> Iterator[Removal]:
+    """Finish the cancellations, and the forgetting of a URL, that a crash interrupted.
 
     Every writer does this before it opens a sweep, ingests or forgets. Queries and commits need not wait for it: the
-    remaining captures are hidden, and only the sweep's name is still occupied. The counts of these removals are 0,
+    remaining captures of a sweep are hidden, and only its name is still occupied. The counts of these removals are 0,
     because they do not belong to the command that finishes them.
     """
+    yield from _finish_sweeps(reader, only_writer=only_writer)
+    if (key := meta.url_to_forget(reader)) is not None:
+        yield from _uncounted(_forget_in_parts(reader, key))
+
+
+def _finish_sweeps(reader: RowReader, *, only_writer: bool) -> Iterator[Removal]:
     for sweep in sweeps.all_sweeps(reader):
         if sweep.state is SweepState.CANCELLING:
-            for removal in cancel_sweep(reader, sweep):
-                yield Removal(removal.changes)
+            yield from _uncounted(cancel_sweep(reader, sweep, only_writer=only_writer))
+
+
+def _uncounted(removals: Iterable[Removal]) -> Iterator[Removal]:
+    return (Removal(removal.changes) for removal in removals)
+
+
+def _detach(reader: RowReader, captures: Sequence[Capture], doomed: DoomedDocuments) -> Iterator[Removal]:
+    documents = {capture.document for capture in captures if capture.document}
+    for changes, rejoined in detach(reader, documents, doomed):
+        yield Removal(changes, rejoined=rejoined)
 
 
 def _next_captures(reader: RowReader, sweep: int, start: bytes) -> list[Capture]:
@@ -175,12 +234,13 @@ def _remove_from_urls(
     affected: list[AffectedDocument] = []
     texts = RemainingTexts(reader, scheme)
     documents = sorted(captures_by_document)
+    remaining_captures = _read_remaining(reader, captures_by_document)
     for document, value in zip(documents, reader.get_many(Family.DOCUMENTS, documents), strict=True):
         if value is None:
             continue
         row = document_row.decode(document, value)
         removed = captures_by_document[document]
-        url_captures = list(_read_captures_at_urls(reader, document, removed))
+        url_captures = list(_captures_at_urls(reader, document, removed, remaining_captures))
         _update_locations(changes, document, url_captures)
         first_seen = _first_seen(reader, row, url_captures)
         # Several URLs may have one key.
@@ -211,7 +271,30 @@ def _subtract_counts(reader: RowReader, changes: Changes, captures: Sequence[Cap
                 sweeps.put(changes, msgspec.structs.replace(sweep, captures=sweep.captures + sum(decreases.values())))
 
 
-def _read_captures_at_urls(reader: RowReader, document: bytes, removed: Sequence[Capture]) -> Iterator[_UrlCaptures]:
+def _read_remaining(
+    reader: RowReader, captures_by_document: Mapping[bytes, Sequence[Capture]]
+) -> dict[tuple[bytes, bytes], list[Capture]]:
+    """Return the remaining captures of the documents at the URLs of their removed captures, by document and URL key.
+
+    The history of each URL is read once, however many of its captures and documents are removed.
+    """
+    removed_rows = {capture_row.key_of(c) for captures in captures_by_document.values() for c in captures}
+    keys = sorted({capture.key for captures in captures_by_document.values() for capture in captures})
+    remaining: dict[tuple[bytes, bytes], list[Capture]] = {}
+    for key in keys:
+        for row in reader.scan(Family.CAPTURES, capture_row.history_prefix(key)):
+            if row[0] not in removed_rows and capture_row.document_of(row[1]) in captures_by_document:
+                capture = capture_row.decode(*row)
+                remaining.setdefault((capture.document or b"", key), []).append(capture)
+    return remaining
+
+
+def _captures_at_urls(
+    reader: RowReader,
+    document: bytes,
+    removed: Sequence[Capture],
+    remaining: Mapping[tuple[bytes, bytes], list[Capture]],
+) -> Iterator[_UrlCaptures]:
     """Yield the captures of a document at the URL keys of its removed captures.
 
     The document's other URLs are not read: an error page can have millions.
@@ -221,12 +304,8 @@ def _read_captures_at_urls(reader: RowReader, document: bytes, removed: Sequence
         by_key.setdefault(capture.key, []).append(capture)
     keys = sorted(by_key)
     locations = reader.get_many(Family.LOCATIONS, [document + key for key in keys])
-    histories = reader.rows_under(Family.CAPTURES, [capture_row.history_prefix(key) for key in keys])
-    for key, location, history in zip(keys, locations, histories, strict=True):
-        removed_rows = {capture_row.key_of(capture) for capture in by_key[key]}
-        others = (capture_row.decode(*row) for row in history if row[0] not in removed_rows)
-        remaining = [capture for capture in others if capture.document == document]
-        yield _UrlCaptures(key, location, by_key[key], remaining)
+    for key, location in zip(keys, locations, strict=True):
+        yield _UrlCaptures(key, location, by_key[key], remaining.get((document, key), []))
 
 
 def _update_locations(changes: Changes, document: bytes, url_captures: Sequence[_UrlCaptures]) -> None:

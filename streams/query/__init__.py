@@ -1,6 +1,6 @@
 """Queries about documents, clusters and captures; the functions are named after the commands."""
 
-from streams.query.captures import UrlCapture, captures
+from streams.query.captures import UrlCapture, captures, iterate_captures
 from streams.query.clusters import (
     Cluster,
     Member,
@@ -16,6 +16,6 @@ from streams.query.duplicates import Duplicate, duplicates
 from streams.query.resolve import resolve
 from streams.query.similar import Match, similar
 
-__all__ = ["Cluster", "Duplicate", "Match", "Member", "Pair", "UrlCapture", "captures", "cluster"]
+__all__ = ["Cluster", "Duplicate", "Match", "Member", "Pair", "UrlCapture", "captures", "cluster", "iterate_captures"]
 __all__ += ["cluster_by_policy", "clusters", "clusters_by_policy", "duplicates", "members", "pairs"]
 __all__ += ["resolve", "similar"]

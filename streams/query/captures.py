@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator, Mapping
+from itertools import islice
+
 import msgspec
 
+from state.codecs import capture_row
+from state.model import Sketch
 from state.view import View
 from streams.sketch import sketcher
 from streams.urls import url_key
+
+_CHUNK = 256  # captures per look-up
 
 
 class UrlCapture(msgspec.Struct, frozen=True, kw_only=True):
@@ -27,15 +34,23 @@ class UrlCapture(msgspec.Struct, frozen=True, kw_only=True):
 
 def captures(view: View, url: str) -> list[UrlCapture]:
     """Return the captures of a URL, ordered by sweep and then by time."""
+    return list(iterate_captures(view, url))
+
+
+def iterate_captures(view: View, url: str) -> Iterator[UrlCapture]:
+    """Yield the captures of a URL in the order of `captures`. Only the sketches of a few are in memory at a time."""
     sweep_names = {sweep.number: sweep.name for sweep in view.sweeps()}
     previous: bytes | None = None
-    history = []
-    for capture in view.captures(url_key(url)):
-        if capture.sweep not in sweep_names:  # the sweep was opened after the view read the sweeps
-            continue
-        resemblance = _resemblance(view, previous, capture.document) if previous and capture.document else None
-        history.append(
-            UrlCapture(
+    stored = view.all_captures(capture_row.history_prefix(url_key(url)))
+    history = (capture for capture in stored if capture.sweep in sweep_names)  # other sweeps were opened later
+    while chunk := list(islice(history, _CHUNK)):
+        documents = [previous, *(capture.document for capture in chunk)]
+        sketches = _read_sketches(view, {document for document in documents if document})
+        for capture in chunk:
+            resemblance = (
+                _resemblance(sketches, previous, capture.document) if previous and capture.document else None
+            )
+            yield UrlCapture(
                 url=capture.url,
                 time=capture.time,
                 sweep=sweep_names[capture.sweep],
@@ -44,17 +59,20 @@ def captures(view: View, url: str) -> list[UrlCapture]:
                 redirect=capture.redirect,
                 resemblance=resemblance,
             )
-        )
-        previous = capture.document or previous
-    return history
+            previous = capture.document or previous
 
 
-def _resemblance(view: View, a: bytes, b: bytes) -> float | None:
+def _read_sketches(view: View, documents: Collection[bytes]) -> dict[bytes, Sketch]:
+    rows = view.documents(sorted(documents))
+    return {row.sketch.document: row.sketch for row in rows if row is not None}
+
+
+def _resemblance(sketches: Mapping[bytes, Sketch], a: bytes, b: bytes) -> float | None:
     """Return the resemblance of two documents. Different documents are assumed to differ in at least one shingle."""
     if a == b:
         return 1.0
-    row_a, row_b = view.documents([a, b])
-    if row_a is None or row_b is None:
+    sketch_a, sketch_b = sketches.get(a), sketches.get(b)
+    if sketch_a is None or sketch_b is None:
         return None
-    shingles = max(row_a.sketch.shingles, row_b.sketch.shingles)
-    return min(sketcher.compare(row_a.sketch, row_b.sketch).resemblance, shingles / (shingles + 1))
+    shingles = max(sketch_a.shingles, sketch_b.shingles)
+    return min(sketcher.compare(sketch_a, sketch_b).resemblance, shingles / (shingles + 1))

@@ -28,6 +28,7 @@ from streams.terminal.layout import console
 if TYPE_CHECKING:
     from state.row_counter import RowCounter
     from streams.engine import ingest
+    from streams.forgetting import Removal
 
 LINE_SECONDS = 10.0  # between the lines that are written if stderr is not a terminal
 BAR_WIDTH = 20
@@ -189,6 +190,23 @@ class PublishMeter(Meter):
 def publish_meter(sweep_name: str, *, quiet: bool = False) -> AbstractContextManager[PublishMeter]:
     """Show how many bytes and pages have been read."""
     return show(PublishMeter(f"publish {sweep_name}", activity="connecting"), quiet=quiet)
+
+
+@dataclass
+class RemovalMeter(Meter):
+    """The progress of `forget` and `sweep cancel`."""
+
+    def update(self, removal: Removal) -> None:
+        """Count the captures of a committed removal."""
+        self.count += removal.captures
+        self.position = self.count
+
+
+@contextmanager
+def removal_meter(title: str, captures: int = 0, *, quiet: bool = False) -> Iterator[RemovalMeter]:
+    """Show how many captures have been removed, of a total number that may be unknown (0)."""
+    with show(RemovalMeter(title, "capture", total=captures, activity="searching"), quiet=quiet) as meter:
+        yield meter
 
 
 @dataclass

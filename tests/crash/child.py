@@ -1,6 +1,6 @@
-"""A process that tests kill: an ingest or a cancellation that prints its progress.
+"""A process that tests kill: an ingest, a cancellation or the forgetting of a URL.
 
-python -m tests.crash.child ingest STATE SWEEP WORKERS PATH... | cancel STATE SWEEP
+python -m tests.crash.child ingest STATE SWEEP WORKERS PATH... | cancel STATE SWEEP | forget STATE URL
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from pathlib import Path
 from state import sweeps
 from state.store import Store
 from streams.engine.ingest import Progress, ingest
-from streams.forgetting import cancel_sweep, commit_removals, removal
+from streams.forgetting import cancel_sweep, commit_removals, forget_url, removal
+from streams.urls import url_key
 from tests.samples import NOW, settings
 
 
@@ -39,6 +40,16 @@ def cancel(folder: str, sweep: str) -> None:
     print("done", flush=True)
 
 
+def forget(folder: str, url: str) -> None:
+    removal.CAPTURES_PER_REMOVAL = 2
+    with Store(Path(folder)) as store:
+        print("ready", flush=True)
+        commit_removals(
+            forget_url(store, url_key(url)), partial(store.write, sync=True), lambda _: print("removed", flush=True)
+        )
+    print("done", flush=True)
+
+
 if __name__ == "__main__":
-    steps: dict[str, Callable[..., None]] = {"ingest": ingest_paths, "cancel": cancel}
+    steps: dict[str, Callable[..., None]] = {"ingest": ingest_paths, "cancel": cancel, "forget": forget}
     steps[sys.argv[1]](*sys.argv[2:])

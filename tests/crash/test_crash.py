@@ -27,9 +27,10 @@ from state.model import SweepState
 from state.store import Store
 from state.view import View
 from streams.engine.ingest import ingest
-from streams.forgetting import commit_removals, finish_cancelling
+from streams.forgetting import commit_removals, finish_cancelling, forget_url
 from streams.page import Page
 from streams.readers.dispatch import read
+from streams.urls import url_key
 from tests.samples import NOW, Line, jsonl, page, settings, variant, words
 
 ROOT = Path(__file__).parents[2]
@@ -244,6 +245,28 @@ def test_killed_while_cancelling(start: Callable[..., Child], crawl: Crawl, tmp_
         assert list(check(store, postings_max=32)) == []
         assert_same_facts(facts(store), crawl.facts[0], set(crawl.facts[0]) - {Family.SWEEPS})
         assert [s.state for s in sweeps.all_sweeps(store)] == [SweepState.COMMITTED, SweepState.CANCELLED]
+
+
+def test_killed_while_forgetting(start: Callable[..., Child], tmp_path: Path) -> None:
+    """The same command, or the next writer, forgets the other captures of the URL."""
+    rng, url = random.Random(3), "https://a.org/x"
+    base = words(rng, 100)
+    texts = [" ".join(variant(rng, base, 2)) for _ in range(40)]
+    lines = [page(url if n % 4 else f"https://b.org/{n}", text, NOW + n) for n, text in enumerate(texts)]
+    for name in ("interrupted", "whole"):
+        with Store(tmp_path / name) as store:
+            ingest(store, settings(), [str(jsonl(tmp_path / "a.jsonl", lines))], "1", now=NOW)
+    for lines_read in (2, 4, 3):
+        child = start("forget", tmp_path / "interrupted", url)
+        child.read(lines_read)
+        child.end(signal.SIGKILL)
+        assert is_consistent(tmp_path / "interrupted")
+    assert start("forget", tmp_path / "interrupted", url).end() == 0
+    with Store(tmp_path / "interrupted") as interrupted, Store(tmp_path / "whole") as whole:
+        commit_removals(forget_url(whole, url_key(url)), whole.write)
+        assert list(check(interrupted, postings_max=32)) == []
+        assert_same_facts(facts(interrupted), facts(whole), facts(whole))
+        assert not View(interrupted).captures(url_key(url))
 
 
 def command(folder: Path, config: Path, *arguments: str) -> subprocess.Popen[bytes]:

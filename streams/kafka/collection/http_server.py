@@ -237,7 +237,7 @@ class Server:
         return totals
 
     def _remove_captures(self, sweep: Sweep) -> RemovalTotals:
-        removals = forgetting.cancel_sweep(self.collection.sharded_store(), sweep)
+        removals = forgetting.cancel_sweep(self.collection.sharded_store(), sweep, only_writer=False)
         return forgetting.commit_removals(removals, self.collection.apply_retraction)
 
 
