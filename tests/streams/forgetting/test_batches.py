@@ -20,6 +20,7 @@ from state.view import View
 from streams.forgetting import Removal, cancel_sweep, commit_removals, finish_cancelling, forget_url, removal
 from streams.operators import forest
 from streams.operators.join import union
+from streams.terminal import progress_bars
 from streams.urls import url_key
 from tests.samples import NOW, Line, page, settings, take, variant, words
 
@@ -169,3 +170,20 @@ def test_a_url_with_many_documents_is_read_once_per_removal(tmp_path: Path, monk
         monkeypatch.setattr(capture_row, "decode", counted)
         assert commit_removals(forget_url(store, url_key(URL)), store.write).captures == captures
     assert decoded < 8 * captures
+
+
+def test_progress_counts_the_removed_captures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(removal, "CAPTURES_PER_REMOVAL", 3)
+    with build(tmp_path) as store:
+        total = len(View(store).captures(url_key(URL)))
+        with progress_bars.removal_meter("forget", total, quiet=True) as meter:
+            shares: list[float] = []
+
+            def report(removed: Removal) -> None:
+                meter.update(removed)
+                shares.append(meter.share)
+
+            commit_removals(start_forgetting(store), store.write, report)
+    assert shares == sorted(shares)
+    assert len(set(shares)) > 3
+    assert (meter.count, shares[-1]) == (total, 1.0)
