@@ -16,12 +16,12 @@ def backup(store: Store, target: Path) -> int:
     If the file system supports it, the copy consists of hard links, which take no space until compaction replaces the
     original files. To survive a disk failure, copy the folder to a different disk.
 
-    Raise LostfoundError, before anything is written, if the target exists or is inside the state's folder. Nothing
-    remains of a failed copy.
+    Raise LostfoundError, before anything is written, if the target exists or is inside the state's folder. A
+    failed copy is removed.
     """
     if target.resolve().is_relative_to(store.path.resolve()):
         message = f"{target} is inside the folder of the state, {store.path}"
-        raise LostfoundError(message, "name a folder outside of it")
+        raise LostfoundError(message, "name a folder outside it")
     if target.exists():
         raise LostfoundError(f"{target} already exists", "name a folder that does not exist yet")
     try:

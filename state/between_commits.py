@@ -1,7 +1,8 @@
 """Open or copy a state exactly as of one commit, while a writer may be replacing its files.
 
 RocksDB first reads the manifest, and then the logs with the rows that the manifest's tables lack. It fails if the
-writer has deleted one of these tables in the meantime, but not if the writer has deleted a log. Both are tried again.
+writer has deleted one of these tables in the meantime, but does not notice that the writer has deleted a log. In both
+cases, the attempt is repeated.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ from state.errors import StateError
 from state.rocksdb_errors import lacks_column_families
 
 _ATTEMPTS_MAX = 20
-_DIRECT_ATTEMPTS = 3  # of these, before a reader opens a copy
-_CREATION_SECONDS = 0.1  # wait for a writer that is creating the column families
-Files = tuple[str, dict[str, int]]
+_DIRECT_ATTEMPTS = 3  # so many attempts before a reader opens a copy instead
+_CREATION_SECONDS = 0.1  # wait this long for a writer that is creating the column families
+Files = tuple[str, dict[str, int]]  # the manifest in use, and the length of each file
 
 
 def open_database(folder: Path, open_once: Callable[[Path], Any]) -> tuple[Any, Files]:

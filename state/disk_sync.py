@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def sync(path: Path) -> None:
-    """Write a file, or the names in a folder, to disk. Return when this is done."""
+    """Block until the contents of a file, or the entries of a folder, are on disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -16,7 +16,7 @@ def sync(path: Path) -> None:
 
 
 def replace(source: Path, target: Path) -> None:
-    """Rename `source` to `target`, which may exist. After a power cut, `target` is either the old file or the new."""
+    """Rename `source` to `target`, replacing an old file. After a power cut, `target` is the old or the new file."""
     sync(source)
     source.replace(target)
     sync(target.parent)

@@ -1,8 +1,8 @@
 """Copy the files of a state while a writer may be using them, as of one commit.
 
 At any moment, the manifest names the tables of the state, and the logs contain all batches that these tables lack.
-The copy therefore takes the manifest first and the logs afterwards. It is the state at the end of the copied logs, if
-none of the tables and logs was deleted in the meantime. Tables never change, so they are linked if possible.
+The copy therefore takes the manifest first and the logs afterwards. It is the state as of the end of the copied logs,
+provided that no table or log was deleted in the meantime. Tables never change, so they are linked if possible.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import BinaryIO
 
 from state import disk_sync, inventory
 
-_TEMPORARY = "reader-"
+_TEMPORARY_PREFIX = "reader-"
 
 
 def copy(source: Path, target: Path) -> None:
@@ -34,16 +34,16 @@ def copy(source: Path, target: Path) -> None:
         logs = {name: stack.enter_context((source / name).open("rb")) for name in inventory.list_logs(source)}
         if not logs_before <= inventory.list_logs(source):
             raise FileNotFoundError(f"the writer has deleted a log in {source}")
-        unlinked_tables = _link_tables(source, target, stack)
-        for name, file in {**logs, **unlinked_tables}.items():
-            with (target / name).open("wb") as file_copy:
-                shutil.copyfileobj(file, file_copy, 1 << 20)
+        open_tables = _link_tables(source, target, stack)
+        for name, file in {**logs, **open_tables}.items():
+            with (target / name).open("wb") as target_file:
+                shutil.copyfileobj(file, target_file, 1 << 20)
     (target / manifest).write_bytes(manifest_bytes)
     (target / "CURRENT").write_text(f"{manifest}\n", encoding="utf-8")
 
 
 def _link_tables(source: Path, target: Path, stack: ExitStack) -> dict[str, BinaryIO]:
-    """Link the tables. Return those that cannot be linked, for example to another disk, as open files."""
+    """Link the tables. Return the tables that cannot be linked, such as those on a different disk, as open files."""
     files: dict[str, BinaryIO] = {}
     for table in source.glob("*.sst"):
         try:
@@ -56,7 +56,7 @@ def _link_tables(source: Path, target: Path, stack: ExitStack) -> dict[str, Bina
 
 
 def finish(folder: Path, tables: set[str]) -> None:
-    """Remove all tables of a copy but these, such as one that was being written, and write the copy to disk."""
+    """Remove all other tables from a copy, such as a table that was being written, and sync the copy to disk."""
     for file in folder.glob("*.sst"):
         if file.name not in tables:
             file.unlink()
@@ -67,7 +67,7 @@ def finish(folder: Path, tables: set[str]) -> None:
 @contextmanager
 def temporary_copy(folder: Path) -> Iterator[Path]:
     """Yield a copy of a state, and remove it afterwards. It is inside the folder, so that tables can be linked."""
-    parent = Path(tempfile.mkdtemp(prefix=_TEMPORARY, dir=folder))
+    parent = Path(tempfile.mkdtemp(prefix=_TEMPORARY_PREFIX, dir=folder))
     try:
         copy(folder, parent / "state")
         yield parent / "state"
@@ -77,5 +77,5 @@ def temporary_copy(folder: Path) -> Iterator[Path]:
 
 def remove_temporary_copies(folder: Path) -> None:
     """Remove the temporary copies of killed readers. Other readers notice this and try again."""
-    for copy_folder in folder.glob(f"{_TEMPORARY}*"):
+    for copy_folder in folder.glob(f"{_TEMPORARY_PREFIX}*"):
         shutil.rmtree(copy_folder, ignore_errors=True)

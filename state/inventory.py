@@ -2,10 +2,10 @@
 
     files.json    {"CURRENT": "MANIFEST-000123", "bytes": {"000042.sst": 1048576, ...}}
 
-RocksDB checks that all tables exist only when it opens a folder for writing, and never checks whether the log exists.
+RocksDB checks that all tables exist only when it opens a folder for writing, and never checks whether the logs exist.
 A reader falls back to the newest version of the database whose files all exist; this version may be empty. Every
-writer starts a new manifest and writes its name to CURRENT. If this is still the manifest in the inventory, no writer
-has opened the folder since, so all files must be unchanged.
+writer starts a new manifest and writes its name to CURRENT. If CURRENT still contains the name in the inventory, no
+writer has opened the folder since, so all files must be unchanged.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ class Inventory(msgspec.Struct, frozen=True):
 def write(folder: Path, manifest: str) -> None:
     """Write the inventory of a folder after the writer with this manifest has closed it.
 
-    If another writer has since opened it, the current manifest differs and `check` ignores the inventory.
+    If another writer has since opened the folder, the current manifest differs and `check` ignores the inventory.
     """
-    partial_file = folder / f"{FILE_NAME}.part"  # no reader may see a part of the inventory
+    partial_file = folder / f"{FILE_NAME}.part"  # so that no reader sees an incomplete inventory
     try:
-        partial_file.write_bytes(msgspec.json.encode(Inventory(manifest, _file_sizes(folder))))
+        partial_file.write_bytes(msgspec.json.encode(Inventory(manifest, _file_lengths(folder))))
         disk_sync.replace(partial_file, folder / FILE_NAME)
     except OSError:
         partial_file.unlink(missing_ok=True)
@@ -48,16 +48,16 @@ def remove(folder: Path) -> None:
 
 
 def check(folder: Path) -> None:
-    """Raise StateCorrupt if files are missing, their lengths differ from the inventory, or it cannot be read."""
+    """Raise StateCorrupt if files are missing or have a different length, or if the inventory itself is damaged."""
     inventory = _read(folder)
     if inventory is None or inventory.manifest != current_manifest(folder):
         return
     try:
-        sizes = _file_sizes(folder)
+        lengths = _file_lengths(folder)
     except FileNotFoundError:
         return  # a writer has just opened the folder and deleted a file
-    changed = [name for name, size in inventory.lengths.items() if sizes.get(name) != size]
-    if changed and (folder / FILE_NAME).exists():  # otherwise a writer has just opened the folder
+    changed = [name for name, length in inventory.lengths.items() if lengths.get(name) != length]
+    if changed and (folder / FILE_NAME).exists():  # opening the folder for writing removes the inventory
         raise StateCorrupt(
             f"the state in {folder} is damaged: {len(changed)} of its {len(inventory.lengths)} files are missing"
             f" or have a different length, such as {min(changed)}",
@@ -66,7 +66,7 @@ def check(folder: Path) -> None:
 
 
 def _read(folder: Path) -> Inventory | None:
-    """Return the inventory; None if there is none, because the folder is in use or its writer was killed."""
+    """Return the inventory, or None if the folder has no inventory: it is in use, or its writer was killed."""
     file = folder / FILE_NAME
     try:
         return msgspec.json.decode(file.read_bytes(), type=Inventory)
@@ -107,26 +107,26 @@ def list_files(folder: Path) -> set[str]:
 
 
 def list_logs(folder: Path) -> set[str]:
-    """Return the names of the logs, which contain the rows that the writer has not yet flushed to other files."""
+    """Return the names of the logs, which contain the rows that the writer has not yet flushed to tables."""
     return {file.name for file in folder.glob("*.log")}
 
 
 def current_files(folder: Path) -> tuple[str, dict[str, int]]:
-    """Return the manifest in use and the size of each file. Every commit and every new file changes the result."""
-    sizes = {}
+    """Return the manifest in use and the length of each file. Every commit and every new file changes the result."""
+    lengths = {}
     for name in list_files(folder):
         with suppress(FileNotFoundError):  # a writer has just deleted the file
-            sizes[name] = (folder / name).stat().st_size
-    return current_manifest(folder), sizes
+            lengths[name] = (folder / name).stat().st_size
+    return current_manifest(folder), lengths
 
 
 def current_manifest(folder: Path) -> str:
-    """Return the name of the manifest in use; empty if the folder has no state."""
+    """Return the name of the manifest in use, or an empty string if the folder has no state."""
     try:
         return (folder / "CURRENT").read_text(encoding="utf-8", errors="replace").strip()
     except OSError:
         return ""
 
 
-def _file_sizes(folder: Path) -> dict[str, int]:
+def _file_lengths(folder: Path) -> dict[str, int]:
     return {file.name: file.stat().st_size for pattern in _PATTERNS for file in folder.glob(pattern)}

@@ -1,7 +1,7 @@
 """`state check --repair`: go back to the last batch before damage in a write-ahead log.
 
 The damaged log is cut after its last intact batch, and later logs are renamed. All of them are kept as
-`*.log.damaged`. Because all column families are flushed together, no table contains a batch that is removed.
+`*.log.damaged`. Because all column families are flushed together, no table contains a removed batch.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from state.errors import DiskFull, StateCorrupt, StateError, StateLocked, StateM
 from state.model import Sweep
 from state.rows import Row
 
-_KEPT = ".damaged"
+_KEPT_SUFFIX = ".damaged"
 _SWEEP_KEY_BYTES = 5
 
 
 class Repair(msgspec.Struct, frozen=True):
-    """What was removed, as far as it can still be read: the logs, and the rows of ingests and sweeps in them."""
+    """The place of the damage, the logs that were kept, and the removed cursors and sweeps that can still be read."""
 
     log: Path
     intact_bytes: int
@@ -37,8 +37,9 @@ class Repair(msgspec.Struct, frozen=True):
 def repair(folder: Path) -> Repair | None:
     """Go back to the last batch before the first damage in a log. Return None if no log is damaged.
 
-    If the process is killed meanwhile, the state remains damaged, and the next repair finishes the work. Raise
-    StateMissing, StateLocked if a writer has the state open, and StateError if other files cannot be read or written.
+    If the process is killed during the repair, the state remains damaged, and the next repair finishes the work.
+    Raise StateMissing, StateLocked if a writer has the state open, and StateError if other files cannot be read or
+    written.
     """
     if not inventory.has_state(folder):
         raise StateMissing(f"no state in {folder}", "name the folder with --data-dir")
@@ -47,6 +48,7 @@ def repair(folder: Path) -> Repair | None:
             damage = wal.find_damage(folder, verify_checksums=True)
             if damage is None:
                 return None
+            # Keep only rows whose keys begin like those of sweeps and cursors.
             rows = [row for row in wal.rows_after(damage) if row[0].startswith((b"s", b"cursor:"))]
             kept_logs = _remove_batches(damage)
     except OSError as error:
@@ -66,7 +68,7 @@ def _sweeps(rows: Iterable[Row]) -> Iterator[Sweep]:
 
 
 def _remove_batches(damage: wal.Damage) -> list[Path]:
-    """Remove all batches after the damage, the last ones first, and return the files in which they are kept."""
+    """Remove all batches after the damage, starting with the last log. Return the files in which they are kept."""
     folder = damage.file.parent
     logs = wal.logs_in_order(folder)
     later_logs = logs[logs.index(damage.file) + 1 :]
@@ -75,7 +77,7 @@ def _remove_batches(damage: wal.Damage) -> list[Path]:
     disk_sync.sync(folder)
     shutil.copyfile(damage.file, _kept_file(damage.file))
     disk_sync.sync(_kept_file(damage.file))
-    inventory.remove(folder)  # it has the old length of the log
+    inventory.remove(folder)  # it contains the old length of the log
     disk_sync.sync(folder)
     os.truncate(damage.file, damage.intact_bytes)
     disk_sync.sync(damage.file)
@@ -83,12 +85,12 @@ def _remove_batches(damage: wal.Damage) -> list[Path]:
 
 
 def _kept_file(log: Path) -> Path:
-    return log.with_name(log.name + _KEPT)
+    return log.with_name(log.name + _KEPT_SUFFIX)
 
 
 @contextmanager
 def _lock(folder: Path) -> Iterator[None]:
-    """Keep writers out. RocksDB locks the same file."""
+    """Keep writers out by locking the file that RocksDB locks."""
     with (folder / "LOCK").open("a") as file:
         try:
             fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

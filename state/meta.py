@@ -8,8 +8,8 @@ key                              value
 "cursor:" ‖ ingest               progress of an ingest, as JSON; `streams.engine.ingest` defines it
 "dead-letters"                   length of the dead-letter file at the last commit, decimal
 "dictionary:" ‖ number, 1 byte   a dictionary that compresses texts
-"full-bucket:" ‖ size, decimal   nothing; a bucket with this many postings has refused documents
-"partition"                      its number, 4 bytes ‖ the number of partitions, 4 bytes
+"full-bucket:" ‖ size, decimal   empty; a bucket with this many postings has refused documents
+"partition"                      the partition's number, 4 bytes ‖ the number of partitions, 4 bytes
 "changelog"                      offset and epoch of the last changelog record in a partition; see `state.partition`
 "sender:" ‖ topic, 0 ‖ partition, 4 bytes   the highest epoch received from a sender in a Kafka topic, 4 bytes
 "url-to-forget"                  the URL key of which a `forget` that was interrupted has removed some captures

@@ -1,13 +1,14 @@
 """One partition of a state that is sharded over workers: a store, and its position in the changelog.
 
-The changes of a batch are first appended to the changelog and then written to the store, together with their offset,
-in one write batch. A partition that moved to another worker, or lost its folder, replays the records after its
-offset. Facts are merged into the stored rows, so replaying a record that is already in the store changes nothing.
+The changes of a batch are first appended to the changelog. Then they are written to the store in one write batch,
+together with the offset of their record. If a partition moves to another worker, or its folder is lost, the worker
+replays the records after the stored offset. Facts are merged into the stored rows, so replaying a record that is
+already in the store changes nothing.
 
-Each record has the epoch of its writer. A worker that takes over a partition claims it: it appends an empty record
-with a higher epoch. From then on, records with lower epochs are void. They come from a former owner that has not
-noticed the loss, for example because its process was stopped. All replays skip them, so all workers derive the same
-rows from the changelog.
+Each record contains the epoch of its writer. A worker that takes over a partition claims it: it appends an empty
+record with a higher epoch. From then on, records with lower epochs are void. They are from a former owner that has
+not noticed that it lost the partition, for example because its process was suspended. All replays skip them, so all
+workers derive the same rows from the changelog.
 
 Counts of captures per host are not in the changelog: each write derives them from the captures that it adds and
 deletes.
@@ -35,18 +36,18 @@ class Partition:
     """An open partition, which owns its store."""
 
     def __init__(self, store: Store, scheme: Scheme, number: int, count: int) -> None:
-        """Claim an empty store for partition `number` of `count`, or check that the store is this partition.
+        """Assign an empty store to partition `number` of `count`, or check that the store belongs to this partition.
 
-        Raise StateIncompatible for a different partition, a different scheme or a newer format.
+        Raise StateIncompatible if the store has a different partition, a different scheme or a newer format.
         """
         self.store = store
         self.number = number
         self.scheme = meta.claim_scheme(store, scheme)
         meta.claim_partition(store, number, count)
-        value = store.get(Family.META, _POSITION_KEY)
+        position = store.get(Family.META, _POSITION_KEY)
         self.offset: int
         self.epoch: int
-        self.offset, self.epoch = _POSITION_VALUE.unpack(value) if value else (-1, 0)
+        self.offset, self.epoch = _POSITION_VALUE.unpack(position) if position else (-1, 0)
         self.claimed_epoch: int | None = None  # the epoch that this worker has claimed
         self.sender_epochs = meta.sender_epochs(store)  # the highest epoch received, by topic and sending partition
 
@@ -56,7 +57,7 @@ class Partition:
         return self.claimed_epoch == self.epoch
 
     def write(self, changes: Changes, offset: int, *, retraction: bool = False) -> None:
-        """Commit changes that an operator derived from the current rows. `offset` is that of their last record."""
+        """Commit changes that an operator derived from the current rows. `offset` belongs to their last record."""
         assert self.is_claimed
         assert offset > self.offset
         self.offset = offset
@@ -91,7 +92,7 @@ class Partition:
         deletes = sorted(changes.deletes.get(Family.CAPTURES, ()))
         for row_keys, increase in ((puts, 1), (deletes, -1)):
             for row_key, stored in zip(row_keys, self.store.get_many(Family.CAPTURES, row_keys), strict=True):
-                if (stored is None) == (increase == 1):  # otherwise the row stays present or absent
+                if (stored is None) == (increase == 1):  # otherwise the number of rows does not change
                     url_key, sweep, *_ = capture_row.decode_key(row_key)
                     counts.setdefault(sweep, Counter())[host_prefix(url_key)] += increase
         return counts

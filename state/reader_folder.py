@@ -1,7 +1,7 @@
-"""The temporary folder of a reader: RocksDB's own log, and links to the files of a state that cannot be written.
+"""The temporary folder of a reader: RocksDB's own log, and links to the files of a state in a read-only folder.
 
 rocksdict writes its options to the folder that it opens, even for a reader. This fails on a read-only mount, without
-write permission and on a full disk. A reader then opens a folder of symbolic links to the files of the state.
+write permission and on a full disk. In these cases, the reader opens a folder of symbolic links to the state's files.
 """
 
 from __future__ import annotations

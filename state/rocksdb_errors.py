@@ -1,4 +1,4 @@
-"""Translate the errors of RocksDB to errors for users, by their messages: rocksdict has no types for them."""
+"""Translate RocksDB's errors into errors for users. rocksdict has no error types, so the messages decide."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ def is_log_damage(error: Exception) -> bool:
 
 
 def lacks_column_families(error: Exception) -> bool:
-    """Tell whether a RocksDB has other column families than a state, or a writer has not yet created them all."""
+    """Tell whether a database is not a state, or is a state whose writer has not yet created all column families."""
     return any(cause in str(error) for cause in ("Column families not opened", "Column family not found"))
 
 
 def log_error(log: Path, intact_bytes: int) -> StateCorrupt:
-    """Return the error for damage in a log after its first bytes."""
+    """Return the error for a log that is intact only up to this length."""
     return StateCorrupt(
         f"the log {log} is damaged after byte {intact_bytes}, so the batches after it cannot be read",
         "restore a backup, or run `lostfound state check --repair` to go back to the last batch before the damage",
@@ -27,7 +27,7 @@ def log_error(log: Path, intact_bytes: int) -> StateCorrupt:
 
 
 def manifest_error(manifest: Path, intact_bytes: int) -> StateCorrupt:
-    """Return the error for damage in a manifest after its first bytes."""
+    """Return the error for a manifest that is intact only up to this length."""
     return StateCorrupt(f"{manifest} is damaged after byte {intact_bytes}", "restore a backup")
 
 

@@ -27,9 +27,9 @@ from state.rows import ROW_OVERHEAD_BYTES, Row
 
 MIB = 1 << 20
 _KEYS_PER_BATCH = 16
-_REFERENCE_BUFFERS_MIB = 256  # the limit on all write buffers for which the sizes in `STORAGE` were chosen
-_CACHE_ENTRY_BYTES = 0  # unknown, so that the cache's table grows with its entries instead of being allocated at once
-_AFTER_PREFIX = b"\xff" * 32  # a prefix followed by this sorts after every key with at most 32 more bytes
+_REFERENCE_BUFFERS_MIB = 256  # the sizes in `STORAGE` were chosen for this total limit on write buffers
+_CACHE_ENTRY_BYTES = 0  # 0: unknown, so the cache's table grows with its entries and is not allocated up front
+_AFTER_PREFIX = b"\xff" * 32  # appended to a prefix, sorts after all keys that continue it with up to 32 bytes
 _FILES_PER_TIERED_COMPACTION = 8
 
 
@@ -87,8 +87,8 @@ class Store:
             db_options.set_write_buffer_manager(self._memory.buffers)
             # Limit the log, because readers keep its rows in memory, and opening the state after a crash replays it.
             db_options.set_max_total_wal_size(limits.write_buffers_mib * MIB)
-            # Then no family's tables contain batches that other families have only in a log, so that the state can go
-            # back to the last batch before damage in a log.
+            # Flush all families together. If the table of one family contained a batch that other families have only
+            # in a log, the state could not go back to the last batch before damage in that log.
             db_options.set_atomic_flush(True)
             inventory.create_folder(path)
             file_copy.remove_temporary_copies(path)
@@ -126,7 +126,7 @@ class Store:
             raise state_error(path, error) from error
 
     def _open_database(self, folder: Path, options: Any, family_options: dict[str, Any]) -> Any:
-        """Open RocksDB. Raise StateCorrupt if a log is damaged; by default, RocksDB drops all later batches."""
+        """Open RocksDB. Raise StateCorrupt if a log is damaged. RocksDB itself would drop all later batches."""
         options.set_wal_recovery_mode(rocks.DBRecoveryMode.tolerate_corrupted_tail_records())
         try:
             _check_logs(folder)
@@ -135,7 +135,7 @@ class Store:
             if not is_log_damage(error):
                 raise
             _check_logs(folder, verify_checksums=True)
-        # The end of a log is zeros, which a power cut can cause. RocksDB must end its recovery there.
+        # A log merely ends in zeros, which a power cut can cause. Recover all batches before them.
         options.set_wal_recovery_mode(rocks.DBRecoveryMode.point_in_time())
         return self._open_once(folder, options, family_options)
 
@@ -144,12 +144,12 @@ class Store:
         if reader_folder is None:
             access = rocks.AccessType.read_write()
             return rocks.Rdict(str(folder), options, column_families=family_options, access_type=access)
-        access = rocks.AccessType.read_only(False)  # logs may exist
+        access = rocks.AccessType.read_only(False)  # do not fail if logs exist
         options.set_db_log_dir(str(reader_folder.path))
         reader_folder.remove_links()
         try:
             return rocks.Rdict(str(folder), options, column_families=family_options, access_type=access)
-        except OSError:  # rocksdict writes its options to the folder, even for a reader
+        except OSError:  # the folder is not writable, and rocksdict writes its options there even for a reader
             links = reader_folder.link_files()
             return rocks.Rdict(str(links), options, column_families=family_options, access_type=access)
 
@@ -186,10 +186,10 @@ class Store:
         keys: list[bytes] = []
         while len(keys) < limit:
             # Read keys in batches, and check the prefix of only the last key of each batch, which is faster.
-            count = min(_KEYS_PER_BATCH, limit - len(keys))
-            batch = list(islice(iterator, count))
+            batch_size = min(_KEYS_PER_BATCH, limit - len(keys))
+            batch = list(islice(iterator, batch_size))
             keys += batch
-            if len(batch) < count:
+            if len(batch) < batch_size:
                 self._check_end(family, keys[-1] if keys else first_key)
             if not batch or not batch[-1].startswith(prefix):
                 return keys[: bisect_left(keys, True, key=lambda key: not key.startswith(prefix))]
@@ -293,7 +293,7 @@ class Store:
                     if all(key in keys for key, _ in self.scan(family, prefix)):  # no other rows remain
                         batch.delete(prefix_index.index_key(prefix), self._prefix_index_handle)
         for family, rows in changes.puts.items():
-            for key in sorted(rows):  # inserting into the memtable is fastest next to the previous row
+            for key in sorted(rows):  # inserting next to the previous row of the memtable is fastest
                 batch.put(key, rows[key], self._handles[family])
             if family is Family.CAPTURES:
                 prefixes = {prefix_index.prefix_of(key) for key in rows}
@@ -308,7 +308,7 @@ class Store:
             raise state_error(self.path, error) from error
 
     def _check_end(self, family: Family, key: bytes, prefix: bytes = b"") -> None:
-        """Raise StateCorrupt if an iteration of the keys under `prefix` ended after `key` because of damage."""
+        """Raise StateCorrupt if an iteration over the keys under `prefix` ended after `key` because of damage."""
         options = _total_order_options(prefix)  # owns the bound, so it must live as long as the cursor
         cursor = self._families[family].iter(options)
         cursor.seek(key)
@@ -411,7 +411,7 @@ class Store:
         try:
             self.close()
         except StateError:
-            if error is None:  # otherwise `error` is the cause: if the disk is full, closing fails too
+            if error is None:  # do not hide `error`: on a full disk, closing fails too
                 raise
 
 
@@ -452,7 +452,7 @@ def _options(storage: Storage, cache: Any, limits: StoreLimits, *, writable: boo
     # Split indexes into parts of 4 KiB, so that a seek to a distant row reads one part instead of 256 KiB.
     table.set_index_type(rocks.BlockBasedIndexType.two_level_index_search())
     table.set_pin_top_level_index_and_filter(True)
-    # RocksDB allocates the filter of a write buffer for the full buffer, so low limits need small buffers.
+    # RocksDB allocates each write buffer's filter as if the buffer were full, so low limits need small buffers.
     scale = min(1.0, limits.write_buffers_mib / _REFERENCE_BUFFERS_MIB)
     options.set_write_buffer_size(int(storage.write_buffer_mib * scale * MIB))
     options.set_max_write_buffer_number(3)

@@ -1,15 +1,17 @@
 """Find damage in RocksDB's write-ahead logs, which hold the batches that are not yet in tables.
 
-A log is a sequence of blocks of 32 KiB. A record, which is one batch, is cut into fragments that do not cross blocks:
+A log is a sequence of blocks of 32 KiB. A record contains one batch, split into fragments that do not cross
+block boundaries:
 
-    masked CRC32C of the rest, 4 bytes LE | length of the payload, 2 bytes LE | kind, 1 byte | payload
+    masked CRC32C of kind and payload, 4 bytes LE | length of the payload, 2 bytes LE | kind, 1 byte | payload
 
-A killed writer leaves a log that ends within a record: its tail is torn, and the batch was never committed. After a
-power cut, the tail can also consist of zeros. Any other deviation is damage, for example by a faulty disk.
+If the writer is killed, the log may end within a record: its tail is torn, and the batch in it was never committed.
+After a power cut, the tail may also consist of zeros. Any other deviation is damage, for example from a faulty disk.
 
-RocksDB verifies the checksums when it opens a state, but takes two kinds of damage for a torn tail: a length that
-reaches beyond the end of the log, and a kind that makes a fragment look like one of an older log. `find_damage`
-detects these from the headers alone. It verifies checksums too only after RocksDB has reported an error.
+RocksDB verifies the checksums when it opens a state, but mistakes two kinds of damage for a torn tail: a length that
+extends beyond the end of the log, and a kind that makes a fragment look like a leftover from an older log.
+`find_damage` detects both from the headers alone. Callers let it verify checksums only after RocksDB has reported an
+error.
 """
 
 from __future__ import annotations
@@ -28,10 +30,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _BLOCK_BYTES = 1 << 15
-_SECTOR_BYTES = 512  # the smallest part of a file that a disk writes or does not write
+_SECTOR_BYTES = 512  # a disk writes either all of a sector or nothing of it
 _HEADER = struct.Struct("<IHB")
 _KIND_OFFSET = 6  # the checksum covers the kind and the payload
 _FULL, _FIRST, _MIDDLE, _LAST = 1, 2, 3, 4
+_BATCH_HEADER_BYTES = 12
 _DELETE, _PUT, _DELETE_IN_FAMILY, _PUT_IN_FAMILY = 0, 1, 4, 5  # tags of the changes in a batch
 _POLYNOMIAL = 0x82F63B78  # CRC32C, with the bits reversed
 _INITIAL_CRC = 0xFFFFFFFF
@@ -46,27 +49,29 @@ class Damage(NamedTuple):
 
 
 class _Scan(NamedTuple):
+    """The end of the last intact record, and whether the bytes after it are damaged rather than torn."""
+
     intact_bytes: int
     is_damaged: bool
 
 
 def find_damage(folder: Path, *, verify_checksums: bool = False) -> Damage | None:
-    """Return the first damage in the logs of a state, or None. A torn tail is damage if a later log has records."""
+    """Return the first damage in the logs of a state, or None. A torn tail is damage if a later log is not empty."""
     logs = logs_in_order(folder)
-    for number, file in enumerate(logs):
+    for index, log in enumerate(logs):
         with suppress(FileNotFoundError):  # a writer has just deleted the log
-            scan = _scan(file, verify_checksums=verify_checksums)
-            is_torn = scan.intact_bytes < file.stat().st_size
-            if scan.is_damaged or (is_torn and any(later.stat().st_size for later in logs[number + 1 :])):
-                return Damage(file, scan.intact_bytes)
+            scan = _scan(log, verify_checksums=verify_checksums)
+            is_torn = scan.intact_bytes < log.stat().st_size
+            if scan.is_damaged or (is_torn and any(later.stat().st_size for later in logs[index + 1 :])):
+                return Damage(log, scan.intact_bytes)
     return None
 
 
 def find_manifest_damage(folder: Path) -> Damage | None:
-    """Return damage in the manifest that RocksDB takes for its end, or None. A manifest has the format of a log."""
+    """Return damage that RocksDB would mistake for the end of the manifest, or None. Its format is that of a log."""
     manifest = inventory.current_manifest(folder)
     if manifest not in inventory.list_files(folder):
-        return None  # RocksDB reports this
+        return None  # RocksDB reports a missing manifest
     with suppress(FileNotFoundError):  # a writer has just replaced the manifest
         scan = _scan(folder / manifest, verify_checksums=False)
         return Damage(folder / manifest, scan.intact_bytes) if scan.is_damaged else None
@@ -79,16 +84,16 @@ def logs_in_order(folder: Path) -> list[Path]:
 
 
 def rows_after(damage: Damage) -> Iterator[tuple[bytes, bytes]]:
-    """Yield the rows, of any column family, that intact batches after the damage put. RocksDB cannot read these."""
+    """Yield the rows of all column families that intact batches after the damage put. RocksDB skips these batches."""
     logs = logs_in_order(damage.file.parent)
     for log in logs[logs.index(damage.file) :]:
         for batch in _intact_records(log, damage.intact_bytes if log == damage.file else 0):
-            yield from _rows(batch)
+            yield from _put_rows(batch)
 
 
 def _intact_records(log: Path, start: int) -> Iterator[bytes]:
-    """Yield the intact records after `start`. Continue at the end of a damaged fragment, or in the next block."""
-    parts: list[bytes] | None = None
+    """Yield the intact records after `start`. After a damaged fragment, continue at its end or in the next block."""
+    payloads: list[bytes] | None = None  # of the current record; None until the next record begins
     with log.open("rb") as stream:
         stream.seek(start - start % _BLOCK_BYTES)
         position = start % _BLOCK_BYTES
@@ -98,24 +103,25 @@ def _intact_records(log: Path, start: int) -> Iterator[bytes]:
                 end = position + _HEADER.size + length
                 fragment, position = block[position:end], end
                 if end > len(block) or _masked(crc32c(fragment[_KIND_OFFSET:])) != checksum:
-                    parts = None
+                    payloads = None
                     continue
                 if kind in (_FULL, _FIRST):
-                    parts = []
-                if parts is not None:
-                    parts.append(fragment[_HEADER.size :])
+                    payloads = []
+                if payloads is not None:
+                    payloads.append(fragment[_HEADER.size :])
                     if kind in (_FULL, _LAST):
-                        yield b"".join(parts)
+                        yield b"".join(payloads)
             position = 0
 
 
-def _rows(batch: bytes) -> Iterator[tuple[bytes, bytes]]:
+def _put_rows(batch: bytes) -> Iterator[tuple[bytes, bytes]]:
     """Yield the rows that a batch puts.
 
-    A batch consists of 12 bytes and of changes: a tag, the number of a column family unless it is the default one,
-    the key, and the value unless the row is deleted. Numbers are varints. Keys and values follow their lengths.
+    A batch is a header, followed by changes. Each change is a tag, the number of the column family (omitted for the
+    default family), the key and, unless the row is deleted, the value. Numbers are varints. The length of each key
+    and value precedes it.
     """
-    position = 12
+    position = _BATCH_HEADER_BYTES
     while position < len(batch):
         tag = batch[position]
         position += 1
@@ -132,7 +138,7 @@ def _rows(batch: bytes) -> Iterator[tuple[bytes, bytes]]:
 
 
 def _varint(data: bytes, position: int) -> tuple[int, int]:
-    """Return the number at a position, 7 bits per byte, lowest first, and the position after it."""
+    """Return the number at a position, and the position after it. Each byte has 7 bits, the lowest bits first."""
     number = shift = 0
     while position < len(data):
         byte, position = data[position], position + 1
@@ -170,7 +176,7 @@ def _scan(file: Path, *, verify_checksums: bool) -> _Scan:
 
 
 def _begins_with_fragment(rest: bytes, checksum: int) -> bool:
-    """Tell whether any start of `rest` has this checksum. Then the fragment is complete, but its length is wrong."""
+    """Tell whether any prefix of `rest` has this checksum: the fragment is complete, but its length is wrong."""
     crc = _INITIAL_CRC
     for byte in rest:
         crc = _next_crc(crc, byte)
@@ -180,33 +186,33 @@ def _begins_with_fragment(rest: bytes, checksum: int) -> bool:
 
 
 def _is_zeroed_tail(rest: bytes, offset: int, fragment_bytes: int) -> bool:
-    """Tell whether the rest of a log, which begins at `offset`, is zeros from a sector of its first fragment on."""
+    """Tell whether the rest of a log, from `offset`, is zeros, or zeros from a sector in its first fragment."""
     nonzero_bytes = len(rest.rstrip(b"\0"))
     zeros_start = -(-(offset + nonzero_bytes) // _SECTOR_BYTES) * _SECTOR_BYTES if nonzero_bytes else offset
     return zeros_start < min(offset + fragment_bytes, offset + len(rest))
 
 
 def crc32c(data: bytes) -> int:
-    """Return the CRC32C of up to 32 KiB. The checksum is linear: each byte contributes according to its position."""
+    """Return the CRC32C of up to 32 KiB. CRCs are linear: XOR the contributions of the bytes."""
     import numpy as np
 
     contributions, initial_contributions = _contributions()
     values = np.frombuffer(data, np.uint8)[::-1]
-    sum_of_bytes = np.bitwise_xor.reduce(contributions[np.arange(len(data)), values])
-    return int(sum_of_bytes) ^ int(initial_contributions[len(data)]) ^ _INITIAL_CRC
+    combined = np.bitwise_xor.reduce(contributions[np.arange(len(data)), values])
+    return int(combined) ^ int(initial_contributions[len(data)]) ^ _INITIAL_CRC
 
 
 @cache
 def _contributions() -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
-    """Return what a byte, and what the initial value, contributes to the checksum by the number of bytes after it."""
+    """Return what each byte value, and the initial value, contributes to a checksum if n bytes follow: in row n."""
     import numpy as np
 
-    first = np.array(_crc_table(), np.uint32)
-    columns = np.append(first, np.uint32(_INITIAL_CRC))  # the last column is that of the initial value
+    table = np.array(_crc_table(), np.uint32)
+    columns = np.append(table, np.uint32(_INITIAL_CRC))  # the last column is for the initial value
     rows = np.empty((_BLOCK_BYTES + 1, len(columns)), np.uint32)
     for row in rows:
         row[:] = columns
-        columns = first[columns & 0xFF] ^ (columns >> np.uint32(8))
+        columns = table[columns & 0xFF] ^ (columns >> np.uint32(8))
     return rows[:, :-1], rows[:, -1]
 
 
@@ -215,7 +221,7 @@ def _next_crc(crc: int, byte: int) -> int:
 
 
 def _masked(crc: int) -> int:
-    """Return a checksum as RocksDB stores it."""
+    """Return a checksum in the form that RocksDB stores."""
     return ((crc >> 15 | crc << 17) + _MASK_DELTA) & 0xFFFFFFFF
 
 
